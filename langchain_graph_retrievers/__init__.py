@@ -1,0 +1,1 @@
+"""Graph retrievers as classes of the framework."""

@@ -1,0 +1,114 @@
+"""Metadata filters: from a condition a person writes to a mask over nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
+
+__all__ = ["Filter", "filter_mask"]
+
+Filter = Mapping[str, Any] | Callable[[Node], bool]
+"""A condition on nodes: a mapping over metadata, or a function of a :class:`Node`."""
+
+
+def _ordered(test: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    def compare(value: Any, wanted: Any) -> bool:
+        try:
+            return value is not None and bool(test(value, wanted))
+        except TypeError:
+            # Values of another type are not in order with the wanted one: no match.
+            return False
+
+    return compare
+
+
+def _contains(value: Any, wanted: Any) -> bool:
+    return isinstance(value, (list, tuple, set, str)) and wanted in value
+
+
+_TESTS: dict[str, Callable[[Any, Any], bool]] = {
+    "$eq": lambda value, wanted: value == wanted,
+    "$ne": lambda value, wanted: value != wanted,
+    "$gt": _ordered(lambda value, wanted: value > wanted),
+    "$gte": _ordered(lambda value, wanted: value >= wanted),
+    "$lt": _ordered(lambda value, wanted: value < wanted),
+    "$lte": _ordered(lambda value, wanted: value <= wanted),
+    "$in": lambda value, wanted: value in wanted,
+    "$nin": lambda value, wanted: value not in wanted,
+    "$contains": _contains,
+    "$exists": lambda value, wanted: (value is not None) == bool(wanted),
+}
+
+
+def filter_mask(graph: CorpusGraph, condition: Filter) -> Tensor:
+    """Return which nodes satisfy a condition.
+
+    Parameters
+    ----------
+    graph : CorpusGraph
+    condition : mapping or callable
+        A mapping from metadata key to a value (equality) or to ``{operator: value}`` with the operators ``$eq``,
+        ``$ne``, ``$gt``, ``$gte``, ``$lt``, ``$lte``, ``$in``, ``$nin``, ``$contains``, ``$exists``; all entries
+        must hold. ``$and`` and ``$or`` take a list of mappings, ``$not`` one. The keys ``$id``, ``$type`` and
+        ``$title`` read the node itself. Or a callable from :class:`Node` to bool.
+
+    Returns
+    -------
+    Tensor, shape [N], bool
+
+    Raises
+    ------
+    InvalidArgumentError
+        For an unknown operator or a condition that is neither mapping nor callable.
+    """
+    if callable(condition):
+        keep = [bool(condition(graph.node(row))) for row in range(len(graph))]
+    elif isinstance(condition, Mapping):
+        test = _compile(condition)
+        keep = [test(graph, row) for row in range(len(graph))]
+    else:
+        raise InvalidArgumentError(f"A filter is a mapping or a callable, got {type(condition).__name__}.")
+    return torch.tensor(keep, dtype=torch.bool, device=graph.device)
+
+
+_Test = Callable[[CorpusGraph, int], bool]
+
+
+def _compile(condition: Mapping[str, Any]) -> _Test:
+    tests: list[_Test] = []
+    for key, wanted in condition.items():
+        if key in ("$and", "$or"):
+            if isinstance(wanted, Mapping) or not isinstance(wanted, (list, tuple)):
+                raise InvalidArgumentError(f"Filter {key} takes a list of mappings, got {wanted!r}.")
+            parts = [_compile(part) for part in wanted]
+            every = key == "$and"
+            tests.append(lambda g, r, parts=parts, every=every: (all if every else any)(p(g, r) for p in parts))
+        elif key == "$not":
+            part = _compile(wanted)
+            tests.append(lambda g, r, part=part: not part(g, r))
+        else:
+            tests.append(_field_test(key, wanted))
+    return lambda g, r: all(test(g, r) for test in tests)
+
+
+def _field_test(key: str, wanted: Any) -> _Test:
+    own: dict[str, Callable[[CorpusGraph, int], Any]] = {
+        "$id": lambda g, r: g.ids[r],
+        "$type": lambda g, r: g.types[r],
+        "$title": lambda g, r: g.titles[r],
+    }
+    if key.startswith("$") and key not in own:
+        raise InvalidArgumentError(f"Unknown filter key {key!r}; keys are metadata fields, $id, $type, $title, $and, $or or $not.")
+    read = own.get(key, lambda g, r: g.metadata[r].get(key))
+    if not (isinstance(wanted, Mapping) and any(str(k).startswith("$") for k in wanted)):
+        return lambda g, r: read(g, r) == wanted
+    for operator in wanted:
+        if operator not in _TESTS:
+            raise InvalidArgumentError(f"Unknown filter operator {operator!r} on {key!r}; choose one of {', '.join(_TESTS)}.")
+    return lambda g, r: all(_TESTS[operator](read(g, r), value) for operator, value in wanted.items())

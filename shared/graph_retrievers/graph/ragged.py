@@ -1,0 +1,119 @@
+"""Tensor work on rows of different lengths: what every graph operator is built from."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+__all__ = ["gather_rows", "pad_ranked", "top_k"]
+
+
+def gather_rows(indptr: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the CSR entries of many rows as one flat list.
+
+    Parameters
+    ----------
+    indptr : Tensor, shape [N + 1], int64
+        Row pointers of a CSR matrix.
+    rows : Tensor, shape [M], int64
+        Rows to read; an entry of -1 reads nothing.
+
+    Returns
+    -------
+    owner : Tensor, shape [T], int64
+        For each entry, the position in `rows` it belongs to (ascending).
+    entry : Tensor, shape [T], int64
+        Its position in the CSR arrays.
+
+    Notes
+    -----
+    The total T is read by the host once: on a GPU this is the only synchronisation.
+    """
+    safe = rows.clamp(min=0)
+    start = indptr[safe]
+    length = torch.where(rows >= 0, indptr[safe + 1] - start, torch.zeros_like(start))
+    total = int(length.sum())
+    owner = torch.repeat_interleave(torch.arange(rows.numel(), device=rows.device), length, output_size=total)
+    first = torch.cumsum(length, 0) - length
+    entry = torch.arange(total, device=rows.device) - first[owner] + start[owner]
+    return owner, entry
+
+
+def pad_ranked(
+    batch: Tensor, nodes: Tensor, scores: Tensor, extra: Tensor, num_queries: int, k: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Sort flat candidates of many queries and pad them to one table.
+
+    The order is score descending, then node row ascending. Entries with a node of -1 are dropped.
+
+    Parameters
+    ----------
+    batch, nodes, extra : Tensor, shape [T], int64
+        Query of each candidate, its node row, and one value that travels along (its parent, say).
+    scores : Tensor, shape [T], float32
+        Score of each candidate.
+    num_queries : int
+        Number of queries B.
+    k : int
+        Width of the table; candidates beyond it are cut.
+
+    Returns
+    -------
+    nodes, scores, extra : Tensor, shape [B, k]
+        Best first; pads are -1 (scores: -inf).
+    """
+    device = nodes.device
+    key = torch.where(nodes >= 0, batch, torch.full_like(batch, num_queries))
+    order = torch.argsort(nodes, stable=True)
+    order = order[torch.argsort(scores[order], descending=True, stable=True)]
+    order = order[torch.argsort(key[order], stable=True)]
+    key = key[order]
+    starts = torch.searchsorted(key, torch.arange(num_queries + 1, device=device))
+    place = torch.arange(key.numel(), device=device) - starts[key]
+    # What does not fit goes to one spare column, so that no shape depends on the data.
+    column = torch.where((key < num_queries) & (place < k), place, torch.full_like(place, k))
+    row = key.clamp(max=max(num_queries - 1, 0))
+    table_nodes = torch.full((num_queries, k + 1), -1, dtype=torch.int64, device=device)
+    table_scores = torch.full((num_queries, k + 1), float("-inf"), dtype=torch.float32, device=device)
+    table_extra = torch.full((num_queries, k + 1), -1, dtype=torch.int64, device=device)
+    if num_queries:
+        table_nodes[row, column] = nodes[order]
+        table_scores[row, column] = scores[order].float()
+        table_extra[row, column] = extra[order]
+    return table_nodes[:, :k], table_scores[:, :k], table_extra[:, :k]
+
+
+def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Return the k largest entries of each row; ties go to the lower column.
+
+    Parameters
+    ----------
+    scores : Tensor, shape [B, N]
+        Scores, free of NaN.
+    k : int
+        Number of entries to keep; clamped to N.
+
+    Returns
+    -------
+    values, columns : Tensor, shape [B, min(k, N)]
+        Best first.
+    """
+    size = scores.shape[1]
+    k = min(k, size)
+    if k <= 0 or scores.shape[0] == 0:
+        empty = scores[:, :0]
+        return empty, empty.to(torch.int64)
+    # One entry more than asked shows whether a tie straddles the cut; torch.topk breaks ties as it likes.
+    values, columns = torch.topk(scores, min(k + 1, size), dim=1)
+    if size > k and bool((values[:, k] == values[:, k - 1]).any()):
+        cut = values[:, k - 1 : k]
+        above, level = scores > cut, scores == cut
+        room = k - above.sum(1, keepdim=True)
+        keep = above | (level & (torch.cumsum(level, 1) <= room))
+        columns = keep.nonzero()[:, 1].view(scores.shape[0], k)
+        values = scores.gather(1, columns)
+    values, columns = values[:, :k], columns[:, :k]
+    columns, order = torch.sort(columns, dim=1)
+    values = values.gather(1, order)
+    values, order = torch.sort(values, dim=1, descending=True, stable=True)
+    return values, columns.gather(1, order)

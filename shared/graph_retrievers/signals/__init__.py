@@ -1,0 +1,1 @@
+"""How a query meets a node: dense vectors, words, relevance models, language models."""

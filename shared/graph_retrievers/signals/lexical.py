@@ -1,0 +1,174 @@
+"""The lexical signal: BM25 scores held as one sparse matrix on the device."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError
+from graph_retrievers.graph.ragged import gather_rows, top_k
+
+__all__ = ["BM25"]
+
+
+class BM25:
+    """BM25 (Lucene form) with eager scores: term -> documents as CSC arrays on the device.
+
+    The scores are those of bm25s, computed once for every (term, document) that occurs; a query sums the columns
+    of its terms, a repeated term counting as often as it stands. Only scores above zero match.
+
+    Parameters
+    ----------
+    texts : sequence of str, length N
+        Documents.
+    k1 : float, default 1.5
+        Term frequency saturation.
+    b : float, default 0.75
+        Length normalisation.
+    stopwords : str or list of str, default "en"
+        As bm25s takes them; ``None`` keeps every word.
+    backend : {"bm25s", "rank-bm25"}, default "bm25s"
+        ``"rank-bm25"`` takes the scores of ``BM25Okapi`` of that package (whose idf differs) for the same words.
+    device : torch.device, optional
+        Where the matrix lives; the CPU by default.
+
+    References
+    ----------
+    Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009;
+    Kamphuis et al., "Which BM25 Do You Mean?", ECIR 2020 (the Lucene form).
+    """
+
+    def __init__(
+        self,
+        texts: Sequence[str],
+        *,
+        k1: float = 1.5,
+        b: float = 0.75,
+        stopwords: str | list[str] | None = "en",
+        backend: str = "bm25s",
+        device: torch.device | None = None,
+        show_progress: bool = False,
+    ) -> None:
+        if backend not in ("bm25s", "rank-bm25"):
+            raise InvalidArgumentError(f"Unknown BM25 backend {backend!r}; choose 'bm25s' or 'rank-bm25'.")
+        self.k1, self.b, self.stopwords, self.backend = k1, b, stopwords, backend
+        self.num_documents = len(texts)
+        words = self.tokenize(texts, show_progress=show_progress)
+        build = _bm25s_matrix if backend == "bm25s" else _rank_bm25_matrix
+        # bm25s fails on a corpus without a single word; such a corpus matches nothing.
+        vocabulary, indptr, rows, data = (
+            build(words, k1, b) if any(words) else ({}, np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32))
+        )
+        self._assign(vocabulary, torch.from_numpy(indptr), torch.from_numpy(rows), torch.from_numpy(data), device)
+
+    def _assign(self, vocabulary: dict[str, int], indptr: Tensor, rows: Tensor, data: Tensor, device: torch.device | None) -> None:
+        self.device = device or torch.device("cpu")
+        self.vocabulary = vocabulary
+        self.indptr, self.rows, self.data = indptr.to(self.device), rows.to(self.device), data.to(self.device)
+
+    @classmethod
+    def from_arrays(
+        cls, vocabulary: dict[str, int], arrays: dict[str, Tensor], settings: dict[str, Any], device: torch.device | None = None
+    ) -> BM25:
+        """Return a saved BM25: `arrays` holds ``indptr``, ``rows`` and ``data`` as :meth:`arrays` gave them."""
+        made = object.__new__(cls)
+        made.k1, made.b, made.stopwords = settings["k1"], settings["b"], settings["stopwords"]
+        made.backend, made.num_documents = settings["backend"], settings["num_documents"]
+        made._assign(vocabulary, arrays["indptr"], arrays["rows"], arrays["data"], device)
+        return made
+
+    def arrays(self) -> dict[str, Tensor]:
+        """Return the CSC arrays: ``indptr`` [V + 1] int64, ``rows`` [nnz] int32, ``data`` [nnz] float32."""
+        return {"indptr": self.indptr, "rows": self.rows, "data": self.data}
+
+    def settings(self) -> dict[str, Any]:
+        """Return what :meth:`from_arrays` needs besides the arrays and the vocabulary."""
+        return {
+            "k1": self.k1,
+            "b": self.b,
+            "stopwords": self.stopwords,
+            "backend": self.backend,
+            "num_documents": self.num_documents,
+        }
+
+    def tokenize(self, texts: Sequence[str], show_progress: bool = False) -> list[list[str]]:
+        """Return the words of each text: lower case, two characters or more, stop words dropped."""
+        bm25s = _import_bm25s()
+        words = bm25s.tokenize(
+            list(texts), stopwords=self.stopwords or [], return_ids=False, show_progress=show_progress, leave=False
+        )
+        return [list(w) for w in words]
+
+    def similarities(self, queries: Sequence[str]) -> Tensor:
+        """Return BM25 scores with every document: Tensor, shape [B, N], float32."""
+        terms = [[self.vocabulary[w] for w in words if w in self.vocabulary] for words in self.tokenize(queries)]
+        flat = torch.tensor([t for ts in terms for t in ts], dtype=torch.int64, device=self.device)
+        owner = torch.tensor([q for q, ts in enumerate(terms) for _ in ts], dtype=torch.int64, device=self.device)
+        scores = torch.zeros(len(terms) * self.num_documents, device=self.device)
+        term, entry = gather_rows(self.indptr, flat)
+        scores.index_add_(0, owner[term] * self.num_documents + self.rows[entry].long(), self.data[entry])
+        return scores.view(len(terms), self.num_documents)
+
+    def search(self, queries: Sequence[str], k: int, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return the k documents of largest score; ties go to the lower row.
+
+        Parameters
+        ----------
+        queries : sequence of str, length B
+        k : int
+            Clamped to N.
+        allowed : Tensor, shape [N] or [B, N], bool, optional
+            Documents that may be returned.
+
+        Returns
+        -------
+        scores : Tensor, shape [B, k], float32
+        rows : Tensor, shape [B, k], int64
+            Best first; -1 (score -inf) where fewer documents match: a document without a word of the query
+            is no match.
+        """
+        scores = self.similarities(queries)
+        if allowed is not None:
+            scores = scores.masked_fill(~allowed, 0.0)
+        values, rows = top_k(scores, k)
+        match = values > 0
+        return values.masked_fill(~match, float("-inf")), rows.masked_fill(~match, -1)
+
+
+def _import_bm25s() -> Any:
+    import bm25s
+
+    # bm25s sets its logger to DEBUG when it is imported.
+    logging.getLogger("bm25s").setLevel(logging.WARNING)
+    return bm25s
+
+
+def _bm25s_matrix(words: list[list[str]], k1: float, b: float) -> tuple[dict[str, int], np.ndarray, np.ndarray, np.ndarray]:
+    vocabulary: dict[str, int] = {}
+    ids = [[vocabulary.setdefault(w, len(vocabulary)) for w in ws] for ws in words]
+    model = _import_bm25s().BM25(k1=k1, b=b, method="lucene")
+    model.index((ids, dict(vocabulary)), show_progress=False, create_empty_token=False)
+    matrix = model.scores
+    return vocabulary, matrix["indptr"].astype(np.int64), matrix["indices"].astype(np.int32), matrix["data"].astype(np.float32)
+
+
+def _rank_bm25_matrix(words: list[list[str]], k1: float, b: float) -> tuple[dict[str, int], np.ndarray, np.ndarray, np.ndarray]:
+    try:
+        from rank_bm25 import BM25Okapi
+    except ImportError as error:
+        raise MissingDependencyError("rank-bm25 is not installed; run pip install rank-bm25.") from error
+    model = BM25Okapi(words, k1=k1, b=b)
+    vocabulary = {word: i for i, word in enumerate(sorted({w for ws in words for w in ws}))}
+    postings: list[list[tuple[int, float]]] = [[] for _ in vocabulary]
+    for row, counts in enumerate(model.doc_freqs):
+        norm = k1 * (1 - b + b * model.doc_len[row] / model.avgdl)
+        for word, count in counts.items():
+            postings[vocabulary[word]].append((row, model.idf[word] * count * (k1 + 1) / (count + norm)))
+    indptr = np.concatenate([[0], np.cumsum([len(p) for p in postings])]).astype(np.int64)
+    rows = np.array([row for p in postings for row, _ in p], np.int32)
+    return vocabulary, indptr, rows, np.array([s for p in postings for _, s in p], np.float32)

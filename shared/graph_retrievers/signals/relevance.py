@@ -1,0 +1,142 @@
+"""Relevance models: (query, text) -> latent -> score.
+
+The split in two halves is what graph model-based search needs: GRanker mixes latents along edges before the
+head turns them into scores. ``score(encode(queries, texts))`` is the model's own output.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
+from graph_retrievers.signals.embedding import Embedding, check_vectors
+
+__all__ = ["BiEncoder", "PairScorer", "RelevanceModel", "as_relevance_model"]
+
+
+class RelevanceModel(ABC):
+    """The port: a model that reads a query and a text together.
+
+    Attributes
+    ----------
+    name : str
+        How tables and traces call it.
+    """
+
+    name: str = ""
+
+    @abstractmethod
+    def encode(self, queries: Sequence[str], texts: Sequence[str]) -> Tensor:
+        """Return the latent of each pair: Tensor, shape [n, d], float32.
+
+        Parameters
+        ----------
+        queries, texts : sequence of str, length n
+            Pair i is ``(queries[i], texts[i])``.
+        """
+
+    @abstractmethod
+    def score(self, latent: Tensor) -> Tensor:
+        """Return the score of each latent: Tensor, shape [n], float32, from shape [n, d]."""
+
+
+class BiEncoder(RelevanceModel):
+    r"""The fallback where no cross-encoder is at hand: the dot product of query and node vectors.
+
+    The latent is the node vector :math:`v_n` scaled by the query, :math:`v_n \odot v_q`, and the head sums it. As
+    both are linear, mixing these latents along edges and summing gives exactly the dot product of the query with
+    the mixed node vectors.
+
+    Parameters
+    ----------
+    embedding : Embedding, optional
+        Model that embeds texts; not needed where the index holds the vectors.
+    """
+
+    name = "bi-encoder"
+
+    def __init__(self, embedding: Embedding | None = None) -> None:
+        self.embedding = embedding
+
+    def encode(self, queries: Sequence[str], texts: Sequence[str]) -> Tensor:
+        """Return ``v_n * v_q`` for each pair: Tensor, shape [n, d]."""
+        if self.embedding is None:
+            raise MissingSignalError("This bi-encoder has no embedding model to embed texts with; pass embedding=.")
+        if not texts:
+            return torch.empty((0, 0))
+        distinct = {q: i for i, q in enumerate(dict.fromkeys(queries))}
+        vectors = torch.stack([torch.as_tensor(self.embedding.embed_query(q), dtype=torch.float32) for q in distinct])
+        nodes = check_vectors(self.embedding.embed_documents(list(texts)), len(texts))
+        return self.encode_vectors(vectors[[distinct[q] for q in queries]], nodes)
+
+    def encode_vectors(self, queries: Tensor, nodes: Tensor) -> Tensor:
+        """Return latents of vectors: Tensor, shape [n, d], from two of shape [n, d]."""
+        return queries * nodes
+
+    def score(self, latent: Tensor) -> Tensor:
+        """Return the sum over the last axis: Tensor, shape [n]."""
+        return latent.sum(-1)
+
+
+class PairScorer(RelevanceModel):
+    """A model that gives scores only, such as a LangChain ``BaseCrossEncoder``: its latent is the score itself.
+
+    Graph rerankers then mix scores, not representations: a weaker form, and the only one such a model allows.
+
+    Parameters
+    ----------
+    score_pairs : callable
+        From a list of (query, text) to a list of n numbers.
+    name : str, optional
+        How tables call it.
+    """
+
+    def __init__(self, score_pairs: Callable[[list[tuple[str, str]]], Any], name: str = "pair-scorer") -> None:
+        self._score_pairs = score_pairs
+        self.name = name
+
+    def encode(self, queries: Sequence[str], texts: Sequence[str]) -> Tensor:
+        """Return the scores as latents of width 1: Tensor, shape [n, 1]."""
+        if not texts:
+            return torch.empty((0, 1))
+        scores = torch.as_tensor(self._score_pairs(list(zip(queries, texts, strict=True))), dtype=torch.float32)
+        return check_vectors(scores.reshape(-1, 1), len(texts), 1, name=f"scores of {self.name}")
+
+    def score(self, latent: Tensor) -> Tensor:
+        """Return the one entry of each latent: Tensor, shape [n]."""
+        return latent[..., 0]
+
+
+def as_relevance_model(model: Any) -> RelevanceModel:
+    """Return `model` as a :class:`RelevanceModel`.
+
+    Parameters
+    ----------
+    model : RelevanceModel, str, Path, object with ``score(pairs)``, or callable
+        A name or folder is loaded as a cross-encoder; a LangChain ``BaseCrossEncoder`` or any callable from a
+        list of (query, text) to scores becomes a :class:`PairScorer`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is none of these.
+    """
+    if isinstance(model, RelevanceModel):
+        return model
+    if isinstance(model, str) or hasattr(model, "__fspath__"):
+        from graph_retrievers.signals.cross_encoder import CrossEncoder
+
+        return CrossEncoder(model)
+    if callable(getattr(model, "score", None)):
+        return PairScorer(model.score, type(model).__name__)
+    if callable(model):
+        return PairScorer(model, getattr(model, "__name__", "callable"))
+    raise InvalidArgumentError(
+        f"{type(model).__name__} is no relevance model; pass a model name or folder, an object with score(pairs), "
+        "or a callable from (query, text) pairs to scores."
+    )
