@@ -1,0 +1,33 @@
+"""Model-based search, O_m: nodes a relevance model scores highest (FastInsight, Definition 4)."""
+
+from __future__ import annotations
+
+from graph_retrievers.index import QueryBatch
+from graph_retrievers.operators.operator import Operator, OperatorKind, Ranking
+
+__all__ = ["Rerank"]
+
+
+class Rerank(Operator):
+    """Rerank nodes by the relevance model of the index, each by itself.
+
+    Parameters
+    ----------
+    k : int, optional
+        Nodes to keep; all by default.
+
+    Notes
+    -----
+    The scores are the model's own outputs (raw logits of a cross-encoder). Equal scores keep their present order.
+    A pair that was scored before, in this or another operator, is not encoded again.
+    """
+
+    kind = OperatorKind.MODEL_SEARCH
+
+    def __init__(self, k: int | None = None) -> None:
+        self.k = k
+
+    def rank(self, queries: QueryBatch, ranking: Ranking) -> Ranking:
+        """Return the same nodes ordered by the model's score."""
+        scores = queries.index.relevance.score(queries.encode(ranking.nodes))
+        return ranking.rescored(scores.to(ranking.nodes.device))

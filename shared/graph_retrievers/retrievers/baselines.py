@@ -1,0 +1,77 @@
+"""The baselines every comparison needs: vector search, BM25, both fused, and retrieve-then-rerank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators.model_search import Rerank
+from graph_retrievers.operators.operator import Operator, Pipeline
+from graph_retrievers.operators.vector_search import BM25Search, HybridSearch, VectorSearch
+from graph_retrievers.retrievers.retriever import Retriever
+
+__all__ = ["Hybrid", "Lexical", "Re2", "Vector"]
+
+
+class Vector(Retriever):
+    """Vector search: nodes by dot product with the query.
+
+    Parameters
+    ----------
+    index : GraphIndex
+    **options
+        Keywords of :class:`Retriever`.
+    """
+
+    def __init__(self, index: GraphIndex, **options: Any) -> None:
+        super().__init__(index, VectorSearch(), **options)
+
+
+class Lexical(Retriever):
+    """BM25: nodes by the words they share with the query.
+
+    Parameters
+    ----------
+    index : GraphIndex
+    **options
+        Keywords of :class:`Retriever`.
+    """
+
+    def __init__(self, index: GraphIndex, **options: Any) -> None:
+        super().__init__(index, BM25Search(), **options)
+
+
+class Hybrid(Retriever):
+    """Vector search and BM25 fused.
+
+    Parameters
+    ----------
+    index : GraphIndex
+    fusion : {"rrf", "weighted"}, default "rrf"
+    weights : sequence of two floats, default (1.0, 1.0)
+        Of dense and lexical search.
+    **options
+        Keywords of :class:`Retriever`.
+    """
+
+    def __init__(self, index: GraphIndex, *, fusion: str = "rrf", weights: Sequence[float] = (1.0, 1.0), **options: Any) -> None:
+        super().__init__(index, HybridSearch(fusion=fusion, weights=weights), **options)
+
+
+class Re2(Retriever):
+    """Retrieve-then-rerank: the best of a first search, reordered by the relevance model.
+
+    Parameters
+    ----------
+    index : GraphIndex
+    depth : int, default 100
+        Nodes to rerank.
+    first : Operator, optional
+        First search; vector search by default.
+    **options
+        Keywords of :class:`Retriever`.
+    """
+
+    def __init__(self, index: GraphIndex, *, depth: int = 100, first: Operator | None = None, **options: Any) -> None:
+        super().__init__(index, Pipeline(first or VectorSearch(depth), Rerank()), **options)
