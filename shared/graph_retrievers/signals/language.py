@@ -1,0 +1,324 @@
+"""Asking a language model: the one port to any of them, and answers that keep to a schema.
+
+Any of these can be passed wherever a ``language_model`` is asked for: a LangChain chat model or LLM, a LlamaIndex
+``LLM``, a callable from a prompt to a text, or an object of :class:`LanguageModel`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Any, Protocol, runtime_checkable
+
+from graph_retrievers.errors import InvalidArgumentError, LanguageModelError
+
+__all__ = ["LanguageModel", "as_language_model", "check_schema", "complete_json", "complete_many"]
+
+Schema = Mapping[str, Any]
+
+
+@runtime_checkable
+class LanguageModel(Protocol):
+    """The port: what the engine asks of a language model."""
+
+    def complete(self, prompt: str, schema: Schema | None = None) -> str:
+        """Return the model's answer to `prompt`.
+
+        Parameters
+        ----------
+        prompt : str
+        schema : mapping, optional
+            JSON schema of the answer. The prompt states it already; a model that can be held to a schema is held
+            to it, any other ignores it.
+
+        Returns
+        -------
+        str
+        """
+
+
+class _Adapted:
+    """A language model of another library, seen through the port."""
+
+    def __init__(self, complete: Callable[[str, Schema | None], str], name: str) -> None:
+        self._complete, self.name = complete, name
+
+    def complete(self, prompt: str, schema: Schema | None = None) -> str:
+        return self._complete(prompt, schema)
+
+
+def as_language_model(model: Any) -> LanguageModel:
+    """Return `model` as a :class:`LanguageModel`.
+
+    Parameters
+    ----------
+    model : object
+        A LangChain chat model or LLM (``invoke``; ``with_structured_output`` is used where there is a schema), a
+        LlamaIndex ``LLM`` (``complete`` and ``stream_complete``), a :class:`LanguageModel`, or a callable
+        ``str -> str``.
+
+    Returns
+    -------
+    LanguageModel
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is none of these.
+    """
+    if isinstance(model, _Adapted):
+        return model
+    labels = [getattr(model, key, None) for key in ("model_name", "model", "name")]
+    name = next((label for label in labels if isinstance(label, str) and label), type(model).__name__)
+    if not isinstance(model, type):
+        if hasattr(model, "invoke"):
+            return _Adapted(lambda prompt, schema: _ask_langchain(model, prompt, schema), name)
+        if hasattr(model, "complete") and hasattr(model, "stream_complete"):
+            return _Adapted(lambda prompt, _: str(model.complete(prompt).text), name)
+        if hasattr(model, "complete"):
+            return model  # type: ignore[no-any-return]
+        if callable(model):
+            return _Adapted(lambda prompt, _: model(prompt), getattr(model, "__qualname__", name))
+    raise InvalidArgumentError(
+        f"{model!r} is no language model; pass a LangChain chat model, a LlamaIndex LLM, an object with "
+        "complete(prompt, schema), or a callable from a prompt to a text."
+    )
+
+
+def _ask_langchain(model: Any, prompt: str, schema: Schema | None) -> str:
+    if schema is None or not hasattr(model, "with_structured_output"):
+        return _text(model.invoke(prompt))
+    titled = {"title": "Answer", "description": "The answer.", **schema}
+    try:
+        bound = model.with_structured_output(titled, include_raw=True)
+    except (NotImplementedError, AttributeError):
+        # Not every chat model can be held to a schema; the prompt states it all the same.
+        return _text(model.invoke(prompt))
+    answer = bound.invoke(prompt)
+    parsed = answer.get("parsed")
+    return _text(answer.get("raw")) if parsed is None else json.dumps(parsed)
+
+
+def _text(message: Any) -> str:
+    content = getattr(message, "content", message)
+    if isinstance(content, list):
+        return "".join(part if isinstance(part, str) else str(part.get("text", "")) for part in content)
+    return str(content)
+
+
+def complete_json(model: Any, prompt: str, schema: Schema, *, attempts: int = 3) -> Any:
+    """Return a language model's answer as JSON that satisfies a schema.
+
+    Parameters
+    ----------
+    model : object
+        See :func:`as_language_model`.
+    prompt : str
+        The task; the schema is put behind it.
+    schema : mapping
+        JSON schema, see :func:`check_schema` for the keywords.
+    attempts : int, default 3
+        How often to ask. Each further prompt carries the rejected answer and what was wrong with it.
+
+    Returns
+    -------
+    object
+        The parsed answer.
+
+    Raises
+    ------
+    LanguageModelError
+        If the model failed, or no answer satisfied the schema.
+    """
+    check_schema(schema)
+    port = as_language_model(model)
+    if attempts < 1:
+        raise InvalidArgumentError(f"attempts must be at least 1, got {attempts}.")
+    stated = json.dumps(schema, ensure_ascii=False)
+    task = f"{prompt}\n\nAnswer with one JSON value of this schema, and with nothing else:\n{stated}"
+    asked, fault = task, ""
+    for _ in range(attempts):
+        try:
+            answer = port.complete(asked, schema)
+        except Exception as error:
+            raise LanguageModelError(f"The language model failed ({type(error).__name__}: {error}).") from error
+        if not isinstance(answer, str):
+            raise LanguageModelError(f"The language model gave {type(answer).__name__} {answer!r:.100}; expected a text.")
+        try:
+            value = _parse(answer)
+        except ValueError as error:
+            fault = f"it is not JSON ({error})"
+        else:
+            fault = _fault(value, schema, "the answer")
+            if not fault:
+                return value
+        asked = f"{task}\n\nAn earlier answer was rejected, since {fault}. It was:\n{answer[:2000]}"
+    raise LanguageModelError(
+        f"No answer of the language model satisfied the schema in {attempts} attempts; of the last, {fault}. It began "
+        f"{answer[:200]!r}. Use a stronger model, or one that can be held to a schema."
+    )
+
+
+def complete_many(
+    model: Any,
+    prompts: Sequence[str],
+    schema: Schema,
+    *,
+    attempts: int = 3,
+    workers: int = 4,
+    show_progress: bool = False,
+    description: str = "asking",
+) -> Iterator[tuple[int, Any]]:
+    """Yield the JSON answers to many prompts as they come, several asked at a time.
+
+    Parameters
+    ----------
+    model, schema, attempts
+        As for :func:`complete_json`.
+    prompts : sequence of str, length n
+    workers : int, default 4
+        Prompts under way at a time; 1 asks in the calling thread, for models that bear no more.
+    show_progress : bool, default False
+    description : str, default "asking"
+        What the progress bar says.
+
+    Yields
+    ------
+    position : int
+        Which prompt; the order is that of completion.
+    answer : object or LanguageModelError
+        What :func:`complete_json` returned or raised: one failure stops nothing else.
+    """
+    from tqdm.auto import tqdm
+
+    if workers < 1:
+        raise InvalidArgumentError(f"workers must be at least 1, got {workers}.")
+    port = as_language_model(model)
+    check_schema(schema)
+
+    def ask(prompt: str) -> Any:
+        try:
+            return complete_json(port, prompt, schema, attempts=attempts)
+        except LanguageModelError as error:
+            return error
+
+    with tqdm(total=len(prompts), desc=description, unit="prompt", disable=not show_progress) as bar:
+        if workers == 1:
+            for position, prompt in enumerate(prompts):
+                answer = ask(prompt)
+                bar.update()
+                yield position, answer
+            return
+        pool = ThreadPoolExecutor(workers, thread_name_prefix="language-model")
+        try:
+            position_of = {pool.submit(ask, prompt): position for position, prompt in enumerate(prompts)}
+            for future in as_completed(position_of):
+                bar.update()
+                yield position_of[future], future.result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+_FENCE = re.compile(r"```(?:json)?\s*\n(.*)\n\s*```", re.DOTALL)
+
+
+def _parse(answer: str) -> Any:
+    """Return the JSON value an answer consists of; one Markdown fence around all of it is taken off."""
+    text = answer.strip()
+    fenced = _FENCE.fullmatch(text)
+
+    def constant(name: str) -> Any:
+        raise ValueError(f"{name} is no JSON number")
+
+    return json.loads(fenced.group(1) if fenced else text, parse_constant=constant)
+
+
+_TYPES: dict[str, Callable[[Any], bool]] = {
+    "object": lambda v: isinstance(v, dict),
+    "array": lambda v: isinstance(v, list),
+    "string": lambda v: isinstance(v, str),
+    "boolean": lambda v: isinstance(v, bool),
+    "null": lambda v: v is None,
+    "integer": lambda v: isinstance(v, int) and not isinstance(v, bool),
+    "number": lambda v: isinstance(v, (int, float)) and not isinstance(v, bool),
+}
+_LIMITS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
+    "minLength": ("string", lambda v, limit: len(v) >= limit),
+    "maxLength": ("string", lambda v, limit: len(v) <= limit),
+    "minItems": ("array", lambda v, limit: len(v) >= limit),
+    "maxItems": ("array", lambda v, limit: len(v) <= limit),
+    "minimum": ("number", lambda v, limit: v >= limit),
+    "maximum": ("number", lambda v, limit: v <= limit),
+}
+_STRUCTURE = {"type", "enum", "properties", "required", "additionalProperties", "items", "anyOf"}
+_REMARKS = {"title", "description", "default", "examples", "$schema"}
+
+
+def check_schema(schema: Schema) -> None:
+    """Refuse a JSON schema with a keyword that answers would not be checked for.
+
+    Parameters
+    ----------
+    schema : mapping
+        The keywords are ``type``, ``enum``, ``properties``, ``required``, ``additionalProperties`` (a bool),
+        ``items`` (one schema), ``anyOf``, ``minLength``, ``maxLength``, ``minItems``, ``maxItems``, ``minimum``,
+        ``maximum``, and remarks such as ``description``.
+
+    Raises
+    ------
+    InvalidArgumentError
+        For any other keyword or type, and for a schema that is no mapping.
+    """
+    if not isinstance(schema, Mapping):
+        raise InvalidArgumentError(f"A schema is a mapping, got {schema!r}.")
+    for key in schema:
+        if key not in _STRUCTURE | _REMARKS and key not in _LIMITS:
+            raise InvalidArgumentError(f"Schema keyword {key!r} is not known; use {', '.join(sorted(_STRUCTURE | set(_LIMITS)))}.")
+    for name in _type_names(schema):
+        if name not in _TYPES:
+            raise InvalidArgumentError(f"Schema type {name!r} is not known; use {', '.join(_TYPES)}.")
+    if not isinstance(schema.get("additionalProperties", True), bool):
+        raise InvalidArgumentError("Schema keyword 'additionalProperties' takes a bool.")
+    for inner in [*schema.get("properties", {}).values(), *schema.get("anyOf", ())]:
+        check_schema(inner)
+    if "items" in schema:
+        check_schema(schema["items"])
+
+
+def _type_names(schema: Schema) -> list[str]:
+    names = schema.get("type", [])
+    return [names] if isinstance(names, str) else list(names)
+
+
+def _fault(value: Any, schema: Schema, place: str) -> str:
+    """Return what is wrong with a value, or "" if it satisfies the schema."""
+    names = _type_names(schema)
+    if names and not any(_TYPES[name](value) for name in names):
+        return f"{place} is {json.dumps(value)[:80]} where a value of type {' or '.join(names)} is expected"
+    if "enum" in schema and value not in schema["enum"]:
+        return f"{place} is {json.dumps(value)[:80]} where one of {json.dumps(list(schema['enum']))} is expected"
+    for key, (kind, holds) in _LIMITS.items():
+        if key in schema and _TYPES[kind](value) and not holds(value, schema[key]):
+            return f"{place} breaks {key} {schema[key]}"
+    if isinstance(value, dict):
+        properties = schema.get("properties", {})
+        for name in schema.get("required", ()):
+            if name not in value:
+                return f"{place} lacks {name!r}"
+        for name, entry in value.items():
+            if name not in properties:
+                if not schema.get("additionalProperties", True):
+                    return f"{place} has {name!r}, which the schema does not name"
+            elif fault := _fault(entry, properties[name], f"{place}.{name}"):
+                return fault
+    if isinstance(value, list) and "items" in schema:
+        for position, entry in enumerate(value):
+            if fault := _fault(entry, schema["items"], f"{place}[{position}]"):
+                return fault
+    if "anyOf" in schema:
+        faults = [_fault(value, inner, place) for inner in schema["anyOf"]]
+        if all(faults):
+            return " and ".join(faults)
+    return ""
