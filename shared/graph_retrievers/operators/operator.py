@@ -337,16 +337,16 @@ class Loop(Composite):
     def rank(self, queries: QueryBatch, ranking: Ranking) -> Ranking:
         """Repeat the round; one host read a round tells whether to go on."""
         sizes = ranking.lengths()
-        for round_number in range(1, self.budget + 1):
-            if ranking.width == 0 or not bool((sizes < self.budget).any()):
-                break
+        go_on = bool((sizes < self.budget).any()) and ranking.width > 0
+        round_number = 0
+        while go_on:
+            round_number += 1
             ranking = super().rank(queries, ranking)
+            grown = ranking.lengths()
+            go_on = bool(((grown > sizes).any()) & (grown < self.budget).any())
+            sizes = grown
             if self.on_round is not None:
                 self.on_round(round_number, ranking)
-            grown = ranking.lengths()
-            if not bool((grown > sizes).any()):
-                break
-            sizes = grown
         return ranking
 
 

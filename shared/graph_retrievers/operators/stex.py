@@ -59,9 +59,9 @@ class STeX(Operator):
         """Return the ranked nodes with the best candidates behind them."""
         found = self.candidates(queries, ranking)
         capacity = ranking.lengths() + self.batch
-        if self.budget is not None:
-            capacity = capacity.clamp(max=self.budget)
-        return ranking.append(found, capacity)
+        if self.budget is None:
+            return ranking.append(found, capacity)
+        return ranking.append(found, capacity.clamp(max=self.budget)).top(self.budget)
 
     def candidates(self, queries: QueryBatch, ranking: Ranking) -> Ranking:
         """Return the best `batch` candidates of each query: the N_add of the paper, cut."""

@@ -1,0 +1,25 @@
+"""Shared fixtures: the devices of this machine, and the folder with real data where it exists."""
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
+
+
+@pytest.fixture(params=DEVICES)
+def device(request):
+    """Every device of this machine: the same tests must hold on each."""
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def shared_folder():
+    """The folder with real graphs and models; tests that need it are skipped where it does not exist."""
+    default = Path(__file__).resolve().parents[1] / ".." / "shared"
+    folder = Path(os.environ.get("GRAPH_RETRIEVERS_SHARED", default)).resolve()
+    if not (folder / "data").is_dir():
+        pytest.skip(f"no real data at {folder}; set GRAPH_RETRIEVERS_SHARED to the folder that holds data/ and models/")
+    return folder

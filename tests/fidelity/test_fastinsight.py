@@ -1,0 +1,199 @@
+"""FastInsight against its worked examples, by hand and by algebra."""
+
+import math
+
+import pytest
+import torch
+
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.operators.granker import GRanker, latent_graph_fusion, propagation_matrix
+from graph_retrievers.operators.model_search import Rerank
+from graph_retrievers.operators.operator import Ranking
+from graph_retrievers.operators.stex import STeX
+from graph_retrievers.retrievers.baselines import Re2
+from graph_retrievers.retrievers.fastinsight import FastInsight
+from tests.toy import toy_index
+
+# Two worked graphs; "4" (and "9") stand alone.
+SMALL = [(1, 2), (1, 3), (2, 5), (3, 5), (3, 6), (6, 7), (2, 3), (1, 6)]
+SMALL_LATENTS = {"1": [1, 0], "2": [0, 1], "3": [1, 1], "4": [2, 0]}
+TRACE = [(1, 2), (1, 3), (2, 3), (2, 5), (3, 5), (3, 6), (6, 7), (1, 6), (5, 8), (7, 8)]
+TRACE_SIMILARITY = {"1": 0.9, "2": 0.8, "3": 0.3, "4": 0.7, "5": 0.35, "6": 0.45, "7": 0.6, "8": 0.2, "9": 0.1}
+TRACE_LATENTS = {
+    "1": [0.2, 0.4],
+    "2": [0.9, 0.1],
+    "3": [0.5, 0.5],
+    "4": [0.6, 0.0],
+    "5": [0.1, 0.9],
+    "6": [0.8, 0.8],
+    "7": [0.3, 0.2],
+    "8": [0.95, 0.9],
+    "9": [0.0, 0.1],
+}
+
+
+def small_index(device="cpu"):
+    similarity = {str(n): 0.0 for n in range(1, 8)} | {"5": 0.30, "6": 0.45}
+    latents = SMALL_LATENTS | {str(n): [0, 0] for n in (5, 6, 7)}
+    return toy_index(similarity, latents, SMALL, device=device)
+
+
+def ranking_of(index, ids):
+    rows = torch.tensor([[index.graph.row(i) for i in ids]], device=index.device)
+    return Ranking.seeds(rows, torch.arange(len(ids), 0, -1, device=index.device).float().unsqueeze(0), "seed")
+
+
+def ask(index, count=1):
+    return index.queries([f"question {i}" for i in range(count)], vectors=[[1.0]] * count)
+
+
+@pytest.mark.parametrize(
+    ("degree", "row_1", "mixed_1", "mixed_2"),
+    [
+        ("graph", [0, 0.571429, 0.428571, 0], [0.885714, 0.2], [0.2, 0.885714]),
+        ("subgraph", [0, 0.5, 0.5, 0], [0.9, 0.2], [0.2, 0.9]),
+    ],
+)
+def test_granker_worked_example_with_both_readings_of_the_degree(device, degree, row_1, mixed_1, mixed_2):
+    index = small_index(device)
+    ranking = ranking_of(index, ["1", "2", "3", "4"])
+    propagation = GRanker(0.2, degree=degree)._propagation(ask(index), ranking.nodes)[0]
+    assert propagation[0].tolist() == pytest.approx(row_1, abs=1e-6)
+    assert propagation[2].tolist() == pytest.approx([0.5, 0.5, 0, 0], abs=1e-6)
+    latents = torch.tensor([SMALL_LATENTS[n] for n in "1234"], dtype=torch.float32, device=device)
+    mixed = latent_graph_fusion(latents, propagation, 0.2)
+    assert mixed[0].tolist() == pytest.approx(mixed_1, abs=1e-6)
+    assert mixed[1].tolist() == pytest.approx(mixed_2, abs=1e-6)
+    assert mixed[2].tolist() == pytest.approx([0.9, 0.9], abs=1e-6)
+    assert mixed[3].tolist() == [2, 0], "a node without neighbours keeps its latent"
+
+
+def test_propagation_matrix_counts_a_neighbour_inversely_to_its_own_degree():
+    adjacency = torch.tensor([[0, 1, 1], [1, 0, 0], [1, 0, 0]], dtype=torch.bool)
+    matrix = propagation_matrix(adjacency, torch.tensor([2, 1, 4]))
+    assert matrix[0].tolist() == pytest.approx([0, 0.8, 0.2])
+    assert matrix[1].tolist() == [1, 0, 0]
+
+
+def test_granker_with_alpha_zero_is_plain_reranking_exactly(device):
+    index = toy_index(TRACE_SIMILARITY, TRACE_LATENTS, TRACE, device=device)
+    ranking = ranking_of(index, ["3", "1", "4", "8"])
+    smoothed, plain = GRanker(0.0)(ask(index), ranking), Rerank()(ask(index), ranking)
+    assert torch.equal(smoothed.scores, plain.scores)
+    assert torch.equal(smoothed.nodes, plain.nodes)
+
+
+def test_granker_keeps_the_present_order_of_equal_scores(device):
+    index = toy_index({n: 0.0 for n in "abcd"}, {n: [1, 1] for n in "abcd"}, [], device=device)
+    ranking = ranking_of(index, ["c", "a", "d", "b"])
+    assert [index.graph.ids[r] for r in GRanker()(ask(index), ranking).nodes[0]] == ["c", "a", "d", "b"]
+
+
+def test_stex_worked_example(device):
+    index = small_index(device)
+    found = STeX(1.0).candidates(ask(index), ranking_of(index, ["1", "2", "3", "4"]))
+    ids = [index.graph.ids[r] for r in found.nodes[0] if r >= 0]
+    assert ids == ["5", "6"]
+    assert found.scores[0, :2].tolist() == pytest.approx([1.966667, 1.95], abs=1e-6)
+    parents = [index.graph.ids[r] for r in found.parents[0, :2]]
+    assert parents == ["2", "1"], "the parent is the best-ranked neighbour"
+
+
+def test_stex_extremes_of_beta(device):
+    index = small_index(device)
+    ranking = ranking_of(index, ["1", "2", "3", "4"])
+    similarity_only = STeX(0.0).candidates(ask(index), ranking)
+    assert similarity_only.scores[0, :2].tolist() == pytest.approx([0.45, 0.30])
+    structure_only = STeX(math.inf).candidates(ask(index), ranking)
+    assert structure_only.scores[0, :2].tolist() == pytest.approx([1.666667, 1.5], abs=1e-6)
+
+
+def test_stex_skips_both_structural_terms_where_they_are_undefined(device):
+    # One retrieved node: no rank term. A leaf candidate: no bridging term.
+    index = toy_index({"a": 0.9, "b": 0.25}, {"a": [1, 1], "b": [1, 1]}, [("a", "b")], device=device)
+    found = STeX(1.0).candidates(ask(index), ranking_of(index, ["a"]))
+    assert found.scores[0, 0].item() == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize(
+    ("batch", "budget", "alpha", "order", "scores"),
+    [
+        (2, 6, 0.2, "8 6 2 3 5 1", [1.010856, 0.919078, 0.745962, 0.69709, 0.582156, 0.496657]),
+        (2, 9, 0.2, "8 6 2 3 5 7 1", None),
+        (3, 6, 0.0, "6 2 3 4 5 1", None),
+    ],
+)
+def test_fastinsight_trace(device, batch, budget, alpha, order, scores):
+    index = toy_index(TRACE_SIMILARITY, TRACE_LATENTS, TRACE, device=device)
+    retriever = FastInsight(index, batch=batch, budget=budget, alpha=alpha)
+    ranking = retriever.rank(ask(index))
+    ids = [index.graph.ids[r] for r in ranking.nodes[0] if r >= 0]
+    assert ids == order.split()
+    if scores:
+        assert ranking.scores[0, : len(ids)].tolist() == pytest.approx(scores, abs=1e-6)
+    assert len(index.relevance.calls) == len(set(index.relevance.calls)) == len(ids), "each pair is encoded once"
+
+
+def test_fastinsight_rounds_of_the_trace():
+    index = toy_index(TRACE_SIMILARITY, TRACE_LATENTS, TRACE)
+    retriever = FastInsight(index, batch=2, budget=6)
+    first, rank, loop = retriever.operator.operators
+    rounds = [rank(ask(index), first(ask(index)))]
+    loop.on_round = lambda number, ranking: rounds.append(ranking)
+    retriever.rank(ask(index))
+    named = [[index.graph.ids[r] for r in ranking.nodes[0] if r >= 0] for ranking in rounds]
+    assert named == [["2", "1"], ["2", "3", "5", "1"], ["8", "6", "2", "3", "5", "1"]]
+    assert rounds[0].scores[0].tolist() == pytest.approx([0.720401, 0.491216], abs=1e-6)
+    assert rounds[1].scores[0, :4].tolist() == pytest.approx([0.745962, 0.674673, 0.546665, 0.475401], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("edges", "reached"),
+    [
+        (TRACE, 7),  # the seeds' component is smaller than the budget
+        ([], 2),  # isolated seeds, no edge at all
+        ([("1", "2")], 2),  # the component is exhausted at once
+    ],
+)
+def test_the_endless_loops_of_algorithm_1_end(device, edges, reached):
+    index = toy_index(TRACE_SIMILARITY, TRACE_LATENTS, edges, device=device)
+    ranking = FastInsight(index, batch=2, budget=100).rank(ask(index))
+    assert int(ranking.lengths()[0]) == reached
+
+
+def test_a_batch_larger_than_the_budget_does_not_overshoot_it():
+    index = toy_index(TRACE_SIMILARITY, TRACE_LATENTS, TRACE)
+    assert int(FastInsight(index, batch=50, budget=3).rank(ask(index)).lengths()[0]) == 3
+
+
+def test_paths_lead_from_a_seed_to_the_hit_along_edges():
+    index = toy_index(TRACE_SIMILARITY, TRACE_LATENTS, TRACE)
+    hits = {h.id: h for h in FastInsight(index, batch=2, budget=6, k=6).retrieve("question", vector=[1.0])}
+    assert hits["2"].path.nodes == ("2",)
+    assert hits["2"].operator == "VectorSearch"
+    assert hits["8"].path.nodes == ("2", "5", "8")
+    assert hits["8"].operator == "STeX"
+
+
+def test_backfill_fills_to_k_in_vector_order_and_says_so():
+    index = toy_index(TRACE_SIMILARITY, TRACE_LATENTS, TRACE)
+    hits = FastInsight(index, batch=2, budget=6, k=9).retrieve("question", vector=[1.0])
+    assert [h.id for h in hits] == ["8", "6", "2", "3", "5", "1", "4", "7", "9"]
+    assert [h.operator for h in hits[6:]] == ["Backfill"] * 3
+    assert all(a.score > b.score for a, b in zip(hits, hits[1:], strict=False))
+
+
+def test_re2_is_granker_without_graph_and_without_expansion():
+    index = toy_index(TRACE_SIMILARITY, TRACE_LATENTS, TRACE)
+    re2 = Re2(index, depth=6).rank(ask(index))
+    same = FastInsight(index, batch=6, budget=6, alpha=0.0).rank(ask(index))
+    assert torch.equal(re2.nodes, same.nodes) and torch.equal(re2.scores, same.scores)
+
+
+@pytest.mark.parametrize(
+    "options", [{"batch": 0}, {"budget": 0}, {"alpha": 1.5}, {"beta": -1.0}, {"beta": math.nan}, {"degree": "in"}, {"k": 0}]
+)
+def test_parameters_out_of_range_are_refused(options):
+    index = toy_index(TRACE_SIMILARITY, TRACE_LATENTS, TRACE)
+    with pytest.raises(InvalidArgumentError, match=next(iter(options))):
+        FastInsight(index, **options)
