@@ -23,6 +23,7 @@ __all__ = [
     "MissingDependencyError",
     "MissingSignalError",
     "ModelHeadError",
+    "UnexpectedArgumentError",
     "UnknownNodeError",
 ]
 
@@ -33,6 +34,10 @@ class GraphRetrieverError(Exception):
 
 class InvalidArgumentError(GraphRetrieverError, ValueError):
     """An argument lies outside what the operator, retriever or command accepts."""
+
+
+class UnexpectedArgumentError(InvalidArgumentError, TypeError):
+    """A keyword that a retriever does not read."""
 
 
 class UnknownNodeError(GraphRetrieverError, KeyError):

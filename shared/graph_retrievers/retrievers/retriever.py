@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError
 from graph_retrievers.graph.filters import Filter
 from graph_retrievers.index import GraphIndex, QueryBatch
 from graph_retrievers.operators.operator import Operator, Ranking, positive
@@ -242,7 +242,7 @@ class Retriever:
         for name, values in inputs.items():
             if name not in self.inputs:
                 known = ", ".join(self.inputs) or "none"
-                raise InvalidArgumentError(f"{self.name} reads no {name!r}; further arguments it knows: {known}.")
+                raise UnexpectedArgumentError(f"{self.name} reads no {name!r}; besides k, vectors and filters it reads: {known}.")
             if len(values) != len(queries):
                 raise InvalidArgumentError(f"{name} has {len(values)} entries for {len(queries)} queries.")
         results: list[HitList] = []
