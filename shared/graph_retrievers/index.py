@@ -17,7 +17,7 @@ from graph_retrievers.signals.embedding import Embedding, as_embedding, check_ve
 from graph_retrievers.signals.lexical import BM25
 from graph_retrievers.signals.relevance import BiEncoder, RelevanceModel, as_relevance_model
 
-__all__ = ["GraphIndex", "LatentCache", "QueryBatch"]
+__all__ = ["GraphIndex", "LatentCache", "QueryBatch", "embed_texts"]
 
 # Beyond this many entries a [B, N] table of similarities is not kept; single entries are computed instead.
 _TABLE_LIMIT = 1 << 27
@@ -105,7 +105,7 @@ class GraphIndex:
         contents = graph.contents()
         model = as_embedding(embedding) if embedding is not None else None
         if vectors is None and model is not None:
-            vectors = _embed(model, contents, show_progress)
+            vectors = embed_texts(model, contents, show_progress)
         dense = None
         if vectors is not None:
             dense = DenseIndex(check_vectors(vectors, len(graph)), device=graph.device, backend=dense_backend)
@@ -211,7 +211,7 @@ class GraphIndex:
             if signals.get("embedding") is None:
                 raise MissingSignalError("k-nearest edges need vectors: pass embedding= or vectors=.")
             bare = CorpusGraph.from_nodes(nodes, include_titles=include_titles)
-            signals["vectors"] = _embed(as_embedding(signals["embedding"]), bare.contents(), signals.get("show_progress", False))
+            signals["vectors"] = embed_texts(as_embedding(signals["embedding"]), bare.contents(), signals.get("show_progress", False))
         built = build_edges(nodes, edges, vectors=signals.get("vectors"))
         return cls.from_graph(CorpusGraph.from_nodes(nodes, built, include_titles=include_titles, device=device), **signals)
 
@@ -379,6 +379,12 @@ class LatentCache:
         assert self._keys is not None and self._latents is not None
         return self._latents[torch.searchsorted(self._keys, keys)]
 
+    def tensors(self) -> dict[str, Tensor]:
+        """Return all that is held, as ``keys``, shape [n], and ``latents``, shape [n, d]; empty if nothing is."""
+        if self._keys is None or self._latents is None:
+            return {}
+        return {"keys": self._keys, "latents": self._latents}
+
 
 class QueryBatch:
     """B queries on one index: texts, vectors, filters, and what has been computed for them so far.
@@ -388,8 +394,9 @@ class QueryBatch:
     index : GraphIndex
     texts : str or sequence of str, length B
         The questions; none may be empty.
-    vectors : array-like, shape [B, d], optional
-        Query vectors computed elsewhere; by default the index's embedding model is asked when they are needed.
+    vectors : array-like of shape [B, d] or callable, optional
+        Query vectors computed elsewhere, or a function from the B texts to them that is called when they are needed;
+        by default the index's embedding model is asked then.
     filter : mapping or callable, optional
         Which nodes may be *returned* (see :func:`graph_retrievers.graph.filters.filter_mask`); traversal may
         still pass through others.
@@ -423,7 +430,8 @@ class QueryBatch:
         for position, text in enumerate(self.texts):
             if not isinstance(text, str) or not text.strip():
                 raise InvalidArgumentError(f"Query {position} is {text!r}; a query is a non-empty string.")
-        if vectors is not None:
+        self._embed = vectors if callable(vectors) else None
+        if vectors is not None and self._embed is None:
             self.vectors = check_vectors(vectors, len(self.texts), index.dense.dimension, "query vectors").to(index.device)
         self.allowed = filter_mask(index.graph, filter) if filter is not None else None
         self.seeds_allowed = filter_mask(index.graph, seed_filter) if seed_filter is not None else None
@@ -441,11 +449,13 @@ class QueryBatch:
         """Query vectors: Tensor, shape [B, d], on the index's device."""
         dense = self.index.dense
         model = self.index.embedding
-        if model is None:
-            raise MissingSignalError("This index has no embedding model for queries; pass embedding= or the query's vector.")
         if not self.texts:
             return torch.empty((0, dense.dimension), device=self.index.device)
-        if hasattr(model, "embed_queries"):
+        if self._embed is not None:
+            vectors = self._embed(self.texts)
+        elif model is None:
+            raise MissingSignalError("This index has no embedding model for queries; pass embedding= or the query's vector.")
+        elif hasattr(model, "embed_queries"):
             vectors = model.embed_queries(self.texts)
         else:
             vectors = torch.stack([torch.as_tensor(model.embed_query(t), dtype=torch.float32) for t in self.texts])
@@ -510,7 +520,8 @@ class QueryBatch:
         return model.encode([self.texts[b] for b in batch.tolist()], texts).to(self.index.device)
 
 
-def _embed(model: Embedding, texts: list[str], show_progress: bool) -> Tensor:
+def embed_texts(model: Embedding, texts: list[str], show_progress: bool = False) -> Tensor:
+    """Return the vectors of many texts, checked: Tensor, shape [n, d], float32; with a progress bar if asked."""
     if show_progress and "show_progress" in getattr(getattr(model.embed_documents, "__code__", None), "co_varnames", ()):
         return check_vectors(model.embed_documents(texts, show_progress=True), len(texts))  # type: ignore[call-arg]
     from tqdm.auto import tqdm

@@ -13,8 +13,8 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 
 __all__ = ["Filter", "filter_mask"]
 
-Filter = Mapping[str, Any] | Callable[[Node], bool]
-"""A condition on nodes: a mapping over metadata, or a function of a :class:`Node`."""
+Filter = Mapping[str, Any] | Callable[[Node], bool] | Tensor
+"""A condition on nodes: a mapping over metadata, a function of a :class:`Node`, or a mask made from either."""
 
 
 def _ordered(test: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
@@ -52,11 +52,12 @@ def filter_mask(graph: CorpusGraph, condition: Filter) -> Tensor:
     Parameters
     ----------
     graph : CorpusGraph
-    condition : mapping or callable
+    condition : mapping, callable or Tensor
         A mapping from metadata key to a value (equality) or to ``{operator: value}`` with the operators ``$eq``,
         ``$ne``, ``$gt``, ``$gte``, ``$lt``, ``$lte``, ``$in``, ``$nin``, ``$contains``, ``$exists``; all entries
         must hold. ``$and`` and ``$or`` take a list of mappings, ``$not`` one. The keys ``$id``, ``$type`` and
-        ``$title`` read the node itself. Or a callable from :class:`Node` to bool.
+        ``$title`` read the node itself. Or a callable from :class:`Node` to bool. Or a mask that this function
+        returned earlier, so that a filter used for many queries is worked out once.
 
     Returns
     -------
@@ -65,15 +66,21 @@ def filter_mask(graph: CorpusGraph, condition: Filter) -> Tensor:
     Raises
     ------
     InvalidArgumentError
-        For an unknown operator or a condition that is neither mapping nor callable.
+        For an unknown operator, a mask of another graph, or a condition that is none of these.
     """
+    if isinstance(condition, Tensor):
+        if condition.dtype != torch.bool or condition.shape != (len(graph),):
+            raise InvalidArgumentError(
+                f"A filter mask has one bool a node, shape [{len(graph)}]; got {condition.dtype} of shape {list(condition.shape)}."
+            )
+        return condition.to(graph.device)
     if callable(condition):
         keep = [bool(condition(graph.node(row))) for row in range(len(graph))]
     elif isinstance(condition, Mapping):
         test = _compile(condition)
         keep = [test(graph, row) for row in range(len(graph))]
     else:
-        raise InvalidArgumentError(f"A filter is a mapping or a callable, got {type(condition).__name__}.")
+        raise InvalidArgumentError(f"A filter is a mapping, a callable or a mask, got {type(condition).__name__}.")
     return torch.tensor(keep, dtype=torch.bool, device=graph.device)
 
 
