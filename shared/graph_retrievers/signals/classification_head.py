@@ -1,0 +1,115 @@
+"""Splitting a sequence-classification model into its encoder and its head."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from graph_retrievers.errors import ModelHeadError
+
+__all__ = ["ClassificationHead", "split_head"]
+
+
+class ClassificationHead:
+    """What stands between the last hidden states of an encoder and its one logit.
+
+    Parameters
+    ----------
+    steps : list of Module
+        Applied in turn to the pooled latents.
+    pooling : {"cls", "mean"}
+        How the hidden states of a pair become one latent: the first token, or the mean over all tokens.
+    sequence : bool
+        Whether the first step expects a sequence, of which it reads the first token.
+
+    Notes
+    -----
+    Half-precision steps are copied to float32: a bfloat16 logit has 8 significant bits and would tie where the
+    latents do not.
+    """
+
+    def __init__(self, steps: list[nn.Module], pooling: Literal["cls", "mean"], sequence: bool) -> None:
+        self.pooling = pooling
+        self._sequence = sequence
+        self._steps = [_in_float32(step) for step in steps]
+        parameter = next(self._steps[-1].parameters())
+        self.device = parameter.device
+
+    def pool(self, hidden: Tensor, mask: Tensor) -> Tensor:
+        """Return the latent of each row: shape [n, d], float32, from hidden states [n, L, d] and a mask [n, L]."""
+        if self.pooling == "cls":
+            return hidden[:, 0].float()
+        weights = mask.unsqueeze(-1).to(torch.float32)
+        return (hidden.float() * weights).sum(1) / weights.sum(1)
+
+    def __call__(self, latent: Tensor) -> Tensor:
+        """Return the logit of each latent: shape [n], float32, from shape [n, d]."""
+        out = latent.to(self.device, torch.float32)
+        if self._sequence:
+            out = out.unsqueeze(1)
+        for step in self._steps:
+            out = step(out)
+        return out[..., 0]
+
+
+def _in_float32(module: nn.Module) -> nn.Module:
+    if all(p.dtype == torch.float32 for p in module.parameters()):
+        return module
+    return copy.deepcopy(module).float()
+
+
+def split_head(model: Any) -> ClassificationHead:
+    """Return the head of a Hugging Face sequence-classification model.
+
+    The families that are known, each with the latent taken *before* the whole head:
+
+    ========================================  =========================================
+    family                                    head
+    ========================================  =========================================
+    BERT, ERNIE, MegatronBERT                 pooler (dense, tanh), classifier
+    RoBERTa, XLM-R, CamemBERT, MPNet, ELECTRA  classifier (dense, activation, out_proj)
+    DeBERTa, DeBERTa-v2                       context pooler, classifier
+    DistilBERT                                pre_classifier, ReLU, classifier
+    ModernBERT                                mean or first token; head, classifier
+    ========================================  =========================================
+
+    Parameters
+    ----------
+    model : PreTrainedModel
+        In evaluation mode.
+
+    Returns
+    -------
+    ClassificationHead
+
+    Raises
+    ------
+    ModelHeadError
+        If the head is of another form.
+    """
+    base: Any = model.base_model
+    classifier: Any = getattr(model, "classifier", None)
+    head: Any = getattr(model, "head", None)
+    linear = isinstance(classifier, nn.Linear)
+    if linear and hasattr(model, "pre_classifier"):
+        return ClassificationHead([model.pre_classifier, nn.ReLU(), classifier], "cls", False)
+    if linear and isinstance(head, nn.Module) and hasattr(model.config, "classifier_pooling"):
+        return ClassificationHead([head, classifier], model.config.classifier_pooling, False)
+    for pooler in (getattr(model, "pooler", None), getattr(base, "pooler", None)):
+        if linear and hasattr(pooler, "dense"):
+            return ClassificationHead([pooler, classifier], "cls", True)
+    if hasattr(classifier, "dense") and hasattr(classifier, "out_proj"):
+        return ClassificationHead([classifier], "cls", True)
+    raise unsplittable(model, "its head has a form that is not known")
+
+
+def unsplittable(model: Any, reason: str) -> ModelHeadError:
+    """Return the error for a model that cannot be used as a cross-encoder here."""
+    return ModelHeadError(
+        f"{type(model).__name__} cannot be split into encoder and head: {reason}. Pass a sequence-classification model "
+        "with one logit of the BERT, RoBERTa, XLM-R, ELECTRA, MPNet, DeBERTa, DistilBERT or ModernBERT family, or wrap "
+        "the model in PairScorer, which needs scores only."
+    )

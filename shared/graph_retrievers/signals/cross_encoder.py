@@ -1,0 +1,280 @@
+"""A cross-encoder: query and text read together by a Hugging Face sequence-classification model."""
+
+from __future__ import annotations
+
+import copy
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from graph_retrievers.device import resolve_device
+from graph_retrievers.errors import InvalidArgumentError, ModelHeadError
+from graph_retrievers.signals.classification_head import ClassificationHead, split_head, unsplittable
+from graph_retrievers.signals.packed_encoder import PackedEncoder
+from graph_retrievers.signals.relevance import RelevanceModel
+
+__all__ = ["CrossEncoder"]
+
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+# Two pairs of unequal length: with them a split is checked against the model's own logits when it is loaded.
+_PROBE = (["what is a graph", "where"], ["A graph has nodes and edges between them; a tree is one.", "Here."])
+
+
+class CrossEncoder(RelevanceModel):
+    """A relevance model split in two: an encoder that gives latents, and the head that scores them.
+
+    The latent is the representation just before the classification head (for BERT the last hidden state of
+    [CLS], not the pooled output), as GRanker needs it (FastInsight, section 4.1), and
+    ``score(encode(queries, texts))`` is ``model(...).logits[:, 0]``. That equality is checked on two short pairs
+    when the model is loaded.
+
+    Parameters
+    ----------
+    model : str, Path, or (model, tokenizer)
+        Name on a hub, a folder, or a loaded sequence-classification model with its tokenizer. Nothing is loaded
+        before the first use; call :meth:`load` to see errors earlier.
+    max_length : int, default 512
+        Tokens read of a pair, special tokens included; the longer of query and text is cut first. Lowered to what
+        the model can take.
+    batch_tokens : int, optional
+        Tokens a forward pass. By default 2048 on a CPU, where more falls out of the caches, and 65536 elsewhere.
+    device : str or torch.device, optional
+        Where the model runs: by default the CPU, or where a loaded model is.
+    dtype : {"float32", "bfloat16", "float16"} or torch.dtype, optional
+        Precision of the encoder. By default float32 on a CPU (half-precision weights are raised) and the dtype of
+        the weights elsewhere. "bfloat16" is about twice as fast, and its scores differ by some hundredths of
+        their standard deviation. The head is always float32.
+
+    Attributes
+    ----------
+    pairs_encoded : int
+        How many pairs have been encoded so far.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If an argument lies outside these, or a folder does not exist; when loading, if nothing can be loaded.
+    ModelHeadError
+        When loading: the weights of the head are missing, it has not one logit, or it cannot be split.
+
+    Notes
+    -----
+    Weights are read from safetensors only and no code of a model repository is run. Pairs are sorted by length, so
+    that little is padded; models of BERT's architecture are run without any padding in their linear layers, see
+    :class:`~graph_retrievers.signals.packed_encoder.PackedEncoder`. A batch gives each pair what it gets alone.
+    """
+
+    def __init__(
+        self,
+        model: str | Path | tuple[Any, Any],
+        *,
+        max_length: int = 512,
+        batch_tokens: int | None = None,
+        device: str | torch.device | None = None,
+        dtype: str | torch.dtype | None = None,
+    ) -> None:
+        if max_length < 8:
+            raise InvalidArgumentError(f"max_length is {max_length}; expected at least 8 tokens for a query and a text.")
+        if batch_tokens is not None and batch_tokens < 1:
+            raise InvalidArgumentError(f"batch_tokens is {batch_tokens}; expected at least 1, or None for the default.")
+        if isinstance(model, tuple):
+            if len(model) != 2 or not hasattr(model[0], "base_model") or not callable(model[1]):
+                raise InvalidArgumentError("Expected (model, tokenizer), both of transformers; or pass a name or folder.")
+            self.name = model[0].config.name_or_path or type(model[0]).__name__
+            device = device if device is not None else model[0].device
+        elif isinstance(model, str | os.PathLike) and str(model):
+            if (isinstance(model, os.PathLike) or os.path.isabs(model)) and not Path(model).is_dir():
+                raise InvalidArgumentError(f"{str(model)!r} is no folder; pass a model folder, or a name on a hub as a string.")
+            self.name = Path(model).resolve().name if Path(model).is_dir() else str(model)
+        else:
+            raise InvalidArgumentError(f"{model!r} is no model; pass a name, a folder, or (model, tokenizer).")
+        self.device = resolve_device(device)
+        self._dtype = _DTYPES.get(str(dtype).removeprefix("torch.")) if dtype is not None else None
+        on_cpu = self.device.type == "cpu"
+        if (dtype is not None and self._dtype is None) or (on_cpu and self._dtype == torch.float16):
+            raise InvalidArgumentError(
+                f"dtype {dtype!r} cannot be used on {self.device}; pass 'float32' or 'bfloat16' (on a GPU also 'float16')."
+            )
+        if self._dtype is None and on_cpu:
+            self._dtype = torch.float32
+        self.max_length = max_length
+        self.batch_tokens = batch_tokens or (2048 if on_cpu else 65536)
+        self.pairs_encoded = 0
+        self._source = model
+        self._parts: _Parts | None = None
+        self._lock = threading.Lock()
+
+    def load(self) -> CrossEncoder:
+        """Load the model now rather than at the first pair, and return self."""
+        self._loaded()
+        return self
+
+    def encode(self, queries: Sequence[str], texts: Sequence[str]) -> Tensor:
+        """Return the latent of each pair: Tensor, shape [n, d], float32, on the model's device.
+
+        Parameters
+        ----------
+        queries, texts : sequence of str, length n
+            Pair i is ``(queries[i], texts[i])``.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the two differ in length.
+        """
+        if isinstance(queries, str) or isinstance(texts, str) or len(queries) != len(texts):
+            raise InvalidArgumentError(
+                f"Got {len(queries)} queries and {len(texts)} texts; expected two lists of equal length, one pair a row."
+            )
+        parts = self._loaded()
+        if not texts:
+            return torch.empty((0, parts.width), device=self.device)
+        # A fast tokenizer keeps its truncation in shared state, so threads take turns.
+        with self._lock:
+            encoded = parts.tokenize(queries, texts)
+            self.pairs_encoded += len(texts)
+        return parts.latents(encoded, self.batch_tokens)
+
+    @torch.inference_mode()
+    def score(self, latent: Tensor) -> Tensor:
+        """Return the raw logit of each latent: Tensor, shape [...], float32, from shape [..., d]."""
+        parts = self._loaded()
+        scores = parts.head(latent.reshape(-1, parts.width))
+        return scores.reshape(latent.shape[:-1]).to(latent.device)
+
+    def _loaded(self) -> _Parts:
+        if self._parts is None:
+            with self._lock:
+                if self._parts is None:
+                    model, tokenizer = self._read()
+                    self._parts = _Parts(model, tokenizer, self.max_length)
+        return self._parts
+
+    def _read(self) -> tuple[Any, Any]:
+        if isinstance(self._source, tuple):
+            model, tokenizer = self._source
+            if model.device != self.device or (self._dtype is not None and model.dtype != self._dtype):
+                model = copy.deepcopy(model).to(device=self.device, dtype=self._dtype)
+            return model.eval(), tokenizer
+        from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+        source = str(self._source)
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+            model, report = AutoModelForSequenceClassification.from_pretrained(
+                source,
+                trust_remote_code=False,
+                use_safetensors=True,
+                dtype=self._dtype if self._dtype is not None else "auto",
+                output_loading_info=True,
+            )
+        except (OSError, ValueError) as error:
+            raise InvalidArgumentError(
+                f"No cross-encoder could be loaded from {source!r}: {error} Expected a name on a hub or a folder with "
+                "config.json, model.safetensors and tokenizer files of a sequence-classification model."
+            ) from error
+        # transformers fills what a checkpoint lacks with random numbers and only warns.
+        if report["missing_keys"]:
+            raise ModelHeadError(
+                f"{source!r} has no weights for {', '.join(sorted(report['missing_keys'])[:6])} of {type(model).__name__}: "
+                "it is no trained cross-encoder. Pass a sequence-classification model, or use BiEncoder for an embedding model."
+            )
+        return model.eval().to(self.device), tokenizer
+
+
+class _Parts:
+    """A loaded model: tokenizer, encoder and head."""
+
+    def __init__(self, model: Any, tokenizer: Any, max_length: int) -> None:
+        if getattr(model.config, "num_labels", None) != 1:
+            raise ModelHeadError(
+                f"{type(model).__name__} has {getattr(model.config, 'num_labels', 'no')} labels; expected one, the relevance. "
+                "Pass a reranker with one logit, or wrap the model in PairScorer and choose the score yourself."
+            )
+        self.head: ClassificationHead = split_head(model)
+        self.width = int(getattr(model.config, "hidden_size", None) or model.config.dim)
+        self._base = model.base_model
+        self._tokenizer = tokenizer
+        self._limit = min(max_length, _longest(model, tokenizer))
+        # Models with fewer than two token types take none (or ignore them), whatever the tokenizer returns.
+        self._typed = (getattr(model.config, "type_vocab_size", 0) or 0) > 1
+        self._pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
+        self._packed: PackedEncoder | None = None
+        self._check(model)
+
+    def tokenize(self, queries: Sequence[str], texts: Sequence[str]) -> dict[str, list[list[int]]]:
+        encoded = self._tokenizer(
+            list(queries), list(texts), truncation="longest_first", max_length=self._limit, return_attention_mask=False
+        )
+        keys = ["input_ids", "token_type_ids"] if self._typed and "token_type_ids" in encoded else ["input_ids"]
+        return {key: encoded[key] for key in keys}
+
+    @torch.inference_mode()
+    def latents(self, encoded: dict[str, list[list[int]]], budget: int) -> Tensor:
+        lengths = [len(ids) for ids in encoded["input_ids"]]
+        latents = torch.empty((len(lengths), self.width), device=self._base.device)
+        for rows in _batches(lengths, budget):
+            batch = {key: [values[i] for i in rows] for key, values in encoded.items()}
+            if self._packed is not None:
+                latents[rows] = self._packed(batch["input_ids"], batch.get("token_type_ids")).float()
+            else:
+                inputs = self._padded(batch)
+                latents[rows] = self.head.pool(self._base(**inputs).last_hidden_state, inputs["attention_mask"])
+        return latents
+
+    def _padded(self, batch: dict[str, list[list[int]]]) -> dict[str, Tensor]:
+        """Return the inputs of a forward pass, padded on the right whatever the tokenizer does."""
+        lengths = torch.tensor([len(ids) for ids in batch["input_ids"]])
+        mask = torch.arange(int(lengths.max())) < lengths.unsqueeze(1)
+        inputs = {"attention_mask": mask.long()}
+        for key, values in batch.items():
+            table = torch.full(mask.shape, self._pad if key == "input_ids" else 0)
+            table[mask] = torch.tensor([token for row in values for token in row])
+            inputs[key] = table
+        return {key: table.to(self._base.device) for key, table in inputs.items()}
+
+    def _check(self, model: Any) -> None:
+        """Hold the split, and then the packed encoder, against the model's own logits."""
+        probe = self.tokenize(*_PROBE)
+        with torch.inference_mode():
+            expected = model(**self._padded(probe)).logits.float()
+        tolerance = 1e-4 if model.dtype == torch.float32 else 5e-2
+
+        def agrees() -> bool:
+            scores = self.head(self.latents(probe, 1 << 30))
+            return torch.allclose(scores, expected[:, 0], rtol=tolerance, atol=tolerance)
+
+        with torch.inference_mode():
+            if expected.shape != (2, 1) or not agrees():
+                raise unsplittable(model, "its head, applied to the latents, does not give its logits")
+            if self.head.pooling == "cls" and PackedEncoder.fits(self._base):
+                self._packed = PackedEncoder(self._base)
+                if not agrees():
+                    self._packed = None
+
+
+def _batches(lengths: list[int], budget: int) -> Iterator[list[int]]:
+    """Yield rows by falling length, so many at a time that padding them all to the first stays within the budget."""
+    rows: list[int] = []
+    for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+        if rows and lengths[rows[0]] * (len(rows) + 1) > budget:
+            yield rows
+            rows = []
+        rows.append(i)
+    if rows:
+        yield rows
+
+
+def _longest(model: Any, tokenizer: Any) -> int:
+    """Return how many tokens the model can take."""
+    limits = [tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None)]
+    table = getattr(getattr(model.base_model, "embeddings", None), "position_embeddings", None)
+    if isinstance(table, torch.nn.Embedding):
+        # RoBERTa counts positions from after its padding token.
+        limits.append(table.num_embeddings - (table.padding_idx + 1 if table.padding_idx is not None else 0))
+    return min(int(limit) for limit in limits if limit is not None and limit > 0)
