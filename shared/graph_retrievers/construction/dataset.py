@@ -1,0 +1,264 @@
+"""Datasets: folders with nodes, edges and queries as JSON lines.
+
+A folder holds ``nodes.jsonl``, ``edges.jsonl`` and, for evaluation, ``queries.jsonl``, each plain or as ``.gz``.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import zlib
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from graph_retrievers.errors import DatasetError
+from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
+
+__all__ = ["Dataset", "Query", "is_dataset", "read_dataset", "read_queries"]
+
+
+@dataclass(frozen=True)
+class Query:
+    """A question with the nodes that answer it.
+
+    Attributes
+    ----------
+    id, text : str
+    gold : tuple of str
+        Ids of the nodes that should be found; at least one.
+    split : str
+        ``"train"``, ``"dev"``, ``"test"``, or "".
+    type : str
+        Kind of question, or "".
+    entities : tuple of str
+        Names that the question is about, where they are known.
+    plan : tuple of mapping
+        Typed path from a start node to the answers, where it is known.
+    answer : str
+        The answer in words, or "".
+    extra : mapping
+        All other fields of the row.
+    """
+
+    id: str
+    text: str
+    gold: tuple[str, ...]
+    split: str = ""
+    type: str = ""
+    entities: tuple[str, ...] = ()
+    plan: tuple[Mapping[str, Any], ...] = ()
+    answer: str = ""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Nodes, edges and queries of one folder.
+
+    Attributes
+    ----------
+    name : str
+        Name of the folder.
+    nodes : list of Node
+    edges : list of (source id, target id, relation)
+    queries : list of Query
+        Empty where the folder has none.
+    include_titles : bool
+        Whether signals read titles: False where they only repeat the id.
+    """
+
+    name: str
+    nodes: list[Node]
+    edges: list[tuple[str, str, str]]
+    queries: list[Query]
+    include_titles: bool
+
+    def graph(self, device: str | torch.device | None = None) -> CorpusGraph:
+        """Return the corpus graph of the nodes and edges on a device (the CPU by default)."""
+        return CorpusGraph.from_nodes(self.nodes, self.edges, include_titles=self.include_titles, device=device)
+
+
+def is_dataset(folder: str | Path) -> bool:
+    """Return whether a folder holds the nodes of a dataset."""
+    return any((Path(folder) / f"nodes.jsonl{end}").is_file() for end in ("", ".gz"))
+
+
+def read_dataset(folder: str | Path, *, include_titles: bool | None = None) -> Dataset:
+    """Read a dataset from a folder.
+
+    Parameters
+    ----------
+    folder : str or Path
+        Rows of nodes have ``id`` and ``text``, and may have ``title`` and ``type``; their other fields are
+        metadata. Rows of edges have ``source`` and ``target``, and may have ``relation``. Queries: see
+        :func:`read_queries`.
+    include_titles : bool, optional
+        Whether signals read ``title + ". " + text``. By default they do, unless most titles hold the digits
+        (four or more) of their own node's id: such titles name nothing.
+
+    Raises
+    ------
+    DatasetError
+        If a file is missing or a row cannot be read; the message names the file and the line.
+    """
+    root = Path(folder)
+    nodes, lines = _read_nodes(_need(root, "nodes"))
+    edges = _read_edges(_need(root, "edges"), lines)
+    queries_file = _find(root, "queries")
+    queries = read_queries(queries_file, nodes=lines) if queries_file is not None else []
+    return Dataset(
+        name=root.resolve().name,
+        nodes=nodes,
+        edges=edges,
+        queries=queries,
+        include_titles=not _titles_are_ids(nodes) if include_titles is None else include_titles,
+    )
+
+
+def read_queries(file: str | Path, *, nodes: Container[str] | None = None) -> list[Query]:
+    """Read queries from a file of JSON lines.
+
+    Parameters
+    ----------
+    file : str or Path
+        Plain or ``.gz``. Rows have ``id``, ``query`` and ``gold`` (a list of node ids), and may have ``split``,
+        ``type``, ``entities``, ``plan`` and ``answer``; other fields are kept as ``extra``.
+    nodes : container of str, optional
+        Ids that exist; gold nodes must be among them.
+
+    Raises
+    ------
+    DatasetError
+        If the file is missing or a row cannot be read; the message names the file and the line.
+    """
+    path = Path(file)
+    queries, seen = [], dict[str, int]()
+    for number, row in _rows(path):
+        where = f"{path}:{number}"
+        query = Query(
+            id=_text(row, "id", where),
+            text=_text(row, "query", where),
+            gold=tuple(_texts(row, "gold", where, needed=True)),
+            split=_text(row, "split", where, needed=False),
+            type=_text(row, "type", where, needed=False),
+            entities=tuple(_texts(row, "entities", where)),
+            plan=tuple(_plan(row, where)),
+            answer=_text(row, "answer", where, needed=False),
+            extra=row,
+        )
+        if query.id in seen:
+            raise DatasetError(f"{where}: query id {query.id!r} stands in line {seen[query.id]} already; ids are unique.")
+        seen[query.id] = number
+        for node in query.gold:
+            if nodes is not None and node not in nodes:
+                raise DatasetError(f"{where}: gold {node!r} of query {query.id!r} is no node of this dataset.")
+        queries.append(query)
+    return queries
+
+
+def _read_nodes(path: Path) -> tuple[list[Node], dict[str, int]]:
+    nodes, seen = [], dict[str, int]()
+    for number, row in _rows(path):
+        where = f"{path}:{number}"
+        node = Node(
+            id=_text(row, "id", where),
+            text=_text(row, "text", where, empty=True),
+            title=_text(row, "title", where, needed=False),
+            type=_text(row, "type", where, needed=False),
+            metadata=row,
+        )
+        if node.id in seen:
+            raise DatasetError(f"{where}: node id {node.id!r} stands in line {seen[node.id]} already; ids are unique.")
+        seen[node.id] = number
+        nodes.append(node)
+    if not nodes:
+        raise DatasetError(f"{path} holds no nodes; a dataset needs at least one.")
+    return nodes, seen
+
+
+def _read_edges(path: Path, nodes: Container[str]) -> list[tuple[str, str, str]]:
+    edges = []
+    for number, row in _rows(path):
+        where = f"{path}:{number}"
+        ends = _text(row, "source", where), _text(row, "target", where)
+        for end in ends:
+            if end not in nodes:
+                raise DatasetError(f"{where}: {end!r} is no node of this dataset; add the node or drop the edge.")
+        edges.append((*ends, _text(row, "relation", where, needed=False)))
+    return edges
+
+
+def _find(root: Path, name: str) -> Path | None:
+    if not root.is_dir():
+        raise DatasetError(f"{root} is no folder; a dataset is a folder of nodes.jsonl, edges.jsonl and queries.jsonl.")
+    there = [path for end in ("", ".gz") if (path := root / f"{name}.jsonl{end}").is_file()]
+    if len(there) > 1:
+        raise DatasetError(f"{there[0]} and {there[1]} are both there; remove one, so that it is clear which counts.")
+    return there[0] if there else None
+
+
+def _need(root: Path, name: str) -> Path:
+    path = _find(root, name)
+    if path is None:
+        hint = "; an empty file says that there are none" if name == "edges" else ""
+        raise DatasetError(f"{root / name}.jsonl[.gz] is missing{hint}.")
+    return path
+
+
+def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (line number, object) of each line that is not blank."""
+    number = 0
+    opened: Any = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opened(path, "rt", encoding="utf-8-sig") as file:
+            for number, line in enumerate(file, 1):
+                if not line.strip():
+                    continue
+                try:
+                    row = json.loads(line)
+                except json.JSONDecodeError as error:
+                    raise DatasetError(f"{path}:{number} is no JSON: {error}.") from error
+                if not isinstance(row, dict):
+                    raise DatasetError(f"{path}:{number} holds a {type(row).__name__}; expected an object, {{...}}.")
+                yield number, row
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
+        raise DatasetError(f"{path} cannot be read{f' beyond line {number}' if number else ''}: {error}.") from error
+
+
+def _text(row: dict[str, Any], key: str, where: str, *, needed: bool = True, empty: bool = False) -> str:
+    """Take a field out of a row as a string."""
+    value = row.pop(key, None)
+    if value is None and not needed:
+        return ""
+    if not isinstance(value, str):
+        raise DatasetError(f"{where}: {key!r} is {'missing' if value is None else repr(value)}; expected a string.")
+    if needed and not empty and not value.strip():
+        raise DatasetError(f"{where}: {key!r} is empty.")
+    return value
+
+
+def _texts(row: dict[str, Any], key: str, where: str, *, needed: bool = False) -> list[str]:
+    value = row.pop(key, None)
+    if value is None and not needed:
+        return []
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value) or (needed and not value):
+        raise DatasetError(f"{where}: {key!r} is {value!r}; expected a list of strings{', at least one' if needed else ''}.")
+    return value
+
+
+def _plan(row: dict[str, Any], where: str) -> list[dict[str, Any]]:
+    value = row.pop("plan", None) or []
+    if not isinstance(value, list) or not all(isinstance(step, dict) for step in value):
+        raise DatasetError(f"{where}: 'plan' is {value!r}; expected a list of objects.")
+    return value
+
+
+def _titles_are_ids(nodes: Sequence[Node]) -> bool:
+    titled = [node for node in nodes if node.title]
+    repeated = sum(any(run in node.title for run in re.findall(r"\d{4,}", node.id)) for node in titled)
+    return repeated * 2 > len(titled)

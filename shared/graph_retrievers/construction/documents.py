@@ -1,0 +1,72 @@
+"""Documents of either framework as nodes, recognised by their attributes: no framework is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.corpus_graph import Node
+
+__all__ = ["to_nodes"]
+
+
+def to_nodes(documents: Iterable[Any], title_key: str = "title", type_key: str = "type") -> list[Node]:
+    """Return documents as nodes, in their order.
+
+    Parameters
+    ----------
+    documents : iterable of documents
+        LangChain documents (``page_content``, ``metadata``, ``id``), LlamaIndex nodes (``get_content()``,
+        ``metadata``, ``node_id``) or :class:`Node` objects, which pass through. A document without an id is given
+        its position, "0", "1", ...
+    title_key, type_key : str, default "title" and "type"
+        Metadata fields that hold a node's title and type; "" for none. They stay in the metadata too.
+
+    Returns
+    -------
+    list of Node
+
+    Raises
+    ------
+    InvalidArgumentError
+        If an object is no document, or the field of a title or type holds something else than a word or number.
+    """
+    if isinstance(documents, (str, Mapping)) or not isinstance(documents, Iterable):
+        raise InvalidArgumentError(f"documents is a {type(documents).__name__}; expected a list of documents.")
+    return [_to_node(document, position, title_key, type_key) for position, document in enumerate(documents)]
+
+
+def _to_node(document: Any, position: int, title_key: str, type_key: str) -> Node:
+    if isinstance(document, Node):
+        return document
+    if hasattr(document, "page_content"):
+        text, identity = document.page_content, getattr(document, "id", None)
+    elif hasattr(document, "get_content") and hasattr(document, "node_id"):
+        text, identity = document.get_content(), document.node_id
+    else:
+        hint = " GraphIndex.from_texts takes plain strings." if isinstance(document, str) else ""
+        raise InvalidArgumentError(
+            f"Document {position} is a {type(document).__name__}; expected a Node, an object with page_content and metadata, "
+            f"or one with get_content, node_id and metadata.{hint}"
+        )
+    metadata = dict(getattr(document, "metadata", None) or {})
+    return Node(
+        id=str(identity) if identity not in (None, "") else str(position),
+        text=text,
+        title=_word(metadata, title_key, position, "title_key"),
+        type=_word(metadata, type_key, position, "type_key"),
+        metadata=metadata,
+    )
+
+
+def _word(metadata: Mapping[str, Any], key: str, position: int, argument: str) -> str:
+    value = metadata.get(key) if key else None
+    if value is None:
+        return ""
+    if isinstance(value, (str, int, float)):
+        return str(value)
+    raise InvalidArgumentError(
+        f"Document {position} holds a {type(value).__name__} in metadata[{key!r}]; expected a string. Name another field in "
+        f"{argument}, or '' for none."
+    )

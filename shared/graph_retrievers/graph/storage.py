@@ -1,0 +1,361 @@
+"""Saved indexes: a folder with the tensors, the nodes and the settings of an index, and a manifest over them.
+
+``manifest.json`` names every other file of the index with its size and SHA-256. The files carry part of their
+checksum in their names and are never changed once written, so replacing the manifest is the one step that turns an
+old index into a new one: a save that fails, at whatever point, leaves the old index whole.
+
+===========================  ==================================================================================
+``tensors-*.safetensors``    relationship rows, vectors, BM25 arrays
+``nodes-*.sqlite``           ids, texts, titles, types and metadata (as JSON)
+``settings-*.json``          what the signals need besides tensors, the BM25 vocabulary among it
+``manifest.json``            format, version, counts, files, and a checksum of itself
+===========================  ==================================================================================
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import shutil
+import sqlite3
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from graph_retrievers.errors import CorruptIndexError, IndexVersionError, InvalidArgumentError
+from graph_retrievers.graph.corpus_graph import CorpusGraph
+
+__all__ = ["FORMAT_VERSION", "read_index", "read_settings", "write_index"]
+
+FORMAT_VERSION = 1
+"""Version of the format that this package writes; it reads this one and older ones."""
+
+_FORMAT = "graph-retrievers index"
+_MANIFEST = "manifest.json"
+_ROWS = ("sources", "targets", "relations")
+_DEPTH = 64
+
+
+def write_index(
+    folder: str | os.PathLike[str], graph: CorpusGraph, tensors: Mapping[str, Tensor], settings: Mapping[str, Any]
+) -> None:
+    """Write a corpus graph and the signals on it to a folder, all or nothing.
+
+    Parameters
+    ----------
+    folder : str or Path
+        Made if it is not there. An index that lies there is replaced; anything else is left alone.
+    graph : CorpusGraph
+    tensors : mapping of str to Tensor
+        Tensors of the signals, on any device.
+    settings : mapping
+        JSON-plain settings of the signals.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the folder holds something else than an index, or if metadata, a text or a setting cannot be written
+        as it is. Nothing has been written then.
+    """
+    target = Path(folder).expanduser().resolve()
+    _check_target(target)
+    settings = dict(settings)
+    _check_plain(settings, "settings")
+    for row, node in enumerate(graph.ids):
+        _check_plain(graph.metadata[row], f"metadata of node {node!r}")
+        for name, text in (("id", node), ("text", graph.texts[row]), ("title", graph.titles[row]), ("type", graph.types[row])):
+            _check_text(text, f"{name} of node {node!r}")
+    for relation in graph.relation_names:
+        _check_text(relation, f"relation {relation!r}")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with _workshop(target) as made:
+        rows = {f"graph.{name}": getattr(graph, name) for name in _ROWS}
+        flat = {name: tensor.detach().cpu().contiguous() for name, tensor in (rows | dict(tensors)).items()}
+        parts = [
+            _part(made, "tensors", "safetensors", lambda path: save_file(flat, path)),
+            _part(made, "nodes", "sqlite", lambda path: _write_nodes(path, graph)),
+            _part(made, "settings", "json", lambda path: _write_text(path, _dumps(settings))),
+        ]
+        body = {
+            "format": _FORMAT,
+            "version": FORMAT_VERSION,
+            "nodes": len(graph),
+            "edges": graph.num_edges,
+            "relation_names": graph.relation_names,
+            "include_titles": graph.include_titles,
+            "files": dict(parts),
+        }
+        _write_text(made / _MANIFEST, _manifest_text(body))
+        _sync(made / _MANIFEST)
+        _sync(made)
+        _publish(made, target)
+
+
+def read_index(
+    folder: str | os.PathLike[str], device: str | torch.device | None = None
+) -> tuple[CorpusGraph, dict[str, Tensor], dict[str, Any]]:
+    """Return what :func:`write_index` wrote.
+
+    Parameters
+    ----------
+    folder : str or Path
+    device : str or torch.device, optional
+        Where the graph's tensors go; the CPU by default. The signals' tensors come on the CPU.
+
+    Returns
+    -------
+    graph : CorpusGraph
+    tensors : dict of str to Tensor
+    settings : dict
+
+    Raises
+    ------
+    CorruptIndexError
+        If a file is missing, cut short or changed; the message names it.
+    IndexVersionError
+        If a newer version wrote the index.
+    """
+    root = Path(folder).expanduser()
+    manifest = _read_manifest(root)
+    paths = {kind: _checked(root, manifest, kind) for kind in ("tensors", "nodes", "settings")}
+    with _reading(paths["tensors"]):
+        tensors = load_file(paths["tensors"])
+        rows = [tensors.pop(f"graph.{name}") for name in _ROWS]
+    with _reading(paths["nodes"]):
+        columns = _read_nodes(paths["nodes"])
+    with _reading(paths["settings"]):
+        settings = json.loads(paths["settings"].read_text("utf-8"))
+    if len(columns["ids"]) != manifest["nodes"] or rows[0].numel() != manifest["edges"]:
+        raise _corrupt(root / _MANIFEST, "does not fit the files beside it")
+    graph = CorpusGraph(**columns, include_titles=manifest["include_titles"], device=device)
+    graph._set_rows(rows[0], rows[1], rows[2], list(manifest["relation_names"]))
+    return graph, tensors, settings
+
+
+def read_settings(folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the settings of a saved index without reading the rest; errors as for :func:`read_index`."""
+    root = Path(folder).expanduser()
+    path = _checked(root, _read_manifest(root), "settings")
+    with _reading(path):
+        return dict(json.loads(path.read_text("utf-8")))
+
+
+# -- writing ----------------------------------------------------------------------------------------------------
+
+
+def _check_target(target: Path) -> None:
+    if not target.exists():
+        return
+    if target.is_dir() and (not any(target.iterdir()) or _is_ours(target / _MANIFEST)):
+        return
+    raise InvalidArgumentError(f"{target} is there and holds no index; name another folder, or remove this one first.")
+
+
+def _is_ours(manifest: Path) -> bool:
+    try:
+        body = json.loads(manifest.read_text("utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(body, dict) and body.get("format") == _FORMAT
+
+
+@contextmanager
+def _workshop(target: Path) -> Iterator[Path]:
+    """Give a temporary folder beside `target`, on the same file system, that is gone afterwards."""
+    made = target.parent / f".{target.name}.{uuid.uuid4().hex}.tmp"
+    made.mkdir()
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def _part(made: Path, kind: str, suffix: str, write: Callable[[Path], None]) -> tuple[str, dict[str, Any]]:
+    """Write one file and name it after its content; return its line of the manifest."""
+    draft = made / f"{kind}.{suffix}"
+    write(draft)
+    _sync(draft)
+    digest = _sha256(draft)
+    path = draft.rename(made / f"{kind}-{digest[:16]}.{suffix}")
+    return kind, {"name": path.name, "bytes": path.stat().st_size, "sha256": digest}
+
+
+def _publish(made: Path, target: Path) -> None:
+    if target.is_dir() and not any(target.iterdir()):
+        target.rmdir()
+    if not target.exists():
+        os.rename(made, target)
+        _sync(target.parent)
+        return
+    old = set(_files(target / _MANIFEST))
+    new = set(_files(made / _MANIFEST))
+    moved: list[Path] = []
+    try:
+        for name in sorted(new):
+            if name not in old:
+                moved.append(target / name)
+            os.replace(made / name, target / name)
+        _sync(target)
+        os.replace(made / _MANIFEST, target / _MANIFEST)
+    except BaseException:
+        for path in moved:
+            path.unlink(missing_ok=True)
+        raise
+    _sync(target)
+    for name in old - new:
+        # The new index stands; a leftover that cannot be removed does it no harm.
+        with suppress(OSError):
+            (target / name).unlink()
+
+
+def _files(manifest: Path) -> list[str]:
+    try:
+        return [Path(entry["name"]).name for entry in json.loads(manifest.read_text("utf-8"))["files"].values()]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return []
+
+
+def _write_nodes(path: Path, graph: CorpusGraph) -> None:
+    with closing(sqlite3.connect(path)) as database:
+        # A file that is thrown away when anything fails needs no journal.
+        database.execute("PRAGMA journal_mode=OFF")
+        database.execute("PRAGMA synchronous=OFF")
+        database.execute(
+            "CREATE TABLE nodes (row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, text TEXT NOT NULL, "
+            "title TEXT NOT NULL, type TEXT NOT NULL, metadata TEXT NOT NULL)"
+        )
+        columns = zip(graph.ids, graph.texts, graph.titles, graph.types, map(_dumps, graph.metadata), strict=True)
+        database.executemany("INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?)", ((row, *rest) for row, rest in enumerate(columns)))
+        database.commit()
+
+
+def _write_text(path: Path, text: str) -> None:
+    path.write_bytes(text.encode("utf-8"))
+
+
+def _dumps(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=True, allow_nan=False)
+
+
+def _manifest_text(body: Mapping[str, Any]) -> str:
+    plain = json.dumps(body, sort_keys=True)
+    return json.dumps({**body, "checksum": hashlib.sha256(plain.encode()).hexdigest()}, sort_keys=True, indent=1) + "\n"
+
+
+def _sync(path: Path) -> None:
+    """Ask the system to bring a file, or a folder's list of files, to the disk."""
+    if os.name == "nt" and path.is_dir():
+        return
+    handle = os.open(path, os.O_RDONLY if os.name != "nt" else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _check_plain(value: Any, where: str, depth: int = 0) -> None:
+    """Raise unless JSON gives `value` back as it is."""
+    if depth > _DEPTH:
+        raise InvalidArgumentError(f"{where:.80}... is nested more than {_DEPTH} deep, or holds itself; flatten it.")
+    kind = type(value)
+    if value is None or kind in (bool, int, str) or (kind is float and math.isfinite(value)):
+        return
+    if kind is list:
+        for place, item in enumerate(value):
+            _check_plain(item, f"{where}[{place}]", depth + 1)
+        return
+    if kind is dict and all(type(key) is str for key in value):
+        for key, item in value.items():
+            _check_plain(item, f"{where}[{key!r}]", depth + 1)
+        return
+    raise InvalidArgumentError(
+        f"{where} is {value!r:.80} ({kind.__name__}), which JSON would not give back as it is; use None, bool, int, finite "
+        "float, str, lists and dicts with string keys."
+    )
+
+
+def _check_text(text: str, where: str) -> None:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentError(f"{where} is no valid Unicode ({error.reason} at {error.start}); decode it again.") from error
+
+
+# -- reading ----------------------------------------------------------------------------------------------------
+
+
+def _corrupt(path: Path, what: str) -> CorruptIndexError:
+    return CorruptIndexError(f"{path} {what}; build the index again or restore it from a copy.")
+
+
+def _read_manifest(root: Path) -> dict[str, Any]:
+    path = root / _MANIFEST
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise CorruptIndexError(f"There is no index at {root}: {path} cannot be read ({error.strerror}).") from error
+    try:
+        body = json.loads(raw)
+    except ValueError as error:
+        raise _corrupt(path, "is cut short or changed (it is no JSON)") from error
+    if not isinstance(body, dict) or body.get("format") != _FORMAT:
+        raise _corrupt(path, f"is changed, or belongs to something else (its format is not {_FORMAT!r})")
+    version = body.get("version")
+    if isinstance(version, int) and version > FORMAT_VERSION:
+        raise IndexVersionError(
+            f"{path} is of format version {version}; this package reads up to version {FORMAT_VERSION}. Upgrade graph-retrievers."
+        )
+    # The text itself is compared, not only what it says: not one byte may differ.
+    if _manifest_text({key: value for key, value in body.items() if key != "checksum"}).encode() != raw:
+        raise _corrupt(path, "is changed (its checksum does not match)")
+    return body
+
+
+def _checked(root: Path, manifest: Mapping[str, Any], kind: str) -> Path:
+    """Return the path of a file of the index, its size and checksum compared with the manifest."""
+    with _reading(root / _MANIFEST):
+        entry = manifest["files"][kind]
+        path = root / Path(entry["name"]).name
+    if not path.is_file():
+        raise _corrupt(path, "is missing")
+    size = path.stat().st_size
+    if size != entry["bytes"]:
+        raise _corrupt(path, f"holds {size} bytes instead of {entry['bytes']}")
+    if _sha256(path) != entry["sha256"]:
+        raise _corrupt(path, "is changed (its checksum does not match)")
+    return path
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (SafetensorError, sqlite3.Error, ValueError, KeyError, TypeError) as error:
+        raise _corrupt(path, f"cannot be read ({error})") from error
+
+
+def _read_nodes(path: Path) -> dict[str, list[Any]]:
+    with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as database:
+        rows = database.execute("SELECT id, text, title, type, metadata FROM nodes ORDER BY row").fetchall()
+    ids, texts, titles, types, metadata = zip(*rows, strict=True) if rows else ((),) * 5
+    return {
+        "ids": list(ids),
+        "texts": list(texts),
+        "titles": list(titles),
+        "types": list(types),
+        "metadata": [json.loads(text) for text in metadata],
+    }
