@@ -1,0 +1,83 @@
+"""A deterministic embedding model and a small corpus whose texts refer to each other."""
+
+import re
+import zlib
+
+from graph_retrievers.graph import Node
+from graph_retrievers.index import GraphIndex
+
+
+class HashEmbedding:
+    """Unit vectors of word counts, each word hashed to a dimension and a sign. Counts its calls."""
+
+    def __init__(self, dimension=64):
+        self.dimension = dimension
+        self.document_calls = 0
+        self.query_calls = 0
+
+    def _vector(self, text):
+        vector = [0.0] * self.dimension
+        for word in re.findall(r"\w+", text.lower()):
+            code = zlib.crc32(word.encode())
+            vector[code % self.dimension] += 1.0 if code & (1 << 20) else -1.0
+        length = sum(x * x for x in vector) ** 0.5 or 1.0
+        return [x / length for x in vector]
+
+    def embed_documents(self, texts):
+        self.document_calls += 1
+        return [self._vector(t) for t in texts]
+
+    def embed_query(self, text):
+        self.query_calls += 1
+        return self._vector(text)
+
+
+# id, title, text, year, ids it links to
+CORPUS = [
+    ("ada", "Ada Lovelace", "She wrote the first program for the Analytical Engine of Charles Babbage.", 1843, ["engine", "babbage"]),
+    ("babbage", "Charles Babbage", "He designed the Difference Engine and the Analytical Engine in London.", 1837, ["engine", "difference"]),
+    ("engine", "Analytical Engine", "A design of a general mechanical computer, never finished.", 1837, ["jacquard"]),
+    ("difference", "Difference Engine", "A mechanical calculator that tabulates polynomials.", 1822, []),
+    ("jacquard", "Jacquard machine", "A loom driven by punched cards, shown in Lyon.", 1804, ["cards"]),
+    ("cards", "Punched card", "Stiff paper that holds data by the presence of holes.", 1725, []),
+    ("hollerith", "Herman Hollerith", "His tabulating machine counted the census by punched cards.", 1890, ["cards", "ibm"]),
+    ("ibm", "IBM", "A company that grew out of tabulating machines.", 1911, []),
+    ("turing", "Alan Turing", "He described a universal machine and broke ciphers at Bletchley Park.", 1936, ["bletchley"]),
+    ("bletchley", "Bletchley Park", "The estate where British codebreakers worked.", 1938, ["colossus"]),
+    ("colossus", "Colossus", "An electronic computer with valves, built to break a cipher.", 1943, []),
+    ("loom", "Weaving", "Threads crossed at right angles make a cloth.", 1500, []),
+]
+
+
+def linked_nodes():
+    """The corpus as nodes; metadata hold the year, a topic and the ids it links to."""
+    war = {"turing", "bletchley", "colossus"}
+    return [
+        Node(name, text, title, metadata={"year": year, "topic": "war" if name in war else "machines", "links": list(links)})
+        for name, title, text, year, links in CORPUS
+    ]
+
+
+def linked_edges():
+    """Its edges: (source, target, "links")."""
+    return [(name, target, "links") for name, _, _, _, links in CORPUS for target in links]
+
+
+def linked_index(embedding=None, **signals):
+    """An index of the corpus with hashed vectors and BM25."""
+    return GraphIndex.from_nodes(linked_nodes(), linked_edges(), embedding=embedding or HashEmbedding(), **signals)
+
+
+class WordOverlap:
+    """A relevance model as a function of pairs: words of the query that the text holds. Counts the pairs."""
+
+    def __init__(self):
+        self.pairs = 0
+
+    def __call__(self, pairs):
+        self.pairs += len(pairs)
+        return [float(len(_words(query) & _words(text))) for query, text in pairs]
+
+
+def _words(text):
+    return set(re.findall(r"\w+", text.lower()))
