@@ -411,6 +411,8 @@ class QueryBatch:
         Latents of (query, node) pairs.
     inputs : dict of str to sequence of length B
         What else some operators read for a query (entities, plans).
+    statistics : dict of str to Tensor, shape [B]
+        What operators counted on their way (``"touched"``: nodes that activation entered).
     k : int
         Hits asked for; searches without a k of their own bring as many.
     """
@@ -438,6 +440,7 @@ class QueryBatch:
         self.walk_allowed = filter_mask(index.graph, traversal_filter) if traversal_filter is not None else None
         self.latents = LatentCache()
         self.inputs: dict[str, Sequence[Any]] = {}
+        self.statistics: dict[str, Tensor] = {}
         self.k = 10
 
     def __len__(self) -> int:
@@ -447,19 +450,23 @@ class QueryBatch:
     @cached_property
     def vectors(self) -> Tensor:
         """Query vectors: Tensor, shape [B, d], on the index's device."""
+        return self.embed(self.texts)
+
+    def embed(self, texts: list[str]) -> Tensor:
+        """Return vectors of texts of any kind, embedded as queries are: Tensor, shape [n, d], on the index's device."""
         dense = self.index.dense
         model = self.index.embedding
-        if not self.texts:
+        if not texts:
             return torch.empty((0, dense.dimension), device=self.index.device)
         if self._embed is not None:
-            vectors = self._embed(self.texts)
+            vectors = self._embed(texts)
         elif model is None:
             raise MissingSignalError("This index has no embedding model for queries; pass embedding= or the query's vector.")
         elif hasattr(model, "embed_queries"):
-            vectors = model.embed_queries(self.texts)
+            vectors = model.embed_queries(texts)
         else:
-            vectors = torch.stack([torch.as_tensor(model.embed_query(t), dtype=torch.float32) for t in self.texts])
-        return check_vectors(vectors, len(self.texts), dense.dimension, "query vectors").to(self.index.device)
+            vectors = torch.stack([torch.as_tensor(model.embed_query(t), dtype=torch.float32) for t in texts])
+        return check_vectors(vectors, len(texts), dense.dimension, "query vectors").to(self.index.device)
 
     @cached_property
     def _table(self) -> Tensor | None:

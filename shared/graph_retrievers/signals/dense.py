@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,11 @@ class DenseIndex:
     def dimension(self) -> int:
         """Width d of the vectors."""
         return self.vectors.shape[1]
+
+    @cached_property
+    def norms(self) -> Tensor:
+        """Lengths of the vectors: Tensor, shape [N], float32; 0 where a node has no vector (a row of zeros)."""
+        return torch.linalg.vector_norm(self.vectors, dim=1)
 
     def similarities(self, queries: Tensor) -> Tensor:
         """Return dot products with every node: Tensor, shape [B, N], from `queries` of shape [B, d]."""
