@@ -34,8 +34,8 @@ class HashEmbedding:
 
 # id, title, text, year, ids it links to
 CORPUS = [
-    ("ada", "Ada Lovelace", "She wrote the first program for the Analytical Engine of Charles Babbage.", 1843, ["engine", "babbage"]),
-    ("babbage", "Charles Babbage", "He designed the Difference Engine and the Analytical Engine in London.", 1837, ["engine", "difference"]),
+    ("ada", "Ada Lovelace", "She wrote a program for the Analytical Engine of Charles Babbage.", 1843, ["engine", "babbage"]),
+    ("babbage", "Charles Babbage", "He designed the Difference and the Analytical Engine.", 1837, ["engine", "difference"]),
     ("engine", "Analytical Engine", "A design of a general mechanical computer, never finished.", 1837, ["jacquard"]),
     ("difference", "Difference Engine", "A mechanical calculator that tabulates polynomials.", 1822, []),
     ("jacquard", "Jacquard machine", "A loom driven by punched cards, shown in Lyon.", 1804, ["cards"]),
