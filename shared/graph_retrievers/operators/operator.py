@@ -262,6 +262,10 @@ class Operator(ABC):
         """Yield the basic operators this one is made of, in order."""
         yield self
 
+    def kinds(self) -> tuple[OperatorKind, ...]:
+        """Return the kinds of operators this one is made of, each once, in order."""
+        return (self.kind,)
+
     def formula(self) -> str:
         """Return the composition as the taxonomy writes it, e.g. ``O_vs -> (O_vgs -> O_gm)*``."""
         return self.kind.value
@@ -289,6 +293,10 @@ class Composite(Operator):
         """Yield the basic operators inside, in order."""
         for operator in self.operators:
             yield from operator.steps()
+
+    def kinds(self) -> tuple[OperatorKind, ...]:
+        """Return the kinds of the operators inside, each once, in order."""
+        return tuple(dict.fromkeys(kind for operator in self.operators for kind in operator.kinds()))
 
     def rank(self, queries: QueryBatch, ranking: Ranking) -> Ranking:
         """Run the operators one after another, each on what the one before it kept."""

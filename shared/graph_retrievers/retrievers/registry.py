@@ -19,6 +19,7 @@ _RETRIEVERS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "hybrid": ("baselines", "Hybrid", {}),
     "re2": ("baselines", "Re2", {}),
     "fastinsight": ("fastinsight", "FastInsight", {}),
+    "gar": ("gar", "GAR", {}),
 }
 
 

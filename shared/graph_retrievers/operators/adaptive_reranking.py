@@ -1,0 +1,216 @@
+"""Graph-based adaptive reranking (GAR): two pools, one reranker (MacAvaney et al., CIKM 2022, Algorithm 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from graph_retrievers.graph.ragged import gather_rows, pad_ranked
+from graph_retrievers.index import QueryBatch
+from graph_retrievers.operators.operator import Operator, OperatorKind, Ranking, positive
+
+__all__ = ["AdaptiveReranking"]
+
+
+class AdaptiveReranking(Operator):
+    """Score batches taken in turn from the first ranking and from the neighbours of what scored well.
+
+    Even rounds take the best `batch` of the first ranking, odd rounds the best of the frontier; a pool that is
+    empty passes its turn. A neighbour's priority in the frontier is the highest score of the nodes that brought it.
+
+    Parameters
+    ----------
+    budget : int, default 100
+        Nodes to score.
+    batch : int, default 10
+        Nodes scored a round.
+    on_batch : callable, optional
+        Called as ``on_batch(round number, nodes [B, batch])`` before a batch is scored, for tests and traces.
+
+    Notes
+    -----
+    The published code's rules, which the paper leaves open: within a pool, ties go to what entered first; a batch
+    expands in descending order of (score, node id as text); a node expands only while the frontier holds fewer
+    nodes than the budget leaves, or if its score is at least the lowest score that ever added a node; a finished
+    ranking is ordered by (score, round) descending. Neighbours enter in row order. Nodes of the first ranking that
+    were never scored follow behind, each one below the last.
+
+    References
+    ----------
+    MacAvaney, Tonellotto and Macdonald, "Adaptive Re-Ranking with a Corpus Graph", CIKM 2022, Algorithm 1.
+    """
+
+    kind = OperatorKind.MODEL_SEARCH
+    name = "AdaptiveReranking"
+
+    def __init__(self, budget: int = 100, batch: int = 10, *, on_batch: Callable[[int, Tensor], None] | None = None) -> None:
+        self.budget, self.batch = positive("budget", budget), positive("batch", batch)
+        self.on_batch = on_batch
+
+    def formula(self) -> str:
+        """Return the composition: each round searches one pool, scores, and walks one edge."""
+        return "(O_vs, O_gs, O_m)*"
+
+    def kinds(self) -> tuple[OperatorKind, ...]:
+        """Return the three kinds that a round interleaves."""
+        return (OperatorKind.VECTOR_SEARCH, OperatorKind.GRAPH_SEARCH, OperatorKind.MODEL_SEARCH)
+
+    def rank(self, queries: QueryBatch, ranking: Ranking) -> Ranking:
+        """Return the scored nodes, best first, and behind them what is left of the first ranking."""
+        pools = _Pools(queries, ranking, self.budget, self.batch)
+        round_number = 0
+        while pools.go_on():
+            nodes, parents, origins = pools.draw(odd=round_number % 2 == 1)
+            if nodes is not None and parents is not None and origins is not None:
+                if self.on_batch is not None:
+                    self.on_batch(round_number, nodes)
+                scores = queries.index.relevance.score(queries.encode(nodes)).to(nodes.device)
+                pools.take(nodes, parents, origins, torch.where(nodes >= 0, scores, float("-inf")), round_number)
+            round_number += 1
+        return pools.result(ranking, self.name)
+
+
+class _Pools:
+    """The state of one run over B queries; frontiers are flat lists under the keys ``query * N + node``."""
+
+    def __init__(self, queries: QueryBatch, ranking: Ranking, budget: int, batch: int) -> None:
+        self.queries, self.graph = queries, queries.index.graph
+        self.size, self.count = len(self.graph), len(ranking)
+        self.device = ranking.nodes.device
+        self.budget, self.batch = budget, batch
+        self.initial = ranking.nodes
+        self.waiting = ranking.nodes >= 0
+        whole = torch.zeros(0, dtype=torch.int64, device=self.device)
+        self.keys, self.order, self.parents = whole, whole, whole
+        self.priority = torch.zeros(0, device=self.device)
+        self.entered = 0
+        self.lowest = torch.full((self.count,), float("inf"), device=self.device)
+        columns = (self.count, 0)
+        self.nodes = torch.zeros(columns, dtype=torch.int64, device=self.device)
+        self.scores = torch.zeros(columns, device=self.device)
+        self.rounds, self.from_, self.origins = self.nodes, self.nodes, self.nodes
+        self.id_rank = _id_rank(self.graph.ids, self.device)
+
+    def scored(self) -> Tensor:
+        """Return how many nodes each query has scored: [B]."""
+        return (self.nodes >= 0).sum(1)
+
+    def left(self) -> Tensor:
+        """Return how many nodes each query may still score: [B]."""
+        return self.budget - self.scored()
+
+    def frontier_sizes(self) -> Tensor:
+        return torch.bincount(self.keys // self.size, minlength=self.count)
+
+    def go_on(self) -> bool:
+        if not self.count:
+            return False
+        return bool(((self.left() > 0) & (self.waiting.any(1) | (self.frontier_sizes() > 0))).any())
+
+    def draw(self, odd: bool) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        """Return the next batch of one pool as [B, batch] nodes with their parents and origins, best first."""
+        if odd:
+            if not self.keys.numel():
+                return None, None, None
+            # Ties to what entered first: the list is put in that order, and pad_ranked's node order made to follow it.
+            entry = torch.argsort(self.order)
+            place, _, _ = pad_ranked(
+                self.keys[entry] // self.size, torch.arange(entry.numel(), device=self.device), self.priority[entry], entry,
+                self.count, self.batch,
+            )  # fmt: skip
+            real = place >= 0
+            chosen = entry[place.clamp(min=0)]
+            nodes = torch.where(real, self.keys[chosen] % self.size, -1)
+            parents, origins = torch.where(real, self.parents[chosen], -1), torch.where(real, 1, -1)
+        else:
+            first = torch.sort((~self.waiting).to(torch.int8), dim=1, stable=True).indices[:, : self.batch]
+            real = self.waiting.gather(1, first)
+            nodes = torch.where(real, self.initial.gather(1, first), -1)
+            parents, origins = torch.full_like(nodes, -1), torch.where(real, 0, -1)
+        room = torch.arange(nodes.shape[1], device=self.device) < self.left().unsqueeze(1)
+        return torch.where(room, nodes, -1), torch.where(room, parents, -1), torch.where(room, origins, -1)
+
+    def take(self, nodes: Tensor, parents: Tensor, origins: Tensor, scores: Tensor, round_number: int) -> None:
+        """Keep a scored batch, drop it from both pools, and let it expand the frontier."""
+        self.nodes = torch.cat([self.nodes, nodes], 1)
+        self.scores = torch.cat([self.scores, scores], 1)
+        self.from_ = torch.cat([self.from_, parents], 1)
+        self.origins = torch.cat([self.origins, origins], 1)
+        self.rounds = torch.cat([self.rounds, torch.full_like(nodes, round_number)], 1)
+        self.waiting &= ~(self.initial.unsqueeze(2) == nodes.unsqueeze(1)).any(2)
+        self._keep(~torch.isin(self.keys, self._flat(nodes)))
+        # Descending (score, id as text): two stable sorts, the lesser key first.
+        rank = torch.where(nodes >= 0, self.id_rank[nodes.clamp(min=0)], -1)
+        by_id = torch.sort(rank, dim=1, descending=True, stable=True).indices
+        turn = by_id.gather(1, torch.sort(scores.gather(1, by_id), dim=1, descending=True, stable=True).indices)
+        nodes, scores = nodes.gather(1, turn), scores.gather(1, turn)
+        done = self._flat(self.nodes).sort().values
+        for column in range(nodes.shape[1]):
+            self._expand(nodes[:, column], scores[:, column], done)
+
+    def _expand(self, node: Tensor, score: Tensor, done: Tensor) -> None:
+        left = self.left()
+        may = (node >= 0) & (left > 0) & ((self.frontier_sizes() < left) | (score >= self.lowest))
+        owner, entry = gather_rows(self.graph.indptr, torch.where(may, node, -1))
+        target = self.graph.indices[entry].long()
+        keep = ~torch.isin(owner * self.size + target, done)
+        if self.queries.walk_allowed is not None:
+            keep &= self.queries.walk_allowed[target]
+        owner, target = owner[keep], target[keep]
+        key, priority = owner * self.size + target, score[owner]
+        place = torch.searchsorted(self.keys, key)
+        held = torch.zeros_like(key, dtype=torch.bool)
+        if self.keys.numel():
+            place = place.clamp(max=self.keys.numel() - 1)
+            held = self.keys[place] == key
+            better = held & (priority > self.priority[place])
+            self.priority[place[better]] = priority[better]
+            self.parents[place[better]] = node[owner[better]]
+        else:
+            better = held
+        hit = torch.zeros(self.count, dtype=torch.bool, device=self.device)
+        hit[owner[better | ~held]] = True
+        self.lowest = torch.where(hit & (score < self.lowest), score, self.lowest)
+        fresh = ~held
+        self.keys = torch.cat([self.keys, key[fresh]])
+        self.priority = torch.cat([self.priority, priority[fresh]])
+        self.parents = torch.cat([self.parents, node[owner[fresh]]])
+        number = torch.arange(self.entered, self.entered + int(fresh.sum()), device=self.device)
+        self.order, self.entered = torch.cat([self.order, number]), self.entered + number.numel()
+        self._keep(torch.argsort(self.keys))
+
+    def _keep(self, which: Tensor) -> None:
+        self.keys, self.order = self.keys[which], self.order[which]
+        self.priority, self.parents = self.priority[which], self.parents[which]
+
+    def _flat(self, nodes: Tensor) -> Tensor:
+        batch = torch.arange(self.count, device=self.device).unsqueeze(1).expand_as(nodes)
+        return (batch * self.size + nodes)[nodes >= 0]
+
+    def result(self, first: Ranking, name: str) -> Ranking:
+        pads = (self.nodes < 0).to(torch.int8)
+        by_round = torch.sort(self.rounds, dim=1, descending=True, stable=True).indices
+        by_score = torch.sort(self.scores.gather(1, by_round), dim=1, descending=True, stable=True).indices
+        order = by_round.gather(1, by_score)
+        order = order.gather(1, torch.sort(pads.gather(1, order), dim=1, stable=True).indices)[:, : self.budget]
+        origins = self.origins.gather(1, order)
+        operators = (*first.operators, name) if name not in first.operators else first.operators
+        origins = torch.where(origins == 1, operators.index(name), origins)
+        found = Ranking(
+            self.nodes.gather(1, order), self.scores.gather(1, order), self.from_.gather(1, order), origins, operators
+        )
+        rest = replace(first, nodes=torch.where(self.waiting, self.initial, -1))
+        lengths = found.lengths()
+        merged = found.append(rest, self.budget)
+        last = found.scores.masked_fill(found.nodes < 0, float("inf")).amin(1, keepdim=True) if found.width else 0.0
+        behind = torch.arange(merged.width, device=self.device).unsqueeze(0) - lengths.unsqueeze(1)
+        return replace(merged, scores=torch.where((behind >= 0) & (merged.nodes >= 0), last - 1.0 - behind, merged.scores))
+
+
+def _id_rank(ids: list[str], device: torch.device) -> Tensor:
+    rank = torch.empty(len(ids), dtype=torch.int64)
+    rank[sorted(range(len(ids)), key=ids.__getitem__)] = torch.arange(len(ids))
+    return rank.to(device)

@@ -1,0 +1,143 @@
+"""GAR against the published code itself (pyterrier-adaptive) and its worked cases: batches as well as output."""
+
+import random
+import sys
+import types
+
+import pytest
+import torch
+
+from graph_retrievers.graph import CorpusGraph
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators.adaptive_reranking import AdaptiveReranking
+from graph_retrievers.operators.operator import Ranking
+from graph_retrievers.retrievers.gar import GAR
+from graph_retrievers.signals.relevance import PairScorer
+
+
+def run(ids, edges, initial, scores, budget, batch, queries=1):
+    """Return (batches, output ids, output scores) of each query; `initial` is a list of (id, score) in pool order."""
+    graph = CorpusGraph(ids, ids, edges=edges)
+    index = GraphIndex(graph, relevance=PairScorer(lambda pairs: [scores[text] for _, text in pairs]))
+    rows = torch.tensor([[graph.row(i) for i, _ in initial]] * queries).reshape(queries, len(initial))
+    values = torch.tensor([[s for _, s in initial]] * queries, dtype=torch.float32).reshape(queries, len(initial))
+    batches = [[] for _ in range(queries)]
+
+    def note(_, nodes):
+        for b in range(queries):
+            drawn = [ids[n] for n in nodes[b].tolist() if n >= 0]
+            if drawn:
+                batches[b].append(drawn)
+
+    operator = AdaptiveReranking(budget, batch, on_batch=note)
+    result = operator(index.queries([f"q{b}" for b in range(queries)]), Ranking.seeds(rows, values, "first"))
+    output = []
+    for b in range(queries):
+        real = result.nodes[b] >= 0
+        output.append((batches[b], [ids[n] for n in result.nodes[b][real]], result.scores[b][real].tolist()))
+    return output
+
+
+WORKED_INITIAL = [("a", 10), ("b", 9), ("c", 8), ("d", 7)]
+WORKED_SCORES = {"a": 0.2, "b": 0.9, "c": 0.4, "d": 0.1, "x": 0.95, "y": 0.3, "z": 0.8, "w": 0.6}
+WORKED_DIRECTED = {"a": "y", "b": "xz", "x": "w", "z": "wc", "c": "d"}
+WORKED_EDGES = [(s, t) for s, ts in WORKED_DIRECTED.items() for t in ts]
+
+
+@pytest.mark.parametrize(
+    ("budget", "batches"),
+    [(6, ["ab", "xz", "cd"]), (8, ["ab", "xz", "cd", "wy"])],
+)
+def test_worked_case(budget, batches):
+    # In the worked case edges are directed, yet every backward neighbour is scored by the time it would count.
+    [(drawn, ids, scores)] = run(list("abcdxyzw"), WORKED_EDGES, WORKED_INITIAL, WORKED_SCORES, budget, 2)
+    assert ["".join(b) for b in drawn] == batches
+    if budget == 6:
+        assert ids == list("xbzcad")
+        assert scores == pytest.approx([0.95, 0.9, 0.8, 0.4, 0.2, 0.1])
+
+
+def published():
+    """Load gar.py of pyterrier-adaptive with the two packages it would import, but does not need here, left out."""
+    pd = pytest.importorskip("pandas")
+    import importlib.util
+
+    class Transformer:
+        def __init__(self, *args, **kwargs):
+            pass
+
+    stub = types.ModuleType("pyterrier")
+    stub.Transformer = Transformer
+    stub.validate = types.SimpleNamespace(result_frame=lambda *a, **k: None, columns=lambda *a, **k: None)
+    logger = types.SimpleNamespace(pbar=lambda it, **k: it)
+    data = types.ModuleType("ir_datasets")
+    data.log = types.SimpleNamespace(easy=lambda: logger)
+    package = types.ModuleType("pyterrier_adaptive")
+    package.CorpusGraph = object
+    kept = {name: sys.modules.get(name) for name in ("pyterrier", "ir_datasets", "pyterrier_adaptive")}
+    spec = importlib.util.find_spec("pyterrier_adaptive")
+    assert spec is not None and spec.submodule_search_locations
+    source = f"{spec.submodule_search_locations[0]}/gar.py"
+    sys.modules.update({"pyterrier": stub, "ir_datasets": data, "pyterrier_adaptive": package})
+    try:
+        module_spec = importlib.util.spec_from_file_location("published_gar", source)
+        module = importlib.util.module_from_spec(module_spec)
+        module_spec.loader.exec_module(module)
+    finally:
+        for name, value in kept.items():
+            if value is None:
+                del sys.modules[name]
+            else:
+                sys.modules[name] = value
+    return module.GAR, pd
+
+
+def test_same_batches_and_output_as_the_published_code_on_400_random_cases_with_ties():
+    make, pd = published()
+    rng = random.Random(7)
+    for _ in range(400):
+        size = rng.randint(1, 24)
+        ids = [f"d{i:02d}" for i in range(size)]
+        rng.shuffle(ids)
+        edges = [(rng.choice(ids), rng.choice(ids)) for _ in range(rng.randint(0, 3 * size))]
+        scores = {i: rng.randint(0, 4) / 4 for i in ids}
+        pool = rng.sample(ids, rng.randint(0, size))
+        initial = sorted(((i, float(rng.randint(0, 3))) for i in pool), key=lambda pair: -pair[1])
+        budget, batch = rng.randint(1, 20), rng.randint(1, 5)
+        adjacent = {i: [] for i in ids}
+        for a, b in edges:
+            if a != b and b not in adjacent[a]:
+                adjacent[a].append(b)
+                adjacent[b].append(a)
+        for near in adjacent.values():
+            near.sort(key=ids.index)
+        drawn = []
+
+        def scorer(frame, drawn=drawn, scores=scores):
+            drawn.append(list(frame.docno))
+            return frame.assign(score=[scores[d] for d in frame.docno])
+
+        corpus_graph = types.SimpleNamespace(neighbours=lambda d, adjacent=adjacent: adjacent[d])
+        mine = run(ids, edges, initial, scores, budget, batch, queries=2)
+        if not initial:
+            assert mine[0] == ([], [], [])
+            continue
+        reference = make(scorer, corpus_graph, num_results=budget, batch_size=batch)
+        frame = pd.DataFrame({"qid": "1", "query": "q", "docno": [i for i, _ in initial], "score": [s for _, s in initial]})
+        output = reference.transform(frame)
+        for batches, got_ids, got_scores in mine:
+            assert batches == drawn
+            assert got_ids == list(output.docno)
+            assert got_scores == pytest.approx(list(output.score))
+
+
+def test_gar_as_a_retriever_shows_how_each_hit_was_reached():
+    ids = list("abcdxyzw")
+    graph = CorpusGraph(ids, ids, edges=WORKED_EDGES)
+    relevance = PairScorer(lambda pairs: [WORKED_SCORES[t] for _, t in pairs])
+    vectors = [[dict(WORKED_INITIAL).get(i, 0.0)] for i in ids]
+    index = GraphIndex.from_graph(graph, vectors=vectors, lexical=False, relevance=relevance)
+    hits = GAR(index, budget=6, batch=2, k=3).retrieve("question", vector=[1.0])
+    assert [h.id for h in hits] == ["x", "b", "z"]
+    assert hits[0].path.nodes == ("b", "x") and hits[0].operator == "AdaptiveReranking"
+    assert GAR(index).operator.formula() == "O_vs -> (O_vs, O_gs, O_m)*"

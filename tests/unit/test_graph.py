@@ -1,0 +1,111 @@
+"""The corpus graph: two views of the edges, and what bad input meets."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graph_retrievers.errors import DeviceError, DuplicateNodeError, InvalidArgumentError, UnknownNodeError
+from graph_retrievers.graph import CorpusGraph, Node
+from graph_retrievers.graph.filters import filter_mask
+
+EDGES = [("a", "b", "cites"), ("b", "a", "cites"), ("a", "b", "links"), ("c", "c", "cites"), ("c", "a")]
+
+
+def graph(device="cpu", **options):
+    return CorpusGraph(["a", "b", "c", "d"], ["A", "B", "C", "D"], edges=EDGES, device=device, **options)
+
+
+def test_the_simple_view_collapses_direction_parallel_edges_and_self_loops(device):
+    g = graph(device)
+    assert g.indptr.tolist() == [0, 2, 3, 4, 4]
+    assert g.indices.tolist() == [1, 2, 0, 0]
+    assert g.indices.dtype == torch.int32
+    assert g.degree.tolist() == [2, 1, 1, 0]
+
+
+def test_relationship_rows_are_kept_as_given(device):
+    g = graph(device)
+    assert g.num_edges == 5
+    assert g.edges() == [("a", "b", "cites"), ("b", "a", "cites"), ("a", "b", "links"), ("c", "c", "cites"), ("c", "a", "")]
+    seen = g.incidence
+    begin, end = seen.indptr[0], seen.indptr[1]
+    from_a = zip(seen.neighbors[begin:end].tolist(), seen.rows[begin:end].tolist(), seen.forward[begin:end].tolist(), strict=True)
+    assert list(from_a) == [(1, 0, True), (1, 1, False), (1, 2, True), (2, 4, False)]
+    assert g.relation_between(0, 1) == ("cites", True)
+    assert g.relation_between(0, 2) == ("", False)
+    assert g.relation_between(1, 2) is None
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 9).flatmap(lambda n: st.tuples(st.just(n), st.lists(st.tuples(st.integers(0, n - 1), st.integers(0, n - 1))))))
+def test_adjacency_of_random_graphs(case):
+    size, pairs = case
+    g = CorpusGraph([str(i) for i in range(size)], [""] * size, edges=[(str(a), str(b)) for a, b in pairs])
+    linked = {(a, b) for a, b in pairs if a != b} | {(b, a) for a, b in pairs if a != b}
+    left, right = torch.meshgrid(torch.arange(-1, size), torch.arange(-1, size), indexing="ij")
+    expected = [[(a, b) in linked for b in range(-1, size)] for a in range(-1, size)]
+    assert g.adjacent(left, right).tolist() == expected
+    assert g.degree.tolist() == [len({b for a, b in linked if a == i}) for i in range(size)]
+
+
+def test_bad_graphs_are_refused_with_what_was_given():
+    with pytest.raises(DuplicateNodeError, match="'a'.*0 and 1"):
+        CorpusGraph(["a", "a"], ["", ""])
+    with pytest.raises(UnknownNodeError, match="Edge 0.*'z'"):
+        CorpusGraph(["a"], [""], edges=[("a", "z")])
+    with pytest.raises(InvalidArgumentError, match="texts has 1 entries for 2"):
+        CorpusGraph(["a", "b"], [""])
+    with pytest.raises(InvalidArgumentError, match="Edge 0"):
+        CorpusGraph(["a", "b"], ["", ""], edges=["ab"])
+    with pytest.raises(InvalidArgumentError, match="non-empty"):
+        CorpusGraph([""], [""])
+    with pytest.raises(UnknownNodeError, match="'z'"):
+        graph().row("z")
+
+
+@pytest.mark.parametrize("device", ["cuda:99", "nonsense", "meta:x"])
+def test_a_device_that_is_not_there(device):
+    with pytest.raises(DeviceError, match=device.split(":")[0]):
+        graph(device)
+
+
+def test_signals_read_title_and_text():
+    g = CorpusGraph.from_nodes([Node("1", "text", "Title"), Node("2", "alone")])
+    assert g.contents() == ["Title. text", "alone"]
+    assert CorpusGraph.from_nodes([Node("1", "text", "Title")], include_titles=False).contents() == ["text"]
+
+
+def test_an_empty_graph_is_a_graph():
+    g = CorpusGraph([], [])
+    assert len(g) == 0 and g.indptr.tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("condition", "kept"),
+    [
+        ({"year": 1950}, ["a"]),
+        ({"year": {"$gte": 1950, "$lt": 1960}}, ["a", "b"]),
+        ({"tags": {"$contains": "x"}}, ["b"]),
+        ({"year": {"$in": [1955, 1960]}}, ["b", "c"]),
+        ({"$or": [{"year": 1950}, {"$id": "d"}]}, ["a", "d"]),
+        ({"$not": {"year": {"$exists": True}}}, ["d"]),
+        ({"year": {"$ne": 1950}, "$type": "paper"}, ["b"]),
+        (lambda node: node.id > "b", ["c", "d"]),
+        ({"year": {"$gt": "a word"}}, []),
+        ({}, ["a", "b", "c", "d"]),
+    ],
+)
+def test_filters(condition, kept):
+    g = graph(
+        metadata=[{"year": 1950}, {"year": 1955, "tags": ["x"]}, {"year": 1960}, {}],
+        types=["paper", "paper", "page", "page"],
+    )
+    mask = filter_mask(g, condition)
+    assert [g.ids[i] for i in mask.nonzero().flatten()] == kept
+
+
+@pytest.mark.parametrize("condition", [{"year": {"$about": 3}}, {"$nor": []}, {"$or": {"year": 1}}, "year = 3"])
+def test_filters_that_cannot_be_read_are_refused(condition):
+    with pytest.raises(InvalidArgumentError):
+        filter_mask(graph(), condition)

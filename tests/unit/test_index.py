@@ -1,0 +1,260 @@
+"""GraphIndex, its signals and the retriever contract: what bad input meets, and what k means."""
+
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+from graph_retrievers.errors import (
+    DimensionMismatchError,
+    EmptyGraphError,
+    InvalidArgumentError,
+    InvalidVectorError,
+    MissingSignalError,
+)
+from graph_retrievers.graph import CorpusGraph
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators import BM25Search, HybridSearch, Pipeline, VectorSearch
+from graph_retrievers.operators.granker import GRanker
+from graph_retrievers.retrievers import Retriever
+from graph_retrievers.retrievers.baselines import Hybrid, Lexical, Re2, Vector
+from graph_retrievers.retrievers.fastinsight import FastInsight
+from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.signals.lexical import BM25
+
+TEXTS = ["apple pie", "apple tree", "tree house", "house cat", "cat food", "apple apple"]
+VECTORS = np.eye(6, dtype=np.float32)
+QUERY = [0.0, 1.0, 0.5, 0.0, 0.0, 0.25]
+
+
+def embed(texts):
+    return [QUERY for _ in texts]
+
+
+def index(device="cpu", **options):
+    options = {"vectors": VECTORS, "embedding": embed} | options
+    return GraphIndex.from_texts(TEXTS, edges=[("0", "1"), ("1", "2"), ("3", "4")], device=device, **options)
+
+
+def ids(hits):
+    return [h.id for h in hits]
+
+
+def test_vector_search_orders_by_dot_product_and_ties_by_row(device):
+    assert ids(Vector(index(device)).retrieve("apple", k=6)) == ["1", "2", "5", "0", "3", "4"]
+
+
+def test_bm25_scores_are_those_of_bm25s(device):
+    import bm25s
+
+    words = ["a quick brown fox", "the lazy dog and the fox", "dogs bark", "quick quick fox"]
+    mine = BM25(words, device=torch.device(device)).similarities(["quick fox fox", "nothing here"])
+    peer = bm25s.BM25(method="lucene")
+    peer.index(bm25s.tokenize(words, show_progress=False), show_progress=False)
+    assert mine[0].tolist() == pytest.approx(peer.get_scores(["quick", "fox", "fox"]).tolist(), abs=1e-6)
+    assert mine[1].tolist() == [0.0] * 4
+
+
+def test_bm25_finds_only_what_shares_a_word():
+    hits = Lexical(index(), backfill=False).retrieve("apple", k=6)
+    assert ids(hits) == ["5", "0", "1"]
+    assert ids(Lexical(index(), backfill=False).retrieve("zebra")) == []
+
+
+def test_bm25_of_a_corpus_without_words_matches_nothing():
+    bm25 = BM25(["", "the", "!"])
+    assert bm25.search(["the question"], 3)[1].tolist() == [[-1, -1, -1]]
+
+
+def test_rank_bm25_as_backend_gives_its_scores():
+    from rank_bm25 import BM25Okapi
+
+    mine = BM25(TEXTS, backend="rank-bm25")
+    peer = BM25Okapi(mine.tokenize(TEXTS), k1=1.5, b=0.75)
+    assert mine.similarities(["apple cat"])[0].tolist() == pytest.approx(peer.get_scores(["apple", "cat"]).tolist(), abs=1e-6)
+
+
+def test_faiss_as_backend_gives_the_same_ranking():
+    rng = np.random.default_rng(0)
+    vectors = rng.integers(-2, 3, (300, 8)).astype(np.float32)
+    texts = [str(i) for i in range(300)]
+    exact = GraphIndex.from_texts(texts, vectors=vectors, lexical=False)
+    faiss = GraphIndex.from_texts(texts, vectors=vectors, lexical=False, dense_backend="faiss")
+    queries = rng.integers(-2, 3, (5, 8)).astype(np.float32)
+    words = [f"q{i}" for i in range(5)]
+    assert Vector(exact).retrieve_batch(words, vectors=queries) == Vector(faiss).retrieve_batch(words, vectors=queries)
+
+
+def test_reciprocal_rank_fusion_by_hand(device):
+    hits = Hybrid(index(device), backfill=False).retrieve("apple", k=3)
+    # Dense order 1 2 5 0 3 4; BM25 order 5 0 1.
+    expected = {"1": 1 / 61 + 1 / 63, "5": 1 / 63 + 1 / 61, "0": 1 / 64 + 1 / 62}
+    assert ids(hits) == ["1", "5", "0"]
+    assert [h.score for h in hits] == pytest.approx([expected[i] for i in ids(hits)])
+
+
+def test_weighted_fusion_by_hand():
+    hits = Hybrid(index(), fusion="weighted", weights=(0.25, 0.75), backfill=False).retrieve("apple", k=6)
+    scores = BM25(TEXTS).similarities(["apple"])[0]
+    low, high = scores[0], scores[5]
+    dense = {"0": 0.0, "1": 1.0, "2": 0.5, "5": 0.25, "3": 0.0, "4": 0.0}
+    lexical = {"5": 1.0, "0": 0.0, "1": 0.0}
+    assert low < high
+    for hit in hits:
+        assert hit.score == pytest.approx(0.25 * dense[hit.id] + 0.75 * lexical.get(hit.id, 0.0))
+
+
+@pytest.mark.parametrize("make", [Vector, Lexical, Hybrid, Re2, FastInsight])
+def test_exactly_k_hits_where_the_corpus_has_them(make):
+    retriever = make(index())
+    for k in (1, 3, 6):
+        assert len(set(ids(retriever.retrieve("apple", k=k)))) == k
+    assert len(retriever.retrieve("apple", k=100)) == 6, "a larger k gives the whole corpus"
+
+
+@pytest.mark.parametrize("k", [0, -1, 2.5, True])
+def test_k_below_one_is_refused(k):
+    with pytest.raises(InvalidArgumentError, match="k must be"):
+        Vector(index()).retrieve("apple", k=k)
+
+
+@pytest.mark.parametrize("query", ["", "  \n", None, 3])
+def test_a_query_without_words_is_refused(query):
+    with pytest.raises(InvalidArgumentError, match="Query 0"):
+        Vector(index()).retrieve(query)
+
+
+def test_an_empty_batch_gives_an_empty_list():
+    assert Vector(index()).retrieve_batch([]) == []
+    with pytest.raises(InvalidArgumentError, match="list of queries"):
+        Vector(index()).retrieve_batch("one string")
+
+
+def test_an_empty_corpus_is_refused():
+    with pytest.raises(EmptyGraphError, match="at least one node"):
+        GraphIndex.from_texts([], embedding=embed)
+    with pytest.raises(EmptyGraphError):
+        GraphIndex(CorpusGraph([], []))
+
+
+def test_vectors_of_another_number_or_width_are_refused():
+    with pytest.raises(DimensionMismatchError, match=r"\[5, 6\]"):
+        index(vectors=VECTORS[:5])
+    with pytest.raises(DimensionMismatchError, match="3 dimensions, the index has 6"):
+        Vector(index()).retrieve("apple", vector=[1.0, 2.0, 3.0])
+    with pytest.raises(DimensionMismatchError, match="cannot be read"):
+        index(vectors=[[1.0], [1.0, 2.0]] * 3)
+
+
+def test_vectors_with_nan_are_refused_by_row():
+    bad = VECTORS.copy()
+    bad[4, 2] = np.nan
+    with pytest.raises(InvalidVectorError, match=r"\[4\]"):
+        index(vectors=bad)
+    with pytest.raises(InvalidVectorError, match="query vectors"):
+        Vector(index()).retrieve("apple", vector=[np.inf] * 6)
+
+
+def test_a_missing_signal_is_named():
+    bare = GraphIndex.from_texts(TEXTS, lexical=False)
+    with pytest.raises(MissingSignalError, match="no vectors"):
+        Vector(bare).retrieve("apple")
+    with pytest.raises(MissingSignalError, match="no BM25"):
+        Lexical(bare).retrieve("apple")
+    with pytest.raises(MissingSignalError, match="query's vector"):
+        Vector(GraphIndex.from_texts(TEXTS, vectors=VECTORS)).retrieve("apple")
+
+
+def test_filters_of_seeds_traversal_and_result():
+    retriever = FastInsight(index(), batch=1, budget=6, backfill=False)
+    assert ids(retriever.retrieve("apple")) == ["1", "2", "0"]
+    # What may be returned does not stop the walk ...
+    hits = retriever.retrieve("apple", filter={"$id": {"$ne": "1"}})
+    assert ids(hits) == ["2", "0"] and hits[0].path.nodes == ("1", "2")
+    # ... what may be walked to does, ...
+    assert ids(retriever.retrieve("apple", traversal_filter={"$id": {"$ne": "2"}})) == ["1", "0"]
+    # ... and seeds have a filter of their own.
+    assert ids(retriever.retrieve("apple", seed_filter={"$id": "3"})) == ["3", "4"]
+
+
+def test_backfill_respects_the_filter():
+    hits = FastInsight(index(), batch=1, budget=6).retrieve("apple", filter={"$id": {"$in": ["0", "5", "4"]}})
+    assert ids(hits) == ["0", "5", "4"]
+    assert [h.operator for h in hits] == ["STeX", "Backfill", "Backfill"]
+
+
+def test_a_retriever_of_ones_own_is_a_pipeline():
+    retriever = Retriever(index(), Pipeline(HybridSearch(4), GRanker()), name="mine")
+    assert retriever.operator.formula() == "O_vs -> O_gm"
+    assert len(retriever.retrieve("apple", k=4)) == 4
+
+
+def test_an_input_that_a_retriever_does_not_read_is_refused():
+    with pytest.raises(InvalidArgumentError, match="reads no 'plan'"):
+        Vector(index()).retrieve("apple", plan={})
+
+
+def test_retrievers_by_name():
+    assert build_retriever("bm25", index()).retrieve("cat", k=1)[0].operator == "BM25Search"
+    with pytest.raises(InvalidArgumentError, match="Unknown retriever 'nope'"):
+        build_retriever("nope", index())
+
+
+def test_a_pair_is_encoded_once_however_many_rounds_rerank_it():
+    calls = []
+
+    def scorer(pairs):
+        calls.extend(pairs)
+        return [float(len(text)) for _, text in pairs]
+
+    retriever = FastInsight(index(relevance=scorer), batch=1, budget=6)
+    queries = retriever.index.queries(["apple", "cat"])
+    ranking = retriever.rank(queries)
+    assert len(calls) == len(set(calls)) == queries.latents.encoded == int(ranking.lengths().sum())
+
+
+def test_concurrent_callers_share_one_index():
+    retriever = FastInsight(index(), batch=2, budget=6)
+    alone = retriever.retrieve("apple")
+    results = [None] * 8
+
+    def call(slot):
+        results[slot] = retriever.retrieve("apple")
+
+    threads = [threading.Thread(target=call, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(hits == alone for hits in results)
+
+
+def test_hits_are_json_plain():
+    import json
+
+    hit = FastInsight(index(), batch=1, budget=6).retrieve("apple")[1]
+    plain = json.loads(json.dumps(hit.to_dict()))
+    assert plain["path"] == {"nodes": ["1", "2"], "relations": [""], "forward": [True]}
+    assert str(hit.path) == "1 -[]-> 2"
+
+
+def test_search_operators_refuse_unknown_options():
+    with pytest.raises(InvalidArgumentError, match="fusion"):
+        HybridSearch(fusion="sum")
+    with pytest.raises(InvalidArgumentError, match="weights"):
+        HybridSearch(weights=(1.0,))
+    with pytest.raises(InvalidArgumentError, match="k must be"):
+        BM25Search(0)
+    with pytest.raises(InvalidArgumentError, match="k must be"):
+        VectorSearch(-3)
+    with pytest.raises(InvalidArgumentError, match="backend"):
+        BM25(TEXTS, backend="lucene")
+    with pytest.raises(InvalidArgumentError, match="backend"):
+        index(dense_backend="annoy")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+def test_cpu_and_gpu_agree():
+    for make in (Vector, Lexical, Hybrid, FastInsight):
+        assert ids(make(index("cpu")).retrieve("apple")) == ids(make(index("cuda")).retrieve("apple"))

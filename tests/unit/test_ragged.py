@@ -1,0 +1,64 @@
+"""Ragged tensor work against the obvious Python."""
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graph_retrievers.graph.ragged import gather_rows, pad_ranked, top_k
+from graph_retrievers.signals.dense import DenseIndex
+
+scores_table = st.integers(1, 4).flatmap(
+    lambda b: st.integers(0, 60).flatmap(
+        lambda n: st.lists(st.lists(st.integers(-3, 3), min_size=n, max_size=n), min_size=b, max_size=b)
+    )
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(scores_table, st.integers(0, 70))
+def test_top_k_takes_the_largest_and_on_ties_the_lower_column(table, k):
+    size = len(table[0])
+    values, columns = top_k(torch.tensor(table, dtype=torch.float32).reshape(len(table), size), k)
+    for row, value, column in zip(table, values.tolist(), columns.tolist(), strict=True):
+        expected = sorted(range(size), key=lambda i: (-row[i], i))[:k]
+        assert column == expected
+        assert value == [row[i] for i in expected]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**31), st.integers(1, 900), st.integers(1, 12), st.booleans())
+def test_exact_search_equals_a_full_sort_however_wide_the_table(seed, size, k, filtered):
+    generator = torch.Generator().manual_seed(seed)
+    # Coarse values make ties within and across groups of columns common.
+    vectors = torch.randint(-2, 3, (size, 3), generator=generator).float()
+    queries = torch.randint(-2, 3, (2, 3), generator=generator).float()
+    allowed = torch.rand(size, generator=generator) < 0.5 if filtered else None
+    scores, rows = DenseIndex(vectors).search(queries, k, allowed)
+    for b in range(2):
+        dots = (vectors @ queries[b]).tolist()
+        pool = [i for i in range(size) if allowed is None or allowed[i]]
+        expected = sorted(pool, key=lambda i: (-dots[i], i))[:k]
+        found = [r for r in rows[b].tolist() if r >= 0]
+        assert found == expected
+        assert scores[b, : len(found)].tolist() == [dots[i] for i in expected]
+
+
+def test_gather_rows_reads_rows_in_the_order_asked_and_nothing_for_pads():
+    indptr = torch.tensor([0, 2, 2, 5])
+    owner, entry = gather_rows(indptr, torch.tensor([2, -1, 0, 1]))
+    assert owner.tolist() == [0, 0, 0, 2, 2]
+    assert entry.tolist() == [2, 3, 4, 0, 1]
+
+
+def test_pad_ranked_sorts_by_score_then_row_and_cuts():
+    nodes, scores, extra = pad_ranked(
+        torch.tensor([1, 0, 1, 1, 0]),
+        torch.tensor([7, 3, 5, 6, -1]),
+        torch.tensor([1.0, 2.0, 1.0, 4.0, 9.0]),
+        torch.tensor([70, 30, 50, 60, 0]),
+        3,
+        2,
+    )
+    assert nodes.tolist() == [[3, -1], [6, 5], [-1, -1]]
+    assert scores[1].tolist() == [4.0, 1.0]
+    assert extra.tolist() == [[30, -1], [60, 50], [-1, -1]]
