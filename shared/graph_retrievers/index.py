@@ -311,12 +311,15 @@ class GraphIndex:
 
     def with_models(self, *, embedding: Any = None, relevance: Any = None) -> GraphIndex:
         """Return this index with other models; graph and signals are shared."""
+        if relevance is None and not (isinstance(self.relevance, BiEncoder) and self.relevance.embedding is self.embedding):
+            # The fallback follows the embedding model; any other relevance model stays.
+            relevance = self.relevance
         return GraphIndex(
             self.graph,
             dense=self._dense,
             lexical=self._lexical,
             embedding=embedding if embedding is not None else self.embedding,
-            relevance=relevance if relevance is not None else self.relevance,
+            relevance=relevance,
         )
 
     def to(self, device: str | torch.device) -> GraphIndex:
