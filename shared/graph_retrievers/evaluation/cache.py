@@ -1,0 +1,134 @@
+"""Vectors and latents on disk, so that what took minutes to compute is computed once."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from graph_retrievers.index import QueryBatch, embed_texts
+from graph_retrievers.signals.embedding import as_embedding, check_vectors
+from graph_retrievers.signals.relevance import BiEncoder
+
+__all__ = ["LatentStore", "cache_folder", "cached_vectors"]
+
+# Models with other weights, another pooling or another cut-off disagree on these texts.
+_PROBES = ["probe", " ".join(f"word {number} of a long text." for number in range(200))]
+
+
+def cache_folder() -> Path:
+    """Return the user's cache folder: ``GRAPH_RETRIEVERS_CACHE``, or ``~/.cache/graph-retrievers``."""
+    given = os.environ.get("GRAPH_RETRIEVERS_CACHE")
+    return Path(given).expanduser() if given else Path.home() / ".cache" / "graph-retrievers"
+
+
+def cached_vectors(embedding: Any, contents: list[str], *, folder: Path | None = None, show_progress: bool = False) -> Tensor:
+    """Return the vectors of texts, read from disk where the same model has embedded the same texts before.
+
+    Parameters
+    ----------
+    embedding : object
+        Embedding model, see :func:`~graph_retrievers.signals.embedding.as_embedding`. It is recognised by its name
+        and by its vectors of two probe texts.
+    contents : list of str, length n
+    folder : Path, optional
+        :func:`cache_folder` by default.
+    show_progress : bool, default False
+
+    Returns
+    -------
+    Tensor, shape [n, d], float32
+    """
+    model = as_embedding(embedding)
+    probe = check_vectors(model.embed_documents(list(_PROBES)), len(_PROBES))
+    name = _digest([str(getattr(model, "name", type(model).__name__)), _rounded(probe), *contents])
+    path = (folder or cache_folder()) / f"vectors-{name}.safetensors"
+    held = _load(path)
+    if held is not None and held.get("vectors", torch.empty(0)).shape == (len(contents), probe.shape[1]):
+        return held["vectors"]
+    vectors = embed_texts(model, contents, show_progress=show_progress)
+    _save({"vectors": vectors.contiguous()}, path)
+    return vectors
+
+
+class LatentStore:
+    """Latents of (query, node) pairs on disk: one file for each batch of queries, relevance model and corpus.
+
+    Latents of the bi-encoder are not kept: computing them costs less than reading them.
+
+    Parameters
+    ----------
+    folder : Path
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._models: dict[int, tuple[Any, str]] = {}
+        self._corpora: dict[int, tuple[Any, str]] = {}
+
+    def load(self, batch: QueryBatch) -> None:
+        """Give a new batch the latents that the store holds for it."""
+        if isinstance(batch.index.relevance, BiEncoder):
+            return
+        held = _load(self._path(batch))
+        if held is not None and held["keys"].numel():
+            batch.latents.add(held["keys"].to(batch.index.device), held["latents"].to(batch.index.device))
+            batch.latents.encoded = 0
+
+    def save(self, batch: QueryBatch) -> None:
+        """Put the latents of a batch on disk if it has encoded any since they were loaded."""
+        if isinstance(batch.index.relevance, BiEncoder) or not batch.latents.encoded:
+            return
+        _save(batch.latents.tensors(), self._path(batch))
+
+    def _path(self, batch: QueryBatch) -> Path:
+        model, graph = batch.index.relevance, batch.index.graph
+        if id(model) not in self._models:
+            probe = model.encode(["Which word?"] * len(_PROBES), _PROBES)
+            self._models[id(model)] = (model, _rounded(probe))
+        if id(graph) not in self._corpora:
+            self._corpora[id(graph)] = (graph, _digest([*graph.ids, *graph.contents()]))
+        name = _digest([self._models[id(model)][1], self._corpora[id(graph)][1], *batch.texts])
+        return self.folder / f"latents-{name}.safetensors"
+
+
+def _rounded(probe: Tensor) -> str:
+    # Two digits: the last bits of a vector depend on the number of threads and on the device.
+    return str((probe.float().cpu() * 100).round().int().tolist())
+
+
+def _digest(texts: Iterable[str]) -> str:
+    digest = hashlib.sha256()
+    for text in texts:
+        data = text.encode("utf-8")
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()[:32]
+
+
+def _load(path: Path) -> dict[str, Tensor] | None:
+    """Return the tensors of a file, None if it is not there or not whole: it is then written again."""
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError):
+        return None
+
+
+def _save(tensors: dict[str, Tensor], path: Path) -> None:
+    """Write tensors under another name first, so that a reader sees the whole file or none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+    os.close(handle)
+    try:
+        save_file({key: value.cpu().contiguous() for key, value in tensors.items()}, name)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

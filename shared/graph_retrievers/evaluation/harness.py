@@ -1,0 +1,279 @@
+"""The harness: retrievers side by side on the same queries."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tqdm.auto import tqdm
+
+from graph_retrievers.construction.dataset import Query
+from graph_retrievers.errors import InvalidArgumentError, UnknownNodeError
+from graph_retrievers.evaluation.cache import LatentStore
+from graph_retrievers.evaluation.costs import measure
+from graph_retrievers.evaluation.foreign import Scored, as_search
+from graph_retrievers.evaluation.records import Records, Returned
+from graph_retrievers.evaluation.results import Evaluation
+from graph_retrievers.index import GraphIndex, QueryBatch
+from graph_retrievers.operators.operator import positive
+from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.retrievers.retriever import Retriever
+
+__all__ = ["ANNOTATIONS", "evaluate"]
+
+ANNOTATIONS = ("entities", "plan")
+"""What queries may carry beside their text, and some retrievers read."""
+
+
+def evaluate(
+    index: GraphIndex,
+    queries: Sequence[Query],
+    retrievers: Mapping[str, Any] | Sequence[str | Retriever],
+    *,
+    k: int = 10,
+    use: Sequence[str] = (),
+    batch_size: int = 32,
+    timed_queries: int = 20,
+    seed: int = 0,
+    resume: str | Path | None = None,
+    dataset: str = "",
+    split: str = "",
+    show_progress: bool = False,
+) -> Evaluation:
+    """Return what each retriever finds for each query, its metrics and its costs.
+
+    Parameters
+    ----------
+    index : GraphIndex
+        What is searched. Retrievers may stand on other indexes of the same graph (another relevance model).
+    queries : sequence of Query
+        Questions with their relevant nodes; those without any are left out, and a note says so.
+    retrievers : mapping of str to object, or sequence of str and Retriever
+        By name. A value may be a :class:`Retriever`, a LangChain or LlamaIndex retriever, or a callable (see
+        :func:`~graph_retrievers.evaluation.foreign.as_search`). A bare string is a short name of
+        :func:`~graph_retrievers.retrievers.registry.build_retriever`.
+    k : int, default 10
+        Hits to ask for and to measure at. A retriever from elsewhere returns what it returns; the first k count.
+    use : sequence of str, default ()
+        Which of the queries' own annotations (``"entities"``, ``"plan"``) are handed to the retrievers that read
+        them. By default none is: the retrievers are compared on the text of the question alone.
+    batch_size : int, default 32
+        Queries that run in lock-step, and that share their latents among the retrievers.
+    timed_queries : int, default 20
+        Queries that each retriever runs again, one at a time and sharing nothing, to measure what a query costs;
+        0 measures no costs.
+    seed : int, default 0
+        Draws the timed queries.
+    resume : str or Path, optional
+        Folder that keeps results and latents as they come; an evaluation that was stopped goes on from there, and
+        one with a further retriever encodes only what that one adds.
+    dataset, split : str, default ""
+        Where the queries come from, for the record.
+    show_progress : bool, default False
+        Progress bars.
+
+    Returns
+    -------
+    Evaluation
+
+    Raises
+    ------
+    InvalidArgumentError
+        If an argument is out of range, no query has relevant nodes, two queries share an id, or a retriever returns
+        only ids that the graph does not hold.
+    UnknownNodeError
+        If a query names a relevant node that the graph does not hold.
+    """
+    positive("k", k)
+    positive("batch_size", batch_size)
+    strange = [name for name in use if name not in ANNOTATIONS]
+    if strange:
+        raise InvalidArgumentError(f"Unknown annotation {strange[0]!r}; queries carry {' and '.join(ANNOTATIONS)}.")
+    kept, notes = _checked(index, queries)
+    built = _built(index, retrievers, k)
+    header = _header(index, kept, k, use, dataset, split)
+    folder = Path(resume) if resume is not None else None
+    records = Records(folder / "results.jsonl" if folder else None, header)
+    for name, retriever in built.items():
+        records.describe(name, _description(retriever))
+    store = LatentStore(folder / "latents") if folder else None
+    runner = _Runner(index, kept, k, tuple(use), store)
+    todo = [
+        (start, name)
+        for start in range(0, len(kept), batch_size)
+        for name in built
+        if any(q.id not in records.returned[name] for q in kept[start : start + batch_size])
+    ]
+    with tqdm(total=len(todo), desc="evaluating", unit="chunk", disable=not show_progress) as bar:
+        for start, name in todo:
+            bar.set_postfix_str(name)
+            part = slice(start, min(start + batch_size, len(kept)))
+            records.add(name, runner.run(built[name], part))
+            bar.update()
+    runner.close()
+    if timed_queries:
+        untimed = [name for name in built if name not in records.costs]
+        for name in tqdm(untimed, desc="timing", unit="retriever", disable=not show_progress):
+            once = _single(built[name], kept, k, tuple(use))
+            costs = measure(once, len(kept), sample=timed_queries, seed=seed, device=index.device)
+            records.add_costs(name, costs.to_dict())
+    returned = {name: {q.id: records.returned[name][q.id] for q in kept} for name in built}
+    notes += _unknown(index, returned)
+    settings = header | {"use": list(use), "batch_size": batch_size, "timed_queries": timed_queries, "seed": seed}
+    costs_by_name = {name: records.costs[name] for name in built if name in records.costs}
+    return Evaluation(dataset, split, k, kept, returned, costs_by_name, settings, notes)
+
+
+class _Runner:
+    """Runs retrievers on chunks of queries; those of one chunk share query vectors and latents."""
+
+    def __init__(
+        self, index: GraphIndex, queries: list[Query], k: int, use: tuple[str, ...], store: LatentStore | None
+    ) -> None:
+        self.index, self.queries, self.k, self.use, self.store = index, queries, k, use, store
+        self._chunk: slice | None = None
+        self._batches: dict[int, QueryBatch] = {}
+
+    def run(self, retriever: Any, part: slice) -> dict[str, Returned]:
+        chunk = self.queries[part]
+        if not isinstance(retriever, Retriever):
+            return {q.id: _returned(retriever(q.text), self.k) for q in chunk}
+        if part != self._chunk:
+            self.close()
+            self._chunk = part
+        batch = self._batches.get(id(retriever.index))
+        if batch is None:
+            batch = retriever.index.queries([q.text for q in chunk])
+            self._batches[id(retriever.index)] = batch
+            if self.store is not None:
+                self.store.load(batch)
+        batch.k = self.k
+        batch.inputs = _inputs(retriever, chunk, self.use)
+        ranking = retriever.rank(batch)
+        ids = retriever.index.graph.ids
+        found = [[ids[row] for row in rows if row >= 0] for rows in ranking.nodes.tolist()]
+        hits = retriever.hits(batch, ranking, self.k)
+        return {
+            q.id: _returned([(h.id, h.score) for h in row if h.kind == "node"], self.k, everything)
+            for q, row, everything in zip(chunk, hits, found, strict=True)
+        }
+
+    def close(self) -> None:
+        """Put the latents of the present chunk on disk and forget the chunk."""
+        if self.store is not None:
+            for batch in self._batches.values():
+                self.store.save(batch)
+        self._chunk, self._batches = None, {}
+
+
+def _single(retriever: Any, queries: list[Query], k: int, use: tuple[str, ...]) -> Callable[[int], QueryBatch | None]:
+    """Return a function that runs one query by itself, as a user would."""
+
+    def once(position: int) -> QueryBatch | None:
+        query = queries[position]
+        if not isinstance(retriever, Retriever):
+            retriever(query.text)
+            return None
+        batch = retriever.index.queries([query.text])
+        batch.k = k
+        batch.inputs = _inputs(retriever, [query], use)
+        retriever.hits(batch, retriever.rank(batch), k)
+        return batch
+
+    return once
+
+
+def _inputs(retriever: Retriever, queries: Sequence[Query], use: tuple[str, ...]) -> dict[str, Sequence[Any]]:
+    wanted = [name for name in use if name in retriever.inputs]
+    return {name: [getattr(query, name) for query in queries] for name in wanted}
+
+
+def _returned(pairs: Scored, k: int, found: Sequence[str] | None = None) -> Returned:
+    top = pairs[:k]
+    return Returned(
+        tuple(node for node, _ in top),
+        tuple(score for _, score in top),
+        tuple(found if found is not None else [node for node, _ in pairs]),
+    )
+
+
+def _checked(index: GraphIndex, queries: Sequence[Query]) -> tuple[list[Query], list[str]]:
+    kept, ids = [], set()
+    for query in queries:
+        if query.id in ids:
+            raise InvalidArgumentError(f"Two queries have the id {query.id!r}; make ids unique.")
+        ids.add(query.id)
+        if not query.gold:
+            continue
+        missing = [node for node in query.gold if node not in index.graph]
+        if missing:
+            raise UnknownNodeError(
+                f"Query {query.id!r} names {missing[0]!r} as relevant, which is no node of this graph of {len(index)} nodes; "
+                "evaluate on the graph the queries were made for, or leave the query out."
+            )
+        kept.append(query)
+    if not kept:
+        raise InvalidArgumentError(f"None of the {len(queries)} queries names a relevant node; there is nothing to measure.")
+    left_out = len(queries) - len(kept)
+    return kept, [f"{left_out} queries without relevant nodes were left out."] if left_out else []
+
+
+def _built(index: GraphIndex, retrievers: Mapping[str, Any] | Sequence[str | Retriever], k: int) -> dict[str, Any]:
+    if isinstance(retrievers, str):
+        raise InvalidArgumentError("retrievers is a list of names or a mapping from names to retrievers, not a string.")
+    if not isinstance(retrievers, Mapping):
+        listed = {r if isinstance(r, str) else r.name: r for r in retrievers}
+        if len(listed) != len(retrievers):
+            raise InvalidArgumentError("Two retrievers have the same name; pass a mapping from names of your own.")
+        retrievers = listed
+    if not retrievers:
+        raise InvalidArgumentError("There are no retrievers to evaluate; name at least one.")
+    built: dict[str, Any] = {}
+    for name, given in retrievers.items():
+        if isinstance(given, Retriever):
+            built[name] = given
+        elif isinstance(given, str):
+            built[name] = build_retriever(given, index, k=k)
+        else:
+            built[name] = as_search(given)
+    return built
+
+
+def _description(retriever: Any) -> str:
+    if not isinstance(retriever, Retriever):
+        return "a retriever from elsewhere"
+    return f"{retriever!r} with {retriever.index.relevance.name or 'no model'}"
+
+
+def _header(index: GraphIndex, queries: list[Query], k: int, use: Sequence[str], dataset: str, split: str) -> dict[str, Any]:
+    digest = hashlib.sha256()
+    for query in queries:
+        digest.update(f"{query.id}\0{query.text}\0{sorted(query.gold)}\0".encode())
+    return {
+        "dataset": dataset,
+        "split": split,
+        "k": k,
+        "use": sorted(use),
+        "nodes": len(index),
+        "edges": index.graph.num_edges,
+        "queries": digest.hexdigest()[:16],
+        "embedding": index.embedding_name,
+        "relevance": index.relevance.name,
+    }
+
+
+def _unknown(index: GraphIndex, returned: dict[str, dict[str, Returned]]) -> list[str]:
+    notes = []
+    for name, results in returned.items():
+        ids = [node for result in results.values() for node in result.ids]
+        strange = [node for node in ids if node not in index.graph]
+        if ids and len(strange) == len(ids):
+            raise InvalidArgumentError(
+                f"{name} returned only ids that the graph does not hold, such as {strange[0]!r}; a node here is called "
+                f"{index.graph.ids[0]!r}. Let the retriever return the ids of nodes."
+            )
+        if strange:
+            notes.append(f"{name} returned {len(strange)} of {len(ids)} ids that no node has; they count as not relevant.")
+    return notes

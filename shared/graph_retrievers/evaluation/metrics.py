@@ -1,0 +1,93 @@
+"""Metrics of one ranked list against the nodes that are relevant to its query.
+
+Every function reads a ranking of node ids, best first, and `gold`: a collection of relevant ids, or a mapping from
+id to a grade, where a grade above 0 is relevant. An id that is repeated in a ranking counts at its first place
+only. A query without relevant nodes has no defined value: the functions raise, the harness leaves it out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+
+from graph_retrievers.errors import InvalidArgumentError
+
+__all__ = ["Gold", "average_precision", "capped_recall", "hit", "ndcg", "recall", "reciprocal_rank"]
+
+Gold = Collection[str] | Mapping[str, float]
+"""Relevant ids, or a grade for each judged id."""
+
+
+def capped_recall(ranking: Sequence[str], gold: Gold, k: int) -> float:
+    r"""Return the share of what k places could hold: :math:`|rel \cap top_k| / \min(k, |rel|)`.
+
+    Parameters
+    ----------
+    ranking : sequence of str
+        Node ids, best first.
+    gold : collection or mapping of str
+    k : int
+
+    References
+    ----------
+    Thakur et al., "BEIR", 2021; the R@10 of FastInsight, section 4.3.1.
+    """
+    relevant = _relevant(gold)
+    return len(relevant.intersection(_top(ranking, k))) / min(k, len(relevant))
+
+
+def recall(ranking: Sequence[str], gold: Gold, k: int | None = None) -> float:
+    """Return the share of relevant nodes among the first `k` (among all, for None)."""
+    relevant = _relevant(gold)
+    return len(relevant.intersection(_top(ranking, k))) / len(relevant)
+
+
+def hit(ranking: Sequence[str], gold: Gold, k: int) -> float:
+    """Return 1.0 if a relevant node is among the first `k`, else 0.0."""
+    return float(not _relevant(gold).isdisjoint(_top(ranking, k)))
+
+
+def reciprocal_rank(ranking: Sequence[str], gold: Gold, k: int | None = None) -> float:
+    """Return 1 / rank of the first relevant node, 0.0 if none is among the first `k` (among all, for None)."""
+    relevant = _relevant(gold)
+    return next((1 / rank for rank, node in enumerate(_top(ranking, k), 1) if node in relevant), 0.0)
+
+
+def average_precision(ranking: Sequence[str], gold: Gold, k: int | None = None) -> float:
+    """Return the mean over all relevant nodes of the precision at their rank; 0 for those not found."""
+    relevant = _relevant(gold)
+    found, total = 0, 0.0
+    for rank, node in enumerate(_top(ranking, k), 1):
+        if node in relevant:
+            found += 1
+            total += found / rank
+    return total / len(relevant)
+
+
+def ndcg(ranking: Sequence[str], gold: Gold, k: int | None = None) -> float:
+    r"""Return discounted cumulative gain over that of the best possible ranking.
+
+    The gain of a node is its grade (1 where `gold` has none) and its discount :math:`1 / \log_2(rank + 1)`, as
+    trec_eval has it.
+    """
+    grades = gold if isinstance(gold, Mapping) else dict.fromkeys(gold, 1.0)
+    grades = {node: grade for node, grade in grades.items() if node in _relevant(gold)}
+    ideal = sorted(grades.values(), reverse=True)[:k]
+    return _discounted([grades.get(node, 0.0) for node in _top(ranking, k)]) / _discounted(ideal)
+
+
+def _discounted(gains: Sequence[float]) -> float:
+    return sum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains, 1))
+
+
+def _relevant(gold: Gold) -> set[str]:
+    relevant = {node for node, grade in gold.items() if grade > 0} if isinstance(gold, Mapping) else set(gold)
+    if not relevant:
+        raise InvalidArgumentError("A query without relevant nodes has no metrics; leave it out.")
+    return relevant
+
+
+def _top(ranking: Sequence[str], k: int | None) -> list[str]:
+    if k is not None and k < 1:
+        raise InvalidArgumentError(f"k must be at least 1, got {k!r}.")
+    return list(dict.fromkeys(ranking))[:k]

@@ -1,0 +1,120 @@
+"""What each retriever returned for each query, kept on disk as it comes, so that a stopped evaluation goes on."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from graph_retrievers.errors import DatasetError, InvalidArgumentError
+
+__all__ = ["Records", "Returned"]
+
+
+@dataclass(frozen=True)
+class Returned:
+    """What a retriever returned for one query.
+
+    Attributes
+    ----------
+    ids : tuple of str
+        Nodes, best first, at most k.
+    scores : tuple of float
+        Their scores.
+    found : tuple of str
+        All that its operators held in the end, best first, before the cut to k and without backfill.
+    """
+
+    ids: tuple[str, ...]
+    scores: tuple[float, ...]
+    found: tuple[str, ...]
+
+
+class Records:
+    """Results by retriever and query, backed by a file of JSON lines.
+
+    Parameters
+    ----------
+    path : Path or None
+        File to read and to append to; None keeps results in memory only.
+    header : dict
+        What the results depend on (dataset, k, models). A file written under another header is refused.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the file belongs to another evaluation.
+    DatasetError
+        If a line of it cannot be read. A last line that was cut short is dropped: its chunk runs again.
+    """
+
+    def __init__(self, path: Path | None, header: dict[str, Any]) -> None:
+        self.path = path
+        self.returned: dict[str, dict[str, Returned]] = {}
+        self.costs: dict[str, dict[str, Any]] = {}
+        self._described: dict[str, str] = {}
+        if path is None:
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists():
+            self._read(path, header)
+        if not path.exists() or not path.stat().st_size:
+            self._append({"header": header})
+
+    def _read(self, path: Path, header: dict[str, Any]) -> None:
+        data = path.read_bytes()
+        whole = data.rfind(b"\n") + 1
+        if whole != len(data):
+            with path.open("rb+") as file:
+                file.truncate(whole)
+        for number, line in enumerate(data[:whole].decode("utf-8").splitlines(), 1):
+            try:
+                record = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise DatasetError(f"{path}, line {number}, is no JSON ({error}); delete the file to start over.") from error
+            if "header" in record:
+                if record["header"] != header:
+                    raise InvalidArgumentError(
+                        f"{path} holds another evaluation: {record['header']} there, {header} here. "
+                        "Delete it or give another folder."
+                    )
+            elif "retriever" in record:
+                self._described[record["retriever"]] = record["is"]
+            elif "costs" in record:
+                self.costs[record["of"]] = record["costs"]
+            else:
+                kept = Returned(tuple(record["ids"]), tuple(record["scores"]), tuple(record["found"]))
+                self.returned.setdefault(record["of"], {})[record["query"]] = kept
+
+    def _append(self, *records: dict[str, Any]) -> None:
+        if self.path is not None:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write("".join(json.dumps(record) + "\n" for record in records))
+
+    def describe(self, retriever: str, description: str) -> None:
+        """Say what stands behind a name; InvalidArgumentError if the file knows it as something else."""
+        known = self._described.setdefault(retriever, description)
+        if known != description:
+            raise InvalidArgumentError(
+                f"{self.path} holds results of {retriever!r} as {known}, which now is {description}. "
+                "Delete the file, give another folder, or rename the retriever."
+            )
+        if retriever not in self.returned:
+            self._append({"retriever": retriever, "is": description})
+        self.returned.setdefault(retriever, {})
+
+    def add(self, retriever: str, results: dict[str, Returned]) -> None:
+        """Keep what a retriever returned for some queries."""
+        self.returned[retriever].update(results)
+        self._append(
+            *(
+                {"of": retriever, "query": query, "ids": r.ids, "scores": r.scores, "found": r.found}
+                for query, r in results.items()
+            )
+        )
+
+    def add_costs(self, retriever: str, costs: dict[str, Any]) -> None:
+        """Keep what a query costs a retriever."""
+        self.costs[retriever] = costs
+        self._append({"of": retriever, "costs": costs})

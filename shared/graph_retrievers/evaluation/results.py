@@ -1,0 +1,129 @@
+"""The outcome of an evaluation: what was returned for each query, its metrics and its costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from statistics import fmean
+from typing import Any
+
+from graph_retrievers.construction.dataset import Query
+from graph_retrievers.evaluation import metrics
+from graph_retrievers.evaluation.metrics import Gold
+from graph_retrievers.evaluation.records import Returned
+
+__all__ = ["Evaluation", "query_metrics"]
+
+
+def query_metrics(ranking: Sequence[str], gold: Gold, k: int) -> dict[str, float]:
+    """Return the metrics of one ranked list.
+
+    Parameters
+    ----------
+    ranking : sequence of str
+        Node ids, best first.
+    gold : collection or mapping of str
+    k : int
+
+    Returns
+    -------
+    dict
+        ``recall@k`` (capped), ``uncapped-recall@k``, ``ndcg@k``, ``hit@1``, ``hit@k``, and ``mrr`` and ``map`` over
+        the first k.
+    """
+    return {
+        f"recall@{k}": metrics.capped_recall(ranking, gold, k),
+        f"uncapped-recall@{k}": metrics.recall(ranking, gold, k),
+        f"ndcg@{k}": metrics.ndcg(ranking, gold, k),
+        "mrr": metrics.reciprocal_rank(ranking, gold, k),
+        "map": metrics.average_precision(ranking, gold, k),
+        "hit@1": metrics.hit(ranking, gold, 1),
+        f"hit@{k}": metrics.hit(ranking, gold, k),
+    }
+
+
+@dataclass
+class Evaluation:
+    """What came of evaluating retrievers on one set of queries.
+
+    Attributes
+    ----------
+    dataset, split : str
+        Where the queries came from.
+    k : int
+        Hits asked for; metrics are at k.
+    queries : list of Query
+        The queries that were evaluated; those without relevant nodes are not among them.
+    returned : dict of str to dict of str to Returned
+        By retriever and query id.
+    costs : dict of str to dict
+        Costs of each retriever where they were measured, see :class:`~graph_retrievers.evaluation.costs.Costs`.
+    settings : dict
+        Models, seeds and versions that made it.
+    notes : list of str
+        What a reader should know: queries that were left out, ids that no node has.
+    """
+
+    dataset: str
+    split: str
+    k: int
+    queries: list[Query]
+    returned: dict[str, dict[str, Returned]]
+    costs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def retrievers(self) -> list[str]:
+        """Names of the retrievers, in the order of the evaluation."""
+        return list(self.returned)
+
+    @cached_property
+    def values(self) -> dict[str, dict[str, dict[str, float]]]:
+        """Metrics by retriever, query id and metric name."""
+        gold = {query.id: query.gold for query in self.queries}
+        return {
+            name: {query: query_metrics(results[query].ids, gold[query], self.k) for query in gold}
+            for name, results in self.returned.items()
+        }
+
+    def column(self, retriever: str, metric: str, queries: Iterable[str] | None = None) -> list[float]:
+        """Return one metric of one retriever for each query (all of them by default), in order."""
+        rows = self.values[retriever]
+        return [rows[query][metric] for query in (queries if queries is not None else rows)]
+
+    def results(self) -> dict[str, dict[str, float]]:
+        """Return mean metrics and costs by retriever."""
+        return {
+            name: {metric: fmean(self.column(name, metric)) for metric in self.metric_names} | self.costs.get(name, {})
+            for name in self.retrievers
+        }
+
+    @property
+    def metric_names(self) -> list[str]:
+        """Names of the metrics of every query."""
+        return list(query_metrics(["-"], ["-"], self.k))
+
+    def types(self) -> dict[str, list[str]]:
+        """Return the ids of the queries of each type, sorted by type; empty if no query has one."""
+        groups: dict[str, list[str]] = {}
+        for query in self.queries:
+            if query.type:
+                groups.setdefault(query.type, []).append(query.id)
+        return dict(sorted(groups.items()))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the evaluation as JSON-plain: the form of ``evaluate --json``."""
+        return {
+            "dataset": self.dataset,
+            "split": self.split,
+            "k": self.k,
+            "queries": len(self.queries),
+            "results": self.results(),
+            "per_query": {
+                name: {query: list(result.ids) for query, result in results.items()} for name, results in self.returned.items()
+            },
+            "settings": self.settings,
+            "notes": self.notes,
+        }

@@ -1,0 +1,39 @@
+"""Plain-text tables of an evaluation, for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graph_retrievers.evaluation.results import Evaluation
+
+__all__ = ["aligned", "format_seconds", "results_table"]
+
+
+def results_table(evaluation: Evaluation) -> str:
+    """Return Recall@k (capped), nDCG@k, MRR, Hit@1, Hit@k and mean query time: one line a retriever."""
+    k = evaluation.k
+    names = [f"recall@{k}", f"ndcg@{k}", "mrr", *dict.fromkeys(["hit@1", f"hit@{k}"])]
+    titles = [f"Recall@{k}", f"nDCG@{k}", "MRR", *dict.fromkeys(["Hit@1", f"Hit@{k}"])]
+    rows = [["retriever", *titles, "time/query"]]
+    for retriever, values in evaluation.results().items():
+        rows.append([retriever, *(f"{values[name]:.4f}" for name in names), format_seconds(values.get("seconds_per_query"))])
+    return aligned(rows)
+
+
+def format_seconds(seconds: float | None) -> str:
+    """Return a duration as people read it: ``0.8 ms``, ``35 ms``, ``2.41 s``; a dash for None."""
+    if seconds is None:
+        return "-"
+    if seconds < 0.01:
+        return f"{seconds * 1000:.1f} ms"
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows of cells as lines: the first column to the left, the others to the right."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
