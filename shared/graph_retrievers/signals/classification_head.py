@@ -94,13 +94,13 @@ def split_head(model: Any) -> ClassificationHead:
     classifier: Any = getattr(model, "classifier", None)
     head: Any = getattr(model, "head", None)
     linear = isinstance(classifier, nn.Linear)
+    pooler: Any = getattr(model, "pooler", None) or getattr(base, "pooler", None)
     if linear and hasattr(model, "pre_classifier"):
         return ClassificationHead([model.pre_classifier, nn.ReLU(), classifier], "cls", False)
     if linear and isinstance(head, nn.Module) and hasattr(model.config, "classifier_pooling"):
         return ClassificationHead([head, classifier], model.config.classifier_pooling, False)
-    for pooler in (getattr(model, "pooler", None), getattr(base, "pooler", None)):
-        if linear and hasattr(pooler, "dense"):
-            return ClassificationHead([pooler, classifier], "cls", True)
+    if linear and hasattr(pooler, "dense"):
+        return ClassificationHead([pooler, classifier], "cls", True)
     if hasattr(classifier, "dense") and hasattr(classifier, "out_proj"):
         return ClassificationHead([classifier], "cls", True)
     raise unsplittable(model, "its head has a form that is not known")

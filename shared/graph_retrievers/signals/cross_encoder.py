@@ -16,7 +16,7 @@ from graph_retrievers.device import resolve_device
 from graph_retrievers.errors import InvalidArgumentError, ModelHeadError
 from graph_retrievers.signals.classification_head import ClassificationHead, split_head, unsplittable
 from graph_retrievers.signals.packed_encoder import PackedEncoder
-from graph_retrievers.signals.relevance import RelevanceModel
+from graph_retrievers.signals.relevance import RelevanceModel, check_pairs
 
 __all__ = ["CrossEncoder"]
 
@@ -125,12 +125,9 @@ class CrossEncoder(RelevanceModel):
         Raises
         ------
         InvalidArgumentError
-            If the two differ in length.
+            If the two are not lists of equal length.
         """
-        if isinstance(queries, str) or isinstance(texts, str) or len(queries) != len(texts):
-            raise InvalidArgumentError(
-                f"Got {len(queries)} queries and {len(texts)} texts; expected two lists of equal length, one pair a row."
-            )
+        check_pairs(queries, texts)
         parts = self._loaded()
         if not texts:
             return torch.empty((0, parts.width), device=self.device)

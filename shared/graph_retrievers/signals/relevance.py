@@ -45,6 +45,14 @@ class RelevanceModel(ABC):
         """Return the score of each latent: Tensor, shape [n], float32, from shape [n, d]."""
 
 
+def check_pairs(queries: Sequence[str], texts: Sequence[str]) -> None:
+    """Raise InvalidArgumentError unless the two are lists of equal length."""
+    if isinstance(queries, str) or isinstance(texts, str):
+        raise InvalidArgumentError("Got a single string; expected two lists of strings of equal length, one pair a row.")
+    if len(queries) != len(texts):
+        raise InvalidArgumentError(f"Got {len(queries)} queries and {len(texts)} texts; expected one query for each text.")
+
+
 class BiEncoder(RelevanceModel):
     r"""The fallback where no cross-encoder is at hand: the dot product of query and node vectors.
 
@@ -65,6 +73,7 @@ class BiEncoder(RelevanceModel):
 
     def encode(self, queries: Sequence[str], texts: Sequence[str]) -> Tensor:
         """Return ``v_n * v_q`` for each pair: Tensor, shape [n, d]."""
+        check_pairs(queries, texts)
         if self.embedding is None:
             raise MissingSignalError("This bi-encoder has no embedding model to embed texts with; pass embedding=.")
         if not texts:
@@ -102,6 +111,7 @@ class PairScorer(RelevanceModel):
 
     def encode(self, queries: Sequence[str], texts: Sequence[str]) -> Tensor:
         """Return the scores as latents of width 1: Tensor, shape [n, 1]."""
+        check_pairs(queries, texts)
         if not texts:
             return torch.empty((0, 1))
         scores = torch.as_tensor(self._score_pairs(list(zip(queries, texts, strict=True))), dtype=torch.float32)
