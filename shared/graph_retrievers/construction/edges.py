@@ -1,0 +1,191 @@
+"""Edges of a corpus graph from whatever says which documents belong together.
+
+An ``edges`` argument is one of these, or a list that mixes them:
+
+=======================================  =======================================================================
+``("a", "b")``, ``("a", "b", "cites")``  an edge between two nodes, with a relation or without
+``("cites", "$id")``                     a pair of fields, short for :class:`Metadata`
+:class:`Metadata`                        nodes whose metadata name each other or share a value
+:class:`Links`                           HTML and Markdown links
+:class:`TitleMentions`                   texts that hold another node's title
+:class:`NearestNeighbors`                the k nearest neighbours of the vectors
+:class:`Relationships`                   relationships of LlamaIndex nodes
+:class:`Triples`                         (head, relation, tail)
+a networkx graph                         its edges, node labels being ids
+a callable                               from a :class:`Node` to ids of other nodes, or to edges
+=======================================  =======================================================================
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from graph_retrievers.construction.fields import Metadata, Triples, has_field
+from graph_retrievers.construction.links import Links
+from graph_retrievers.construction.mentions import TitleMentions
+from graph_retrievers.construction.neighbors import NearestNeighbors
+from graph_retrievers.construction.networkx_graphs import is_networkx, networkx_edges
+from graph_retrievers.construction.relationships import Relationships
+from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
+from graph_retrievers.errors import InvalidArgumentError, UnknownNodeError
+from graph_retrievers.graph.corpus_graph import Node
+
+__all__ = [
+    "EdgeSpec",
+    "Links",
+    "Metadata",
+    "NearestNeighbors",
+    "Relationships",
+    "TitleMentions",
+    "Triples",
+    "build_edges",
+    "edge_items",
+    "needs_vectors",
+]
+
+logger = logging.getLogger(__name__)
+
+_KINDS = (
+    "an edge (source id, target id) or (source id, target id, relation), a pair of fields such as ('cites', '$id'), Metadata(...), "
+    "Links(), TitleMentions(), NearestNeighbors(), Relationships(), Triples(...), a networkx graph, or a callable"
+)
+
+
+def build_edges(
+    nodes: Sequence[Node], edges: Any, vectors: Any = None, documents: Sequence[Any] | None = None
+) -> list[tuple[str, str, str]]:
+    """Return the edges between nodes that an ``edges`` argument describes.
+
+    Parameters
+    ----------
+    nodes : sequence of Node, length N
+    edges : edge, edge specification, callable, networkx graph, or an iterable that mixes them
+        See the head of this module. A tuple of two strings is an edge if both are node ids, and a pair of fields if
+        nodes have both fields; where both or neither holds, an error says so.
+    vectors : array-like, shape [N, d], optional
+        Vectors of the nodes, for :class:`NearestNeighbors`.
+    documents : sequence, length N, optional
+        What the nodes were made from, for :class:`Relationships`.
+
+    Returns
+    -------
+    list of (source id, target id, relation)
+        In the order of the argument. What a specification or callable finds twice stands once, and it makes no self
+        loops; explicit edges stay as given.
+
+    Raises
+    ------
+    UnknownNodeError
+        If an explicit edge names an id that is no node. What documents themselves name (a citation of a paper
+        outside the corpus, a link to another site) is skipped instead, and counted in one line of the log.
+    InvalidArgumentError
+        If an item is none of these, or names a field that no node has.
+    """
+    corpus = Corpus(nodes, documents, vectors)
+    built: list[tuple[str, str, str]] = []
+    for number, item in enumerate(edge_items(edges)):
+        if isinstance(item, EdgeSpec):
+            built.extend(_found(item, corpus))
+        elif is_networkx(item):
+            built.extend(_explicit(edge, f"An edge of {item}", corpus) for edge in networkx_edges(item))
+        elif _is_words(item):
+            if len(item) == 2 and _is_field_pair(item, number, corpus):
+                built.extend(_found(Metadata(*item), corpus))
+            else:
+                built.append(_explicit(item, f"Edge {number}", corpus))
+        elif isinstance(item, type) and issubclass(item, EdgeSpec):
+            raise InvalidArgumentError(f"Item {number} of edges is the class {item.__name__}; call it: {item.__name__}(...).")
+        elif callable(item):
+            built.extend(_found(_Called(item), corpus))
+        else:
+            nested = isinstance(item, (list, tuple)) and any(isinstance(part, (list, tuple)) for part in item)
+            hint = " A list inside the list goes in with a star: [*pairs, Links()]." if nested else ""
+            raise InvalidArgumentError(f"Item {number} of edges is {item!r:.80}; expected {_KINDS}.{hint}")
+    return built
+
+
+def needs_vectors(edges: Any) -> bool:
+    """Return whether any specification in an ``edges`` argument reads the nodes' vectors."""
+    return any(isinstance(item, EdgeSpec) and item.needs_vectors for item in edge_items(edges))
+
+
+def edge_items(edges: Any) -> list[Any]:
+    """Return an ``edges`` argument as a list of its items; a single one, and None, are taken as such."""
+    if edges is None:
+        return []
+    if isinstance(edges, list):
+        return edges
+    if isinstance(edges, EdgeSpec) or is_networkx(edges) or callable(edges) or (isinstance(edges, tuple) and _is_words(edges)):
+        return [edges]
+    if isinstance(edges, (str, Mapping)) or not isinstance(edges, Iterable):
+        raise InvalidArgumentError(f"edges is {edges!r:.80}; expected a list of: {_KINDS}.")
+    return list(edges)
+
+
+class _Called(EdgeSpec):
+    """A function of the user's own, from a node to its neighbours."""
+
+    def __init__(self, function: Callable[[Node], Any]) -> None:
+        self.function = function
+
+    def find(self, corpus: Corpus) -> Found:
+        edges: list[tuple[str, str, str]] = []
+        for node in corpus.nodes:
+            given = self.function(node)
+            if isinstance(given, (str, Mapping)) or not isinstance(given, (Iterable, type(None))):
+                raise InvalidArgumentError(
+                    f"{self!r} gave {given!r:.80} for node {node.id!r}; expected a list of node ids or of edges."
+                )
+            for item in given or ():
+                if isinstance(item, str):
+                    edges.append((node.id, item, ""))
+                elif _is_words(item):
+                    edges.append((item[0], item[1], item[2] if len(item) == 3 else ""))
+                else:
+                    raise InvalidArgumentError(f"{self!r} gave {item!r:.80} for node {node.id!r}; expected a node id or an edge.")
+        return corpus.known(edges)
+
+
+def _found(spec: EdgeSpec, corpus: Corpus) -> list[tuple[str, str, str]]:
+    found, absent = spec.find(corpus)
+    edges = [edge for edge in dict.fromkeys(found) if edge[0] != edge[1]]
+    level = logging.WARNING if absent and not edges else logging.INFO
+    logger.log(level, "%r: %d edges; %d targets that are not in the corpus were skipped.", spec, len(edges), absent)
+    return edges
+
+
+def _is_words(item: Any) -> bool:
+    return isinstance(item, (tuple, list)) and 2 <= len(item) <= 3 and all(isinstance(part, str) for part in item)
+
+
+def _is_field_pair(pair: Sequence[str], number: int, corpus: Corpus) -> bool:
+    """Return whether a pair of strings names two fields, not two nodes; raise where that cannot be told."""
+    fields = [has_field(corpus, part) for part in pair]
+    if all(part in corpus.rows for part in pair):
+        if all(fields):
+            raise InvalidArgumentError(
+                f"Item {number} of edges, {tuple(pair)!r}, names two nodes and two fields. Write {(*pair, '')!r} for the edge, "
+                f"Metadata{tuple(pair)!r} for the fields."
+            )
+        return False
+    if any(fields) and not all(fields) and not any(part in corpus.rows for part in pair):
+        known, absent = pair if fields[0] else reversed(pair)
+        raise InvalidArgumentError(
+            f"Item {number} of edges is {tuple(pair)!r}: {known!r} is a field, but no node has a metadata field {absent!r}."
+        )
+    return all(fields)
+
+
+def _explicit(edge: Sequence[str], what: str, corpus: Corpus) -> tuple[str, str, str]:
+    for end in edge[:2]:
+        if end not in corpus.rows:
+            hint = "add the node or drop the edge"
+            if len(edge) == 3 and end == edge[1] and edge[0] in corpus.rows and edge[2] in corpus.rows:
+                hint = "if this is (head, relation, tail), wrap the list in Triples(...)"
+            elif len(edge) == 2:
+                hint += "; as a pair of fields it names none that a node has"
+            count = len(corpus.nodes)
+            raise UnknownNodeError(f"{what}, {tuple(edge)!r}, names {end!r}, which is none of the {count} nodes; {hint}.")
+    return (edge[0], edge[1], edge[2] if len(edge) == 3 else "")

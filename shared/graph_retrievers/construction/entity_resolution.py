@@ -1,0 +1,130 @@
+"""Entity resolution: which names mean one entity (Glybovets and Makarov, section III-A)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+__all__ = ["candidate_clusters", "group_schema", "majority_type", "merged_names", "resolution_prompt"]
+
+# A name of one frequent word would pull thousands of names into one prompt.
+_LARGEST_CLUSTER = 100
+_DESCRIPTION_LENGTH = 120
+
+
+def majority_type(types: Iterable[str]) -> str:
+    """Return the type given most often; of equally frequent ones the alphabetically first, "" if there is none."""
+    counts = Counter(t for t in types if t)
+    return min(counts, key=lambda t: (-counts[t], t)) if counts else ""
+
+
+def candidate_clusters(type_of: Mapping[str, str]) -> list[list[str]]:
+    """Return names that may mean one entity.
+
+    Parameters
+    ----------
+    type_of : mapping
+        From name to type. Two names of one type are joined if the words of one are a subset of the words of the
+        other; clusters are the connected components.
+
+    Returns
+    -------
+    list of list of str
+        Clusters of two names or more, each in alphabetical order, in the order of their first names. A component of
+        more than 100 names is cut into runs of neighbouring names: the paper asks for one prompt a cluster and says
+        nothing of clusters that no prompt can hold.
+    """
+    by_type: dict[str, list[str]] = defaultdict(list)
+    for name in sorted(type_of):
+        by_type[type_of[name]].append(name)
+    clusters: list[list[str]] = []
+    for kind in sorted(by_type):
+        for component in _components(by_type[kind]):
+            pieces = -(-len(component) // _LARGEST_CLUSTER)
+            size = -(-len(component) // pieces)
+            clusters += [component[start : start + size] for start in range(0, len(component), size)]
+    return sorted((cluster for cluster in clusters if len(cluster) > 1), key=lambda cluster: cluster[0])
+
+
+def _components(names: Sequence[str]) -> list[list[str]]:
+    words = [frozenset(re.findall(r"\w+", name.casefold())) for name in names]
+    holders: dict[str, set[int]] = defaultdict(set)
+    for row, tokens in enumerate(words):
+        for token in tokens:
+            holders[token].add(row)
+    parent = list(range(len(names)))
+
+    def root(row: int) -> int:
+        while parent[row] != row:
+            parent[row] = parent[parent[row]]
+            row = parent[row]
+        return row
+
+    for row, tokens in enumerate(words):
+        if tokens:
+            # Names that hold all words of this one: no pair of names without a common word is ever looked at.
+            rarest = sorted((holders[token] for token in tokens), key=len)
+            for other in rarest[0].intersection(*rarest[1:]):
+                low, high = sorted((root(row), root(other)))
+                parent[high] = low
+    components: dict[int, list[str]] = defaultdict(list)
+    for row, name in enumerate(names):
+        components[root(row)].append(name)
+    return [components[row] for row in sorted(components)]
+
+
+def group_schema(cluster: Sequence[str]) -> dict[str, Any]:
+    """Return the schema of the answer about one cluster: disjoint groups of its names, each with its canonical name."""
+    name = {"type": "string", "enum": list(cluster)}
+    group = {
+        "type": "object",
+        "properties": {"canonical": name, "members": {"type": "array", "items": name}},
+        "required": ["canonical", "members"],
+        "additionalProperties": False,
+    }
+    return {
+        "type": "object",
+        "properties": {"groups": {"type": "array", "items": group}},
+        "required": ["groups"],
+        "additionalProperties": False,
+    }
+
+
+def resolution_prompt(cluster: Sequence[str], kind: str, descriptions: Mapping[str, Sequence[str]]) -> str:
+    """Return the question about one cluster; of each name's descriptions, 120 characters are shown."""
+    lines = [f"- {name}: {' '.join(descriptions.get(name, ()))[:_DESCRIPTION_LENGTH] or '(no description)'}" for name in cluster]
+    return (
+        f"These names of type {kind or 'unknown'} come from one collection of documents. Some of them may be different names "
+        "of one and the same entity. Put names into a group only if you are sure that they mean the same entity; leave every "
+        "other name out. Name in each group the most complete form as canonical, and repeat it among the members.\n\n"
+        + "\n".join(lines)
+    )
+
+
+def merged_names(clusters: Sequence[Sequence[str]], answers: Sequence[Any]) -> dict[str, str]:
+    """Return which names become which.
+
+    Parameters
+    ----------
+    clusters : sequence of sequence of str, length n
+    answers : sequence, length n
+        What the model said of each (see :func:`group_schema`), None where it said nothing.
+
+    Returns
+    -------
+    dict of str to str
+        From alias to canonical name. A group counts if it has two members or more, its canonical name is among them,
+        and none of them is in an earlier group. The result depends on the order of the clusters only, not on that in
+        which the answers came.
+    """
+    alias_of: dict[str, str] = {}
+    taken: set[str] = set()
+    for cluster, answer in zip(clusters, answers, strict=True):
+        for group in (answer or {}).get("groups", ()):
+            members, canonical = list(dict.fromkeys(group["members"])), group["canonical"]
+            if len(members) >= 2 and canonical in members and taken.isdisjoint(members) and set(members) <= set(cluster):
+                taken.update(members)
+                alias_of |= {name: canonical for name in members if name != canonical}
+    return alias_of

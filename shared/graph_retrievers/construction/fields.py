@@ -1,0 +1,167 @@
+"""Edges from fields: nodes whose metadata name each other or share a value; and triples over any field."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found, positive
+from graph_retrievers.errors import InvalidArgumentError, UnknownNodeError
+from graph_retrievers.graph.corpus_graph import Node
+
+__all__ = ["Metadata", "Triples", "has_field"]
+
+logger = logging.getLogger(__name__)
+
+_OWN = {"$id": "id", "$title": "title", "$type": "type"}
+_MISSING = object()
+
+
+class Metadata(EdgeSpec):
+    """Nodes linked by a pair of fields: from a node to those whose target field holds a value of its source field.
+
+    ``Metadata("cites", "$id")`` links a paper to the papers whose ids its field ``cites`` lists;
+    ``Metadata("author", "author")`` links nodes that share an author. In a list of edges the pair of strings
+    ``("cites", "$id")`` says the same.
+
+    Parameters
+    ----------
+    source, target : str
+        Metadata fields that hold one value or a list of values. ``"$id"``, ``"$title"`` and ``"$type"`` are the
+        node's own; ``"a.b"`` is the entry ``b`` of the mapping (or list of mappings) in ``a``. `target` is
+        ``"$id"`` by default.
+    relation : str, optional
+        Name of the relation; the source field by default.
+    limit : int, default 1000
+        A value that more nodes hold in the target field links none: it says little, and the edges would grow with
+        the square of their number. A warning counts such values.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If no node has one of the fields, or a value is neither a string nor a number.
+
+    Notes
+    -----
+    Values that no node holds (papers outside the corpus) are skipped and counted in the log. With twice the same
+    field each pair is linked once, from the earlier node to the later.
+    """
+
+    def __init__(self, source: str, target: str = "$id", *, relation: str | None = None, limit: int = 1000) -> None:
+        for name in (source, target):
+            if not isinstance(name, str) or not name or (name.startswith("$") and name not in _OWN):
+                raise InvalidArgumentError(f"{name!r} is no field; name a metadata field, or $id, $title or $type.")
+        self.source, self.target = source, target
+        self.relation = source if relation is None else relation
+        self.limit = positive("limit", limit)
+
+    def find(self, corpus: Corpus) -> Found:
+        """Return the edges; one look-up a value."""
+        for name in (self.source, self.target):
+            if not has_field(corpus, name):
+                there = ", ".join(sorted(corpus.fields)) or "none"
+                raise InvalidArgumentError(f"No node has the metadata field {name!r} of {self!r}; fields there are: {there}.")
+        # Ids are strings; a metadata field may hold the same id as a number.
+        as_text = self.source in _OWN or self.target in _OWN
+        held = _holders(corpus.nodes, self.target, as_text)
+        edges: list[tuple[str, str, str]] = []
+        crowded, absent = set(), 0
+        for row, node in enumerate(corpus.nodes):
+            for value in _values(node, self.source, as_text):
+                rows = held.get(value, ())
+                absent += not rows
+                if len(rows) > self.limit:
+                    crowded.add(value)
+                    continue
+                edges.extend(
+                    (node.id, corpus.nodes[other].id, self.relation) for other in rows if self.source != self.target or other > row
+                )
+        if crowded:
+            logger.warning("%r: %d values that more than %d nodes hold link nothing.", self, len(crowded), self.limit)
+        return Found(edges, absent)
+
+
+class Triples(EdgeSpec):
+    """Triples (head, relation, tail) as edges from head to tail.
+
+    Parameters
+    ----------
+    triples : iterable of (head, relation, tail)
+        All strings.
+    key : str, default "$id"
+        Field by which heads and tails name nodes: ``"$id"``, ``"$title"``, or a metadata field. A name that
+        several nodes hold means each of them.
+
+    Raises
+    ------
+    UnknownNodeError
+        If a head or tail names no node.
+    """
+
+    def __init__(self, triples: Iterable[tuple[str, str, str]], key: str = "$id") -> None:
+        self._triples = [tuple(triple) for triple in triples]
+        for number, triple in enumerate(self._triples):
+            if len(triple) != 3 or not all(isinstance(part, str) for part in triple):
+                raise InvalidArgumentError(f"Triple {number} is {triple!r}; expected three strings, (head, relation, tail).")
+        self.key = key
+
+    def find(self, corpus: Corpus) -> Found:
+        """Return the edges in the order of the triples."""
+        held = _holders(corpus.nodes, self.key, as_text=True)
+        edges: list[tuple[str, str, str]] = []
+        for number, (head, relation, tail) in enumerate(self._triples):
+            for name in (head, tail):
+                if name not in held:
+                    raise UnknownNodeError(
+                        f"Triple {number} {(head, relation, tail)!r} names {name!r}, which no node holds as {self.key}; "
+                        "add the node or drop the triple."
+                    )
+            edges.extend((corpus.nodes[h].id, corpus.nodes[t].id, relation) for h in held[head] for t in held[tail])
+        return Found(edges)
+
+
+def has_field(corpus: Corpus, name: str) -> bool:
+    """Return whether a field is one of a node's own, or any node has it in its metadata."""
+    if name in _OWN or name in corpus.fields:
+        return True
+    nested = name.partition(".")[0] in corpus.fields
+    return nested and any(_look_up(node.metadata, name) is not _MISSING for node in corpus.nodes)
+
+
+def _holders(nodes: Iterable[Node], name: str, as_text: bool) -> dict[Any, list[int]]:
+    held: dict[Any, list[int]] = {}
+    for row, node in enumerate(nodes):
+        for value in dict.fromkeys(_values(node, name, as_text)):
+            held.setdefault(value, []).append(row)
+    return held
+
+
+def _values(node: Node, name: str, as_text: bool) -> list[Any]:
+    """Return the values of a field, one or many, without None and empty strings."""
+    found = getattr(node, _OWN[name]) if name in _OWN else _look_up(node.metadata, name)
+    values = []
+    for value in found if isinstance(found, (list, tuple, set, frozenset)) else [found]:
+        if value is None or value is _MISSING or value == "":
+            continue
+        if not isinstance(value, (str, int, float)):
+            raise InvalidArgumentError(
+                f"Field {name!r} of node {node.id!r} holds a {type(value).__name__}; "
+                "edges need strings or numbers, or a list of them."
+            )
+        values.append(str(value) if as_text else value)
+    return sorted(values, key=str) if isinstance(found, (set, frozenset)) else values
+
+
+def _look_up(held: Any, name: str) -> Any:
+    """Return the entry of a mapping under a key, or under a path of keys joined by dots."""
+    if isinstance(held, (list, tuple)):
+        parts = [found for item in held if (found := _look_up(item, name)) is not _MISSING]
+        flat = [value for part in parts for value in (part if isinstance(part, (list, tuple)) else [part])]
+        return flat if parts else _MISSING
+    if not isinstance(held, Mapping):
+        return _MISSING
+    if name in held:
+        return held[name]
+    first, dot, rest = name.partition(".")
+    return _look_up(held[first], rest) if dot and first in held else _MISSING

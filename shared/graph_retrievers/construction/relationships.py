@@ -1,0 +1,57 @@
+"""Edges from the relationships that LlamaIndex nodes carry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
+from graph_retrievers.errors import InvalidArgumentError
+
+__all__ = ["Relationships"]
+
+# Values of NodeRelationship, for relationships that were read from JSON.
+_KINDS = {"1": "source", "2": "previous", "3": "next", "4": "parent", "5": "child"}
+# The same fact seen from the other end is written as one edge.
+_INVERSE = {"previous": "next", "parent": "child"}
+
+
+class Relationships(EdgeSpec):
+    """Relationships of LlamaIndex nodes: next, previous, parent, child and source.
+
+    A relationship that both ends name is one edge: ``previous`` is written as the other node's ``next``, ``parent``
+    as the parent's ``child``; ``source`` points from a chunk to its document. Nodes that are not in the corpus
+    (the documents of chunks, mostly) are skipped and counted in the log.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If none of the documents has relationships, as LangChain documents and plain texts have not.
+    """
+
+    def find(self, corpus: Corpus) -> Found:
+        """Return the edges, in the order of the nodes."""
+        documents = corpus.documents or ()
+        if not any(hasattr(document, "relationships") for document in documents):
+            raise InvalidArgumentError(
+                "Relationships() reads LlamaIndex nodes, and no document given has relationships; "
+                "pass the nodes to GraphIndex.from_documents, or name another source of edges."
+            )
+        edges = []
+        for node, document in zip(corpus.nodes, documents, strict=True):
+            for key, related in (getattr(document, "relationships", None) or {}).items():
+                kind = _kind(key)
+                for other in _ids(related):
+                    inverse = _INVERSE.get(kind)
+                    edges.append((other, node.id, inverse) if inverse else (node.id, other, kind))
+        return corpus.known(edges)
+
+
+def _kind(key: Any) -> str:
+    name = getattr(key, "name", None)
+    return name.lower() if isinstance(name, str) else _KINDS.get(str(key), str(key).lower())
+
+
+def _ids(related: Any) -> Iterator[str]:
+    for item in related if isinstance(related, list) else [related]:
+        yield item["node_id"] if isinstance(item, dict) else item.node_id
