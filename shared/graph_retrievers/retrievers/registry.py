@@ -20,6 +20,7 @@ _RETRIEVERS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "re2": ("baselines", "Re2", {}),
     "fastinsight": ("fastinsight", "FastInsight", {}),
     "gar": ("gar", "GAR", {}),
+    "ppr": ("ppr", "PPR", {}),
 }
 
 
