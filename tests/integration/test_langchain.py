@@ -1,0 +1,489 @@
+"""The LangChain retrievers in real chains and agents: calls, batches, configuration, tracing, documents."""
+
+import asyncio
+import json
+import threading
+
+import pytest
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.operators import Operator, OperatorKind, Pipeline, VectorSearch
+from graph_retrievers.operators.granker import GRanker
+from graph_retrievers.retrievers import Retriever
+from langchain.agents import create_agent
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.runnables import ConfigurableField, RunnablePassthrough
+from langchain_core.tools import create_retriever_tool
+from pydantic import ValidationError
+
+from langchain_graph_retrievers import (
+    BM25Retriever,
+    FastInsightRetriever,
+    GraphRetriever,
+    HybridRetriever,
+    IndexRetriever,
+    Re2Retriever,
+    VectorRetriever,
+    document_prompt,
+)
+from tests.helpers import HashEmbedding, WordOverlap, linked_edges, linked_index, linked_nodes
+from tests.integration.langchain_models import (
+    LangChainHashEmbeddings,
+    LangChainWordOverlap,
+    RetrieverEvents,
+    ScriptedChatModel,
+)
+
+QUESTIONS = ["Who wrote a program for the Analytical Engine?", "What counted the census?", "Who broke ciphers at Bletchley Park?"]
+
+
+class CountingRetriever(Retriever):
+    """Vector search that counts its batches and reads one further per-query input."""
+
+    inputs = ("entities",)
+
+    def __init__(self, index, **options):
+        super().__init__(index, VectorSearch(), **options)
+        self.batches, self.threads, self.read = [], set(), []
+
+    def retrieve_batch(self, queries, k=None, **options):
+        self.batches.append(len(queries))
+        self.threads.add(threading.get_ident())
+        self.read.append(options.get("entities"))
+        return super().retrieve_batch(queries, k, **options)
+
+
+@pytest.fixture(scope="module")
+def index():
+    return linked_index()
+
+
+@pytest.fixture
+def counting(index):
+    return GraphRetriever(retriever=CountingRetriever(index), k=3)
+
+
+def ids(documents):
+    return [d.id for d in documents]
+
+
+# -- one query ----------------------------------------------------------------------------------------------------
+
+
+def test_documents_are_those_of_the_engine_with_score_operator_and_path(index):
+    retriever = FastInsightRetriever(index=index, k=5, budget=8, batch_size=2)
+    hits = retriever._engine().retrieve(QUESTIONS[0], 5)
+    documents = retriever.invoke(QUESTIONS[0])
+    assert ids(documents) == [h.id for h in hits]
+    for document, hit in zip(documents, hits, strict=True):
+        row = index.graph.row(hit.id)
+        assert document.page_content == index.graph.texts[row]
+        assert document.metadata == {
+            **index.graph.metadata[row],
+            "title": index.graph.titles[row],
+            "score": hit.score,
+            "operator": hit.operator,
+            "path": hit.path.to_dict(),
+        }
+        assert type(document.metadata["score"]) is float
+        assert json.loads(json.dumps(document.metadata)) == document.metadata
+    walked = [d for d in documents if d.metadata["operator"] == "STeX"]
+    assert walked and all(d.metadata["path"]["relations"][-1] == "links" for d in walked)
+
+
+def test_changing_a_document_leaves_the_index_as_it_was(index):
+    before = {k: list(v) if isinstance(v, list) else v for k, v in index.graph.metadata[0].items()}
+    found = VectorRetriever(index=index, k=12).invoke("Ada Lovelace wrote a program")
+    ada = next(d for d in found if d.id == "ada")
+    ada.metadata["links"].append("nonsense")
+    ada.metadata["year"] = 0
+    assert index.graph.metadata[0] == before
+
+
+def test_metadata_of_the_user_that_gives_way_is_kept_under_another_name():
+    texts = ["a score of seven", "another text"]
+    retriever = VectorRetriever.from_texts(texts, HashEmbedding(), [{"score": "seven", "path": "/home"}, {}])
+    first = retriever.invoke("a score of seven", k=1)[0]
+    assert first.metadata["original_score"] == "seven" and first.metadata["original_path"] == "/home"
+    assert first.metadata["score"] == pytest.approx(1.0) and first.metadata["path"]["nodes"] == ["0"]
+
+
+def test_notes_of_the_search_reach_the_documents(index):
+    class Noting(Operator):
+        kind = OperatorKind.VECTOR_SEARCH
+
+        def rank(self, queries, ranking):
+            from dataclasses import replace
+
+            return replace(ranking, notes=tuple(("cut short",) if "census" in t else () for t in queries.texts))
+
+    retriever = GraphRetriever.from_index(index, system=Pipeline(VectorSearch(2), Noting()), k=2)
+    plain, noted = retriever.batch(QUESTIONS[:2])
+    assert all(d.metadata["notes"] == ["cut short"] for d in noted)
+    assert not any("notes" in d.metadata for d in plain)
+
+
+async def test_k_is_taken_from_the_call_then_the_field_then_the_engine(index, counting):
+    assert len(counting.invoke(QUESTIONS[0])) == 3
+    assert len(counting.invoke(QUESTIONS[0], k=5)) == 5
+    assert len(await counting.ainvoke(QUESTIONS[0], k=5)) == 5
+    assert len(GraphRetriever(retriever=Retriever(index, VectorSearch(), k=4)).invoke(QUESTIONS[0])) == 4
+    assert len(FastInsightRetriever(index=index).invoke(QUESTIONS[0])) == 10
+    assert len(FastInsightRetriever(index=index, k=50).invoke(QUESTIONS[0])) == len(index)
+
+
+@pytest.mark.parametrize("k", [0, -1])
+async def test_k_below_one_is_refused_everywhere(index, k):
+    with pytest.raises(ValidationError, match="greater than or equal to 1"):
+        VectorRetriever(index=index, k=k)
+    retriever = VectorRetriever(index=index)
+    with pytest.raises(InvalidArgumentError, match="at least 1"):
+        retriever.invoke(QUESTIONS[0], k=k)
+    with pytest.raises(InvalidArgumentError, match="at least 1"):
+        await retriever.ainvoke(QUESTIONS[0], k=k)
+    with pytest.raises(InvalidArgumentError, match="at least 1"):
+        retriever.batch(QUESTIONS, k=k)
+
+
+async def test_misspelt_keywords_are_refused(index):
+    for make in (VectorRetriever, BM25Retriever, HybridRetriever, Re2Retriever, FastInsightRetriever):
+        with pytest.raises(ValidationError, match="kk"):
+            make(index=index, kk=3)
+        with pytest.raises(TypeError, match="kk"):
+            make(index=index).invoke(QUESTIONS[0], kk=3)
+        with pytest.raises(TypeError, match="kk"):
+            await make(index=index).ainvoke(QUESTIONS[0], kk=3)
+        with pytest.raises(TypeError, match="kk"):
+            make(index=index).batch(QUESTIONS, kk=3)
+    embedding = HashEmbedding()
+    with pytest.raises(TypeError, match="bugdet"):
+        FastInsightRetriever.from_texts(["a"], embedding, bugdet=3)
+    assert embedding.document_calls == 0, "refused before anything is computed"
+
+
+@pytest.mark.parametrize(
+    ("make", "wrong"),
+    [
+        (FastInsightRetriever, {"alpha": 1.5}),
+        (FastInsightRetriever, {"beta": -1}),
+        (FastInsightRetriever, {"budget": 0}),
+        (FastInsightRetriever, {"batch_size": 0}),
+        (FastInsightRetriever, {"degree": "both"}),
+        (HybridRetriever, {"fusion": "max"}),
+        (HybridRetriever, {"weights": (1.0,)}),
+        (Re2Retriever, {"depth": 0}),
+        (VectorRetriever, {"filter": 3}),
+        (VectorRetriever, {"index": "folder"}),
+    ],
+)
+def test_wrong_values_are_refused_at_construction(index, make, wrong):
+    with pytest.raises(ValidationError):
+        make(**{"index": index, **wrong})
+
+
+def test_fields_reach_the_engine(index):
+    relevance = WordOverlap()
+    reranked = linked_index(relevance=relevance)
+    FastInsightRetriever(index=reranked, budget=6, batch_size=2).invoke(QUESTIONS[0])
+    assert relevance.pairs == 6
+    Re2Retriever(index=reranked, depth=4).invoke(QUESTIONS[0])
+    assert relevance.pairs == 10
+    dense, lexical = (HybridRetriever(index=index, fusion="weighted", weights=w, k=1) for w in ((1, 0), (0, 1)))
+    for question in QUESTIONS:
+        assert ids(dense.invoke(question)) == ids(VectorRetriever(index=index, k=1).invoke(question))
+        assert ids(lexical.invoke(question)) == ids(BM25Retriever(index=index, k=1).invoke(question))
+
+
+def test_filters_of_the_class_and_of_the_call(index):
+    war = {"topic": "war"}
+    retriever = FastInsightRetriever(index=index, k=12, filter=war)
+    assert set(ids(retriever.invoke(QUESTIONS[0]))) == {"turing", "bletchley", "colossus"}
+    assert len(retriever.invoke(QUESTIONS[0], filter={})) == 12
+    late = retriever.invoke(QUESTIONS[0], filter={"year": {"$gt": 1930}})
+    assert set(ids(late)) == {"turing", "bletchley", "colossus"}
+    assert ids(VectorRetriever(index=index, filter=lambda node: node.id == "loom").invoke(QUESTIONS[0])) == ["loom"]
+    seeded = FastInsightRetriever(index=index, k=3, budget=3, batch_size=1, seed_filter={"$id": "turing"}).invoke(QUESTIONS[0])
+    assert {d.metadata["path"]["nodes"][0] for d in seeded} == {"turing"}
+    stayed = FastInsightRetriever(index=index, k=3, budget=3, batch_size=1, backfill=False)
+    assert len(stayed.invoke(QUESTIONS[2])) == 3
+    assert len(stayed.invoke(QUESTIONS[2], traversal_filter={"topic": "none"})) == 1
+
+
+async def test_further_inputs_and_vectors_go_to_the_engine(index, counting):
+    engine = counting.retriever
+    counting.invoke(QUESTIONS[0], entities=["Ada"])
+    await counting.ainvoke(QUESTIONS[0], entities=["Ada"])
+    counting.batch(QUESTIONS, entities=["Ada"])
+    assert engine.read == [[["Ada"]], [["Ada"]], [["Ada"]] * 3]
+    vector = HashEmbedding().embed_query("Threads crossed at right angles make a cloth")
+    assert ids(counting.invoke("something else", vector=vector, k=1)) == ["loom"]
+    assert ids(await counting.ainvoke("something else", vector=vector, k=1)) == ["loom"]
+
+
+async def test_async_runs_beside_the_event_loop(counting):
+    results = await asyncio.gather(*(counting.ainvoke(q) for q in QUESTIONS))
+    assert [ids(r) for r in results] == [ids(counting.invoke(q)) for q in QUESTIONS]
+    await counting.abatch(QUESTIONS)
+    sync_thread = {threading.get_ident()}
+    assert counting.retriever.threads - sync_thread, "no call left the thread of the event loop"
+    counting.retriever.threads.clear()
+    await counting.ainvoke(QUESTIONS[0])
+    assert counting.retriever.threads.isdisjoint(sync_thread)
+
+
+# -- many queries -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [VectorRetriever, BM25Retriever, HybridRetriever, Re2Retriever, FastInsightRetriever])
+async def test_a_batch_gives_each_query_what_it_gets_alone(index, make):
+    retriever = make(index=index, k=6)
+    alone = [retriever.invoke(q) for q in QUESTIONS]
+    for together in (retriever.batch(QUESTIONS), await retriever.abatch(QUESTIONS)):
+        assert [ids(d) for d in together] == [ids(d) for d in alone]
+        for one, other in zip(sum(together, []), sum(alone, []), strict=True):
+            assert one.metadata.pop("score") == pytest.approx(other.metadata["score"], abs=1e-5)
+            assert one.metadata == {k: v for k, v in other.metadata.items() if k != "score"}
+
+
+async def test_a_batch_is_one_call_of_the_engine(counting):
+    assert counting.batch([]) == await counting.abatch([]) == []
+    counting.retriever.batches.clear()
+    counting.batch(QUESTIONS)
+    await counting.abatch(QUESTIONS, k=2)
+    counting.batch(QUESTIONS, [{"tags": [str(i)]} for i in range(3)])
+    (counting | (lambda documents: len(documents))).batch(QUESTIONS)
+    counting.bind(k=1).batch(QUESTIONS)
+    counting.with_config(tags=["t"]).batch(QUESTIONS)
+    counting.configurable_fields(k=ConfigurableField(id="k")).batch(QUESTIONS)
+    assert counting.retriever.batches == [3] * 7
+
+
+async def test_one_bad_query_in_a_batch(counting):
+    bad = [QUESTIONS[0], "  ", QUESTIONS[2]]
+    with pytest.raises(InvalidArgumentError, match="non-empty"):
+        counting.batch(bad)
+    with pytest.raises(InvalidArgumentError, match="non-empty"):
+        await counting.abatch(bad)
+    for results in (counting.batch(bad, return_exceptions=True), await counting.abatch(bad, return_exceptions=True)):
+        assert isinstance(results[1], InvalidArgumentError)
+        assert [ids(results[0]), ids(results[2])] == [ids(counting.invoke(bad[0])), ids(counting.invoke(bad[2]))]
+
+
+def test_a_subclass_that_changes_one_query_changes_its_batches_too(index):
+    class Shouting(VectorRetriever):
+        def _get_relevant_documents(self, query, *, run_manager, **kwargs):
+            found = super()._get_relevant_documents(query, run_manager=run_manager, **kwargs)
+            return [d.model_copy(update={"page_content": d.page_content.upper()}) for d in found]
+
+    retriever = Shouting(index=index, k=2)
+    assert retriever.batch(QUESTIONS) == [retriever.invoke(q) for q in QUESTIONS]
+    assert all(d.page_content.isupper() for d in retriever.batch(QUESTIONS)[0])
+
+
+# -- configuration ------------------------------------------------------------------------------------------------
+
+
+def test_configured_k_and_other_fields(index):
+    retriever = FastInsightRetriever(index=index, k=2).configurable_fields(
+        k=ConfigurableField(id="k"), alpha=ConfigurableField(id="smoothing")
+    )
+    assert len(retriever.invoke(QUESTIONS[0])) == 2
+    assert len(retriever.invoke(QUESTIONS[0], config={"configurable": {"k": 4}})) == 4
+    assert len(retriever.with_config(configurable={"k": 5}).invoke(QUESTIONS[0])) == 5
+    assert [len(d) for d in retriever.batch(QUESTIONS, {"configurable": {"k": 3}})] == [3, 3, 3]
+    with pytest.raises(ValidationError):
+        retriever.invoke(QUESTIONS[0], config={"configurable": {"k": 0}})
+    plain = FastInsightRetriever(index=index, k=6, alpha=0.9).invoke(QUESTIONS[1])
+    configured = retriever.invoke(QUESTIONS[1], config={"configurable": {"smoothing": 0.9, "k": 6}})
+    assert configured == plain
+
+
+def test_configuring_builds_nothing_anew():
+    embedding = HashEmbedding()
+    retriever = FastInsightRetriever(index=linked_index(embedding)).configurable_fields(k=ConfigurableField(id="k"))
+    before = embedding.document_calls
+    for k in (1, 2, 3):
+        retriever.invoke(QUESTIONS[0], config={"configurable": {"k": k}})
+    assert embedding.document_calls == before
+    assert embedding.query_calls == 3
+
+
+def test_changed_fields_hold_from_the_next_call(index):
+    retriever = FastInsightRetriever(index=index, k=6)
+    retriever.invoke(QUESTIONS[1])
+    retriever.alpha = 0.9
+    assert retriever.invoke(QUESTIONS[1]) == FastInsightRetriever(index=index, k=6, alpha=0.9).invoke(QUESTIONS[1])
+
+
+@pytest.mark.filterwarnings("ignore::langchain_core._api.beta_decorator.LangChainBetaWarning")
+def test_what_runnables_offer(index):
+    retriever = VectorRetriever(index=index, k=3)
+    assert len(retriever.bind(k=1).invoke(QUESTIONS[0])) == 1
+    assert list(retriever.stream(QUESTIONS[0])) == [retriever.invoke(QUESTIONS[0])]
+    failing = GraphRetriever(retriever=CountingRetriever(index)).bind(k=0)
+    assert ids(failing.with_fallbacks([retriever]).invoke(QUESTIONS[0])) == ids(retriever.invoke(QUESTIONS[0]))
+    assert retriever.with_retry(stop_after_attempt=1).invoke(QUESTIONS[0]) == retriever.invoke(QUESTIONS[0])
+    tool = retriever.as_tool(name="search", description="Search.", arg_types=None)
+    assert tool.invoke(QUESTIONS[0]) == retriever.invoke(QUESTIONS[0])
+
+
+def test_repr_shows_knobs_and_neither_corpus_nor_index(index):
+    assert repr(FastInsightRetriever(index=index, k=7, budget=50)) == "FastInsightRetriever(k=7, budget=50)"
+    assert "index" not in FastInsightRetriever(index=index).model_dump()
+    assert "retriever=" not in repr(GraphRetriever(retriever=CountingRetriever(index)))
+
+
+# -- tracing ------------------------------------------------------------------------------------------------------
+
+
+async def test_callbacks_fire_once_a_query_with_the_same_run_data_in_every_way_of_calling():
+    index = linked_index(LangChainHashEmbeddings())
+    retriever = VectorRetriever(index=index, k=2, tags=["own"], metadata={"team": "a"})
+    config = {"tags": ["call"], "metadata": {"user": "u"}, "run_name": "lookup"}
+    seen = []
+    for call in ("invoke", "ainvoke", "batch", "abatch"):
+        events = RetrieverEvents()
+        given = {**config, "callbacks": [events]}
+        if call == "invoke":
+            results = [retriever.invoke(q, given) for q in QUESTIONS]
+        elif call == "ainvoke":
+            results = [await retriever.ainvoke(q, given) for q in QUESTIONS]
+        elif call == "batch":
+            results = retriever.batch(QUESTIONS, given)
+        else:
+            results = await retriever.abatch(QUESTIONS, given)
+        # Handlers of concurrent runs may be called in any order.
+        runs = sorted(events.started, key=lambda run: QUESTIONS.index(events.started[run]["query"]))
+        assert [events.started[run]["query"] for run in runs] == QUESTIONS
+        assert [events.ended[run] for run in runs] == results
+        assert not events.failed
+        seen.append([events.started[run] for run in runs])
+    assert all(started == seen[0] for started in seen)
+    run = seen[0][0]
+    assert run["name"] == "lookup" and set(run["tags"]) == {"own", "call"}
+    expected = {
+        "ls_retriever_name": "vector",
+        "ls_vector_store_provider": "GraphIndex",
+        "ls_embedding_provider": "LangChainHashEmbeddings",
+        "ls_embedding_model": "hash-64",
+        "team": "a",
+        "user": "u",
+    }
+    assert expected.items() <= run["metadata"].items()
+
+
+async def test_failed_queries_are_reported_to_callbacks(counting):
+    bad = [QUESTIONS[0], " "]
+    for asynchronous in (False, True):
+        events = RetrieverEvents()
+        call = counting.abatch if asynchronous else counting.batch
+        result = call(bad, {"callbacks": [events]}, return_exceptions=True)
+        if asynchronous:
+            result = await result
+        first, second = sorted(events.started, key=lambda run: bad.index(events.started[run]["query"]))
+        assert list(events.ended) == [first] and list(events.failed) == [second]
+        assert events.failed[second] is result[1]
+
+
+# -- chains and agents --------------------------------------------------------------------------------------------
+
+
+def _joined(documents):
+    return "\n".join(d.page_content for d in documents)
+
+
+async def test_a_chain_answers_from_what_was_retrieved(index):
+    model = ScriptedChatModel(script=[AIMessage("Ada."), AIMessage("Ada, again."), AIMessage("One."), AIMessage("Two.")], seen=[])
+    prompt = ChatPromptTemplate.from_template("Answer from:\n{context}\n\nQuestion: {question}")
+    retriever = FastInsightRetriever(index=index, k=3)
+    chain = {"context": retriever | _joined, "question": RunnablePassthrough()} | prompt | model | StrOutputParser()
+    assert chain.invoke(QUESTIONS[0]) == "Ada."
+    sent = model.seen[0][0].content
+    assert _joined(retriever.invoke(QUESTIONS[0])) in sent and QUESTIONS[0] in sent
+    assert await chain.ainvoke(QUESTIONS[0]) == "Ada, again."
+    assert set(chain.batch(QUESTIONS[:2], {"max_concurrency": 1})) == {"One.", "Two."}
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_an_agent_calls_the_retriever_as_a_tool(index, asynchronous):
+    retriever = FastInsightRetriever(index=index, k=4, budget=6, batch_size=2)
+    tool = create_retriever_tool(
+        retriever,
+        "search_history",
+        "Search the history of computing.",
+        document_prompt=document_prompt(),
+        response_format="content_and_artifact",
+    )
+    call = {"name": "search_history", "args": {"query": QUESTIONS[0]}, "id": "call-1", "type": "tool_call"}
+    model = ScriptedChatModel(script=[AIMessage("", tool_calls=[call]), AIMessage("Ada Lovelace.")], seen=[], tools=[])
+    agent = create_agent(model, tools=[tool])
+    events = RetrieverEvents()
+    state = {"messages": [("user", QUESTIONS[0])]}
+    config = {"callbacks": [events]}
+    result = await agent.ainvoke(state, config) if asynchronous else agent.invoke(state, config)
+    assert result["messages"][-1].content == "Ada Lovelace."
+    assert [t.name for t in model.tools][:1] == ["search_history"]
+    answer = next(m for m in result["messages"] if isinstance(m, ToolMessage))
+    expected = retriever.invoke(QUESTIONS[0])
+    assert answer.artifact == expected and model.seen[1][-1].content == answer.content
+    for document in expected:
+        assert document.page_content in answer.content
+        assert f"score {document.metadata['score']:.4g}" in answer.content
+    assert " -[links]-> " in answer.content or " <-[links]- " in answer.content
+    (run,) = events.started.values()
+    assert run["query"] == QUESTIONS[0] and run["parent"] is not None
+
+
+# -- making retrievers --------------------------------------------------------------------------------------------
+
+
+def test_a_further_retriever_is_a_few_lines(index):
+    class SmoothedRetriever(FastInsightRetriever):
+        alpha: float = 0.5
+
+    class BareVectorRetriever(IndexRetriever):
+        system = "vector"
+
+    assert SmoothedRetriever(index=index)._engine().operator.operators[1].alpha == 0.5
+    assert BareVectorRetriever(index=index).invoke(QUESTIONS[0]) == VectorRetriever(index=index).invoke(QUESTIONS[0])
+
+
+def test_generic_retriever_over_names_and_operators(index):
+    named = GraphRetriever.from_index(index, system="bm25", k=2)
+    assert named.invoke(QUESTIONS[0]) == BM25Retriever(index=index, k=2).invoke(QUESTIONS[0])
+    composed = GraphRetriever.from_index(index, system=Pipeline(VectorSearch(6), GRanker()), k=2)
+    assert {d.metadata["operator"] for d in composed.invoke(QUESTIONS[0])} == {"VectorSearch"}
+    with pytest.raises(InvalidArgumentError, match="Unknown retriever"):
+        GraphRetriever.from_index(index, system="nonsense")
+
+
+@pytest.mark.parametrize("make", [FastInsightRetriever, GraphRetriever])
+def test_from_documents_links_documents_by_their_metadata(make):
+    documents = [Document(id=n.id, page_content=n.text, metadata={"title": n.title, **n.metadata}) for n in linked_nodes()]
+    overlap = LangChainWordOverlap()
+    retriever = make.from_documents(
+        documents, LangChainHashEmbeddings(), edges=[("links", "$id")], relevance=overlap, k=6, tags=["t"], lexical=False
+    )
+    index = retriever._graph_index()
+    assert {tuple(sorted(e[:2])) for e in index.graph.edges()} == {tuple(sorted(e[:2])) for e in linked_edges()}
+    assert not index.has_lexical and retriever.tags == ["t"]
+    found = retriever.invoke(QUESTIONS[0])
+    by_id = {d.id: d for d in documents}
+    assert overlap.overlap.pairs == len(documents), "the budget covers the corpus, and each pair is scored once"
+    for document in found:
+        given = by_id[document.id]
+        assert document.page_content == given.page_content
+        assert given.metadata.items() <= document.metadata.items()
+    scores = [d.metadata["score"] for d in found]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_from_texts_with_ids_and_metadata():
+    retriever = VectorRetriever.from_texts(
+        ["red apple", "blue sky"], HashEmbedding(), [{"n": 1}, {"n": 2}], ids=["a", "b"], edges=[("a", "b", "beside")], k=1
+    )
+    (found,) = retriever.invoke("blue sky")
+    assert found.id == "b" and found.metadata["n"] == 2
+    assert retriever.index.graph.edges() == [("a", "b", "beside")]
