@@ -95,7 +95,7 @@ def test_worked_numbers_of_prpack_up_to_their_fractional_synonym_edge(damping, e
     nodes, scores, _ = certified_top_k(graph, restart, 3, damping=damping)
     order = sorted(range(8), key=lambda i: -expected[i])[:3]
     assert nodes[0].tolist() == order
-    assert scores[0].tolist() == pytest.approx([expected[i] for i in order], abs=0.02)
+    assert scores[0].tolist() == pytest.approx([expected[i] for i in order], abs=0.03)
 
 
 def test_bad_restarts_and_damping_are_refused():

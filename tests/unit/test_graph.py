@@ -38,7 +38,7 @@ def test_relationship_rows_are_kept_as_given(device):
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(1, 9).flatmap(lambda n: st.tuples(st.just(n), st.lists(st.tuples(st.integers(0, n - 1), st.integers(0, n - 1))))))
+@given(st.integers(1, 9).flatmap(lambda n: st.tuples(st.just(n), st.lists(st.tuples(*[st.integers(0, n - 1)] * 2)))))
 def test_adjacency_of_random_graphs(case):
     size, pairs = case
     g = CorpusGraph([str(i) for i in range(size)], [""] * size, edges=[(str(a), str(b)) for a, b in pairs])
