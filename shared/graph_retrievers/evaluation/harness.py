@@ -14,6 +14,7 @@ from graph_retrievers.errors import InvalidArgumentError, UnknownNodeError
 from graph_retrievers.evaluation.cache import LatentStore
 from graph_retrievers.evaluation.costs import measure
 from graph_retrievers.evaluation.foreign import Scored, as_search
+from graph_retrievers.evaluation.metrics import Gold
 from graph_retrievers.evaluation.records import Records, Returned
 from graph_retrievers.evaluation.results import Evaluation
 from graph_retrievers.index import GraphIndex, QueryBatch
@@ -33,6 +34,7 @@ def evaluate(
     retrievers: Mapping[str, Any] | Sequence[str | Retriever],
     *,
     k: int = 10,
+    qrels: Mapping[str, Mapping[str, float]] | None = None,
     use: Sequence[str] = (),
     batch_size: int = 32,
     timed_queries: int = 20,
@@ -51,11 +53,14 @@ def evaluate(
     queries : sequence of Query
         Questions with their relevant nodes; those without any are left out, and a note says so.
     retrievers : mapping of str to object, or sequence of str and Retriever
-        By name. A value may be a :class:`Retriever`, a LangChain or LlamaIndex retriever, or a callable (see
-        :func:`~graph_retrievers.evaluation.foreign.as_search`). A bare string is a short name of
+        By name. A value may be a :class:`Retriever`, a LangChain or LlamaIndex retriever, a callable (see
+        :func:`~graph_retrievers.evaluation.foreign.as_search`), or a run: what was retrieved elsewhere, by query id
+        (see :func:`~graph_retrievers.evaluation.run_files.read_run`). A bare string is a short name of
         :func:`~graph_retrievers.retrievers.registry.build_retriever`.
     k : int, default 10
         Hits to ask for and to measure at. A retriever from elsewhere returns what it returns; the first k count.
+    qrels : mapping, optional
+        Judgements that replace the queries' relevant nodes: a grade for each judged node, by query id.
     use : sequence of str, default ()
         Which of the queries' own annotations (``"entities"``, ``"plan"``) are handed to the retrievers that read
         them. By default none is: the retrievers are compared on the text of the question alone.
@@ -91,9 +96,9 @@ def evaluate(
     strange = [name for name in use if name not in ANNOTATIONS]
     if strange:
         raise InvalidArgumentError(f"Unknown annotation {strange[0]!r}; queries carry {' and '.join(ANNOTATIONS)}.")
-    kept, notes = _checked(index, queries)
+    kept, gold, notes = _checked(index, queries, qrels)
     built = _built(index, retrievers, k)
-    header = _header(index, kept, k, use, dataset, split)
+    header = _header(index, kept, gold, k, use, dataset, split)
     folder = Path(resume) if resume is not None else None
     records = Records(folder / "results.jsonl" if folder else None, header)
     for name, retriever in built.items():
@@ -114,7 +119,7 @@ def evaluate(
             bar.update()
     runner.close()
     if timed_queries:
-        untimed = [name for name in built if name not in records.costs]
+        untimed = [name for name in built if name not in records.costs and not isinstance(built[name], Mapping)]
         for name in tqdm(untimed, desc="timing", unit="retriever", disable=not show_progress):
             once = _single(built[name], kept, k, tuple(use))
             costs = measure(once, len(kept), sample=timed_queries, seed=seed, device=index.device)
@@ -123,7 +128,7 @@ def evaluate(
     notes += _unknown(index, returned)
     settings = header | {"use": list(use), "batch_size": batch_size, "timed_queries": timed_queries, "seed": seed}
     costs_by_name = {name: records.costs[name] for name in built if name in records.costs}
-    return Evaluation(dataset, split, k, kept, returned, costs_by_name, settings, notes)
+    return Evaluation(dataset, split, k, kept, gold, returned, index.graph, costs_by_name, settings, notes)
 
 
 class _Runner:
@@ -138,6 +143,8 @@ class _Runner:
 
     def run(self, retriever: Any, part: slice) -> dict[str, Returned]:
         chunk = self.queries[part]
+        if isinstance(retriever, Mapping):
+            return {q.id: _returned(retriever.get(q.id, []), self.k) for q in chunk}
         if not isinstance(retriever, Retriever):
             return {q.id: _returned(retriever(q.text), self.k) for q in chunk}
         if part != self._chunk:
@@ -153,7 +160,10 @@ class _Runner:
         batch.inputs = _inputs(retriever, chunk, self.use)
         ranking = retriever.rank(batch)
         ids = retriever.index.graph.ids
-        found = [[ids[row] for row in rows if row >= 0] for rows in ranking.nodes.tolist()]
+        found = [
+            [(ids[row], score) for row, score in zip(rows, scores, strict=True) if row >= 0]
+            for rows, scores in zip(ranking.nodes.tolist(), ranking.scores.tolist(), strict=True)
+        ]
         hits = retriever.hits(batch, ranking, self.k)
         return {
             q.id: _returned([(h.id, h.score) for h in row if h.kind == "node"], self.k, everything)
@@ -190,34 +200,42 @@ def _inputs(retriever: Retriever, queries: Sequence[Query], use: tuple[str, ...]
     return {name: [getattr(query, name) for query in queries] for name in wanted}
 
 
-def _returned(pairs: Scored, k: int, found: Sequence[str] | None = None) -> Returned:
-    top = pairs[:k]
+def _returned(pairs: Scored, k: int, found: Scored | None = None) -> Returned:
+    top, found = pairs[:k], pairs if found is None else found
     return Returned(
         tuple(node for node, _ in top),
         tuple(score for _, score in top),
-        tuple(found if found is not None else [node for node, _ in pairs]),
+        tuple(node for node, _ in found),
+        tuple(score for _, score in found),
     )
 
 
-def _checked(index: GraphIndex, queries: Sequence[Query]) -> tuple[list[Query], list[str]]:
-    kept, ids = [], set()
+def _checked(
+    index: GraphIndex, queries: Sequence[Query], qrels: Mapping[str, Mapping[str, float]] | None
+) -> tuple[list[Query], dict[str, Gold], list[str]]:
+    """Return the queries that can be measured, what is relevant to each, and what to say about the others."""
+    ids = [query.id for query in queries]
+    if len(set(ids)) != len(ids):
+        twice = next(name for name in ids if ids.count(name) > 1)
+        raise InvalidArgumentError(f"Two queries have the id {twice!r}; make ids unique.")
+    kept: list[Query] = []
+    gold: dict[str, Gold] = {}
     for query in queries:
-        if query.id in ids:
-            raise InvalidArgumentError(f"Two queries have the id {query.id!r}; make ids unique.")
-        ids.add(query.id)
-        if not query.gold:
-            continue
-        missing = [node for node in query.gold if node not in index.graph]
+        judged = query.gold if qrels is None else qrels.get(query.id, {})
+        relevant = [node for node, grade in judged.items() if grade > 0] if isinstance(judged, Mapping) else list(judged)
+        missing = [node for node in relevant if node not in index.graph]
         if missing:
             raise UnknownNodeError(
                 f"Query {query.id!r} names {missing[0]!r} as relevant, which is no node of this graph of {len(index)} nodes; "
                 "evaluate on the graph the queries were made for, or leave the query out."
             )
-        kept.append(query)
+        if relevant:
+            kept.append(query)
+            gold[query.id] = dict(judged) if isinstance(judged, Mapping) else tuple(judged)
     if not kept:
         raise InvalidArgumentError(f"None of the {len(queries)} queries names a relevant node; there is nothing to measure.")
     left_out = len(queries) - len(kept)
-    return kept, [f"{left_out} queries without relevant nodes were left out."] if left_out else []
+    return kept, gold, [f"{left_out} queries without relevant nodes were left out."] if left_out else []
 
 
 def _built(index: GraphIndex, retrievers: Mapping[str, Any] | Sequence[str | Retriever], k: int) -> dict[str, Any]:
@@ -234,6 +252,8 @@ def _built(index: GraphIndex, retrievers: Mapping[str, Any] | Sequence[str | Ret
     for name, given in retrievers.items():
         if isinstance(given, Retriever):
             built[name] = given
+        elif isinstance(given, Mapping):
+            built[name] = {query: [(str(node), float(score)) for node, score in pairs] for query, pairs in given.items()}
         elif isinstance(given, str):
             built[name] = build_retriever(given, index, k=k)
         else:
@@ -242,15 +262,19 @@ def _built(index: GraphIndex, retrievers: Mapping[str, Any] | Sequence[str | Ret
 
 
 def _description(retriever: Any) -> str:
+    if isinstance(retriever, Mapping):
+        return f"a run {hashlib.sha256(repr(sorted(retriever.items())).encode()).hexdigest()[:16]}"
     if not isinstance(retriever, Retriever):
         return "a retriever from elsewhere"
     return f"{retriever!r} with {retriever.index.relevance.name or 'no model'}"
 
 
-def _header(index: GraphIndex, queries: list[Query], k: int, use: Sequence[str], dataset: str, split: str) -> dict[str, Any]:
+def _header(
+    index: GraphIndex, queries: list[Query], gold: dict[str, Gold], k: int, use: Sequence[str], dataset: str, split: str
+) -> dict[str, Any]:
     digest = hashlib.sha256()
     for query in queries:
-        digest.update(f"{query.id}\0{query.text}\0{sorted(query.gold)}\0".encode())
+        digest.update(f"{query.id}\0{query.text}\0{sorted(gold[query.id])}\0".encode())
     return {
         "dataset": dataset,
         "split": split,

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from graph_retrievers.errors import InvalidArgumentError
 
-__all__ = ["Gold", "average_precision", "capped_recall", "hit", "ndcg", "recall", "reciprocal_rank"]
+__all__ = ["Gold", "average_precision", "capped_recall", "hit", "ndcg", "recall", "reciprocal_rank", "relevant_nodes"]
 
 Gold = Collection[str] | Mapping[str, float]
 """Relevant ids, or a grade for each judged id."""
@@ -32,30 +32,30 @@ def capped_recall(ranking: Sequence[str], gold: Gold, k: int) -> float:
     ----------
     Thakur et al., "BEIR", 2021; the R@10 of FastInsight, section 4.3.1.
     """
-    relevant = _relevant(gold)
+    relevant = relevant_nodes(gold)
     return len(relevant.intersection(_top(ranking, k))) / min(k, len(relevant))
 
 
 def recall(ranking: Sequence[str], gold: Gold, k: int | None = None) -> float:
     """Return the share of relevant nodes among the first `k` (among all, for None)."""
-    relevant = _relevant(gold)
+    relevant = relevant_nodes(gold)
     return len(relevant.intersection(_top(ranking, k))) / len(relevant)
 
 
 def hit(ranking: Sequence[str], gold: Gold, k: int) -> float:
     """Return 1.0 if a relevant node is among the first `k`, else 0.0."""
-    return float(not _relevant(gold).isdisjoint(_top(ranking, k)))
+    return float(not relevant_nodes(gold).isdisjoint(_top(ranking, k)))
 
 
 def reciprocal_rank(ranking: Sequence[str], gold: Gold, k: int | None = None) -> float:
     """Return 1 / rank of the first relevant node, 0.0 if none is among the first `k` (among all, for None)."""
-    relevant = _relevant(gold)
+    relevant = relevant_nodes(gold)
     return next((1 / rank for rank, node in enumerate(_top(ranking, k), 1) if node in relevant), 0.0)
 
 
 def average_precision(ranking: Sequence[str], gold: Gold, k: int | None = None) -> float:
     """Return the mean over all relevant nodes of the precision at their rank; 0 for those not found."""
-    relevant = _relevant(gold)
+    relevant = relevant_nodes(gold)
     found, total = 0, 0.0
     for rank, node in enumerate(_top(ranking, k), 1):
         if node in relevant:
@@ -70,8 +70,7 @@ def ndcg(ranking: Sequence[str], gold: Gold, k: int | None = None) -> float:
     The gain of a node is its grade (1 where `gold` has none) and its discount :math:`1 / \log_2(rank + 1)`, as
     trec_eval has it.
     """
-    grades = gold if isinstance(gold, Mapping) else dict.fromkeys(gold, 1.0)
-    grades = {node: grade for node, grade in grades.items() if node in _relevant(gold)}
+    grades = {node: gold[node] if isinstance(gold, Mapping) else 1.0 for node in relevant_nodes(gold)}
     ideal = sorted(grades.values(), reverse=True)[:k]
     return _discounted([grades.get(node, 0.0) for node in _top(ranking, k)]) / _discounted(ideal)
 
@@ -80,7 +79,8 @@ def _discounted(gains: Sequence[float]) -> float:
     return sum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains, 1))
 
 
-def _relevant(gold: Gold) -> set[str]:
+def relevant_nodes(gold: Gold) -> set[str]:
+    """Return the relevant ids of `gold`; InvalidArgumentError if there are none."""
     relevant = {node for node, grade in gold.items() if grade > 0} if isinstance(gold, Mapping) else set(gold)
     if not relevant:
         raise InvalidArgumentError("A query without relevant nodes has no metrics; leave it out.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,14 @@ class Returned:
         Their scores.
     found : tuple of str
         All that its operators held in the end, best first, before the cut to k and without backfill.
+    found_scores : tuple of float
+        Their scores.
     """
 
     ids: tuple[str, ...]
     scores: tuple[float, ...]
     found: tuple[str, ...]
+    found_scores: tuple[float, ...]
 
 
 class Records:
@@ -84,7 +87,7 @@ class Records:
             elif "costs" in record:
                 self.costs[record["of"]] = record["costs"]
             else:
-                kept = Returned(tuple(record["ids"]), tuple(record["scores"]), tuple(record["found"]))
+                kept = Returned(*(tuple(record[name]) for name in ("ids", "scores", "found", "found_scores")))
                 self.returned.setdefault(record["of"], {})[record["query"]] = kept
 
     def _append(self, *records: dict[str, Any]) -> None:
@@ -107,12 +110,7 @@ class Records:
     def add(self, retriever: str, results: dict[str, Returned]) -> None:
         """Keep what a retriever returned for some queries."""
         self.returned[retriever].update(results)
-        self._append(
-            *(
-                {"of": retriever, "query": query, "ids": r.ids, "scores": r.scores, "found": r.found}
-                for query, r in results.items()
-            )
-        )
+        self._append(*({"of": retriever, "query": query, **asdict(result)} for query, result in results.items()))
 
     def add_costs(self, retriever: str, costs: dict[str, Any]) -> None:
         """Keep what a query costs a retriever."""

@@ -10,8 +10,11 @@ from typing import Any
 
 from graph_retrievers.construction.dataset import Query
 from graph_retrievers.evaluation import metrics
-from graph_retrievers.evaluation.metrics import Gold
+from graph_retrievers.evaluation.metrics import Gold, relevant_nodes
 from graph_retrievers.evaluation.records import Returned
+from graph_retrievers.evaluation.ties import tied_hits, tied_reciprocal_rank
+from graph_retrievers.evaluation.topological import topological_credit
+from graph_retrievers.graph.corpus_graph import CorpusGraph
 
 __all__ = ["Evaluation", "query_metrics"]
 
@@ -55,8 +58,12 @@ class Evaluation:
         Hits asked for; metrics are at k.
     queries : list of Query
         The queries that were evaluated; those without relevant nodes are not among them.
+    gold : dict of str to collection or mapping of str
+        Relevant nodes, or a grade for each judged node, by query id.
     returned : dict of str to dict of str to Returned
         By retriever and query id.
+    graph : CorpusGraph
+        What was searched; Topological Recall walks it.
     costs : dict of str to dict
         Costs of each retriever where they were measured, see :class:`~graph_retrievers.evaluation.costs.Costs`.
     settings : dict
@@ -69,7 +76,9 @@ class Evaluation:
     split: str
     k: int
     queries: list[Query]
+    gold: dict[str, Gold]
     returned: dict[str, dict[str, Returned]]
+    graph: CorpusGraph
     costs: dict[str, dict[str, Any]] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -81,12 +90,25 @@ class Evaluation:
 
     @cached_property
     def values(self) -> dict[str, dict[str, dict[str, float]]]:
-        """Metrics by retriever, query id and metric name."""
-        gold = {query.id: query.gold for query in self.queries}
-        return {
-            name: {query: query_metrics(results[query].ids, gold[query], self.k) for query in gold}
-            for name, results in self.returned.items()
-        }
+        """Metrics by retriever, query id and metric name.
+
+        Those of :func:`query_metrics` on the hits; ``tr@k`` and ``miss-tr@k`` (Topological Recall by hops, and its
+        part from missed nodes) on the first k hits; ``mtrr`` and ``tmhits@k`` on all that the operators scored.
+        """
+        table: dict[str, dict[str, dict[str, float]]] = {name: {} for name in self.retrievers}
+        for query, gold in self.gold.items():
+            relevant = relevant_nodes(gold)
+            tops = {name: self.returned[name][query].ids[: self.k] for name in self.retrievers}
+            credit = topological_credit(self.graph, list(tops.values()), relevant)
+            for name, parts in zip(self.retrievers, credit, strict=True):
+                found = self.returned[name][query]
+                table[name][query] = query_metrics(found.ids, gold, self.k) | {
+                    f"tr@{self.k}": sum(parts) / len(parts),
+                    f"miss-tr@{self.k}": sum(part for part in parts if part < 1) / len(parts),
+                    "mtrr": tied_reciprocal_rank(found.found, found.found_scores, relevant),
+                    f"tmhits@{self.k}": tied_hits(found.found, found.found_scores, relevant, self.k),
+                }
+        return table
 
     def column(self, retriever: str, metric: str, queries: Iterable[str] | None = None) -> list[float]:
         """Return one metric of one retriever for each query (all of them by default), in order."""
@@ -103,7 +125,7 @@ class Evaluation:
     @property
     def metric_names(self) -> list[str]:
         """Names of the metrics of every query."""
-        return list(query_metrics(["-"], ["-"], self.k))
+        return list(next(iter(next(iter(self.values.values())).values())))
 
     def types(self) -> dict[str, list[str]]:
         """Return the ids of the queries of each type, sorted by type; empty if no query has one."""

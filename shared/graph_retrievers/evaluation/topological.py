@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.ragged import gather_rows
 
-__all__ = ["READINGS", "miss_topological_recall", "path_costs", "topological_recall", "uncertainty"]
+__all__ = ["READINGS", "miss_topological_recall", "path_costs", "topological_credit", "topological_recall", "uncertainty"]
 
 READINGS = ("hops", "weighted")
 """The two readings of "shortest path", see :func:`path_costs`."""
@@ -88,6 +88,32 @@ def uncertainty(graph: CorpusGraph, retrieved: Collection[str], oracle: Collecti
     if rows.numel() == 0:
         return torch.full((targets.numel(),), float("inf"), dtype=torch.float64, device=graph.device)
     return path_costs(graph, targets, reading=reading, targets=rows)[:, rows].amin(1)
+
+
+def topological_credit(
+    graph: CorpusGraph, retrieved: Sequence[Collection[str]], oracle: Collection[str], *, reading: str = "hops"
+) -> list[list[float]]:
+    """Return the credit 1 / (1 + u) of each oracle node under several retrieved sets, searched for once.
+
+    Parameters
+    ----------
+    graph : CorpusGraph
+    retrieved : sequence of S collections of str
+        Node ids; ids that the graph does not hold (of a retriever from elsewhere) give no credit.
+    oracle : collection of M str
+        Node ids.
+    reading : {"hops", "weighted"}, default "hops"
+
+    Returns
+    -------
+    list of S lists of M float
+        1.0 exactly where the set holds the oracle node.
+    """
+    rows = [_rows(graph, [node for node in nodes if node in graph]) for nodes in retrieved]
+    targets = torch.unique(torch.cat([*rows, torch.empty(0, dtype=torch.int64, device=graph.device)]))
+    cost = path_costs(graph, _rows(graph, oracle), reading=reading, targets=targets)
+    none = torch.zeros(len(oracle), dtype=torch.float64, device=graph.device)
+    return [(1 / (1 + cost[:, part].amin(1)) if part.numel() else none).tolist() for part in rows]
 
 
 def topological_recall(

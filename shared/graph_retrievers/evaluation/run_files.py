@@ -1,0 +1,135 @@
+"""TREC run files and relevance judgements (qrels): what other tools read and write."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from graph_retrievers.errors import DatasetError, InvalidArgumentError
+
+__all__ = ["Qrels", "Run", "read_qrels", "read_run", "write_qrels", "write_run"]
+
+Run = dict[str, list[tuple[str, float]]]
+"""(Node id, score), best first, by query id."""
+
+Qrels = dict[str, dict[str, float]]
+"""Grade by node id, by query id."""
+
+
+def write_run(path: str | Path, run: Mapping[str, Sequence[tuple[str, float]]], *, tag: str = "graph-retrievers") -> None:
+    """Write a run file: ``query Q0 node rank score tag``, one line a node.
+
+    Parameters
+    ----------
+    path : str or Path
+    run : mapping of str to sequence of (str, float)
+        (Node id, score), best first, by query id.
+    tag : str, default "graph-retrievers"
+        Name of the run, without spaces.
+
+    Notes
+    -----
+    Tools read the order off the scores, in single precision, and break ties in their own ways. A score that is not
+    below the one before it is therefore lowered to the next smaller number, so that every tool sees this order.
+    """
+    lines = []
+    for query, pairs in run.items():
+        last = np.float32(np.inf)
+        for rank, (node, score) in enumerate(pairs, 1):
+            last = min(np.float32(score), np.nextafter(last, np.float32(-np.inf)))
+            lines.append(f"{_word(query)} Q0 {_word(node)} {rank} {last!s} {_word(tag)}\n")
+    _write(path, lines)
+
+
+def read_run(path: str | Path) -> Run:
+    """Read a run file; scores order it, descending, and equal ones keep the order of their ranks.
+
+    Raises
+    ------
+    DatasetError
+        If a line is no ``query Q0 node rank score tag`` or a query lists a node twice; the message names it.
+    """
+    found: dict[str, dict[str, tuple[float, float]]] = {}
+    for where, fields in _lines(path, 6):
+        query, _, node, rank, score, _ = fields
+        nodes = found.setdefault(query, {})
+        if node in nodes:
+            raise DatasetError(f"{where}: query {query!r} lists node {node!r} twice; a run lists a node once.")
+        nodes[node] = (_number(score, "score", where), _number(rank, "rank", where))
+    return {
+        query: [(node, score) for node, (score, _) in sorted(nodes.items(), key=lambda item: (-item[1][0], item[1][1]))]
+        for query, nodes in found.items()
+    }
+
+
+def write_qrels(path: str | Path, qrels: Mapping[str, Mapping[str, float] | Collection[str]]) -> None:
+    """Write judgements: ``query 0 node grade``, one line each; a node without a grade gets 1.
+
+    Parameters
+    ----------
+    path : str or Path
+    qrels : mapping of str to mapping or collection of str
+        Relevant nodes, or a grade for each judged node, by query id. Grades are whole numbers.
+    """
+    lines = []
+    for query, judged in qrels.items():
+        grades = judged if isinstance(judged, Mapping) else dict.fromkeys(judged, 1.0)
+        for node, grade in grades.items():
+            if grade != int(grade):
+                raise InvalidArgumentError(f"Query {query!r} grades {node!r} with {grade!r}; qrels hold whole numbers.")
+            lines.append(f"{_word(query)} 0 {_word(node)} {int(grade)}\n")
+    _write(path, lines)
+
+
+def read_qrels(path: str | Path) -> Qrels:
+    """Read judgements of the form ``query 0 node grade``.
+
+    Raises
+    ------
+    DatasetError
+        If a line is of another form; the message names it.
+    """
+    found: Qrels = {}
+    for where, (query, _, node, grade) in _lines(path, 4):
+        found.setdefault(query, {})[node] = _number(grade, "grade", where)
+    return found
+
+
+def _lines(path: str | Path, width: int) -> Iterator[tuple[str, list[str]]]:
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DatasetError(f"{path} cannot be read: {error}.") from error
+    for number, line in enumerate(text.splitlines(), 1):
+        fields = line.split()
+        if not fields:
+            continue
+        if len(fields) != width:
+            raise DatasetError(f"{path}:{number} has {len(fields)} columns; expected {width}.")
+        yield f"{path}:{number}", fields
+
+
+def _number(text: str, name: str, where: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if value != value:
+        raise DatasetError(f"{where}: the {name} is {text!r}; expected a number.")
+    return value
+
+
+def _word(text: str) -> str:
+    if not text or any(character.isspace() for character in text):
+        raise InvalidArgumentError(f"{text!r} cannot stand in a TREC file: ids and tags there are words without spaces.")
+    return text
+
+
+def _write(path: str | Path, lines: list[str]) -> None:
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(target.name + ".partial")
+    partial.write_text("".join(lines), encoding="utf-8")
+    partial.replace(target)

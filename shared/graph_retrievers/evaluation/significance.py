@@ -1,0 +1,188 @@
+"""Which differences between retrievers are real: paired bootstrap and randomisation tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import torch
+from torch import Tensor
+
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.evaluation.results import Evaluation
+
+__all__ = ["Comparison", "compare", "holm", "paired_bootstrap", "randomization_test"]
+
+_CHUNK = 1000
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One retriever against another on the same queries.
+
+    Attributes
+    ----------
+    metric, better, worse : str
+        The metric, and the retrievers by their means (in the order of the evaluation where these are equal).
+    difference : float
+        Mean of `better` minus mean of `worse`, at least 0.
+    low, high : float
+        Bounds of the 95 % bootstrap interval of the difference.
+    p_value : float
+        Of the randomisation test, two-sided, before correction.
+    adjusted : float
+        The same after Holm's correction for all pairs compared.
+    """
+
+    metric: str
+    better: str
+    worse: str
+    difference: float
+    low: float
+    high: float
+    p_value: float
+    adjusted: float
+
+    @property
+    def real(self) -> bool:
+        """Whether the difference stands at the level of 5 % after correction."""
+        return self.adjusted < 0.05
+
+
+def compare(evaluation: Evaluation, metric: str, *, samples: int = 10_000, seed: int = 0) -> list[Comparison]:
+    """Return every pair of retrievers compared by one metric.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+    metric : str
+        One of ``evaluation.metric_names``.
+    samples : int, default 10000
+        Resamples of each test.
+    seed : int, default 0
+
+    Returns
+    -------
+    list of Comparison
+        Pairs in the order of the evaluation's retrievers. Empty for a single retriever.
+    """
+    if metric not in evaluation.metric_names:
+        raise InvalidArgumentError(f"Unknown metric {metric!r}; choose from {', '.join(evaluation.metric_names)}.")
+    columns = {name: torch.tensor(evaluation.column(name, metric), dtype=torch.float64) for name in evaluation.retrievers}
+    pairs: list[tuple[str, str]] = []
+    for left, right in combinations(evaluation.retrievers, 2):
+        pairs.append((right, left) if columns[right].mean() > columns[left].mean() else (left, right))
+    if not pairs:
+        return []
+    differences = torch.stack([columns[better] - columns[worse] for better, worse in pairs], 1)
+    low, high = _bootstrap(differences, samples, 0.95, seed)
+    p_values = _randomization(differences, samples, seed).tolist()
+    means = differences.mean(0).tolist()
+    table = zip(pairs, means, low.tolist(), high.tolist(), p_values, holm(p_values), strict=True)
+    return [
+        Comparison(metric, better, worse, difference, lower, upper, p_value, adjusted)
+        for (better, worse), difference, lower, upper, p_value, adjusted in table
+    ]
+
+
+def paired_bootstrap(
+    left: Sequence[float], right: Sequence[float], *, samples: int = 10_000, confidence: float = 0.95, seed: int = 0
+) -> tuple[float, float]:
+    """Return a confidence interval of the mean of ``left - right``: percentiles over resampled queries.
+
+    Parameters
+    ----------
+    left, right : sequence of float, length n
+        One value a query, of the same queries.
+    samples : int, default 10000
+    confidence : float, default 0.95
+        In (0, 1).
+    seed : int, default 0
+
+    Returns
+    -------
+    low, high : float
+
+    References
+    ----------
+    Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 13.
+    """
+    if not 0 < confidence < 1:
+        raise InvalidArgumentError(f"confidence must lie in (0, 1), got {confidence!r}.")
+    low, high = _bootstrap(_paired(left, right), samples, confidence, seed)
+    return float(low), float(high)
+
+
+def randomization_test(left: Sequence[float], right: Sequence[float], *, samples: int = 10_000, seed: int = 0) -> float:
+    r"""Return the two-sided p-value of the mean of ``left - right`` when the sides of each query are swapped at random.
+
+    With :math:`2^n` at most `samples` every swap is tried and the value is exact; else `samples` are drawn, and the
+    observed one is counted among them, so that the value is never 0.
+
+    Parameters
+    ----------
+    left, right : sequence of float, length n
+        One value a query, of the same queries.
+    samples : int, default 10000
+    seed : int, default 0
+
+    References
+    ----------
+    Smucker, Allan and Carterette, "A Comparison of Statistical Significance Tests for Information Retrieval
+    Evaluation", CIKM 2007.
+    """
+    return float(_randomization(_paired(left, right), samples, seed))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p-values adjusted for testing them all (Holm, 1979)."""
+    order = sorted(range(len(p_values)), key=lambda i: p_values[i])
+    adjusted, highest = [0.0] * len(p_values), 0.0
+    for place, i in enumerate(order):
+        highest = max(highest, min(1.0, (len(p_values) - place) * p_values[i]))
+        adjusted[i] = highest
+    return adjusted
+
+
+def _paired(left: Sequence[float], right: Sequence[float]) -> Tensor:
+    if len(left) != len(right) or not len(left):
+        raise InvalidArgumentError(f"Paired tests need one value a query on both sides, got {len(left)} and {len(right)}.")
+    return (torch.tensor(left, dtype=torch.float64) - torch.tensor(right, dtype=torch.float64)).unsqueeze(1)
+
+
+def _bootstrap(differences: Tensor, samples: int, confidence: float, seed: int) -> tuple[Tensor, Tensor]:
+    """Return interval bounds, shape [P], of the means of differences, shape [n, P]."""
+    count = differences.shape[0]
+    generator = torch.Generator().manual_seed(seed)
+    means = []
+    for size in _chunks(samples):
+        drawn = torch.randint(count, (size, count), generator=generator)
+        weights = torch.zeros((size, count), dtype=torch.float64).scatter_add_(1, drawn, torch.ones(1).double().expand_as(drawn))
+        means.append(weights @ differences / count)
+    tails = torch.tensor([(1 - confidence) / 2, (1 + confidence) / 2], dtype=torch.float64)
+    low, high = torch.quantile(torch.cat(means), tails, dim=0)
+    return low, high
+
+
+def _randomization(differences: Tensor, samples: int, seed: int) -> Tensor:
+    """Return p-values, shape [P], of differences, shape [n, P]."""
+    count = differences.shape[0]
+    # Rounding must not make an equal sum a smaller one.
+    observed = differences.sum(0).abs() - 1e-9
+    if 2**count <= samples:
+        bits = torch.arange(2**count).unsqueeze(1) >> torch.arange(count)
+        signs = 1.0 - 2.0 * (bits & 1).double()
+        return ((signs @ differences).abs() >= observed).double().mean(0)
+    generator = torch.Generator().manual_seed(seed)
+    extreme = torch.ones(differences.shape[1], dtype=torch.float64)
+    for size in _chunks(samples):
+        signs = 1.0 - 2.0 * torch.randint(2, (size, count), generator=generator).double()
+        extreme += ((signs @ differences).abs() >= observed).sum(0)
+    return extreme / (samples + 1)
+
+
+def _chunks(samples: int) -> list[int]:
+    if samples < 1:
+        raise InvalidArgumentError(f"samples must be at least 1, got {samples!r}.")
+    return [min(_CHUNK, samples - start) for start in range(0, samples, _CHUNK)]
