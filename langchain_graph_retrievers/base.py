@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from inspect import signature
 from typing import Any, Self
 
-from graph_retrievers.errors import UnexpectedArgumentError
-from graph_retrievers.graph.filters import Filter
-from graph_retrievers.index import GraphIndex
-from graph_retrievers.retrievers.retriever import Retriever
 from langchain_core.documents import Document
 from langchain_core.retrievers import LangSmithRetrieverParams
 from pydantic import ConfigDict, Field
 
+from graph_retrievers.errors import UnexpectedArgumentError
+from graph_retrievers.graph.filters import Filter
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.retrievers.retriever import Retriever
 from langchain_graph_retrievers.batching import BatchRetriever
 from langchain_graph_retrievers.documents import to_documents
 

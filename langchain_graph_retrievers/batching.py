@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-from graph_retrievers.graph.filters import Filter
 from langchain_core.callbacks import (
     AsyncCallbackManager,
     AsyncCallbackManagerForRetrieverRun,
@@ -18,6 +17,8 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import get_config_list, run_in_executor
+
+from graph_retrievers.graph.filters import Filter
 
 __all__ = ["BatchRetriever"]
 

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
-from graph_retrievers.retrievers.retriever import HitList, Path
 from langchain_core.documents import Document
 from langchain_core.prompts import PromptTemplate
+
+from graph_retrievers.retrievers.retriever import HitList, Path
 
 __all__ = ["document_prompt", "to_documents", "with_metadata"]
 

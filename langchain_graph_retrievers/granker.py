@@ -6,6 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
 import torch
+from langchain_core.callbacks import Callbacks
+from langchain_core.documents import BaseDocumentCompressor, Document
+from pydantic import ConfigDict, Field, model_validator
+
 from graph_retrievers.construction.edges import needs_vectors
 from graph_retrievers.construction.excerpt import edges_among
 from graph_retrievers.errors import MissingSignalError
@@ -15,10 +19,6 @@ from graph_retrievers.operators.granker import GRanker
 from graph_retrievers.operators.operator import Ranking
 from graph_retrievers.signals.embedding import as_embedding
 from graph_retrievers.signals.relevance import BiEncoder, as_relevance_model
-from langchain_core.callbacks import Callbacks
-from langchain_core.documents import BaseDocumentCompressor, Document
-from pydantic import ConfigDict, Field, model_validator
-
 from langchain_graph_retrievers.documents import with_metadata
 
 __all__ = ["GRankerCompressor"]

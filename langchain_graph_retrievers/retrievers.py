@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal, Self
 
+from pydantic import Field
+
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.operator import Operator
 from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.retrievers.retriever import Retriever
-from pydantic import Field
-
 from langchain_graph_retrievers.base import EngineRetriever
 
 __all__ = [

@@ -5,10 +5,6 @@ import json
 import threading
 
 import pytest
-from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.operators import Operator, OperatorKind, Pipeline, VectorSearch
-from graph_retrievers.operators.granker import GRanker
-from graph_retrievers.retrievers import Retriever
 from langchain.agents import create_agent
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, ToolMessage
@@ -18,6 +14,10 @@ from langchain_core.runnables import ConfigurableField, RunnablePassthrough
 from langchain_core.tools import create_retriever_tool
 from pydantic import ValidationError
 
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.operators import Operator, OperatorKind, Pipeline, VectorSearch
+from graph_retrievers.operators.granker import GRanker
+from graph_retrievers.retrievers import Retriever
 from langchain_graph_retrievers import (
     BM25Retriever,
     FastInsightRetriever,

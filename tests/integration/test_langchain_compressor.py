@@ -5,18 +5,18 @@ import math
 import networkx as nx
 import pytest
 import torch
-from graph_retrievers.construction.edges import Metadata, NearestNeighbors
-from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
-from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators import Pipeline, Ranking, VectorSearch
-from graph_retrievers.operators.granker import GRanker
-from graph_retrievers.retrievers import Retriever
 from langchain_classic.retrievers import ContextualCompressionRetriever
 from langchain_classic.retrievers.document_compressors import DocumentCompressorPipeline
 from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
 from pydantic import ValidationError
 
+from graph_retrievers.construction.edges import Metadata, NearestNeighbors
+from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators import Pipeline, Ranking, VectorSearch
+from graph_retrievers.operators.granker import GRanker
+from graph_retrievers.retrievers import Retriever
 from langchain_graph_retrievers import GRankerCompressor, VectorRetriever
 from tests.helpers import HashEmbedding, WordOverlap, linked_index, linked_nodes
 from tests.integration.langchain_models import LangChainHashEmbeddings, LangChainWordOverlap

@@ -3,12 +3,12 @@
 import functools
 
 import pytest
-from graph_retrievers.operators import HybridSearch, Pipeline, VectorSearch
-from graph_retrievers.operators.granker import GRanker
-from graph_retrievers.retrievers import Retriever
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 import langchain_graph_retrievers as package
+from graph_retrievers.operators import HybridSearch, Pipeline, VectorSearch
+from graph_retrievers.operators.granker import GRanker
+from graph_retrievers.retrievers import Retriever
 from langchain_graph_retrievers import EngineRetriever, IndexRetriever
 from tests.helpers import linked_index
 
