@@ -416,6 +416,8 @@ class QueryBatch:
         What else some operators read for a query (entities, plans).
     statistics : dict of str to Tensor, shape [B]
         What operators counted on their way (``"touched"``: nodes that activation entered).
+    memo : dict of str to object
+        What an operator leaves for later ones of the same batch (checked plans, similarities of text matches).
     k : int
         Hits asked for; searches without a k of their own bring as many.
     """
@@ -444,6 +446,7 @@ class QueryBatch:
         self.latents = LatentCache()
         self.inputs: dict[str, Sequence[Any]] = {}
         self.statistics: dict[str, Tensor] = {}
+        self.memo: dict[str, Any] = {}
         self.k = 10
 
     def __len__(self) -> int:

@@ -1,0 +1,267 @@
+"""Planned mixed traversal, O_vgs: typed steps along a plan, with textual matching at every restricted layer (MoR, section 3.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+
+from graph_retrievers.errors import GraphRetrieverError, InvalidPlanError
+from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.graph.ragged import pad_ranked
+from graph_retrievers.graph.typed_adjacency import typed_adjacency
+from graph_retrievers.index import QueryBatch
+from graph_retrievers.operators.operator import Operator, OperatorKind, Ranking, positive
+from graph_retrievers.operators.text_matching import TextMatching, nodes_titled
+from graph_retrievers.operators.typed_walk import Routes, Walk, walk
+from graph_retrievers.planning.parse import read_plan
+from graph_retrievers.planning.plan import GraphSchema, PlanCheck, PlanningGraph, check_plan
+
+__all__ = ["TEXT_MATCHES", "MixedTraversal"]
+
+TEXT_MATCHES = "text_matches"
+"""Key of ``QueryBatch.memo`` under which seeds and text hits stand with their similarity to query and restriction."""
+
+
+class MixedTraversal(Operator):
+    r"""Follow each query's plan through the graph, and bring the nodes it leads to.
+
+    Every reasoning path starts at the `seeds` nodes of its first type that match query and restriction best. Each
+    step goes to the neighbours of the planned type (equation 4), by the planned relation where there is one, in
+    either direction; where the layer has a restriction, the `matches` nodes of its type that match query and
+    restriction best join them (equations 5 and 6). Candidates are the nodes that all paths reach, or any path
+    where no node is reached by all. Fewer than `candidates` are filled up with nodes that match the query, more
+    are cut, by the dot product of node and query vectors (BM25 where the index has no vectors).
+
+    A query without a plan that can be walked gets text retrieval, and a note that says why.
+
+    Parameters
+    ----------
+    seeds : int, default 5
+        Nodes each path starts from.
+    matches : int, default 10
+        Nodes that textual matching adds at each restricted layer; 0 walks by structure alone.
+    candidates : int, default 100
+        Nodes to bring.
+    fill : bool, default True
+        Whether text fills up what the plan finds. False leaves that to what comes after (a retriever's backfill).
+    structure : bool, default True
+        False takes no step: text matches at the last layer, and the fill. The paper's ablation.
+    exact_titles : bool, default True
+        Whether nodes of the right type whose title is the restriction are the only seeds of a path.
+    check_types : bool, default True
+        False walks by relation alone, as the published code does, which never checks the neighbour's type.
+    targets : sequence of str, optional
+        Node types that questions ask for; all by default.
+    last_steps : int, optional
+        Keep this many steps at the end of each path (the published code: 3 for two of its graphs).
+    matching : TextMatching, optional
+        BM25 where the index has it, by default.
+    max_edges : int, default 1000000
+        Edges a path may read in one step; a note says where that cut a walk short.
+
+    Notes
+    -----
+    Reads ``queries.inputs["plan"]`` (see :func:`~graph_retrievers.planning.parse.read_plan`) unless checked plans
+    stand in ``queries.memo["plans"]``. Trails are the trajectories: of several ways to reach a node the longest
+    path of the plan counts, the first of equal ones, and within it the lowest parent row.
+
+    Departures: restriction phrases are joined by a space (the code joins them by nothing); exact titles, above;
+    a path never comes back to a start node given by its exact title; without a relation in the plan any relation between
+    the two types is walked (the code walks one); the fill is of the types the plan asks for. With
+    ``exact_titles=False, check_types=False`` what is walked is what the code walks.
+
+    References
+    ----------
+    Lei et al., "Mixture of Structural-and-Textual Retrieval over Text-rich Graph Knowledge Bases", section 3.2;
+    seeds, matches and candidates of section 4.1.
+    """
+
+    kind = OperatorKind.VECTOR_GRAPH_SEARCH
+
+    def __init__(
+        self,
+        seeds: int = 5,
+        matches: int = 10,
+        candidates: int = 100,
+        *,
+        fill: bool = True,
+        structure: bool = True,
+        exact_titles: bool = True,
+        check_types: bool = True,
+        targets: Sequence[str] | None = None,
+        last_steps: int | None = None,
+        matching: TextMatching | None = None,
+        max_edges: int = 1_000_000,
+    ) -> None:
+        self.seeds = positive("seeds", seeds)
+        self.matches = matches if matches == 0 else positive("matches", matches)
+        self.k = self.candidates = positive("candidates", candidates)
+        self.fill, self.structure = fill, structure
+        self.exact_titles, self.check_types = exact_titles, check_types
+        self.targets = None if targets is None else list(targets)
+        self.last_steps = None if last_steps is None else positive("last_steps", last_steps)
+        self.matching = matching or TextMatching()
+        self.max_edges = positive("max_edges", max_edges)
+        self._schemas: WeakKeyDictionary[CorpusGraph, GraphSchema] = WeakKeyDictionary()
+
+    def schema(self, graph: CorpusGraph) -> GraphSchema:
+        """Return the schema plans for this graph must fit."""
+        held = self._schemas.get(graph)
+        if held is None:
+            held = self._schemas[graph] = GraphSchema.of(graph, self.targets)
+        return held
+
+    def check(self, plan: object, graph: CorpusGraph) -> PlanCheck:
+        """Return what the validity rules say about a plan in any form, or about the error a planner gave instead."""
+        try:
+            if isinstance(plan, GraphRetrieverError):
+                raise InvalidPlanError(str(plan))
+            return check_plan(read_plan(plan), self.schema(graph), self.last_steps)
+        except InvalidPlanError as error:
+            return PlanCheck(PlanningGraph(), "unreadable", note=f"{error} Text retrieval was used instead.")
+
+    def rank(self, queries: QueryBatch, ranking: Ranking) -> Ranking:
+        """Return the candidates of every query; what came before is not read."""
+        graph = queries.index.graph
+        checks: list[PlanCheck] = queries.memo.get("plans") or [
+            self.check(plan, graph) for plan in queries.inputs.get("plan", [None] * len(queries))
+        ]
+        adjacency = typed_adjacency(graph, "type" if self.check_types else "relation")
+        routes = Routes.of([check.plan.paths for check in checks], adjacency, self.schema(graph))
+        starts, added, titled = self._matches(queries, routes)
+        steps: list[Tensor | None] = list(added)
+        if not self.structure:
+            routes = replace(routes, low=[[0] * len(row) for row in routes.low], high=[[0] * len(row) for row in routes.high])
+        walked = walk(adjacency, routes, starts, steps, banned=titled, allowed=queries.walk_allowed, max_edges=self.max_edges)
+        batch, nodes = self._merged(queries, walked)
+        batch, nodes = self._filled(queries, checks, batch, nodes)
+        scores = self._scores(queries, batch, nodes)
+        table, values, _ = pad_ranked(batch, nodes, scores, nodes, len(queries), self.candidates)
+        trails = _trails(walked, table)
+        parents = trails[:, :, -2] if trails.shape[2] > 1 else torch.full_like(table, -1)
+        notes = [(check.note,) if check.note else () for check in checks]
+        for route in sorted(walked.cut):
+            text = f"A walk was cut short after reading {self.max_edges} edges in one step."
+            notes[routes.owner[route]] = (*notes[routes.owner[route]], text)
+        return Ranking(table, values, parents, torch.where(table >= 0, 0, -1), (self.name,), trails, tuple(notes))
+
+    def _matches(self, queries: QueryBatch, routes: Routes) -> tuple[Tensor, list[Tensor], Tensor]:
+        """Return keys of the seeds, keys that text adds at each later layer, and keys of nodes given by title."""
+        graph, size = queries.index.graph, len(queries.index)
+        wanted: dict[tuple[int, str, str], int] = {}
+        uses: list[tuple[int, int, int]] = []
+        titled: list[list[int]] = []
+        for route, path in enumerate(routes.paths):
+            for layer, step in enumerate(path.steps):
+                if step.phrase.strip() and (layer == 0 or self.matches):
+                    row = wanted.setdefault((routes.owner[route], step.type, step.phrase), len(wanted))
+                    uses.append((route, layer, row))
+            titled.append(self._titled(queries, path.steps[0].type, path.steps[0].restriction) if self.exact_titles else [])
+        texts = [f"{queries.texts[query]} {phrase}" for query, _, phrase in wanted]
+        rows = torch.full((len(wanted), 0), -1, dtype=torch.int64, device=graph.device)
+        if wanted:
+            names = {name: i for i, name in enumerate(graph.type_names)}
+            types = torch.tensor([names[kind] for _, kind, _ in wanted], device=graph.device)
+            allowed = graph.node_types.unsqueeze(0) == types.unsqueeze(1)
+            if queries.seeds_allowed is not None:
+                allowed &= queries.seeds_allowed
+            scores, rows = self.matching.search(queries, texts, max(self.seeds, self.matches), allowed)
+        found = rows.tolist()
+        layers: list[list[int]] = [[] for _ in range(len(routes.low) + 1)]
+        owners, kept, pinned = list[int](), list[int](), list[int]()
+        for route, layer, row in uses:
+            if layer == 0:
+                hits = titled[route] or [node for node in found[row][: self.seeds] if node >= 0]
+                pinned += [route * size + node for node in titled[route]]
+            else:
+                hits = [node for node in found[row][: self.matches] if node >= 0]
+            layers[layer] += [route * size + node for node in hits]
+            owners += [row] * len(hits)
+            kept += hits
+        owner = torch.tensor(owners, dtype=torch.int64, device=graph.device)
+        nodes = torch.tensor(kept, dtype=torch.int64, device=graph.device)
+        query = torch.tensor([query for query, _, _ in wanted] or [0], device=graph.device)[owner]
+        queries.memo[TEXT_MATCHES] = (query * size + nodes, self.matching.pairs(queries, texts, owner, nodes))
+        keys = [torch.tensor(sorted(set(layer)), dtype=torch.int64, device=graph.device) for layer in layers]
+        return keys[0], keys[1:], torch.tensor(sorted(set(pinned)), dtype=torch.int64, device=graph.device)
+
+    @staticmethod
+    def _titled(queries: QueryBatch, kind: str, phrases: Sequence[str]) -> list[int]:
+        graph, allowed = queries.index.graph, queries.seeds_allowed
+        rows = {row for phrase in phrases for row in nodes_titled(graph, phrase) if graph.types[row] == kind}
+        return [row for row in sorted(rows) if allowed is None or bool(allowed[row])]
+
+    def _merged(self, queries: QueryBatch, walked: Walk) -> tuple[Tensor, Tensor]:
+        """Return (query, node) of what all paths of a query reach, or any path where none is reached by all."""
+        size, count = len(queries.index), len(queries)
+        device = walked.finals.device
+        owner = torch.tensor(walked.routes.owner, dtype=torch.int64, device=device)
+        route = walked.finals // size
+        reaching = torch.unique(route)
+        paths = torch.bincount(owner[reaching], minlength=count)
+        keys, times = torch.unique(owner[route] * size + walked.finals % size, return_counts=True)
+        batch = keys // size
+        shared = times == paths[batch]
+        agreed = torch.zeros(count, dtype=torch.bool, device=device)
+        agreed[batch[shared]] = True
+        keep = shared | ~agreed[batch]
+        if queries.allowed is not None:
+            keep &= queries.allowed[keys % size]
+        return batch[keep], keys[keep] % size
+
+    def _filled(self, queries: QueryBatch, checks: list[PlanCheck], batch: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the candidates with nodes that match the query behind them, for queries that have too few."""
+        index, size = queries.index, len(queries.index)
+        held = torch.bincount(batch, minlength=len(queries)).tolist()
+        short = [b for b, n in enumerate(held) if n < self.candidates and (self.fill or not checks[b].plan.paths)]
+        if not short:
+            return batch, nodes
+        names = {name: i for i, name in enumerate(index.graph.type_names)}
+        wanted = torch.zeros((len(short), len(names)), dtype=torch.bool, device=index.device)
+        for row, b in enumerate(short):
+            kinds = {path.steps[-1].type for path in checks[b].plan.paths} or set(self.schema(index.graph).targets)
+            wanted[row, [names[kind] for kind in kinds]] = True
+        allowed = wanted[:, index.graph.node_types.long()]
+        if queries.allowed is not None:
+            allowed &= queries.allowed
+        reach = self.candidates + max(held[b] for b in short)
+        _, rows = self.matching.search(queries, [queries.texts[b] for b in short], reach, allowed)
+        place = torch.tensor(short, device=index.device).unsqueeze(1).expand_as(rows)
+        new = (rows >= 0) & ~torch.isin(place * size + rows, batch * size + nodes)
+        room = torch.tensor([self.candidates - held[b] for b in short], device=index.device).unsqueeze(1)
+        new &= torch.cumsum(new, 1) <= room
+        return torch.cat([batch, place[new]]), torch.cat([nodes, rows[new]])
+
+    def _scores(self, queries: QueryBatch, batch: Tensor, nodes: Tensor) -> Tensor:
+        if queries.index.has_dense:
+            return queries.similarities(batch, nodes)
+        return self.matching.pairs(queries, queries.texts, batch, nodes)
+
+
+def _trails(walked: Walk, table: Tensor) -> Tensor:
+    """Return the trajectory of each candidate: Tensor, shape [B, K, S]."""
+    count, width = table.shape
+    size, routes = walked.adjacency.num_nodes, walked.routes
+    longest = len(walked.layers)
+    trails = torch.full((count, width, longest), -1, dtype=torch.int64, device=table.device)
+    trails[:, :, -1] = table
+    if not routes.paths or walked.finals.numel() == 0 or width == 0:
+        return trails
+    owner = torch.tensor(routes.owner, device=table.device)
+    mine = table[owner]
+    keys = torch.arange(len(routes.paths), device=table.device).unsqueeze(1) * size + mine
+    place = torch.searchsorted(walked.finals, keys).clamp(max=walked.finals.numel() - 1)
+    route, column = ((walked.finals[place] == keys) & (mine >= 0)).nonzero(as_tuple=True)
+    ways = walked.trails(route, mine[route, column])
+    # The longest way wins, the first route of equal ones: one number holds both.
+    worth = (ways >= 0).sum(1) * (len(routes.paths) + 1) + (len(routes.paths) - route)
+    cell = owner[route] * width + column
+    best = torch.full((count * width,), -1, dtype=torch.int64, device=table.device)
+    best.scatter_reduce_(0, cell, worth, "amax")
+    chosen = worth == best[cell]
+    trails.view(-1, longest)[cell[chosen]] = ways[chosen]
+    return trails

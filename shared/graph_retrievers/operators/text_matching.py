@@ -1,0 +1,115 @@
+"""Textual matching of MoR (section 3.2.2): nodes of one type by their similarity to query and restriction."""
+
+from __future__ import annotations
+
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+
+from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
+from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.graph.ragged import top_k
+from graph_retrievers.index import QueryBatch
+
+__all__ = ["TextMatching", "nodes_titled"]
+
+# Entries of a [texts, nodes] table of similarities held at a time (float32: 256 MB).
+_TABLE_ENTRIES = 1 << 26
+
+
+class TextMatching:
+    """Similarity of texts and nodes, and the best nodes among those of some types.
+
+    Parameters
+    ----------
+    signal : {"lexical", "dense"}, optional
+        BM25, as the paper takes for two of its graphs, or vectors, as for the third. By default BM25 where the
+        index has it.
+    """
+
+    def __init__(self, signal: str | None = None) -> None:
+        if signal not in (None, "lexical", "dense"):
+            raise InvalidArgumentError(f"Unknown text signal {signal!r}; choose 'lexical' or 'dense'.")
+        self.signal = signal
+
+    def similarities(self, queries: QueryBatch, texts: list[str]) -> Tensor:
+        """Return similarities of texts with every node: Tensor, shape [M, N], float32."""
+        index = queries.index
+        signal = self.signal or ("lexical" if index.has_lexical else "dense")
+        if signal == "lexical":
+            return index.lexical.similarities(texts)
+        if not index.has_dense:
+            raise MissingSignalError("Textual matching needs BM25 or vectors; build the index with lexical=True or embedding=.")
+        return index.dense.similarities(queries.embed(texts))
+
+    def search(self, queries: QueryBatch, texts: list[str], k: int, allowed: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the best nodes for each text.
+
+        Parameters
+        ----------
+        queries : QueryBatch
+            Says which index is meant.
+        texts : list of str, length M
+        k : int
+        allowed : Tensor, shape [M, N], bool
+            Nodes that may match.
+
+        Returns
+        -------
+        scores : Tensor, shape [M, k'], float32
+        rows : Tensor, shape [M, k'], int64
+            Best first, k' = min(k, N); -1 (score -inf) where fewer nodes match. BM25 matches need a word in common.
+        """
+        found_scores, found_rows = [], []
+        for part in self._parts(len(texts), len(queries.index)):
+            table = self.similarities(queries, texts[part])
+            lexical = (self.signal or ("lexical" if queries.index.has_lexical else "dense")) == "lexical"
+            table = table.masked_fill(~allowed[part] | ((table <= 0) if lexical else torch.isnan(table)), float("-inf"))
+            values, rows = top_k(table, k)
+            found_scores.append(values)
+            found_rows.append(rows.masked_fill(values == float("-inf"), -1))
+        if not found_rows:
+            return torch.empty((0, 0)), torch.empty((0, 0), dtype=torch.int64)
+        return torch.cat(found_scores), torch.cat(found_rows)
+
+    def pairs(self, queries: QueryBatch, texts: list[str], owner: Tensor, nodes: Tensor) -> Tensor:
+        """Return the similarity of single pairs.
+
+        Parameters
+        ----------
+        queries : QueryBatch
+        texts : list of str, length M
+        owner, nodes : Tensor, shape [P], int64
+            Text and node of each pair.
+
+        Returns
+        -------
+        Tensor, shape [P], float32
+        """
+        scores = torch.zeros(owner.numel(), device=nodes.device)
+        for part in self._parts(len(texts), len(queries.index)):
+            mine = (owner >= part.start) & (owner < part.stop)
+            table = self.similarities(queries, texts[part])
+            scores[mine] = table[owner[mine] - part.start, nodes[mine]]
+        return scores
+
+    @staticmethod
+    def _parts(count: int, size: int) -> list[slice]:
+        step = max(1, _TABLE_ENTRIES // max(size, 1))
+        return [slice(start, min(start + step, count)) for start in range(0, count, step)]
+
+
+_TITLES: WeakKeyDictionary[CorpusGraph, dict[str, list[int]]] = WeakKeyDictionary()
+
+
+def nodes_titled(graph: CorpusGraph, title: str) -> list[int]:
+    """Return the rows of the nodes with exactly this title, upper and lower case alike, in ascending order."""
+    held = _TITLES.get(graph)
+    if held is None:
+        held = {}
+        for row, name in enumerate(graph.titles):
+            if name:
+                held.setdefault(name.strip().casefold(), []).append(row)
+        _TITLES[graph] = held
+    return held.get(title.strip().casefold(), [])

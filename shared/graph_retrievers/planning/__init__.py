@@ -1,0 +1,1 @@
+"""Plans of typed reasoning paths, the planners that make them, and the rules that judge them."""
