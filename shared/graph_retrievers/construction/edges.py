@@ -152,7 +152,7 @@ def _found(spec: EdgeSpec, corpus: Corpus) -> list[tuple[str, str, str]]:
     found, absent = spec.find(corpus)
     edges = [edge for edge in dict.fromkeys(found) if edge[0] != edge[1]]
     level = logging.WARNING if absent and not edges else logging.INFO
-    logger.log(level, "%r: %d edges; %d targets that are not in the corpus were skipped.", spec, len(edges), absent)
+    logger.log(level, "%r: %d edges; skipped as not in the corpus: %d.", spec, len(edges), absent)
     return edges
 
 

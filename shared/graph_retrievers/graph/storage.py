@@ -34,7 +34,7 @@ from torch import Tensor
 from graph_retrievers.errors import CorruptIndexError, IndexVersionError, InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 
-__all__ = ["FORMAT_VERSION", "read_index", "read_settings", "write_index"]
+__all__ = ["FORMAT_VERSION", "check_target", "read_index", "read_settings", "write_index"]
 
 FORMAT_VERSION = 1
 """Version of the format that this package writes; it reads this one and older ones."""
@@ -67,7 +67,7 @@ def write_index(
         as it is. Nothing has been written then.
     """
     target = Path(folder).expanduser().resolve()
-    _check_target(target)
+    check_target(target)
     settings = dict(settings)
     _check_plain(settings, "settings")
     for row, node in enumerate(graph.ids):
@@ -152,7 +152,9 @@ def read_settings(folder: str | os.PathLike[str]) -> dict[str, Any]:
 # -- writing ----------------------------------------------------------------------------------------------------
 
 
-def _check_target(target: Path) -> None:
+def check_target(folder: str | os.PathLike[str]) -> None:
+    """Raise InvalidArgumentError unless an index may be written to a folder: it is new, empty or holds an index."""
+    target = Path(folder).expanduser().resolve()
     if not target.exists():
         return
     if target.is_dir() and (not any(target.iterdir()) or _is_ours(target / _MANIFEST)):
@@ -183,6 +185,8 @@ def _part(made: Path, kind: str, suffix: str, write: Callable[[Path], None]) -> 
     """Write one file and name it after its content; return its line of the manifest."""
     draft = made / f"{kind}.{suffix}"
     write(draft)
+    # safetensors makes files for their owner alone; an index is as readable as the folder it lies in.
+    draft.chmod(made.stat().st_mode & 0o666)
     _sync(draft)
     digest = _sha256(draft)
     path = draft.rename(made / f"{kind}-{digest[:16]}.{suffix}")

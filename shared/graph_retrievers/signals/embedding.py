@@ -23,7 +23,7 @@ from graph_retrievers.errors import (
     MissingDependencyError,
 )
 
-__all__ = ["Embedding", "SentenceEncoder", "as_embedding", "check_vectors", "minilm"]
+__all__ = ["Embedding", "SentenceEncoder", "as_embedding", "check_vectors", "load_embedding", "minilm"]
 
 
 @runtime_checkable
@@ -57,7 +57,8 @@ def as_embedding(model: Any) -> Embedding:
     ----------
     model : object
         A LangChain ``Embeddings``, a LlamaIndex ``BaseEmbedding``, a sentence-transformers model, a
-        :class:`SentenceEncoder`, or a callable ``list[str] -> [n, d]``.
+        :class:`SentenceEncoder`, or a callable ``list[str] -> [n, d]``. A name or folder is loaded as
+        :func:`load_embedding` does.
 
     Returns
     -------
@@ -68,6 +69,8 @@ def as_embedding(model: Any) -> Embedding:
     InvalidArgumentError
         If it is none of these.
     """
+    if isinstance(model, (str, Path)):
+        return load_embedding(model)
     if hasattr(model, "embed_documents") and hasattr(model, "embed_query"):
         return model  # type: ignore[no-any-return]
     name = str(getattr(model, "model_name", "") or type(model).__name__)
@@ -219,3 +222,18 @@ def minilm(**options: Any) -> SentenceEncoder:
     encoder = SentenceEncoder(MODEL_DIR, **options)
     encoder.name = "all-MiniLM-L6-v2"
     return encoder
+
+
+def load_embedding(name: str | Path, device: str | torch.device | None = None) -> SentenceEncoder:
+    """Return a sentence encoder by name, as the command line and saved indexes write it.
+
+    Parameters
+    ----------
+    name : str or Path
+        ``"minilm"`` or ``"all-MiniLM-L6-v2"`` for :func:`minilm`; else a model's name on a hub, or a folder.
+    device : str or torch.device, optional
+        Where the model runs; the CPU by default.
+    """
+    if str(name) in ("minilm", "all-MiniLM-L6-v2"):
+        return minilm(device=device)
+    return SentenceEncoder(name, device=device)

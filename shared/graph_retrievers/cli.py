@@ -1,0 +1,256 @@
+"""The command line: ``graph-retrievers index | search | evaluate | fit | taxonomy``."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import logging
+import os
+import shutil
+import sys
+import textwrap
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from graph_retrievers import __version__
+from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    from graph_retrievers.index import GraphIndex
+    from graph_retrievers.retrievers.retriever import Hit, HitList
+
+__all__ = ["main"]
+
+_EDGES = ("links", "mentions", "neighbors")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; return its exit status: 0, or 2 for an error, which is one line on stderr."""
+    # Progress and notes of the model library would drown the results.
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    args = _parser().parse_args(arguments)
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        return int(args.run(args) or 0)
+    except BrokenPipeError:
+        # Whoever read the output has enough; nothing is to be flushed at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (GraphRetrieverError, OSError) as error:
+        print(f"graph-retrievers: error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="graph-retrievers", description="Graph retrievers for RAG and agents.")
+    parser.add_argument("--version", action="version", version=f"graph-retrievers {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    index = commands.add_parser("index", help="build an index of documents", description="Build an index of documents and save it.")
+    index.add_argument("source", metavar="DIR_OR_DATASET", help="folder of .txt, .md and .html files, or a dataset")
+    index.add_argument("out", metavar="OUT", help="folder to write; an index that lies there is replaced")
+    model = index.add_mutually_exclusive_group()
+    model.add_argument("--embedding", metavar="NAME_OR_DIR", default="minilm", help="embedding model (default: minilm, offline)")
+    model.add_argument("--no-embedding", action="store_true", help="no vectors: BM25 alone")
+    index.add_argument(
+        "--edges",
+        metavar="KINDS",
+        help=f"edges to find, of {', '.join(_EDGES)} or none, with commas between them; a dataset keeps its own besides "
+        "(default: links,mentions for files, none for a dataset)",
+    )
+    index.add_argument("--device", help="where to compute, such as cuda (default: cpu)")
+    index.set_defaults(run=_index)
+
+    search = commands.add_parser("search", help="ask an index", description="Ask a saved index and print what it finds.")
+    search.add_argument("index", metavar="OUT", help="folder of the index")
+    search.add_argument("question", metavar="QUESTION")
+    search.add_argument("-k", type=int, default=10, help="hits to print (default: 10)")
+    search.add_argument("--retriever", metavar="NAME", help="see taxonomy (default: fastinsight; bm25 where there are no vectors)")
+    search.add_argument("--reranker", metavar="DIR_OR_NAME", help="cross-encoder that scores (default: similarity of the vectors)")
+    search.add_argument("--embedding", metavar="NAME_OR_DIR", help="embedding model (default: the one that built the index)")
+    search.add_argument("--device", help="where to compute, such as cuda (default: cpu)")
+    search.add_argument("--json", action="store_true", help="print JSON, for programs")
+    search.set_defaults(run=_search)
+
+    taxonomy = commands.add_parser(
+        "taxonomy", help="the operators each retriever is made of", description="Print the operators of each retriever, by kind."
+    )
+    taxonomy.set_defaults(run=_taxonomy)
+
+    for module in ("evaluation", "learning"):
+        if importlib.util.find_spec(f"graph_retrievers.{module}.command") is not None:
+            importlib.import_module(f"graph_retrievers.{module}.command").add_commands(commands)
+    return parser
+
+
+# -- index ------------------------------------------------------------------------------------------------------
+
+
+def _index(args: argparse.Namespace) -> None:
+    from graph_retrievers.construction.dataset import is_dataset, read_dataset
+    from graph_retrievers.construction.folder import read_folder
+    from graph_retrievers.graph.storage import check_target
+    from graph_retrievers.index import GraphIndex
+    from graph_retrievers.signals.embedding import load_embedding
+
+    started = time.perf_counter()
+    # Before anything is embedded, which takes long.
+    check_target(args.out)
+    embedding = None if args.no_embedding else load_embedding(_absolute(args.embedding), args.device)
+    _show_log()
+    options: dict[str, Any] = {}
+    if is_dataset(args.source):
+        dataset = read_dataset(args.source)
+        nodes, options["include_titles"] = dataset.nodes, dataset.include_titles
+        edges = [*dataset.edges, *_edge_specs(args.edges or "none", files=False)]
+    else:
+        nodes = read_folder(args.source)
+        edges = _edge_specs(args.edges or "links,mentions", files=True)
+    index = GraphIndex.from_documents(nodes, edges=edges, device=args.device, embedding=embedding, show_progress=True, **options)
+    index.save(args.out)
+    signals = [f"vectors of {index.embedding_name} ({index.dense.dimension})"] if index.has_dense else []
+    seconds = time.perf_counter() - started
+    print(
+        f"{args.out}: {len(index):,} nodes, {index.graph.num_edges:,} edges, {' and '.join([*signals, 'BM25'])}, in {seconds:.1f} s"
+    )
+
+
+def _edge_specs(names: str, files: bool) -> list[Any]:
+    from graph_retrievers.construction.edges import Links, Metadata, NearestNeighbors, TitleMentions
+
+    chosen = [name.strip() for name in names.split(",") if name.strip()]
+    for name in chosen:
+        if name not in (*_EDGES, "none"):
+            raise InvalidArgumentError(f"--edges {name!r}: choose of {', '.join(_EDGES)}, or none.")
+    # The links of files were read before their tags were taken away.
+    links = Metadata("links", "path", relation="links") if files else Links()
+    made = {"links": links, "mentions": TitleMentions(), "neighbors": NearestNeighbors()}
+    return [made[name] for name in dict.fromkeys(chosen) if name != "none"]
+
+
+def _absolute(name: str) -> str:
+    """Return a model's name, or its folder in a form that holds from any other working directory."""
+    return str(Path(name).resolve()) if Path(name).is_dir() else name
+
+
+def _show_log() -> None:
+    logger = logging.getLogger("graph_retrievers")
+    if not logger.handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(message)s"))
+        logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+
+
+# -- search -----------------------------------------------------------------------------------------------------
+
+
+def _search(args: argparse.Namespace) -> None:
+    from graph_retrievers.index import GraphIndex
+    from graph_retrievers.retrievers.registry import build_retriever
+
+    index = GraphIndex.load(
+        args.index, embedding=_query_embedding(args), relevance=_reranker(args.reranker, args.device), device=args.device
+    )
+    name = args.retriever or ("fastinsight" if index.has_dense else "bm25")
+    hits = build_retriever(name, index).retrieve(args.question, args.k)
+    if args.json:
+        listed = [hit.to_dict() for hit in hits]
+        found = {"query": args.question, "retriever": name, "k": args.k, "hits": listed, "notes": list(hits.notes)}
+        print(json.dumps(found, ensure_ascii=False, indent=1))
+    else:
+        print(_table(index, hits))
+
+
+def _query_embedding(args: argparse.Namespace) -> Any:
+    """Return the model given, or else the one that built the index."""
+    from graph_retrievers.graph.storage import read_settings
+    from graph_retrievers.signals.embedding import load_embedding
+
+    if args.embedding:
+        return load_embedding(_absolute(args.embedding), args.device)
+    dense = read_settings(args.index).get("dense", {})
+    if dense.get("by_name"):
+        return load_embedding(dense["embedding"], args.device)
+    if dense:
+        # A retriever that reads no vectors does without.
+        built_with = dense["embedding"] or "vectors from elsewhere"
+        print(f"note: the index was built with {built_with}, which cannot be loaded by name; pass --embedding.", file=sys.stderr)
+    return None
+
+
+def _reranker(name: str | None, device: str | None) -> Any:
+    if name is None:
+        return None
+    from graph_retrievers.signals.cross_encoder import CrossEncoder
+
+    return CrossEncoder(name, device=device)
+
+
+def _table(index: GraphIndex, hits: HitList) -> str:
+    """Return hits as a table: a line each, with the path that led there and the beginning of the text below."""
+    width = max(shutil.get_terminal_size((110, 24)).columns, 60)
+    found_by = max([len(hit.operator) for hit in hits] + [len("found by")])
+    indent = " " * (17 + found_by)
+    lines = [f"{'#':>3}  {'score':>8}  {'found by':<{found_by}}  node"]
+    for rank, hit in enumerate(hits, 1):
+        name = f"{hit.title} [{hit.id}]" if hit.title and hit.title != hit.id else hit.id
+        lines.append(f"{rank:>3}  {hit.score:>8.4f}  {hit.operator:<{found_by}}  {name}")
+        if len(hit.path.nodes) > 1:
+            lines.extend(textwrap.wrap(f"path: {_path(index, hit)}", width, initial_indent=indent, subsequent_indent=indent + "  "))
+        if snippet := textwrap.shorten(hit.text, max(width - len(indent), 40), placeholder=" ..."):
+            lines.append(indent + snippet)
+    if not hits:
+        lines.append("nothing found")
+    return "\n".join([*lines, *(f"note: {note}" for note in hits.notes)])
+
+
+def _path(index: GraphIndex, hit: Hit) -> str:
+    """Return the path of a hit with titles in place of ids."""
+    names = [index.graph.titles[index.graph.row(node)] or node for node in hit.path.nodes]
+    text = names[0]
+    for name, relation, forward in zip(names[1:], hit.path.relations, hit.path.forward, strict=True):
+        text += f" -[{relation}]-> {name}" if forward else f" <-[{relation}]- {name}"
+    return text
+
+
+# -- taxonomy ---------------------------------------------------------------------------------------------------
+
+
+def _taxonomy(args: argparse.Namespace) -> None:
+    from graph_retrievers.graph.corpus_graph import Node
+    from graph_retrievers.index import GraphIndex
+    from graph_retrievers.operators.operator import OperatorKind
+    from graph_retrievers.retrievers.registry import build_retriever, retriever_names
+
+    # A retriever is a composition on an index, so two nodes lend theirs to every name.
+    nodes = [Node("a", "one text", "one", "thing"), Node("b", "another text", "other", "thing")]
+    index = GraphIndex.from_nodes(
+        nodes, [("a", "b", "mentions")], embedding=lambda texts: [[1.0, 0.0]] * len(texts), vectors=[[1.0, 0.0], [0.0, 1.0]]
+    )
+    rows = [("retriever", "composition", "operators")]
+    for name in retriever_names():
+        try:
+            operator = build_retriever(name, index).operator
+        except GraphRetrieverError as error:
+            rows.append((name, "-", " ".join(str(error).split())))
+            continue
+        steps = dict.fromkeys(f"{step.name} {step.kind.value}" for step in operator.steps())
+        rows.append((name, operator.formula(), ", ".join(steps)))
+    widths = [max(len(row[column]) for row in rows) for column in range(2)]
+    for name, formula, made_of in rows:
+        print(f"{name:<{widths[0]}}  {formula:<{widths[1]}}  {made_of}")
+    print()
+    for member in OperatorKind:
+        print(f"{member.value:<6} {member.name.lower().replace('_', ' ')}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,122 @@
+"""A folder of text, Markdown and HTML files as nodes."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import quote
+
+from graph_retrievers.construction.links import extract_links
+from graph_retrievers.errors import DatasetError
+from graph_retrievers.graph.corpus_graph import Node
+
+__all__ = ["read_folder"]
+
+_MARKDOWN = (".md", ".markdown")
+_HTML = (".html", ".htm")
+_SUFFIXES = (".txt", *_MARKDOWN, *_HTML)
+_HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
+
+
+def read_folder(folder: str | Path) -> list[Node]:
+    """Return the ``.txt``, ``.md`` and ``.html`` files of a folder as nodes, in the order of their paths.
+
+    Parameters
+    ----------
+    folder : str or Path
+        Read with its subfolders; what begins with a dot is left out.
+
+    Returns
+    -------
+    list of Node
+        One a file. The id is the path from the folder on; the title is that of the page, its first heading, or the
+        file's name; the text of HTML comes without its tags. Metadata: ``path``, and ``links``, the addresses that
+        the file links to, those inside the folder as paths from it on.
+
+    Raises
+    ------
+    DatasetError
+        If the folder is not there or holds no such file, or a file is not UTF-8.
+    """
+    root = Path(folder)
+    if not root.is_dir():
+        raise DatasetError(f"{root} is no folder.")
+    paths = sorted(
+        (path.relative_to(root).as_posix(), path)
+        for path in root.rglob("*")
+        if path.suffix.lower() in _SUFFIXES and path.is_file() and not any(p.startswith(".") for p in path.relative_to(root).parts)
+    )
+    if not paths:
+        raise DatasetError(f"{root} holds neither nodes.jsonl[.gz] nor any file with the ending {', '.join(_SUFFIXES)}.")
+    return [_read(name, path) for name, path in paths]
+
+
+def _read(name: str, path: Path) -> Node:
+    try:
+        raw = path.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DatasetError(f"{path} cannot be read as UTF-8: {error}.") from error
+    text, title = raw, ""
+    if path.suffix.lower() in _HTML:
+        page = _Page(raw)
+        text, title = page.text, page.title
+    elif path.suffix.lower() in _MARKDOWN and (heading := _HEADING.search(raw)):
+        title = heading[1]
+    # Links are resolved as on a web site whose root is the folder.
+    links = [] if path.suffix.lower() == ".txt" else extract_links(raw, base="/" + quote(name))
+    metadata = {"path": name, "links": [link.removeprefix("/") for link in links]}
+    title = title or path.stem.replace("_", " ")
+    return Node(id=name, text=_without_title(text.strip(), title), title=title, metadata=metadata)
+
+
+def _without_title(text: str, title: str) -> str:
+    """Return a text without a first line that only repeats its title, as signals read both."""
+    first, _, rest = text.partition("\n")
+    return rest.strip() if first.strip("# \t") == title and rest.strip() else text
+
+
+class _Page(HTMLParser):
+    """Text and title of an HTML page."""
+
+    _SILENT = frozenset(["script", "style", "template", "noscript"])
+    _INLINE = frozenset(
+        "a abbr b bdi bdo cite code em font i kbd mark q s samp small span strong sub sup time tt u var wbr".split()
+    )
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self._parts: list[str] = []
+        self._titles: dict[str, list[str]] = {"title": [], "h1": []}
+        self._open: str | None = None
+        self._silent = 0
+        self.feed(html)
+        self.close()
+        lines = (" ".join(line.split()) for line in "".join(self._parts).splitlines())
+        self.text = "\n".join(line for line in lines if line)
+        self.title = next((" ".join("".join(t).split()) for t in self._titles.values() if "".join(t).strip()), "")
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in self._SILENT:
+            self._silent += 1
+        elif tag in self._titles and not self._titles[tag]:
+            self._open = tag
+        if tag not in self._INLINE:
+            self._parts.append("\n")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self._SILENT:
+            self._silent = max(self._silent - 1, 0)
+        if tag == self._open:
+            self._open = None
+        if tag not in self._INLINE:
+            self._parts.append("\n")
+
+    def handle_data(self, data: str) -> None:
+        if self._silent:
+            return
+        if self._open:
+            self._titles[self._open].append(data)
+        if self._open != "title":
+            # Line breaks inside a paragraph are spaces.
+            self._parts.append(re.sub(r"\s+", " ", data))
