@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +13,7 @@ from graph_retrievers.errors import DimensionMismatchError, EmptyGraphError, Inv
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, Node
 from graph_retrievers.graph.filters import Filter, filter_mask
 from graph_retrievers.signals.dense import DenseIndex
-from graph_retrievers.signals.embedding import Embedding, as_embedding, check_vectors
+from graph_retrievers.signals.embedding import Embedding, SentenceEncoder, as_embedding, check_vectors
 from graph_retrievers.signals.lexical import BM25
 from graph_retrievers.signals.relevance import BiEncoder, RelevanceModel, as_relevance_model
 
@@ -196,14 +196,18 @@ class GraphIndex:
         """
         from graph_retrievers.construction.documents import to_nodes
 
-        return cls._from_nodes_and_specs(to_nodes(documents, title_key=title_key, type_key=type_key), edges, device, signals)
+        # Some edges are read from the documents themselves, so a one-time iterable must last.
+        documents = list(documents) if isinstance(documents, Iterator) else documents
+        nodes = to_nodes(documents, title_key=title_key, type_key=type_key)
+        return cls._from_nodes_and_specs(nodes, edges, device, signals, documents)
 
     @classmethod
     def _from_nodes_and_specs(
-        cls, nodes: list[Node], edges: Any, device: str | torch.device | None, signals: dict[str, Any]
+        cls, nodes: list[Node], edges: Any, device: str | torch.device | None, signals: dict[str, Any], documents: Any = None
     ) -> GraphIndex:
-        from graph_retrievers.construction.edges import build_edges, needs_vectors
+        from graph_retrievers.construction.edges import build_edges, edge_items, needs_vectors
 
+        edges = edge_items(edges)
         include_titles = signals.pop("include_titles", True)
         if not nodes:
             raise EmptyGraphError("The corpus is empty: an index needs at least one node.")
@@ -212,7 +216,7 @@ class GraphIndex:
                 raise MissingSignalError("k-nearest edges need vectors: pass embedding= or vectors=.")
             bare = CorpusGraph.from_nodes(nodes, include_titles=include_titles)
             signals["vectors"] = embed_texts(as_embedding(signals["embedding"]), bare.contents(), signals.get("show_progress", False))
-        built = build_edges(nodes, edges, vectors=signals.get("vectors"))
+        built = build_edges(nodes, edges, vectors=signals.get("vectors"), documents=documents)
         return cls.from_graph(CorpusGraph.from_nodes(nodes, built, include_titles=include_titles, device=device), **signals)
 
     # -- saving -------------------------------------------------------------------------------------------------
@@ -225,7 +229,9 @@ class GraphIndex:
         settings: dict[str, Any] = {}
         if self._dense is not None:
             tensors["dense.vectors"] = self._dense.vectors
-            settings["dense"] = {"backend": self._dense.backend, "embedding": self.embedding_name}
+            # Only this class can be made again from its name.
+            by_name = isinstance(self.embedding, SentenceEncoder)
+            settings["dense"] = {"backend": self._dense.backend, "embedding": self.embedding_name, "by_name": by_name}
         if self._lexical is not None:
             tensors |= {f"lexical.{name}": value for name, value in self._lexical.arrays().items()}
             settings["lexical"] = self._lexical.settings() | {"vocabulary": self._lexical.vocabulary}
