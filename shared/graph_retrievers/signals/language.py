@@ -164,7 +164,7 @@ def complete_json(model: Any, prompt: str, schema: Schema, *, attempts: int = 3)
 def complete_many(
     model: Any,
     prompts: Sequence[str],
-    schema: Schema,
+    schema: Schema | Sequence[Schema],
     *,
     attempts: int = 3,
     workers: int = 4,
@@ -175,9 +175,11 @@ def complete_many(
 
     Parameters
     ----------
-    model, schema, attempts
+    model, attempts
         As for :func:`complete_json`.
     prompts : sequence of str, length n
+    schema : mapping, or sequence of mapping of length n
+        One schema for all prompts, or one each.
     workers : int, default 4
         Prompts under way at a time; 1 asks in the calling thread, for models that bear no more.
     show_progress : bool, default False
@@ -196,24 +198,26 @@ def complete_many(
     if workers < 1:
         raise InvalidArgumentError(f"workers must be at least 1, got {workers}.")
     port = as_language_model(model)
-    check_schema(schema)
+    schemas = [schema] * len(prompts) if isinstance(schema, Mapping) else list(schema)
+    if len(schemas) != len(prompts):
+        raise InvalidArgumentError(f"{len(schemas)} schemas were given for {len(prompts)} prompts; give one, or one a prompt.")
 
-    def ask(prompt: str) -> Any:
+    def ask(position: int) -> Any:
         try:
-            return complete_json(port, prompt, schema, attempts=attempts)
+            return complete_json(port, prompts[position], schemas[position], attempts=attempts)
         except LanguageModelError as error:
             return error
 
     with tqdm(total=len(prompts), desc=description, unit="prompt", disable=not show_progress) as bar:
         if workers == 1:
-            for position, prompt in enumerate(prompts):
-                answer = ask(prompt)
+            for position in range(len(prompts)):
+                answer = ask(position)
                 bar.update()
                 yield position, answer
             return
         pool = ThreadPoolExecutor(workers, thread_name_prefix="language-model")
         try:
-            position_of = {pool.submit(ask, prompt): position for position, prompt in enumerate(prompts)}
+            position_of = {pool.submit(ask, position): position for position in range(len(prompts))}
             for future in as_completed(position_of):
                 bar.update()
                 yield position_of[future], future.result()

@@ -1,0 +1,217 @@
+"""Knowledge graphs that exist already: LangChain graph documents, LlamaIndex property graphs, files of triples.
+
+Each reader gives nodes and edges for ``GraphIndex.from_nodes(*reader(...), embedding=...)``; for networkx see
+:func:`graph_retrievers.construction.networkx_graphs.from_networkx`. Frameworks are recognised by attributes and never
+imported. An entity without a description says its own name, so that it can be embedded.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from graph_retrievers.construction.entity_extraction import canonical_description
+from graph_retrievers.construction.entity_resolution import majority_type
+from graph_retrievers.construction.knowledge import MENTIONS, PASSAGE
+from graph_retrievers.errors import DatasetError, InvalidArgumentError
+from graph_retrievers.graph.corpus_graph import Node
+
+__all__ = ["from_graph_documents", "from_property_graph_store", "from_triples_file"]
+
+_NodesAndEdges = tuple[list[Node], list[tuple[str, str, str]]]
+_DESCRIPTION = ("description", "text", "summary")
+_COLUMNS = (("source", "head", "subject"), ("relation", "predicate", "label"), ("target", "tail", "object"))
+
+
+@dataclass
+class _Entities:
+    """Entities met so far, in order, with all that was said of each."""
+
+    types: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    properties: dict[str, list[Mapping[str, Any]]] = field(default_factory=lambda: defaultdict(list))
+
+    def add(self, name: str, kind: str, properties: Mapping[str, Any]) -> str:
+        self.types[name].append(kind)
+        self.properties[name].append(properties)
+        return name
+
+    def nodes(self) -> list[Node]:
+        made = []
+        for name, kinds in self.types.items():
+            said = self.properties[name]
+            title = next((str(p[key]) for p in said for key in ("name", "title") if p.get(key)), name)
+            text = canonical_description(str(p[key]) for p in said for key in _DESCRIPTION if p.get(key))
+            metadata = {k: v for p in said for k, v in p.items() if k not in (*_DESCRIPTION, "name", "title")}
+            made.append(Node(name, text or title, title if text else "", majority_type(kinds), metadata))
+        return made
+
+
+def from_graph_documents(documents: Iterable[Any]) -> _NodesAndEdges:
+    """Return the nodes and edges of LangChain graph documents.
+
+    Parameters
+    ----------
+    documents : iterable of GraphDocument
+        Objects with ``nodes`` (``id``, ``type``, ``properties``), ``relationships`` (``source``, ``target``, ``type``)
+        and ``source``, the document they were read from.
+
+    Returns
+    -------
+    nodes : list of Node
+        The source documents, of type "passage" (without an id: "passage:" and the position), then the entities under
+        their own ids. What several documents say of one entity is joined.
+    edges : list of (source id, target id, relation)
+        The relationships, each once, then "mentions" from each passage to its entities.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If an object is no graph document.
+    """
+    entities = _Entities()
+    passages: list[Node] = []
+    edges: dict[tuple[str, str, str], None] = {}
+    mentions: dict[tuple[str, str, str], None] = {}
+    for position, document in enumerate(documents):
+        if not all(hasattr(document, name) for name in ("nodes", "relationships")):
+            raise InvalidArgumentError(
+                f"Item {position} is a {type(document).__name__}; expected a graph document with nodes, relationships and source."
+            )
+        met = [entities.add(str(n.id), str(n.type), n.properties) for n in document.nodes]
+        for relation in document.relationships:
+            ends = [entities.add(str(n.id), str(n.type), {}) for n in (relation.source, relation.target)]
+            met += ends
+            edges[ends[0], ends[1], str(relation.type)] = None
+        source = getattr(document, "source", None)
+        if source is not None:
+            metadata = dict(source.metadata)
+            identity = str(source.id or f"passage:{position}")
+            passages.append(Node(identity, source.page_content, str(metadata.get("title") or ""), PASSAGE, metadata))
+            mentions |= dict.fromkeys((identity, name, MENTIONS) for name in met)
+    return [*passages, *entities.nodes()], [*edges, *mentions]
+
+
+def from_property_graph_store(store: Any) -> _NodesAndEdges:
+    """Return the nodes and edges of a LlamaIndex property graph store.
+
+    Parameters
+    ----------
+    store : PropertyGraphStore
+        Read with ``get()`` and ``get_triplets(ids=...)``. Chunk nodes become passages; an entity whose property
+        ``triplet_source_id`` names a chunk is linked to it by "mentions".
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the object is no such store.
+    """
+    if not (hasattr(store, "get") and hasattr(store, "get_triplets")):
+        raise InvalidArgumentError(f"{type(store).__name__} is no property graph store; expected get() and get_triplets().")
+    entities, passages = _Entities(), dict[str, Node]()
+    for node in store.get():
+        if hasattr(node, "text"):
+            passages[node.id] = Node(node.id, node.text, str(node.properties.get("title") or ""), PASSAGE, dict(node.properties))
+        else:
+            entities.add(node.id, str(node.label), {"name": node.name, **node.properties})
+    edges: dict[tuple[str, str, str], None] = {}
+    for head, relation, tail in _triplets(store, [*passages, *entities.types]):
+        for node in (head, tail):
+            if node.id not in passages and node.id not in entities.types:
+                entities.add(node.id, str(node.label), {"name": getattr(node, "name", node.id), **node.properties})
+        edges[head.id, tail.id, str(relation.label)] = None
+    mentions = {
+        (properties["triplet_source_id"], name, MENTIONS): None
+        for name, said in entities.properties.items()
+        for properties in said
+        if properties.get("triplet_source_id") in passages
+    }
+    return [*passages.values(), *entities.nodes()], [*edges, *mentions]
+
+
+def _triplets(store: Any, ids: list[str]) -> Iterator[Any]:
+    held: Any = getattr(store, "graph", None)
+    if hasattr(held, "triplets") and hasattr(held, "get_triplets"):
+        # The store that comes with the framework holds all in memory, where asking by id takes quadratic time.
+        yield from sorted(held.get_triplets(), key=lambda triplet: tuple(part.id for part in triplet))
+        return
+    for start in range(0, len(ids), 1000):
+        yield from store.get_triplets(ids=ids[start : start + 1000])
+
+
+def from_triples_file(file: str | Path) -> _NodesAndEdges:
+    """Return the nodes and edges of a file of triples.
+
+    Parameters
+    ----------
+    file : str or Path
+        ``.csv``, ``.tsv`` or ``.jsonl``, UTF-8. Columns are named ``source`` (``head``, ``subject``), ``relation``
+        (``predicate``, ``label``) and ``target`` (``tail``, ``object``); a table whose first line does not name them
+        has them in this order. Further columns are not read.
+
+    Returns
+    -------
+    nodes : list of Node
+        One a name, in order of appearance; the name is both id and text.
+    edges : list of (source id, target id, relation)
+
+    Raises
+    ------
+    DatasetError
+        If the file is missing, of another kind, or a line holds no triple; the message names the line.
+    """
+    path = Path(file)
+    readers = {".csv": _table_rows, ".tsv": _table_rows, ".jsonl": _json_rows}
+    if path.suffix not in readers:
+        raise DatasetError(f"{path} is no file of triples that can be read; expected .csv, .tsv or .jsonl.")
+    names: dict[str, None] = {}
+    edges = []
+    try:
+        for line, triple in readers[path.suffix](path):
+            source, relation, target = (str(part).strip() if part is not None else "" for part in triple)
+            if not source or not target:
+                raise DatasetError(f"{path}:{line} holds no triple; expected a source, a relation and a target.")
+            names |= {source: None, target: None}
+            edges.append((source, target, relation))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DatasetError(f"{path} cannot be read: {error}.") from error
+    return [Node(name, name) for name in names], edges
+
+
+def _table_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    with path.open(encoding="utf-8-sig", newline="") as handle:
+        rows = csv.reader(handle, delimiter="," if path.suffix == ".csv" else "\t")
+        places: list[int] | None = None
+        for row in rows:
+            if not any(cell.strip() for cell in row):
+                continue
+            if places is None:
+                header = [cell.strip().lower() for cell in row]
+                named = [next((header.index(n) for n in column if n in header), -1) for column in _COLUMNS]
+                places = named if min(named) >= 0 else [0, 1, 2]
+                if min(named) >= 0:
+                    continue
+            if len(row) <= max(places):
+                raise DatasetError(f"{path}:{rows.line_num} has {len(row)} columns; expected a source, a relation and a target.")
+            yield rows.line_num, [row[place] for place in places]
+
+
+def _json_rows(path: Path) -> Iterator[tuple[int, list[Any]]]:
+    with path.open(encoding="utf-8") as handle:
+        for line, text in enumerate(handle, 1):
+            if not text.strip():
+                continue
+            try:
+                row = json.loads(text)
+            except json.JSONDecodeError as error:
+                raise DatasetError(f"{path}:{line} is not JSON: {error}.") from error
+            if isinstance(row, list) and len(row) == 3:
+                yield line, row
+            elif isinstance(row, dict):
+                yield line, [next((row[n] for n in column if n in row), None) for column in _COLUMNS]
+            else:
+                raise DatasetError(f"{path}:{line} holds no triple; expected an object with source, relation and target.")
