@@ -1,0 +1,184 @@
+"""The named systems of the engine, with their knobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self, Unpack
+
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators.operator import Operator
+from graph_retrievers.retrievers.registry import build_retriever
+from llama_graph_retrievers.graph_retriever import GraphRetriever, RetrieverOptions
+
+__all__ = [
+    "BM25Retriever",
+    "FastInsightRetriever",
+    "HybridRetriever",
+    "IndexRetriever",
+    "Re2Retriever",
+    "VectorRetriever",
+]
+
+
+class IndexOptions(RetrieverOptions, total=False):
+    """Keywords that every named system takes."""
+
+    backfill: bool
+
+
+class IndexRetriever(GraphRetriever):
+    """A named system of the engine on an index; a subclass gives its name and its knobs.
+
+    Parameters
+    ----------
+    index : GraphIndex
+        What is searched; retrievers may share one.
+    knobs : mapping, optional
+        Keywords of the engine's class.
+    backfill : bool, default True
+        Whether vector search (BM25 where the index has no vectors) fills up to `similarity_top_k`, marked by the
+        operator "Backfill".
+    **options
+        Keywords of :class:`~llama_graph_retrievers.GraphRetriever`.
+    """
+
+    system: ClassVar[str]
+    """Name of the engine's class, as :func:`graph_retrievers.retrievers.registry.build_retriever` knows it."""
+
+    def __init__(
+        self,
+        index: GraphIndex,
+        knobs: Mapping[str, Any] | None = None,
+        *,
+        backfill: bool = True,
+        **options: Unpack[RetrieverOptions],
+    ) -> None:
+        super().__init__(build_retriever(self.system, index, backfill=backfill, **(knobs or {})), **options)
+
+    @classmethod
+    def from_index(cls, index: GraphIndex, **options: Any) -> Self:  # type: ignore[override]
+        """Return a retriever on an index; `options` are the keywords of the class."""
+        return cls(index, **options)
+
+
+class VectorRetriever(IndexRetriever):
+    """Vector search: nodes by dot product with the query. Keywords: see :class:`IndexRetriever`."""
+
+    system = "vector"
+
+    def __init__(self, index: GraphIndex, **options: Unpack[IndexOptions]) -> None:
+        super().__init__(index, **options)
+
+
+class BM25Retriever(IndexRetriever):
+    """BM25: nodes by the words they share with the query; needs no embedding model. Keywords: see :class:`IndexRetriever`."""
+
+    system = "bm25"
+    embeds_nodes = False
+
+    def __init__(self, index: GraphIndex, **options: Unpack[IndexOptions]) -> None:
+        super().__init__(index, **options)
+
+
+class HybridRetriever(IndexRetriever):
+    """Vector search and BM25 fused.
+
+    Parameters
+    ----------
+    index : GraphIndex
+    fusion : {"rrf", "weighted"}, default "rrf"
+        Reciprocal ranks, or scores brought to [0, 1].
+    weights : sequence of two floats, default (1.0, 1.0)
+        Of dense and lexical search, each at least 0.
+    **options
+        Keywords of :class:`IndexRetriever`.
+    """
+
+    system = "hybrid"
+
+    def __init__(
+        self,
+        index: GraphIndex,
+        *,
+        fusion: str = "rrf",
+        weights: Sequence[float] = (1.0, 1.0),
+        **options: Unpack[IndexOptions],
+    ) -> None:
+        super().__init__(index, {"fusion": fusion, "weights": weights}, **options)
+
+
+class Re2Retriever(IndexRetriever):
+    """Retrieve-then-rerank: the best of a first search, reordered by the index's relevance model.
+
+    Parameters
+    ----------
+    index : GraphIndex
+    depth : int, default 100
+        Nodes to rerank.
+    first : Operator, optional
+        First search; vector search by default.
+    **options
+        Keywords of :class:`IndexRetriever`.
+    """
+
+    system = "re2"
+
+    def __init__(
+        self, index: GraphIndex, *, depth: int = 100, first: Operator | None = None, **options: Unpack[IndexOptions]
+    ) -> None:
+        super().__init__(index, {"depth": depth, "first": first}, **options)
+
+
+class FastInsightRetriever(IndexRetriever):
+    """FastInsight: vector search, then expansion along edges and graph reranking in turns.
+
+    Parameters
+    ----------
+    index : GraphIndex
+    budget : int, default 100
+        Nodes to reach and score, the paper's b_max.
+    batch : int, default 10
+        Nodes of the first search and nodes added a round, the paper's BATCH.
+    alpha : float, default 0.2
+        Smoothing of GRanker, in [0, 1]; 0 leaves the edges out of the reranking.
+    beta : float, default 1.0
+        Weight of structure beside similarity in STeX, at least 0.
+    first : Operator, optional
+        First search; dense vector search by default. ``HybridSearch(10, returned=False)`` starts from dense and
+        lexical search fused.
+    degree : {"graph", "subgraph"}, default "graph"
+        Degree that GRanker divides by.
+    **options
+        Keywords of :class:`IndexRetriever`.
+
+    References
+    ----------
+    An, Hyun and Kim, "FastInsight: Fast and Insightful Retrieval via Fusion Operators for Graph RAG", SIGIR 2026;
+    see :class:`graph_retrievers.retrievers.fastinsight.FastInsight`.
+
+    Examples
+    --------
+    ::
+
+        retriever = FastInsightRetriever.from_defaults(
+            nodes=nodes, embed_model=embed_model, relevance="BAAI/bge-reranker-v2-m3", similarity_top_k=5
+        )
+        query_engine = RetrieverQueryEngine.from_args(retriever, llm=llm)
+    """
+
+    system = "fastinsight"
+
+    def __init__(
+        self,
+        index: GraphIndex,
+        *,
+        budget: int = 100,
+        batch: int = 10,
+        alpha: float = 0.2,
+        beta: float = 1.0,
+        first: Operator | None = None,
+        degree: str = "graph",
+        **options: Unpack[IndexOptions],
+    ) -> None:
+        knobs = {"budget": budget, "batch": batch, "alpha": alpha, "beta": beta, "first": first, "degree": degree}
+        super().__init__(index, knobs, **options)

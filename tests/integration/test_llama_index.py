@@ -1,0 +1,484 @@
+"""The LlamaIndex retrievers: what LlamaIndex asks of a retriever, item by item."""
+
+import asyncio
+import subprocess
+import sys
+import threading
+
+import pytest
+from llama_index.core import Settings
+from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
+from llama_index.core.schema import Document, IndexNode, MetadataMode, NodeWithScore, QueryBundle, TextNode
+from llama_index.core.storage.docstore import SimpleDocumentStore
+
+from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, MissingSignalError
+from graph_retrievers.graph import Node
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators import BM25Search, Pipeline, VectorSearch
+from graph_retrievers.operators.granker import GRanker
+from graph_retrievers.retrievers import Retriever
+from llama_graph_retrievers import (
+    BM25Retriever,
+    FastInsightRetriever,
+    GraphRetriever,
+    HybridRetriever,
+    Re2Retriever,
+    VectorRetriever,
+)
+from tests.helpers import HashEmbedding, linked_index
+from tests.integration.llama_corpus import HashEmbed, instrumentation_events, llama_nodes
+
+CLASSES = [BM25Retriever, FastInsightRetriever, GraphRetriever, HybridRetriever, Re2Retriever, VectorRetriever]
+QUESTION = "Which loom gave the engine of Charles Babbage its punched cards?"
+
+
+@pytest.fixture(params=CLASSES, ids=lambda c: c.__name__)
+def retriever_class(request):
+    return request.param
+
+
+@pytest.fixture
+def no_settings(monkeypatch):
+    """Settings whose models must not be touched."""
+
+    def touched(self):
+        raise AssertionError("Settings was touched")
+
+    for name in ("embed_model", "llm"):
+        monkeypatch.setattr(type(Settings), name, property(touched))
+
+
+def ids(nodes):
+    return [n.node.node_id for n in nodes]
+
+
+# -- the checklist ------------------------------------------------------------------------------------------------
+
+
+def test_is_a_base_retriever(retriever_class):
+    assert "BaseRetriever" in [base.__name__ for base in retriever_class.__mro__]
+
+
+def test_every_hit_has_a_score_an_operator_and_a_path_best_first(retriever_class, no_settings):
+    nodes = retriever_class.from_index(linked_index(), similarity_top_k=5).retrieve(QUESTION)
+    assert len(nodes) == len(set(ids(nodes))) == 5
+    scores = [n.score for n in nodes]
+    assert all(isinstance(n, NodeWithScore) and isinstance(n.score, float) for n in nodes)
+    assert scores == sorted(scores, reverse=True)
+    for n in nodes:
+        assert n.node.metadata["operator"]
+        assert n.node.metadata["path"]["nodes"][-1] == n.node.node_id
+
+
+def test_hits_are_those_of_the_engine(retriever_class):
+    retriever = retriever_class.from_index(linked_index(), similarity_top_k=7)
+    hits = retriever.engine.retrieve(QUESTION, 7)
+    nodes = retriever.retrieve(QUESTION)
+    assert [(n.node.node_id, n.score, n.node.metadata["path"]) for n in nodes] == [(h.id, h.score, h.path.to_dict()) for h in hits]
+
+
+def test_ten_hits_by_default_and_the_engine_retrievers_own_k_where_it_has_one():
+    assert len(FastInsightRetriever(linked_index()).retrieve(QUESTION)) == 10
+    assert len(GraphRetriever(Retriever(linked_index(), VectorSearch(), k=3)).retrieve(QUESTION)) == 3
+
+
+def test_k_beyond_the_corpus_gives_all_of_it(retriever_class):
+    assert len(retriever_class.from_index(linked_index(), similarity_top_k=100).retrieve(QUESTION)) == 12
+
+
+def test_k_of_zero_gives_nothing_and_asks_no_model(retriever_class):
+    embedding = HashEmbedding()
+    retriever = retriever_class.from_index(linked_index(embedding), similarity_top_k=0)
+    assert retriever.retrieve(QUESTION) == []
+    assert retriever.retrieve_batch([QUESTION, QUESTION]) == [[], []]
+    assert embedding.query_calls == 0
+
+
+@pytest.mark.parametrize("k", [-1, 2.5, True, "3"])
+def test_a_k_that_is_none_is_refused(k):
+    with pytest.raises(InvalidArgumentError, match="similarity_top_k"):
+        VectorRetriever(linked_index(), similarity_top_k=k)
+    retriever = VectorRetriever(linked_index())
+    with pytest.raises(InvalidArgumentError, match="similarity_top_k"):
+        retriever.similarity_top_k = k
+
+
+def test_similarity_top_k_can_be_changed():
+    retriever = VectorRetriever(linked_index())
+    retriever.similarity_top_k = 2
+    assert len(retriever.retrieve(QUESTION)) == 2
+
+
+@pytest.mark.parametrize("source", [{"nodes": []}, {"docstore": SimpleDocumentStore()}], ids=["nodes", "docstore"])
+def test_no_nodes_is_a_value_error_that_says_so(retriever_class, source, no_settings):
+    with pytest.raises(EmptyGraphError, match=f"{next(iter(source))} is empty") as caught:
+        retriever_class.from_defaults(**source, embed_model=HashEmbed())
+    assert isinstance(caught.value, ValueError)
+
+
+@pytest.mark.parametrize("query", ["", "  \n"])
+def test_an_empty_query_is_a_value_error(retriever_class, query):
+    with pytest.raises(ValueError, match="non-empty"):
+        retriever_class.from_index(linked_index()).retrieve(query)
+
+
+def test_a_misspelt_keyword_is_refused():
+    with pytest.raises(TypeError, match="similarity_topk"):
+        FastInsightRetriever(linked_index(), similarity_topk=3)
+    with pytest.raises(TypeError, match="bugdet"):
+        FastInsightRetriever.from_defaults(linked_index(), bugdet=3)
+
+
+def test_something_else_than_an_engine_retriever_is_refused():
+    with pytest.raises(InvalidArgumentError, match="from_index"):
+        GraphRetriever(linked_index())
+    with pytest.raises(InvalidArgumentError, match="GraphIndex"):
+        VectorRetriever(Retriever(linked_index(), VectorSearch()))
+
+
+def test_saved_and_loaded_gives_the_same(retriever_class, tmp_path):
+    nodes = llama_nodes()
+    built = retriever_class.from_defaults(nodes=nodes, embed_model=HashEmbed(), similarity_top_k=6)
+    built.index.save(tmp_path / "index")
+    index = GraphIndex.load(tmp_path / "index")
+    loaded = retriever_class.from_index(index, embed_model=HashEmbed(), similarity_top_k=6, nodes=nodes)
+    bare = retriever_class.from_index(index, embed_model=HashEmbed(), similarity_top_k=6)
+    expected = built.retrieve(QUESTION)
+    assert loaded.retrieve(QUESTION) == expected
+    assert [(n.node.node_id, n.score, n.text) for n in bare.retrieve(QUESTION)] == [
+        (n.node.node_id, n.score, n.text) for n in expected
+    ]
+
+
+# -- query vectors ------------------------------------------------------------------------------------------------
+
+
+def test_the_embedding_of_a_query_bundle_is_used():
+    embed_model = HashEmbed()
+    vector = HashEmbedding().embed_query("electronic computer with valves, built to break a cipher")
+    retriever = VectorRetriever(linked_index(), embed_model=embed_model, similarity_top_k=3)
+    bundle = QueryBundle(QUESTION, embedding=vector)
+    nodes = retriever.retrieve(bundle)
+    assert ids(nodes)[0] == "colossus"
+    assert ids(nodes) == [h.id for h in retriever.engine.retrieve(QUESTION, 3, vector=vector)]
+    assert embed_model.queries == [] and bundle.embedding == vector
+
+
+def test_a_computed_embedding_is_stored_back_and_asked_for_once():
+    embed_model = HashEmbed()
+    retriever = FastInsightRetriever(linked_index(), embed_model=embed_model)
+    bundle = QueryBundle(QUESTION)
+    first = retriever.retrieve(bundle)
+    assert bundle.embedding == pytest.approx(HashEmbedding().embed_query(QUESTION))
+    assert retriever.retrieve(bundle) == first
+    assert embed_model.queries == [QUESTION]
+
+
+def test_the_model_of_the_index_embeds_where_none_is_given(no_settings):
+    embedding = HashEmbedding()
+    bundle = QueryBundle(QUESTION)
+    VectorRetriever(linked_index(embedding)).retrieve(bundle)
+    assert embedding.query_calls == 1
+    assert bundle.embedding == pytest.approx(HashEmbedding().embed_query(QUESTION))
+
+
+def test_custom_embedding_strings_are_embedded_instead_by_their_mean():
+    embed_model = HashEmbed()
+    strings = ["punched cards", "weaving a cloth"]
+    bundle = QueryBundle(QUESTION, custom_embedding_strs=strings)
+    VectorRetriever(linked_index(), embed_model=embed_model).retrieve(bundle)
+    assert embed_model.queries == strings
+    assert bundle.embedding == pytest.approx(HashEmbed().get_agg_embedding_from_queries(strings))
+
+
+def test_lexical_search_asks_for_no_vector_even_if_the_index_could_use_one(no_settings):
+    retriever = BM25Retriever(linked_index(), similarity_top_k=2)
+    plain, of_another_model = QueryBundle("engine"), QueryBundle("engine", embedding=[1.0])
+    assert ids(retriever.retrieve(of_another_model)) == ids(retriever.retrieve(plain))
+    assert plain.embedding is None
+
+
+def test_settings_are_asked_only_where_a_vector_is_needed_and_none_is_there(monkeypatch):
+    embed_model = HashEmbed()
+    monkeypatch.setattr(Settings, "_embed_model", embed_model)
+    nodes = llama_nodes()
+    retriever = VectorRetriever.from_defaults(nodes=nodes)
+    assert len(embed_model.texts) == len(nodes)
+    retriever.retrieve(QUESTION)
+    assert embed_model.queries == [QUESTION]
+
+
+def test_no_embedding_model_anywhere_is_an_error_that_names_the_way_out(monkeypatch):
+    def unresolved(self):
+        raise ImportError("no embeddings package")
+
+    monkeypatch.setattr(type(Settings), "embed_model", property(unresolved))
+    with pytest.raises(MissingSignalError, match="embed_model="):
+        VectorRetriever.from_defaults(nodes=llama_nodes())
+    nodes = llama_nodes()
+    for node in nodes:
+        node.embedding = HashEmbedding().embed_query(node.text)
+    retriever = VectorRetriever.from_defaults(nodes=nodes)
+    assert len(retriever.retrieve(QueryBundle(QUESTION, embedding=nodes[0].embedding))) == 10
+    with pytest.raises(MissingSignalError, match="embed_model="):
+        retriever.retrieve(QUESTION)
+
+
+def test_importing_touches_neither_settings_nor_the_other_framework():
+    program = (
+        "import sys, llama_graph_retrievers\n"
+        "from llama_index.core import Settings\n"
+        "assert Settings._embed_model is None and Settings._llm is None\n"
+        "assert not {'langchain_graph_retrievers', 'langchain_core', 'transformers', 'bm25s', 'faiss'} & set(sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+# -- async and batches ----------------------------------------------------------------------------------------------
+
+
+async def test_four_async_retrieves_run_at_the_same_time():
+    """Each waits inside the engine until all four are there: a retriever that holds the event loop breaks the barrier."""
+    barrier = threading.Barrier(4, timeout=20)
+
+    class Meeting(VectorSearch):
+        def rank(self, queries, ranking):
+            barrier.wait()
+            return super().rank(queries, ranking)
+
+    retriever = GraphRetriever(Retriever(linked_index(), Meeting()), similarity_top_k=2)
+    results = await asyncio.gather(*(retriever.aretrieve(QUESTION) for _ in range(4)))
+    assert all(ids(nodes) == ids(results[0]) and len(nodes) == 2 for nodes in results)
+
+
+async def test_async_gives_what_sync_gives(retriever_class):
+    retriever = retriever_class.from_index(linked_index())
+    assert await retriever.aretrieve(QUESTION) == retriever.retrieve(QUESTION)
+    assert await retriever.aretrieve_batch([QUESTION]) == [retriever.retrieve(QUESTION)]
+
+
+def test_a_batch_gives_each_query_what_it_gets_alone(retriever_class):
+    retriever = retriever_class.from_index(linked_index(), similarity_top_k=6)
+    queries = [QUESTION, "Who broke ciphers?", "tabulating machines"]
+    bundles = [queries[0], QueryBundle(queries[1]), QueryBundle(queries[2], embedding=HashEmbedding().embed_query("census"))]
+    results = retriever.retrieve_batch(bundles)
+    for bundle, nodes in zip(bundles, results, strict=True):
+        alone = retriever.retrieve(bundle)
+        assert ids(nodes) == ids(alone)
+        assert [n.score for n in nodes] == pytest.approx([n.score for n in alone], abs=1e-5)
+
+
+def test_a_batch_runs_in_lock_step():
+    sizes = []
+
+    class Counting(VectorSearch):
+        def rank(self, queries, ranking):
+            sizes.append(len(queries))
+            return super().rank(queries, ranking)
+
+    GraphRetriever(Retriever(linked_index(), Counting())).retrieve_batch(["engine", "loom", "cards"])
+    assert sizes == [3]
+
+
+def test_a_batch_of_one_string_is_refused():
+    with pytest.raises(InvalidArgumentError, match="list of queries"):
+        VectorRetriever(linked_index()).retrieve_batch("engine")
+
+
+# -- nodes ------------------------------------------------------------------------------------------------------------
+
+
+def test_nodes_come_back_as_copies_with_their_relationships():
+    nodes = llama_nodes()
+    before = [node.model_copy(deep=True) for node in nodes]
+    found = FastInsightRetriever.from_defaults(nodes=nodes, embed_model=HashEmbed(), similarity_top_k=12).retrieve(QUESTION)
+    originals = {node.node_id: node for node in nodes}
+    for n in found:
+        original = originals[n.node.node_id]
+        assert n.node is not original and n.node.relationships == original.relationships
+        assert n.node.text == original.text
+        n.node.metadata["title"] = "changed"
+        n.node.relationships.clear()
+        n.node.set_content("changed")
+    assert nodes == before
+
+
+def test_provenance_is_shown_neither_to_embedding_nor_to_language_models():
+    nodes = llama_nodes()
+    found = FastInsightRetriever.from_defaults(nodes=nodes, embed_model=HashEmbed()).retrieve(QUESTION)
+    originals = {node.node_id: node for node in nodes}
+    for n in found:
+        for mode in (MetadataMode.EMBED, MetadataMode.LLM):
+            assert n.node.get_content(mode) == originals[n.node.node_id].get_content(mode)
+
+
+def test_a_value_of_the_users_under_one_of_our_names_is_kept():
+    node = TextNode(id_="a", text="An engine.", metadata={"path": "/docs/a.md", "operator": "Babbage"})
+    node.excluded_llm_metadata_keys = ["operator"]
+    found = BM25Retriever.from_defaults(nodes=[node]).retrieve("engine")[0].node
+    assert found.metadata["path"]["nodes"] == ["a"] and found.metadata["operator"] == "BM25Search"
+    assert found.metadata["original_path"] == "/docs/a.md" and found.metadata["original_operator"] == "Babbage"
+    assert found.get_content(MetadataMode.LLM) == "original_path: /docs/a.md\n\nAn engine."
+
+
+def test_without_provenance_nodes_come_back_as_they_were():
+    nodes = llama_nodes()
+    found = FastInsightRetriever.from_defaults(nodes=nodes, embed_model=HashEmbed(), provenance=False).retrieve(QUESTION)
+    originals = {node.node_id: node for node in nodes}
+    assert all(n.node == originals[n.node.node_id] and n.node is not originals[n.node.node_id] for n in found)
+
+
+def test_nodes_are_made_of_what_the_index_holds_where_no_nodes_are_given():
+    node = VectorRetriever(linked_index(), similarity_top_k=1).retrieve("mechanical calculator that tabulates")[0].node
+    assert isinstance(node, TextNode) and node.node_id == "difference"
+    assert node.text == "A mechanical calculator that tabulates polynomials."
+    assert node.metadata["title"] == "Difference Engine" and node.metadata["year"] == 1822
+    assert "path" not in node.get_content(MetadataMode.LLM)
+
+
+def test_the_graph_is_made_of_the_nodes_relationships():
+    retriever = FastInsightRetriever.from_defaults(nodes=llama_nodes(), embed_model=HashEmbed(), batch=1)
+    assert ("engine", "jacquard", "child") in retriever.index.graph.edges()
+    walked = [n.node.metadata["path"] for n in retriever.retrieve(QUESTION) if len(n.node.metadata["path"]["nodes"]) > 1]
+    assert walked and all("child" in path["relations"] for path in walked)
+
+
+def test_edges_can_be_given_instead():
+    retriever = FastInsightRetriever.from_defaults(nodes=llama_nodes(), embed_model=HashEmbed(), edges=[("ada", "loom", "sees")])
+    assert retriever.index.graph.edges() == [("ada", "loom", "sees")]
+
+
+def test_a_docstore_serves_as_source_and_is_asked_for_hits():
+    docstore = SimpleDocumentStore()
+    docstore.add_documents(llama_nodes())
+    retriever = VectorRetriever.from_defaults(docstore=docstore, embed_model=HashEmbed(), similarity_top_k=3)
+    by_nodes = VectorRetriever.from_defaults(nodes=llama_nodes(), embed_model=HashEmbed(), similarity_top_k=3)
+    assert retriever.retrieve(QUESTION) == by_nodes.retrieve(QUESTION)
+    best = retriever.retrieve(QUESTION)[0].node.node_id
+    docstore.delete_document(best)
+    assert retriever.retrieve(QUESTION)[0].node.node_id == best
+
+
+@pytest.mark.parametrize("given", [{}, {"nodes": [TextNode(text="a")], "docstore": SimpleDocumentStore()}], ids=["none", "two"])
+def test_from_defaults_takes_exactly_one_source(retriever_class, given):
+    with pytest.raises(InvalidArgumentError, match="exactly one"):
+        retriever_class.from_defaults(**given)
+
+
+def test_an_index_comes_with_its_edges():
+    with pytest.raises(InvalidArgumentError, match="edges="):
+        VectorRetriever.from_defaults(linked_index(), edges=[("a", "b")])
+
+
+def test_a_relevance_model_can_go_with_an_index():
+    asked = []
+    index = linked_index()
+    retriever = Re2Retriever.from_defaults(index, relevance=lambda pairs: [asked.append(p) or float(len(p[1])) for p in pairs])
+    lengths = sorted((float(len(text)) for text in index.graph.contents()), reverse=True)
+    assert [n.score for n in retriever.retrieve(QUESTION)] == lengths[:10] and len(asked) == 12
+    assert index.relevance.name == "bi-encoder"
+
+
+def test_nodes_that_bring_vectors_are_not_embedded_again():
+    embed_model, nodes = HashEmbed(), llama_nodes()
+    for node in nodes[:8]:
+        node.embedding = HashEmbedding().embed_query("something else")
+    index = VectorRetriever.from_defaults(nodes=nodes, embed_model=embed_model).index
+    assert embed_model.texts == [node.get_content(MetadataMode.EMBED) for node in nodes[8:]]
+    assert index.dense.vectors[0].tolist() == pytest.approx(nodes[0].embedding)
+
+
+def test_lexical_search_over_nodes_needs_no_embedding_model(no_settings):
+    retriever = BM25Retriever.from_defaults(nodes=llama_nodes(), similarity_top_k=1)
+    assert not retriever.index.has_dense
+    assert ids(retriever.retrieve("loom driven by cards")) == ["jacquard"]
+
+
+def test_documents_are_taken_as_nodes():
+    documents = [Document(id_="a", text="A loom."), Document(id_="b", text="A punched card.")]
+    found = BM25Retriever.from_defaults(nodes=documents, similarity_top_k=1).retrieve("card")[0].node
+    assert isinstance(found, Document) and found.node_id == "b"
+
+
+def test_nodes_of_another_library_are_refused():
+    with pytest.raises(InvalidArgumentError, match="LlamaIndex nodes"):
+        VectorRetriever(linked_index(), nodes=[Node("a", "text")])
+
+
+# -- objects ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_object_of_an_index_node_is_followed():
+    whole = TextNode(id_="whole", text="The whole article on looms.")
+    nodes = [IndexNode(id_="summary", text="loom", index_id="looms", obj=whole), TextNode(id_="other", text="engine")]
+    found = BM25Retriever.from_defaults(nodes=nodes, similarity_top_k=2).retrieve("loom")
+    assert ids(found)[0] == "whole" and found[0].node.text == whole.text
+
+
+async def test_a_retriever_behind_an_index_node_is_asked(no_settings):
+    inner = BM25Retriever(linked_index(), similarity_top_k=2)
+    nodes = [IndexNode(id_="pointer", text="history of computing", index_id="inner"), TextNode(id_="x", text="cooking")]
+    outer = BM25Retriever.from_defaults(nodes=nodes, object_map={"inner": inner}, similarity_top_k=1)
+    question = "history of the Colossus computer"
+    assert ids(outer.retrieve(question)) == ids(inner.retrieve(question)) == ids(await outer.aretrieve(question))
+    assert [ids(nodes) for nodes in outer.retrieve_batch([question])] == [ids(inner.retrieve(question))]
+
+
+def test_objects_are_followed_on_an_index_that_knows_only_their_ids():
+    index = GraphIndex.from_texts(["loom", "engine"], ids=["summary", "other"])
+    whole = TextNode(id_="whole", text="The whole article on looms.")
+    objects = [IndexNode(id_="summary", text="loom", index_id="looms", obj=whole)]
+    assert ids(BM25Retriever(index, objects=objects, similarity_top_k=1).retrieve("loom")) == ["whole"]
+
+
+# -- what LlamaIndex watches ------------------------------------------------------------------------------------------
+
+
+def test_callbacks_and_instrumentation_see_the_retrieval():
+    handler = LlamaDebugHandler(print_trace_on_end=False)
+    retriever = VectorRetriever(linked_index(), callback_manager=CallbackManager([handler]), similarity_top_k=2)
+    with instrumentation_events() as events:
+        nodes = retriever.retrieve(QUESTION)
+    start, end = handler.get_event_pairs(CBEventType.RETRIEVE)[0]
+    assert start.payload["query_str"] == QUESTION and end.payload["nodes"] == nodes
+    assert [e.class_name() for e in events] == ["RetrievalStartEvent", "RetrievalEndEvent"]
+    assert events[1].nodes == nodes
+
+
+def test_instrumentation_sees_each_query_of_a_batch():
+    with instrumentation_events() as events:
+        results = VectorRetriever(linked_index()).retrieve_batch(["engine", "loom"])
+    ends = [e for e in events if e.class_name() == "RetrievalEndEvent"]
+    assert [e.nodes for e in ends] == results
+    assert [e.str_or_query_bundle.query_str for e in ends] == ["engine", "loom"]
+
+
+# -- compositions -----------------------------------------------------------------------------------------------------
+
+
+def test_a_composition_of_ones_own():
+    composition = Pipeline(VectorSearch(6), GRanker(0.5))
+    retriever = GraphRetriever.from_defaults(nodes=llama_nodes(), embed_model=HashEmbed(), system=composition, similarity_top_k=4)
+    assert retriever.engine.operator is composition
+    assert len(retriever.retrieve(QUESTION)) == 4
+
+
+def test_a_system_by_its_short_name():
+    named = GraphRetriever.from_defaults(linked_index(), system="bm25", similarity_top_k=3)
+    assert named.retrieve("engine") == BM25Retriever(linked_index(), similarity_top_k=3).retrieve("engine")
+
+
+def test_knobs_reach_the_engine():
+    index = linked_index()
+    knobs = {"budget": 4, "batch": 2, "alpha": 0.0, "beta": 0.5, "first": BM25Search(2), "degree": "subgraph"}
+    assert len(FastInsightRetriever(index, **knobs, backfill=False).retrieve("engine")) == 4
+    assert len(Re2Retriever(index, depth=3, backfill=False).retrieve(QUESTION)) == 3
+    assert len(FastInsightRetriever(index, budget=4, batch=2).retrieve(QUESTION)) == 10
+    weighted = HybridRetriever(index, fusion="weighted", weights=(0.0, 1.0), similarity_top_k=1)
+    assert ids(weighted.retrieve("valves")) == ids(BM25Retriever(index, similarity_top_k=1).retrieve("valves"))
+
+
+def test_backfill_is_marked():
+    nodes = BM25Retriever(linked_index(), similarity_top_k=5).retrieve("Lyon")
+    assert [n.node.metadata["operator"] for n in nodes] == ["BM25Search"] + ["Backfill"] * 4
