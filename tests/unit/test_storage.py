@@ -1,0 +1,314 @@
+"""Saved indexes: what is loaded is what was saved, a failed save changes nothing, and damage is noticed."""
+
+import json
+import os
+import sqlite3
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from graph_retrievers.errors import CorruptIndexError, IndexVersionError, InvalidArgumentError
+from graph_retrievers.graph import CorpusGraph, Node, storage
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.retrievers.registry import build_retriever
+from tests.helpers import HashEmbedding, linked_index, linked_nodes
+
+
+def small_index(marker="old"):
+    """Three nodes that carry a marker, so that one saved index is told from another."""
+    nodes = [Node(f"{marker}-{i}", f"text {i}", f"Title {i}", "kind", {"n": i}) for i in range(3)]
+    edges = [(nodes[0].id, nodes[1].id, "next"), (nodes[1].id, nodes[2].id, "next")]
+    return GraphIndex.from_nodes(nodes, edges, embedding=HashEmbedding(8))
+
+
+def listing(folder):
+    return sorted(path.name for path in Path(folder).iterdir())
+
+
+def assert_same_graph(left, right):
+    for name in ("ids", "texts", "titles", "types", "metadata", "include_titles", "relation_names", "type_names"):
+        assert getattr(left, name) == getattr(right, name), name
+    for name in ("sources", "targets", "relations", "indptr", "indices", "degree", "node_types"):
+        one, other = getattr(left, name), getattr(right, name)
+        assert one.dtype == other.dtype and torch.equal(one.cpu(), other.cpu()), name
+
+
+class TestRoundTrip:
+    @pytest.mark.parametrize("name", ["vector", "bm25", "hybrid", "re2", "fastinsight"])
+    def test_a_loaded_index_retrieves_the_same_to_the_last_bit(self, tmp_path, name):
+        index = linked_index()
+        index.save(tmp_path / "index")
+        loaded = GraphIndex.load(tmp_path / "index", embedding=HashEmbedding())
+        questions = ["who wrote a program for an engine", "punched cards", "codebreakers"]
+        before = build_retriever(name, index).retrieve_batch(questions, 7)
+        after = build_retriever(name, loaded).retrieve_batch(questions, 7)
+        assert [[hit.to_dict() for hit in hits] for hits in after] == [[hit.to_dict() for hit in hits] for hits in before]
+
+    def test_every_tensor_and_column_comes_back(self, tmp_path, device):
+        index = linked_index().to(device)
+        index.save(tmp_path / "index")
+        loaded = GraphIndex.load(tmp_path / "index", device=device)
+        assert loaded.device.type == device
+        assert_same_graph(loaded.graph, index.graph)
+        assert torch.equal(loaded.dense.vectors, index.dense.vectors)
+        assert loaded.lexical.vocabulary == index.lexical.vocabulary
+        assert loaded.lexical.settings() == index.lexical.settings()
+        for name, values in index.lexical.arrays().items():
+            assert torch.equal(loaded.lexical.arrays()[name], values)
+
+    def test_two_saves_write_the_same_bytes(self, tmp_path):
+        for name in ("one", "two"):
+            linked_index().save(tmp_path / name)
+        assert listing(tmp_path / "one") == listing(tmp_path / "two")
+        for name in listing(tmp_path / "one"):
+            assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+    @pytest.mark.parametrize("signals", [{"lexical": False}, {"embedding": HashEmbedding()}, {"lexical": False, "embedding": HashEmbedding()}])
+    def test_signals_that_are_not_there_stay_away(self, tmp_path, signals):
+        index = GraphIndex.from_nodes(linked_nodes(), **signals)
+        index.save(tmp_path / "index")
+        loaded = GraphIndex.load(tmp_path / "index")
+        assert (loaded.has_dense, loaded.has_lexical) == (index.has_dense, index.has_lexical)
+        assert loaded.graph.num_edges == 0
+
+    def test_awkward_texts_survive(self, tmp_path):
+        texts = ["", "nul \0 inside", "line\r\nbreak\u2028", "emoji 🧶 and ﷽", "'; DROP TABLE nodes; --"]
+        graph = CorpusGraph([f"id {t!r}" for t in texts], texts, titles=texts, types=texts, edges=[("id ''", "id ''", "ê\0")])
+        storage.write_index(tmp_path / "index", graph, {}, {})
+        assert_same_graph(storage.read_index(tmp_path / "index")[0], graph)
+
+    @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(
+        metadata=st.dictionaries(
+            st.text(max_size=8),
+            st.recursive(
+                st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+                lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+                max_leaves=8,
+            ),
+            max_size=4,
+        ),
+        titles=st.booleans(),
+    )
+    def test_any_plain_metadata_come_back_with_their_types(self, tmp_path, metadata, titles):
+        graph = CorpusGraph(["a"], ["text"], metadata=[metadata], include_titles=titles)
+        storage.write_index(tmp_path / "index", graph, {}, {})
+        loaded = storage.read_index(tmp_path / "index")[0]
+        assert repr(loaded.metadata) == repr(graph.metadata)
+        assert loaded.include_titles is titles
+
+    def test_settings_can_be_read_alone(self, tmp_path):
+        small_index().save(tmp_path / "index")
+        assert storage.read_settings(tmp_path / "index")["dense"] == {"backend": "exact", "embedding": "HashEmbedding", "by_name": False}
+
+    def test_files_are_as_readable_as_their_folder(self, tmp_path):
+        small_index().save(tmp_path / "index")
+        folder = (tmp_path / "index").stat().st_mode & 0o666
+        assert {(tmp_path / "index" / name).stat().st_mode & 0o777 for name in listing(tmp_path / "index")} == {folder}
+
+
+class TestWhereItGoes:
+    def test_an_old_index_is_replaced_and_nothing_of_it_is_left(self, tmp_path):
+        small_index("old").save(tmp_path / "index")
+        small_index("new").save(tmp_path / "index")
+        assert GraphIndex.load(tmp_path / "index").graph.ids[0] == "new-0"
+        assert len(listing(tmp_path / "index")) == 4
+        assert listing(tmp_path) == ["index"]
+
+    def test_saving_the_same_index_again_is_fine(self, tmp_path):
+        for _ in range(2):
+            small_index().save(tmp_path / "index")
+        assert len(GraphIndex.load(tmp_path / "index")) == 3
+
+    def test_parents_are_made_and_an_empty_folder_is_taken(self, tmp_path):
+        (tmp_path / "a" / "index").mkdir(parents=True)
+        small_index().save(str(tmp_path / "a" / "index"))
+        small_index().save(tmp_path / "b" / "c")
+        assert len(GraphIndex.load(tmp_path / "a" / "index")) == len(GraphIndex.load(tmp_path / "b" / "c")) == 3
+
+    def test_what_is_no_index_is_never_overwritten(self, tmp_path):
+        (tmp_path / "letters").mkdir()
+        (tmp_path / "letters" / "manifest.json").write_text('{"format": "something else"}')
+        (tmp_path / "file").write_text("x")
+        for name in ("letters", "file"):
+            with pytest.raises(InvalidArgumentError, match=f"{name} is there and holds no index"):
+                small_index().save(tmp_path / name)
+        assert listing(tmp_path) == ["file", "letters"] and listing(tmp_path / "letters") == ["manifest.json"]
+
+    def test_a_link_to_a_folder_stays_a_link(self, tmp_path):
+        small_index("old").save(tmp_path / "index")
+        (tmp_path / "link").symlink_to(tmp_path / "index")
+        small_index("new").save(tmp_path / "link")
+        assert (tmp_path / "link").is_symlink()
+        assert GraphIndex.load(tmp_path / "index").graph.ids[0] == "new-0"
+
+
+def circle():
+    around = {}
+    around["self"] = around
+    return around
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("metadata", "where"),
+        [
+            ({"when": date(1843, 1, 1)}, "['when']"),
+            ({"pair": (1, 2)}, "['pair']"),
+            ({"deep": [{"x": {1: "int key"}}]}, "['deep'][0]['x']"),
+            ({"score": np.float32(1)}, "['score']"),
+            ({"score": float("nan")}, "['score']"),
+            ({"raw": b"x"}, "['raw']"),
+            (circle(), "nested more than"),
+        ],
+    )
+    def test_metadata_that_json_would_change(self, tmp_path, metadata, where):
+        index = GraphIndex.from_nodes([Node("first", "text"), Node("second", "text", metadata=metadata)])
+        with pytest.raises(InvalidArgumentError, match="metadata of node 'second'") as caught:
+            index.save(tmp_path / "index")
+        assert where in str(caught.value)
+        assert listing(tmp_path) == []
+
+    def test_a_text_that_is_no_unicode(self, tmp_path):
+        with pytest.raises(InvalidArgumentError, match="text of node 'a'"):
+            GraphIndex.from_nodes([Node("a", "half a pair \ud800")], lexical=False).save(tmp_path / "index")
+        assert listing(tmp_path) == []
+
+
+class Failing:
+    """Calls of some functions, counted; the n-th does what `fail` does."""
+
+    def __init__(self, monkeypatch, fail, at):
+        self.left, self.fail = at, fail
+        for owner, name in [(os, "fsync"), (os, "replace"), (os, "rename"), (Path, "rename"), (storage, "save_file"), (sqlite3, "connect")]:
+            monkeypatch.setattr(owner, name, self.counted(getattr(owner, name)))
+
+    def counted(self, function):
+        def call(*args, **kwargs):
+            self.left -= 1
+            if self.left == 0:
+                self.fail()
+            return function(*args, **kwargs)
+
+        return call
+
+
+def no_space():
+    raise OSError(28, "No space left on device")
+
+
+class TestFailure:
+    @pytest.mark.parametrize("existing", [False, True])
+    def test_a_save_that_fails_at_any_step_leaves_all_or_nothing(self, tmp_path, existing):
+        finished, at = False, 0
+        while not finished:
+            at += 1
+            folder = tmp_path / str(at)
+            folder.mkdir()
+            if existing:
+                small_index("old").save(folder / "index")
+            before = listing(folder / "index") if existing else None
+            with pytest.MonkeyPatch.context() as patch:
+                failing = Failing(patch, no_space, at)
+                try:
+                    small_index("new").save(folder / "index")
+                except OSError as error:
+                    assert error.errno == 28
+                finished = failing.left > 0
+            # Either the new index stands whole, or the place is as it was; never a temporary folder.
+            assert listing(folder) in ([["index"]] if existing else [[], ["index"]])
+            if listing(folder):
+                marker = GraphIndex.load(folder / "index").graph.ids[0]
+                assert marker in ("old-0", "new-0")
+                if marker == "old-0":
+                    assert listing(folder / "index") == before
+        assert at > 10 and marker == "new-0"
+
+    @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+    def test_a_process_that_dies_at_any_step_leaves_the_old_index_or_the_new(self, tmp_path):
+        small_index("old").save(tmp_path / "index")
+        old, new = small_index("old"), small_index("new")
+        statuses = []
+        while not statuses or statuses[-1]:
+            child = os.fork()
+            if child == 0:
+                with pytest.MonkeyPatch.context() as patch:
+                    Failing(patch, lambda: os._exit(9), len(statuses) + 1)
+                    new.save(tmp_path / "index")
+                    os._exit(0)
+            statuses.append(os.waitpid(child, 0)[1])
+            assert GraphIndex.load(tmp_path / "index").graph.ids[0] in ("old-0", "new-0")
+            old.save(tmp_path / "index")
+        assert len(statuses) > 10
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("saved") / "index"
+    small_index().save(folder)
+    return folder
+
+
+def copied(saved, tmp_path):
+    folder = tmp_path / "copy"
+    folder.mkdir(exist_ok=True)
+    for path in saved.iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    return folder
+
+
+class TestDamage:
+    @pytest.mark.parametrize("part", ["tensors-", "nodes-", "settings-", "manifest"])
+    @pytest.mark.parametrize("damage", ["missing", "empty", "half", "longer", "last byte", "first byte", "middle byte"])
+    def test_each_file_damaged_in_each_way_is_named(self, saved, tmp_path, part, damage):
+        folder = copied(saved, tmp_path)
+        path = next(p for p in folder.iterdir() if p.name.startswith(part))
+        content = bytearray(path.read_bytes())
+        if damage == "missing":
+            path.unlink()
+        elif damage.endswith("byte"):
+            content[{"last": -1, "first": 0, "middle": len(content) // 2}[damage.split()[0]]] ^= 0x10
+            path.write_bytes(content)
+        else:
+            path.write_bytes({"empty": b"", "half": content[: len(content) // 2], "longer": content + b"\0"}[damage])
+        with pytest.raises(CorruptIndexError, match=path.name):
+            GraphIndex.load(folder)
+
+    def test_no_bit_of_the_manifest_may_flip(self, saved, tmp_path):
+        folder = copied(saved, tmp_path)
+        content = (saved / "manifest.json").read_bytes()
+        version = content.index(b'"version": ') + len(b'"version": ')
+        for place in range(len(content)):
+            flipped = bytearray(content)
+            flipped[place] ^= 1 << (place % 8)
+            (folder / "manifest.json").write_bytes(flipped)
+            # A flip can make the version look newer; it is refused all the same.
+            with pytest.raises((CorruptIndexError, IndexVersionError) if place == version else CorruptIndexError):
+                GraphIndex.load(folder)
+
+    def test_a_newer_version_is_told_from_damage(self, saved, tmp_path):
+        folder = copied(saved, tmp_path)
+        body = json.loads((folder / "manifest.json").read_text())
+        body["version"] = storage.FORMAT_VERSION + 1
+        (folder / "manifest.json").write_text(json.dumps(body))
+        with pytest.raises(IndexVersionError, match=r"version 2; this package reads up to version 1\. Upgrade"):
+            GraphIndex.load(folder)
+        # It is an index all the same, and may be replaced by one that can be read.
+        small_index("new").save(folder)
+        assert GraphIndex.load(folder).graph.ids[0] == "new-0"
+
+    def test_no_index_at_all(self, tmp_path):
+        with pytest.raises(CorruptIndexError, match="There is no index at"):
+            GraphIndex.load(tmp_path / "nowhere")
+        with pytest.raises(CorruptIndexError, match="There is no index at"):
+            GraphIndex.load(tmp_path)
+
+    def test_a_manifest_of_something_else(self, tmp_path):
+        (tmp_path / "manifest.json").write_text("[]")
+        with pytest.raises(CorruptIndexError, match="belongs to something else"):
+            GraphIndex.load(tmp_path)
