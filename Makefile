@@ -1,0 +1,34 @@
+# Each target makes its own virtual environment: a fresh machine needs Python >= 3.11 and make, nothing else.
+PYTHON ?= python3
+VENV ?= .venv
+PIP_INSTALL = $(VENV)/bin/python -m pip install --quiet -c constraints.txt
+
+.PHONY: demo test lint results clean
+
+demo: $(VENV)/.demo
+	HF_HUB_OFFLINE=1 $(VENV)/bin/python examples/demo.py
+
+test: $(VENV)/.test
+	HF_HUB_OFFLINE=1 $(VENV)/bin/python -m pytest -q
+
+lint: $(VENV)/.test
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy
+
+# The tables and pictures of the shared datasets: benchmarks/results (an hour or more on two cores).
+results: $(VENV)/.test
+	HF_HUB_OFFLINE=1 $(VENV)/bin/python benchmarks/results.py
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP_INSTALL) -e '.[langchain,llama-index,offline]'
+	touch $@
+
+$(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP_INSTALL) -e '.[test]'
+	touch $@ $(VENV)/.demo
+
+clean:
+	rm -rf $(VENV)
