@@ -1,0 +1,113 @@
+"""Documents of the real frameworks as nodes."""
+
+import pytest
+from langchain_core.documents import Document
+from llama_index.core.schema import Document as LlamaDocument
+from llama_index.core.schema import ImageNode, NodeRelationship, NodeWithScore, RelatedNodeInfo, TextNode
+
+from graph_retrievers.construction import Links, Metadata, NearestNeighbors, Relationships
+from graph_retrievers.construction.documents import to_nodes
+from graph_retrievers.errors import DuplicateNodeError, EmptyGraphError, InvalidArgumentError, MissingSignalError
+from graph_retrievers.graph import Node
+from graph_retrievers.index import GraphIndex
+from tests.helpers import HashEmbedding
+
+
+def test_a_langchain_document_keeps_id_text_and_metadata():
+    document = Document(id="ada", page_content="She wrote a program.", metadata={"title": "Ada", "type": "person", "year": 1843})
+    (node,) = to_nodes([document])
+    assert node == Node("ada", "She wrote a program.", "Ada", "person", {"title": "Ada", "type": "person", "year": 1843})
+
+
+def test_a_document_without_an_id_gets_its_position():
+    assert [node.id for node in to_nodes([Document(page_content="x"), Document(page_content="y", id="own"), Document(page_content="z")])] == [
+        "0",
+        "own",
+        "2",
+    ]
+
+
+@pytest.mark.parametrize("make", [TextNode, LlamaDocument, ImageNode])
+def test_a_llama_index_node_gives_its_text_without_metadata(make):
+    node = make(text="She wrote a program.", id_="ada", metadata={"title": "Ada", "secret": "not text"})
+    for given in (node, NodeWithScore(node=node, score=1.0)):
+        (made,) = to_nodes([given])
+        assert (made.id, made.text, made.title, made.metadata["secret"]) == ("ada", "She wrote a program.", "Ada", "not text")
+
+
+def test_nodes_pass_through_and_kinds_mix():
+    own = Node("n", "text")
+    nodes = to_nodes(iter([own, Document(page_content="x", id="d"), TextNode(text="y", id_="t")]))
+    assert nodes[0] is own
+    assert [node.id for node in nodes] == ["n", "d", "t"]
+
+
+def test_other_fields_may_hold_title_and_type():
+    document = Document(page_content="x", metadata={"name": 1984, "title": ["not", "a", "title"], "kind": None})
+    (node,) = to_nodes([document], title_key="name", type_key="kind")
+    assert (node.title, node.type) == ("1984", "")
+    assert to_nodes([document], title_key="")[0].title == ""
+    with pytest.raises(InvalidArgumentError, match=r"Document 0 holds a list in metadata\['title'\]"):
+        to_nodes([document])
+
+
+def test_metadata_are_copied():
+    document = Document(page_content="x", metadata={"a": 1})
+    to_nodes([document])[0].metadata["b"] = 2
+    assert document.metadata == {"a": 1}
+
+
+@pytest.mark.parametrize("bad", ["plain text", {"page_content": "x"}, 3, None])
+def test_what_is_no_document_is_named(bad):
+    with pytest.raises(InvalidArgumentError, match=f"Document 1 is a {type(bad).__name__}"):
+        to_nodes([Document(page_content="x"), bad])
+
+
+@pytest.mark.parametrize("bad", ["plain text", {"a": 1}, 3])
+def test_what_is_no_list_of_documents_is_named(bad):
+    with pytest.raises(InvalidArgumentError, match="expected a list of documents"):
+        to_nodes(bad)
+
+
+class TestFromDocuments:
+    def test_langchain_documents_with_links_in_their_metadata(self):
+        documents = [
+            Document(page_content="a", id="a", metadata={"cites": ["b", "elsewhere"]}),
+            Document(page_content="b", id="b", metadata={"cites": "a"}),
+        ]
+        index = GraphIndex.from_documents(documents, edges=[("cites", "$id")])
+        assert index.graph.edges() == [("a", "b", "cites"), ("b", "a", "cites")]
+
+    def test_langchain_documents_with_html(self):
+        documents = [
+            Document(page_content='<a href="b#x">b</a>', id="a", metadata={"url": "https://x.org/a"}),
+            Document(page_content="b", id="b", metadata={"url": "https://x.org/b"}),
+        ]
+        assert GraphIndex.from_documents(documents, edges=Links()).graph.edges() == [("a", "b", "links")]
+
+    def test_llama_index_relationships_even_from_a_generator(self):
+        first, second = TextNode(text="one", id_="1"), TextNode(text="two", id_="2")
+        first.relationships[NodeRelationship.NEXT] = RelatedNodeInfo(node_id="2")
+        second.relationships[NodeRelationship.PREVIOUS] = RelatedNodeInfo(node_id="1")
+        second.relationships[NodeRelationship.SOURCE] = RelatedNodeInfo(node_id="the document")
+        index = GraphIndex.from_documents((node for node in (first, second)), edges=(spec for spec in [Relationships()]))
+        assert index.graph.edges() == [("1", "2", "next")]
+
+    def test_nearest_neighbours_embed_the_documents_once(self):
+        embedding = HashEmbedding()
+        documents = [Document(page_content=text) for text in ("red apple", "green apple", "blue sea", "green sea")]
+        index = GraphIndex.from_documents(documents, edges=iter([NearestNeighbors(1)]), embedding=embedding)
+        assert embedding.document_calls == 1
+        assert index.graph.num_edges == 4
+        with pytest.raises(MissingSignalError):
+            GraphIndex.from_documents(documents, edges=NearestNeighbors(1))
+
+    def test_no_documents_and_twice_the_same_id(self):
+        with pytest.raises(EmptyGraphError):
+            GraphIndex.from_documents([])
+        with pytest.raises(DuplicateNodeError, match="'1' is given to nodes 0 and 1"):
+            GraphIndex.from_documents([Document(page_content="x", id="1"), Document(page_content="y")])
+
+    def test_texts_with_metadata_link_as_documents_do(self):
+        index = GraphIndex.from_texts(["a", "b"], metadatas=[{"year": 1}, {"year": 1}], edges=Metadata("year", "year"))
+        assert index.graph.edges() == [("0", "1", "year")]
