@@ -504,6 +504,22 @@ class QueryBatch:
             return self._table[batch, nodes]
         return (self.vectors[batch] * self.index.dense.vectors[nodes]).sum(-1)
 
+    def cosines(self, batch: Tensor, nodes: Tensor) -> Tensor:
+        """Return cosines of query and node vectors, whatever their lengths.
+
+        Parameters
+        ----------
+        batch, nodes : Tensor, any one shape, int64
+            Query and node row of each entry.
+
+        Returns
+        -------
+        Tensor, same shape, float64
+            0 where either vector is missing (a row of zeros).
+        """
+        lengths = self.vectors.double().norm(dim=1)[batch] * self.index.dense.norms[nodes].double()
+        return torch.where(lengths > 0, self.similarities(batch, nodes).double() / lengths, torch.zeros_like(lengths))
+
     def encode(self, nodes: Tensor) -> Tensor:
         """Return latents of (query, node) pairs; a pair is encoded once, however often it is asked for.
 

@@ -126,13 +126,17 @@ class Ranking:
         # A real node may score -inf too: pads must still come last.
         late = torch.sort((self.nodes.gather(1, order) < 0).to(torch.int8), dim=1, stable=True).indices
         order, scores = order.gather(1, late), scores.gather(1, late)
+        return replace(self.reordered(order), scores=scores)
+
+    def reordered(self, order: Tensor) -> Ranking:
+        """Return the same columns in another order: `order`, shape [B, K], holds the column of each place."""
         trails = self.trails
         if trails is not None:
             trails = trails.gather(1, order.unsqueeze(-1).expand(-1, -1, trails.shape[2]))
         return replace(
             self,
             nodes=self.nodes.gather(1, order),
-            scores=scores,
+            scores=self.scores.gather(1, order),
             parents=self.parents.gather(1, order),
             origins=self.origins.gather(1, order),
             trails=trails,

@@ -21,6 +21,9 @@ _RETRIEVERS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "fastinsight": ("fastinsight", "FastInsight", {}),
     "gar": ("gar", "GAR", {}),
     "ppr": ("ppr", "PPR", {}),
+    "spreading": ("spreading_activation", "SpreadingActivation", {}),
+    "spreading-uniform": ("spreading_activation", "SpreadingActivation", {"gate": "uniform"}),
+    "spreading-hybrid": ("spreading_activation", "SpreadingActivation", {"fuse": True}),
 }
 
 

@@ -264,7 +264,8 @@ class Retriever:
         """Return a ranking as hits: filled up if need be, cut to `k`, with paths."""
         k = min(k, len(self.index))
         if self.backfill:
-            ranking = _filled(ranking, queries, k)
+            # Whole trails need no parents beyond k, so a wide ranking can be cut first.
+            ranking = _filled(ranking if ranking.trails is None else ranking.top(k), queries, k)
         trails = _trails(ranking, k)
         nodes, scores = ranking.nodes[:, :k].tolist(), ranking.scores[:, :k].tolist()
         origins = ranking.origins[:, :k].tolist()

@@ -1,0 +1,99 @@
+"""A dictionary of node names, and names found in running text: longest match, one pass."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from weakref import WeakKeyDictionary
+
+from graph_retrievers.graph.corpus_graph import CorpusGraph
+
+__all__ = ["NameTable", "name_table", "name_words"]
+
+# Words; marks one by one; and each sign of the scripts that put no space between words.
+_CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_TOKEN = re.compile(rf"[{_CJK}]|[^\W{_CJK}]+|[^\w\s]")
+_PLAIN = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2010": "-", "\u2011": "-", "\u2013": "-"})
+
+
+def name_words(text: str, *, fold: bool = False) -> list[str]:
+    """Return the words and punctuation marks by which names are compared; `fold` folds case."""
+    words = _TOKEN.findall(unicodedata.normalize("NFC", text).translate(_PLAIN))
+    return [word.casefold() for word in words] if fold else words
+
+
+class NameTable:
+    """Names of nodes, hashed by their words.
+
+    Parameters
+    ----------
+    names : sequence of str, length N
+        Name of each node; several nodes may share one, and an empty name is never found.
+    fold : bool, default False
+        Whether case is folded.
+
+    Attributes
+    ----------
+    capitals : bool
+        Whether most names hold a capital letter, so that a lower-case word of a text is rarely meant as a name.
+
+    Notes
+    -----
+    A name is a run of words and punctuation marks, so matches begin and end at word boundaries and spacing does not
+    count; typographic quotes and dashes equal plain ones. A text of n words costs at most n times the number of
+    distinct lengths of names that begin with the same word.
+    """
+
+    def __init__(self, names: Sequence[str], *, fold: bool = False) -> None:
+        self.fold = fold
+        self._rows: dict[str, list[int]] = {}
+        lengths: dict[str, set[int]] = {}
+        lower = 0
+        for row, name in enumerate(names):
+            words = name_words(name, fold=fold)
+            if words:
+                self._rows.setdefault(" ".join(words), []).append(row)
+                lengths.setdefault(words[0], set()).add(len(words))
+                lower += name.islower()
+        self._lengths = {word: sorted(found, reverse=True) for word, found in lengths.items()}
+        self.capitals = 2 * lower < len(names)
+
+    def rows(self, name: str) -> list[int]:
+        """Return the rows of the nodes with this name, ascending; none if there is no such name."""
+        return self._rows.get(" ".join(name_words(name, fold=self.fold)), [])
+
+    def find(self, text: str) -> list[tuple[str, list[int]]]:
+        """Return the names that stand in a text: (name as the text spells it, rows of its nodes), in order.
+
+        Matches do not overlap; from left to right, the longest name that begins at a word is taken. Where most names
+        hold a capital, matches that the text writes in lower case count only if it writes none otherwise: in "which
+        actors star in Kismet", Kismet is a name and "actors" is not, whatever nodes there are; in "who directed
+        kismet", all are.
+        """
+        written = name_words(text)
+        words = [word.casefold() for word in written] if self.fold else written
+        found: list[tuple[str, list[int]]] = []
+        start = 0
+        while start < len(words):
+            step = 1
+            for length in self._lengths.get(words[start], ()):
+                name = " ".join(words[start : start + length])
+                if start + length <= len(words) and name in self._rows:
+                    found.append((" ".join(written[start : start + length]), self._rows[name]))
+                    step = length
+                    break
+            start += step
+        proper = [match for match in found if not match[0].islower()]
+        return proper if self.capitals and proper else found
+
+
+_TABLES: WeakKeyDictionary[CorpusGraph, dict[bool, NameTable]] = WeakKeyDictionary()
+
+
+def name_table(graph: CorpusGraph, fold: bool = False) -> NameTable:
+    """Return the names of a graph's nodes (titles, ids where a title is empty), made once a graph and case."""
+    tables = _TABLES.setdefault(graph, {})
+    if fold not in tables:
+        tables[fold] = NameTable([title or node for title, node in zip(graph.titles, graph.ids, strict=True)], fold=fold)
+    return tables[fold]

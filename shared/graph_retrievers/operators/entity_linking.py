@@ -1,0 +1,211 @@
+"""Entity linking, O_vs: the nodes that a question names, and where it names none, the nodes nearest to it.
+
+Glybovets and Makarov, "Query-Aware Spreading Activation", section III-B and Algorithm 1, lines 3 to 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.names import name_table
+from graph_retrievers.graph.ragged import pad_ranked, top_k
+from graph_retrievers.index import QueryBatch
+from graph_retrievers.operators.operator import Operator, OperatorKind, Ranking, positive
+from graph_retrievers.operators.vector_search import seed_mask
+from graph_retrievers.signals.dense import DenseIndex
+from graph_retrievers.signals.language import complete_many
+
+__all__ = ["EntityLinking", "extract_entities"]
+
+# Entries of a table of cosines at a time.
+_TABLE_LIMIT = 1 << 24
+
+_PROMPT = (
+    "List the named entities that the question below mentions: people, organisations, places, events, works. Give each "
+    "once, by its full name and as the question spells it; no pronouns, no general nouns, nothing that the question "
+    "does not mention.\n\nQuestion: "
+)
+_SCHEMA = {
+    "type": "object",
+    "properties": {"entities": {"type": "array", "items": {"type": "string", "minLength": 1}}},
+    "required": ["entities"],
+}
+
+
+def extract_entities(language_model: Any, questions: Sequence[str]) -> list[list[str]]:
+    """Return the entities that a language model finds in each question; LanguageModelError if it fails for any."""
+    found: dict[int, list[str]] = {}
+    for position, answer in complete_many(language_model, [_PROMPT + question for question in questions], _SCHEMA):
+        if isinstance(answer, Exception):
+            raise answer
+        found[position] = answer["entities"]
+    return [found[position] for position in range(len(questions))]
+
+
+class EntityLinking(Operator):
+    """Seeds from the names in a question.
+
+    The entities of a question are, in this order of precedence: what the caller gives as the input ``entities``; what
+    `language_model` extracts; the names of nodes that stand in the question (longest match, one pass). Each entity
+    is matched to all nodes of that name, with score 1. An entity without such a node is searched by the vector of its
+    name: ``max(1, budget // number of entities)`` nodes, never more than `budget` in all. Where a question has no
+    entity at all, its own vector finds `budget` nodes.
+
+    Parameters
+    ----------
+    language_model : object, optional
+        Extracts entities (see :func:`graph_retrievers.signals.language.as_language_model`).
+    case : {"fold", "exact"}, default "fold"
+    budget : int, default 5
+        Nodes that vector search may bring for one question.
+    fallback_score : {"cosine", "index"}, default "cosine"
+        Score of a node that vector search brings: the cosine of question and node, as the paper states it; or
+        (1 + cosine of entity and node) / 2, what the vector index of the paper's database gives, so that even
+        unrelated nodes start at half of an exact match.
+
+    Raises
+    ------
+    InvalidArgumentError
+        For an unknown option, or entities that are no list of strings.
+    LanguageModelError
+        If the language model failed.
+
+    Notes
+    -----
+    A node's name is its title, or its id where the title is empty. Nodes whose score is not positive are no seeds.
+    A node matched by several entities keeps its best score. Entities beyond the budget, in the order given, are not
+    searched and a note says so.
+    """
+
+    kind = OperatorKind.VECTOR_SEARCH
+
+    def __init__(
+        self,
+        *,
+        language_model: Any = None,
+        case: str = "fold",
+        budget: int = 5,
+        fallback_score: str = "cosine",
+    ) -> None:
+        if case not in ("fold", "exact"):
+            raise InvalidArgumentError(f"Unknown case {case!r}; choose 'fold' or 'exact'.")
+        if fallback_score not in ("cosine", "index"):
+            raise InvalidArgumentError(f"Unknown fallback_score {fallback_score!r}; choose 'cosine' or 'index'.")
+        self.language_model = language_model
+        self.case, self.budget, self.fallback_score = case, positive("budget", budget), fallback_score
+
+    def rank(self, queries: QueryBatch, ranking: Ranking) -> Ranking:
+        """Return the seeds of each query with their matching scores; what came before is not read."""
+        device = queries.index.device
+        mask = seed_mask(queries, returned=False)
+        allowed = None if mask is None else mask.tolist()
+        matched: list[tuple[int, int]] = []
+        searched: list[tuple[int, str | None, int]] = []
+        notes: list[tuple[str, ...]] = []
+        for b, entities in enumerate(self._entities(queries)):
+            rows, missing, count = self._match(queries, queries.texts[b], entities, allowed)
+            matched += [(b, row) for row in rows]
+            wanted, note = self._plan(missing, count)
+            searched += [(b, text, k) for text, k in wanted]
+            notes.append(note)
+        if not queries.index.has_dense:
+            searched = []
+        batch, nodes = torch.tensor(matched, dtype=torch.int64, device=device).reshape(-1, 2).unbind(1)
+        scores = torch.ones(len(matched), device=device)
+        if searched:
+            found = self._search(queries, searched, mask)
+            batch, nodes, scores = (torch.cat(pair) for pair in zip((batch, nodes, scores), found, strict=True))
+        batch, nodes, scores = _distinct(batch, nodes, scores, len(queries.index))
+        width = int(torch.bincount(batch, minlength=1).max()) if batch.numel() else 0
+        table, values, _ = pad_ranked(batch, nodes, scores, torch.full_like(nodes, -1), len(queries), width)
+        return replace(Ranking.seeds(table, values, self.name), notes=tuple(notes))
+
+    def _entities(self, queries: QueryBatch) -> list[list[str] | None]:
+        """Return the entities of each query; None where the dictionary has to find them."""
+        given = list(queries.inputs.get("entities", [None] * len(queries)))
+        for b, entities in enumerate(given):
+            if entities is None:
+                continue
+            if isinstance(entities, str) or not all(isinstance(e, str) and e.strip() for e in entities):
+                raise InvalidArgumentError(f"entities of query {b} are {entities!r}; expected a list of non-empty strings, or None.")
+        asked = [b for b, entities in enumerate(given) if entities is None]
+        if self.language_model is not None and asked:
+            for b, entities in zip(asked, extract_entities(self.language_model, [queries.texts[b] for b in asked]), strict=True):
+                given[b] = entities
+        return [None if entities is None else list(dict.fromkeys(entities)) for entities in given]
+
+    def _match(
+        self, queries: QueryBatch, text: str, entities: list[str] | None, allowed: list[bool] | None
+    ) -> tuple[list[int], list[str], int]:
+        """Return rows of exact matches, entities without one, and how many entities there are."""
+        names = name_table(queries.index.graph, fold=self.case == "fold")
+        if entities is None:
+            found = names.find(text)
+        else:
+            found = [(entity, names.rows(entity)) for entity in entities]
+        kept = [(name, [row for row in rows if allowed is None or allowed[row]]) for name, rows in found]
+        rows = [row for _, group in kept for row in group]
+        if entities is None:
+            return rows, [], sum(1 for _, group in kept if group)
+        return rows, [name for name, group in kept if not group], len(kept)
+
+    def _plan(self, missing: list[str], count: int) -> tuple[list[tuple[str | None, int]], tuple[str, ...]]:
+        """Return what to search (None: the question itself) with the number of nodes each, and a note."""
+        if count == 0:
+            return [(None, self.budget)], ("no entity of the graph is named: seeds from vector search of the question",)
+        if not missing:
+            return [], ()
+        each = max(1, self.budget // count)
+        room = self.budget // each
+        note = f"no node is named {', '.join(repr(m) for m in missing[:room])}: seeds from vector search"
+        if len(missing) > room:
+            note += f"; not searched for want of budget: {', '.join(repr(m) for m in missing[room:])}"
+        return [(entity, each) for entity in missing[:room]], (note,)
+
+    def _search(
+        self, queries: QueryBatch, searched: list[tuple[int, str | None, int]], mask: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return query, node and score of what vector search brings."""
+        device = queries.index.device
+        batch = torch.tensor([b for b, _, _ in searched], dtype=torch.int64, device=device)
+        width = torch.tensor([k for _, _, k in searched], dtype=torch.int64, device=device)
+        vectors = queries.vectors[batch]
+        named = [i for i, (_, text, _) in enumerate(searched) if text is not None]
+        if named:
+            vectors[named] = queries.embed([searched[i][1] or "" for i in named])
+        cosines, nodes = _nearest(queries.index.dense, vectors, int(width.max()), mask)
+        inside = (nodes >= 0) & (torch.arange(nodes.shape[1], device=device) < width.unsqueeze(1))
+        batch = batch.unsqueeze(1).expand_as(nodes)[inside]
+        nodes, cosines = nodes[inside], cosines[inside]
+        scores = (1 + cosines) / 2 if self.fallback_score == "index" else queries.cosines(batch, nodes).float()
+        good = scores > 0
+        return batch[good], nodes[good], scores[good]
+
+
+def _nearest(dense: DenseIndex, vectors: Tensor, k: int, allowed: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Return the k nodes of largest cosine, as :meth:`DenseIndex.search` does; nodes without a vector are left out."""
+    norms = dense.norms
+    there = norms > 0
+    allowed = there if allowed is None else there & allowed
+    vectors = torch.nn.functional.normalize(vectors, dim=1)
+    if bool(((norms - 1).abs() < 1e-4)[there].all()):
+        return dense.search(vectors, k, allowed)
+    values, rows = [], []
+    for part in vectors.split(max(1, _TABLE_LIMIT // len(dense))):
+        best, columns = top_k((dense.similarities(part) / norms).masked_fill(~allowed, float("-inf")), k)
+        values.append(best)
+        rows.append(columns.masked_fill(best == float("-inf"), -1))
+    return torch.cat(values), torch.cat(rows)
+
+
+def _distinct(batch: Tensor, nodes: Tensor, scores: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return every (query, node) once, with its best score."""
+    keys, place = torch.unique(batch * size + nodes, return_inverse=True)
+    best = torch.zeros(keys.numel(), device=scores.device).scatter_reduce_(0, place, scores, "amax")
+    return keys // size, keys % size, best
