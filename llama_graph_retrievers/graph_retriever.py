@@ -57,7 +57,7 @@ class GraphRetriever(FromNodes, BaseRetriever):
         Nodes to return; 0 returns none. By default the engine retriever's own k, which is 10: LlamaIndex' usual 2
         would cut off the further hops that a graph is searched for.
     embed_model : BaseEmbedding, optional
-        Embeds queries. By default the model of the index does, and ``Settings.embed_model`` where it has none. It
+        Embeds queries (what :func:`graph_retrievers.signals.embedding.as_embedding` takes will do too). By default the model of the index does, and ``Settings.embed_model`` where it has none. It
         is asked only if an operator reads the query's vector and the ``QueryBundle`` brings none.
     filters : MetadataFilters, mapping or callable, optional
         Which nodes may be *returned*; traversal may pass through others. The engine's own filters

@@ -1,6 +1,7 @@
 """LlamaIndex metadata filters: every operator and condition, against LlamaIndex' own filter function, and in retrieval."""
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from llama_index.core.schema import QueryBundle
@@ -151,6 +152,12 @@ def test_a_filter_is_worked_out_once_and_not_for_every_query():
     retriever.retrieve("engine")
     retriever.retrieve(QueryBundle("loom"))
     assert len(asked) == 12
+
+
+@pytest.mark.parametrize("mask", [torch.ones(3, dtype=torch.bool), torch.ones(12)], ids=["another graph", "no bools"])
+def test_a_mask_must_fit_the_graph(mask):
+    with pytest.raises(InvalidArgumentError, match="one bool a node"):
+        VectorRetriever(linked_index(), filters=mask)
 
 
 def test_seeds_and_traversal_have_filters_of_their_own():

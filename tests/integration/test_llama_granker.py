@@ -159,12 +159,11 @@ def test_what_came_in_is_not_changed_and_the_old_score_can_be_kept():
     assert all("retrieval_score" not in n.node.metadata for n in plain)
 
 
-def test_a_node_that_comes_twice_counts_once():
+def test_a_node_that_comes_twice_counts_once_at_its_first_place():
     nodes = scored(chain_of_three())
-    processor = GRankerPostprocessor(model=table, alpha=0.5)
-    assert pairs(processor.postprocess_nodes([*nodes, nodes[1]], query_str="q")) == pairs(
-        processor.postprocess_nodes(nodes, query_str="q")
-    )
+    processor = GRankerPostprocessor(model=table, alpha=0.5, keep_retrieval_score=True)
+    twice = processor.postprocess_nodes([*nodes, NodeWithScore(node=nodes[1].node, score=0.1)], query_str="q")
+    assert twice == processor.postprocess_nodes(nodes, query_str="q")
 
 
 def test_equal_scores_keep_their_order():

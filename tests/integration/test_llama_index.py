@@ -291,6 +291,8 @@ def test_a_batch_of_one_string_is_refused():
 
 def test_nodes_come_back_as_copies_with_their_relationships():
     nodes = llama_nodes()
+    for node in nodes:
+        node.metadata["seen"] = [1]
     before = [node.model_copy(deep=True) for node in nodes]
     found = FastInsightRetriever.from_defaults(nodes=nodes, embed_model=HashEmbed(), similarity_top_k=12).retrieve(QUESTION)
     originals = {node.node_id: node for node in nodes}
@@ -299,6 +301,7 @@ def test_nodes_come_back_as_copies_with_their_relationships():
         assert n.node is not original and n.node.relationships == original.relationships
         assert n.node.text == original.text
         n.node.metadata["title"] = "changed"
+        n.node.metadata["seen"].append(2)
         n.node.relationships.clear()
         n.node.set_content("changed")
     assert nodes == before

@@ -12,7 +12,14 @@ from llama_index.core.retrievers import QueryFusionRetriever
 from llama_index.core.schema import Document
 from llama_index.core.tools import RetrieverTool
 
-from llama_graph_retrievers import BM25Retriever, FastInsightRetriever, GRankerPostprocessor, GraphRetriever, VectorRetriever
+from llama_graph_retrievers import (
+    BM25Retriever,
+    FastInsightRetriever,
+    GRankerPostprocessor,
+    GraphRetriever,
+    Re2Retriever,
+    VectorRetriever,
+)
 from tests.helpers import CORPUS, linked_index
 from tests.integration.llama_corpus import HashEmbed, llama_nodes
 
@@ -63,11 +70,13 @@ def test_a_retriever_tool(retriever, form):
 
 
 async def test_the_line_breaks_of_a_retriever_tool_do_not_reach_the_model():
-    embed_model = HashEmbed()
-    tool = RetrieverTool.from_defaults(VectorRetriever(linked_index(), embed_model=embed_model))
+    embed_model, read = HashEmbed(), []
+    index = linked_index(relevance=lambda pairs: [read.append(query) or 0.0 for query, _ in pairs])
+    tool = RetrieverTool.from_defaults(Re2Retriever(index, embed_model=embed_model))
     tool.call("engine")
     await tool.acall(input="engine")
     assert embed_model.queries == ["engine", "input is engine"]
+    assert set(read) == {"engine", "input is engine"}
 
 
 async def test_a_retriever_tool_with_the_postprocessor(retriever):
