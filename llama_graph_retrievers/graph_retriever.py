@@ -57,8 +57,9 @@ class GraphRetriever(FromNodes, BaseRetriever):
         Nodes to return; 0 returns none. By default the engine retriever's own k, which is 10: LlamaIndex' usual 2
         would cut off the further hops that a graph is searched for.
     embed_model : BaseEmbedding, optional
-        Embeds queries (what :func:`graph_retrievers.signals.embedding.as_embedding` takes will do too). By default the model of the index does, and ``Settings.embed_model`` where it has none. It
-        is asked only if an operator reads the query's vector and the ``QueryBundle`` brings none.
+        Embeds queries; what :func:`graph_retrievers.signals.embedding.as_embedding` takes will do too. By default
+        the model of the index does, and ``Settings.embed_model`` where it has none. It is asked only if an operator
+        reads the query's vector and the ``QueryBundle`` brings none.
     filters : MetadataFilters, mapping or callable, optional
         Which nodes may be *returned*; traversal may pass through others. The engine's own filters
         (:func:`graph_retrievers.graph.filters.filter_mask`) do too.
@@ -201,7 +202,4 @@ class GraphRetriever(FromNodes, BaseRetriever):
         return [self._nodes(hits) for hits in results]
 
     def _nodes(self, hits: HitList) -> list[NodeWithScore]:
-        return [
-            scored_node(hit, provenance(hit, hits.notes) if self._provenance else {}, *self._lookups)
-            for hit in hits
-        ]
+        return [scored_node(hit, provenance(hit, hits.notes) if self._provenance else {}, *self._lookups) for hit in hits]
