@@ -39,13 +39,29 @@ _SCHEMA = {
 
 
 def extract_entities(language_model: Any, questions: Sequence[str]) -> list[list[str]]:
-    """Return the entities that a language model finds in each question; LanguageModelError if it fails for any."""
-    found: dict[int, list[str]] = {}
+    """Return the named entities of each question, as a language model lists them.
+
+    Parameters
+    ----------
+    language_model : object
+        See :func:`graph_retrievers.signals.language.as_language_model`.
+    questions : sequence of str, length B
+
+    Returns
+    -------
+    list of list of str, length B
+
+    Raises
+    ------
+    LanguageModelError
+        If the model failed or did not keep to the schema.
+    """
+    entities: list[list[str]] = [[] for _ in questions]
     for position, answer in complete_many(language_model, [_PROMPT + question for question in questions], _SCHEMA):
         if isinstance(answer, Exception):
             raise answer
-        found[position] = answer["entities"]
-    return [found[position] for position in range(len(questions))]
+        entities[position] = [name for name in answer["entities"] if name.strip()]
+    return entities
 
 
 class EntityLinking(Operator):
@@ -133,10 +149,13 @@ class EntityLinking(Operator):
             if entities is None:
                 continue
             if isinstance(entities, str) or not all(isinstance(e, str) and e.strip() for e in entities):
-                raise InvalidArgumentError(f"entities of query {b} are {entities!r}; expected a list of non-empty strings, or None.")
+                raise InvalidArgumentError(
+                    f"entities of query {b} are {entities!r}; expected a list of non-empty strings, or None."
+                )
         asked = [b for b, entities in enumerate(given) if entities is None]
         if self.language_model is not None and asked:
-            for b, entities in zip(asked, extract_entities(self.language_model, [queries.texts[b] for b in asked]), strict=True):
+            extracted = extract_entities(self.language_model, [queries.texts[b] for b in asked])
+            for b, entities in zip(asked, extracted, strict=True):
                 given[b] = entities
         return [None if entities is None else list(dict.fromkeys(entities)) for entities in given]
 

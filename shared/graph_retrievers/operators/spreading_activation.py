@@ -7,6 +7,7 @@ Glybovets and Makarov, "Query-Aware Spreading Activation for Multi-Hop Retrieval
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -25,7 +26,7 @@ Gate = Callable[[QueryBatch, Tensor, Tensor], Tensor]
 _STATE_LIMIT = 1 << 22
 _EDGE_LIMIT = 1 << 22
 _GATE_LIMIT = 1 << 16
-_NO_RANK = 2**31 - 1
+_LAST = 2**31 - 1
 
 
 def cosine_gate(queries: QueryBatch, batch: Tensor, nodes: Tensor) -> Tensor:
@@ -119,7 +120,7 @@ class GatedPropagation(Operator):
             raise InvalidArgumentError(f"Unknown gate {gate!r}; choose 'cosine', 'uniform' or pass a callable.")
         if semantics not in ("set", "rows"):
             raise InvalidArgumentError(f"Unknown semantics {semantics!r}; choose 'set' or 'rows'.")
-        self.steps = positive("steps", steps)
+        self.iterations = positive("steps", steps)
         self.decay, self.threshold, self.semantics = float(decay), float(threshold), semantics
         self.gate: Gate | None = gate if callable(gate) else cosine_gate if gate == "cosine" else None
         self.exclude_types = tuple(exclude_types)
@@ -127,158 +128,174 @@ class GatedPropagation(Operator):
 
     def rank(self, queries: QueryBatch, ranking: Ranking) -> Ranking:
         """Return all touched nodes of each query by activation."""
-        size, device = len(queries.index), queries.index.device
-        walk = self._enterable(queries)
+        size = len(queries.index)
         group = max(1, _STATE_LIMIT // size)
         parts = [
-            self._spread(queries, ranking, slice(start, min(start + group, len(queries))), walk)
+            self._spread(queries, ranking, range(start, min(start + group, len(queries))))
             for start in range(0, len(queries), group)
         ]
         if not parts:
-            return Ranking.empty(0, device)
+            return Ranking.empty(0, queries.index.device)
         keys, activation, parents = (torch.cat(columns) for columns in zip(*parts, strict=True))
-        batch, nodes = keys // size, keys % size
-        counts = torch.bincount(batch, minlength=len(queries))
+        counts = torch.bincount(keys // size, minlength=len(queries))
         queries.statistics["touched"] = counts
-        return self._packed(queries, ranking, keys, batch, nodes, activation, parents, int(counts.max()))
-
-    def _enterable(self, queries: QueryBatch) -> Tensor | None:
-        graph = queries.index.graph
-        names = [i for i, name in enumerate(graph.type_names) if name in self.exclude_types]
-        if not names:
-            return queries.walk_allowed
-        kept = ~torch.isin(graph.node_types, torch.tensor(names, dtype=torch.int32, device=graph.device))
-        return kept if queries.walk_allowed is None else kept & queries.walk_allowed
-
-    def _spread(self, queries: QueryBatch, ranking: Ranking, part: slice, walk: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """Return keys (query * N + row, ascending), activations and parents of what a group of queries touches."""
-        graph = queries.index.graph
-        size, device, first = len(graph), graph.device, part.start
-        count = part.stop - first
-        if self.semantics == "set":
-            indptr, neighbors = graph.indptr, graph.indices
-        else:
-            indptr, neighbors = graph.incidence.indptr, graph.incidence.neighbors
-        widest = int((indptr[1:] - indptr[:-1]).max())
-        # Dense state, of the size of the group's similarity table; what a step reads and writes is the frontier only.
-        level = torch.zeros(count * size, dtype=torch.float64, device=device)
-        total = torch.zeros(count * size, dtype=torch.int64, device=device)
-        best = torch.full((count * size,), _NO_RANK, dtype=torch.int32, device=device)
-        mark = torch.empty(count * size, dtype=torch.int32, device=device)
-        touched, start = self._seeds(ranking, part, size)
-        level[touched] = start
-        parents = torch.full_like(touched, -1)
-        for _ in range(self.steps):
-            values = level[touched]
-            live = values > self.threshold
-            front, values = touched[live], values[live]
-            if front.numel() == 0:
-                break
-            # The front by activation: a node's parent is the neighbour that comes first in it.
-            order = torch.argsort(values, descending=True, stable=True)
-            place = torch.empty_like(order, dtype=torch.int32)
-            place[order] = torch.arange(front.numel(), dtype=torch.int32, device=device)
-            unit = _units(front // size, values, count, widest)
-            whole = torch.round(values * unit[front // size]).to(torch.int64)
-            reached = []
-            for piece in _pieces(indptr, front % size):
-                owner, entry = gather_rows(indptr, front[piece] % size)
-                owner = owner + piece.start
-                node = neighbors[entry].long()
-                target = (front - front % size)[owner] + node
-                before = level[target]
-                passing = values[owner] > before
-                if walk is not None:
-                    passing &= walk[node]
-                passing = passing.nonzero().flatten()
-                owner, target, before = owner[passing], target[passing], before[passing]
-                total.index_add_(0, target, whole[owner])
-                fresh = (before == 0).nonzero().flatten()
-                best.scatter_reduce_(0, target[fresh], place[owner[fresh]], "amin")
-                # Every target once: of all that write to its mark, the one that stays.
-                number = torch.arange(target.numel(), dtype=torch.int32, device=device)
-                mark[target] = number
-                reached.append(target[mark[target] == number])
-            entered = reached[0] if len(reached) == 1 else torch.unique(torch.cat(reached))
-            batch = entered // size
-            gain = self.decay * (total[entered].double() / unit[batch])
-            total[entered] = 0
-            # A gate is at most 1, so what falls below the threshold without it needs none.
-            above = (gain > self.threshold).nonzero().flatten()
-            winners, gain, batch = entered[above], gain[above], batch[above]
-            if self.gate is not None:
-                gain = gain * self.gate(queries, batch + first, winners % size).double()
-                above = (gain > self.threshold).nonzero().flatten()
-                winners, gain = winners[above], gain[above]
-            new = (level[winners] == 0).nonzero().flatten()
-            level[winners] += gain
-            fresh_keys, turn = torch.sort(winners[new])
-            new_parents = front[order[best[fresh_keys].long()]] % size
-            best[entered] = _NO_RANK
-            touched, turn = torch.sort(torch.cat([touched, fresh_keys]))
-            parents = torch.cat([parents, new_parents])[turn]
-        return touched + first * size, level[touched], parents
-
-    def _seeds(self, ranking: Ranking, part: slice, size: int) -> tuple[Tensor, Tensor]:
-        nodes, scores = ranking.nodes[part], ranking.scores[part].double()
-        good = (nodes >= 0) & (scores > 0)
-        highest = scores.masked_fill(~good, 0.0).amax(1, keepdim=True) if nodes.shape[1] else scores
-        keys = (torch.arange(nodes.shape[0], device=nodes.device).unsqueeze(1) * size + nodes)[good]
-        keys, order = torch.sort(keys)
-        return keys, (scores / highest)[good][order]
-
-    def _packed(
-        self,
-        queries: QueryBatch,
-        ranking: Ranking,
-        keys: Tensor,
-        batch: Tensor,
-        nodes: Tensor,
-        activation: Tensor,
-        parents: Tensor,
-        width: int,
-    ) -> Ranking:
         position = torch.arange(keys.numel(), device=keys.device)
-        table, scores, place = pad_ranked(batch, nodes, activation.float(), position, len(queries), width)
-        real = table >= 0
-        place = place.clamp(min=0)
-        # Whole paths, so that a hit keeps its own when its parent is cut off: chase the parents, at most one a step.
-        up = torch.searchsorted(keys, (batch * size_of(queries) + parents).clamp(min=0))
-        columns, here = [table], place
-        for _ in range(self.steps if table.numel() else 0):
-            parent = torch.where(columns[0] >= 0, parents[here], torch.full_like(here, -1))
-            columns.insert(0, parent)
-            here = torch.where(parent >= 0, up[here], here)
-        start = torch.where(real, torch.where(parents[place] < 0, 0, 1), -1) if table.numel() else table
+        width = int(counts.max())
+        table, scores, place = pad_ranked(keys // size, keys % size, activation.float(), position, len(queries), width)
+        if width == 0:
+            return replace(Ranking.seeds(table, scores, self.name), notes=ranking.notes)
+        real, place = table >= 0, place.clamp(min=0)
+        above = torch.where(real, parents[place], -1)
         return Ranking(
             table,
             scores,
-            torch.where(real, parents[place], -1) if table.numel() else table,
-            start,
+            above,
+            torch.where(real, (above >= 0).long(), -1),
             ((ranking.operators or ("Seed",))[-1], self.name),
-            torch.stack(columns, 2),
+            self._trails(keys, parents, table, place, size),
             ranking.notes,
         )
 
+    def _trails(self, keys: Tensor, parents: Tensor, table: Tensor, place: Tensor, size: int) -> Tensor:
+        """Return whole paths, so that a hit keeps its own where its parents are cut off: one look up a step."""
+        up = torch.searchsorted(keys, keys - keys % size + parents.clamp(min=0))
+        columns = [table]
+        for _ in range(self.iterations):
+            columns.insert(0, torch.where(columns[0] >= 0, parents[place], -1))
+            place = torch.where(columns[0] >= 0, up[place], place)
+        return torch.stack(columns, 2)
 
-def size_of(queries: QueryBatch) -> int:
-    return len(queries.index)
+    def _walkable(self, queries: QueryBatch) -> Tensor | None:
+        graph = queries.index.graph
+        excluded = [i for i, name in enumerate(graph.type_names) if name in self.exclude_types]
+        if not excluded:
+            return queries.walk_allowed
+        kept = ~torch.isin(graph.node_types, torch.tensor(excluded, dtype=torch.int32, device=graph.device))
+        return kept if queries.walk_allowed is None else kept & queries.walk_allowed
+
+    def _spread(self, queries: QueryBatch, ranking: Ranking, group: range) -> tuple[Tensor, Tensor, Tensor]:
+        """Return keys (query * N + row, ascending), activations and parents of what a group of queries touches."""
+        size = len(queries.index)
+        touched, start = _seed_keys(ranking, group, size)
+        state = _State(queries, len(group), self.semantics, self._walkable(queries))
+        state.level[touched] = start
+        parents = torch.full_like(touched, -1)
+        for _ in range(self.iterations):
+            values = state.level[touched]
+            live = values > self.threshold
+            front = touched[live]
+            if front.numel() == 0:
+                break
+            entered, sums, nearest = state.incoming(front, values[live])
+            gain = self.decay * sums
+            # A gate is at most 1, so what does not pass the threshold without it needs none.
+            kept = (gain > self.threshold).nonzero().flatten()
+            if self.gate is not None:
+                gates = self.gate(queries, entered[kept] // size + group.start, entered[kept] % size).double()
+                gain[kept] *= gates
+                kept = kept[gain[kept] > self.threshold]
+            entered, nearest = entered[kept], nearest[kept]
+            new = (state.level[entered] == 0).nonzero().flatten()
+            state.level[entered] += gain[kept]
+            touched, order = torch.sort(torch.cat([touched, entered[new]]))
+            parents = torch.cat([parents, nearest[new]])[order]
+        return touched + group.start * size, state.level[touched], parents
 
 
-def _units(batch: Tensor, values: Tensor, count: int, widest: int) -> Tensor:
-    """Return how many integer steps make 1, per query: the most that cannot overflow, a power of two."""
-    top = torch.zeros(count, dtype=torch.float64, device=values.device).scatter_reduce_(0, batch, values, "amax")
-    return torch.exp2(61 - torch.ceil(torch.log2(top.clamp(min=1e-300) * widest)))
+class _State:
+    """Activations of a group of queries, and the sums of one step.
+
+    The tables are dense, of the size of the group's similarities, and made once; a step reads and writes only what
+    its front reaches. Entry ``b * N + v`` is node v for the group's query b.
+    """
+
+    def __init__(self, queries: QueryBatch, count: int, semantics: str, walk: Tensor | None) -> None:
+        graph = queries.index.graph
+        self.size, self.count, self.walk, device = len(graph), count, walk, graph.device
+        if semantics == "set":
+            self.indptr, self.neighbors = graph.indptr, graph.indices
+        else:
+            self.indptr, self.neighbors = graph.incidence.indptr, graph.incidence.neighbors
+        self.widest = max(1, int((self.indptr[1:] - self.indptr[:-1]).max()))
+        entries = count * self.size
+        self.level = torch.zeros(entries, dtype=torch.float64, device=device)
+        self._sum = torch.zeros(entries, dtype=torch.int64, device=device)
+        self._first = torch.full((entries,), _LAST, dtype=torch.int32, device=device)
+        self._mark = torch.empty(entries, dtype=torch.int32, device=device)
+
+    def incoming(self, front: Tensor, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return what the front gives.
+
+        Parameters
+        ----------
+        front : Tensor, shape [F], int64
+            Entries above the threshold, ascending.
+        values : Tensor, shape [F], float64
+            Their activations.
+
+        Returns
+        -------
+        entered : Tensor, shape [M], int64
+            Entries that receive, each once.
+        sums : Tensor, shape [M], float64
+            Sum over A(v) of r(u).
+        nearest : Tensor, shape [M], int64
+            Node row of the largest giver, of equal ones the lowest.
+        """
+        owner_query, rows = front // self.size, front % self.size
+        unit = self._units(owner_query, values)
+        whole = torch.round(values * unit[owner_query]).to(torch.int64)
+        order = torch.argsort(values, descending=True, stable=True)
+        place = torch.empty_like(order, dtype=torch.int32)
+        place[order] = torch.arange(front.numel(), dtype=torch.int32, device=front.device)
+        base, parts = front - rows, []
+        for piece in _pieces(self.indptr, rows):
+            owner, entry = gather_rows(self.indptr, rows[piece])
+            owner = owner + piece.start
+            node = self.neighbors[entry].long()
+            target = base[owner] + node
+            passing = values[owner] > self.level[target]
+            if self.walk is not None:
+                passing &= self.walk[node]
+            kept = passing.nonzero().flatten()
+            owner, target = owner[kept], target[kept]
+            self._sum.index_add_(0, target, whole[owner])
+            self._first.scatter_reduce_(0, target, place[owner], "amin")
+            # Each target once: of all that write their number to it, the one whose number stays.
+            number = torch.arange(target.numel(), dtype=torch.int32, device=front.device)
+            self._mark[target] = number
+            parts.append(target[self._mark[target] == number])
+        entered = parts[0] if len(parts) == 1 else torch.unique(torch.cat(parts))
+        sums = self._sum[entered].double() / unit[entered // self.size]
+        nearest = rows[order[self._first[entered].long()]]
+        self._sum[entered], self._first[entered] = 0, _LAST
+        return entered, sums, nearest
+
+    def _units(self, query: Tensor, values: Tensor) -> Tensor:
+        """Return the integer that stands for 1, per query: the largest power of two that cannot overflow."""
+        top = torch.zeros(self.count, dtype=torch.float64, device=values.device).scatter_reduce_(0, query, values, "amax")
+        return torch.exp2(61 - torch.ceil(torch.log2(top.clamp(min=1e-300) * self.widest)))
+
+
+def _seed_keys(ranking: Ranking, group: range, size: int) -> tuple[Tensor, Tensor]:
+    """Return entries of the seeds, ascending, and their first activations s / max s."""
+    nodes, scores = ranking.nodes[group.start : group.stop], ranking.scores[group.start : group.stop].double()
+    good = (nodes >= 0) & (scores > 0)
+    if not nodes.numel():
+        return nodes.flatten(), scores.flatten()
+    share = scores / scores.masked_fill(~good, 0.0).amax(1, keepdim=True)
+    keys = torch.arange(len(group), device=nodes.device).unsqueeze(1) * size + nodes
+    keys, order = torch.sort(keys[good])
+    return keys, share[good][order]
 
 
 def _pieces(indptr: Tensor, rows: Tensor) -> Iterator[slice]:
-    """Yield slices of `rows` whose CSR rows hold about ``_EDGE_LIMIT`` entries at most (one row may hold more)."""
+    """Yield slices of `rows` whose CSR rows hold ``_EDGE_LIMIT`` entries at most, or are a single one."""
     ends = torch.cumsum(indptr[rows + 1] - indptr[rows], 0)
-    if int(ends[-1]) <= _EDGE_LIMIT:
-        yield slice(0, rows.numel())
-        return
-    start, done = 0, 0
-    while start < rows.numel():
+    start, done, last = 0, 0, int(ends[-1])
+    while last - done > _EDGE_LIMIT:
         stop = max(int(torch.searchsorted(ends, done + _EDGE_LIMIT, right=True)), start + 1)
         yield slice(start, stop)
         start, done = stop, int(ends[stop - 1])
+    if start < rows.numel():
+        yield slice(start, rows.numel())
