@@ -88,7 +88,10 @@ def test_a_folder_is_told_from_a_dataset(tmp_path):
         ({"edges": [EDGES[0], {"source": "a", "target": "c"}]}, r"edges\.jsonl:2: 'c' is no node of this dataset"),
         ({"edges": [{"source": "a"}]}, r"edges\.jsonl:1: 'target' is missing"),
         ({"queries": [QUERIES[0], QUERIES[0]]}, r"queries\.jsonl:2: query id 'q1' stands in line 1 already"),
-        ({"queries": [{"id": "q", "query": "x", "gold": []}]}, r"queries\.jsonl:1: 'gold' is \[\]; expected a list of strings, at least one"),
+        (
+            {"queries": [{"id": "q", "query": "x", "gold": []}]},
+            r"queries\.jsonl:1: 'gold' is \[\]; expected a list of strings, at least one",
+        ),
         ({"queries": [{"id": "q", "query": "x", "gold": "a"}]}, r"queries\.jsonl:1: 'gold' is 'a'"),
         ({"queries": [{"id": "q", "query": "x", "gold": ["z"]}]}, r"queries\.jsonl:1: gold 'z' of query 'q' is no node"),
         ({"queries": [{"id": "q", "query": " ", "gold": ["a"]}]}, r"queries\.jsonl:1: 'query' is empty"),

@@ -20,7 +20,9 @@ def test_a_langchain_document_keeps_id_text_and_metadata():
 
 
 def test_a_document_without_an_id_gets_its_position():
-    assert [node.id for node in to_nodes([Document(page_content="x"), Document(page_content="y", id="own"), Document(page_content="z")])] == [
+    assert [
+        node.id for node in to_nodes([Document(page_content="x"), Document(page_content="y", id="own"), Document(page_content="z")])
+    ] == [
         "0",
         "own",
         "2",

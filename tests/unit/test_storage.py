@@ -68,7 +68,9 @@ class TestRoundTrip:
         for name in listing(tmp_path / "one"):
             assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
-    @pytest.mark.parametrize("signals", [{"lexical": False}, {"embedding": HashEmbedding()}, {"lexical": False, "embedding": HashEmbedding()}])
+    @pytest.mark.parametrize(
+        "signals", [{"lexical": False}, {"embedding": HashEmbedding()}, {"lexical": False, "embedding": HashEmbedding()}]
+    )
     def test_signals_that_are_not_there_stay_away(self, tmp_path, signals):
         index = GraphIndex.from_nodes(linked_nodes(), **signals)
         index.save(tmp_path / "index")
@@ -104,7 +106,11 @@ class TestRoundTrip:
 
     def test_settings_can_be_read_alone(self, tmp_path):
         small_index().save(tmp_path / "index")
-        assert storage.read_settings(tmp_path / "index")["dense"] == {"backend": "exact", "embedding": "HashEmbedding", "by_name": False}
+        assert storage.read_settings(tmp_path / "index")["dense"] == {
+            "backend": "exact",
+            "embedding": "HashEmbedding",
+            "by_name": False,
+        }
 
     def test_files_are_as_readable_as_their_folder(self, tmp_path):
         small_index().save(tmp_path / "index")
@@ -185,7 +191,14 @@ class Failing:
 
     def __init__(self, monkeypatch, fail, at):
         self.left, self.fail = at, fail
-        for owner, name in [(os, "fsync"), (os, "replace"), (os, "rename"), (Path, "rename"), (storage, "save_file"), (sqlite3, "connect")]:
+        for owner, name in [
+            (os, "fsync"),
+            (os, "replace"),
+            (os, "rename"),
+            (Path, "rename"),
+            (storage, "save_file"),
+            (sqlite3, "connect"),
+        ]:
             monkeypatch.setattr(owner, name, self.counted(getattr(owner, name)))
 
     def counted(self, function):

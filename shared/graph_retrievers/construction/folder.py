@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import quote
 
+from graph_retrievers.construction.html import read_html
 from graph_retrievers.construction.links import extract_links
 from graph_retrievers.errors import DatasetError
 from graph_retrievers.graph.corpus_graph import Node
@@ -16,6 +16,8 @@ __all__ = ["read_folder"]
 _MARKDOWN = (".md", ".markdown")
 _HTML = (".html", ".htm")
 _SUFFIXES = (".txt", *_MARKDOWN, *_HTML)
+_INLINE = frozenset("a abbr b bdi bdo cite code em font i kbd mark q s samp small span strong sub sup time tt u var wbr".split())
+_SPACES = re.compile(r"\s+")
 _HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
 
 
@@ -59,8 +61,7 @@ def _read(name: str, path: Path) -> Node:
         raise DatasetError(f"{path} cannot be read as UTF-8: {error}.") from error
     text, title = raw, ""
     if path.suffix.lower() in _HTML:
-        page = _Page(raw)
-        text, title = page.text, page.title
+        text, title = _page(raw)
     elif path.suffix.lower() in _MARKDOWN and (heading := _HEADING.search(raw)):
         title = heading[1]
     # Links are resolved as on a web site whose root is the folder.
@@ -76,47 +77,24 @@ def _without_title(text: str, title: str) -> str:
     return rest.strip() if first.strip("# \t") == title and rest.strip() else text
 
 
-class _Page(HTMLParser):
-    """Text and title of an HTML page."""
-
-    _SILENT = frozenset(["script", "style", "template", "noscript"])
-    _INLINE = frozenset(
-        "a abbr b bdi bdo cite code em font i kbd mark q s samp small span strong sub sup time tt u var wbr".split()
-    )
-
-    def __init__(self, html: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self._parts: list[str] = []
-        self._titles: dict[str, list[str]] = {"title": [], "h1": []}
-        self._open: str | None = None
-        self._silent = 0
-        self.feed(html)
-        self.close()
-        lines = (" ".join(line.split()) for line in "".join(self._parts).splitlines())
-        self.text = "\n".join(line for line in lines if line)
-        self.title = next((" ".join("".join(t).split()) for t in self._titles.values() if "".join(t).strip()), "")
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in self._SILENT:
-            self._silent += 1
-        elif tag in self._titles and not self._titles[tag]:
-            self._open = tag
-        if tag not in self._INLINE:
-            self._parts.append("\n")
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag in self._SILENT:
-            self._silent = max(self._silent - 1, 0)
-        if tag == self._open:
-            self._open = None
-        if tag not in self._INLINE:
-            self._parts.append("\n")
-
-    def handle_data(self, data: str) -> None:
-        if self._silent:
-            return
-        if self._open:
-            self._titles[self._open].append(data)
-        if self._open != "title":
-            # Line breaks inside a paragraph are spaces.
-            self._parts.append(re.sub(r"\s+", " ", data))
+def _page(page: str) -> tuple[str, str]:
+    """Return text and title of an HTML page: a line a block, white space as a browser shows it."""
+    parts: list[str] = []
+    titles: dict[str, list[str]] = {"title": [], "h1": []}
+    inside = ""
+    for piece in read_html(page):
+        if not piece.tag:
+            if inside:
+                titles[inside].append(piece.text)
+            if inside != "title":
+                parts.append(_SPACES.sub(" ", piece.text))
+            continue
+        if piece.tag in titles and not titles[piece.tag]:
+            inside = piece.tag
+        elif piece.tag == f"/{inside}":
+            inside = ""
+        if piece.tag.lstrip("/") not in _INLINE:
+            parts.append("\n")
+    lines = (" ".join(line.split()) for line in "".join(parts).split("\n"))
+    title = next((" ".join("".join(words).split()) for words in titles.values() if "".join(words).strip()), "")
+    return "\n".join(line for line in lines if line), title

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from html.parser import HTMLParser
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit, urlunsplit
 
+from graph_retrievers.construction.html import read_html
 from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
 from graph_retrievers.errors import InvalidArgumentError
 
@@ -79,8 +79,7 @@ def extract_links(text: str, base: str = "") -> list[str]:
     for pattern in (_INLINE, _REFERENCE, _AUTOLINK):
         found.extend((match.start(), match[1] or match[2] or "") for match in pattern.finditer(text))
     if "<a" in text or "<A" in text:
-        parser = _Anchors(text)
-        found.extend(parser.found)
+        found.extend((piece.start, piece.attribute("href")) for piece in read_html(text) if piece.tag == "a")
     targets = []
     for _, target in sorted(found):
         if target and not target.startswith("#"):
@@ -100,22 +99,3 @@ def normalize_url(url: str) -> str:
     parts = urlsplit(urldefrag(url.strip()).url)
     path = unquote(parts.path).rstrip("/").removeprefix("./")
     return urlunsplit((parts.scheme.lower(), parts.netloc.lower(), path, parts.query, ""))
-
-
-class _Anchors(HTMLParser):
-    """Collects the targets of anchors with their positions in the text."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.found: list[tuple[int, str]] = []
-        self._starts = [0]
-        for line in text.splitlines(keepends=True):
-            self._starts.append(self._starts[-1] + len(line))
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag == "a":
-            line, column = self.getpos()
-            start = self._starts[min(line - 1, len(self._starts) - 1)] + column
-            self.found.extend((start, value) for name, value in attrs if name == "href" and value)
