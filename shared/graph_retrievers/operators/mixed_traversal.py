@@ -12,18 +12,21 @@ from torch import Tensor
 from graph_retrievers.errors import GraphRetrieverError, InvalidPlanError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.ragged import pad_ranked
+from graph_retrievers.graph.titles import nodes_titled
 from graph_retrievers.graph.typed_adjacency import typed_adjacency
-from graph_retrievers.index import QueryBatch
 from graph_retrievers.operators.operator import Operator, OperatorKind, Ranking, positive
-from graph_retrievers.operators.text_matching import TextMatching, nodes_titled
+from graph_retrievers.operators.text_matching import TextMatching
 from graph_retrievers.operators.typed_walk import Routes, Walk, walk
 from graph_retrievers.planning.parse import read_plan
 from graph_retrievers.planning.plan import GraphSchema, PlanCheck, PlanningGraph, check_plan
+from graph_retrievers.queries import QueryBatch
 
 __all__ = ["TEXT_MATCHES", "MixedTraversal"]
 
 TEXT_MATCHES = "text_matches"
 """Key of ``QueryBatch.memo`` under which seeds and text hits stand with their similarity to query and restriction."""
+
+_BY_TEXT = "TextMatching"
 
 
 class MixedTraversal(Operator):
@@ -147,7 +150,9 @@ class MixedTraversal(Operator):
         for route in sorted(walked.cut):
             text = f"A walk was cut short after reading {self.max_edges} edges in one step."
             notes[routes.owner[route]] = (*notes[routes.owner[route]], text)
-        return Ranking(table, values, parents, torch.where(table >= 0, 0, -1), (self.name,), trails, tuple(notes))
+        # A trail of one node: text found it.
+        origins = (parents < 0).long().masked_fill(table < 0, -1)
+        return Ranking(table, values, parents, origins, (self.name, _BY_TEXT), trails, tuple(notes))
 
     def _matches(self, queries: QueryBatch, routes: Routes) -> tuple[Tensor, list[Tensor], Tensor]:
         """Return keys of the seeds, keys that text adds at each later layer, and keys of nodes given by title."""

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from weakref import WeakKeyDictionary
-
 import torch
 from torch import Tensor
 
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
-from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.ragged import top_k
-from graph_retrievers.index import QueryBatch
+from graph_retrievers.queries import QueryBatch
 
-__all__ = ["TextMatching", "nodes_titled"]
+__all__ = ["TextMatching"]
 
 # Entries of a [texts, nodes] table of similarities held at a time (float32: 256 MB).
 _TABLE_ENTRIES = 1 << 26
@@ -98,18 +95,3 @@ class TextMatching:
     def _parts(count: int, size: int) -> list[slice]:
         step = max(1, _TABLE_ENTRIES // max(size, 1))
         return [slice(start, min(start + step, count)) for start in range(0, count, step)]
-
-
-_TITLES: WeakKeyDictionary[CorpusGraph, dict[str, list[int]]] = WeakKeyDictionary()
-
-
-def nodes_titled(graph: CorpusGraph, title: str) -> list[int]:
-    """Return the rows of the nodes with exactly this title, upper and lower case alike, in ascending order."""
-    held = _TITLES.get(graph)
-    if held is None:
-        held = {}
-        for row, name in enumerate(graph.titles):
-            if name:
-                held.setdefault(name.strip().casefold(), []).append(row)
-        _TITLES[graph] = held
-    return held.get(title.strip().casefold(), [])

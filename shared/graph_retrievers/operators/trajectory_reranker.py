@@ -1,0 +1,246 @@
+"""Trajectory reranker, O_gm: candidates scored by how the traversal reached them (MoR, section 3.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, MissingSignalError
+from graph_retrievers.operators.mixed_traversal import TEXT_MATCHES
+from graph_retrievers.operators.operator import Operator, OperatorKind, Ranking
+from graph_retrievers.operators.text_matching import TextMatching
+from graph_retrievers.queries import QueryBatch
+from graph_retrievers.signals.embedding import as_embedding, check_vectors
+
+__all__ = ["Trajectories", "TrajectoryReranker", "TrajectoryScorer"]
+
+_TEXT, _STRUCTURE, _PADDING = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class Trajectories:
+    """What the reranker reads of the trajectories of a ranking; L is the length it looks at.
+
+    Attributes
+    ----------
+    text : Tensor, shape [B, K, L + 1], float32
+        Textual fingerprint: similarity to the query of each node, padded with 0 at the left, and the score that
+        ordered the candidates.
+    patterns : list of tuple of str, length S
+        Distinct sequences of node types, padded with "padding" at the left.
+    pattern : Tensor, shape [B, K], int64
+        Structural fingerprint: which of them.
+    identifier : Tensor, shape [B, K, L], int64
+        Traversal identifier: 0 found by text, 1 by structure, 2 padding.
+    """
+
+    text: Tensor
+    patterns: list[tuple[str, ...]]
+    pattern: Tensor
+    identifier: Tensor
+
+
+class TrajectoryScorer(nn.Module):
+    r"""The network of the structure-aware reranker.
+
+    .. math:: s = W_2 (W_1 [\mathrm{ReLU}(W_s\,SF); \mathrm{ReLU}(W_t\,TF); \mathrm{ReLU}(E[TI])] + b_1) + b_2
+
+    with SF the structural fingerprint as a text vector, TF the textual fingerprint and TI the traversal identifier.
+
+    Parameters
+    ----------
+    length : int, default 3
+        Nodes of a trajectory that are read.
+    structure_width : int, default 768
+        Width of the text vectors of the structural fingerprint.
+    hidden : int, default 256
+        Width each part is brought to.
+
+    Notes
+    -----
+    As published: nothing stands between the two last layers and the first of them has one output, so that the
+    head is one affine map (the paper says "two fully connected layers"). Parameter names are those of the
+    published weights.
+    """
+
+    def __init__(self, length: int = 3, structure_width: int = 768, hidden: int = 256) -> None:
+        super().__init__()
+        self.length, self.structure_width, self.hidden = length, structure_width, hidden
+        self.score_vec_enc = nn.Linear(length + 1, hidden)
+        self.text_emb_enc = nn.Linear(structure_width, hidden)
+        self.symb_enc = nn.Embedding(3, hidden)
+        self.fc1 = nn.Linear(hidden * (2 + length), 1)
+        self.fc2 = nn.Linear(1, 1)
+
+    @classmethod
+    def of_weights(cls, weights: Mapping[str, Tensor]) -> TrajectoryScorer:
+        """Return the network of some weights, its sizes read from their shapes.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the weights are those of another network.
+        """
+        try:
+            hidden, entries = weights["score_vec_enc.weight"].shape
+            model = cls(entries - 1, weights["text_emb_enc.weight"].shape[1], hidden)
+            model.load_state_dict(dict(weights))
+        except (KeyError, ValueError, RuntimeError) as error:
+            raise InvalidArgumentError(f"These are not the weights of a trajectory reranker: {error}") from error
+        return model.eval()
+
+    def forward(self, structure: Tensor, text: Tensor, identifier: Tensor) -> Tensor:
+        """Return scores: Tensor, shape [...].
+
+        Parameters
+        ----------
+        structure : Tensor, shape [..., structure_width]
+        text : Tensor, shape [..., L + 1]
+        identifier : Tensor, shape [..., L], int64
+        """
+        return self.score(torch.relu(self.text_emb_enc(structure)), text, identifier)
+
+    def score(self, structure: Tensor, text: Tensor, identifier: Tensor) -> Tensor:
+        """Return :meth:`forward` with the structural fingerprint encoded already, shape [..., hidden]."""
+        symbols = torch.relu(self.symb_enc(identifier)).flatten(-2)
+        whole = torch.cat([structure, torch.relu(self.score_vec_enc(text)), symbols], -1)
+        return self.fc2(self.fc1(whole)).squeeze(-1)
+
+
+class TrajectoryReranker(Operator):
+    """Order the candidates of a mixed traversal by their trajectories.
+
+    Parameters
+    ----------
+    scorer : TrajectoryScorer or Mapping of str to Tensor or str or Path
+        The network, its weights, or a safetensors file of them (the published ones fit).
+    embedding : object, optional
+        Text embedding of the structural fingerprint ("padding movie person"), of the scorer's width (see
+        :func:`~graph_retrievers.signals.embedding.as_embedding`); the index's own by default. The published
+        weights need the mean of the last hidden states of bert-base-uncased, 768 wide.
+    depth : int, optional
+        Rerank the best this many of each list and drop the rest; all by default.
+    node_only : bool, default False
+        Read the last node of each trajectory alone (the paper's Table 3).
+    matching : TextMatching, optional
+        Textual similarity; BM25 where the index has it, by default.
+
+    Notes
+    -----
+    The ranking must hold trails, or parents. Textual fingerprint as in the published code: a node that text
+    matching found keeps its similarity to query and restriction, one reached by a step has that to the query alone
+    (the paper's appendix B.2 says query and restriction for all); the identifier depends on the length of the
+    trajectory alone, because only its first node can come from text. Trajectories longer than the network reads
+    are cut at the start.
+
+    References
+    ----------
+    Lei et al., "Mixture of Structural-and-Textual Retrieval over Text-rich Graph Knowledge Bases", section 3.3 and
+    appendix B.2.
+    """
+
+    kind = OperatorKind.GRAPH_MODEL_SEARCH
+
+    def __init__(
+        self,
+        scorer: TrajectoryScorer | Mapping[str, Tensor] | str | Path,
+        *,
+        embedding: Any = None,
+        depth: int | None = None,
+        node_only: bool = False,
+        matching: TextMatching | None = None,
+    ) -> None:
+        if isinstance(scorer, (str, Path)):
+            from safetensors.torch import load_file
+
+            scorer = load_file(scorer)
+        self.scorer = scorer if isinstance(scorer, TrajectoryScorer) else TrajectoryScorer.of_weights(scorer)
+        self.embedding = None if embedding is None else as_embedding(embedding)
+        self.depth, self.node_only = depth, node_only
+        self.matching = matching or TextMatching()
+        # By the identity of the embedding model, which is kept so that no other can take its place.
+        self._vectors: dict[int, tuple[Any, dict[tuple[str, ...], Tensor]]] = {}
+
+    @torch.inference_mode()
+    def rank(self, queries: QueryBatch, ranking: Ranking) -> Ranking:
+        """Return the candidates in the order of the network's scores."""
+        ranking = ranking if self.depth is None else ranking.top(self.depth)
+        if ranking.width == 0:
+            return ranking
+        features = self.trajectories(queries, ranking)
+        scorer = self.scorer.to(ranking.nodes.device)
+        structure = torch.relu(scorer.text_emb_enc(self.structure_vectors(queries, features.patterns)))
+        return ranking.rescored(scorer.score(structure[features.pattern], features.text, features.identifier))
+
+    def trajectories(self, queries: QueryBatch, ranking: Ranking) -> Trajectories:
+        """Return the trajectories of a ranking as the network reads them.
+
+        Parameters
+        ----------
+        queries : QueryBatch
+        ranking : Ranking
+            With trails, as :class:`~graph_retrievers.operators.mixed_traversal.MixedTraversal` gives, or parents.
+        """
+        length = self.scorer.length
+        trails = ranking.trails if ranking.trails is not None else torch.stack([ranking.parents, ranking.nodes], 2)
+        reached = trails[:, :, -2] >= 0 if trails.shape[2] > 1 else torch.zeros_like(trails[:, :, 0], dtype=torch.bool)
+        full = torch.nn.functional.pad(trails, (max(length - trails.shape[2], 0), 0), value=-1)
+        first = (full >= 0) & torch.nn.functional.pad(full[:, :, :-1] < 0, (1, 0), value=True)
+        seen, first = full[:, :, -length:].clone(), first[:, :, -length:]
+        if self.node_only:
+            seen[:, :, :-1] = -1
+        real = seen >= 0
+        similarity = self._similarities(queries, seen, first)
+        scores = ranking.scores.masked_fill(ranking.nodes < 0, 0.0)
+        identifier = torch.full_like(seen, _PADDING).masked_fill(real, _STRUCTURE)
+        identifier = identifier.masked_fill(real & ~torch.nn.functional.pad(real[:, :, :-1], (1, 0)), _TEXT)
+        if self.node_only:
+            identifier[:, :, -1] = torch.where(reached, _STRUCTURE, _TEXT)
+        names = queries.index.graph.type_names
+        kinds = torch.where(real, queries.index.graph.node_types[seen.clamp(min=0)].long(), len(names))
+        distinct, pattern = torch.unique(kinds.flatten(0, 1), dim=0, return_inverse=True)
+        words = [*names, "padding"]
+        patterns = [tuple(words[kind] for kind in row) for row in distinct.tolist()]
+        text = torch.cat([similarity, scores.unsqueeze(-1)], -1)
+        return Trajectories(text, patterns, pattern.view(seen.shape[:2]), identifier)
+
+    def _similarities(self, queries: QueryBatch, seen: Tensor, first: Tensor) -> Tensor:
+        """Return the similarity of every node of every trajectory, 0 on pads: Tensor, shape [B, K, L]."""
+        size = len(queries.index)
+        batch, column, place = (seen >= 0).nonzero(as_tuple=True)
+        nodes = seen[batch, column, place]
+        values = self.matching.pairs(queries, queries.texts, batch, nodes)
+        matched, known = queries.memo.get(TEXT_MATCHES, (seen.new_empty(0), seen.new_empty(0)))
+        if matched.numel():
+            # A node that matched for several restrictions keeps its best similarity.
+            order = torch.argsort(known, descending=True, stable=True)
+            order = order[torch.argsort(matched[order], stable=True)]
+            matched, known = matched[order], known[order]
+            keys = batch * size + nodes
+            spot = torch.searchsorted(matched, keys).clamp(max=matched.numel() - 1)
+            values = torch.where((matched[spot] == keys) & first[batch, column, place], known[spot], values)
+        table = torch.zeros(seen.shape, device=seen.device)
+        table[batch, column, place] = values
+        return table
+
+    def structure_vectors(self, queries: QueryBatch, patterns: list[tuple[str, ...]]) -> Tensor:
+        """Return the text vectors of sequences of node types: Tensor, shape [S, structure_width]; each is embedded once."""
+        model = self.embedding or queries.index.embedding
+        if model is None:
+            raise MissingSignalError("The reranker reads node types through a text embedding; pass embedding=.")
+        _, held = self._vectors.setdefault(id(model), (model, {}))
+        new = [p for p in patterns if p not in held]
+        if new:
+            vectors = check_vectors(model.embed_documents([" ".join(p) for p in new]), len(new))
+            if vectors.shape[1] != self.scorer.structure_width:
+                raise DimensionMismatchError(
+                    f"The embedding of node types is {vectors.shape[1]} wide, the reranker was trained on "
+                    f"{self.scorer.structure_width}; pass the embedding it was trained with as embedding=."
+                )
+            held.update(zip(new, vectors, strict=True))
+        return torch.stack([held[p] for p in patterns]).to(queries.index.device)

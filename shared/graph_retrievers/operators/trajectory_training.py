@@ -1,0 +1,193 @@
+"""Training the trajectory reranker (MoR, section 3.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.learning.loop import History, fit
+from graph_retrievers.learning.loss import sampled_cross_entropy
+from graph_retrievers.operators.mixed_traversal import MixedTraversal
+from graph_retrievers.operators.trajectory_reranker import TrajectoryReranker, TrajectoryScorer
+
+__all__ = ["Example", "fit_trajectory_reranker"]
+
+_GROUP = 32
+
+
+@dataclass(frozen=True)
+class Example:
+    """A question with its plan and the rows of its relevant nodes.
+
+    Attributes
+    ----------
+    text : str
+    plan : object
+        In any form that a plan can have; None for text retrieval.
+    gold : tuple of int
+        Node rows.
+    """
+
+    text: str
+    plan: Any
+    gold: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _Candidates:
+    """Candidates of Q questions as the network reads them; L nodes a trajectory, K candidates."""
+
+    text: Tensor  # [Q, K, L + 1]
+    pattern: Tensor  # [Q, K]
+    identifier: Tensor  # [Q, K, L]
+    real: Tensor  # [Q, K]
+    gold: Tensor  # [Q, K]
+
+
+def fit_trajectory_reranker(
+    index: GraphIndex,
+    train: Sequence[Example],
+    dev: Sequence[Example],
+    traversal: MixedTraversal,
+    *,
+    length: int = 3,
+    embedding: Any = None,
+    node_only: bool = False,
+    negatives: int = 100,
+    batch_size: int = 64,
+    epochs: int = 100,
+    patience: int = 10,
+    learning_rate: float = 1e-3,
+    seed: int = 0,
+    show_progress: bool = False,
+) -> tuple[TrajectoryReranker, History]:
+    """Return a reranker trained on the candidates that a traversal brings.
+
+    For every relevant candidate, `negatives` others of the same question are drawn with replacement, and the loss
+    is the cross entropy of the relevant one among them; questions without a relevant candidate teach nothing.
+
+    Parameters
+    ----------
+    index : GraphIndex
+    train, dev : sequence of Example
+        Training stops where the mean reciprocal rank on `dev` no longer grows.
+    traversal : MixedTraversal
+        Brings the candidates, as it will for the trained reranker.
+    length : int, default 3
+        Nodes of a trajectory the network reads.
+    embedding, node_only
+        As for :class:`~graph_retrievers.operators.trajectory_reranker.TrajectoryReranker`.
+    negatives : int, default 100
+    batch_size : int, default 64
+        Relevant candidates a step.
+    epochs, patience, learning_rate, seed, show_progress
+        See :func:`graph_retrievers.learning.loop.fit`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If no training question has both a relevant candidate and another.
+
+    Notes
+    -----
+    Loss, sampling and optimiser are those of the published code (equation 7 has a softmax over the whole candidate
+    set instead). Departures: examples are shuffled, the code goes through them in order; the dev measure is the
+    mean reciprocal rank, the code's the hit rate at 1; the learning rate is 1e-3, the code's 1e-4.
+    """
+    torch.manual_seed(seed)
+    embedding = embedding if embedding is not None else index.embedding
+    if embedding is None:
+        raise InvalidArgumentError("The reranker reads node types through a text embedding; pass embedding=.")
+    width = torch.as_tensor(embedding.embed_documents(["padding"])).shape[-1]
+    reranker = TrajectoryReranker(TrajectoryScorer(length, width), embedding=embedding, node_only=node_only)
+    patterns: dict[tuple[str, ...], int] = {}
+    learned = _gather(index, train, traversal, reranker, patterns, show_progress)
+    held = _gather(index, dev, traversal, reranker, patterns, show_progress)
+    structure = reranker.structure_vectors(index.queries([]), list(patterns)) if patterns else torch.zeros((0, width))
+    other = learned.real & ~learned.gold
+    counts = other.sum(1)
+    # Of each question, the columns of its negatives first.
+    columns = torch.sort((~other).to(torch.int8), dim=1, stable=True).indices
+    positives = (learned.gold & (counts > 0).unsqueeze(1)).nonzero()
+    if not len(positives):
+        raise InvalidArgumentError("No training question has a relevant candidate beside others; check plans and gold nodes.")
+    scorer = reranker.scorer.to(index.device)
+
+    def scores(data: _Candidates, question: Tensor, column: Tensor) -> Tensor:
+        encoded = torch.relu(scorer.text_emb_enc(structure))[data.pattern[question, column]]
+        return scorer.score(encoded, data.text[question, column], data.identifier[question, column])
+
+    def batches(random: torch.Generator) -> Iterable[tuple[Tensor, Tensor, Tensor]]:
+        for rows in torch.randperm(len(positives), generator=random).to(index.device).split(batch_size):
+            question, column = positives[rows].unbind(1)
+            drawn = torch.rand((len(rows), negatives), generator=random).to(index.device) * counts[question].unsqueeze(1)
+            yield question, column, columns[question].gather(1, drawn.long())
+
+    def loss(batch: tuple[Tensor, Tensor, Tensor]) -> Tensor:
+        question, column, wrong = batch
+        everywhere = question.unsqueeze(1).expand_as(wrong)
+        return sampled_cross_entropy(scores(learned, question, column), scores(learned, everywhere, wrong))
+
+    def reciprocal_rank() -> float:
+        count, size = held.gold.shape
+        place = torch.arange(size, device=index.device).expand(count, -1)
+        question = torch.arange(count, device=index.device).unsqueeze(1).expand(-1, size)
+        values = scores(held, question, place).masked_fill(~held.real, float("-inf"))
+        order = torch.sort(values, dim=1, descending=True, stable=True).indices
+        right = held.gold.gather(1, order)
+        first = torch.where(right.any(1), right.to(torch.int8).argmax(1) + 1, torch.full((count,), 0, device=index.device))
+        return float(torch.where(first > 0, 1.0 / first.clamp(min=1), torch.zeros(count, device=index.device)).mean())
+
+    history = fit(
+        scorer,
+        batches,
+        loss,
+        reciprocal_rank,
+        epochs=epochs,
+        patience=patience,
+        learning_rate=learning_rate,
+        seed=seed,
+        show_progress=show_progress,
+        description="fit reranker",
+    )
+    return reranker, history
+
+
+@torch.inference_mode()
+def _gather(
+    index: GraphIndex,
+    examples: Sequence[Example],
+    traversal: MixedTraversal,
+    reranker: TrajectoryReranker,
+    patterns: dict[tuple[str, ...], int],
+    show_progress: bool,
+) -> _Candidates:
+    """Return the candidates of questions, with the sequences of node types numbered across all of them."""
+    from tqdm.auto import tqdm
+
+    parts: list[_Candidates] = []
+    width, length = traversal.candidates, reranker.scorer.length
+    for start in tqdm(range(0, len(examples), _GROUP), desc="candidates", unit="batch", disable=not show_progress):
+        group = examples[start : start + _GROUP]
+        queries = index.queries([example.text for example in group])
+        queries.inputs["plan"] = [example.plan for example in group]
+        ranking = traversal(queries)
+        seen = reranker.trajectories(queries, ranking)
+        number = torch.tensor([patterns.setdefault(p, len(patterns)) for p in seen.patterns], device=index.device)
+        gold = torch.zeros(ranking.nodes.shape, dtype=torch.bool, device=index.device)
+        for row, example in enumerate(group):
+            gold[row] = torch.isin(ranking.nodes[row], torch.tensor(example.gold, dtype=torch.int64, device=index.device))
+        parts.append(_Candidates(seen.text, number[seen.pattern], seen.identifier, ranking.nodes >= 0, gold))
+    if not parts:
+        empty = torch.zeros((0, width), dtype=torch.int64, device=index.device)
+        cells = torch.zeros((0, width, length), dtype=torch.int64, device=index.device)
+        return _Candidates(torch.zeros((0, width, length + 1), device=index.device), empty, cells, empty > 0, empty > 0)
+    return _Candidates(
+        *(torch.cat([getattr(part, name) for part in parts]) for name in ("text", "pattern", "identifier", "real", "gold"))
+    )

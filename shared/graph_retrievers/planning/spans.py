@@ -1,0 +1,77 @@
+"""Spans of a question, and what a planner sees of a question with one of them blanked out."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from functools import cached_property
+
+import torch
+
+from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.graph.titles import nodes_titled
+
+__all__ = ["Question", "Span"]
+
+Span = tuple[int, int]
+"""Words of a question, from the first to before the second."""
+
+_WORDS = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
+_LONGEST_SPAN, _LONGEST_QUESTION, _PREFIX = 14, 64, 4
+
+
+class Question:
+    """A question as words.
+
+    Parameters
+    ----------
+    text : str
+    graph : CorpusGraph
+        Whose titles are looked for in the question.
+    """
+
+    def __init__(self, text: str, graph: CorpusGraph) -> None:
+        self.text, self.graph = text, graph
+        self.words = [match.span() for match in _WORDS.finditer(text)][:_LONGEST_QUESTION]
+        self._lower = [text[a:b].casefold() for a, b in self.words]
+
+    @cached_property
+    def spans(self) -> list[Span]:
+        """All spans of up to 14 words, by their first word and then their length."""
+        count = len(self.words)
+        return [(a, b) for a in range(count) for b in range(a + 1, min(a + _LONGEST_SPAN, count) + 1)]
+
+    def phrase(self, span: Span) -> str:
+        """Return the text of a span."""
+        return self.text[self.words[span[0]][0] : self.words[span[1] - 1][1]]
+
+    def find(self, phrase: str) -> Span | None:
+        """Return the first span that is a phrase, upper and lower case alike, or None."""
+        wanted = phrase.strip().casefold()
+        return next((span for span in self.spans if self.phrase(span).casefold() == wanted), None)
+
+    def types(self, span: Span) -> set[str]:
+        """Return the types of the nodes whose title the span is."""
+        return {self.graph.types[row] for row in nodes_titled(self.graph, self.phrase(span))}
+
+    def features(self, span: Span, buckets: int) -> list[int]:
+        """Return the hashed features of the question with a span blanked out.
+
+        One to three words in a row, the same with words cut to their first four letters, the types of nodes that
+        the span is a title of, and its length.
+        """
+        begin, end = span
+        found = []
+        for mark, cut in (("w", None), ("p", _PREFIX)):
+            words = ["<", *(w[:cut] for w in self._lower[:begin]), "_", *(w[:cut] for w in self._lower[end:]), ">"]
+            found += [f"{mark}:{' '.join(words[i : i + n])}" for n in (1, 2, 3) for i in range(len(words) - n + 1)]
+        found += [f"title={kind}" for kind in sorted(self.types(span))] or ["no title"]
+        found.append(f"length={min(end - begin, 6)}")
+        return [zlib.crc32(feature.encode()) % buckets for feature in found]
+
+    def wrong_spans(self, gold: Span, count: int, generator: torch.Generator) -> list[Span]:
+        """Return spans other than `gold`: all that are titles of nodes, and up to `count` drawn at random."""
+        others = [span for span in self.spans if span != gold]
+        titled = [span for span in others if self.types(span)]
+        drawn = [others[i] for i in torch.randperm(len(others), generator=generator)[:count].tolist()]
+        return list(dict.fromkeys(titled + drawn))

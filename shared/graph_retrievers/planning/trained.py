@@ -1,0 +1,277 @@
+"""A small trained planner: the path a question asks for, and the words in it that name where to start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from graph_retrievers.errors import InvalidArgumentError, InvalidPlanError
+from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.learning.checkpoint import load_checkpoint, save_checkpoint
+from graph_retrievers.learning.loop import History, fit
+from graph_retrievers.planning.parse import read_plan
+from graph_retrievers.planning.plan import PathStep, PlanningGraph, ReasoningPath
+from graph_retrievers.planning.spans import Question, Span
+
+__all__ = ["PlannerHistory", "TrainedPlanner", "same_plan"]
+
+_PART = "planner"
+_NEGATIVES, _BATCH = 24, 256
+# From this share of training restrictions on, a restriction is expected to be a title.
+_TITLED_SHARE = 0.95
+
+
+@dataclass
+class PlannerHistory(History):
+    """How the training of a planner went.
+
+    Attributes
+    ----------
+    classes : int
+        Distinct plans seen, restrictions aside.
+    left_out : int
+        Training questions whose plan has no restriction that stands in the question, or more than one.
+    """
+
+    classes: int = 0
+    left_out: int = 0
+
+
+class TrainedPlanner:
+    r"""Choose one of the plans seen in training, and the span of the question that is its restriction.
+
+    For every span s of the question, a softmax gives the probability of each plan c, and of none, given the
+    question with that span blanked out:
+
+    .. math:: p(c \mid q, s) \propto \exp\Big(\sum_{m \in M(c)} \sum_{f \in \phi(q, s)} w_{f m}\Big)
+
+    where :math:`\phi` holds the features of :meth:`graph_retrievers.planning.spans.Question.features`, and M what
+    a plan is made of: itself, its first type, its length, and each step at its place from the start and from the
+    end, so that plans that share a step learn it together. The most probable plan of any span wins, the longer
+    span and then the earlier one where two are equal. Where the span is the title of nodes, the plan must start
+    at a type of theirs; where restrictions were titles in training, spans that are none are only looked at in
+    questions without a title.
+
+    Parameters
+    ----------
+    skeletons : sequence of PlanningGraph, length C
+        The plans, with ``("",)`` as the restriction of the one step that has one.
+    titled : bool, default True
+        Whether restrictions are titles of nodes.
+    buckets : int, default 16384
+        Hash buckets of features.
+    threshold : float, default 0
+        A question whose best plan is less probable than this gets none.
+
+    Notes
+    -----
+    MoR fine-tunes Llama 3.2 (3B) to write plans. This planner chooses only what it has seen, plans with one
+    restriction that stands in the question word for word, and trains on a CPU in a minute.
+    """
+
+    name = "trained-planner"
+
+    def __init__(
+        self, skeletons: Sequence[PlanningGraph], *, titled: bool = True, buckets: int = 1 << 14, threshold: float = 0.0
+    ) -> None:
+        if not skeletons:
+            raise InvalidArgumentError("A trained planner needs at least one plan to choose from.")
+        self.skeletons, self.titled, self.buckets, self.threshold = list(skeletons), titled, buckets, threshold
+        self._starts = [_restricted(skeleton)[0][2].type for skeleton in self.skeletons]
+        # The last plan is "this span is no restriction".
+        made_of = [_parts(number, skeleton) for number, skeleton in enumerate(self.skeletons)] + [{"none"}]
+        names = {name: i for i, name in enumerate(dict.fromkeys(part for parts in made_of for part in sorted(parts)))}
+        self._made_of = torch.zeros((len(names), len(made_of)))
+        for plan, parts in enumerate(made_of):
+            self._made_of[[names[part] for part in parts], plan] = 1.0
+        self.model = nn.EmbeddingBag(buckets, len(names), mode="sum")
+        nn.init.zeros_(self.model.weight)
+
+    def plan(self, queries: Sequence[str], graph: CorpusGraph) -> list[Any]:
+        """Return for each question a :class:`PlanningGraph`, or the InvalidPlanError that says why there is none.
+
+        Parameters
+        ----------
+        queries : sequence of str, length B
+        graph : CorpusGraph
+            Its titles and types are looked for in the questions.
+        """
+        return [self._best(Question(query, graph)) for query in queries]
+
+    @torch.inference_mode()
+    def _best(self, question: Question) -> PlanningGraph | InvalidPlanError:
+        spans = question.spans
+        if self.titled:
+            spans = [span for span in spans if question.types(span) & set(self._starts)] or spans
+        if not spans:
+            return InvalidPlanError("The planner found no words in the question.")
+        chances = torch.softmax(self._logits([question.features(span, self.buckets) for span in spans]), 1)[:, :-1].clone()
+        for row, span in enumerate(spans):
+            if kinds := question.types(span):
+                chances[row, [i for i, start in enumerate(self._starts) if start not in kinds]] = 0.0
+        values, classes = chances.max(1)
+        best = max(range(len(spans)), key=lambda i: (float(values[i]), spans[i][1] - spans[i][0], -spans[i][0]))
+        if float(values[best]) < self.threshold or float(values[best]) == 0.0:
+            return InvalidPlanError(f"The planner is not sure of any plan (the best has probability {float(values[best]):.2f}).")
+        return _with_restriction(self.skeletons[int(classes[best])], question.phrase(spans[best]))
+
+    def _logits(self, features: list[list[int]]) -> Tensor:
+        offsets = torch.tensor([0, *(len(f) for f in features[:-1])]).cumsum(0)
+        return self.model(torch.tensor([f for row in features for f in row]), offsets) @ self._made_of
+
+    # -- training -----------------------------------------------------------------------------------------------
+
+    @classmethod
+    def fit(
+        cls,
+        train: Iterable[tuple[str, Any]],
+        dev: Iterable[tuple[str, Any]],
+        graph: CorpusGraph,
+        *,
+        epochs: int = 40,
+        patience: int = 6,
+        learning_rate: float = 0.005,
+        dropout: float = 0.2,
+        seed: int = 0,
+        show_progress: bool = False,
+    ) -> tuple[TrainedPlanner, PlannerHistory]:
+        """Return a planner trained on questions with their plans.
+
+        Parameters
+        ----------
+        train, dev : iterable of (str, plan)
+            Questions and plans in any form that :func:`~graph_retrievers.planning.parse.read_plan` reads; training
+            stops where the share of dev questions that get exactly their plan no longer grows.
+        graph : CorpusGraph
+        epochs, patience, learning_rate, seed, show_progress
+            See :func:`graph_retrievers.learning.loop.fit`.
+        dropout : float, default 0.2
+            Share of features left out of each example in training.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If no training question contains its plan's restriction.
+        """
+        pairs = [(Question(text, graph), read_plan(plan)) for text, plan in train]
+        held = [(text, read_plan(plan)) for text, plan in dev]
+        marked = [(question, plan, _gold(question, plan)) for question, plan in pairs]
+        usable = [(question, plan, span) for question, plan, span in marked if span is not None]
+        if not usable:
+            raise InvalidArgumentError("No training question holds the one restriction of its plan, word for word.")
+        skeletons = list(dict.fromkeys(_with_restriction(plan, "") for _, plan, _ in usable))
+        titled = sum(bool(question.types(span)) for question, _, span in usable)
+        planner = cls(skeletons, titled=titled >= _TITLED_SHARE * len(usable))
+        number = {skeleton: i for i, skeleton in enumerate(skeletons)}
+        generator = torch.Generator().manual_seed(seed)
+        examples: list[Tensor] = []
+        labels: list[int] = []
+        for question, plan, gold in usable:
+            for span in [gold, *question.wrong_spans(gold, _NEGATIVES, generator)]:
+                examples.append(torch.tensor(question.features(span, planner.buckets)))
+                labels.append(number[_with_restriction(plan, "")] if span == gold else len(skeletons))
+        targets = torch.tensor(labels)
+
+        def batches(random: torch.Generator) -> Iterable[tuple[list[list[int]], Tensor]]:
+            for rows in torch.randperm(len(examples), generator=random).split(_BATCH):
+                kept = [examples[i][torch.rand(len(examples[i]), generator=random) >= dropout] for i in rows.tolist()]
+                yield [features.tolist() for features in kept], targets[rows]
+
+        def right() -> float:
+            plans = planner.plan([text for text, _ in held], graph)
+            return sum(same_plan(plan, wanted) for plan, (_, wanted) in zip(plans, held, strict=True)) / max(len(held), 1)
+
+        history = fit(
+            planner.model,
+            batches,
+            lambda batch: nn.functional.cross_entropy(planner._logits(batch[0]), batch[1]),
+            right,
+            epochs=epochs,
+            patience=patience,
+            learning_rate=learning_rate,
+            seed=seed,
+            show_progress=show_progress,
+            description="fit planner",
+        )
+        return planner, PlannerHistory(**vars(history), classes=len(skeletons), left_out=len(pairs) - len(usable))
+
+    def save(self, folder: str | Path) -> None:
+        """Write the planner as the part ``planner`` of a checkpoint."""
+        config = {
+            "plans": [skeleton.to_dict() for skeleton in self.skeletons],
+            "restricted": [_restricted(skeleton)[0][:2] for skeleton in self.skeletons],
+            "titled": self.titled,
+            "buckets": self.buckets,
+            "threshold": self.threshold,
+        }
+        save_checkpoint(folder, _PART, {"weight": self.model.weight}, config)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> TrainedPlanner:
+        """Return the planner of a checkpoint.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the folder holds none, or one that cannot be read.
+        """
+        tensors, config = load_checkpoint(folder, _PART)
+        try:
+            plans = zip([read_plan(plan) for plan in config["plans"]], config["restricted"], strict=True)
+            skeletons = [_replaced(plan, path, step, ("",)) for plan, (path, step) in plans]
+            planner = cls(skeletons, **{name: config[name] for name in ("titled", "buckets", "threshold")})
+            planner.model.load_state_dict(tensors)
+        except (KeyError, TypeError, ValueError, IndexError, RuntimeError, InvalidPlanError) as error:
+            raise InvalidArgumentError(f"The planner in {folder} cannot be read: {error}") from error
+        planner.model.eval()
+        return planner
+
+
+def same_plan(plan: Any, other: PlanningGraph) -> bool:
+    """Return whether two plans take the same steps from the same restriction, upper and lower case alike."""
+
+    def folded(graph: PlanningGraph) -> list[list[PathStep]]:
+        return [[replace(s, restriction=tuple(p.casefold() for p in s.restriction)) for s in p.steps] for p in graph.paths]
+
+    return isinstance(plan, PlanningGraph) and folded(plan) == folded(other)
+
+
+def _restricted(plan: PlanningGraph) -> list[tuple[int, int, PathStep]]:
+    """Return path, place and step of every step with a restriction."""
+    return [(i, j, step) for i, path in enumerate(plan.paths) for j, step in enumerate(path.steps) if step.restriction]
+
+
+def _gold(question: Question, plan: PlanningGraph) -> Span | None:
+    """Return the words of the question that are the plan's one restriction."""
+    found = [phrase for _, _, step in _restricted(plan) for phrase in step.restriction]
+    return question.find(found[0]) if len(found) == 1 else None
+
+
+def _replaced(plan: PlanningGraph, path: int, step: int, restriction: tuple[str, ...]) -> PlanningGraph:
+    steps = list(plan.paths[path].steps)
+    steps[step] = replace(steps[step], restriction=restriction)
+    paths = list(plan.paths)
+    paths[path] = ReasoningPath(tuple(steps))
+    return PlanningGraph(tuple(paths))
+
+
+def _with_restriction(plan: PlanningGraph, phrase: str) -> PlanningGraph:
+    """Return the plan with another phrase as its one restriction."""
+    path, step, _ = _restricted(plan)[0]
+    return _replaced(plan, path, step, (phrase,))
+
+
+def _parts(number: int, skeleton: PlanningGraph) -> set[str]:
+    """Return the names of what a plan is made of."""
+    parts = {f"plan {number}"}
+    for path in skeleton.paths:
+        size = len(path)
+        parts |= {f"from {path.steps[0].type}", f"{size} steps"}
+        for place, step in enumerate(path.steps[1:], 1):
+            parts |= {f"step {place} {step.relation} {step.type}", f"step -{size - place} {step.relation} {step.type}"}
+    return parts
