@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import logging
 import os
@@ -11,7 +10,8 @@ import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
+    from graph_retrievers.evaluation import command as evaluation
+    from graph_retrievers.learning import command as learning
+
     parser = argparse.ArgumentParser(prog="graph-retrievers", description="Graph retrievers for RAG and agents.")
     parser.add_argument("--version", action="version", version=f"graph-retrievers {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
@@ -84,9 +87,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     taxonomy.set_defaults(run=_taxonomy)
 
-    for module in ("evaluation", "learning"):
-        if importlib.util.find_spec(f"graph_retrievers.{module}.command") is not None:
-            importlib.import_module(f"graph_retrievers.{module}.command").add_commands(commands)
+    evaluation.add_commands(commands)
+    learning.add_commands(commands)
     return parser
 
 
@@ -104,7 +106,6 @@ def _index(args: argparse.Namespace) -> None:
     # Before anything is embedded, which takes long.
     check_target(args.out)
     embedding = None if args.no_embedding else load_embedding(_absolute(args.embedding), args.device)
-    _show_log()
     options: dict[str, Any] = {}
     if is_dataset(args.source):
         dataset = read_dataset(args.source)
@@ -113,7 +114,10 @@ def _index(args: argparse.Namespace) -> None:
     else:
         nodes = read_folder(args.source)
         edges = _edge_specs(args.edges or "links,mentions", files=True)
-    index = GraphIndex.from_documents(nodes, edges=edges, device=args.device, embedding=embedding, show_progress=True, **options)
+    with _shown_log():
+        index = GraphIndex.from_documents(
+            nodes, edges=edges, device=args.device, embedding=embedding, show_progress=True, **options
+        )
     index.save(args.out)
     signals = [f"vectors of {index.embedding_name} ({index.dense.dimension})"] if index.has_dense else []
     seconds = time.perf_counter() - started
@@ -140,13 +144,18 @@ def _absolute(name: str) -> str:
     return str(Path(name).resolve()) if Path(name).is_dir() else name
 
 
-def _show_log() -> None:
+@contextmanager
+def _shown_log() -> Iterator[None]:
+    """Show what the package logs, such as how many edges were found, on stderr."""
     logger = logging.getLogger("graph_retrievers")
-    if not logger.handlers:
-        handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter("%(message)s"))
-        logger.addHandler(handler)
+    handler, level = logging.StreamHandler(), logger.level
+    logger.addHandler(handler)
     logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
 
 
 # -- search -----------------------------------------------------------------------------------------------------
@@ -164,7 +173,7 @@ def _search(args: argparse.Namespace) -> None:
     if args.json:
         listed = [hit.to_dict() for hit in hits]
         found = {"query": args.question, "retriever": name, "k": args.k, "hits": listed, "notes": list(hits.notes)}
-        print(json.dumps(found, ensure_ascii=False, indent=1))
+        print(json.dumps(found, indent=1))
     else:
         print(_table(index, hits))
 

@@ -1,0 +1,254 @@
+"""The command line on a small folder and a small dataset, with the offline embedding model."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from graph_retrievers import __version__
+from graph_retrievers.cli import main
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.retrievers.registry import retriever_names
+from tests.helpers import HashEmbedding, linked_edges, linked_index, linked_nodes
+
+PAGES = {
+    "index.md": "# Steam engines\nThe [Newcomen engine](sub/newcomen.md) came first. James Watt improved it; see <https://example.org>.",
+    "sub/newcomen.md": "# Newcomen engine\nAn atmospheric engine of 1712. See [home](/index.md) and [Watt](../watt.html#life).",
+    "watt.html": "<html><head><title>James Watt</title><style>p{}</style></head><body><h1>James  Watt</h1><p>He added a separate\n"
+    "condenser to the <a href='sub/newcomen.md'>engine of Newcomen</a>.</p><p>Born in Green&shy;ock.</p><script>no()</script>"
+    "</body></html>",
+    "Port_Glasgow.txt": "A town on the Clyde.\nShips were built there.",
+    ".hidden/secret.md": "# Secret\nnot read",
+    "picture.png": "not read",
+}
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    root = tmp_path_factory.mktemp("pages")
+    for name, text in PAGES.items():
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text(text, encoding="utf-8")
+    return root
+
+
+@pytest.fixture(scope="module")
+def indexed(pages, tmp_path_factory):
+    out = tmp_path_factory.mktemp("indexed") / "out"
+    assert main(["index", str(pages), str(out)]) == 0
+    return out
+
+
+def write_dataset(folder):
+    folder.mkdir()
+    rows = {
+        "nodes": [{"id": n.id, "title": n.title, "text": n.text} | dict(n.metadata) for n in linked_nodes()],
+        "edges": [{"source": s, "target": t, "relation": r} for s, t, r in linked_edges()],
+    }
+    for name, listed in rows.items():
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in listed))
+    return folder
+
+
+def run(capsys, *arguments):
+    """Run a command; return its status and what it printed."""
+    status = main([str(argument) for argument in arguments])
+    printed = capsys.readouterr()
+    return status, printed.out, printed.err
+
+
+class TestIndex:
+    def test_files_become_nodes_with_titles_texts_and_edges(self, indexed):
+        graph = GraphIndex.load(indexed).graph
+        assert graph.ids == ["Port_Glasgow.txt", "index.md", "sub/newcomen.md", "watt.html"]
+        assert graph.titles == ["Port Glasgow", "Steam engines", "Newcomen engine", "James Watt"]
+        assert graph.texts[3] == "He added a separate condenser to the engine of Newcomen.\nBorn in Green\xadock."
+        assert graph.texts[2].startswith("An atmospheric engine")
+        assert sorted(graph.edges()) == [
+            ("index.md", "sub/newcomen.md", "links"),
+            ("index.md", "sub/newcomen.md", "mentions"),
+            ("index.md", "watt.html", "mentions"),
+            ("sub/newcomen.md", "index.md", "links"),
+            ("sub/newcomen.md", "watt.html", "links"),
+            ("watt.html", "sub/newcomen.md", "links"),
+        ]
+        assert graph.metadata[1] == {"path": "index.md", "links": ["sub/newcomen.md", "https://example.org"]}
+
+    def test_it_shows_progress_and_says_what_it_made(self, pages, tmp_path, capsys):
+        status, out, err = run(capsys, "index", pages, tmp_path / "out")
+        assert status == 0
+        assert "4 nodes, 6 edges, vectors of all-MiniLM-L6-v2 (384) and BM25, in " in out
+        assert "embedding: 100%" in err and "skipped as not in the corpus: 1" in err
+
+    def test_edges_and_signals_can_be_chosen(self, pages, tmp_path, capsys):
+        status, out, _ = run(capsys, "index", pages, tmp_path / "a", "--no-embedding", "--edges", "none")
+        assert (status, "4 nodes, 0 edges, BM25, in " in out) == (0, True)
+        status, out, _ = run(capsys, "index", pages, tmp_path / "b", "--edges", "mentions,neighbors")
+        graph = GraphIndex.load(tmp_path / "b").graph
+        assert set(graph.relation_names) == {"mentions", "similar"} and graph.degree.tolist() == [3] * 4
+
+    def test_a_dataset_keeps_its_edges_and_may_get_more(self, tmp_path, capsys):
+        source = write_dataset(tmp_path / "dataset")
+        assert run(capsys, "index", source, tmp_path / "a", "--no-embedding")[0] == 0
+        assert GraphIndex.load(tmp_path / "a").graph.edges() == linked_edges()
+        assert run(capsys, "index", source, tmp_path / "b", "--no-embedding", "--edges", "mentions")[0] == 0
+        edges = GraphIndex.load(tmp_path / "b").graph.edges()
+        assert edges[: len(linked_edges())] == linked_edges()
+        assert ("ada", "engine", "mentions") in edges and ("ada", "babbage", "mentions") in edges
+
+    def test_titles_that_are_only_ids_are_not_read(self, tmp_path, capsys):
+        (tmp_path / "d").mkdir()
+        rows = [{"id": f"p{n}", "title": f"Abstract {n}", "text": "words"} for n in (12345, 12346)]
+        (tmp_path / "d" / "nodes.jsonl").write_text("\n".join(map(json.dumps, rows)))
+        (tmp_path / "d" / "edges.jsonl").write_text("")
+        assert run(capsys, "index", tmp_path / "d", tmp_path / "out", "--no-embedding")[0] == 0
+        assert GraphIndex.load(tmp_path / "out").graph.contents() == ["words", "words"]
+
+
+class TestSearch:
+    QUESTION = "who added a separate condenser?"
+
+    def test_the_embedding_that_built_the_index_is_loaded_again(self, indexed, capsys):
+        status, out, _ = run(capsys, "search", indexed, self.QUESTION, "-k", "3", "--json")
+        found = json.loads(out)
+        assert status == 0
+        assert (found["query"], found["retriever"], found["k"], found["notes"]) == (self.QUESTION, "fastinsight", 3, [])
+        assert found["hits"][0]["id"] == "watt.html" and len(found["hits"]) == 3
+        assert set(found["hits"][0]) == {"id", "score", "title", "text", "type", "operator", "path", "metadata", "kind"}
+
+    def test_a_person_reads_rank_score_operator_node_path_and_text(self, tmp_path, capsys, monkeypatch):
+        monkeypatch.setenv("COLUMNS", "100")
+        linked_index().save(tmp_path / "index")
+        status, out, err = run(capsys, "search", tmp_path / "index", "loom driven by cards", "--retriever", "bm25", "-k", "3")
+        assert status == 0
+        lines = out.splitlines()
+        assert lines[0].split() == ["#", "score", "found", "by", "node"]
+        assert lines[1].split()[0] == "1" and "BM25Search" in lines[1] and lines[1].endswith("Jacquard machine [jacquard]")
+        assert lines[2].strip() == "A loom driven by punched cards, shown in Lyon."
+        assert max(map(len, lines)) <= 100
+        # The index was built in Python with a model that has no name to load it by; BM25 does without.
+        assert "built with HashEmbedding" in err
+
+    def test_a_path_is_told_in_titles(self, tmp_path, capsys):
+        source = write_dataset(tmp_path / "dataset")
+        run(capsys, "index", source, tmp_path / "out")
+        query = "Who designed the engine that Ada Lovelace wrote a program for?"
+        _, out, _ = run(capsys, "search", tmp_path / "out", query, "--json", "-k", "12")
+        walked = [hit for hit in json.loads(out)["hits"] if len(hit["path"]["nodes"]) > 1]
+        assert walked and walked[0]["operator"] == "STeX"
+        _, table, _ = run(capsys, "search", tmp_path / "out", query, "-k", "12")
+        assert "path: " in table and ("-[links]->" in table or "<-[links]-" in table)
+        titles = {node.id: node.title for node in linked_nodes()}
+        assert f"path: {titles[walked[0]['path']['nodes'][0]]}" in " ".join(table.split())
+
+    def test_an_index_without_vectors_is_searched_by_words(self, pages, tmp_path, capsys):
+        run(capsys, "index", pages, tmp_path / "out", "--no-embedding")
+        status, out, _ = run(capsys, "search", tmp_path / "out", "clyde", "--json")
+        found = json.loads(out)
+        assert (status, found["retriever"], [hit["id"] for hit in found["hits"]]) == (0, "bm25", ["Port_Glasgow.txt"])
+        assert "nothing found" in run(capsys, "search", tmp_path / "out", "zebra")[1]
+
+    def test_another_embedding_can_be_named(self, indexed, capsys):
+        status, out, _ = run(capsys, "search", indexed, self.QUESTION, "--embedding", "minilm", "--retriever", "vector", "--json")
+        assert status == 0 and json.loads(out)["hits"][0]["id"] == "watt.html"
+
+    def test_a_reranker_scores(self, indexed, shared_folder, capsys):
+        reranker = shared_folder / "models" / "minilm-reranker"
+        plain, scored = (
+            json.loads(run(capsys, "search", indexed, self.QUESTION, "--retriever", "re2", "--json", *more)[1])["hits"]
+            for more in ([], ["--reranker", reranker])
+        )
+        assert scored[0]["id"] == "watt.html"
+        assert scored[0]["score"] != pytest.approx(plain[0]["score"])
+
+
+class TestTaxonomy:
+    def test_every_retriever_is_asked(self, capsys):
+        status, out, _ = run(capsys, "taxonomy")
+        lines = out.splitlines()
+        rows = {line.split()[0]: line for line in lines[1 : lines.index("")]}
+        assert status == 0 and list(rows) == retriever_names()
+        assert "O_vs -> O_gm -> (O_vgs -> O_gm)*" in rows["fastinsight"]
+        assert rows["fastinsight"].endswith("VectorSearch O_vs, GRanker O_gm, STeX O_vgs")
+        assert [line.split()[0] for line in lines[-5:]] == ["O_vs", "O_gs", "O_m", "O_vgs", "O_gm"]
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["search", "nowhere", "question"], "There is no index at nowhere"),
+            (["search", "INDEX", " "], "a query is a non-empty string"),
+            (["search", "INDEX", "question", "-k", "0"], "k must be an integer of at least 1, got 0"),
+            (["search", "INDEX", "question", "--retriever", "foo"], "Unknown retriever 'foo'; choose from vector, bm25"),
+            (["search", "INDEX", "question", "--device", "cuda:99"], "Device 'cuda:99' is not there"),
+            (["search", "INDEX", "question", "--embedding", "."], "."),
+            (["index", "nowhere", "out"], "nowhere is no folder"),
+            (["index", "PAGES", "PAGES"], "is there and holds no index"),
+            (["index", "PAGES", "out", "--edges", "friends"], "--edges 'friends': choose of links, mentions, neighbors, or none"),
+            (["index", "PAGES", "out", "--edges", "neighbors", "--no-embedding"], "k-nearest edges need vectors"),
+            (["evaluate", "nowhere"], "nowhere is no folder"),
+        ],
+    )
+    def test_an_error_is_one_line_and_status_2(self, pages, indexed, tmp_path, monkeypatch, capsys, arguments, message):
+        monkeypatch.chdir(tmp_path)
+        named = {"INDEX": str(indexed), "PAGES": str(pages)}
+        status, out, err = run(capsys, *[named.get(argument, argument) for argument in arguments])
+        last = err.strip().splitlines()[-1]
+        assert status == 2 and out == ""
+        assert last.startswith("graph-retrievers: error: ") and message in last and "Traceback" not in err
+        assert os.listdir(tmp_path) == []
+
+    def test_a_folder_without_documents(self, tmp_path, capsys):
+        (tmp_path / "empty").mkdir()
+        assert (
+            "holds neither nodes.jsonl[.gz] nor any file with the ending .txt"
+            in run(capsys, "index", tmp_path / "empty", tmp_path / "out")[2]
+        )
+
+    def test_a_file_that_is_no_text(self, tmp_path, capsys):
+        (tmp_path / "docs").mkdir()
+        (tmp_path / "docs" / "a.txt").write_bytes(b"\xff\xfe\x00")
+        assert "a.txt cannot be read as UTF-8" in run(capsys, "index", tmp_path / "docs", tmp_path / "out")[2]
+
+    def test_a_damaged_index(self, tmp_path, capsys):
+        linked_index(HashEmbedding()).save(tmp_path / "index")
+        next((tmp_path / "index").glob("nodes-*")).write_bytes(b"")
+        status, _, err = run(capsys, "search", tmp_path / "index", "x")
+        assert status == 2 and "nodes-" in err and "holds 0 bytes" in err
+
+
+class TestProcess:
+    """The command as a shell runs it."""
+
+    def command(self, *arguments, **options):
+        return subprocess.run(
+            [sys.executable, "-m", "graph_retrievers.cli", *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            timeout=300,
+            **options,
+        )
+
+    def test_json_is_all_that_stands_on_stdout_even_in_ascii(self, indexed):
+        environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+        done = self.command("search", indexed, "Watt", "--json", env=environment)
+        assert done.returncode == 0 and len(json.loads(done.stdout)["hits"]) == 4
+
+    def test_errors_show_no_traceback(self, tmp_path):
+        done = self.command("search", tmp_path, "x")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith("graph-retrievers: error: There is no index") and done.stderr.count("\n") == 1
+
+    def test_help_and_version_load_no_model_library(self):
+        program = "import sys\nfrom graph_retrievers.cli import main\ntry: main(['--version'])\nexcept SystemExit: pass\n"
+        program += "print('transformers' in sys.modules)"
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+        assert done.stdout.split() == ["graph-retrievers", __version__, "False"]
+
+    def test_a_reader_who_stops_early_is_no_error(self, indexed):
+        program = f"{sys.executable} -m graph_retrievers.cli search {indexed} Watt --json --retriever bm25 | head -c 1"
+        done = subprocess.run(["sh", "-c", program], capture_output=True, text=True, timeout=300)
+        assert done.stdout == "{" and "Traceback" not in done.stderr and "BrokenPipe" not in done.stderr
