@@ -14,10 +14,10 @@ from graph_retrievers.construction.edges import needs_vectors
 from graph_retrievers.construction.excerpt import edges_among
 from graph_retrievers.errors import MissingSignalError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, Node
-from graph_retrievers.index import GraphIndex, embed_texts
+from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.granker import GRanker
 from graph_retrievers.operators.operator import Ranking
-from graph_retrievers.signals.embedding import as_embedding
+from graph_retrievers.signals.embedding import as_embedding, embed_texts
 from graph_retrievers.signals.relevance import BiEncoder, as_relevance_model
 from langchain_graph_retrievers.documents import with_metadata
 

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from graph_retrievers.construction.edges import Relationships
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
-from graph_retrievers.index import GraphIndex, embed_texts
-from graph_retrievers.signals.embedding import as_embedding, check_vectors
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.signals.embedding import as_embedding, check_vectors, embed_texts
 from llama_graph_retrievers.query_vectors import default_embed_model
 
 __all__ = ["FromNodes", "node_vectors"]

@@ -33,7 +33,7 @@ from graph_retrievers.construction.entity_resolution import (
 from graph_retrievers.errors import DuplicateNodeError, EmptyGraphError, InvalidArgumentError, LanguageModelError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.signals.embedding import as_embedding, check_vectors
+from graph_retrievers.signals.embedding import as_embedding, embed_texts
 from graph_retrievers.signals.language import as_language_model
 
 __all__ = ["ENTITY_TYPES", "MENTIONS", "PASSAGE", "Failure", "KnowledgeGraph", "KnowledgeGraphBuilder", "canonical_description"]
@@ -96,18 +96,13 @@ class KnowledgeGraph:
         **signals
             Further keywords of :meth:`GraphIndex.from_graph`.
         """
-        from tqdm.auto import tqdm
-
         model, contents = as_embedding(embedding), self.graph.contents()
         described = [row for row, text in enumerate(self.graph.texts) if text]
-        parts = [
-            check_vectors(model.embed_documents([contents[row] for row in described[start : start + 256]]))
-            for start in tqdm(range(0, len(described), 256), desc="embedding", unit="batch", disable=not show_progress)
-        ]
-        if not parts:
+        if not described:
             raise EmptyGraphError("No node of this knowledge graph has a text to embed.")
-        vectors = torch.zeros((len(self.graph), parts[0].shape[1]))
-        vectors[described] = torch.cat(parts)
+        found = embed_texts(model, [contents[row] for row in described], show_progress)
+        vectors = torch.zeros((len(self.graph), found.shape[1]))
+        vectors[described] = found
         return GraphIndex.from_graph(self.graph, embedding=model, vectors=vectors, show_progress=show_progress, **signals)
 
 

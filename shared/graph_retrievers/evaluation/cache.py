@@ -14,8 +14,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from graph_retrievers.index import QueryBatch, embed_texts
-from graph_retrievers.signals.embedding import as_embedding, check_vectors
+from graph_retrievers.queries import QueryBatch
+from graph_retrievers.signals.embedding import as_embedding, check_vectors, embed_texts
 from graph_retrievers.signals.relevance import BiEncoder
 
 __all__ = ["LatentStore", "cache_folder", "cached_vectors"]
@@ -60,7 +60,7 @@ def cached_vectors(embedding: Any, contents: list[str], *, folder: Path | None =
 
 
 class LatentStore:
-    """Latents of (query, node) pairs on disk: one file for each batch of queries, relevance model and corpus.
+    """Latents of (query, node) pairs on disk: one file for each query, relevance model and corpus.
 
     Latents of the bi-encoder are not kept: computing them costs less than reading them.
 
@@ -71,33 +71,42 @@ class LatentStore:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._models: dict[int, tuple[Any, str]] = {}
-        self._corpora: dict[int, tuple[Any, str]] = {}
+        # Models and corpora by identity, with their digests; kept alive, so that an identity is not given twice.
+        self._digests: dict[int, tuple[Any, str]] = {}
 
     def load(self, batch: QueryBatch) -> None:
-        """Give a new batch the latents that the store holds for it."""
+        """Give a new batch the latents that the store holds for its queries."""
         if isinstance(batch.index.relevance, BiEncoder):
             return
-        held = _load(self._path(batch))
-        if held is not None and held["keys"].numel():
-            batch.latents.add(held["keys"].to(batch.index.device), held["latents"].to(batch.index.device))
+        size, keys, latents = len(batch.index), [], []
+        for position, path in enumerate(self._paths(batch)):
+            held = _load(path)
+            if held is not None:
+                keys.append(held["nodes"] + position * size)
+                latents.append(held["latents"])
+        if keys:
+            batch.latents.add(torch.cat(keys).to(batch.index.device), torch.cat(latents).to(batch.index.device))
             batch.latents.encoded = 0
 
     def save(self, batch: QueryBatch) -> None:
         """Put the latents of a batch on disk if it has encoded any since they were loaded."""
         if isinstance(batch.index.relevance, BiEncoder) or not batch.latents.encoded:
             return
-        _save(batch.latents.tensors(), self._path(batch))
+        held, size = batch.latents.tensors(), len(batch.index)
+        owner = held["keys"] // size
+        for position, path in enumerate(self._paths(batch)):
+            own = owner == position
+            _save({"nodes": held["keys"][own] % size, "latents": held["latents"][own]}, path)
+        batch.latents.encoded = 0
 
-    def _path(self, batch: QueryBatch) -> Path:
+    def _paths(self, batch: QueryBatch) -> list[Path]:
         model, graph = batch.index.relevance, batch.index.graph
-        if id(model) not in self._models:
-            probe = model.encode(["Which word?"] * len(_PROBES), _PROBES)
-            self._models[id(model)] = (model, _rounded(probe))
-        if id(graph) not in self._corpora:
-            self._corpora[id(graph)] = (graph, _digest([*graph.ids, *graph.contents()]))
-        name = _digest([self._models[id(model)][1], self._corpora[id(graph)][1], *batch.texts])
-        return self.folder / f"latents-{name}.safetensors"
+        if id(model) not in self._digests:
+            self._digests[id(model)] = (model, _rounded(model.encode(["Which word?"] * len(_PROBES), _PROBES)))
+        if id(graph) not in self._digests:
+            self._digests[id(graph)] = (graph, _digest([*graph.ids, *graph.contents()]))
+        both = [self._digests[id(part)][1] for part in (model, graph)]
+        return [self.folder / f"latents-{_digest([*both, text])}.safetensors" for text in batch.texts]
 
 
 def _rounded(probe: Tensor) -> str:

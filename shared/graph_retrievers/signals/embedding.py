@@ -7,7 +7,7 @@ to an array of shape [n, d].
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -23,7 +23,7 @@ from graph_retrievers.errors import (
     MissingDependencyError,
 )
 
-__all__ = ["Embedding", "SentenceEncoder", "as_embedding", "check_vectors", "load_embedding", "minilm"]
+__all__ = ["Embedding", "SentenceEncoder", "as_embedding", "check_vectors", "embed_texts", "load_embedding", "minilm"]
 
 
 @runtime_checkable
@@ -133,6 +133,21 @@ def check_vectors(vectors: Any, count: int | None = None, width: int | None = No
     return tensor
 
 
+def embed_texts(model: Embedding, texts: list[str], show_progress: bool = False) -> Tensor:
+    """Return the vectors of many texts, checked: Tensor, shape [n, d], float32; with a progress bar if asked."""
+    if show_progress and "show_progress" in getattr(getattr(model.embed_documents, "__code__", None), "co_varnames", ()):
+        return check_vectors(model.embed_documents(texts, show_progress=True), len(texts))  # type: ignore[call-arg]
+    from tqdm.auto import tqdm
+
+    size = 256
+    starts = range(0, len(texts), size)
+    parts = [
+        check_vectors(model.embed_documents(texts[start : start + size]), min(size, len(texts) - start))
+        for start in tqdm(starts, desc="embedding", unit="batch", disable=not show_progress)
+    ]
+    return check_vectors(torch.cat(parts), len(texts))
+
+
 class SentenceEncoder:
     """A Hugging Face encoder with mean pooling and unit vectors, as sentence-transformers models have it.
 
@@ -166,8 +181,14 @@ class SentenceEncoder:
         if self._loaded is None:
             from transformers import AutoModel, AutoTokenizer
 
-            tokenizer = AutoTokenizer.from_pretrained(self._source, trust_remote_code=False)
-            model = AutoModel.from_pretrained(self._source, trust_remote_code=False, use_safetensors=True, dtype=torch.float32)
+            try:
+                tokenizer = AutoTokenizer.from_pretrained(self._source, trust_remote_code=False)
+                model = AutoModel.from_pretrained(self._source, trust_remote_code=False, use_safetensors=True, dtype=torch.float32)
+            except (OSError, ValueError) as error:
+                raise InvalidArgumentError(
+                    f"No embedding model could be loaded from {self._source!r}: {error} Expected a name on a hub or a folder with "
+                    "config.json, model.safetensors and tokenizer files."
+                ) from error
             self._loaded = tokenizer, model.eval().to(self.device)
         return self._loaded
 
