@@ -333,7 +333,7 @@ def _filled(ranking: Ranking, queries: QueryBatch, k: int) -> Ranking:
         return ranking
     index = queries.index
     reach = min(k + ranking.width, len(index))
-    if index.has_dense:
+    if index.has_dense and (queries.has_vectors or not index.has_lexical):
         scores, rows = index.dense.search(queries.vectors, reach, queries.allowed)
     elif index.has_lexical:
         scores, rows = index.lexical.search(queries.texts, reach, queries.allowed)
