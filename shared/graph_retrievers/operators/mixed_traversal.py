@@ -141,10 +141,11 @@ class MixedTraversal(Operator):
             routes = replace(routes, low=[[0] * len(row) for row in routes.low], high=[[0] * len(row) for row in routes.high])
         walked = walk(adjacency, routes, starts, steps, banned=titled, allowed=queries.walk_allowed, max_edges=self.max_edges)
         batch, nodes = self._merged(queries, walked)
+        planned = batch * len(graph) + nodes
         batch, nodes = self._filled(queries, checks, batch, nodes)
         scores = self._scores(queries, batch, nodes)
         table, values, _ = pad_ranked(batch, nodes, scores, nodes, len(queries), self.candidates)
-        trails = _trails(walked, table)
+        trails = _trails(walked, table, planned)
         parents = trails[:, :, -2] if trails.shape[2] > 1 else torch.full_like(table, -1)
         notes = [(check.note,) if check.note else () for check in checks]
         for route in sorted(walked.cut):
@@ -247,8 +248,8 @@ class MixedTraversal(Operator):
         return self.matching.pairs(queries, queries.texts, batch, nodes)
 
 
-def _trails(walked: Walk, table: Tensor) -> Tensor:
-    """Return the trajectory of each candidate: Tensor, shape [B, K, S]."""
+def _trails(walked: Walk, table: Tensor, planned: Tensor) -> Tensor:
+    """Return the trajectory of each candidate: Tensor, shape [B, K, S]; itself where it is not among `planned`."""
     count, width = table.shape
     size, routes = walked.adjacency.num_nodes, walked.routes
     longest = len(walked.layers)
@@ -260,7 +261,8 @@ def _trails(walked: Walk, table: Tensor) -> Tensor:
     mine = table[owner]
     keys = torch.arange(len(routes.paths), device=table.device).unsqueeze(1) * size + mine
     place = torch.searchsorted(walked.finals, keys).clamp(max=walked.finals.numel() - 1)
-    route, column = ((walked.finals[place] == keys) & (mine >= 0)).nonzero(as_tuple=True)
+    by_plan = torch.isin(torch.arange(count, device=table.device).unsqueeze(1) * size + table, planned) & (table >= 0)
+    route, column = ((walked.finals[place] == keys) & by_plan[owner]).nonzero(as_tuple=True)
     ways = walked.trails(route, mine[route, column])
     # The longest way wins, the first route of equal ones: one number holds both.
     worth = (ways >= 0).sum(1) * (len(routes.paths) + 1) + (len(routes.paths) - route)

@@ -14,7 +14,7 @@ from graph_retrievers.planning.plan import MAX_PATHS, MAX_STEPS, PathStep, Plann
 __all__ = ["PLAN_SCHEMA", "parse_metapath", "read_plan"]
 
 _MAX_CHARACTERS = 20_000
-_MAX_PHRASE = 1_000
+_MAX_PHRASES, _MAX_PHRASE = 16, 1_000
 
 PLAN_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -30,8 +30,8 @@ PLAN_SCHEMA: dict[str, Any] = {
                     "type": "object",
                     "properties": {
                         "type": {"type": "string"},
-                        "relation": {"type": "string"},
-                        "restriction": {"type": "array", "items": {"type": "string"}},
+                        "relation": {"type": ["string", "null"]},
+                        "restriction": {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": ["string", "null"]}]},
                     },
                     "required": ["type"],
                     "additionalProperties": False,
@@ -168,12 +168,12 @@ def _step(step: Any) -> PathStep:
 
 
 def _phrases(value: Any) -> tuple[str, ...]:
-    """Return phrases without the empty ones; what is no text is not a phrase."""
+    """Return phrases without the empty ones, bounded in number and length; what is no text is not a phrase."""
     if isinstance(value, str):
         value = [value]
     if not isinstance(value, Sequence):
         return ()
-    return tuple(phrase[:_MAX_PHRASE] for phrase in value[:MAX_STEPS] if isinstance(phrase, str) and phrase.strip())
+    return tuple(phrase[:_MAX_PHRASE] for phrase in value[:_MAX_PHRASES] if isinstance(phrase, str) and phrase.strip())
 
 
 def _literal(text: str) -> Any:
@@ -199,7 +199,7 @@ def _literal(text: str) -> Any:
 def _mended(body: str) -> str:
     """Return the literal with apostrophes inside single-quoted phrases dropped, as in 'Kramers' formulas'."""
     # A quote that opens or closes a phrase stands beside a bracket, a comma or a colon.
-    return re.sub(r"(?<![\[{,:\s])'(?!\s*[\]},:])|(?<=\w)'(?=\s\w)", "", body)
+    return re.sub(r"(?<![\[{,:\s])'(?!\s*[\]},:])", "", body)
 
 
 def _keys(plan: Mapping[Any, Any]) -> str:
