@@ -10,7 +10,7 @@ import pytest
 from graph_retrievers import __version__
 from graph_retrievers.cli import main
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.retrievers.registry import retriever_names
+from graph_retrievers.retrievers.registry import build_retriever, retriever_names
 from tests.helpers import HashEmbedding, linked_edges, linked_index, linked_nodes
 
 PAGES = {
@@ -153,6 +153,10 @@ class TestSearch:
     def test_another_embedding_can_be_named(self, indexed, capsys):
         status, out, _ = run(capsys, "search", indexed, self.QUESTION, "--embedding", "minilm", "--retriever", "vector", "--json")
         assert status == 0 and json.loads(out)["hits"][0]["id"] == "watt.html"
+
+    def test_a_saved_index_takes_its_embedding_by_name_in_python_too(self, indexed):
+        hits = build_retriever("vector", GraphIndex.load(indexed, embedding="minilm")).retrieve(self.QUESTION, 1)
+        assert hits[0].id == "watt.html"
 
     def test_a_reranker_scores(self, indexed, shared_folder, capsys):
         reranker = shared_folder / "models" / "minilm-reranker"
