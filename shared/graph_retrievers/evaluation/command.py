@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from graph_retrievers.errors import InvalidArgumentError
 
-__all__ = ["add_commands", "run_evaluate"]
+if TYPE_CHECKING:
+    from graph_retrievers.evaluation.results import Evaluation
+    from graph_retrievers.index import GraphIndex
+
+__all__ = ["add_commands", "run_evaluate", "run_make_queries"]
 
 _RETRIEVERS = "vector,bm25,hybrid,re2,fastinsight"
 
@@ -41,7 +49,18 @@ def add_commands(subparsers: Any) -> None:
     parser.add_argument(
         "--retrievers", default=_RETRIEVERS, metavar="NAMES", help=f"names with commas between them (default: {_RETRIEVERS})"
     )
-    parser.add_argument("--embedding", metavar="DIR_OR_NAME", help="embedding model (default: all-MiniLM-L6-v2, extra 'offline')")
+    parser.add_argument(
+        "--run",
+        action="append",
+        default=[],
+        metavar="NAME=FILE",
+        dest="runs",
+        help="a TREC run file to measure beside the retrievers; may be given several times",
+    )
+    parser.add_argument("--qrels", metavar="FILE", help="TREC judgements that replace the relevant nodes of the queries")
+    parser.add_argument(
+        "--embedding", metavar="NAME_OR_DIR", default="minilm", help="embedding model (default: minilm, from the extra 'offline')"
+    )
     parser.add_argument(
         "--reranker", metavar="DIR_OR_NAME", help="cross-encoder that scores (default: the similarity of the vectors)"
     )
@@ -62,7 +81,19 @@ def add_commands(subparsers: Any) -> None:
     )
     parser.add_argument("--device", help="where the index and the models live, such as cuda (default: cpu)")
     parser.add_argument("--json", metavar="OUT", help="write results and the ids of every query's hits to this file")
-    parser.add_argument("--report", metavar="DIR", help="write tables and pictures as one page, DIR/report.html")
+    parser.add_argument("--trec", metavar="DIR", help="write a TREC run file of each retriever, DIR/NAME.run, and DIR/qrels")
+    parser.add_argument(
+        "--report",
+        metavar="DIR",
+        help="write tables and pictures as one page, DIR/report.html (extra 'eval'); budgets, alpha and beta are varied for it",
+    )
+    parser.add_argument(
+        "--sweep-queries",
+        type=int,
+        default=40,
+        metavar="N",
+        help="queries on which the report varies budgets, alpha and beta; 0 leaves these pictures out (default: 40)",
+    )
     parser.add_argument(
         "--resume", metavar="DIR", help="keep results and latents in this folder as they come, and go on from what lies there"
     )
@@ -76,71 +107,181 @@ def add_commands(subparsers: Any) -> None:
     parser.add_argument("--seed", type=int, default=0, help="draws the timed queries and the resamples (default: 0)")
     parser.set_defaults(run=run_evaluate)
 
+    made = subparsers.add_parser(
+        "make-queries",
+        help="make questions over a corpus without labels, to evaluate on",
+        description="Make questions over linked pairs of nodes, with the pair as relevant nodes, and write them as queries.jsonl. "
+        "A language model writes them; without one they read 'What links A to x, y and z?', A being the title of the first node "
+        "and x, y, z telling words of the second, a form that favours search by words.",
+    )
+    made.add_argument("dataset", metavar="DATASET", help="folder of nodes.jsonl[.gz] and edges.jsonl[.gz]")
+    made.add_argument("out", metavar="OUT", help="file to write, such as queries.jsonl; pass it to evaluate --queries")
+    made.add_argument("--count", type=int, default=100, metavar="N", help="questions to make (default: 100)")
+    made.add_argument(
+        "--language-model",
+        metavar="MODULE:NAME",
+        help="Python object that writes the questions: a LangChain or LlamaIndex model, or a function from a prompt to a text",
+    )
+    made.add_argument("--split", default="test", help="split that the queries are marked with (default: test)")
+    made.add_argument("--seed", type=int, default=0, help="draws the pairs (default: 0)")
+    made.set_defaults(run=run_make_queries)
+
 
 def run_evaluate(args: argparse.Namespace) -> int:
     """Run the ``evaluate`` command; return 0."""
     from graph_retrievers.construction.dataset import read_dataset, read_queries
     from graph_retrievers.evaluation.cache import cached_vectors
     from graph_retrievers.evaluation.harness import evaluate
+    from graph_retrievers.evaluation.run_files import read_qrels, read_run
+    from graph_retrievers.evaluation.significance import compare
     from graph_retrievers.evaluation.tables import results_table
     from graph_retrievers.index import GraphIndex
-    from graph_retrievers.retrievers.registry import build_retriever, retriever_names
+    from graph_retrievers.retrievers.registry import build_retriever
+    from graph_retrievers.signals.embedding import load_embedding
 
-    names = _listed(args.retrievers)
-    if not names:
-        raise InvalidArgumentError("--retrievers names none; give at least one, such as --retrievers vector,fastinsight.")
-    unknown = [name for name in names if name not in retriever_names()]
-    if unknown:
-        raise InvalidArgumentError(f"Unknown retriever {unknown[0]!r}; choose from {', '.join(retriever_names())}.")
-    checkpoints = _checkpoints(args.checkpoint, names)
+    # All that can be wrong with the arguments shows before anything is embedded.
+    names = _names(args)
+    checkpoints = _pairs("--checkpoint", args.checkpoint, names)
+    runs = {name: read_run(file) for name, file in _pairs("--run", args.runs).items()}
+    qrels = read_qrels(args.qrels) if args.qrels else None
     dataset = read_dataset(args.dataset)
     graph = dataset.graph(args.device)
-    queries, split = dataset.queries, args.split
-    if args.queries:
-        queries = read_queries(args.queries, nodes=graph)
-    queries = _of_split(queries, split, from_file=bool(args.queries))[: args.limit]
-    embedding = _embedding(args.embedding, args.device)
+    queries = read_queries(args.queries, nodes=graph) if args.queries else dataset.queries
+    queries = _of_split(queries, args.split, from_file=bool(args.queries))[: args.limit]
+    embedding = load_embedding(args.embedding, args.device)
     index = GraphIndex.from_graph(
         graph,
         embedding=embedding,
         vectors=cached_vectors(embedding, graph.contents(), show_progress=True),
         relevance=_reranker(args.reranker, args.device),
     )
-    retrievers = {
+    retrievers: dict[str, Any] = {
         name: build_retriever(name, index, k=args.k, **({"checkpoint": checkpoints[name]} if name in checkpoints else {}))
         for name in names
     }
-    evaluation = evaluate(
-        index,
-        queries,
-        retrievers,
-        k=args.k,
-        use=_listed(args.use),
-        timed_queries=args.timed_queries,
-        seed=args.seed,
-        resume=args.resume,
-        dataset=dataset.name,
-        split=split,
-        show_progress=True,
-    )
-    lines = [f"{dataset.name}, split {split}: {len(evaluation.queries)} queries", results_table(evaluation), *evaluation.notes]
-    sys.stdout.write("\n".join(lines) + "\n")
-    if args.json:
-        _write_json(Path(args.json), evaluation.to_dict())
+    with _working_folder(args) as folder:
+        evaluation = evaluate(
+            index,
+            queries,
+            retrievers | runs,
+            k=args.k,
+            qrels=qrels,
+            use=_listed(args.use),
+            timed_queries=args.timed_queries,
+            seed=args.seed,
+            resume=folder,
+            dataset=dataset.name,
+            split=args.split,
+            show_progress=True,
+        )
+        comparisons = compare(evaluation, f"recall@{args.k}", seed=args.seed)
+        sys.stdout.write(f"{dataset.name}, split {args.split}: {len(evaluation.queries)} queries\n")
+        sys.stdout.write(results_table(evaluation, comparisons) + "\n")
+        if comparisons:
+            sys.stdout.write(
+                f"really above: by Recall@{args.k}, paired randomisation test, p < 0.05 with Holm's correction over "
+                f"{len(comparisons)} pairs\n"
+            )
+        sys.stdout.writelines(f"note: {note}\n" for note in evaluation.notes)
+        if args.json:
+            _write_json(Path(args.json), evaluation.to_dict())
+        if args.trec:
+            _write_trec(Path(args.trec), evaluation)
+        if args.report:
+            sys.stdout.write(f"{_write_report(args, index, evaluation, names, folder)}\n")
     return 0
+
+
+def run_make_queries(args: argparse.Namespace) -> int:
+    """Run the ``make-queries`` command; return 0."""
+    from graph_retrievers.construction.dataset import read_dataset
+    from graph_retrievers.evaluation.make_queries import make_queries, write_queries
+
+    model = _imported(args.language_model) if args.language_model else None
+    graph = read_dataset(args.dataset).graph()
+    queries = make_queries(graph, args.count, language_model=model, seed=args.seed, split=args.split, show_progress=True)
+    write_queries(args.out, queries)
+    sys.stdout.write(f"{args.out}: {len(queries)} queries\n")
+    return 0
+
+
+def _imported(path: str) -> Any:
+    """Return the object that ``module:name`` names; the working directory is searched too."""
+    module, colon, name = path.partition(":")
+    if not colon or not module or not name:
+        raise InvalidArgumentError(f"--language-model {path!r}: expected MODULE:NAME, such as my_models:chat.")
+    sys.path.insert(0, "")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise InvalidArgumentError(f"--language-model {path!r} cannot be imported: {error}.") from error
+    finally:
+        sys.path.remove("")
+
+
+@contextmanager
+def _working_folder(args: argparse.Namespace) -> Iterator[Path | None]:
+    """Yield the folder that keeps results and latents: the one given, one for the time being for a report, or none."""
+    if args.resume or not args.report:
+        yield Path(args.resume) if args.resume else None
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
+
+
+def _write_report(args: argparse.Namespace, index: GraphIndex, evaluation: Evaluation, names: list[str], folder: Any) -> Path:
+    from graph_retrievers.evaluation.report import write_report
+    from graph_retrievers.evaluation.sweeps import sweep_all
+
+    sweeps = {}
+    if args.sweep_queries:
+        sweeps = sweep_all(
+            index,
+            evaluation.queries,
+            names,
+            k=args.k,
+            sample=args.sweep_queries,
+            timed_queries=min(args.timed_queries, 5),
+            seed=args.seed,
+            resume=folder,
+            show_progress=True,
+        )
+    return write_report(evaluation, args.report, sweeps=sweeps, seed=args.seed)
+
+
+def _write_trec(folder: Path, evaluation: Evaluation) -> None:
+    from graph_retrievers.evaluation.run_files import write_qrels, write_run
+
+    for name, results in evaluation.returned.items():
+        run = {query: list(zip(result.ids, result.scores, strict=True)) for query, result in results.items()}
+        write_run(folder / f"{name}.run", run, tag=name)
+    write_qrels(folder / "qrels", evaluation.gold)
 
 
 def _listed(names: str) -> list[str]:
     return list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
 
 
-def _checkpoints(given: list[str], names: list[str]) -> dict[str, str]:
-    found = {}
+def _names(args: argparse.Namespace) -> list[str]:
+    from graph_retrievers.retrievers.registry import retriever_names
+
+    names, known = _listed(args.retrievers), retriever_names()
+    if not names and not args.runs:
+        raise InvalidArgumentError("--retrievers names none; give at least one, such as --retrievers vector,fastinsight.")
+    for name in names:
+        if name not in known:
+            raise InvalidArgumentError(f"Unknown retriever {name!r}; choose from {', '.join(known)}.")
+    return names
+
+
+def _pairs(option: str, given: list[str], names: list[str] | None = None) -> dict[str, str]:
+    found: dict[str, str] = {}
     for text in given:
-        name, equals, folder = text.partition("=")
-        if not equals or not folder or name not in names:
-            raise InvalidArgumentError(f"--checkpoint {text!r}: expected NAME=DIR with NAME one of {', '.join(names)}.")
-        found[name] = folder
+        name, equals, value = text.partition("=")
+        if not equals or not name or not value or name in found or (names is not None and name not in names):
+            wanted = f" with NAME one of {', '.join(names)}" if names is not None else ""
+            raise InvalidArgumentError(f"{option} {text!r}: expected NAME=VALUE, a NAME once{wanted}.")
+        found[name] = value
     return found
 
 
@@ -155,12 +296,6 @@ def _of_split(queries: list[Any], split: str, from_file: bool) -> list[Any]:
             "Pass one of them, or --split all."
         )
     return chosen
-
-
-def _embedding(name: str | None, device: str | None) -> Any:
-    from graph_retrievers.signals.embedding import SentenceEncoder, minilm
-
-    return SentenceEncoder(name, device=device) if name else minilm(device=device)
 
 
 def _reranker(name: str | None, device: str | None) -> Any:

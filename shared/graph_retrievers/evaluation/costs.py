@@ -54,7 +54,7 @@ def measure(
     Parameters
     ----------
     run : callable
-        Takes a query's position, retrieves for it, and returns its :class:`~graph_retrievers.index.QueryBatch`
+        Takes a query's position, retrieves for it, and returns its :class:`~graph_retrievers.queries.QueryBatch`
         (None for retrievers from elsewhere).
     num_queries : int
     sample : int

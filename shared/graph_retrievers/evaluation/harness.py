@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import platform
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from tqdm.auto import tqdm
 
+from graph_retrievers import __version__
 from graph_retrievers.construction.dataset import Query
 from graph_retrievers.errors import InvalidArgumentError, UnknownNodeError
 from graph_retrievers.evaluation.cache import LatentStore
@@ -17,8 +20,9 @@ from graph_retrievers.evaluation.foreign import Scored, as_search
 from graph_retrievers.evaluation.metrics import Gold
 from graph_retrievers.evaluation.records import Records, Returned
 from graph_retrievers.evaluation.results import Evaluation
-from graph_retrievers.index import GraphIndex, QueryBatch
+from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.operator import positive
+from graph_retrievers.queries import QueryBatch
 from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.retrievers.retriever import Retriever
 
@@ -26,6 +30,9 @@ __all__ = ["ANNOTATIONS", "evaluate"]
 
 ANNOTATIONS = ("entities", "plan")
 """What queries may carry beside their text, and some retrievers read."""
+
+# Retrievers that score every node they touch hold thousands; analyses look at no more than these.
+_FOUND_LIMIT = 1000
 
 
 def evaluate(
@@ -40,6 +47,7 @@ def evaluate(
     timed_queries: int = 20,
     seed: int = 0,
     resume: str | Path | None = None,
+    latents: str | Path | None = None,
     dataset: str = "",
     split: str = "",
     show_progress: bool = False,
@@ -74,6 +82,8 @@ def evaluate(
     resume : str or Path, optional
         Folder that keeps results and latents as they come; an evaluation that was stopped goes on from there, and
         one with a further retriever encodes only what that one adds.
+    latents : str or Path, optional
+        Another folder for the latents, which evaluations of the same queries may share.
     dataset, split : str, default ""
         Where the queries come from, for the record.
     show_progress : bool, default False
@@ -103,7 +113,8 @@ def evaluate(
     records = Records(folder / "results.jsonl" if folder else None, header)
     for name, retriever in built.items():
         records.describe(name, _description(retriever))
-    store = LatentStore(folder / "latents") if folder else None
+    kept_latents = Path(latents) if latents is not None else folder and folder / "latents"
+    store = LatentStore(kept_latents) if kept_latents else None
     runner = _Runner(index, kept, k, tuple(use), store)
     todo = [
         (start, name)
@@ -126,7 +137,14 @@ def evaluate(
             records.add_costs(name, costs.to_dict())
     returned = {name: {q.id: records.returned[name][q.id] for q in kept} for name in built}
     notes += _unknown(index, returned)
-    settings = header | {"use": list(use), "batch_size": batch_size, "timed_queries": timed_queries, "seed": seed}
+    settings = header | {
+        "retrievers": {name: _description(retriever) for name, retriever in built.items()},
+        "batch_size": batch_size,
+        "timed_queries": timed_queries,
+        "seed": seed,
+        "device": str(index.device),
+        "versions": {"graph-retrievers": __version__, "torch": torch.__version__, "python": platform.python_version()},
+    }
     costs_by_name = {name: records.costs[name] for name in built if name in records.costs}
     return Evaluation(dataset, split, k, kept, gold, returned, index.graph, costs_by_name, settings, notes)
 
@@ -201,7 +219,7 @@ def _inputs(retriever: Retriever, queries: Sequence[Query], use: tuple[str, ...]
 
 
 def _returned(pairs: Scored, k: int, found: Scored | None = None) -> Returned:
-    top, found = pairs[:k], pairs if found is None else found
+    top, found = pairs[:k], (pairs if found is None else found)[:_FOUND_LIMIT]
     return Returned(
         tuple(node for node, _ in top),
         tuple(score for _, score in top),

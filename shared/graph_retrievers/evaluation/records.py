@@ -23,7 +23,8 @@ class Returned:
     scores : tuple of float
         Their scores.
     found : tuple of str
-        All that its operators held in the end, best first, before the cut to k and without backfill.
+        All that its operators held in the end, best first, before the cut to k and without backfill (the first
+        1000).
     found_scores : tuple of float
         Their scores.
     """

@@ -5,19 +5,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graph_retrievers.evaluation.results import Evaluation
+from graph_retrievers.evaluation.significance import Comparison
 
 __all__ = ["aligned", "format_seconds", "results_table"]
 
 
-def results_table(evaluation: Evaluation) -> str:
-    """Return Recall@k (capped), nDCG@k, MRR, Hit@1, Hit@k and mean query time: one line a retriever."""
+def results_table(evaluation: Evaluation, comparisons: Sequence[Comparison] = ()) -> str:
+    """Return Recall@k (capped), nDCG@k, MRR, Hit@1, Hit@k and mean query time: one line a retriever.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+    comparisons : sequence of Comparison, optional
+        A last column names the retrievers that each is really above.
+    """
     k = evaluation.k
     names = [f"recall@{k}", f"ndcg@{k}", "mrr", *dict.fromkeys(["hit@1", f"hit@{k}"])]
     titles = [f"Recall@{k}", f"nDCG@{k}", "MRR", *dict.fromkeys(["Hit@1", f"Hit@{k}"])]
     rows = [["retriever", *titles, "time/query"]]
     for retriever, values in evaluation.results().items():
         rows.append([retriever, *(f"{values[name]:.4f}" for name in names), format_seconds(values.get("seconds_per_query"))])
-    return aligned(rows)
+    lines = aligned(rows).split("\n")
+    if comparisons:
+        above = {name: " ".join(c.worse for c in comparisons if c.better == name and c.real) for name in evaluation.retrievers}
+        width = max(map(len, lines))
+        endings = ["really above", *(above[name] or "-" for name in evaluation.retrievers)]
+        lines = [f"{line.ljust(width)}  {ending}" for line, ending in zip(lines, endings, strict=True)]
+    return "\n".join(lines)
 
 
 def format_seconds(seconds: float | None) -> str:

@@ -1,0 +1,217 @@
+"""Queries of one's own: questions over linked pairs of nodes, so that a corpus without labels can be evaluated."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from graph_retrievers.construction.dataset import Query
+from graph_retrievers.errors import InvalidArgumentError, LanguageModelError
+from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.operators.operator import positive
+from graph_retrievers.signals.language import complete_many
+
+__all__ = ["linked_pairs", "make_queries", "write_queries"]
+
+_WORD = re.compile(r"[^\W\d_]{3,}")
+_TEXT_LIMIT = 4096
+_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "question": {"type": "string", "description": "The question, or an empty string if there is none."},
+        "needs_both": {"type": "boolean", "description": "Whether no one could answer it from one of the texts alone."},
+    },
+    "required": ["question", "needs_both"],
+    "additionalProperties": False,
+}
+_PROMPT = """Here are two texts of one collection; the first refers to the second.
+
+First text:
+{first}
+
+Second text:
+{second}
+
+Write one question that somebody could ask who has read neither. Its answer stands in the second text, and the first text is \
+needed to know that the second is meant: name or describe what the first text is about, and do not name the title of the second. \
+The question must be understood by itself, without words such as "the text" or "the passage". If the two have nothing to do with \
+each other, give an empty question."""
+
+
+def make_queries(
+    graph: CorpusGraph,
+    count: int = 100,
+    *,
+    language_model: Any = None,
+    seed: int = 0,
+    split: str = "test",
+    workers: int = 4,
+    show_progress: bool = False,
+) -> list[Query]:
+    """Return questions that need both nodes of a linked pair, with the pair as their relevant nodes.
+
+    Parameters
+    ----------
+    graph : CorpusGraph
+    count : int, default 100
+        Questions to make; fewer come where the graph has fewer pairs.
+    language_model : object, optional
+        Writes the questions (see :func:`~graph_retrievers.signals.language.as_language_model`), and may turn a pair
+        down. Without one, a question is put together from words of both texts, see the notes.
+    seed : int, default 0
+        Draws the pairs.
+    split : str, default "test"
+        What the queries say of themselves.
+    workers : int, default 4
+        Questions under way at a time.
+    show_progress : bool, default False
+
+    Returns
+    -------
+    list of Query
+        Of type ``"linked-pair"``.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If no two nodes with words are linked.
+    LanguageModelError
+        If the language model fails, or turns every pair down.
+
+    Notes
+    -----
+    The extractive form is ``What links A to x, y and z?``, where A is the title of the first node (or its three most
+    telling words) and x, y, z are the most telling words of the second that the first lacks: frequent in it, rare
+    in the corpus, and found in at least two texts where there are enough of these, so that no word gives the node
+    away. Such questions favour search by words; a language model's do not, and should be preferred.
+
+    References
+    ----------
+    FastInsight, section 4.2.1: synthetic queries over connected pairs of nodes.
+    """
+    positive("count", count)
+    pairs = linked_pairs(graph, seed=seed)
+    if not pairs:
+        raise InvalidArgumentError("No two nodes with words are linked; make-queries needs a graph with edges between texts.")
+    if language_model is None:
+        questions = _extracted(graph, pairs[:count])
+    else:
+        questions = _written(graph, pairs, count, language_model, workers, show_progress)
+    return [
+        Query(f"made{number:05d}", question, (graph.ids[first], graph.ids[second]), split, "linked-pair")
+        for number, (question, (first, second)) in enumerate(questions)
+    ]
+
+
+def linked_pairs(graph: CorpusGraph, *, seed: int = 0) -> list[tuple[int, int]]:
+    """Return linked pairs of nodes with words, in random order, each node the first of at most one.
+
+    Parameters
+    ----------
+    graph : CorpusGraph
+    seed : int, default 0
+
+    Returns
+    -------
+    list of (row, row)
+        The first refers to the second, where edges have a direction. A node that many refer to (a hub) is drawn no
+        more often than its share of one node's edges.
+    """
+    spoken = np.array([bool(_WORD.search(text)) for text in graph.texts], dtype=bool)
+    rows = np.stack([graph.sources.cpu().numpy(), graph.targets.cpu().numpy()], 1)
+    rows = np.unique(rows[(rows[:, 0] != rows[:, 1]) & spoken[rows].all(1)], axis=0)
+    draw = random.Random(seed)
+    targets: dict[int, list[int]] = {}
+    for first, second in rows.tolist():
+        targets.setdefault(first, []).append(second)
+    order = sorted(targets)
+    draw.shuffle(order)
+    pairs, seen = [], set[frozenset[int]]()
+    for first in order:
+        second = draw.choice(targets[first])
+        if frozenset((first, second)) not in seen:
+            seen.add(frozenset((first, second)))
+            pairs.append((first, second))
+    return pairs
+
+
+def write_queries(path: str | Path, queries: Sequence[Query]) -> None:
+    """Write queries as JSON lines, the form that :func:`~graph_retrievers.construction.dataset.read_queries` reads.
+
+    Parameters
+    ----------
+    path : str or Path
+        Gzipped where it ends in ``.gz``.
+    queries : sequence of Query
+    """
+    lines = []
+    for query in queries:
+        row: dict[str, Any] = {"id": query.id, "query": query.text, "gold": list(query.gold)}
+        row |= {name: value for name in ("type", "split", "answer") if (value := getattr(query, name))}
+        lines.append(json.dumps(row, ensure_ascii=False) + "\n")
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(target.name + ".partial")
+    data = "".join(lines).encode("utf-8")
+    partial.write_bytes(gzip.compress(data, mtime=0) if target.suffix == ".gz" else data)
+    partial.replace(target)
+
+
+def _written(
+    graph: CorpusGraph, pairs: list[tuple[int, int]], count: int, model: Any, workers: int, show_progress: bool
+) -> list[tuple[str, tuple[int, int]]]:
+    questions: list[tuple[str, tuple[int, int]]] = []
+    failure: LanguageModelError | None = None
+    start = 0
+    while len(questions) < count and start < len(pairs):
+        part = pairs[start : start + count - len(questions)]
+        start += len(part)
+        prompts = [
+            _PROMPT.format(first=graph.content(first)[:_TEXT_LIMIT], second=graph.content(second)[:_TEXT_LIMIT])
+            for first, second in part
+        ]
+        answers = dict(
+            complete_many(model, prompts, _SCHEMA, workers=workers, show_progress=show_progress, description="writing questions")
+        )
+        failures = [answer for answer in answers.values() if isinstance(answer, LanguageModelError)]
+        if len(failures) == len(part):
+            failure = failures[0]
+            break
+        for position, pair in enumerate(part):
+            answer = answers[position]
+            if not isinstance(answer, LanguageModelError) and answer["needs_both"] and answer["question"].strip():
+                questions.append((" ".join(answer["question"].split()), pair))
+    if not questions:
+        raise failure or LanguageModelError(f"The language model found a question for none of {start} linked pairs.")
+    return questions
+
+
+def _extracted(graph: CorpusGraph, pairs: list[tuple[int, int]]) -> list[tuple[str, tuple[int, int]]]:
+    words = [Counter(word.lower() for word in _WORD.findall(graph.content(row))) for row in range(len(graph))]
+    texts_with: Counter[str] = Counter(word for counted in words for word in counted)
+
+    def telling(row: int, without: set[str]) -> list[str]:
+        known = [word for word in words[row] if word not in without] or list(words[row])
+        shared = [word for word in known if texts_with[word] > 1]
+        chosen = shared if len(shared) >= 3 else known
+        chosen.sort(key=lambda word: (-words[row][word] * np.log(len(graph) / texts_with[word]), word))
+        return chosen[:3]
+
+    questions = []
+    for first, second in pairs:
+        subject = graph.titles[first] if graph.include_titles and graph.titles[first] else _listed(telling(first, set()))
+        title = {word.lower() for word in _WORD.findall(graph.titles[second])}
+        questions.append((f"What links {subject} to {_listed(telling(second, set(words[first]) | title))}?", (first, second)))
+    return questions
+
+
+def _listed(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
