@@ -122,13 +122,16 @@ def evaluate(
         for name in built
         if any(q.id not in records.returned[name] for q in kept[start : start + batch_size])
     ]
-    with tqdm(total=len(todo), desc="evaluating", unit="chunk", disable=not show_progress) as bar:
-        for start, name in todo:
-            bar.set_postfix_str(name)
-            part = slice(start, min(start + batch_size, len(kept)))
-            records.add(name, runner.run(built[name], part))
-            bar.update()
-    runner.close()
+    try:
+        with tqdm(total=len(todo), desc="evaluating", unit="chunk", disable=not show_progress) as bar:
+            for start, name in todo:
+                bar.set_postfix_str(name)
+                part = slice(start, min(start + batch_size, len(kept)))
+                records.add(name, runner.run(built[name], part))
+                bar.update()
+    finally:
+        # What was encoded is kept, whatever stopped the evaluation.
+        runner.close()
     if timed_queries:
         untimed = [name for name in built if name not in records.costs and not isinstance(built[name], Mapping)]
         for name in tqdm(untimed, desc="timing", unit="retriever", disable=not show_progress):

@@ -1,0 +1,313 @@
+"""The harness on a small corpus: what is shared, what is measured, what is kept, and retrievers from elsewhere."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+from langchain_core.documents import Document
+from langchain_core.vectorstores import InMemoryVectorStore
+from llama_index.core import VectorStoreIndex
+
+from graph_retrievers.construction.dataset import Query
+from graph_retrievers.errors import DatasetError, InvalidArgumentError, UnknownNodeError
+from graph_retrievers.evaluation.analysis import FATES, correlation, fates, quartiles, recall_gain_correlations
+from graph_retrievers.evaluation.cache import cached_vectors
+from graph_retrievers.evaluation.harness import evaluate
+from graph_retrievers.evaluation.metrics import capped_recall, ndcg, reciprocal_rank
+from graph_retrievers.evaluation.records import Returned
+from graph_retrievers.evaluation.results import Evaluation
+from graph_retrievers.evaluation.significance import compare
+from graph_retrievers.evaluation.sweeps import sweep_all
+from graph_retrievers.evaluation.tables import results_table
+from graph_retrievers.graph import CorpusGraph
+from graph_retrievers.retrievers.registry import build_retriever
+from tests.helpers import HashEmbedding, WordOverlap, linked_index, linked_nodes
+from tests.integration.langchain_models import LangChainHashEmbeddings
+from tests.integration.llama_corpus import HashEmbed, llama_nodes
+
+QUERIES = [
+    Query("q1", "Which machine did Ada Lovelace write a program for?", ("ada", "engine"), "test", "bridge", ("Ada Lovelace",)),
+    Query("q2", "What data do punched cards hold in a loom?", ("cards", "jacquard"), "test", "bridge"),
+    Query("q3", "Which computer broke ciphers at Bletchley Park?", ("colossus", "bletchley"), "test", "bridge"),
+    Query("q4", "Which company grew out of tabulating machines?", ("ibm",), "test", "single"),
+    Query("q5", "Who counted the census?", ("hollerith",), "test", "single"),
+]
+ALL = ["vector", "bm25", "hybrid", "re2", "gar", "fastinsight"]
+
+
+def with_overlap():
+    model = WordOverlap()
+    return linked_index(relevance=model), model
+
+
+def test_results_are_those_of_each_retriever_by_itself():
+    index, _ = with_overlap()
+    evaluation = evaluate(index, QUERIES, ALL, k=3, batch_size=2, timed_queries=0)
+    for name in ALL:
+        alone = build_retriever(name, index, k=3)
+        for query in QUERIES:
+            assert list(evaluation.returned[name][query.id].ids) == [hit.id for hit in alone.retrieve(query.text)]
+    content = evaluation.to_dict()
+    assert content["queries"] == 5 and content["k"] == 3
+    for name in ALL:
+        rankings = content["per_query"][name]
+        for metric, function in (("recall@3", capped_recall), ("ndcg@3", ndcg), ("mrr", reciprocal_rank)):
+            mean = sum(function(rankings[q.id], q.gold, 3) for q in QUERIES) / 5
+            assert content["results"][name][metric] == pytest.approx(mean)
+    json.dumps(content)
+
+
+def test_latents_are_shared_and_costs_are_measured_without_sharing():
+    index, model = with_overlap()
+    names = ["re2", "gar", "fastinsight"]
+    together = evaluate(index, QUERIES, names, k=3, timed_queries=0)
+    pairs = model.pairs
+    held = {(q.id, node) for q in QUERIES for name in names for node in together.returned[name][q.id].found}
+    assert pairs == len(held)
+    evaluation = evaluate(index, QUERIES, names, k=3, timed_queries=3, seed=1)
+    for name in names:
+        costs, results = evaluation.costs[name], evaluation.returned[name]
+        assert costs["timed_queries"] == 3 and costs["seconds_per_query"] > 0 and costs["peak_memory_mb"] > 10
+        sizes = sorted(len(results[q.id].found) for q in QUERIES)
+        assert sizes[0] <= costs["encodes_per_query"] <= sizes[-1]
+    assert evaluation.returned == together.returned
+
+
+def test_an_evaluation_that_was_stopped_goes_on(tmp_path):
+    index, model = with_overlap()
+    calls = []
+
+    def fails_at(limit):
+        def search(text):
+            calls.append(text)
+            if len(calls) == limit:
+                raise KeyboardInterrupt
+            return ["ada"]
+
+        return search
+
+    retrievers = {"re2": build_retriever("re2", index, k=3), "mine": fails_at(4)}
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(index, QUERIES, retrievers, k=3, batch_size=2, timed_queries=0, resume=tmp_path)
+    with (tmp_path / "results.jsonl").open("a") as file:
+        file.write('{"of": "mine", "query": "q5", "ids": ["a')
+    pairs, first = model.pairs, list(calls)
+    retrievers["mine"] = fails_at(0)
+    evaluation = evaluate(index, QUERIES, retrievers, k=3, batch_size=2, timed_queries=0, resume=tmp_path)
+    # The first chunk was kept for both, the second for re2; latents of a whole chunk are on disk.
+    assert first == [q.text for q in QUERIES[:4]] and calls[4:] == [q.text for q in QUERIES[2:]]
+    assert evaluation.returned["mine"]["q5"].ids == ("ada",)
+    assert model.pairs < 2 * pairs
+    again = model.pairs
+    repeated = evaluate(index, QUERIES, retrievers, k=3, timed_queries=0, resume=tmp_path)
+    assert model.pairs == again and repeated.returned == evaluation.returned
+    # One more retriever reads the latents that the others left.
+    retrievers["deep"] = build_retriever("re2", index, k=3, depth=5)
+    evaluate(index, QUERIES, retrievers, k=3, timed_queries=0, resume=tmp_path)
+    assert model.pairs - again <= 2  # the probes that tell one model from another
+
+
+def test_kept_results_of_something_else_are_refused(tmp_path):
+    index = linked_index()
+    evaluate(index, QUERIES, ["vector"], k=3, timed_queries=0, resume=tmp_path)
+    with pytest.raises(InvalidArgumentError, match="another evaluation"):
+        evaluate(index, QUERIES, ["vector"], k=4, timed_queries=0, resume=tmp_path)
+    with pytest.raises(InvalidArgumentError, match="which now is"):
+        evaluate(index, QUERIES, {"vector": build_retriever("re2", index, k=3)}, k=3, timed_queries=0, resume=tmp_path)
+    path = tmp_path / "results.jsonl"
+    path.write_text("broken\n" + path.read_text())
+    with pytest.raises(DatasetError, match="line 1"):
+        evaluate(index, QUERIES, ["vector"], k=3, timed_queries=0, resume=tmp_path)
+
+
+def test_retrievers_of_both_frameworks_and_callables():
+    index = linked_index()
+    ours = build_retriever("vector", index, k=3)
+    texts = {node.id: index.graph.content(index.graph.row(node.id)) for node in linked_nodes()}
+    store = InMemoryVectorStore(LangChainHashEmbeddings())
+    store.add_documents([Document(id=name, page_content=text) for name, text in texts.items()])
+    llama = VectorStoreIndex(llama_nodes(), embed_model=HashEmbed())
+    retrievers = {
+        "ours": ours,
+        "langchain": store.as_retriever(search_kwargs={"k": 3}),
+        "llama": llama.as_retriever(similarity_top_k=3),
+        "ids": lambda text: [hit.id for hit in ours.retrieve(text)] * 2,
+        "pairs": lambda text: [(hit.id, hit.score) for hit in ours.retrieve(text)],
+        "run": {"q1": [("ada", 2.0), ("engine", 1.0)], "q4": [("ibm", 1.0)]},
+    }
+    evaluation = evaluate(index, QUERIES, retrievers, k=3, timed_queries=2)
+    for query in QUERIES:
+        found = {name: list(results[query.id].ids) for name, results in evaluation.returned.items()}
+        assert found["ids"] == found["pairs"] == found["ours"]
+        assert found["langchain"] == [document.id for document in retrievers["langchain"].invoke(query.text)]
+        assert found["llama"] == [result.node.node_id for result in retrievers["llama"].retrieve(query.text)]
+    assert evaluation.column("run", "recall@3") == [1, 0, 0, 1, 0]
+    assert "run" not in evaluation.costs and evaluation.costs["langchain"]["seconds_per_query"] > 0
+
+
+def test_strange_retrievers_are_refused():
+    index = linked_index()
+    with pytest.raises(InvalidArgumentError, match="cannot be evaluated"):
+        evaluate(index, QUERIES, {"x": 7})
+    with pytest.raises(InvalidArgumentError, match="only ids that the graph does not hold"):
+        evaluate(index, QUERIES, {"x": lambda text: ["nowhere"]}, timed_queries=0)
+    with pytest.raises(InvalidArgumentError, match="no node id"):
+        evaluate(index, QUERIES, {"x": lambda text: [Document(page_content="no id")]})
+    evaluation = evaluate(index, QUERIES, {"x": lambda text: ["nowhere", "ada"]}, timed_queries=0)
+    assert "5 of 10 ids" in evaluation.notes[0] and evaluation.results()["x"]["mrr"] == pytest.approx(0.5 / 5)
+    for wrong in ({}, [], "vector", ["vector", "vector"], ["no such name"]):
+        with pytest.raises(InvalidArgumentError):
+            evaluate(index, QUERIES, wrong)
+
+
+def test_queries_that_cannot_be_measured():
+    index = linked_index()
+    evaluation = evaluate(index, [*QUERIES, Query("q6", "Who?", ())], ["bm25"], timed_queries=0)
+    assert len(evaluation.queries) == 5 and evaluation.notes == ["1 queries without relevant nodes were left out."]
+    with pytest.raises(UnknownNodeError, match="'q7' names 'nobody'"):
+        evaluate(index, [Query("q7", "Who?", ("nobody",))], ["bm25"])
+    with pytest.raises(InvalidArgumentError, match="nothing to measure"):
+        evaluate(index, [Query("q6", "Who?", ())], ["bm25"])
+    with pytest.raises(InvalidArgumentError, match="Two queries have the id 'q1'"):
+        evaluate(index, [QUERIES[0], QUERIES[0]], ["bm25"])
+    for option in ({"k": 0}, {"batch_size": 0}, {"use": ["answers"]}):
+        with pytest.raises(InvalidArgumentError):
+            evaluate(index, QUERIES, ["bm25"], **option)
+
+
+def test_judgements_from_elsewhere_replace_the_relevant_nodes():
+    index = linked_index()
+    qrels = {"q1": {"engine": 2, "ada": 1, "loom": 0}, "q4": {"ibm": 0}}
+    evaluation = evaluate(index, QUERIES, ["bm25"], k=3, qrels=qrels, timed_queries=0)
+    assert [q.id for q in evaluation.queries] == ["q1"] and "4 queries" in evaluation.notes[0]
+    ids = evaluation.returned["bm25"]["q1"].ids
+    assert evaluation.column("bm25", "ndcg@3") == [pytest.approx(ndcg(ids, qrels["q1"], 3))]
+    assert evaluation.column("bm25", "recall@3") == [pytest.approx(capped_recall(ids, ["engine", "ada"], 3))]
+
+
+def test_annotations_are_used_only_where_asked():
+    index = linked_index()
+    queries = [replace(QUERIES[0], text="Who wrote it?")]
+    plain = evaluate(index, queries, ["spreading"], k=3, timed_queries=1)
+    told = evaluate(index, queries, ["spreading", "vector"], k=3, use=["entities"], timed_queries=1)
+    assert told.returned["spreading"]["q1"].ids[0] == "ada"
+    assert told.returned["spreading"]["q1"] != plain.returned["spreading"]["q1"]
+    assert told.returned["vector"]["q1"] == evaluate(index, queries, ["vector"], k=3, timed_queries=0).returned["vector"]["q1"]
+
+
+def test_the_device_changes_nothing(device):
+    cpu, other = linked_index(), linked_index(device=device)
+    here = evaluate(cpu, QUERIES, ["vector", "fastinsight"], k=3, timed_queries=0)
+    there = evaluate(other, QUERIES, ["vector", "fastinsight"], k=3, timed_queries=1)
+    assert {n: [r.ids for r in rows.values()] for n, rows in here.returned.items()} == {
+        n: [r.ids for r in rows.values()] for n, rows in there.returned.items()
+    }
+    assert there.column("vector", "tr@3") == pytest.approx(here.column("vector", "tr@3"))
+
+
+def test_vectors_are_embedded_once(tmp_path):
+    texts = ["one text", "another text", "a third"]
+    model = HashEmbedding()
+    first = cached_vectors(model, texts, folder=tmp_path)
+    calls = model.document_calls
+    assert torch.equal(cached_vectors(model, texts, folder=tmp_path), first) and model.document_calls == calls + 1  # the probes
+    assert torch.equal(first, torch.tensor(HashEmbedding().embed_documents(texts)))
+    assert len(list(tmp_path.iterdir())) == 1
+    cached_vectors(model, [*texts, "a fourth"], folder=tmp_path)
+    cached_vectors(HashEmbedding(32), texts, folder=tmp_path)
+    files = sorted(tmp_path.iterdir())
+    assert len(files) == 3
+    for file in files:
+        file.write_bytes(file.read_bytes()[:20])
+    assert torch.equal(cached_vectors(model, texts, folder=tmp_path), first)
+
+
+def test_sweeps_vary_what_a_retriever_has(tmp_path):
+    index, model = with_overlap()
+    sweeps = sweep_all(index, QUERIES, ["vector", "re2", "fastinsight"], k=3, sample=4, timed_queries=1, resume=tmp_path)
+    assert set(sweeps) == {"budget", "alpha", "beta"}
+    budget = sweeps["budget"]
+    assert budget.retrievers == ("re2", "fastinsight") and len(budget.evaluation.queries) == 4
+    for name in budget.retrievers:
+        for value in budget.values:
+            found = [len(r.found) for r in budget.evaluation.returned[budget.name(name, value)].values()]
+            assert max(found) <= value
+    plain = [r.ids for r in sweeps["alpha"].evaluation.returned["fastinsight alpha=0.2"].values()]
+    assert plain == [r.ids for r in sweeps["beta"].evaluation.returned["fastinsight beta=1"].values()]
+    pairs = model.pairs
+    sweep_all(index, QUERIES, ["vector", "re2", "fastinsight"], k=3, sample=4, timed_queries=0, resume=tmp_path)
+    assert model.pairs == pairs
+    assert sweep_all(index, QUERIES, ["vector"], k=3) == {}
+
+
+def made_evaluation():
+    """a - b - c - d - e in a row, x - y apart; two retrievers with everything given."""
+    graph = CorpusGraph(list("abcdexy"), list("abcdexy"), edges=[("a", "b"), ("b", "c"), ("c", "d"), ("d", "e"), ("x", "y")])
+    queries = [Query("q0", "?", tuple("abce"), type="far"), Query("q1", "?", tuple("cex"), type="far"), Query("q2", "?", ("a",))]
+    returned = {
+        "first": {"q0": made("ad", "ad"), "q1": made("ae", "ae"), "q2": made("ab", "ab")},
+        "walk": {"q0": made("ab", "abc"), "q1": made("ab", "abc"), "q2": made("ab", "ab")},
+    }
+    return Evaluation("made", "test", 2, queries, {q.id: q.gold for q in queries}, returned, graph)
+
+
+def made(ids, found):
+    return Returned(tuple(ids), (2.0, 1.0), tuple(found), tuple(float(-place) for place in range(len(found))))
+
+
+def test_the_fate_of_every_relevant_node():
+    evaluation = made_evaluation()
+
+    def counted(retriever, query):
+        return list(fates(evaluation, retriever, [query]).values())
+
+    assert FATES == ("hit", "ranked low", "passed over", "never reached", "not connected")
+    # walk holds a, b, c: e is two steps from c, and nothing leads to x. first holds a, d: b, c and e are next to them.
+    assert counted("walk", "q0") == [2, 1, 0, 1, 0]
+    assert counted("walk", "q1") == [0, 1, 0, 1, 1]
+    assert counted("first", "q0") == [1, 0, 3, 0, 0]
+    whole = fates(evaluation, "walk")
+    assert sum(whole.values()) == 8 and whole["hit"] == 3
+
+
+def test_quartiles_keep_equal_values_together():
+    evaluation = made_evaluation()
+    groups = quartiles(evaluation, "first")
+    assert sorted(q for _, _, _, queries in groups for q in queries) == ["q0", "q1", "q2"]
+    assert groups[0][1] <= groups[0][2] <= groups[-1][1] and groups[-1][3] == ["q2"] and groups[-1][0].endswith("Q4")
+    same = replace_results(evaluation, "first", "walk")
+    assert quartiles(same, "walk")[0][0].startswith("Q1")
+
+
+def replace_results(evaluation, name, source):
+    return replace(evaluation, returned={**evaluation.returned, name: evaluation.returned[source]})
+
+
+def test_gain_is_what_all_retrieved_nodes_add():
+    evaluation = made_evaluation()
+    # walk holds abc, abc, ab: recall 3/4, 1/3, 1 against 1/4, 1/3, 1 of the first search.
+    gains, recalls = [0.5, 0.0, 0.0], [0.25, 1 / 3, 1.0]
+    misses = [evaluation.values["first"][q]["miss-tr@2"] for q in ("q0", "q1", "q2")]
+    expected = (float(torch.corrcoef(torch.tensor([c, gains]))[0, 1]) for c in (recalls, misses))
+    assert recall_gain_correlations(evaluation, "walk", "first") == pytest.approx(tuple(expected), abs=1e-6)
+    assert recall_gain_correlations(evaluation, "first", "first") is None
+    assert correlation([1, 1], [0, 1]) is None
+
+
+def test_tables_say_which_differences_are_real():
+    index = linked_index()
+    queries = [replace(query, id=f"{query.id}-{n}") for n in range(8) for query in QUERIES]
+    run = {q.id: [(node, 1.0 / rank) for rank, node in enumerate(q.gold, 1)] for q in queries}
+    evaluation = evaluate(index, queries, {"bm25": "bm25", "right": run, "also right": run, "wrong": {}}, k=3, timed_queries=0)
+    comparisons = compare(evaluation, "recall@3")
+    assert len(comparisons) == 6
+    by_pair = {(c.better, c.worse): c for c in comparisons}
+    top = by_pair["right", "wrong"]
+    assert top.difference == 1.0 and top.real and top.low == top.high == 1.0 and top.adjusted == pytest.approx(6 / 10_001)
+    level = by_pair["right", "also right"]
+    assert level.difference == 0 and level.p_value == 1.0 and not level.real
+    lines = {line.split("  ")[0]: line for line in results_table(evaluation, comparisons).splitlines()}
+    assert lines["wrong"].endswith(" -") and "wrong" in lines["right"] and "also right" not in lines["right"]
+    with pytest.raises(InvalidArgumentError, match="Unknown metric"):
+        compare(evaluation, "recall@4")
