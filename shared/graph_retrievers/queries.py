@@ -178,7 +178,9 @@ class QueryBatch:
         """
         nodes = nodes.clamp(min=0)
         if self._table is not None:
-            return self._table[batch, nodes]
+            # One flat index_select: several times the speed of indexing by two tensors on a CPU.
+            entries = (batch * len(self.index) + nodes).flatten()
+            return self._table.view(-1).index_select(0, entries).view(nodes.shape)
         return (self.vectors[batch] * self.index.dense.vectors[nodes]).sum(-1)
 
     def cosines(self, batch: Tensor, nodes: Tensor) -> Tensor:
@@ -194,8 +196,10 @@ class QueryBatch:
         Tensor, same shape, float64
             0 where either vector is missing (a row of zeros).
         """
-        lengths = self.vectors.double().norm(dim=1)[batch] * self.index.dense.norms[nodes].double()
-        return torch.where(lengths > 0, self.similarities(batch, nodes).double() / lengths, torch.zeros_like(lengths))
+        norms = self.index.dense.norms.index_select(0, nodes.flatten()).view(nodes.shape)
+        lengths = norms * torch.linalg.vector_norm(self.vectors, dim=1)[batch]
+        # Where there is no vector, the dot product is 0 too.
+        return self.similarities(batch, nodes).double() / lengths.double().clamp(min=1e-30)
 
     def encode(self, nodes: Tensor) -> Tensor:
         """Return latents of (query, node) pairs; a pair is encoded once, however often it is asked for.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 
-__all__ = ["gather_rows", "pad_ranked", "top_k"]
+__all__ = ["gather_rows", "pad_ranked", "row_pieces", "top_k"]
 
 
 def gather_rows(indptr: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -34,9 +36,34 @@ def gather_rows(indptr: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     length = torch.where(rows >= 0, indptr[safe + 1] - start, torch.zeros_like(start))
     total = int(length.sum())
     owner = torch.repeat_interleave(torch.arange(rows.numel(), device=rows.device), length, output_size=total)
-    first = torch.cumsum(length, 0) - length
-    entry = torch.arange(total, device=rows.device) - first[owner] + start[owner]
+    # The gap between a row's place in the CSR arrays and in the flat list; index_select is several times an index's speed.
+    shift = start - torch.cumsum(length, 0) + length
+    entry = torch.arange(total, device=rows.device) + shift.index_select(0, owner)
     return owner, entry
+
+
+def row_pieces(indptr: Tensor, rows: Tensor, limit: int) -> Iterator[slice]:
+    """Yield slices that cover `rows` and together read at most `limit` CSR entries each, or hold a single row.
+
+    Parameters
+    ----------
+    indptr : Tensor, shape [N + 1], int64
+        Row pointers of a CSR matrix.
+    rows : Tensor, shape [M], int64
+        Rows to read.
+    limit : int
+        Entries a slice may read: what bounds the memory of :func:`gather_rows`.
+    """
+    if rows.numel() == 0:
+        return
+    ends = torch.cumsum(indptr[rows + 1] - indptr[rows], 0)
+    start, done, last = 0, 0, int(ends[-1])
+    while last - done > limit and start < rows.numel():
+        stop = max(int(torch.searchsorted(ends, done + limit, right=True)), start + 1)
+        yield slice(start, stop)
+        start, done = stop, int(ends[stop - 1])
+    if start < rows.numel():
+        yield slice(start, rows.numel())
 
 
 def pad_ranked(

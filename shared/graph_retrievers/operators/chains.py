@@ -1,0 +1,339 @@
+"""Chains of activated nodes: the best paths from a seed through what activation touched, by mean activation.
+
+Glybovets and Makarov, "Query-Aware Spreading Activation for Multi-Hop Retrieval over Knowledge Graphs", section III-B
+and Algorithm 1, lines 18 and 19.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.graph.ragged import gather_rows, row_pieces
+from graph_retrievers.index import QueryBatch
+from graph_retrievers.operators.operator import Operator, OperatorKind, Ranking, positive
+
+__all__ = ["ChainSearch", "Chains"]
+
+# Entries of the table from nodes to touched nodes that one group of queries holds, and edges expanded at a time.
+_STATE_LIMIT = 1 << 22
+_EDGE_LIMIT = 1 << 20
+# Width of the first, quick pass of a search that knows no threshold until its last level.
+_SCOUTS = 64
+# Bounds are compared with this much slack, so that rounding drops no chain.
+_SLACK = 1e-12
+
+
+@dataclass(frozen=True)
+class Chains:
+    """The chains of B queries.
+
+    Attributes
+    ----------
+    nodes : Tensor, shape [B, K, L + 1], int64
+        Node rows of each chain from its seed on, best chain first; -1 pads.
+    scores : Tensor, shape [B, K], float32
+        Mean activation; -inf on pads.
+    exact : Tensor, shape [B], bool
+        False where the width cut off what might have led to a better chain.
+    """
+
+    nodes: Tensor
+    scores: Tensor
+    exact: Tensor
+
+
+class ChainSearch(Operator):
+    """The best chains from a seed through touched nodes, by mean activation.
+
+    A chain has 1 to `length` edges, begins at a seed, passes through touched nodes only and through none twice. A chain
+    and its reverse are one; a chain that is a prefix of a longer one is absorbed by it.
+
+    Parameters
+    ----------
+    limit : int, default 30
+        Chains to return (the paper's K_c).
+    length : int, default 4
+        Most edges of a chain.
+    dedupe : {"after_limit", "before_limit"}, default "after_limit"
+        When reversed and absorbed chains are dropped: from the `limit` best, as the published code does, so that fewer
+        remain; or from all chains there are, so that `limit` remain where there are as many.
+    semantics : {"set", "rows"}, default "set"
+        Whether parallel relationship rows are one edge, or each makes a chain of its own that counts towards the limit
+        of ``"after_limit"``, as in the paper's database query.
+    width : int, default 4096
+        Prefixes of chains that are kept for a query at each length.
+
+    Raises
+    ------
+    InvalidArgumentError
+        For a value outside its range.
+
+    Notes
+    -----
+    Expects the whole ranking of :class:`~graph_retrievers.operators.spreading_activation.GatedPropagation`, gives it back
+    unchanged, and leaves the :class:`Chains` in ``queries.extras["chains"]``. Of equal means the shorter chain comes
+    first, then the one of lower node rows.
+
+    Chains are found length by length. A prefix is dropped when no continuation can reach the limit-th best mean so
+    far: with B_0 = 0 and B_j(v) the largest of r(w) + B_{j-1}(w) over the touched neighbours w of v, a prefix of m nodes
+    that ends at v and sums to s cannot exceed the largest of (s + B_j(v)) / (m + j). B_j lets a walk return to a node,
+    so it is never too low and the result is exact, unless a query has more than `width` prefixes left: then those of
+    the lowest bounds go, and if one of them might have mattered, ``exact`` and a note say so. A length costs at most
+    `width` times the largest touched degree.
+    """
+
+    kind = OperatorKind.GRAPH_SEARCH
+
+    def __init__(
+        self,
+        limit: int = 30,
+        *,
+        length: int = 4,
+        dedupe: str = "after_limit",
+        semantics: str = "set",
+        width: int = 4096,
+    ) -> None:
+        if dedupe not in ("after_limit", "before_limit"):
+            raise InvalidArgumentError(f"Unknown dedupe {dedupe!r}; choose 'after_limit' or 'before_limit'.")
+        if semantics not in ("set", "rows"):
+            raise InvalidArgumentError(f"Unknown semantics {semantics!r}; choose 'set' or 'rows'.")
+        self.limit, self.length, self.width = positive("limit", limit), positive("length", length), positive("width", width)
+        self.dedupe, self.semantics = dedupe, semantics
+
+    def rank(self, queries: QueryBatch, ranking: Ranking) -> Ranking:
+        """Return the ranking as it came; the chains are left with the queries."""
+        group = max(1, _STATE_LIMIT // len(queries.index))
+        parts = [self._search(queries, ranking, slice(start, start + group)) for start in range(0, len(queries), group)]
+        if not parts:
+            return ranking
+        chains = Chains(
+            torch.cat([part.nodes for part in parts]),
+            torch.cat([part.scores for part in parts]),
+            torch.cat([part.exact for part in parts]),
+        )
+        queries.extras["chains"] = chains
+        if bool(chains.exact.all()):
+            return ranking
+        note = f"the chains may not be the best: more than {self.width} prefixes were under way"
+        before = ranking.notes or ((),) * len(ranking)
+        exact = chains.exact.tolist()
+        return replace(ranking, notes=tuple(n if e else (*n, note) for n, e in zip(before, exact, strict=True)))
+
+    def _search(self, queries: QueryBatch, ranking: Ranking, part: slice) -> Chains:
+        touched = _Touched(queries.index.graph, ranking, part, self.semantics, self.length)
+        maximal = self.dedupe == "before_limit"
+        floor = torch.full((touched.count,), float("-inf"), dtype=torch.float64, device=queries.index.device)
+        if maximal and self.width > _SCOUTS:
+            # Where only whole chains count, no prefix can be dropped before some are known: a narrow pass finds them.
+            floor = _Beam(touched, self.limit, _SCOUTS, maximal, floor).run().floor
+        beam = _Beam(touched, self.limit, self.width, maximal, floor).run()
+        nodes, scores, copies = beam.table()
+        if not maximal:
+            # Chains that parallel rows multiply take as many places.
+            keep = (torch.cumsum(copies, 1) - copies < self.limit) & (nodes[..., 0] >= 0)
+            nodes, scores = _kept(nodes, scores, keep)
+            nodes, scores = _kept(nodes, scores, _distinct(nodes))
+        rows = torch.where(nodes >= 0, touched.rows[nodes.clamp(min=0)] if touched.rows.numel() else nodes, -1)
+        return Chains(rows, scores.float(), (beam.cut < beam.floor) | torch.isinf(beam.cut))
+
+
+class _Touched:
+    """The touched nodes of a group of queries, numbered by query and row, and the edges among them as CSR."""
+
+    def __init__(self, graph: CorpusGraph, ranking: Ranking, part: slice, semantics: str, length: int) -> None:
+        size, device = len(graph), graph.device
+        nodes = ranking.nodes[part]
+        real = nodes >= 0
+        self.count = nodes.shape[0]
+        keys, order = torch.sort((torch.arange(self.count, device=device).unsqueeze(1) * size + nodes)[real])
+        self.query, self.rows = keys // size, keys % size
+        self.level = ranking.scores[part][real][order].double()
+        self.seeds = (ranking.parents[part][real][order] < 0).nonzero().flatten()
+        self.is_seed = torch.zeros_like(self.rows, dtype=torch.bool)
+        self.is_seed[self.seeds] = True
+        number = torch.full((self.count * size,), -1, dtype=torch.int32, device=device)
+        number[keys] = torch.arange(keys.numel(), dtype=torch.int32, device=device)
+        view = graph.incidence if semantics == "rows" else None
+        indptr, neighbors = (graph.indptr, graph.indices) if view is None else (view.indptr, view.neighbors)
+        nears, fars = [self.rows[:0]], [self.rows[:0]]
+        for piece in row_pieces(indptr, self.rows, _EDGE_LIMIT):
+            owner, entry = gather_rows(indptr, self.rows[piece])
+            near = owner + piece.start
+            far = number[(keys - self.rows)[near] + neighbors[entry]].long()
+            kept = ((far >= 0) & (far != near)).nonzero().flatten()
+            nears.append(near[kept])
+            fars.append(far[kept])
+        near, far = torch.cat(nears), torch.cat(fars)
+        self.copies: Tensor | None = None
+        if view is not None:
+            # Parallel rows stand side by side: one edge each, with their number.
+            pairs, self.copies = torch.unique_consecutive(torch.stack([near, far]), dim=1, return_counts=True)
+            near, far = pairs.unbind(0)
+        self.far = far
+        self.indptr = torch.zeros(keys.numel() + 1, dtype=torch.int64, device=device)
+        self.indptr[1:] = torch.cumsum(torch.bincount(near, minlength=keys.numel()), 0)
+        # reach[:, j]: the largest sum of activations of a walk of j more nodes.
+        reach = [torch.zeros_like(self.level)]
+        for _ in range(length):
+            best = torch.full_like(self.level, float("-inf"))
+            reach.append(best.scatter_reduce_(0, near, self.level[far] + reach[-1][far], "amax"))
+        self.reach = torch.stack(reach, 1)
+
+    def bound(self, sums: Tensor, ends: Tensor, nodes: int, shortest: int) -> Tensor:
+        """Return the best mean within reach of prefixes of `nodes` nodes, by `shortest` more nodes or more."""
+        left = self.reach.shape[1] - nodes
+        means = [(sums + self.reach[ends, j]) / (nodes + j) for j in range(shortest, left + 1)]
+        return torch.stack(means).amax(0)
+
+
+class _Beam:
+    """One search, length by length, over all queries of a group.
+
+    Attributes
+    ----------
+    floor : Tensor, shape [count], float64
+        Mean of the worst chain among the best so far, -inf while there are fewer than the limit.
+    cut : Tensor, shape [count], float64
+        Highest bound of a prefix that the width cut off, -inf where none was.
+    """
+
+    def __init__(self, touched: _Touched, limit: int, width: int, maximal: bool, floor: Tensor) -> None:
+        self.touched, self.limit, self.width, self.maximal = touched, limit, width, maximal
+        self.length = touched.reach.shape[1] - 1
+        self.floor, self.cut = floor, torch.full_like(floor, float("-inf"))
+        self._paths = touched.seeds.new_empty((0, self.length + 1))
+        self._means, self._copies = touched.level[:0], touched.seeds[:0]
+
+    def run(self) -> _Beam:
+        """Search all lengths."""
+        touched = self.touched
+        paths = touched.seeds.unsqueeze(1)
+        prefixes = (paths, touched.level[touched.seeds], torch.ones_like(touched.seeds))
+        for _ in range(self.length):
+            if prefixes[0].shape[0] == 0:
+                break
+            prefixes = self._lengthen(*prefixes)
+        return self
+
+    def _lengthen(self, paths: Tensor, sums: Tensor, copies: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Take chains of one more edge among the best; return those that may be part of a better chain still."""
+        touched, nodes = self.touched, paths.shape[1] + 1
+        ends = paths[:, -1]
+        children = torch.zeros_like(ends)
+        found: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
+        for piece in row_pieces(touched.indptr, ends, _EDGE_LIMIT):
+            owner, entry = gather_rows(touched.indptr, ends[piece])
+            owner = owner + piece.start
+            child = touched.far[entry]
+            new = (paths[owner] != child.unsqueeze(1)).all(1).nonzero().flatten()
+            owner, entry, child = owner[new], entry[new], child[new]
+            total = sums[owner] + touched.level[child]
+            number = copies[owner] if touched.copies is None else copies[owner] * touched.copies[entry]
+            if self.maximal:
+                children.index_add_(0, owner, torch.ones_like(owner))
+            if not self.maximal or nodes > self.length:
+                self._take(paths, owner, child, total / nodes, number)
+            if nodes <= self.length:
+                bound = touched.bound(total, child, nodes, 0 if self.maximal else 1)
+                kept = (bound >= self.floor[touched.query[child]] * (1 - _SLACK)).nonzero().flatten()
+                found.append((owner[kept], child[kept], number[kept], bound[kept]))
+                if sum(part[0].numel() for part in found) > 2 * self.width * touched.count:
+                    found = [self._narrowed(found)]
+        if self.maximal and nodes > 2:
+            ended = (children == 0).nonzero().flatten()
+            self._take(paths[:, :-1], ended, ends[ended], sums[ended] / (nodes - 1), copies[ended])
+        if not found:
+            return paths[:0], sums[:0], copies[:0]
+        owner, child, number, bound = self._narrowed(found)
+        kept = (bound >= self.floor[touched.query[child]] * (1 - _SLACK)).nonzero().flatten()
+        owner, child = owner[kept], child[kept]
+        return torch.cat([paths[owner], child.unsqueeze(1)], 1), sums[owner] + touched.level[child], number[kept]
+
+    def _narrowed(self, found: list[tuple[Tensor, Tensor, Tensor, Tensor]]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return the prefixes of highest bounds, `width` a query at most, in the order they came."""
+        owner, child, number, bound = (torch.cat(column) for column in zip(*found, strict=True))
+        query = self.touched.query[child]
+        if child.numel() and int(torch.bincount(query).max()) > self.width:
+            order, place = _places(query, bound, self.touched.count)
+            gone = order[place >= self.width]
+            self.cut.scatter_reduce_(0, query[gone], bound[gone], "amax")
+            kept = torch.sort(order[place < self.width]).values
+            owner, child, number, bound = owner[kept], child[kept], number[kept], bound[kept]
+        return owner, child, number, bound
+
+    def _take(self, paths: Tensor, owner: Tensor, child: Tensor, means: Tensor, copies: Tensor) -> None:
+        """Take the chains ``paths[owner] + child`` among the best of their queries, as far as they are."""
+        touched = self.touched
+        good = means >= self.floor[touched.query[child]] * (1 - _SLACK)
+        if self.maximal:
+            # Of a chain between two seeds, the direction that starts at the lower one stands for both.
+            good &= ~(touched.is_seed[child] & (child < paths[owner, 0]))
+        kept = good.nonzero().flatten()
+        chains = torch.cat([paths[owner[kept]], child[kept].unsqueeze(1)], 1)
+        # Summed in the order of size, so that a chain and its reverse have the same bits.
+        values = torch.sort(touched.level[chains], 1).values
+        total = values[:, 0]
+        for column in range(1, values.shape[1]):
+            total = total + values[:, column]
+        chains = torch.nn.functional.pad(chains, (0, self.length + 1 - chains.shape[1]), value=-1)
+        chains = torch.cat([self._paths, chains])
+        means = torch.cat([self._means, total / values.shape[1]])
+        copies = torch.cat([self._copies, copies[kept]])
+        if self.maximal:
+            # Shorter chains that end at a dead end come late; among equals they still go first.
+            order = torch.argsort((chains >= 0).sum(1), stable=True)
+            chains, means, copies = chains[order], means[order], copies[order]
+        query = touched.query[chains[:, 0]]
+        order, place = _places(query, means, touched.count)
+        last = order[place == self.limit - 1]
+        self.floor[query[last]] = torch.maximum(self.floor[query[last]], means[last])
+        order = order[place < self.limit]
+        self._paths, self._means, self._copies = chains[order], means[order], copies[order]
+
+    def table(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return chains [count, limit, length + 1], means and copies [count, limit], best first; -1, -inf and 0 pad."""
+        count, device = self.touched.count, self._means.device
+        query = self.touched.query[self._paths[:, 0]]
+        starts = torch.searchsorted(query, torch.arange(count, device=device))
+        place = torch.arange(query.numel(), device=device) - starts[query]
+        paths = torch.full((count, self.limit, self.length + 1), -1, dtype=torch.int64, device=device)
+        means = torch.full((count, self.limit), float("-inf"), dtype=torch.float64, device=device)
+        copies = torch.zeros((count, self.limit), dtype=torch.int64, device=device)
+        paths[query, place], means[query, place], copies[query, place] = self._paths, self._means, self._copies
+        return paths, means, copies
+
+
+def _places(query: Tensor, values: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Return the order by query, then value descending (equal ones as they came), and the place of each in its query."""
+    order = torch.argsort(values, descending=True, stable=True)
+    order = order[torch.argsort(query[order], stable=True)]
+    sorted_query = query[order]
+    starts = torch.searchsorted(sorted_query, torch.arange(count, device=query.device))
+    return order, torch.arange(query.numel(), device=query.device) - starts[sorted_query]
+
+
+def _kept(nodes: Tensor, scores: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
+    """Return tables [G, K, L + 1] and [G, K] with the chains of `keep` only, gaps closed up."""
+    order = torch.sort((~keep).to(torch.int8), dim=1, stable=True).indices
+    keep = keep.gather(1, order)
+    nodes = nodes.gather(1, order.unsqueeze(2).expand_as(nodes)).masked_fill(~keep.unsqueeze(2), -1)
+    return nodes, scores.gather(1, order).masked_fill(~keep, float("-inf"))
+
+
+def _distinct(nodes: Tensor) -> Tensor:
+    """Return which chains, shape [G, K, L + 1], are neither the reverse of an earlier one nor absorbed by a longer one."""
+    length = (nodes >= 0).sum(2)
+    back = length.unsqueeze(2) - 1 - torch.arange(nodes.shape[2], device=nodes.device)
+    reverse = torch.where(back >= 0, nodes.gather(2, back.clamp(min=0)), -1)
+    chain, other = nodes.unsqueeze(2), nodes.unsqueeze(1)
+    turned = reverse.unsqueeze(1)
+    earlier = torch.ones(nodes.shape[1], nodes.shape[1], dtype=torch.bool, device=nodes.device).tril(-1)
+    repeated = ((chain == turned).all(3) & earlier).any(2)
+    begins = ((chain == other) | (chain < 0)).all(3) | ((chain == turned) | (chain < 0)).all(3)
+    absorbed = (begins & (length.unsqueeze(1) > length.unsqueeze(2))).any(2)
+    return (length > 0) & ~repeated & ~absorbed
