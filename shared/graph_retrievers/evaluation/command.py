@@ -140,6 +140,10 @@ def run_evaluate(args: argparse.Namespace) -> int:
     from graph_retrievers.signals.embedding import load_embedding
 
     # All that can be wrong with the arguments shows before anything is embedded.
+    if args.report:
+        from graph_retrievers.evaluation.plots import check_matplotlib
+
+        check_matplotlib()
     names = _names(args)
     checkpoints = _pairs("--checkpoint", args.checkpoint, names)
     runs = {name: read_run(file) for name, file in _pairs("--run", args.runs).items()}

@@ -20,7 +20,7 @@ def as_search(retriever: Any) -> Callable[[str], Scored]:
     retriever : object
         With ``invoke(text)`` that returns documents (LangChain): the node id is the document's ``id``, or ``"id"``
         in its metadata. Or with ``retrieve(text)`` that returns nodes with scores (LlamaIndex): the node's
-        ``node_id``. Or a callable from a text to node ids, or to (id, score) pairs.
+        ``node_id``; or hits. Or a callable from a text to node ids, or to (id, score) pairs.
 
     Returns
     -------
@@ -66,7 +66,7 @@ def _document_score(document: Any) -> float | None:
 
 def _node_id(result: Any) -> str:
     node = getattr(result, "node", result)
-    return _checked(getattr(node, "node_id", None) or getattr(node, "id_", None), result)
+    return _checked(next((found for name in ("node_id", "id_", "id") if (found := getattr(node, name, None))), None), result)
 
 
 def _pair(item: Any) -> tuple[str, float | None]:

@@ -179,6 +179,8 @@ class _Runner:
                 self.store.load(batch)
         batch.k = self.k
         batch.inputs = _inputs(retriever, chunk, self.use)
+        # Vectors and latents are the same for every retriever; what one leaves for its own later steps is not.
+        batch.memo, batch.extras, batch.statistics = {}, {}, {}
         ranking = retriever.rank(batch)
         ids = retriever.index.graph.ids
         found = [
@@ -218,7 +220,7 @@ def _single(retriever: Any, queries: list[Query], k: int, use: tuple[str, ...]) 
 
 def _inputs(retriever: Retriever, queries: Sequence[Query], use: tuple[str, ...]) -> dict[str, Sequence[Any]]:
     wanted = [name for name in use if name in retriever.inputs]
-    return {name: [getattr(query, name) for query in queries] for name in wanted}
+    return {name: [list(getattr(query, name)) or None for query in queries] for name in wanted}
 
 
 def _returned(pairs: Scored, k: int, found: Scored | None = None) -> Returned:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import importlib.util
 import io
 import math
 from collections.abc import Sequence
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
+    "check_matplotlib",
+    "data_uri",
     "plot_budget_recall",
     "plot_budget_topological_recall",
     "plot_fates",
@@ -37,6 +40,12 @@ _COLORS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#8C6D31", "#9
 _SUBJECT = "#D55E00"
 _FATE_COLORS = dict(zip(FATES, ["#009E73", "#E69F00", "#56B4E9", "#CC79A7", "#999999"], strict=True))
 _MARKERS = "osD^vPX*<>p"
+
+
+def check_matplotlib() -> None:
+    """Raise MissingDependencyError if matplotlib is not installed."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise MissingDependencyError("matplotlib is not installed; run pip install 'graph-retrievers[eval]'.")
 
 
 def plot_overview(evaluation: Evaluation) -> Figure:
@@ -192,10 +201,9 @@ def data_uri(svg: bytes) -> str:
 
 
 def _figure(width: float, height: float) -> tuple[Figure, Axes]:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingDependencyError("matplotlib is not installed; run pip install 'graph-retrievers[eval]'.") from error
+    check_matplotlib()
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, _styled(figure.subplots())
 

@@ -1,0 +1,252 @@
+"""The commands evaluate and make-queries, and the page that a report is."""
+
+import base64
+import json
+import xml.etree.ElementTree as ElementTree
+from html.parser import HTMLParser
+
+import pytest
+from langchain_core.language_models import FakeListChatModel
+
+from graph_retrievers.cli import main
+from graph_retrievers.construction.dataset import read_dataset, read_queries
+from graph_retrievers.errors import InvalidArgumentError, LanguageModelError
+from graph_retrievers.evaluation.harness import evaluate
+from graph_retrievers.evaluation.make_queries import linked_pairs, make_queries, write_queries
+from graph_retrievers.evaluation.metrics import capped_recall
+from graph_retrievers.evaluation.report import write_report
+from graph_retrievers.evaluation.run_files import read_qrels, read_run
+from graph_retrievers.evaluation.sweeps import sweep_all
+from graph_retrievers.graph import CorpusGraph
+from tests.helpers import linked_edges, linked_index, linked_nodes
+
+ROWS = [
+    {"id": "q1", "query": "Which machine did Ada Lovelace write a program for?", "gold": ["ada", "engine"], "type": "bridge"},
+    {"id": "q2", "query": "What data do punched cards hold in a loom?", "gold": ["cards", "jacquard"], "type": "bridge"},
+    {"id": "q3", "query": "Who broke <ciphers> at Bletchley Park?", "gold": ["turing", "bletchley"], "type": "a & b"},
+]
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sets") / "small"
+    folder.mkdir()
+    queries = [row | {"split": "test"} for row in ROWS] + [{"id": "d1", "query": "Who?", "gold": ["ibm"], "split": "dev"}]
+    rows = {
+        "nodes": [{"id": n.id, "title": n.title, "text": n.text} for n in linked_nodes()],
+        "edges": [{"source": s, "target": t, "relation": r} for s, t, r in linked_edges()],
+        "queries": queries,
+    }
+    for name, listed in rows.items():
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in listed))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory, monkeypatch):
+    """Vectors are kept in a folder of the tests' own."""
+    monkeypatch.setenv("GRAPH_RETRIEVERS_CACHE", str(tmp_path_factory.getbasetemp() / "evaluate-cache"))
+
+
+def run(capsys, *arguments):
+    status = main([str(argument) for argument in arguments])
+    printed = capsys.readouterr()
+    return status, printed.out, printed.err
+
+
+def test_evaluate_prints_a_line_a_retriever_and_writes_json(dataset, tmp_path, capsys):
+    names = ["vector", "bm25", "hybrid", "re2", "fastinsight"]
+    out = tmp_path / "deep" / "out.json"
+    status, printed, _ = run(capsys, "evaluate", dataset, "-k", "3", "--timed-queries", "1", "--json", out)
+    assert status == 0
+    lines = printed.splitlines()
+    assert lines[0] == "small, split test: 3 queries"
+    assert lines[1].split()[:6] == ["retriever", "Recall@3", "nDCG@3", "MRR", "Hit@1", "Hit@3"]
+    assert [line.split()[0] for line in lines[2:7]] == names
+    content = json.loads(out.read_text())
+    assert {name: content[name] for name in ("dataset", "split", "k", "queries")} == {
+        "dataset": "small",
+        "split": "test",
+        "k": 3,
+        "queries": 3,
+    }
+    assert list(content["results"]) == list(content["per_query"]) == names
+    for line, name in zip(lines[2:7], names, strict=True):
+        found = content["results"][name]
+        assert {"recall@3", "ndcg@3", "mrr", "hit@1", "seconds_per_query"} <= set(found)
+        shown = [float(number) for number in line.split()[1:6]]
+        assert shown == pytest.approx([found[m] for m in ("recall@3", "ndcg@3", "mrr", "hit@1", "hit@3")], abs=5e-5)
+        rankings = content["per_query"][name]
+        assert all(len(ids) == 3 for ids in rankings.values())
+        assert found["recall@3"] == pytest.approx(sum(capped_recall(rankings[r["id"]], r["gold"], 3) for r in ROWS) / 3)
+
+
+def test_queries_runs_and_judgements_from_elsewhere(dataset, tmp_path, capsys):
+    queries = tmp_path / "mine.jsonl"
+    queries.write_text('{"id": "m1", "query": "Who wrote a program?", "gold": ["ada"]}\n')
+    (tmp_path / "other.run").write_text("m1 Q0 ada 1 0.9 other\nm1 Q0 ibm 2 0.8 other\n")
+    (tmp_path / "qrels").write_text("m1 0 ibm 1\n")
+    options = ["--retrievers", "bm25", "--timed-queries", "0", "--run", f"other={tmp_path / 'other.run'}"]
+    status, printed, _ = run(capsys, "evaluate", dataset, "--queries", queries, *options, "--trec", tmp_path / "trec")
+    assert status == 0 and "1 queries" in printed
+    assert read_run(tmp_path / "trec" / "other.run") == {"m1": [("ada", pytest.approx(0.9)), ("ibm", pytest.approx(0.8))]}
+    assert read_run(tmp_path / "trec" / "bm25.run")["m1"][0][0] == "ada"
+    assert read_qrels(tmp_path / "trec" / "qrels") == {"m1": {"ada": 1.0}}
+    out = tmp_path / "out.json"
+    run(capsys, "evaluate", dataset, "--queries", queries, *options, "--qrels", tmp_path / "qrels", "--json", out)
+    assert json.loads(out.read_text())["results"]["other"]["mrr"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--split", "train"], "there are: dev, test"),
+        (["--retrievers", "vektor"], "Unknown retriever 'vektor'; choose from vector"),
+        (["--retrievers", ","], "names none"),
+        (["--checkpoint", "mor"], "expected NAME=VALUE"),
+        (["--checkpoint", "mor=x", "--retrievers", "vector"], "one of vector"),
+        (["--use", "answer", "--retrievers", "bm25"], "Unknown annotation 'answer'"),
+        (["--qrels", "missing"], "missing cannot be read"),
+        (["-k", "0", "--retrievers", "bm25"], "at least 1"),
+    ],
+)
+def test_wrong_arguments_are_one_line(dataset, capsys, options, message):
+    status, printed, error = run(capsys, "evaluate", dataset, *options)
+    assert status == 2 and printed == ""
+    assert error.strip().splitlines()[-1].startswith("graph-retrievers: error: ") and message in error
+
+
+class Page(HTMLParser):
+    """What a page shows and what it asks for."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.pictures, self.links, self.words = [], [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        attributes = dict(attrs)
+        self.links += [value for name, value in attributes.items() if name in ("href", "src", "srcset", "action")]
+        if tag == "img":
+            assert attributes["alt"]
+            self.pictures.append(attributes["src"])
+        if tag not in ("meta", "img", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+def test_the_report_is_one_page_that_needs_nothing_else(dataset, tmp_path, capsys):
+    options = ["--retrievers", "vector,re2,fastinsight", "-k", "3", "--timed-queries", "1", "--sweep-queries", "2"]
+    status, printed, _ = run(capsys, "evaluate", dataset, *options, "--report", tmp_path / "report", "--resume", tmp_path / "kept")
+    assert status == 0 and printed.strip().endswith("report.html")
+    text = (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
+    page = Page(text)
+    assert page.open == [] and "http" not in text
+    names = {"overview", "types", "quartiles", "fates", "budget-recall", "budget-topological-recall", "sensitivity"}
+    assert {file.stem for file in (tmp_path / "report").glob("*.svg")} == names and len(page.pictures) == len(names)
+    assert page.links == page.pictures
+    for source in page.pictures:
+        kind, _, data = source.partition(",")
+        svg = base64.b64decode(data)
+        assert kind == "data:image/svg+xml;base64" and ElementTree.fromstring(svg).tag.endswith("svg") and b"<path" in svg
+    shown = " ".join(page.words)
+    for words in ("vector", "re2", "fastinsight", "Recall@3", "a & b", "never reached", "Holm"):
+        assert words in shown
+    numbers = json.loads((tmp_path / "report" / "results.json").read_text())
+    assert len(numbers["sweeps"]["budget"]["results"]["re2"]) == len(numbers["sweeps"]["budget"]["values"])
+    again = tmp_path / "again"
+    run(capsys, "evaluate", dataset, *options, "--report", again, "--resume", tmp_path / "kept")
+    assert (again / "report.html").read_bytes() == (tmp_path / "report" / "report.html").read_bytes()
+
+
+def test_a_report_of_one_retriever_and_no_sweeps(tmp_path):
+    index = linked_index()
+    queries = [query for query in made_queries_of(index) if query.id < "made00004"]
+    evaluation = evaluate(index, queries, {"only <one>": "bm25"}, k=2, timed_queries=0)
+    page = Page(write_report(evaluation, tmp_path).read_text(encoding="utf-8"))
+    assert page.open == [] and len(page.pictures) == 3
+    assert any("only <one>" in words for words in page.words)
+    assert sweep_all(index, queries, ["bm25"]) == {}
+
+
+def made_queries_of(index):
+    return make_queries(index.graph, 20)
+
+
+# -- make-queries -----------------------------------------------------------------------------------------------
+
+
+def test_made_queries_name_linked_pairs(dataset, tmp_path, capsys):
+    out = tmp_path / "made.jsonl.gz"
+    status, printed, _ = run(capsys, "make-queries", dataset, out, "--count", "5", "--split", "dev")
+    assert status == 0 and "5 queries" in printed
+    nodes = {node.id: node for node in read_dataset(dataset).nodes}
+    links = {(source, target) for source, target, _ in linked_edges()}
+    queries = read_queries(out, nodes=nodes)
+    assert len(queries) == 5 and {q.split for q in queries} == {"dev"} and len({q.gold[0] for q in queries}) == 5
+    for query in queries:
+        first, second = (nodes[name] for name in query.gold)
+        assert query.gold in links and query.text.startswith(f"What links {first.title} to ")
+        said = query.text.removeprefix(f"What links {first.title} to ").removesuffix("?").replace(" and ", ", ").split(", ")
+        words = f"{first.title} {first.text}".lower()
+        assert len(said) == 3
+        assert all(word in second.text.lower() and word not in words and word not in second.title.lower() for word in said)
+    status, printed, _ = run(capsys, "evaluate", dataset, "--queries", out, "--split", "dev", "--retrievers", "bm25")
+    assert status == 0 and "5 queries" in printed
+
+
+def test_pairs_depend_on_the_seed_alone():
+    nodes, edges = linked_nodes(), linked_edges()
+    graph = CorpusGraph.from_nodes(nodes, edges)
+    pairs = linked_pairs(graph, seed=1)
+    assert pairs == linked_pairs(CorpusGraph.from_nodes(nodes, edges[::-1] + edges), seed=1)
+    assert pairs != linked_pairs(graph, seed=2)
+    assert len(pairs) == len({first for first, _ in pairs}) == len({edge[0] for edge in edges})
+    both_ways = CorpusGraph(["a", "b", "c"], ["one two", "three", ""], edges=[("a", "b"), ("b", "a"), ("a", "a"), ("a", "c")])
+    assert len(linked_pairs(both_ways)) == 1
+    with pytest.raises(InvalidArgumentError, match="linked"):
+        make_queries(CorpusGraph(["a", "b"], ["one two", "three"], edges=[("a", "a")]))
+    with pytest.raises(InvalidArgumentError, match="count"):
+        make_queries(both_ways, 0)
+
+
+def test_a_language_model_writes_them_and_may_turn_pairs_down(tmp_path):
+    graph = CorpusGraph.from_nodes(linked_nodes(), linked_edges())
+    answers = [
+        '{"question": "What machine did the author of the first program write for?", "needs_both": true}',
+        '{"question": "What is it?", "needs_both": false}',
+        '{"question": "", "needs_both": true}',
+    ]
+    chat = FakeListChatModel(responses=answers)
+    queries = make_queries(graph, 3, language_model=chat, workers=1)
+    # Eight pairs are asked, in rounds of what is still missing; every third answer is of use.
+    assert 2 <= len(queries) <= 3 and {q.text for q in queries} == {"What machine did the author of the first program write for?"}
+    links = {(source, target) for source, target, _ in linked_edges()}
+    assert all(query.gold in links for query in queries)
+    prompts = []
+    make_queries(graph, 1, language_model=lambda prompt: prompts.append(prompt) or answers[0])
+    first, second = (graph.content(row) for row in linked_pairs(graph)[0])
+    assert prompts[0].index(first) < prompts[0].index(second)
+    with pytest.raises(LanguageModelError, match="for none of"):
+        make_queries(graph, 2, language_model=lambda prompt: answers[1])
+    with pytest.raises(LanguageModelError):
+        make_queries(graph, 2, language_model=lambda prompt: "no JSON")
+    write_queries(tmp_path / "q.jsonl", queries)
+    assert read_queries(tmp_path / "q.jsonl") == queries
+
+
+def test_a_language_model_is_named_by_module(dataset, tmp_path, capsys, monkeypatch):
+    (tmp_path / "my_model.py").write_text(
+        "def chat(prompt):\n    return '{\"question\": \"Why so?\", \"needs_both\": true}'\n", encoding="utf-8"
+    )
+    monkeypatch.chdir(tmp_path)
+    status, *_ = run(capsys, "make-queries", dataset, "q.jsonl", "--count", "2", "--language-model", "my_model:chat")
+    assert status == 0 and {q.text for q in read_queries("q.jsonl")} == {"Why so?"}
+    for wrong in ("my_model", "my_model:nothing", "no_such_module_here:chat"):
+        status, _, error = run(capsys, "make-queries", dataset, "q.jsonl", "--language-model", wrong)
+        assert status == 2 and "--language-model" in error
