@@ -240,9 +240,8 @@ def _unreachable(graph: TransitionGraph, estimate: Tensor) -> Tensor | None:
 class PersonalizedPageRank(Operator):
     r"""Rank all nodes by a random walk that restarts at the nodes found so far: O_gs.
 
-    The restart weight of a node is its seed weight, brought to sum 1 over the seeds of a query, plus
-    `passage_weight` times its vector similarity to the query, brought to [0, 1] by min-max over all nodes
-    (HippoRAG 2 gives every passage this weight).
+    The seeds of a query share a restart weight of 1 by their scores; all nodes together share `passage_weight` by
+    their vector similarity to the query, brought to [0, 1] by min-max.
 
     Parameters
     ----------
@@ -251,12 +250,16 @@ class PersonalizedPageRank(Operator):
     damping : float, default 0.5
         Probability of following an edge.
     passage_weight : float, default 0.05
-        0 restarts at the seeds alone, and stops as soon as the nodes to keep are proven (:func:`certified_top_k`).
+        Restart weight of all nodes together, beside the seeds' 1. 0 restarts at the seeds alone, and stops as soon as the nodes to keep are proven (:func:`certified_top_k`).
 
     Notes
     -----
     Parallel relationship rows add up, direction is ignored, and a node without edges sends its mass to the restart
     distribution. Seeds are weighted by their positive scores. A query without a seed restarts by similarity alone.
+
+    HippoRAG 2 gives *each* passage 0.05 of its similarity. There passages are leaves that hang on phrases; on a corpus
+    graph, whose passages link to each other, thousands of such weights would drown the seeds and hubs would win.
+    Hence one weight for all of them together.
 
     References
     ----------
@@ -301,6 +304,7 @@ class PersonalizedPageRank(Operator):
             similarity = queries.index.dense.similarities(queries.vectors).double()
             low, high = similarity.amin(1, keepdim=True), similarity.amax(1, keepdim=True)
             passages = torch.where(high > low, (similarity - low) / (high - low), 1.0)
+            passages = passages / passages.sum(1, keepdim=True)
             share = torch.where(empty, 1.0, self.passage_weight).double().unsqueeze(1)
             restart = restart + share * passages
         return restart
