@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import importlib
 import json
 import sys
@@ -58,9 +59,11 @@ def add_commands(subparsers: Any) -> None:
         help="a TREC run file to measure beside the retrievers; may be given several times",
     )
     parser.add_argument("--qrels", metavar="FILE", help="TREC judgements that replace the relevant nodes of the queries")
-    parser.add_argument(
+    model = parser.add_mutually_exclusive_group()
+    model.add_argument(
         "--embedding", metavar="NAME_OR_DIR", default="minilm", help="embedding model (default: minilm, from the extra 'offline')"
     )
+    model.add_argument("--no-embedding", action="store_true", help="no vectors, for retrievers that read none")
     parser.add_argument(
         "--reranker", metavar="DIR_OR_NAME", help="cross-encoder that scores (default: the similarity of the vectors)"
     )
@@ -152,11 +155,11 @@ def run_evaluate(args: argparse.Namespace) -> int:
     graph = dataset.graph(args.device)
     queries = read_queries(args.queries, nodes=graph) if args.queries else dataset.queries
     queries = _of_split(queries, args.split, from_file=bool(args.queries))[: args.limit]
-    embedding = load_embedding(args.embedding, args.device)
+    embedding = None if args.no_embedding else load_embedding(args.embedding, args.device)
     index = GraphIndex.from_graph(
         graph,
         embedding=embedding,
-        vectors=cached_vectors(embedding, graph.contents(), show_progress=True),
+        vectors=None if embedding is None else cached_vectors(embedding, graph.contents(), show_progress=True),
         relevance=_reranker(args.reranker, args.device),
     )
     retrievers: dict[str, Any] = {
@@ -174,6 +177,7 @@ def run_evaluate(args: argparse.Namespace) -> int:
             timed_queries=args.timed_queries,
             seed=args.seed,
             resume=folder,
+            about={name: f"from {checkpoint} {_folder_digest(checkpoint)}" for name, checkpoint in checkpoints.items()},
             dataset=dataset.name,
             split=args.split,
             show_progress=True,
@@ -287,6 +291,14 @@ def _pairs(option: str, given: list[str], names: list[str] | None = None) -> dic
             raise InvalidArgumentError(f"{option} {text!r}: expected NAME=VALUE, a NAME once{wanted}.")
         found[name] = value
     return found
+
+
+def _folder_digest(folder: str) -> str:
+    digest = hashlib.sha256()
+    for file in sorted(Path(folder).rglob("*")):
+        if file.is_file():
+            digest.update(file.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def _of_split(queries: list[Any], split: str, from_file: bool) -> list[Any]:

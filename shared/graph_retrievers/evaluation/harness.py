@@ -48,6 +48,7 @@ def evaluate(
     seed: int = 0,
     resume: str | Path | None = None,
     latents: str | Path | None = None,
+    about: Mapping[str, str] | None = None,
     dataset: str = "",
     split: str = "",
     show_progress: bool = False,
@@ -84,6 +85,8 @@ def evaluate(
         one with a further retriever encodes only what that one adds.
     latents : str or Path, optional
         Another folder for the latents, which evaluations of the same queries may share.
+    about : mapping of str to str, optional
+        What else stands behind a retriever's name (the digest of a checkpoint): kept results of another are refused.
     dataset, split : str, default ""
         Where the queries come from, for the record.
     show_progress : bool, default False
@@ -111,8 +114,9 @@ def evaluate(
     header = _header(index, kept, gold, k, use, dataset, split)
     folder = Path(resume) if resume is not None else None
     records = Records(folder / "results.jsonl" if folder else None, header)
-    for name, retriever in built.items():
-        records.describe(name, _description(retriever))
+    descriptions = {name: f"{_description(built[name])} {(about or {}).get(name, '')}".rstrip() for name in built}
+    for name, description in descriptions.items():
+        records.describe(name, description)
     kept_latents = Path(latents) if latents is not None else folder and folder / "latents"
     store = LatentStore(kept_latents) if kept_latents else None
     runner = _Runner(index, kept, k, tuple(use), store)
@@ -141,7 +145,7 @@ def evaluate(
     returned = {name: {q.id: records.returned[name][q.id] for q in kept} for name in built}
     notes += _unknown(index, returned)
     settings = header | {
-        "retrievers": {name: _description(retriever) for name, retriever in built.items()},
+        "retrievers": descriptions,
         "batch_size": batch_size,
         "timed_queries": timed_queries,
         "seed": seed,
