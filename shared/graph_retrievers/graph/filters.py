@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 
-__all__ = ["Filter", "filter_mask"]
+__all__ = ["Filter", "filter_mask", "type_mask"]
 
 Filter = Mapping[str, Any] | Callable[[Node], bool] | Tensor
 """A condition on nodes: a mapping over metadata, a function of a :class:`Node`, or a mask made from either."""
@@ -82,6 +82,12 @@ def filter_mask(graph: CorpusGraph, condition: Filter) -> Tensor:
     else:
         raise InvalidArgumentError(f"A filter is a mapping, a callable or a mask, got {type(condition).__name__}.")
     return torch.tensor(keep, dtype=torch.bool, device=graph.device)
+
+
+def type_mask(graph: CorpusGraph, types: Collection[str]) -> Tensor:
+    """Return which nodes have one of the types: Tensor, shape [N], bool."""
+    rows = [i for i, name in enumerate(graph.type_names) if name in types]
+    return torch.isin(graph.node_types, torch.tensor(rows, dtype=torch.int32, device=graph.device))
 
 
 _Test = Callable[[CorpusGraph, int], bool]

@@ -164,10 +164,11 @@ class _Touched:
         for piece in row_pieces(indptr, self.rows, _EDGE_LIMIT):
             owner, entry = gather_rows(indptr, self.rows[piece])
             near = owner + piece.start
-            far = number[(keys - self.rows)[near] + neighbors[entry]].long()
+            target = (keys - self.rows).index_select(0, near) + neighbors.index_select(0, entry)
+            far = number.index_select(0, target)
             kept = ((far >= 0) & (far != near)).nonzero().flatten()
-            nears.append(near[kept])
-            fars.append(far[kept])
+            nears.append(near.index_select(0, kept))
+            fars.append(far.index_select(0, kept).long())
         near, far = torch.cat(nears), torch.cat(fars)
         self.copies: Tensor | None = None
         if view is not None:
@@ -181,14 +182,15 @@ class _Touched:
         reach = [torch.zeros_like(self.level)]
         for _ in range(length):
             best = torch.full_like(self.level, float("-inf"))
-            reach.append(best.scatter_reduce_(0, near, self.level[far] + reach[-1][far], "amax"))
-        self.reach = torch.stack(reach, 1)
+            reach.append(best.scatter_reduce_(0, near, (self.level + reach[-1]).index_select(0, far), "amax"))
+        self.reach = reach
 
     def bound(self, sums: Tensor, ends: Tensor, nodes: int, shortest: int) -> Tensor:
         """Return the best mean within reach of prefixes of `nodes` nodes, by `shortest` more nodes or more."""
-        left = self.reach.shape[1] - nodes
-        means = [(sums + self.reach[ends, j]) / (nodes + j) for j in range(shortest, left + 1)]
-        return torch.stack(means).amax(0)
+        best = torch.full_like(sums, float("-inf"))
+        for j in range(shortest, len(self.reach) - nodes + 1):
+            best = torch.maximum(best, (sums + self.reach[j].index_select(0, ends)) / (nodes + j))
+        return best
 
 
 class _Beam:
@@ -204,7 +206,7 @@ class _Beam:
 
     def __init__(self, touched: _Touched, limit: int, width: int, maximal: bool, floor: Tensor) -> None:
         self.touched, self.limit, self.width, self.maximal = touched, limit, width, maximal
-        self.length = touched.reach.shape[1] - 1
+        self.length = len(touched.reach) - 1
         self.floor, self.cut = floor, torch.full_like(floor, float("-inf"))
         self._paths = touched.seeds.new_empty((0, self.length + 1))
         self._means, self._copies = touched.level[:0], touched.seeds[:0]
@@ -229,30 +231,40 @@ class _Beam:
         for piece in row_pieces(touched.indptr, ends, _EDGE_LIMIT):
             owner, entry = gather_rows(touched.indptr, ends[piece])
             owner = owner + piece.start
-            child = touched.far[entry]
-            new = (paths[owner] != child.unsqueeze(1)).all(1).nonzero().flatten()
-            owner, entry, child = owner[new], entry[new], child[new]
-            total = sums[owner] + touched.level[child]
-            number = copies[owner] if touched.copies is None else copies[owner] * touched.copies[entry]
+            child = touched.far.index_select(0, entry)
+            new = torch.ones_like(child, dtype=torch.bool)
+            for column in paths.unbind(1):
+                new &= column.index_select(0, owner) != child
+            new = new.nonzero().flatten()
+            owner, child = owner.index_select(0, new), child.index_select(0, new)
+            total = sums.index_select(0, owner) + touched.level.index_select(0, child)
+            floor = self.floor.index_select(0, touched.query.index_select(0, child)) * (1 - _SLACK)
+            number = copies.index_select(0, owner)
+            if touched.copies is not None:
+                number = number * touched.copies.index_select(0, entry.index_select(0, new))
             if self.maximal:
                 children.index_add_(0, owner, torch.ones_like(owner))
             if not self.maximal or nodes > self.length:
-                self._take(paths, owner, child, total / nodes, number)
+                good = (total / nodes >= floor).nonzero().flatten()
+                self._take(paths, *(values.index_select(0, good) for values in (owner, child, number)))
             if nodes <= self.length:
                 bound = touched.bound(total, child, nodes, 0 if self.maximal else 1)
-                kept = (bound >= self.floor[touched.query[child]] * (1 - _SLACK)).nonzero().flatten()
-                found.append((owner[kept], child[kept], number[kept], bound[kept]))
+                kept = (bound >= floor).nonzero().flatten()
+                owner, child, number, bound = (values.index_select(0, kept) for values in (owner, child, number, bound))
+                found.append((owner, child, number, bound))
                 if sum(part[0].numel() for part in found) > 2 * self.width * touched.count:
                     found = [self._narrowed(found)]
         if self.maximal and nodes > 2:
             ended = (children == 0).nonzero().flatten()
-            self._take(paths[:, :-1], ended, ends[ended], sums[ended] / (nodes - 1), copies[ended])
+            self._take(paths[:, :-1], ended, ends[ended], copies[ended])
         if not found:
             return paths[:0], sums[:0], copies[:0]
         owner, child, number, bound = self._narrowed(found)
+        # The floor has risen since the first of them were found.
         kept = (bound >= self.floor[touched.query[child]] * (1 - _SLACK)).nonzero().flatten()
-        owner, child = owner[kept], child[kept]
-        return torch.cat([paths[owner], child.unsqueeze(1)], 1), sums[owner] + touched.level[child], number[kept]
+        owner, child, number = (values.index_select(0, kept) for values in (owner, child, number))
+        longer = torch.cat([paths.index_select(0, owner), child.unsqueeze(1)], 1)
+        return longer, sums.index_select(0, owner) + touched.level.index_select(0, child), number
 
     def _narrowed(self, found: list[tuple[Tensor, Tensor, Tensor, Tensor]]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return the prefixes of highest bounds, `width` a query at most, in the order they came."""
@@ -266,24 +278,23 @@ class _Beam:
             owner, child, number, bound = owner[kept], child[kept], number[kept], bound[kept]
         return owner, child, number, bound
 
-    def _take(self, paths: Tensor, owner: Tensor, child: Tensor, means: Tensor, copies: Tensor) -> None:
+    def _take(self, paths: Tensor, owner: Tensor, child: Tensor, copies: Tensor) -> None:
         """Take the chains ``paths[owner] + child`` among the best of their queries, as far as they are."""
         touched = self.touched
-        good = means >= self.floor[touched.query[child]] * (1 - _SLACK)
         if self.maximal:
             # Of a chain between two seeds, the direction that starts at the lower one stands for both.
-            good &= ~(touched.is_seed[child] & (child < paths[owner, 0]))
-        kept = good.nonzero().flatten()
-        chains = torch.cat([paths[owner[kept]], child[kept].unsqueeze(1)], 1)
+            kept = (~touched.is_seed[child] | (child > paths[owner, 0])).nonzero().flatten()
+            owner, child, copies = owner[kept], child[kept], copies[kept]
+        chains = torch.cat([paths.index_select(0, owner), child.unsqueeze(1)], 1)
         # Summed in the order of size, so that a chain and its reverse have the same bits.
-        values = torch.sort(touched.level[chains], 1).values
+        values = torch.sort(touched.level.index_select(0, chains.flatten()).view(chains.shape), 1).values
         total = values[:, 0]
         for column in range(1, values.shape[1]):
             total = total + values[:, column]
         chains = torch.nn.functional.pad(chains, (0, self.length + 1 - chains.shape[1]), value=-1)
         chains = torch.cat([self._paths, chains])
         means = torch.cat([self._means, total / values.shape[1]])
-        copies = torch.cat([self._copies, copies[kept]])
+        copies = torch.cat([self._copies, copies])
         if self.maximal:
             # Shorter chains that end at a dead end come late; among equals they still go first.
             order = torch.argsort((chains >= 0).sum(1), stable=True)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.filters import type_mask
 from graph_retrievers.graph.names import name_table
 from graph_retrievers.graph.ragged import pad_ranked, top_k
 from graph_retrievers.index import QueryBatch
@@ -84,6 +85,8 @@ class EntityLinking(Operator):
         Score of a node that vector search brings: the cosine of question and node, as the paper states it; or
         (1 + cosine of entity and node) / 2, what the vector index of the paper's database gives, so that even
         unrelated nodes start at half of an exact match.
+    exclude_types : sequence of str, default ()
+        Node types that are no entities.
 
     Raises
     ------
@@ -108,6 +111,7 @@ class EntityLinking(Operator):
         case: str = "fold",
         budget: int = 5,
         fallback_score: str = "cosine",
+        exclude_types: Sequence[str] = (),
     ) -> None:
         if case not in ("fold", "exact"):
             raise InvalidArgumentError(f"Unknown case {case!r}; choose 'fold' or 'exact'.")
@@ -115,11 +119,15 @@ class EntityLinking(Operator):
             raise InvalidArgumentError(f"Unknown fallback_score {fallback_score!r}; choose 'cosine' or 'index'.")
         self.language_model = language_model
         self.case, self.budget, self.fallback_score = case, positive("budget", budget), fallback_score
+        self.exclude_types = tuple(exclude_types)
 
     def rank(self, queries: QueryBatch, ranking: Ranking) -> Ranking:
         """Return the seeds of each query with their matching scores; what came before is not read."""
         device = queries.index.device
         mask = seed_mask(queries, returned=False)
+        if self.exclude_types:
+            kept = ~type_mask(queries.index.graph, self.exclude_types)
+            mask = kept if mask is None else mask & kept
         allowed = None if mask is None else mask.tolist()
         matched: list[tuple[int, int]] = []
         searched: list[tuple[int, str | None, int]] = []

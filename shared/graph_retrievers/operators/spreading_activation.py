@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.filters import type_mask
 from graph_retrievers.graph.ragged import gather_rows, pad_ranked, row_pieces
 from graph_retrievers.index import QueryBatch
 from graph_retrievers.operators.operator import Operator, OperatorKind, Ranking, positive
@@ -23,7 +24,7 @@ Gate = Callable[[QueryBatch, Tensor, Tensor], Tensor]
 """From queries and the entries (query, node row), shape [n] each, to gates of at most 1, shape [n]."""
 
 # Entries of the state that one group of queries holds, and edges read at a time: what bounds the memory.
-_STATE_LIMIT = 1 << 22
+STATE_LIMIT = 1 << 22
 _EDGE_LIMIT = 1 << 22
 _GATE_LIMIT = 1 << 16
 _LAST = 2**31 - 1
@@ -47,6 +48,15 @@ def cosine_gate(queries: QueryBatch, batch: Tensor, nodes: Tensor) -> Tensor:
     # In pieces: without a table of similarities, each entry costs a row of vectors.
     parts = zip(batch.split(_GATE_LIMIT), nodes.split(_GATE_LIMIT), strict=True)
     return torch.cat([queries.cosines(b, v) for b, v in parts]).clamp(min=0.0)
+
+
+def as_gate(gate: str | Gate) -> Gate | None:
+    """Return the function of a gate, None for the uniform one; InvalidArgumentError for an unknown name."""
+    if callable(gate):
+        return gate
+    if gate not in ("cosine", "uniform"):
+        raise InvalidArgumentError(f"Unknown gate {gate!r}; choose 'cosine', 'uniform' or pass a callable.")
+    return cosine_gate if gate == "cosine" else None
 
 
 class GatedPropagation(Operator):
@@ -76,7 +86,7 @@ class GatedPropagation(Operator):
         Whether a neighbour counts once, as in equation 1, or once for each relationship row that joins it, as in
         the paper's database query.
     exclude_types : sequence of str, default ()
-        Node types that activation never enters.
+        Node types that activation neither starts from nor enters.
     k : int, optional
         Nodes to keep; by default all that were touched.
 
@@ -119,20 +129,18 @@ class GatedPropagation(Operator):
             raise InvalidArgumentError(f"decay must lie in (0, 1], got {decay!r}.")
         if not threshold >= 0:
             raise InvalidArgumentError(f"threshold must be at least 0, got {threshold!r}.")
-        if not callable(gate) and gate not in ("cosine", "uniform"):
-            raise InvalidArgumentError(f"Unknown gate {gate!r}; choose 'cosine', 'uniform' or pass a callable.")
         if semantics not in ("set", "rows"):
             raise InvalidArgumentError(f"Unknown semantics {semantics!r}; choose 'set' or 'rows'.")
         self.iterations = positive("steps", steps)
         self.decay, self.threshold, self.semantics = float(decay), float(threshold), semantics
-        self.gate: Gate | None = gate if callable(gate) else cosine_gate if gate == "cosine" else None
+        self.gate = as_gate(gate)
         self.exclude_types = tuple(exclude_types)
         self.k = None if k is None else positive("k", k)
 
     def rank(self, queries: QueryBatch, ranking: Ranking) -> Ranking:
         """Return all touched nodes of each query by activation."""
         size = len(queries.index)
-        group = max(1, _STATE_LIMIT // size)
+        group = max(1, STATE_LIMIT // size)
         parts = [
             self._spread(queries, ranking, range(start, min(start + group, len(queries))))
             for start in range(0, len(queries), group)
@@ -168,20 +176,14 @@ class GatedPropagation(Operator):
             place = torch.where(columns[0] >= 0, up[place], place)
         return torch.stack(columns, 2)
 
-    def _walkable(self, queries: QueryBatch) -> Tensor | None:
-        graph = queries.index.graph
-        excluded = [i for i, name in enumerate(graph.type_names) if name in self.exclude_types]
-        if not excluded:
-            return queries.walk_allowed
-        kept = ~torch.isin(graph.node_types, torch.tensor(excluded, dtype=torch.int32, device=graph.device))
-        return kept if queries.walk_allowed is None else kept & queries.walk_allowed
-
     def _spread(self, queries: QueryBatch, ranking: Ranking, group: range) -> tuple[Tensor, Tensor, Tensor]:
         """Return keys (query * N + row, ascending), activations and parents of what a group of queries touches."""
         size = len(queries.index)
-        touched, start = _seed_keys(ranking, group, size)
-        state = _State(queries, len(group), self.semantics, self._walkable(queries))
-        state.level[touched] = start
+        excluded = type_mask(queries.index.graph, self.exclude_types) if self.exclude_types else None
+        state = PropagationState(queries, len(group), self.semantics, _without(queries.walk_allowed, excluded))
+        touched, _, scores = active_entries(ranking, group, size, excluded)
+        top = torch.zeros(len(group), dtype=torch.float64, device=scores.device).scatter_reduce_(0, touched // size, scores, "amax")
+        state.level[touched] = scores / top[touched // size]
         parents = torch.full_like(touched, -1)
         for _ in range(self.iterations):
             values = state.level.index_select(0, touched)
@@ -205,7 +207,7 @@ class GatedPropagation(Operator):
         return touched + group.start * size, state.level[touched], parents
 
 
-class _State:
+class PropagationState:
     """Activations of a group of queries, and the sums of one step.
 
     The tables are dense, of the size of the group's similarities, and made once; a step reads and writes only what
@@ -241,7 +243,7 @@ class _State:
         entered : Tensor, shape [M], int64
             Entries that receive, each once.
         sums : Tensor, shape [M], float64
-            Sum over A(v) of r(u).
+            Sum of r(u) over the neighbours u in the front with r(u) > r(v).
         nearest : Tensor, shape [M], int64
             Node row of the largest giver, of equal ones the lowest.
         """
@@ -282,13 +284,35 @@ class _State:
         return torch.exp2(61 - torch.ceil(torch.log2(top.clamp(min=1e-300) * self.widest)))
 
 
-def _seed_keys(ranking: Ranking, group: range, size: int) -> tuple[Tensor, Tensor]:
-    """Return entries of the seeds, ascending, and their first activations s / max s."""
-    nodes, scores = ranking.nodes[group.start : group.stop], ranking.scores[group.start : group.stop].double()
+def active_entries(ranking: Ranking, group: range, size: int, excluded: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the nodes of a group of queries whose score is positive.
+
+    Parameters
+    ----------
+    ranking : Ranking
+    group : range
+        The queries.
+    size : int
+        Number of nodes N.
+    excluded : Tensor, shape [N], bool, optional
+        Nodes to leave out.
+
+    Returns
+    -------
+    keys : Tensor, shape [n], int64
+        ``b * N + row`` with b counted from the group's first query, ascending.
+    columns : Tensor, shape [n], int64
+        Where they stand in the ranking.
+    scores : Tensor, shape [n], float64
+    """
+    nodes, scores = ranking.nodes[group.start : group.stop], ranking.scores[group.start : group.stop]
     good = (nodes >= 0) & (scores > 0)
-    if not nodes.numel():
-        return nodes.flatten(), scores.flatten()
-    share = scores / scores.masked_fill(~good, 0.0).amax(1, keepdim=True)
-    keys = torch.arange(len(group), device=nodes.device).unsqueeze(1) * size + nodes
-    keys, order = torch.sort(keys[good])
-    return keys, share[good][order]
+    if excluded is not None:
+        good &= ~excluded[nodes.clamp(min=0)]
+    batch, columns = good.nonzero().unbind(1)
+    keys, order = torch.sort(batch * size + nodes[good])
+    return keys, columns[order], scores[good][order].double()
+
+
+def _without(mask: Tensor | None, excluded: Tensor | None) -> Tensor | None:
+    return mask if excluded is None else ~excluded if mask is None else mask & ~excluded

@@ -45,6 +45,10 @@ class Path:
             text += (f" -[{relation}]-> " if forward else f" <-[{relation}]- ") + node
         return text
 
+    def named(self, names: Mapping[str, str]) -> Path:
+        """Return the path with ids replaced by names, where `names` has one."""
+        return replace(self, nodes=tuple(names.get(node, node) for node in self.nodes))
+
     def to_dict(self) -> dict[str, list[Any]]:
         """Return the path as JSON-plain lists under ``nodes``, ``relations`` and ``forward``."""
         return {"nodes": list(self.nodes), "relations": list(self.relations), "forward": list(self.forward)}
@@ -107,6 +111,12 @@ class HitList(list[Hit]):
     def __init__(self, hits: Iterable[Hit] = (), notes: tuple[str, ...] = ()) -> None:
         super().__init__(hits)
         self.notes = notes
+
+    def to_context(self) -> str:
+        """Return the hits as text for a language model: see :func:`graph_retrievers.retrievers.context.to_context`."""
+        from graph_retrievers.retrievers.context import to_context
+
+        return to_context(self)
 
 
 class Retriever:
@@ -279,20 +289,24 @@ class Retriever:
             results.append(HitList(hits, ranking.notes[b] if ranking.notes else ()))
         return results
 
-    def _hit(self, row: int, score: float, operator: str, trail: list[int]) -> Hit:
+    def path(self, trail: list[int]) -> Path:
+        """Return the path through nodes given by row; of parallel edges, the first is named."""
         graph = self.index.graph
         relations, forward = [], []
         for near, far in zip(trail, trail[1:], strict=False):
             relation, along = graph.relation_between(near, far) or ("", True)
             relations.append(relation)
             forward.append(along)
-        path = Path(tuple(graph.ids[r] for r in trail), tuple(relations), tuple(forward))
+        return Path(tuple(graph.ids[r] for r in trail), tuple(relations), tuple(forward))
+
+    def _hit(self, row: int, score: float, operator: str, trail: list[int]) -> Hit:
+        graph = self.index.graph
         return Hit(
             id=graph.ids[row],
             text=graph.texts[row],
             score=score,
             operator=operator,
-            path=path,
+            path=self.path(trail),
             title=graph.titles[row],
             type=graph.types[row],
             metadata=graph.metadata[row],

@@ -1,32 +1,173 @@
-"""Query-aware spreading activation over knowledge graphs (Glybovets and Makarov), and its fusion with vector search."""
+"""Query-aware spreading activation over knowledge graphs, and its fusion with vector search."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.filters import type_mask
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators.chains import Chains, ChainSearch
 from graph_retrievers.operators.entity_linking import EntityLinking
 from graph_retrievers.operators.fusion import ReciprocalRankFusion
-from graph_retrievers.operators.operator import Operator, Pipeline
-from graph_retrievers.operators.spreading_activation import GatedPropagation
+from graph_retrievers.operators.operator import Operator, Pipeline, Ranking
+from graph_retrievers.operators.passages import PassageGathering
+from graph_retrievers.operators.spreading_activation import Gate, GatedPropagation
 from graph_retrievers.operators.vector_search import VectorSearch
-from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.queries import QueryBatch
+from graph_retrievers.retrievers.retriever import Hit, HitList, Retriever
 
 __all__ = ["SpreadingActivation"]
 
 
 class SpreadingActivation(Retriever):
     """Entities by the activation that reaches them from the entities of the question, gated by the question.
+
+    Entity linking finds the seeds, gated propagation runs a fixed number of steps, and the most activated nodes are
+    the hits, each with the path that first carried activation to it. Options add the best chains, rank passages
+    instead, or fuse the result with vector search.
+
+    Parameters
+    ----------
+    index : GraphIndex
+        Needs vectors, unless the gate is uniform.
+    steps : int, default 3
+    decay : float, default 0.7
+    threshold : float, default 0.01
+    gate : {"cosine", "uniform"} or callable, default "cosine"
+    semantics : {"set", "rows"}, default "set"
+        The propagation: see :class:`~graph_retrievers.operators.spreading_activation.GatedPropagation`.
+    language_model : object, optional
+        Extracts the entities of a question; without one, names of nodes that stand in the question are taken.
+    linking : EntityLinking, optional
+        Finds the seeds; takes the place of `language_model` and allows further options.
+    chains : {"hits", "path"}, optional
+        ``"hits"``: chains come behind the nodes as up to 30 further hits of kind "chain", without those that end at a node
+        that may not be returned. ``"path"``: a hit's path is the
+        best chain that leads to it, where there is one. By default no chains are searched.
+    chain_search : ChainSearch, optional
+        Finds the chains; 30 of 1 to 4 edges by default.
+    passages : bool, optional
+        For graphs with passages that are linked to the entities they mention. True: activation walks among entities
+        only, and the hits are passages, by the activation of the entities in them. False: passages are neither entered
+        nor returned. By default all nodes are alike. Without effect where no node, or every node, is a passage.
+    passage_type : str, default "passage"
+        Node type of passages.
+    fuse : bool, default False
+        Whether the ranking is fused with that of vector search by reciprocal ranks
+        (see :class:`~graph_retrievers.operators.fusion.ReciprocalRankFusion`).
+    k : int, default 30
+        Hits to return (the paper's K_e).
+    **options
+        Keywords of :class:`Retriever`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        For an option outside its range.
+
+    Notes
+    -----
+    ``retrieve`` takes ``entities=[...]``, names that the question mentions; they take the place of extraction.
+
+    Departures from the paper: where no entity is found in the question, its vector finds the seeds, and where fewer than
+    k nodes are activated, vector search fills up (``backfill=False`` returns what the paper would).
+
+    References
+    ----------
+    Glybovets and Makarov, "Query-Aware Spreading Activation for Multi-Hop Retrieval over Knowledge Graphs",
+    arXiv:2606.30133, 2026.
     """
 
     inputs = ("entities",)
 
-    def __init__(self, index: GraphIndex, *, steps: int = 3, decay: float = 0.7, threshold: float = 0.01, gate: Any = "cosine",
-        semantics: str = "set", fuse: bool = False, linking: EntityLinking | None = None, k: int = 30, **options: Any) -> None:
-        operator: Operator = Pipeline(
-            linking or EntityLinking(),
-            GatedPropagation(steps=steps, decay=decay, threshold=threshold, gate=gate, semantics=semantics),
-        )
+    def __init__(
+        self,
+        index: GraphIndex,
+        *,
+        steps: int = 3,
+        decay: float = 0.7,
+        threshold: float = 0.01,
+        gate: str | Gate = "cosine",
+        semantics: str = "set",
+        language_model: Any = None,
+        linking: EntityLinking | None = None,
+        chains: str | None = None,
+        chain_search: ChainSearch | None = None,
+        passages: bool | None = None,
+        passage_type: str = "passage",
+        fuse: bool = False,
+        k: int = 30,
+        **options: Any,
+    ) -> None:
+        if chains not in (None, "hits", "path"):
+            raise InvalidArgumentError(f"Unknown chains {chains!r}; choose 'hits', 'path' or None.")
+        if linking is not None and language_model is not None:
+            raise InvalidArgumentError("Pass either linking= or language_model=; linking takes a language_model of its own.")
+        self.chains = chains
+        self._returned = None
+        excluded: tuple[str, ...] = ()
+        if passages is not None and isinstance(index, GraphIndex):
+            mask = type_mask(index.graph, (passage_type,))
+            if bool(mask.any()) and not bool(mask.all()):
+                excluded, self._returned = (passage_type,), mask if passages else ~mask
+        operators: list[Operator] = [
+            linking or EntityLinking(language_model=language_model, exclude_types=excluded),
+            GatedPropagation(
+                steps=steps, decay=decay, threshold=threshold, gate=gate, semantics=semantics, exclude_types=excluded
+            ),
+        ]
+        if chains is not None:
+            operators.append(chain_search or ChainSearch(semantics=semantics))
+        if passages and excluded:
+            operators.append(PassageGathering(excluded, gate=gate))
+        operator: Operator = Pipeline(*operators)
         if fuse:
             operator = ReciprocalRankFusion(operator, VectorSearch(100))
         super().__init__(index, operator, k=k, **options)
+
+    def rank(self, queries: QueryBatch) -> Ranking:
+        """Return all that was found, passages or entities only if so chosen."""
+        queries.extras["filter"] = queries.allowed
+        if self._returned is not None:
+            queries.allowed = self._returned if queries.allowed is None else queries.allowed & self._returned
+        return super().rank(queries)
+
+    def hits(self, queries: QueryBatch, ranking: Ranking, k: int) -> list[HitList]:
+        """Return the hits of each query, with chains if they were searched."""
+        results = super().hits(queries, ranking, k)
+        chains: Chains | None = queries.extras.get("chains")
+        if chains is None:
+            return results
+        allowed = queries.extras["filter"]
+        for b, (table, scores) in enumerate(zip(chains.nodes.tolist(), chains.scores.tolist(), strict=True)):
+            found = [([row for row in rows if row >= 0], score) for rows, score in zip(table, scores, strict=True) if rows[0] >= 0]
+            if self.chains == "hits":
+                kept = [(rows, score) for rows, score in found if allowed is None or bool(allowed[rows[-1]])]
+                results[b].extend(self._chain(rows, score) for rows, score in kept)
+            else:
+                results[b] = self._along_chains(results[b], [rows for rows, _ in found])
+        return results
+
+    def _chain(self, rows: list[int], score: float) -> Hit:
+        graph = self.index.graph
+        path = self.path(rows)
+        return Hit(
+            id=" | ".join(path.nodes),
+            text=str(path.named({graph.ids[row]: graph.titles[row] for row in rows if graph.titles[row]})),
+            score=score,
+            operator=ChainSearch.name,
+            path=path,
+            kind="chain",
+        )
+
+    def _along_chains(self, hits: HitList, chains: list[list[int]]) -> HitList:
+        """Return the hits with the best chain that leads to each as its path."""
+        leads: dict[str, list[int]] = {}
+        for rows in chains:
+            for place, row in enumerate(rows[1:], start=2):
+                leads.setdefault(self.index.graph.ids[row], rows[:place])
+        return HitList(
+            (replace(hit, path=self.path(leads[hit.id])) if hit.id in leads else hit for hit in hits), hits.notes
+        )

@@ -1,0 +1,87 @@
+"""Passages by the activation of the entities they mention."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.filters import type_mask
+from graph_retrievers.graph.ragged import pad_ranked
+from graph_retrievers.operators.operator import Operator, OperatorKind, Ranking, positive
+from graph_retrievers.operators.spreading_activation import STATE_LIMIT, Gate, PropagationState, active_entries, as_gate
+from graph_retrievers.queries import QueryBatch
+
+__all__ = ["PassageGathering"]
+
+
+class PassageGathering(Operator):
+    r"""Passages ranked by the activation they gather from the entities that stand in them.
+
+    A passage p linked to the activated entities M(p) scores :math:`\sigma(p) \sum_{e \in M(p)} r(e)`: one more step of
+    equation 1 of Glybovets and Makarov, from all touched entities to the passages, without decay and threshold. The
+    paper names it as future work (section VII) and gives no formula.
+
+    Parameters
+    ----------
+    types : sequence of str, default ("passage",)
+        Node types that are passages.
+    gate : {"cosine", "uniform"} or callable, default "cosine"
+        As for :class:`~graph_retrievers.operators.spreading_activation.GatedPropagation`; a passage without a vector
+        gathers nothing behind the cosine gate.
+    k : int, optional
+        Passages to keep; all by default.
+
+    Notes
+    -----
+    A passage's path is that of the entity that gives it most, and itself. Passages that the traversal filter excludes
+    gather nothing. The work is that of one step of propagation.
+    """
+
+    kind = OperatorKind.VECTOR_GRAPH_SEARCH
+
+    def __init__(self, types: Sequence[str] = ("passage",), *, gate: str | Gate = "cosine", k: int | None = None) -> None:
+        if isinstance(types, str) or not types:
+            raise InvalidArgumentError(f"types are {types!r}; expected at least one node type, in a list.")
+        self.types = tuple(types)
+        self.gate = as_gate(gate)
+        self.k = None if k is None else positive("k", k)
+
+    def rank(self, queries: QueryBatch, ranking: Ranking) -> Ranking:
+        """Return the passages linked to what the ranking holds."""
+        size, device = len(queries.index), queries.index.device
+        passages = type_mask(queries.index.graph, self.types)
+        group = max(1, STATE_LIMIT // size)
+        parts = [
+            self._gather(queries, ranking, range(start, min(start + group, len(queries))), passages)
+            for start in range(0, len(queries), group)
+        ]
+        if not parts:
+            return Ranking.empty(0, device)
+        keys, scores, givers = (torch.cat(columns) for columns in zip(*parts, strict=True))
+        width = int(torch.bincount(keys // size, minlength=1).max()) if keys.numel() else 0
+        table, values, columns = pad_ranked(keys // size, keys % size, scores.float(), givers, len(queries), width)
+        found = replace(Ranking.seeds(table, values, self.name), notes=ranking.notes)
+        if width == 0:
+            return found
+        parents = torch.where(table >= 0, ranking.nodes.gather(1, columns.clamp(min=0)), -1)
+        trails = ranking.trails if ranking.trails is not None else torch.stack([ranking.parents, ranking.nodes], 2)
+        above = trails.gather(1, columns.clamp(min=0).unsqueeze(2).expand(-1, -1, trails.shape[2]))
+        whole = torch.cat([above.masked_fill((table < 0).unsqueeze(2), -1), table.unsqueeze(2)], 2)
+        return replace(found, parents=parents, trails=whole)
+
+    def _gather(self, queries: QueryBatch, ranking: Ranking, group: range, passages: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return keys (query * N + row), scores and the ranking's column of the largest giver."""
+        size = len(queries.index)
+        walk = passages if queries.walk_allowed is None else passages & queries.walk_allowed
+        keys, columns, values = active_entries(ranking, group, size, passages)
+        entered, sums, nearest = PropagationState(queries, len(group), "set", walk).incoming(keys, values)
+        if self.gate is not None:
+            sums = sums * self.gate(queries, entered // size + group.start, entered % size).double()
+        kept = (sums > 0).nonzero().flatten()
+        entered, sums, nearest = entered[kept], sums[kept], nearest[kept]
+        givers = columns[torch.searchsorted(keys, entered - entered % size + nearest)]
+        return entered + group.start * size, sums, givers
