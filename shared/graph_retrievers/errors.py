@@ -8,7 +8,9 @@ from __future__ import annotations
 
 __all__ = [
     "CorruptIndexError",
+    "DatabaseAuthError",
     "DatabaseError",
+    "DatabaseUnreachableError",
     "DatasetError",
     "DeviceError",
     "DimensionMismatchError",
@@ -20,6 +22,7 @@ __all__ = [
     "InvalidPlanError",
     "InvalidVectorError",
     "LanguageModelError",
+    "MissingDatabaseFeatureError",
     "MissingDependencyError",
     "MissingSignalError",
     "ModelHeadError",
@@ -102,3 +105,15 @@ class LanguageModelError(GraphRetrieverError):
 
 class DatabaseError(GraphRetrieverError):
     """A graph database refused a connection or a query."""
+
+
+class DatabaseUnreachableError(DatabaseError, ConnectionError):
+    """A graph database that does not answer: the server is gone, or the address is wrong."""
+
+
+class DatabaseAuthError(DatabaseError):
+    """A graph database that refused the user or the password."""
+
+
+class MissingDatabaseFeatureError(DatabaseError):
+    """A graph database without the index, function or procedure that a query needs."""

@@ -1,0 +1,261 @@
+"""A graph database over Bolt: one connection, its dialect, and its errors in our words."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any
+from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
+
+from graph_retrievers.cypher.schema import GraphSchema
+from graph_retrievers.errors import (
+    DatabaseAuthError,
+    DatabaseError,
+    DatabaseUnreachableError,
+    InvalidArgumentError,
+    MissingDatabaseFeatureError,
+    MissingDependencyError,
+)
+
+__all__ = ["CypherDatabase"]
+
+_ATTEMPTS = 3
+_SCHEMES = tuple(f"{kind}{end}" for kind in ("bolt", "neo4j") for end in ("", "+s", "+ssc"))
+_COSINES = {
+    "gds.similarity.cosine": "gds.similarity.cosine({a}, {b})",
+    "vector.similarity.cosine": "vector.similarity.cosine({a}, {b})",
+}
+# Without any function: the dot product over the lengths of both, from lists alone.
+_PLAIN_COSINE = (
+    "(reduce(dot = 0.0, i IN range(0, size({a}) - 1) | dot + {a}[i] * {b}[i])"
+    " / sqrt(reduce(one = 1e-300, x IN {a} | one + x * x) * reduce(other = 1e-300, x IN {b} | other + x * x)))"
+)
+
+
+class CypherDatabase:
+    """A connection to a database that speaks Bolt and openCypher: Neo4j 5, or ArcadeDB.
+
+    Parameters
+    ----------
+    uri : str
+        ``bolt://host:port`` or ``neo4j://host:port`` (``+s`` for TLS).
+    auth : (user, password) or neo4j.Auth, optional
+    name : str, optional
+        Database on the server; the user's home database by default.
+    schema : GraphSchema, optional
+        Labels and property names.
+    timeout : float, default 30.0
+        Seconds to wait for a connection, and after which the server ends a query.
+    driver_options : mapping, optional
+        Further keywords of ``neo4j.GraphDatabase.driver``.
+
+    Attributes
+    ----------
+    cosine : str
+        Template of the raw cosine of two lists, with the fields ``a`` and ``b``.
+    scoped : bool
+        Whether subqueries name the variables they read in brackets (Neo4j from 5.23 on, ArcadeDB).
+
+    Raises
+    ------
+    DatabaseUnreachableError, DatabaseAuthError, DatabaseError
+        If the server is not there, refuses the user, or fails.
+    MissingDependencyError
+        If the driver is not installed.
+
+    Notes
+    -----
+    What the functions called cosine give differs between databases: some give (1 + cos) / 2. Which function there is,
+    and on which scale, is asked once, on connecting; without any, the cosine is spelt out, which is several times slower.
+
+    A query that the driver calls safe to repeat is tried three times. One object may serve many threads and tasks.
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        auth: Any = None,
+        *,
+        name: str | None = None,
+        schema: GraphSchema | None = None,
+        timeout: float = 30.0,
+        driver_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._neo4j = _import_driver()
+        try:
+            parts = urlsplit(uri)
+            known = parts.scheme in _SCHEMES
+        except (ValueError, AttributeError, TypeError):
+            known = False
+        if not known:
+            raise InvalidArgumentError(f"The database's uri must begin with one of {', '.join(_SCHEMES)}, as in bolt://host:7687.")
+        if parts.username or parts.password:
+            raise InvalidArgumentError("The uri of the database holds a user or a password; pass them as auth=(user, password).")
+        if not timeout > 0:
+            raise InvalidArgumentError(f"timeout must be above 0 seconds, got {timeout!r}.")
+        self.uri, self.name, self.schema, self.timeout = uri, name, schema or GraphSchema(), timeout
+        self._auth, self._options = auth, {"connection_timeout": timeout, **(driver_options or {})}
+        try:
+            self._driver = self._neo4j.GraphDatabase.driver(uri, auth=auth, **self._options)
+        except (self._neo4j.exceptions.ConfigurationError, ValueError) as error:
+            raise InvalidArgumentError(f"No driver can be made for {uri!r}: {error}. Expected bolt://host:port.") from error
+        self._async_drivers: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
+        try:
+            self.read("RETURN 1 AS one")
+            self.cosine = self._find_cosine()
+            self.scoped = self._answers("WITH 1 AS x CALL (x) { RETURN x AS y } RETURN y")
+        except BaseException:
+            self._driver.close()
+            raise
+
+    def __repr__(self) -> str:
+        """Return address and database; never the password."""
+        return f"CypherDatabase({self.uri!r}, name={self.name!r})"
+
+    def __enter__(self) -> CypherDatabase:
+        """Return the connection."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Close the connection."""
+        self.close()
+
+    async def __aenter__(self) -> CypherDatabase:
+        """Return the connection."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the connection."""
+        await self.aclose()
+
+    def close(self) -> None:
+        """Close the connection. What asynchronous calls opened is closed by :meth:`aclose`, in their event loop."""
+        self._driver.close()
+
+    async def aclose(self) -> None:
+        """Close the connection, and what asynchronous calls of this event loop opened."""
+        driver = self._async_drivers.pop(asyncio.get_running_loop(), None)
+        if driver is not None:
+            await driver.close()
+        await asyncio.to_thread(self._driver.close)
+
+    # -- queries ------------------------------------------------------------------------------------------------
+
+    def read(self, text: str, **parameters: Any) -> list[dict[str, Any]]:
+        """Return the rows of a reading query, in one round trip."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                with self._driver.session(database=self.name, default_access_mode=self._neo4j.READ_ACCESS) as session:
+                    return [dict(row) for row in session.run(self._query(text), parameters)]
+            except self._faults() as error:
+                time.sleep(self._pause(error, attempt))
+        raise AssertionError("the last attempt returns or raises")
+
+    def write(self, text: str, **parameters: Any) -> None:
+        """Run a writing query in a transaction of its own. It may be repeated, so it must be one that can be."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                with self._driver.session(database=self.name) as session, session.begin_transaction(timeout=self.timeout) as work:
+                    work.run(text, parameters).consume()
+                    work.commit()
+                return
+            except self._faults() as error:
+                time.sleep(self._pause(error, attempt))
+
+    async def aread(self, text: str, **parameters: Any) -> list[dict[str, Any]]:
+        """Return what :meth:`read` does, without blocking the event loop."""
+        driver = self._async_driver()
+        for attempt in range(_ATTEMPTS):
+            try:
+                async with driver.session(database=self.name, default_access_mode=self._neo4j.READ_ACCESS) as session:
+                    result = await session.run(self._query(text), parameters)
+                    return [dict(row) async for row in result]
+            except self._faults() as error:
+                await asyncio.sleep(self._pause(error, attempt))
+        raise AssertionError("the last attempt returns or raises")
+
+    def call(self, variables: str) -> str:
+        """Return the head of a subquery that reads `variables`, comma separated, of the query around it."""
+        return f"CALL ({variables}) {{" if self.scoped else f"CALL {{\n  WITH {variables}"
+
+    def _query(self, text: str) -> Any:
+        return self._neo4j.Query(text, timeout=self.timeout)
+
+    def _async_driver(self) -> Any:
+        # A driver's connections belong to the event loop they were opened in.
+        loop = asyncio.get_running_loop()
+        driver = self._async_drivers.get(loop)
+        if driver is None:
+            driver = self._neo4j.AsyncGraphDatabase.driver(self.uri, auth=self._auth, **self._options)
+            self._async_drivers[loop] = driver
+        return driver
+
+    # -- dialect ------------------------------------------------------------------------------------------------
+
+    def _find_cosine(self) -> str:
+        for template in _COSINES.values():
+            try:
+                value = self.read(f"RETURN {template.format(a='[1.0, 0.0]', b='[-1.0, 0.0]')} AS cosine")[0]["cosine"]
+            except MissingDatabaseFeatureError:
+                continue
+            if abs(value + 1) < 1e-6:
+                return template
+            if abs(value) < 1e-6:
+                return f"(2 * {template} - 1)"
+        return _PLAIN_COSINE
+
+    def _answers(self, text: str) -> bool:
+        try:
+            self.read(text)
+        except (DatabaseUnreachableError, DatabaseAuthError):
+            raise
+        except DatabaseError:
+            return False
+        return True
+
+    # -- errors -------------------------------------------------------------------------------------------------
+
+    def _faults(self) -> tuple[type[Exception], ...]:
+        return (self._neo4j.exceptions.Neo4jError, self._neo4j.exceptions.DriverError, OSError)
+
+    def _pause(self, error: Exception, attempt: int) -> float:
+        """Return how long to wait before the next attempt; raise if there is none."""
+        retryable = getattr(error, "is_retryable", None)
+        if attempt + 1 < _ATTEMPTS and retryable is not None and retryable():
+            return 0.2 * 2.0**attempt
+        raise self._translated(error) from error
+
+    def _translated(self, error: Exception) -> DatabaseError:
+        known = self._neo4j.exceptions
+        message = str(getattr(error, "message", None) or error)
+        code = str(getattr(error, "code", None) or "")
+        if isinstance(error, known.AuthError) or code.startswith("Neo.ClientError.Security."):
+            return DatabaseAuthError(f"{self.uri} refused the user ({message}). Check auth=(user, password) and the user's rights.")
+        if isinstance(error, (known.ServiceUnavailable, known.SessionExpired, OSError)):
+            return DatabaseUnreachableError(f"{self.uri} cannot be reached ({message}). Check its address, and that it runs.")
+        lowered = message.lower()
+        absent = ("unknown function", "unknown procedure", "there is no procedure", "no such function")
+        if any(sign in lowered for sign in ("vector.querynodes", "no vector index")) and not any(s in lowered for s in absent):
+            return MissingDatabaseFeatureError(
+                f"The vector index could not be searched ({message}). Check its name, that it is online, and that it holds vectors "
+                "of the width of the embedding model's; or pass vector_index=None, which compares all vectors and needs no index."
+            )
+        if any(sign in lowered for sign in absent):
+            return MissingDatabaseFeatureError(
+                f"{self.uri} lacks something that the query uses ({message}). Neo4j has it from 5.18 on, ArcadeDB from 26.10."
+            )
+        return DatabaseError(f"{self.uri} refused a query ({f'{code}: ' if code else ''}{message}).")
+
+
+def _import_driver() -> Any:
+    try:
+        import neo4j
+        import neo4j.exceptions
+    except ImportError as error:
+        raise MissingDependencyError("The Bolt driver is not installed; run pip install 'graph-retrievers[neo4j]'.") from error
+    return neo4j

@@ -1,0 +1,312 @@
+"""The text of the one query: seeds, T steps of activation, entities and chains.
+
+State goes from clause to clause as a list of maps, one a touched node, so that nothing beyond openCypher is needed: no
+APOC, no data science library. What a map lookup by node would do, a grouping by node does; for the chains nodes are
+numbered by rank, and their activations and neighbours are lists read by number.
+
+Every ORDER BY stands behind a WITH that has let go of the lists: rows to be sorted would carry them, and a database
+counts them a row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from graph_retrievers.cypher.database import CypherDatabase
+
+__all__ = ["QueryPlan", "query_text"]
+
+
+@dataclass(frozen=True)
+class QueryPlan:
+    """What the text of the query depends on; all else is a parameter.
+
+    Attributes
+    ----------
+    steps : int
+        T.
+    gate : {"cosine", "uniform"}
+    semantics : {"set", "rows"}
+    fallback_score : {"cosine", "index"}
+    chain_length : int
+        Most edges of a chain; 0 for no chains.
+    dedupe : {"after_limit", "before_limit"}
+    has_index : bool
+        Whether fallback seeds come from the vector index ``$index`` or from comparing all vectors.
+    """
+
+    steps: int
+    gate: str
+    semantics: str
+    fallback_score: str
+    chain_length: int
+    dedupe: str
+    has_index: bool
+
+
+def query_text(database: CypherDatabase, plan: QueryPlan, named: bool) -> str:
+    """Return the text of the query.
+
+    Parameters
+    ----------
+    database : CypherDatabase
+        Its schema, cosine and form of subqueries.
+    plan : QueryPlan
+    named : bool
+        Whether the entities are given as ``$entities`` (number, key, vector), or names are looked for in the question,
+        whose runs of words are ``$spans`` (key, start, stop, lower).
+    """
+    parts = [_entities(database) if named else _dictionary(database), _nearest(database, plan), _start()]
+    parts.append(_spread(database, plan))
+    parts.append(_ranked(database))
+    if plan.chain_length:
+        parts.append(_chains(database, plan))
+    parts.append(_result(database, plan))
+    return "\n".join(parts)
+
+
+def _cosine(database: CypherDatabase, left: str, right: str) -> str:
+    return database.cosine.format(a=left, b=right)
+
+
+def _entities(database: CypherDatabase) -> str:
+    return """\
+// Seeds: every node of an entity's name; entities without one are searched by vector, as far as the budget goes.
+UNWIND $entities AS entity
+OPTIONAL MATCH (same:{label} {{{name_key}: entity.key}})
+WITH entity.number AS number, collect(same) AS same
+ORDER BY number
+WITH collect({{number: number, same: same}}) AS found
+WITH reduce(nodes_found = [], f IN found | nodes_found + f.same) AS exact,
+     [f IN found WHERE size(f.same) = 0 | f.number] AS missing
+WITH exact, missing, [number IN missing[0..$room] | $entities[number].vector] AS searches""".format(**database.schema.names())
+
+
+def _dictionary(database: CypherDatabase) -> str:
+    return """\
+// Seeds: names of nodes that stand in the question, the longest from the left; where there is none, its vector.
+UNWIND $spans AS span
+MATCH (same:{label} {{{name_key}: span.key}})
+WITH span.start AS start, span.stop AS stop, span.lower AS lower, collect(same) AS same
+ORDER BY start, stop DESC
+WITH collect({{start: start, stop: stop, lower: lower, same: same}}) AS matches
+WITH reduce(kept = [], m IN matches |
+       CASE WHEN size(kept) = 0 OR kept[-1].stop <= m.start THEN kept + [m] ELSE kept END) AS met
+WITH met, [m IN met WHERE NOT m.lower] AS written
+WITH CASE WHEN $capitals AND size(written) > 0 THEN written ELSE met END AS found
+WITH reduce(nodes_found = [], f IN found | nodes_found + f.same) AS exact,
+     CASE WHEN size(found) = 0 THEN [0] ELSE [] END AS missing,
+     CASE WHEN size(found) = 0 THEN $fallback ELSE [] END AS searches""".format(**database.schema.names())
+
+
+def _nearest(database: CypherDatabase, plan: QueryPlan) -> str:
+    names = database.schema.names()
+    vector = f"near.{names['embedding']}"
+    if plan.has_index:
+        search = "CALL db.index.vector.queryNodes($index, $each, wanted) YIELD node AS near"
+        order = f"WITH near, {_cosine(database, vector, 'wanted')} AS closeness"
+    else:
+        search = f"MATCH (near:{names['label']}) WHERE {vector} IS NOT NULL"
+        order = (
+            f"WITH near, {_cosine(database, vector, 'wanted')} AS closeness\n"
+            "    WITH near, closeness\n"
+            f"    ORDER BY closeness DESC, near.{names['position']}, near.{names['id']} LIMIT $each"
+        )
+    score = "(1 + closeness) / 2" if plan.fallback_score == "index" else _cosine(database, vector, "$question")
+    return f"""\
+{database.call("searches")}
+  UNWIND searches AS wanted
+  {database.call("wanted")}
+    {search}
+    {order}
+    RETURN near, closeness
+  }}
+  RETURN collect({{n: near, s: {score}}}) AS hits
+}}"""
+
+
+def _start() -> str:
+    return """\
+UNWIND [node IN exact | {n: node, s: 1.0}] + hits AS hit
+WITH missing, hit.n AS seed, max(hit.s) AS score
+WHERE score > 0
+WITH missing, collect({n: seed, s: score}) AS seeds, max(score) AS highest
+WITH missing, [x IN seeds | {n: x.n, r: x.s / highest, trail: [x.n]}] AS state0"""
+
+
+def _spread(database: CypherDatabase, plan: QueryPlan) -> str:
+    steps = "\n".join(_step(database, plan, step) for step in range(plan.steps))
+    return f"{database.call('state0')}\n{steps}\n  RETURN state{plan.steps} AS touched_nodes\n}}"
+
+
+def _step(database: CypherDatabase, plan: QueryPlan, step: int) -> str:
+    names = database.schema.names()
+    gated = plan.gate == "cosine"
+    # A neighbour counts once, or once a relationship.
+    ends = "DISTINCT reached" if plan.semantics == "set" else "reached"
+    closed = f" AND reached.{names['embedding']} IS NOT NULL" if gated else ""
+    gate = f"most * {_cosine(database, f'''n.{names['embedding']}''', '$question')}" if gated else "most"
+    return f"""\
+  // Step {step + 1}: equation 1 for every neighbour of a node above the threshold, then equation 2.
+  UNWIND state{step} AS s
+  WITH s.n AS source, s.r AS level, s.trail AS trail
+  OPTIONAL MATCH (source)-[{names["edge"]}]-(reached:{names["label"]})
+  WHERE level > $threshold{closed}
+  WITH source, level, trail, collect({ends}) AS ends
+  UNWIND [{{n: source, own: level, trail: trail}}]
+       + [x IN ends | {{n: x, given: {{r: level, position: source.{names["position"]}, trail: trail}}}}] AS row
+  WITH row.n AS n, coalesce(max(row.own), 0.0) AS own, collect(row.trail) AS trails, collect(row.given) AS given
+  WITH n, own, trails, [x IN given WHERE x.r > own] AS given
+  WITH n, own, trails, given, $decay * reduce(total = 0.0, x IN given | total + x.r) AS most
+  WITH n, own, trails, given, CASE WHEN most > $threshold THEN {gate} ELSE 0.0 END AS gain
+  WITH n, CASE WHEN gain > $threshold THEN own + gain ELSE own END AS r,
+       CASE WHEN own > 0 THEN trails[0]
+            ELSE reduce(best = given[0], x IN given |
+                   CASE WHEN x.r > best.r OR (x.r = best.r AND x.position < best.position) THEN x ELSE best END).trail + [n]
+       END AS trail
+  WHERE r > 0
+  WITH collect({{n: n, r: r, trail: trail}}) AS state{step + 1}"""
+
+
+def _ranked(database: CypherDatabase) -> str:
+    names = database.schema.names()
+    return f"""\
+{database.call("touched_nodes")}
+  UNWIND touched_nodes AS s
+  WITH s, s.r AS r, s.n.{names["position"]} AS position, s.n.{names["id"]} AS id
+  WITH s, r, position, id
+  ORDER BY r DESC, position, id
+  RETURN collect(s) AS state
+}}"""
+
+
+def _chains(database: CypherDatabase, plan: QueryPlan) -> str:
+    names = database.schema.names()
+    whole = plan.dedupe == "before_limit"
+    # Parallel relationships make chains of their own only where each of them takes a place in the limit.
+    apart = "" if plan.semantics == "rows" and not whole else "\n  WITH pair.i AS i, pair.j AS j, collect(pair)[0] AS pair"
+    best = (
+        "[k IN range(0, size(r) - 1) | reduce(m = -1e300, x IN adjacent[k] | "
+        "CASE WHEN r[x.j] + b{j}[x.j] > m THEN r[x.j] + b{j}[x.j] ELSE m END)]"
+    )
+    lengths = range(1, plan.chain_length + 1)
+    bounds = "\n".join(
+        f"WITH missing, state, r, adjacent, {''.join(f'b{h}, ' for h in range(j + 1))}{best.format(j=j)} AS b{j + 1}"
+        for j in range(plan.chain_length - 1)
+    )
+    # Ties: the shorter chain, the lower rows, the earlier of parallel relationships.
+    order = ["weight DESC", "size(places)"]
+    order += [f"places[{k}]" for k in range(plan.chain_length + 1)] + [f"c.e[{k}].position" for k in range(plan.chain_length)]
+    levels = "\n".join(_level(database, plan, length) for length in lengths)
+    chains = [f"c{length}[0..$width]" for length in lengths]
+    if whole:
+        # Any shorter chain that can go on is absorbed by what it goes on to.
+        ended = "[c IN {} WHERE all(x IN adjacent[c.p[-1]] WHERE x.j IN c.p)]"
+        chains = [ended.format(chain) for chain in chains[:-1]] + chains[-1:]
+    return f"""\
+// Chains: relationships whose two ends were touched, as lists of neighbours of each touched node.
+{database.call("state")}
+  UNWIND range(0, size(state) - 1) AS i
+  WITH i, state[i].n AS near
+  MATCH (near)-[e{names["edge"]}]-(far:{names["label"]})
+  WITH e, collect(DISTINCT {{i: i, forward: startNode(e) = near}}) AS ends
+  WHERE size(ends) = 2
+  UNWIND [[0, 1], [1, 0]] AS o
+  WITH ends[o[0]] AS here, ends[o[1]].i AS j, e
+  RETURN collect({{i: here.i, j: j, forward: here.forward,
+                  relation: {_relation(database)}, position: e.{names["position"]}}}) AS pairs
+}}
+{database.call("state, pairs")}
+  UNWIND [k IN range(0, size(state) - 1) | {{i: k}}] + pairs AS pair
+  WITH pair
+  WITH pair
+  ORDER BY pair.i, pair.j, pair.position, pair.relation{apart}
+  WITH pair.i AS i, collect(CASE WHEN pair.j IS NULL THEN null ELSE pair END) AS out
+  ORDER BY i
+  RETURN collect(out) AS adjacent
+}}
+// b1, b2, ...: the most that so many further nodes can add to a chain.
+WITH missing, state, [s IN state | s.r] AS r, adjacent
+WITH missing, state, r, adjacent, [k IN range(0, size(r) - 1) | 0.0] AS b0
+{bounds}
+WITH missing, state, r, adjacent, [{", ".join(f"b{length - 1}" for length in lengths)}] AS bounds, [] AS means0,
+     [k IN range(0, size(r) - 1) WHERE size(state[k].trail) = 1 | {{p: [k], e: [], s: r[k]}}] AS c0
+{levels}
+{database.call("state, adjacent, " + ", ".join(f"c{length}" for length in lengths))}
+  UNWIND {" + ".join(chains)} AS c
+  WITH c, round(1e9 * c.s / size(c.p)) / 1e9 AS weight, state[c.p[-1]] AS last,
+       [i IN c.p | coalesce(state[i].n.{names["position"]}, i)] AS places{_one_way(whole)}
+  WITH c, weight, places
+  ORDER BY {", ".join(order)}
+  LIMIT $chains
+  RETURN collect({{p: c.p, steps: c.e, weight: weight}}) AS best_chains
+}}"""
+
+
+def _one_way(whole: bool) -> str:
+    # Of a chain between two seeds, the direction that starts at the lower row stands for both.
+    return "\n  WHERE NOT (size(last.trail) = 1 AND places[-1] < places[0])" if whole else ""
+
+
+def _level(database: CypherDatabase, plan: QueryPlan, length: int) -> str:
+    """Chains of `length` edges out of those one edge shorter: the best by what they can still become."""
+    further = plan.chain_length - length
+    bound = (
+        f"reduce(m = -1e300, h IN range(0, {further}) | CASE WHEN (s + bounds[h][j]) / ({length + 1} + h) > m "
+        f"THEN (s + bounds[h][j]) / ({length + 1} + h) ELSE m END)"
+    )
+    # What cannot reach the worst of the best so far goes; where only whole chains count, none is known to be one yet.
+    known = plan.dedupe == "after_limit"
+    floor = "\n  WHERE size(means) < $chains OR bound >= means[-1] * (1 - 1e-9)" if known else ""
+    text = f"""\
+{database.call(f"r, adjacent, bounds, means{length - 1}, c{length - 1}")}
+  WITH r, adjacent, bounds, means{length - 1} AS means, c{length - 1} AS shorter
+  UNWIND shorter[0..$width] AS c
+  UNWIND adjacent[c.p[-1]] AS x
+  WITH r, bounds, means, c, x
+  WHERE NOT x.j IN c.p
+  WITH bounds, means, c, x, x.j AS j, c.s + r[x.j] AS s
+  WITH means, c, x, j, s, {bound} AS bound{floor}
+  WITH c, x, j, s, bound
+  ORDER BY bound DESC
+  LIMIT $width + 1
+  RETURN collect({{p: c.p + [j], e: c.e + [x], s: s, bound: bound}}) AS c{length}
+}}"""
+    if not known or not further:
+        return text + f"\nWITH *, [] AS means{length}"
+    return f"""\
+{text}
+{database.call(f"means{length - 1}, c{length}")}
+  UNWIND means{length - 1} + [c IN c{length} | c.s / {length + 1}] AS mean
+  WITH mean
+  ORDER BY mean DESC
+  LIMIT $chains
+  RETURN collect(mean) AS means{length}
+}}"""
+
+
+def _relation(database: CypherDatabase) -> str:
+    return f"coalesce(e.{database.schema.names()['relation']}, type(e))"
+
+
+def _result(database: CypherDatabase, plan: QueryPlan) -> str:
+    names = database.schema.names()
+    fields = ", ".join(f"{key}: s.n.{names[key]}" for key in ("id", "name", "text", "type", "metadata"))
+    chains = ""
+    if plan.chain_length:
+        cut = ", ".join(f"c{j + 1}[$width].bound" for j in range(plan.chain_length))
+        node = f"{{id: state[i].n.{names['id']}, name: state[i].n.{names['name']}}}"
+        chains = f""", [{cut}] AS cut,
+       [c IN best_chains | {{weight: c.weight, steps: c.steps, nodes: [i IN c.p | {node}]}}] AS chains"""
+    return f"""\
+WITH *, state[0..$k] AS best
+{database.call("best")}
+  UNWIND best AS s
+  UNWIND range(1, size(s.trail) - 1) AS i
+  WITH DISTINCT s.trail[i - 1] AS near, s.trail[i] AS far
+  MATCH (near)-[e{names["edge"]}]-(far)
+  RETURN collect({{near: near.{names["id"]}, far: far.{names["id"]}, forward: startNode(e) = near,
+                  relation: {_relation(database)}, position: e.{names["position"]}}}) AS links
+}}
+RETURN missing, size(state) AS touched, links{chains},
+       [s IN best | {{r: s.r, trail: [n IN s.trail | n.{names["id"]}], {fields}}}] AS entities"""

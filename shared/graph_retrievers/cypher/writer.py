@@ -1,0 +1,205 @@
+"""Writing a corpus graph into a database."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from graph_retrievers.cypher.database import CypherDatabase
+from graph_retrievers.cypher.schema import quoted
+from graph_retrievers.errors import DatabaseError, InvalidArgumentError, MissingDatabaseFeatureError
+from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.graph.names import name_words
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators.operator import positive
+from graph_retrievers.signals.embedding import check_vectors
+
+__all__ = ["create_vector_index", "index_names", "name_key", "write_graph"]
+
+
+def name_key(name: str) -> str:
+    """Return a name as names are compared: its words in folded case, one space between."""
+    return " ".join(name_words(name, fold=True))
+
+
+def write_graph(
+    database: CypherDatabase,
+    graph: CorpusGraph | GraphIndex,
+    vectors: Any = None,
+    *,
+    batch_size: int = 1000,
+    show_progress: bool = False,
+) -> None:
+    """Write a corpus graph into a database, in batches; written twice, it stands there once.
+
+    Parameters
+    ----------
+    database : CypherDatabase
+        Its schema says under which labels and properties.
+    graph : CorpusGraph or GraphIndex
+        Of an index, the vectors are written too.
+    vectors : array-like, shape [N, d], optional
+        Vectors of the nodes. A row of zeros is no vector: the node gets none.
+    batch_size : int, default 1000
+        Nodes or relationships a query.
+    show_progress : bool, default False
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the schema names no relationship type.
+    DatabaseError
+        If the database fails. What was written stays; write again.
+
+    Notes
+    -----
+    A uniqueness constraint on the id and an index on the name are made first. Nodes are merged by id, relationships by
+    their ends, relation and number among rows that are the same (property ``copy``). Nodes and relationships that stand
+    in the database but not in the graph are left alone.
+    """
+    schema = database.schema
+    if schema.relationship is None:
+        raise InvalidArgumentError("The schema names no relationship type, so relationships cannot be written; name one.")
+    if isinstance(graph, GraphIndex):
+        vectors = graph.dense.vectors if vectors is None and graph.has_dense else vectors
+        graph = graph.graph
+    size = positive("batch_size", batch_size)
+    table = check_vectors(vectors, len(graph)).cpu() if vectors is not None else None
+    names = schema.names()
+    prepare(database)
+    copies: Counter[tuple[str, str, str]] = Counter()
+    edges = []
+    for position, edge in enumerate(graph.edges()):
+        edges.append({"s": edge[0], "t": edge[1], "relation": edge[2], "copy": copies[edge], "position": position})
+        copies[edge] += 1
+    for rows in _batches(range(len(graph)), size, "writing nodes", show_progress):
+        batch = []
+        for row in rows:
+            title, metadata = graph.titles[row], graph.metadata[row]
+            batch.append(
+                {
+                    "id": graph.ids[row],
+                    "name": title,
+                    "text": graph.texts[row],
+                    "type": graph.types[row],
+                    "metadata": json.dumps(metadata, ensure_ascii=False, default=str) if metadata else None,
+                    "key": name_key(title or graph.ids[row]),
+                    "position": row,
+                    "vector": table[row].tolist() if table is not None and bool(table[row].any()) else None,
+                }
+            )
+        database.write(_NODES.format(**names), rows=batch)
+    for rows in _batches(edges, size, "writing relationships", show_progress):
+        database.write(_RELATIONSHIPS.format(**names), rows=list(rows))
+
+
+_NODES = """\
+UNWIND $rows AS row
+MERGE (n:{label} {{{id}: row.id}})
+SET n.{name} = row.name, n.{text} = row.text, n.{type} = row.type, n.{metadata} = row.metadata,
+    n.{name_key} = row.key, n.{position} = row.position, n.{embedding} = row.vector"""
+
+_RELATIONSHIPS = """\
+UNWIND $rows AS row
+MATCH (s:{label} {{{id}: row.s}})
+MATCH (t:{label} {{{id}: row.t}})
+MERGE (s)-[e{edge} {{{relation}: row.relation, `copy`: row.copy}}]->(t)
+SET e.{position} = row.position"""
+
+
+def prepare(database: CypherDatabase) -> None:
+    """Make the constraint on ids and the index on names, where they are not there yet."""
+    schema, names = database.schema, database.schema.names()
+    for kind, prop, ending in (
+        ("CONSTRAINT", schema.id, "FOR (n:{label}) REQUIRE n.{id} IS UNIQUE"),
+        ("INDEX", schema.name_key, "FOR (n:{label}) ON (n.{name_key})"),
+    ):
+        title = quoted(f"graph_retrievers {schema.label} {prop}"[:128])
+        database.write(f"CREATE {kind} {title} IF NOT EXISTS {ending.format(**names)}")
+
+
+def index_names(database: CypherDatabase, *, batch_size: int = 10_000, show_progress: bool = False) -> int:
+    """Fill in the compared form of every name in a graph that was not written by :func:`write_graph`.
+
+    Parameters
+    ----------
+    database : CypherDatabase
+        Nodes of the schema's label are read and their ``name_key`` is written. Ids must be of one type.
+    batch_size : int, default 10000
+    show_progress : bool, default False
+
+    Returns
+    -------
+    int
+        How many nodes were met.
+    """
+    from tqdm.auto import tqdm
+
+    names, size = database.schema.names(), positive("batch_size", batch_size)
+    prepare(database)
+    first = "MATCH (n:{label}) WHERE n.{id} IS NOT NULL "
+    last: Any = None
+    met = 0
+    with tqdm(desc="indexing names", unit="node", disable=not show_progress) as bar:
+        while True:
+            after = "" if last is None else "AND n.{id} > $last "
+            ending = "RETURN n.{id} AS id, n.{name} AS name ORDER BY id LIMIT $size"
+            rows = database.read((first + after + ending).format(**names), size=size, **({} if last is None else {"last": last}))
+            if not rows:
+                return met
+            keys = [{"id": row["id"], "key": name_key(str(row["name"] or row["id"]))} for row in rows]
+            database.write(
+                "UNWIND $rows AS row MATCH (n:{label} {{{id}: row.id}}) SET n.{name_key} = row.key".format(**names), rows=keys
+            )
+            last = rows[-1]["id"]
+            met += len(rows)
+            bar.update(len(rows))
+
+
+def create_vector_index(database: CypherDatabase, name: str, dimensions: int) -> None:
+    """Make a vector index with cosine similarity on the nodes' vectors, if there is none of that name.
+
+    Parameters
+    ----------
+    database : CypherDatabase
+    name : str
+        How retrievers are told of it (``vector_index=``).
+    dimensions : int
+        Width of the vectors.
+
+    Raises
+    ------
+    MissingDatabaseFeatureError
+        If the database does not know Neo4j's statement. ArcadeDB makes such an index by SQL through its HTTP door only;
+        the message holds the statement. A retriever without an index compares all vectors, exactly.
+    """
+    names, schema = database.schema.names(), database.schema
+    statement = (
+        f"CREATE VECTOR INDEX {quoted(name)} IF NOT EXISTS FOR (n:{names['label']}) ON (n.{names['embedding']}) "
+        f"OPTIONS {{indexConfig: {{`vector.dimensions`: {positive('dimensions', dimensions)}, "
+        "`vector.similarity_function`: 'cosine'}}}"
+    )
+    try:
+        database.write(statement)
+    except DatabaseError as error:
+        if "SyntaxError" not in str(error):
+            raise
+        place = f"`{schema.label}`", f"`{schema.embedding}`"
+        raise MissingDatabaseFeatureError(
+            f"{database.uri} makes no vector index by Cypher ({error}). On ArcadeDB run this SQL: CREATE PROPERTY {place[0]}."
+            f"{place[1]} IF NOT EXISTS ARRAY_OF_FLOATS; CREATE INDEX IF NOT EXISTS ON {place[0]} ({place[1]}) LSM_VECTOR METADATA "
+            f'{{"dimensions": {dimensions}, "similarity": "COSINE"}}; and pass '
+            f"vector_index='{schema.label}[{schema.embedding}]'. Or pass none."
+        ) from error
+
+
+def _batches(items: Sequence[Any], size: int, description: str, show_progress: bool) -> Iterator[Sequence[Any]]:
+    from tqdm.auto import tqdm
+
+    with tqdm(total=len(items), desc=description, unit="row", disable=not show_progress) as bar:
+        for start in range(0, len(items), size):
+            part = items[start : start + size]
+            yield part
+            bar.update(len(part))
