@@ -150,7 +150,8 @@ def evaluate(
         "timed_queries": timed_queries,
         "seed": seed,
         "device": str(index.device),
-        "versions": {"graph-retrievers": __version__, "torch": torch.__version__, "python": platform.python_version()},
+        "torch": torch.__version__,
+        "python": platform.python_version(),
     }
     costs_by_name = {name: records.costs[name] for name in built if name in records.costs}
     return Evaluation(dataset, split, k, kept, gold, returned, index.graph, costs_by_name, settings, notes)
@@ -312,6 +313,7 @@ def _header(
         "queries": digest.hexdigest()[:16],
         "embedding": index.embedding_name,
         "relevance": index.relevance.name,
+        "version": __version__,
     }
 
 

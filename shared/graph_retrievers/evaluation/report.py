@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import string
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -167,7 +168,7 @@ def _main_table(evaluation: Evaluation, comparisons: Sequence[Comparison]) -> st
         f"miss-tr@{k}": "MissTR",
         "seconds_per_query": "time/query",
     }
-    letters = {name: chr(ord("a") + place) for place, name in enumerate(evaluation.retrievers)}
+    letters = _letters(evaluation)
     best = {name: max(values[name] for values in results.values()) for name in columns if name != "seconds_per_query"}
     rows = []
     for retriever, values in results.items():
@@ -193,10 +194,11 @@ def _main_table(evaluation: Evaluation, comparisons: Sequence[Comparison]) -> st
 def _pairs(evaluation: Evaluation, comparisons: Sequence[Comparison]) -> str:
     if not comparisons:
         return ""
-    names, by_pair = evaluation.retrievers, {(c.better, c.worse): c for c in comparisons}
+    names, letters = evaluation.retrievers, _letters(evaluation)
+    by_pair = {(c.better, c.worse): c for c in comparisons}
     rows = []
     for row in names:
-        cells = [f"<td>{_text(row)}</td>"]
+        cells = [f"<td>{_text(row)} <sup>{letters[row]}</sup></td>"]
         for column in names:
             found = by_pair.get((row, column)) or by_pair.get((column, row))
             if found is None:
@@ -211,7 +213,13 @@ def _pairs(evaluation: Evaluation, comparisons: Sequence[Comparison]) -> str:
         "Row minus column. Coloured: real, by a two-sided paired randomisation test with Holm's correction over all "
         f"{len(comparisons)} pairs (p < 0.05). Grey: these queries do not tell. Point at a cell for the bootstrap interval."
     )
-    return f"<h2>Which differences in Recall@{evaluation.k} are real</h2>\n" + _table(["", *names], rows, caption)
+    return f"<h2>Which differences in Recall@{evaluation.k} are real</h2>\n" + _table(["", *letters.values()], rows, caption)
+
+
+def _letters(evaluation: Evaluation) -> dict[str, str]:
+    """Return a letter for each retriever, beyond those a number."""
+    letters = string.ascii_letters
+    return {name: letters[i] if i < len(letters) else f"({i})" for i, name in enumerate(evaluation.retrievers)}
 
 
 def _costs(evaluation: Evaluation) -> str:
