@@ -51,7 +51,13 @@ def test_engine_rooms_import_only_what_lies_below_them(file):
     room = relative.parts[0].removesuffix(".py")
     for module in imports(file):
         parts = module.split(".")
-        assert parts[0] not in ("langchain", "langchain_core", "llama_index", "langchain_graph_retrievers", "llama_graph_retrievers")
+        assert parts[0] not in (
+            "langchain",
+            "langchain_core",
+            "llama_index",
+            "langchain_graph_retrievers",
+            "llama_graph_retrievers",
+        )
         if parts[0] != "graph_retrievers" or len(parts) == 1 or parts[1] == room:
             continue
         if str(relative) in COMMANDS:
@@ -66,7 +72,10 @@ def test_engine_rooms_import_only_what_lies_below_them(file):
 def test_the_doors_do_not_know_each_other(door, other):
     files = list((ROOT / f"{door}_graph_retrievers").rglob("*.py"))
     assert files
-    foreign = {"llama": ("llama_index", "llama_graph_retrievers"), "langchain": ("langchain", "langchain_core", "langchain_graph_retrievers")}
+    foreign = {
+        "llama": ("llama_index", "llama_graph_retrievers"),
+        "langchain": ("langchain", "langchain_core", "langchain_graph_retrievers"),
+    }
     for file in files:
         assert not {m.split(".")[0] for m in imports(file)} & set(foreign[other]), file
 
@@ -81,7 +90,19 @@ def test_importing_the_engine_stays_light():
         "import " + ".".join(("graph_retrievers", *file.relative_to(ENGINE).with_suffix("").parts)).removesuffix(".__init__")
         for file in engine_files()
     )
-    heavy = {"langchain", "langchain_core", "llama_index", "faiss", "transformers", "bm25s", "rank_bm25", "matplotlib", "neo4j", "ir_measures"}
+    heavy = {
+        "langchain",
+        "langchain_core",
+        "llama_index",
+        "faiss",
+        "transformers",
+        "bm25s",
+        "rank_bm25",
+        "matplotlib",
+        "neo4j",
+        "ir_measures",
+    }
     assert not loaded_by("import graph_retrievers") & (heavy | {"torch"})
+    assert "torch" not in loaded_by("from graph_retrievers import cli; cli._parser()"), "the help of the command is slow"
     assert not loaded_by("from graph_retrievers import GraphIndex, FastInsight") & heavy
     assert not loaded_by(everything) & heavy

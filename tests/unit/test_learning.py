@@ -9,8 +9,10 @@ import torch
 from graph_retrievers.construction.dataset import Dataset, Query
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, MissingSignalError
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.learning import fit, load_checkpoint, sampled_cross_entropy, save_checkpoint
+from graph_retrievers.learning.checkpoint import load_checkpoint, save_checkpoint
 from graph_retrievers.learning.command import FITTERS, add_commands
+from graph_retrievers.learning.loop import fit
+from graph_retrievers.learning.loss import sampled_cross_entropy
 from graph_retrievers.operators.mixed_traversal import MixedTraversal
 from graph_retrievers.operators.trajectory_reranker import TrajectoryReranker, TrajectoryScorer
 from graph_retrievers.operators.trajectory_training import Example, fit_trajectory_reranker

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -99,15 +99,20 @@ def _compile(condition: Mapping[str, Any]) -> _Test:
         if key in ("$and", "$or"):
             if isinstance(wanted, Mapping) or not isinstance(wanted, (list, tuple)):
                 raise InvalidArgumentError(f"Filter {key} takes a list of mappings, got {wanted!r}.")
-            parts = [_compile(part) for part in wanted]
-            every = key == "$and"
-            tests.append(lambda g, r, parts=parts, every=every: (all if every else any)(p(g, r) for p in parts))
+            tests.append(_joined([_compile(part) for part in wanted], all if key == "$and" else any))
         elif key == "$not":
-            part = _compile(wanted)
-            tests.append(lambda g, r, part=part: not part(g, r))
+            tests.append(_negated(_compile(wanted)))
         else:
             tests.append(_field_test(key, wanted))
-    return lambda g, r: all(test(g, r) for test in tests)
+    return _joined(tests, all)
+
+
+def _joined(tests: list[_Test], how: Callable[[Iterable[bool]], bool]) -> _Test:
+    return lambda g, r: how(test(g, r) for test in tests)
+
+
+def _negated(test: _Test) -> _Test:
+    return lambda g, r: not test(g, r)
 
 
 def _field_test(key: str, wanted: Any) -> _Test:
