@@ -13,7 +13,9 @@ from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRan
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle, TextNode
 
-from graph_retrievers.construction.edges import Relationships
+from graph_retrievers.construction.documents import to_nodes
+from graph_retrievers.construction.edges import Relationships, edge_items, needs_vectors
+from graph_retrievers.construction.excerpt import edges_among
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge
 from graph_retrievers.index import GraphIndex
@@ -55,7 +57,7 @@ class GRankerPostprocessor(BaseNodePostprocessor):
         Its edges, and its models where none are given here.
     edges : edges, edge specifications or callables, optional
         What links nodes that the index does not know; their relationships by default. See
-        :func:`graph_retrievers.construction.edges.build_edges`.
+        :func:`graph_retrievers.construction.edges.build_edges`. What it says of absent nodes is passed over.
     embed_model : BaseEmbedding, optional
         Embeds query and nodes where vectors score and are not there yet. By default the index's model, else
         ``Settings.embed_model``.
@@ -159,17 +161,19 @@ class GRankerPostprocessor(BaseNodePostprocessor):
         if whole is not None and all(node.node_id in whole.graph for node in nodes):
             return whole
         relevance, embed_model = self._relevance, self._embed_model
-        edges = list(self._edges) if self._edges is not None else [Relationships()]
+        specs = list(edge_items(self._edges)) if self._edges is not None else [Relationships()]
+        known: list[Edge] = []
         if whole is not None:
-            edges += edges_within(whole.graph, [node.node_id for node in nodes if node.node_id in whole.graph])
+            known = edges_within(whole.graph, [node.node_id for node in nodes if node.node_id in whole.graph])
             relevance = relevance if isinstance(whole.relevance, BiEncoder) else whole.relevance
             embed_model = embed_model if embed_model is not None else whole.embedding
-        return GraphIndex.from_documents(
-            [_as_embedded(node) for node in nodes],
-            edges=edges,
-            title_key="",
-            type_key="",
-            vectors=node_vectors(nodes, embed_model) if relevance is None else None,
+        vectors = node_vectors(nodes, embed_model) if relevance is None or needs_vectors(specs) else None
+        documents = [_as_embedded(node) for node in nodes]
+        corpus = to_nodes(documents, title_key="", type_key="")
+        return GraphIndex.from_nodes(
+            corpus,
+            dict.fromkeys([*known, *edges_among(corpus, specs, vectors, documents)]),
+            vectors=vectors,
             lexical=False,
             relevance=relevance,
             device=whole.device if whole is not None else None,

@@ -7,6 +7,7 @@ from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugH
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import MetadataMode, NodeRelationship, NodeWithScore, QueryBundle, RelatedNodeInfo, TextNode
 
+from graph_retrievers.construction.edges import NearestNeighbors
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import Ranking
@@ -65,6 +66,19 @@ def test_edges_can_be_given_instead_of_relationships():
     processor = GRankerPostprocessor(model=table, alpha=0.5, edges=[("a", "d")])
     found = processor.postprocess_nodes(scored(chain_of_three()), query_str="q")
     assert pairs(found) == [("c", 2.0), ("a", 1.25), ("d", 1.25), ("b", 0.0)]
+
+
+def test_what_edges_say_of_absent_nodes_is_passed_over():
+    processor = GRankerPostprocessor(model=table, alpha=0.5, edges=[("a", "d"), ("a", "absent"), ("topic", "tags")])
+    found = processor.postprocess_nodes(scored(chain_of_three()), query_str="q")
+    assert pairs(found) == [("c", 2.0), ("a", 1.25), ("d", 1.25), ("b", 0.0)]
+
+
+def test_nearest_neighbours_link_nodes_beside_a_model():
+    vectors = {"a": [1.0, 0.0], "b": [0.0, 1.0], "c": [0.0, 1.0], "d": [0.7, 0.7]}
+    nodes = [TextNode(id_=name, text=name, embedding=vector) for name, vector in vectors.items()]
+    found = GRankerPostprocessor(model=table, alpha=0.5, edges=NearestNeighbors(1)).postprocess_nodes(scored(nodes), query_str="q")
+    assert dict(pairs(found))["b"] == pytest.approx(1.0) and dict(pairs(found))["a"] == pytest.approx(1.25)
 
 
 def test_on_an_index_it_gives_what_the_engines_operator_gives():
