@@ -45,6 +45,15 @@ class Server:
         schema = options.pop("schema", None) or GraphSchema(label=label or f"Test{os.getpid()}x{self.labels}")
         return CypherDatabase(options.pop("uri", self.uri), self.auth, name=self.name, schema=schema, **options)
 
+    def clean(self, database):
+        """Remove what a test wrote, and close its connection."""
+        label = database.schema.label
+        database.write(f"MATCH (n:`{label}`) DETACH DELETE n")
+        if self.process is None:
+            database.write(f"DROP CONSTRAINT `graph_retrievers {label} id` IF EXISTS")
+            database.write(f"DROP INDEX `graph_retrievers {label} name_key` IF EXISTS")
+        database.close()
+
 
 def _free_ports(count):
     sockets = [socket.socket() for _ in range(count)]
@@ -100,12 +109,7 @@ def database(cypher_server):
     """A connection with a label of its own, whose nodes, constraint and indexes are removed afterwards."""
     opened = cypher_server.open()
     yield opened
-    label = opened.schema.label
-    opened.write(f"MATCH (n:`{label}`) DETACH DELETE n")
-    if cypher_server.process is None:
-        opened.write(f"DROP CONSTRAINT `graph_retrievers {label} id` IF EXISTS")
-        opened.write(f"DROP INDEX `graph_retrievers {label} name_key` IF EXISTS")
-    opened.close()
+    cypher_server.clean(opened)
 
 
 class Proxy:

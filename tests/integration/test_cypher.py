@@ -38,9 +38,7 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.chains import ChainSearch
 from graph_retrievers.operators.entity_linking import EntityLinking
-from graph_retrievers.operators.operator import Pipeline
-from graph_retrievers.operators.spreading_activation import GatedPropagation
-from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.retrievers.spreading_activation import SpreadingActivation
 
 DIMENSION = 16
 
@@ -79,24 +77,10 @@ QUESTIONS = [
 ]
 
 
-def outside(index, question, entities, gate="cosine", semantics="set", fallback_score="cosine", k=30):
-    """What the same steps give in this process."""
-    pipeline = Pipeline(EntityLinking(fallback_score=fallback_score), GatedPropagation(gate=gate, semantics=semantics))
-    retriever = Retriever(index, pipeline, k=k, backfill=False)
-    retriever.inputs = ("entities",)
-    return retriever.retrieve(question, **({} if entities is None else {"entities": entities}))
-
-
-def chains_outside(index, question, entities, gate, semantics, dedupe):
-    """The chains of the same steps in this process: {node ids: mean activation}, in order."""
-    queries = index.queries([question])
-    queries.inputs = {"entities": [entities]}
-    propagation = GatedPropagation(gate=gate, semantics=semantics)
-    Pipeline(EntityLinking(), propagation, ChainSearch(semantics=semantics, dedupe=dedupe))(queries)
-    chains = queries.extras["chains"]
-    assert bool(chains.exact.all())
-    found = zip(chains.nodes[0].tolist(), chains.scores[0].tolist(), strict=True)
-    return {tuple(index.graph.ids[row] for row in nodes if row >= 0): score for nodes, score in found if nodes[0] >= 0}
+def outside(index, question, entities, gate="cosine", fallback_score="cosine"):
+    """What the engine gives in this process."""
+    linking = EntityLinking(fallback_score=fallback_score)
+    return SpreadingActivation(index, gate=gate, linking=linking, backfill=False).retrieve(question, entities=entities)
 
 
 def entities_of(hits):
@@ -104,51 +88,70 @@ def entities_of(hits):
 
 
 def assert_same(found, expected):
-    """The same entities, activations to 1e-6 and paths; the order wherever activations differ by more."""
-    found, expected = entities_of(found), entities_of(expected)
-    by_id = {hit.id: hit for hit in expected}
-    assert {hit.id for hit in found} == set(by_id)
-    for hit in found:
-        other = by_id[hit.id]
-        assert hit.score == pytest.approx(other.score, rel=1e-6, abs=1e-6)
-        assert replace(hit, score=0.0) == replace(other, score=0.0)
-    scores = [hit.score for hit in found]
-    assert scores == sorted(scores, reverse=True)
-    for one, other in zip(found, expected, strict=True):
-        assert one.id == other.id or abs(one.score - other.score) < 2e-6
+    """The same nodes and chains, scores to 1e-6 and paths; the order wherever scores differ by more."""
+    for kind in ("node", "chain"):
+        ours, others = ([hit for hit in hits if hit.kind == kind] for hits in (found, expected))
+        by_id = {hit.id: hit for hit in others}
+        assert {hit.id for hit in ours} == set(by_id)
+        for hit in ours:
+            other = by_id[hit.id]
+            assert hit.score == pytest.approx(other.score, rel=1e-6, abs=1e-6)
+            assert replace(hit, score=0.0) == replace(other, score=0.0)
+        assert all(one.score >= other.score for one, other in zip(ours, ours[1:], strict=False))
+        for one, other in zip(ours, others, strict=True):
+            assert one.id == other.id or abs(one.score - other.score) < 2e-6 * max(1, one.score)
+    assert [hit.kind for hit in found] == [hit.kind for hit in expected]
 
 
-@pytest.fixture(scope="module", params=[300, 3000])
-def written(request, cypher_server):
-    """A random graph, in this process and in the database."""
-    index = random_index(request.param, 2 * request.param if request.param == 300 else 3 * request.param)
+def in_both(cypher_server, count, edges):
+    index = random_index(count, edges)
     opened = cypher_server.open()
     write_graph(opened, index)
     yield index, opened
-    opened.write(f"MATCH (n:`{opened.schema.label}`) DETACH DELETE n")
-    opened.close()
+    cypher_server.clean(opened)
+
+
+@pytest.fixture(scope="module")
+def written(cypher_server):
+    """A random graph of 300 nodes, in this process and in the database."""
+    yield from in_both(cypher_server, 300, 600)
+
+
+@pytest.fixture(scope="module")
+def large(cypher_server):
+    """One of 3,000 nodes."""
+    yield from in_both(cypher_server, 3000, 9000)
 
 
 @pytest.mark.parametrize("dedupe", ["after_limit", "before_limit"])
 @pytest.mark.parametrize("semantics", ["set", "rows"])
 @pytest.mark.parametrize("gate", ["cosine", "uniform"])
-def test_the_database_gives_what_the_engine_gives(written, gate, semantics, dedupe):
-    index, database = written
-    options = {"gate": gate, "semantics": semantics, "dedupe": dedupe, "k": len(index)}
-    inside = CypherSpreadingActivation(database, embedding=RandomEmbedding(), **options)
-    for question, entities in QUESTIONS if len(index) == 300 else QUESTIONS[1:3]:
+@pytest.mark.parametrize("graph", ["written", "large"])
+def test_the_database_gives_what_the_engine_gives(request, cypher_server, graph, gate, semantics, dedupe):
+    index, database = request.getfixturevalue(graph)
+    search = ChainSearch(semantics=semantics, dedupe=dedupe)
+    options = {"gate": gate, "semantics": semantics, "k": len(index), "backfill": False}
+    engine = SpreadingActivation(index, chains="hits", chain_search=search, **options)
+    options.pop("backfill")
+    inside = CypherSpreadingActivation(database, embedding=RandomEmbedding(), chains="hits", chain_search=search, **options)
+    for question, entities in QUESTIONS if graph == "written" else QUESTIONS[1:3]:
         found = inside.retrieve(question, entities=entities)
-        expected = outside(index, question, entities, gate, semantics, k=len(index))
+        expected = engine.retrieve(question, entities=entities)
         assert_same(found, expected)
         assert found.notes == expected.notes
-        chains = {hit.path.nodes: hit for hit in found if hit.kind == "chain"}
-        assert {nodes: hit.score for nodes, hit in chains.items()} == pytest.approx(
-            chains_outside(index, question, entities, gate, semantics, dedupe), rel=1e-6
-        )
-        for nodes, hit in chains.items():
-            rows = [index.graph.row(node) for node in nodes]
-            first = [index.graph.relation_between(near, far) for near, far in zip(rows, rows[1:], strict=False)]
-            assert list(zip(hit.path.relations, hit.path.forward, strict=True)) == first
+
+
+@pytest.mark.parametrize("passages", [True, False])
+@pytest.mark.parametrize("gate", ["cosine", "uniform"])
+def test_passages_and_paths_by_chains_are_those_of_the_engine(written, gate, passages):
+    index, database = written
+    options = {"gate": gate, "passages": passages, "passage_type": "ODD", "chains": "path", "k": 50}
+    engine = SpreadingActivation(index, backfill=False, **options)
+    inside = CypherSpreadingActivation(database, embedding=RandomEmbedding(), **options)
+    for question, entities in QUESTIONS[:3]:
+        found, expected = inside.retrieve(question, entities=entities), engine.retrieve(question, entities=entities)
+        assert_same(found, expected)
+        assert {hit.type for hit in found} <= {"ODD" if passages else "EVEN"}
 
 
 # -- worked numbers ------------------------------------------------------------------------------------------------
@@ -187,7 +190,8 @@ def worked(database, without=(), **options):
     axes.nodes[[list(GATES).index(name) for name in without]] = 0
     graph = CorpusGraph(list(GATES), [""] * 6, titles=list(GATES), edges=[(s, t, f"{s} to {t}") for s, t in EDGES])
     write_graph(database, graph, axes.nodes)
-    retriever = CypherSpreadingActivation(database, embedding=axes, budget=2, fallback_score="index", **options)
+    linking = EntityLinking(budget=2, fallback_score="index")
+    retriever = CypherSpreadingActivation(database, embedding=axes, linking=linking, **options)
     return retriever.retrieve("question", entities=["s1", "like s2"])
 
 
@@ -207,25 +211,29 @@ def test_a_node_without_a_vector_never_receives_but_for_the_uniform_gate(databas
     assert uniform == pytest.approx({"s1": 1, "s2": 0.8, "a": 1.4, "b": 0.7, "c": 0.56}, abs=1e-6)
 
 
+def worked_chains(database, **options):
+    search = ChainSearch(**{"semantics": "rows", **options})
+    return [hit for hit in worked(database, semantics="rows", chains="hits", chain_search=search) if hit.kind == "chain"]
+
+
 def test_worked_chains(database):
-    chains = [hit for hit in worked(database, semantics="rows") if hit.kind == "chain"]
+    chains = worked_chains(database)
     assert [(hit.path.nodes, round(hit.score, 6)) for hit in chains] == [
         (("s1", "a", "c", "s2"), 2.127256),
         (("s1", "a", "c", "d"), 2.023296),
         (("s2", "c", "d"), 0.931573),
     ]
     assert chains[0].text == "s1 -[s1 to a]-> a -[a to c]-> c <-[s2 to c]- s2"
-    few = [hit.path.nodes for hit in worked(database, semantics="rows", chains=4) if hit.kind == "chain"]
-    assert few == [("s1", "a", "c")]
-    assert [hit for hit in worked(database, chains=0) if hit.kind == "chain"] == []
-    short = [hit.path.nodes for hit in worked(database, semantics="rows", chain_length=1) if hit.kind == "chain"]
-    assert short == [("s1", "a"), ("s2", "c")]
+    assert [hit.path.nodes for hit in worked_chains(database, limit=4)] == [("s1", "a", "c")]
+    assert [hit.path.nodes for hit in worked_chains(database, length=1)] == [("s1", "a"), ("s2", "c")]
+    assert [hit for hit in worked(database) if hit.kind == "chain"] == []
 
 
 def test_a_search_cut_short_says_so(database):
-    hits = worked(database, semantics="rows", width=1)
+    search = ChainSearch(semantics="rows", width=1)
+    hits = worked(database, semantics="rows", chains="hits", chain_search=search)
     assert "the chains may not be the best: more than 1 prefixes were under way" in hits.notes
-    assert not any("prefixes" in note for note in worked(database, semantics="rows").notes)
+    assert not any("prefixes" in note for note in worked(database, semantics="rows", chains="hits").notes)
 
 
 # -- dialects ------------------------------------------------------------------------------------------------------
@@ -250,12 +258,13 @@ def test_every_form_of_cosine_gives_the_same(written, monkeypatch):
 
 def test_subqueries_of_older_servers_give_the_same(written, monkeypatch):
     _, database = written
-    retriever = CypherSpreadingActivation(database, embedding=RandomEmbedding())
+    retriever = CypherSpreadingActivation(database, embedding=RandomEmbedding(), chains="hits")
     expected = [retriever.retrieve(question, entities=entities) for question, entities in QUESTIONS]
     monkeypatch.setattr(database, "scoped", not database.scoped)
     for (question, entities), hits in zip(QUESTIONS, expected, strict=True):
         again = retriever.retrieve(question, entities=entities)
-        assert [hit.to_dict() for hit in again] == [hit.to_dict() for hit in hits]
+        assert_same(again, hits)
+        assert again.notes == hits.notes
 
 
 def vector_index(cypher_server, database):
@@ -277,10 +286,16 @@ def test_fallback_seeds_from_a_vector_index(cypher_server, database):
     write_graph(database, index)
     name = vector_index(cypher_server, database)
     for score in ("cosine", "index"):
-        retriever = CypherSpreadingActivation(database, embedding=RandomEmbedding(), vector_index=name, fallback_score=score)
+        linking = EntityLinking(fallback_score=score)
+        retriever = CypherSpreadingActivation(database, embedding=RandomEmbedding(), vector_index=name, linking=linking)
         for question, entities in QUESTIONS[1:4]:
             assert_same(retriever.retrieve(question, entities=entities), outside(index, question, entities, fallback_score=score))
+    # Without the odd ones, and after another write.
     write_graph(database, index)
+    narrow = {"passages": False, "passage_type": "ODD"}
+    inside = CypherSpreadingActivation(database, embedding=RandomEmbedding(), vector_index=name, **narrow)
+    engine = SpreadingActivation(index, backfill=False, **narrow)
+    assert_same(inside.retrieve(QUESTIONS[3][0]), engine.retrieve(QUESTIONS[3][0]))
     assert_same(retriever.retrieve(QUESTIONS[3][0]), outside(index, *QUESTIONS[3], fallback_score=score))
     if cypher_server.process is None:
         database.write(f"DROP INDEX `{name}` IF EXISTS")
@@ -291,8 +306,8 @@ def test_fallback_seeds_from_a_vector_index(cypher_server, database):
 
 def test_a_question_is_one_round_trip(written, caplog):
     _, database = written
-    retriever = CypherSpreadingActivation(database, embedding=RandomEmbedding())
-    retriever.retrieve(*QUESTIONS[2])
+    retriever = CypherSpreadingActivation(database, embedding=RandomEmbedding(), chains="hits")
+    retriever.retrieve(QUESTIONS[2][0])
     for question, entities in QUESTIONS:
         caplog.clear()
         with caplog.at_level(logging.DEBUG, logger="neo4j.io"):
@@ -419,7 +434,8 @@ def test_bad_input_is_refused(written):
             retriever.retrieve("q", entities=entities)
     with pytest.raises(InvalidVectorError, match="zero"):
         retriever.retrieve("q", vector=[0.0] * DIMENSION)
-    wrong = {"gate": "soft", "semantics": "bag", "steps": 0, "decay": 0, "chains": -1, "width": 0, "budget": 0, "dedupe": "no"}
+    exact = EntityLinking(case="exact")
+    wrong = {"gate": "soft", "semantics": "bag", "steps": 0, "decay": 0, "chains": 3, "k": 0, "linking": exact}
     for options in ({name: value} for name, value in wrong.items()):
         with pytest.raises(InvalidArgumentError):
             CypherSpreadingActivation(database, **options)
@@ -456,7 +472,7 @@ def test_without_a_model_names_and_a_given_vector_suffice(written):
     missing = bare.retrieve("Who?", entities=["Name 45", "Nobody"], vector=vector)
     assert missing.notes == ("no node is named 'Nobody'; there is no embedding model to search by",)
     uniform = CypherSpreadingActivation(database, gate="uniform")
-    assert_same(uniform.retrieve("Who?", entities=["Name 45"]), outside(index, "Who?", ["Name 45"], "uniform"))
+    assert_same(uniform.retrieve("Who?", entities=["Name 45"]), outside(index, "Who?", ["Name 45"], gate="uniform"))
 
 
 def test_entities_from_a_language_model(written):
@@ -483,7 +499,7 @@ async def test_concurrent_questions_over_one_connection(written):
     expected = {question: retriever.retrieve(question, entities=entities) for question, entities in QUESTIONS}
     found = await asyncio.gather(*(retriever.aretrieve(question, entities=entities) for question, entities in QUESTIONS * 3))
     for (question, _), hits in zip(QUESTIONS * 3, found, strict=True):
-        assert [hit.to_dict() for hit in hits] == [hit.to_dict() for hit in expected[question]]
+        assert_same(hits, expected[question])
         assert hits.notes == expected[question].notes
     await retriever.database._async_drivers.pop(asyncio.get_running_loop()).close()
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from graph_retrievers.cypher.database import CypherDatabase
+from graph_retrievers.operators.chains import ChainSearch
 
 __all__ = ["QueryPlan", "query_text"]
 
@@ -28,20 +29,25 @@ class QueryPlan:
     gate : {"cosine", "uniform"}
     semantics : {"set", "rows"}
     fallback_score : {"cosine", "index"}
-    chain_length : int
-        Most edges of a chain; 0 for no chains.
-    dedupe : {"after_limit", "before_limit"}
+    chains : ChainSearch or None
+        None for no chains.
     has_index : bool
         Whether fallback seeds come from the vector index ``$index`` or from comparing all vectors.
+    seeds_filtered, walk_filtered : bool
+        Whether there are types that are no seeds (``$no_seeds``), or are not walked to (``$no_walk``).
+    passages : bool
+        Whether passages (``$passage_type``) are returned in place of the activated nodes.
     """
 
     steps: int
     gate: str
     semantics: str
     fallback_score: str
-    chain_length: int
-    dedupe: str
+    chains: ChainSearch | None
     has_index: bool
+    seeds_filtered: bool
+    walk_filtered: bool
+    passages: bool
 
 
 def query_text(database: CypherDatabase, plan: QueryPlan, named: bool) -> str:
@@ -56,37 +62,44 @@ def query_text(database: CypherDatabase, plan: QueryPlan, named: bool) -> str:
         Whether the entities are given as ``$entities`` (number, key, vector), or names are looked for in the question,
         whose runs of words are ``$spans`` (key, start, stop, lower).
     """
-    parts = [_entities(database) if named else _dictionary(database), _nearest(database, plan), _start()]
-    parts.append(_spread(database, plan))
-    parts.append(_ranked(database))
-    if plan.chain_length:
-        parts.append(_chains(database, plan))
-    parts.append(_result(database, plan))
+    parts = [(_entities if named else _dictionary)(database, plan), _nearest(database, plan), _start()]
+    parts += [_spread(database, plan), _ranked(database)]
+    if plan.chains is not None:
+        parts.append(_chains(database, plan.chains))
+    parts += [_passages(database, plan) if plan.passages else "WITH *, state[0..$k] AS best", _result(database, plan)]
     return "\n".join(parts)
+
+
+def _seed_types(database: CypherDatabase, plan: QueryPlan, node: str) -> str:
+    return f"NOT coalesce({node}.{database.schema.names()['type']}, '') IN $no_seeds" if plan.seeds_filtered else "true"
 
 
 def _cosine(database: CypherDatabase, left: str, right: str) -> str:
     return database.cosine.format(a=left, b=right)
 
 
-def _entities(database: CypherDatabase) -> str:
+def _entities(database: CypherDatabase, plan: QueryPlan) -> str:
     return """\
 // Seeds: every node of an entity's name; entities without one are searched by vector, as far as the budget goes.
 UNWIND $entities AS entity
 OPTIONAL MATCH (same:{label} {{{name_key}: entity.key}})
+WHERE {allowed}
 WITH entity.number AS number, collect(same) AS same
 ORDER BY number
 WITH collect({{number: number, same: same}}) AS found
 WITH reduce(nodes_found = [], f IN found | nodes_found + f.same) AS exact,
      [f IN found WHERE size(f.same) = 0 | f.number] AS missing
-WITH exact, missing, [number IN missing[0..$room] | $entities[number].vector] AS searches""".format(**database.schema.names())
+WITH exact, missing, [number IN missing[0..$room] | $entities[number].vector] AS searches""".format(
+        allowed=_seed_types(database, plan, "same"), **database.schema.names()
+    )
 
 
-def _dictionary(database: CypherDatabase) -> str:
+def _dictionary(database: CypherDatabase, plan: QueryPlan) -> str:
     return """\
 // Seeds: names of nodes that stand in the question, the longest from the left; where there is none, its vector.
 UNWIND $spans AS span
 MATCH (same:{label} {{{name_key}: span.key}})
+WHERE {allowed}
 WITH span.start AS start, span.stop AS stop, span.lower AS lower, collect(same) AS same
 ORDER BY start, stop DESC
 WITH collect({{start: start, stop: stop, lower: lower, same: same}}) AS matches
@@ -96,29 +109,30 @@ WITH met, [m IN met WHERE NOT m.lower] AS written
 WITH CASE WHEN $capitals AND size(written) > 0 THEN written ELSE met END AS found
 WITH reduce(nodes_found = [], f IN found | nodes_found + f.same) AS exact,
      CASE WHEN size(found) = 0 THEN [0] ELSE [] END AS missing,
-     CASE WHEN size(found) = 0 THEN $fallback ELSE [] END AS searches""".format(**database.schema.names())
+     CASE WHEN size(found) = 0 THEN $fallback ELSE [] END AS searches""".format(
+        allowed=_seed_types(database, plan, "same"), **database.schema.names()
+    )
 
 
 def _nearest(database: CypherDatabase, plan: QueryPlan) -> str:
     names = database.schema.names()
-    vector = f"near.{names['embedding']}"
+    vector, allowed = f"near.{names['embedding']}", _seed_types(database, plan, "near")
+    search = f"MATCH (near:{names['label']}) WHERE {vector} IS NOT NULL AND {allowed}"
     if plan.has_index:
-        search = "CALL db.index.vector.queryNodes($index, $each, wanted) YIELD node AS near"
-        order = f"WITH near, {_cosine(database, vector, 'wanted')} AS closeness"
-    else:
-        search = f"MATCH (near:{names['label']}) WHERE {vector} IS NOT NULL"
-        order = (
-            f"WITH near, {_cosine(database, vector, 'wanted')} AS closeness\n"
-            "    WITH near, closeness\n"
-            f"    ORDER BY closeness DESC, near.{names['position']}, near.{names['id']} LIMIT $each"
-        )
+        # An index cannot be told which types to leave out: it is asked for more.
+        wider = "10 * $each" if plan.seeds_filtered else "$each"
+        search = f"CALL db.index.vector.queryNodes($index, {wider}, wanted) YIELD node AS near\n    "
+        search += f"WITH near, wanted WHERE {allowed}"
     score = "(1 + closeness) / 2" if plan.fallback_score == "index" else _cosine(database, vector, "$question")
     return f"""\
 {database.call("searches")}
   UNWIND searches AS wanted
   {database.call("wanted")}
     {search}
-    {order}
+    WITH near, {_cosine(database, vector, "wanted")} AS closeness
+    WITH near, closeness
+    ORDER BY closeness DESC, near.{names["position"]}, near.{names["id"]}
+    LIMIT $each
     RETURN near, closeness
   }}
   RETURN collect({{n: near, s: {score}}}) AS hits
@@ -139,13 +153,19 @@ def _spread(database: CypherDatabase, plan: QueryPlan) -> str:
     return f"{database.call('state0')}\n{steps}\n  RETURN state{plan.steps} AS touched_nodes\n}}"
 
 
+# Of what was given, the largest; of equal ones, that of the lower row.
+_LARGEST = """reduce(best = given[0], x IN given |
+                   CASE WHEN x.r > best.r OR (x.r = best.r AND x.position < best.position) THEN x ELSE best END)"""
+
+
 def _step(database: CypherDatabase, plan: QueryPlan, step: int) -> str:
     names = database.schema.names()
     gated = plan.gate == "cosine"
     # A neighbour counts once, or once a relationship.
     ends = "DISTINCT reached" if plan.semantics == "set" else "reached"
     closed = f" AND reached.{names['embedding']} IS NOT NULL" if gated else ""
-    gate = f"most * {_cosine(database, f'''n.{names['embedding']}''', '$question')}" if gated else "most"
+    closed += f" AND NOT coalesce(reached.{names['type']}, '') IN $no_walk" if plan.walk_filtered else ""
+    gate = f"most * {_cosine(database, 'n.' + names['embedding'], '$question')}" if gated else "most"
     return f"""\
   // Step {step + 1}: equation 1 for every neighbour of a node above the threshold, then equation 2.
   UNWIND state{step} AS s
@@ -156,13 +176,12 @@ def _step(database: CypherDatabase, plan: QueryPlan, step: int) -> str:
   UNWIND [{{n: source, own: level, trail: trail}}]
        + [x IN ends | {{n: x, given: {{r: level, position: source.{names["position"]}, trail: trail}}}}] AS row
   WITH row.n AS n, coalesce(max(row.own), 0.0) AS own, collect(row.trail) AS trails, collect(row.given) AS given
-  WITH n, own, trails, [x IN given WHERE x.r > own] AS given
+  WITH n, own, trails, [x IN given WHERE x.r * (1 - 1e-9) > own] AS given
   WITH n, own, trails, given, $decay * reduce(total = 0.0, x IN given | total + x.r) AS most
   WITH n, own, trails, given, CASE WHEN most > $threshold THEN {gate} ELSE 0.0 END AS gain
   WITH n, CASE WHEN gain > $threshold THEN own + gain ELSE own END AS r,
        CASE WHEN own > 0 THEN trails[0]
-            ELSE reduce(best = given[0], x IN given |
-                   CASE WHEN x.r > best.r OR (x.r = best.r AND x.position < best.position) THEN x ELSE best END).trail + [n]
+            ELSE {_LARGEST}.trail + [n]
        END AS trail
   WHERE r > 0
   WITH collect({{n: n, r: r, trail: trail}}) AS state{step + 1}"""
@@ -180,24 +199,24 @@ def _ranked(database: CypherDatabase) -> str:
 }}"""
 
 
-def _chains(database: CypherDatabase, plan: QueryPlan) -> str:
+def _chains(database: CypherDatabase, search: ChainSearch) -> str:
     names = database.schema.names()
-    whole = plan.dedupe == "before_limit"
+    whole = search.dedupe == "before_limit"
     # Parallel relationships make chains of their own only where each of them takes a place in the limit.
-    apart = "" if plan.semantics == "rows" and not whole else "\n  WITH pair.i AS i, pair.j AS j, collect(pair)[0] AS pair"
+    apart = "" if search.semantics == "rows" and not whole else "\n  WITH pair.i AS i, pair.j AS j, collect(pair)[0] AS pair"
     best = (
         "[k IN range(0, size(r) - 1) | reduce(m = -1e300, x IN adjacent[k] | "
         "CASE WHEN r[x.j] + b{j}[x.j] > m THEN r[x.j] + b{j}[x.j] ELSE m END)]"
     )
-    lengths = range(1, plan.chain_length + 1)
+    lengths = range(1, search.length + 1)
     bounds = "\n".join(
         f"WITH missing, state, r, adjacent, {''.join(f'b{h}, ' for h in range(j + 1))}{best.format(j=j)} AS b{j + 1}"
-        for j in range(plan.chain_length - 1)
+        for j in range(search.length - 1)
     )
     # Ties: the shorter chain, the lower rows, the earlier of parallel relationships.
     order = ["weight DESC", "size(places)"]
-    order += [f"places[{k}]" for k in range(plan.chain_length + 1)] + [f"c.e[{k}].position" for k in range(plan.chain_length)]
-    levels = "\n".join(_level(database, plan, length) for length in lengths)
+    order += [f"places[{k}]" for k in range(search.length + 1)] + [f"c.e[{k}].position" for k in range(search.length)]
+    levels = "\n".join(_level(database, search, length) for length in lengths)
     chains = [f"c{length}[0..$width]" for length in lengths]
     if whole:
         # Any shorter chain that can go on is absorbed by what it goes on to.
@@ -248,15 +267,15 @@ def _one_way(whole: bool) -> str:
     return "\n  WHERE NOT (size(last.trail) = 1 AND places[-1] < places[0])" if whole else ""
 
 
-def _level(database: CypherDatabase, plan: QueryPlan, length: int) -> str:
+def _level(database: CypherDatabase, search: ChainSearch, length: int) -> str:
     """Chains of `length` edges out of those one edge shorter: the best by what they can still become."""
-    further = plan.chain_length - length
+    further = search.length - length
     bound = (
         f"reduce(m = -1e300, h IN range(0, {further}) | CASE WHEN (s + bounds[h][j]) / ({length + 1} + h) > m "
         f"THEN (s + bounds[h][j]) / ({length + 1} + h) ELSE m END)"
     )
     # What cannot reach the worst of the best so far goes; where only whole chains count, none is known to be one yet.
-    known = plan.dedupe == "after_limit"
+    known = search.dedupe == "after_limit"
     floor = "\n  WHERE size(means) < $chains OR bound >= means[-1] * (1 - 1e-9)" if known else ""
     text = f"""\
 {database.call(f"r, adjacent, bounds, means{length - 1}, c{length - 1}")}
@@ -289,17 +308,40 @@ def _relation(database: CypherDatabase) -> str:
     return f"coalesce(e.{database.schema.names()['relation']}, type(e))"
 
 
+def _passages(database: CypherDatabase, plan: QueryPlan) -> str:
+    names = database.schema.names()
+    gated = plan.gate == "cosine"
+    there = f" AND passage.{names['embedding']} IS NOT NULL" if gated else ""
+    gate = f" * {_cosine(database, 'passage.' + names['embedding'], '$question')}" if gated else ""
+    return f"""\
+// Passages: one more step, from all touched nodes, without decay and threshold.
+{database.call("state")}
+  UNWIND state AS s
+  WITH s.n AS giver, s.r AS level, s.trail AS trail
+  MATCH (giver)-[{names["edge"]}]-(passage:{names["label"]})
+  WHERE passage.{names["type"]} = $passage_type{there}
+  WITH DISTINCT passage, giver, level, trail
+  WITH passage, collect({{r: level, position: giver.{names["position"]}, trail: trail}}) AS given
+  WITH passage, given, reduce(total = 0.0, x IN given | total + x.r){gate} AS r
+  WHERE r > 0
+  WITH passage, r, {_LARGEST}.trail + [passage] AS trail
+  ORDER BY r DESC, passage.{names["position"]}, passage.{names["id"]}
+  LIMIT $k
+  RETURN collect({{n: passage, r: r, trail: trail}}) AS best
+}}"""
+
+
 def _result(database: CypherDatabase, plan: QueryPlan) -> str:
     names = database.schema.names()
     fields = ", ".join(f"{key}: s.n.{names[key]}" for key in ("id", "name", "text", "type", "metadata"))
     chains = ""
-    if plan.chain_length:
-        cut = ", ".join(f"c{j + 1}[$width].bound" for j in range(plan.chain_length))
+    if plan.chains is not None:
+        cut = ", ".join(f"c{j + 1}[$width].bound" for j in range(plan.chains.length))
         node = f"{{id: state[i].n.{names['id']}, name: state[i].n.{names['name']}}}"
         chains = f""", [{cut}] AS cut,
        [c IN best_chains | {{weight: c.weight, steps: c.steps, nodes: [i IN c.p | {node}]}}] AS chains"""
     return f"""\
-WITH *, state[0..$k] AS best
+// What joins the nodes of the paths.
 {database.call("best")}
   UNWIND best AS s
   UNWIND range(1, size(s.trail) - 1) AS i
@@ -308,5 +350,5 @@ WITH *, state[0..$k] AS best
   RETURN collect({{near: near.{names["id"]}, far: far.{names["id"]}, forward: startNode(e) = near,
                   relation: {_relation(database)}, position: e.{names["position"]}}}) AS links
 }}
-RETURN missing, size(state) AS touched, links{chains},
-       [s IN best | {{r: s.r, trail: [n IN s.trail | n.{names["id"]}], {fields}}}] AS entities"""
+RETURN missing, links{chains},
+       [s IN best | {{r: s.r, trail: [n IN s.trail | n.{names["id"]}], {fields}}}] AS found"""

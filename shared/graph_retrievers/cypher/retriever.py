@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
+from graph_retrievers.cypher.answers import answer
 from graph_retrievers.cypher.database import CypherDatabase
 from graph_retrievers.cypher.query import QueryPlan, query_text
 from graph_retrievers.cypher.writer import name_key
-from graph_retrievers.errors import (
-    EmptyGraphError,
-    InvalidArgumentError,
-    InvalidVectorError,
-    MissingSignalError,
-)
+from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, InvalidVectorError, MissingSignalError
 from graph_retrievers.graph.names import name_words
 from graph_retrievers.operators.chains import ChainSearch
 from graph_retrievers.operators.entity_linking import EntityLinking, extract_entities
 from graph_retrievers.operators.operator import positive
 from graph_retrievers.operators.spreading_activation import GatedPropagation
-from graph_retrievers.retrievers.retriever import Hit, HitList, Path
+from graph_retrievers.retrievers.retriever import HitList
 from graph_retrievers.signals.embedding import as_embedding, check_vectors
 
 __all__ = ["CypherSpreadingActivation"]
@@ -45,32 +39,31 @@ class _Request:
 
 
 class CypherSpreadingActivation:
-    """Spreading activation as one Cypher query: seeds, T steps, chains and entities in one round trip.
+    """Spreading activation as one Cypher query: seeds, T steps, entities and chains in one round trip.
+
+    The parameters and the results are those of
+    :class:`~graph_retrievers.retrievers.spreading_activation.SpreadingActivation` on the same graph (activations to 1e-6),
+    with what is said below.
 
     Parameters
     ----------
     database : CypherDatabase
     embedding : object, optional
-        Embedding model of the nodes' vectors. Not needed with the uniform gate and entities that are all found by name, or
-        where each question comes with its vector and its entities are found.
-    language_model : object, optional
-        Extracts the entities of a question where the caller gives none; without it, names of nodes that stand in the
-        question are taken.
-    steps, decay, threshold, gate, semantics
-        T = 3, alpha = 0.7, tau = 0.01, "cosine" (or "uniform"), "set" (or "rows"): as for
-        :class:`~graph_retrievers.operators.spreading_activation.GatedPropagation`.
-    budget : int, default 5
-        Nodes that vector search may bring for one question.
-    fallback_score : {"cosine", "index"}, default "cosine"
-        See :class:`~graph_retrievers.operators.entity_linking.EntityLinking`.
+        Embedding model of the nodes' vectors. Not needed where every question comes with its vector, or the gate is
+        uniform, and the entities are all found by name.
+    steps, decay, threshold, gate, semantics, language_model
+        As for the engine's; the gate is "cosine" or "uniform".
+    linking : EntityLinking, optional
+        As for the engine's; case is always folded.
+    chains, chain_search
+        As for the engine's: "hits", "path" or None; and the limits of the search.
+    passages, passage_type
+        As for the engine's, but the types are taken at their word, whether there is a node of the type or not.
     vector_index : str, optional
-        Vector index for fallback seeds. By default all vectors are compared, which needs no index and is exact.
-    chains : int, default 30
-        Chains to return; 0 for none.
-    chain_length, dedupe, width
-        4, "after_limit" (or "before_limit"), 4096: as for :class:`~graph_retrievers.operators.chains.ChainSearch`.
+        Vector index that brings seeds where no name is found. By default all vectors are compared, which needs no index and
+        is exact.
     k : int, default 30
-        Entities to return.
+        Nodes to return.
 
     Raises
     ------
@@ -81,7 +74,12 @@ class CypherSpreadingActivation:
 
     Notes
     -----
-    The results are those of the engine's spreading activation on the same graph: seeds, activations to 1e-6, chains.
+    Nothing is filled up from vector search. Names of more than 20 words are not found in a question. The chains are
+    searched with the bounds of :class:`~graph_retrievers.operators.chains.ChainSearch`, in the database; nothing of its
+    length grows exponentially.
+
+    A retriever may serve many threads and tasks at a time. Its first question without entities reads up to 10,000 names
+    beforehand, to see whether names are capitalised; every other question is one query.
     """
 
     def __init__(
@@ -89,45 +87,58 @@ class CypherSpreadingActivation:
         database: CypherDatabase,
         *,
         embedding: Any = None,
-        language_model: Any = None,
         steps: int = 3,
         decay: float = 0.7,
         threshold: float = 0.01,
         gate: str = "cosine",
         semantics: str = "set",
-        budget: int = 5,
-        fallback_score: str = "cosine",
+        language_model: Any = None,
+        linking: EntityLinking | None = None,
+        chains: str | None = None,
+        chain_search: ChainSearch | None = None,
+        passages: bool | None = None,
+        passage_type: str = "passage",
         vector_index: str | None = None,
-        chains: int = 30,
-        chain_length: int = 4,
-        dedupe: str = "after_limit",
-        width: int = 4096,
         k: int = 30,
     ) -> None:
         if not isinstance(database, CypherDatabase):
             raise InvalidArgumentError(f"Expected a CypherDatabase, got {type(database).__name__}; open one first.")
         if gate not in ("cosine", "uniform"):
             raise InvalidArgumentError(f"Unknown gate {gate!r}; choose 'cosine' or 'uniform'.")
-        # The operators check what they share with this class, in the same words.
+        if chains not in (None, "hits", "path"):
+            raise InvalidArgumentError(f"Unknown chains {chains!r}; choose 'hits', 'path' or None.")
+        if linking is not None and (language_model is not None or linking.case != "fold"):
+            raise InvalidArgumentError("linking= takes a language_model of its own, and must fold case.")
+        # What it shares with the engine is checked there.
         GatedPropagation(steps=steps, decay=decay, threshold=threshold, gate=gate, semantics=semantics)
-        self._linking = EntityLinking(language_model=language_model, budget=budget, fallback_score=fallback_score)
         self.database = database
         self.embedding = as_embedding(embedding) if embedding is not None else None
-        self.decay, self.threshold, self.budget = float(decay), float(threshold), budget
-        self.vector_index, self.width, self.k = vector_index, width, positive("k", k)
-        if isinstance(chains, bool) or not isinstance(chains, int) or chains < 0:
-            raise InvalidArgumentError(f"chains must be an integer of at least 0, got {chains!r}.")
-        ChainSearch(max(chains, 1), length=chain_length, dedupe=dedupe, width=width)
-        self.chains = chains
+        self.linking = linking or EntityLinking(language_model=language_model)
+        self.chains, self.chain_search = chains, chain_search or ChainSearch(semantics=semantics)
+        self.vector_index, self.k = vector_index, positive("k", k)
+        no_walk = [] if passages is None else [passage_type]
+        no_seeds = [*self.linking.exclude_types, *no_walk]
         self._plan = QueryPlan(
             steps=steps,
             gate=gate,
             semantics=semantics,
-            fallback_score=fallback_score,
-            chain_length=chain_length if chains else 0,
-            dedupe=dedupe,
+            fallback_score=self.linking.fallback_score,
+            chains=self.chain_search if chains is not None else None,
             has_index=vector_index is not None,
+            seeds_filtered=bool(no_seeds),
+            walk_filtered=bool(no_walk),
+            passages=bool(passages),
         )
+        self._parameters = {
+            "decay": float(decay),
+            "threshold": float(threshold),
+            "index": vector_index,
+            "chains": self.chain_search.limit,
+            "width": self.chain_search.width,
+            "no_seeds": no_seeds,
+            "no_walk": no_walk,
+            "passage_type": passage_type,
+        }
         self._capitals: bool | None = None
         if vector_index is not None:
             self._check_index()
@@ -180,7 +191,7 @@ class CypherSpreadingActivation:
         Returns
         -------
         HitList
-            Entities by activation, best first, each with the path that carried it; then the chains, of kind "chain".
+            Nodes by activation, best first, each with the path that carried it; then the chains, if they are to be hits.
 
         Raises
         ------
@@ -199,7 +210,7 @@ class CypherSpreadingActivation:
         rows = self.database.read(request.text, **request.parameters)
         if not rows and not self.database.read(self._some_names(), limit=1):
             raise self._empty()
-        return self._hits(request, rows)
+        return self._answer(request, rows)
 
     async def aretrieve(
         self, query: str, k: int | None = None, *, entities: Sequence[str] | None = None, vector: Any = None
@@ -214,7 +225,7 @@ class CypherSpreadingActivation:
         rows = await self.database.aread(request.text, **request.parameters)
         if not rows and not await self.database.aread(self._some_names(), limit=1):
             raise self._empty()
-        return self._hits(request, rows)
+        return self._answer(request, rows)
 
     # -- asking -------------------------------------------------------------------------------------------------
 
@@ -224,26 +235,17 @@ class CypherSpreadingActivation:
         k = self.k if k is None else positive("k", k)
         if entities is not None and (isinstance(entities, str) or not all(isinstance(e, str) and e.strip() for e in entities)):
             raise InvalidArgumentError(f"entities are {entities!r}; expected a list of non-empty strings, or None.")
-        if entities is None and self._linking.language_model is not None:
-            entities = extract_entities(self._linking.language_model, [query])[0]
+        if entities is None and self.linking.language_model is not None:
+            entities = extract_entities(self.linking.language_model, [query])[0]
         names = None if entities is None else tuple(dict.fromkeys(entities))
-        question = self._question(query, vector)
-        parameters: dict[str, Any] = {
-            "question": question,
-            "decay": self.decay,
-            "threshold": self.threshold,
-            "k": k,
-            "each": self.budget,
-            "index": self.vector_index,
-            "chains": self.chains,
-            "width": self.width,
-        }
+        question, budget = self._question(query, vector), self.linking.budget
+        parameters: dict[str, Any] = {**self._parameters, "question": question, "k": k, "each": budget}
         if names:
-            each = max(1, self.budget // len(names))
+            each = max(1, budget // len(names))
             vectors = [self._vector(name) for name in names] if self.embedding is not None else [None] * len(names)
             parameters |= {
                 "each": each,
-                "room": self.budget // each if self.embedding is not None else 0,
+                "room": budget // each if self.embedding is not None else 0,
                 "entities": [
                     {"number": number, "key": name_key(name), "vector": found}
                     for number, (name, found) in enumerate(zip(names, vectors, strict=True))
@@ -252,6 +254,11 @@ class CypherSpreadingActivation:
         else:
             parameters |= {"spans": [] if names is not None else _spans(query), "fallback": [] if question is None else [question]}
         return _Request(query_text(self.database, self._plan, bool(names)), parameters, names)
+
+    def _answer(self, request: _Request, rows: list[dict[str, Any]]) -> HitList:
+        if not rows:
+            return HitList((), (*_notes(request, range(len(request.entities or "?"))), "no node is near enough to start from"))
+        return answer(rows[0], _notes(request, rows[0]["missing"]), self.chains, self.chain_search, self._plan.passages)
 
     def _question(self, query: str, vector: Any) -> list[float] | None:
         if vector is not None:
@@ -292,23 +299,6 @@ class CypherSpreadingActivation:
             "or name the label of yours in GraphSchema(label=...)."
         )
 
-    # -- answering ----------------------------------------------------------------------------------------------
-
-    def _hits(self, request: _Request, rows: list[dict[str, Any]]) -> HitList:
-        if not rows:
-            return HitList((), (*_notes(request, range(len(request.entities or "?"))), "no node is near enough to start from"))
-        row = rows[0]
-        relations = _relations(row["links"])
-        hits = [_entity_hit(entity, relations) for entity in row["entities"]]
-        notes = _notes(request, row["missing"])
-        if self.chains:
-            chains = row["chains"]
-            floor = chains[-1]["weight"] if len(chains) == self.chains else -math.inf
-            if any(bound is not None and bound >= floor for bound in row["cut"]):
-                notes += (f"the chains may not be the best: more than {self.width} prefixes were under way",)
-            hits += [_chain_hit(chain) for chain in _distinct(chains)]
-        return HitList(hits, notes)
-
 
 def _notes(request: _Request, missing: Sequence[int]) -> tuple[str, ...]:
     """Return how the seeds were found, in the words of the engine."""
@@ -323,40 +313,6 @@ def _notes(request: _Request, missing: Sequence[int]) -> tuple[str, ...]:
     if len(names) > room:
         note += f"; not searched for want of budget: {', '.join(names[room:])}"
     return (note,)
-
-
-def _distinct(chains: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the chains, best first, without those that say nothing new.
-
-    Of chains with the same nodes, in the same or the reverse order, the first stays. A chain that is a prefix of a longer
-    one, or the reverse of its end, is absorbed by it.
-    """
-    first: dict[tuple[Any, ...], Mapping[str, Any]] = {}
-    absorbed = set()
-    for chain in chains:
-        path = tuple(node["id"] for node in chain["nodes"])
-        if path not in first and path[::-1] not in first:
-            first[path] = chain
-        absorbed |= {way[:size] for way in (path, path[::-1]) for size in range(2, len(way))}
-    return [chain for path, chain in first.items() if path not in absorbed]
-
-
-def _step_order(step: Mapping[str, Any]) -> tuple[float, str, bool]:
-    return (math.inf if step["position"] is None else step["position"], step["relation"], not step["forward"])
-
-
-def _chain_hit(chain: Mapping[str, Any]) -> Hit:
-    relations, forward = (tuple(step[key] for step in chain["steps"]) for key in ("relation", "forward"))
-    ids = tuple(str(node["id"]) for node in chain["nodes"])
-    names = tuple(str(node["name"] or node["id"]) for node in chain["nodes"])
-    return Hit(
-        id=" | ".join(ids),
-        text=str(Path(names, relations, forward)),
-        score=chain["weight"],
-        operator=ChainSearch.name,
-        path=Path(ids, relations, forward),
-        kind="chain",
-    )
 
 
 def _spans(question: str) -> list[dict[str, Any]]:
@@ -374,26 +330,3 @@ def _checked(vectors: list[Any], name: str) -> list[float]:
     if not bool(found.any()):
         raise InvalidVectorError(f"{name} is zero, so that nothing can be compared to it; embed another text.")
     return [float(x) for x in found.tolist()]
-
-
-def _relations(links: list[dict[str, Any]]) -> dict[tuple[str, str], tuple[str, bool]]:
-    """Return the first relationship from one node to another, as (relation, forward)."""
-    found: dict[tuple[str, str], tuple[str, bool]] = {}
-    for link in sorted(links, key=_step_order):
-        found.setdefault((link["near"], link["far"]), (link["relation"], link["forward"]))
-    return found
-
-
-def _entity_hit(entity: Mapping[str, Any], relations: Mapping[tuple[str, str], tuple[str, bool]]) -> Hit:
-    trail = entity["trail"]
-    steps = [relations.get(pair, ("", True)) for pair in zip(trail, trail[1:], strict=False)]
-    return Hit(
-        id=str(entity["id"]),
-        text=str(entity["text"] or ""),
-        score=entity["r"],
-        operator=EntityLinking.name if len(trail) == 1 else GatedPropagation.name,
-        path=Path(tuple(map(str, trail)), tuple(relation for relation, _ in steps), tuple(forward for _, forward in steps)),
-        title=str(entity["name"] or ""),
-        type=str(entity["type"] or ""),
-        metadata=json.loads(entity["metadata"]) if entity["metadata"] else {},
-    )

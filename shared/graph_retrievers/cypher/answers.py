@@ -1,0 +1,104 @@
+"""From the row that the query gives to hits."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from graph_retrievers.operators.chains import ChainSearch
+from graph_retrievers.operators.entity_linking import EntityLinking
+from graph_retrievers.operators.passages import PassageGathering
+from graph_retrievers.operators.spreading_activation import GatedPropagation
+from graph_retrievers.retrievers.retriever import Hit, HitList, Path
+
+__all__ = ["answer"]
+
+_Row = Mapping[str, Any]
+
+
+def answer(row: _Row, notes: tuple[str, ...], chains: str | None, search: ChainSearch, passages: bool) -> HitList:
+    """Return the hits of one question.
+
+    Parameters
+    ----------
+    row : mapping
+        What the query of :func:`graph_retrievers.cypher.query.query_text` gave.
+    notes : tuple of str
+        What is known already.
+    chains : {"hits", "path"} or None
+        Whether chains are further hits, or the paths of the nodes they lead to.
+    search : ChainSearch
+        Limits of the chains.
+    passages : bool
+        Whether the nodes are passages.
+    """
+    relations: dict[tuple[str, str], tuple[str, bool]] = {}
+    for link in sorted(row["links"], key=_step_order):
+        relations.setdefault((link["near"], link["far"]), (link["relation"], link["forward"]))
+    name = PassageGathering.name if passages else GatedPropagation.name
+    hits = [_node_hit(node, name, relations) for node in row["found"]]
+    if chains is not None:
+        best = row["chains"]
+        floor = best[-1]["weight"] if len(best) == search.limit else -math.inf
+        if any(bound is not None and bound >= floor for bound in row["cut"]):
+            notes += (f"the chains may not be the best: more than {search.width} prefixes were under way",)
+        kept = [_chain_hit(chain) for chain in (_distinct(best) if search.dedupe == "after_limit" else best)]
+        hits = [*hits, *kept] if chains == "hits" else _along(hits, kept)
+    return HitList(hits, notes)
+
+
+def _node_hit(node: _Row, name: str, relations: Mapping[tuple[str, str], tuple[str, bool]]) -> Hit:
+    trail = node["trail"]
+    steps = [relations.get(pair, ("", True)) for pair in zip(trail, trail[1:], strict=False)]
+    return Hit(
+        id=str(node["id"]),
+        text=str(node["text"] or ""),
+        score=node["r"],
+        operator=EntityLinking.name if len(trail) == 1 else name,
+        path=Path(tuple(map(str, trail)), tuple(relation for relation, _ in steps), tuple(forward for _, forward in steps)),
+        title=str(node["name"] or ""),
+        type=str(node["type"] or ""),
+        metadata=json.loads(node["metadata"]) if node["metadata"] else {},
+    )
+
+
+def _chain_hit(chain: _Row) -> Hit:
+    relations, forward = (tuple(step[key] for step in chain["steps"]) for key in ("relation", "forward"))
+    path = Path(tuple(str(node["id"]) for node in chain["nodes"]), relations, forward)
+    names = {str(node["id"]): str(node["name"]) for node in chain["nodes"] if node["name"]}
+    text = str(path.named(names))
+    return Hit(" | ".join(path.nodes), text, chain["weight"], ChainSearch.name, path, kind="chain")
+
+
+def _along(hits: list[Hit], chains: list[Hit]) -> list[Hit]:
+    """Return the hits with the best chain that leads to each as its path."""
+    leads: dict[str, Path] = {}
+    for chain in chains:
+        path = chain.path
+        for place in range(2, len(path.nodes) + 1):
+            part = Path(path.nodes[:place], path.relations[: place - 1], path.forward[: place - 1])
+            leads.setdefault(path.nodes[place - 1], part)
+    return [replace(hit, path=leads.get(hit.id, hit.path)) for hit in hits]
+
+
+def _distinct(chains: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the chains, best first, without those that say nothing new.
+
+    Of chains with the same nodes, in the same or the reverse order, the first stays. A chain that is a prefix of a longer
+    one, or the reverse of its end, is absorbed by it.
+    """
+    first: dict[tuple[Any, ...], Mapping[str, Any]] = {}
+    absorbed = set()
+    for chain in chains:
+        path = tuple(node["id"] for node in chain["nodes"])
+        if path not in first and path[::-1] not in first:
+            first[path] = chain
+        absorbed |= {way[:size] for way in (path, path[::-1]) for size in range(2, len(way))}
+    return [chain for path, chain in first.items() if path not in absorbed]
+
+
+def _step_order(step: Mapping[str, Any]) -> tuple[float, str, bool]:
+    return (math.inf if step["position"] is None else step["position"], step["relation"], not step["forward"])
