@@ -1,8 +1,9 @@
 """MoR's mixed traversal (section 3.2), written out node by node over dictionaries, as the paper states it.
 
-Stated rules: the parent that counts is the one of lowest number, reaching by an edge beats reaching by text in the
-same layer, the longest trajectory wins and the first path of equal ones, and a start given by its exact title is
-never walked back to.
+Stated rules: of several ways to a node that counts which starts in the earliest layer, then that from the best
+matching start, then that over the parent of lowest number; so reaching by an edge beats reaching by text. Over the
+paths, the longest trajectory wins and the first path of equal ones. A start given by its exact title is never walked
+back to.
 """
 
 
@@ -12,21 +13,22 @@ def walk(path, types, edges, seeds, matches, banned=(), check_types=True):
     `path` is a list of (type, relation or None), `edges` a list of (node, relation, node), `matches` maps a layer
     to the nodes that textual matching adds there.
     """
-    frontier = {node: [node] for node in seeds}
+    frontier = {node: ((0, place), [node]) for place, node in enumerate(seeds)}
     for layer in range(1, len(path)):
         kind, relation = path[layer]
-        reached = {}
-        for node in sorted(frontier):
+        ways = {}
+        for node in frontier:
+            rank, trail = frontier[node]
             for a, r, b in edges:
                 for near, far in ((a, b), (b, a)):
                     fits = (relation is None or r == relation) and (not check_types or types[far] == kind)
-                    if near == node and fits and far not in banned and far not in reached:
-                        reached[far] = [*frontier[node], far]
-        for node in matches.get(layer, ()):
-            if node not in banned and node not in reached:
-                reached[node] = [node]
-        frontier = reached
-    return frontier
+                    if near == node and fits and far not in banned:
+                        ways.setdefault(far, []).append((rank, node, [*trail, far]))
+        for place, node in enumerate(matches.get(layer, ())):
+            if node not in banned:
+                ways.setdefault(node, []).append(((layer, place), -1, [node]))
+        frontier = {node: (min(found)[0], min(found)[2]) for node, found in ways.items()}
+    return {node: trail for node, (_, trail) in frontier.items()}
 
 
 def merge(found):

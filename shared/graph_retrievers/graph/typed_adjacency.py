@@ -120,25 +120,6 @@ class TypedAdjacency:
         start = torch.searchsorted(self._keys, base + low)
         return start, torch.searchsorted(self._keys, base + high) - start
 
-    def read(self, start: Tensor, length: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the neighbours in slices as one flat list.
-
-        Parameters
-        ----------
-        start, length : Tensor, shape [M], int64
-            From :meth:`slices`.
-
-        Returns
-        -------
-        owner, neighbor : Tensor, shape [T], int64
-            The slice of each neighbour (ascending) and the neighbour's row.
-        """
-        total = int(length.sum())
-        owner = torch.repeat_interleave(torch.arange(start.numel(), device=start.device), length, output_size=total)
-        shift = start - (torch.cumsum(length, 0) - length)
-        entry = torch.arange(total, device=start.device) + shift[owner]
-        return owner, self.neighbors[entry].long()
-
     def step(
         self, frontier: Tensor, low: list[int], high: list[int], max_edges: int | None = None
     ) -> tuple[Tensor, Tensor | None]:
@@ -165,9 +146,29 @@ class TypedAdjacency:
             if reached is not None and (max_edges is None or max_edges >= _SMALL_EDGES):
                 return reached, None
         size = self.num_nodes
-        walk = frontier // size
+        owner, neighbor, cut = self.edges(frontier, low, high, max_edges)
+        return distinct(frontier[owner] // size * size + neighbor, len(low) * size), cut
+
+    def edges(
+        self, frontier: Tensor, low: list[int], high: list[int], max_edges: int | None = None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return the edges of a typed step, as :meth:`step` reads them.
+
+        Parameters
+        ----------
+        frontier, low, high, max_edges
+            As for :meth:`step`.
+
+        Returns
+        -------
+        owner, neighbor : Tensor, shape [T], int64
+            Position in `frontier` (ascending) and the node at the other end.
+        cut : Tensor or None
+            As for :meth:`step`.
+        """
+        walk = frontier // self.num_nodes
         ranges = torch.tensor([low, high], dtype=torch.int64, device=self.device)
-        start, length = self.slices(frontier - walk * size, ranges[0][walk], ranges[1][walk])
+        start, length = self.slices(frontier - walk * self.num_nodes, ranges[0][walk], ranges[1][walk])
         cut = None
         if max_edges is not None and int(length.sum()) > max_edges:
             read = torch.cumsum(length, 0)
@@ -176,7 +177,26 @@ class TypedAdjacency:
             cut = torch.unique(walk[over])
             length = length.masked_fill(over, 0)
         owner, neighbor = self.read(start, length)
-        return distinct(walk[owner] * size + neighbor, len(low) * size), cut
+        return owner, neighbor, cut
+
+    def read(self, start: Tensor, length: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the neighbours in slices as one flat list.
+
+        Parameters
+        ----------
+        start, length : Tensor, shape [M], int64
+            From :meth:`slices`.
+
+        Returns
+        -------
+        owner, neighbor : Tensor, shape [T], int64
+            The slice of each neighbour (ascending) and the neighbour's row.
+        """
+        total = int(length.sum())
+        owner = torch.repeat_interleave(torch.arange(start.numel(), device=start.device), length, output_size=total)
+        shift = start - (torch.cumsum(length, 0) - length)
+        entry = torch.arange(total, device=start.device) + shift[owner]
+        return owner, self.neighbors[entry].long()
 
     def _small_step(self, views: tuple[Any, Any], frontier: list[int], low: list[int], high: list[int]) -> Tensor | None:
         """Return the step of a small frontier, or None if it reads too many edges to be one."""

@@ -70,7 +70,8 @@ class MixedTraversal(Operator):
     -----
     Reads ``queries.inputs["plan"]`` (see :func:`~graph_retrievers.planning.parse.read_plan`) unless checked plans
     stand in ``queries.memo["plans"]``. Trails are the trajectories: of several ways to reach a node the longest
-    path of the plan counts, the first of equal ones, and within it the lowest parent row.
+    counts, among equal ones the first path of the plan, within it the best matching start (the published code's
+    order depends on that of a hash set there), then the lowest parent row.
 
     Departures: restriction phrases are joined by a space (the code joins them by nothing); exact titles, above;
     a path never comes back to a start node given by its exact title; without a relation in the plan any relation between
@@ -135,11 +136,10 @@ class MixedTraversal(Operator):
         ]
         adjacency = typed_adjacency(graph, "type" if self.check_types else "relation")
         routes = Routes.of([check.plan.paths for check in checks], adjacency, self.schema(graph))
-        starts, added, titled = self._matches(queries, routes)
-        steps: list[Tensor | None] = list(added)
+        entries, titled = self._matches(queries, routes)
         if not self.structure:
             routes = replace(routes, low=[[0] * len(row) for row in routes.low], high=[[0] * len(row) for row in routes.high])
-        walked = walk(adjacency, routes, starts, steps, banned=titled, allowed=queries.walk_allowed, max_edges=self.max_edges)
+        walked = walk(adjacency, routes, entries, banned=titled, allowed=queries.walk_allowed, max_edges=self.max_edges)
         batch, nodes = self._merged(queries, walked)
         planned = batch * len(graph) + nodes
         batch, nodes = self._filled(queries, checks, batch, nodes)
@@ -155,8 +155,8 @@ class MixedTraversal(Operator):
         origins = (parents < 0).long().masked_fill(table < 0, -1)
         return Ranking(table, values, parents, origins, (self.name, _BY_TEXT), trails, tuple(notes))
 
-    def _matches(self, queries: QueryBatch, routes: Routes) -> tuple[Tensor, list[Tensor], Tensor]:
-        """Return keys of the seeds, keys that text adds at each later layer, and keys of nodes given by title."""
+    def _matches(self, queries: QueryBatch, routes: Routes) -> tuple[list[tuple[Tensor, Tensor]], Tensor]:
+        """Return where routes start at each layer (see :func:`walk`), and the keys of nodes given by title."""
         graph, size = queries.index.graph, len(queries.index)
         wanted: dict[tuple[int, str, str], int] = {}
         uses: list[tuple[int, int, int]] = []
@@ -177,7 +177,7 @@ class MixedTraversal(Operator):
                 allowed &= queries.seeds_allowed
             scores, rows = self.matching.search(queries, texts, max(self.seeds, self.matches), allowed)
         found = rows.tolist()
-        layers: list[list[int]] = [[] for _ in range(len(routes.low) + 1)]
+        layers: list[list[tuple[int, int]]] = [[] for _ in range(len(routes.low) + 1)]
         owners, kept, pinned = list[int](), list[int](), list[int]()
         for route, layer, row in uses:
             if layer == 0:
@@ -185,15 +185,16 @@ class MixedTraversal(Operator):
                 pinned += [route * size + node for node in titled[route]]
             else:
                 hits = [node for node in found[row][: self.matches] if node >= 0]
-            layers[layer] += [route * size + node for node in hits]
+            layers[layer] += [(route * size + node, place) for place, node in enumerate(hits)]
             owners += [row] * len(hits)
             kept += hits
         owner = torch.tensor(owners, dtype=torch.int64, device=graph.device)
         nodes = torch.tensor(kept, dtype=torch.int64, device=graph.device)
         query = torch.tensor([query for query, _, _ in wanted] or [0], device=graph.device)[owner]
         queries.memo[TEXT_MATCHES] = (query * size + nodes, self.matching.pairs(queries, texts, owner, nodes))
-        keys = [torch.tensor(sorted(set(layer)), dtype=torch.int64, device=graph.device) for layer in layers]
-        return keys[0], keys[1:], torch.tensor(sorted(set(pinned)), dtype=torch.int64, device=graph.device)
+        tables = [torch.tensor(sorted(layer), dtype=torch.int64, device=graph.device).reshape(-1, 2) for layer in layers]
+        entries = [(table[:, 0].contiguous(), table[:, 1].contiguous()) for table in tables]
+        return entries, torch.tensor(pinned, dtype=torch.int64, device=graph.device)
 
     @staticmethod
     def _titled(queries: QueryBatch, kind: str, phrases: Sequence[str]) -> list[int]:

@@ -81,21 +81,26 @@ class Walk:
         Keys ``route * N + node`` of every layer, ascending and distinct.
     finals : Tensor, shape [F], int64
         Keys of the last layer of each route, ascending.
+    entries : list of (Tensor, Tensor)
+        For each layer, the keys that text or titles brought, and their places among those of their route.
     cut : set of int
         Routes that met the limit on edges.
+    max_edges : int or None
     """
 
     adjacency: TypedAdjacency
     routes: Routes
     layers: list[Tensor]
     finals: Tensor
+    entries: list[tuple[Tensor, Tensor]]
     cut: set[int]
+    max_edges: int | None
 
     def trails(self, route: Tensor, nodes: Tensor) -> Tensor:
         """Return how nodes of the last layer were reached.
 
-        Of several nodes that lead on to one, the lowest row counts. A node that text matching found, and no edge,
-        starts a trail of its own.
+        Of several ways to a node the longest counts, among equal ones that from the best matching start, then
+        that over the lowest row. A node that text matching found, and no edge, starts a trail of its own.
 
         Parameters
         ----------
@@ -116,9 +121,9 @@ class Walk:
         table[:, -1] = nodes
         layer = torch.tensor([len(p) - 1 for p in self.routes.paths], device=device)[route]
         held = torch.cat([keys + i * count * size for i, keys in enumerate(self.layers)])
-        none = (0, [0] * count)
-        low = torch.tensor([none[1], *self.routes.back_low], device=device)
-        high = torch.tensor([none[1], *self.routes.back_high], device=device)
+        ranks = torch.cat(self._ranks())
+        low = torch.tensor([[0] * count, *self.routes.back_low], device=device)
+        high = torch.tensor([[0] * count, *self.routes.back_high], device=device)
         here, going = nodes, layer > 0
         for column in range(longest - 2, -1, -1):
             step = torch.where(going, layer, torch.zeros_like(layer))
@@ -127,21 +132,52 @@ class Walk:
             key = (step[owner] - 1) * count * size + route[owner] * size + neighbor
             place = torch.searchsorted(held, key).clamp(max=held.numel() - 1)
             member = held[place] == key
-            parent = torch.full_like(here, size)
-            parent.scatter_reduce_(0, owner[member], neighbor[member], "amin")
-            going = going & (parent < size)
-            here = torch.where(going, parent, torch.full_like(parent, -1))
+            best = torch.full_like(here, _FAR)
+            best.scatter_reduce_(0, owner[member], ranks[place[member]] * size + neighbor[member], "amin")
+            going = going & (best < _FAR)
+            here = torch.where(going, best % size, torch.full_like(best, -1))
             table[:, column] = here
             layer = layer - 1
             going = going & (layer > 0)
         return table
 
+    def _ranks(self) -> list[Tensor]:
+        """Return for every key of every layer where its best trail starts: earlier layers first, then better matches."""
+        ranks = [torch.full_like(keys, _FAR // self.adjacency.num_nodes - 1) for keys in self.layers]
+        size = self.adjacency.num_nodes
+        if not bool(self.entries[0][1].any()) and not any(len(keys) for keys, _ in self.entries[1:]):
+            # One start a route: there is nothing to choose between.
+            return [torch.zeros_like(keys) for keys in self.layers]
+        for layer, (keys, place) in enumerate(self.entries):
+            if layer:
+                frontier = self.layers[layer - 1]
+                owner, neighbor, _ = self.adjacency.edges(
+                    frontier, self.routes.low[layer - 1], self.routes.high[layer - 1], self.max_edges
+                )
+                reached = frontier[owner] // size * size + neighbor
+                spot, there = _find(self.layers[layer], reached)
+                ranks[layer].scatter_reduce_(0, spot[there], ranks[layer - 1][owner[there]], "amin")
+            spot, there = _find(self.layers[layer], keys)
+            ranks[layer].scatter_reduce_(0, spot[there], (layer * _PLACES + place)[there], "amin")
+        return ranks
+
+
+# Beyond every rank * N + row, and beyond every place among the matches of one layer.
+_FAR, _PLACES = 1 << 62, 1 << 20
+
+
+def _find(keys: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+    """Return where `wanted` stand in ascending `keys`, and which of them do."""
+    if keys.numel() == 0:
+        return torch.zeros_like(wanted), torch.zeros_like(wanted, dtype=torch.bool)
+    place = torch.searchsorted(keys, wanted).clamp(max=keys.numel() - 1)
+    return place, keys[place] == wanted
+
 
 def walk(
     adjacency: TypedAdjacency,
     routes: Routes,
-    starts: Tensor,
-    added: list[Tensor | None],
+    entries: list[tuple[Tensor, Tensor]],
     *,
     banned: Tensor | None = None,
     allowed: Tensor | None = None,
@@ -153,12 +189,11 @@ def walk(
     ----------
     adjacency : TypedAdjacency
     routes : Routes
-    starts : Tensor, shape [M], int64
-        Keys ``route * N + node`` of the first layer, ascending and distinct.
-    added : list of Tensor or None, length S - 1
-        Keys that text matching adds to each later layer.
+    entries : list of (Tensor, Tensor), length S
+        For each layer, keys ``route * N + node`` that start there, ascending and distinct (the seeds at the first,
+        what text matching adds at later ones), and the place of each among those of its route, 0 the best.
     banned : Tensor, shape [C], int64, optional
-        Keys that a route may start from but not come back to, ascending.
+        Keys that a route may start from but not come back to.
     allowed : Tensor, shape [N], bool, optional
         Nodes that may be walked to.
     max_edges : int, optional
@@ -169,18 +204,26 @@ def walk(
     Walk
     """
     size = adjacency.num_nodes
-    layers, cut = [starts], set[int]()
-    for step, extra in enumerate(added):
+    layers, cut = [entries[0][0]], set[int]()
+    for step, (extra, _) in enumerate(entries[1:]):
         reached, met = adjacency.step(layers[-1], routes.low[step], routes.high[step], max_edges)
         if allowed is not None:
             reached = reached[allowed[reached % size]]
-        if extra is not None and extra.numel():
+        if extra.numel():
             reached = distinct(torch.cat([reached, extra]), len(routes.paths) * size)
         if banned is not None and banned.numel():
             reached = reached[~torch.isin(reached, banned)]
         if met is not None:
             cut.update(met.tolist())
         layers.append(reached)
-    lengths = torch.tensor([len(p) for p in routes.paths], dtype=torch.int64, device=starts.device)
+    return Walk(adjacency, routes, layers, _last(routes, layers, size), entries, cut, max_edges)
+
+
+def _last(routes: Routes, layers: list[Tensor], size: int) -> Tensor:
+    """Return the keys of the last layer of each route, ascending."""
+    sizes = [len(path) for path in routes.paths]
+    if all(length == len(layers) for length in sizes):
+        return layers[-1]
+    lengths = torch.tensor(sizes, dtype=torch.int64, device=layers[0].device)
     ends = [keys[lengths[keys // size] == layer + 1] for layer, keys in enumerate(layers)]
-    return Walk(adjacency, routes, layers, torch.sort(torch.cat(ends)).values, cut)
+    return torch.sort(torch.cat(ends)).values
