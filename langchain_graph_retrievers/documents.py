@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
 from langchain_core.documents import Document
 from langchain_core.prompts import PromptTemplate
 
-from graph_retrievers.retrievers.retriever import HitList, Path
+from graph_retrievers.retrievers.context import to_context as hits_to_context
+from graph_retrievers.retrievers.retriever import Hit, HitList, Path
 
-__all__ = ["document_prompt", "to_documents", "with_metadata"]
+__all__ = ["document_prompt", "to_context", "to_documents", "with_metadata"]
+
+_logger = logging.getLogger(__name__)
 
 
 def to_documents(hits: HitList) -> list[Document]:
@@ -33,9 +37,13 @@ def to_documents(hits: HitList) -> list[Document]:
         - ``kind``, where a hit is no node (a chain);
         - ``notes``: list of str, where the retriever has something to say about the search.
 
-        A document that brings a value of its own under one of these names keeps it as ``original_<name>``.
+        A document that brings a value of its own under one of these names keeps it as ``original_<name>``. A chain's text
+        is the chain, ``a -[relation]-> b``, and its id the ids of its nodes. Notes on an empty result are logged as a
+        warning, for want of a document to bear them.
     """
     documents = []
+    if hits.notes and not hits:
+        _logger.warning("Nothing was found: %s.", "; ".join(hits.notes))
     for hit in hits:
         added: dict[str, Any] = {"score": hit.score, "operator": hit.operator, "path": hit.path.to_dict()}
         if hit.kind != "node":
@@ -48,6 +56,41 @@ def to_documents(hits: HitList) -> list[Document]:
                 metadata.setdefault(name, value)
         documents.append(Document(id=hit.id, page_content=hit.text, metadata=metadata))
     return documents
+
+
+def to_context(documents: Sequence[Document]) -> str:
+    """Return documents of a retriever as text for a language model: the chains, then the entities.
+
+    Parameters
+    ----------
+    documents : sequence of Document
+        As the retrievers of this package return them.
+
+    Returns
+    -------
+    str
+        See :func:`graph_retrievers.retrievers.context.to_context`. In a chain: ``retriever | to_context``.
+    """
+    return hits_to_context([_hit(document) for document in documents])
+
+
+def _hit(document: Document) -> Hit:
+    metadata = document.metadata
+    path = metadata.get("path") or {"nodes": [document.id or ""], "relations": [], "forward": []}
+    return Hit(
+        id=document.id or "",
+        text=document.page_content,
+        score=0.0,
+        operator="",
+        path=_path(path),
+        title=str(metadata.get("title") or ""),
+        type=str(metadata.get("type") or ""),
+        kind=metadata.get("kind", "node"),
+    )
+
+
+def _path(plain: Mapping[str, Any]) -> Path:
+    return Path(*(tuple(plain[name]) for name in ("nodes", "relations", "forward")))
 
 
 def with_metadata(metadata: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,7 +106,7 @@ class _HitPrompt(PromptTemplate):
     def format(self, **kwargs: Any) -> str:
         path, score = kwargs.get("path"), kwargs.get("score")
         if isinstance(path, Mapping):
-            kwargs["path"] = str(Path(*(tuple(path[name]) for name in ("nodes", "relations", "forward"))))
+            kwargs["path"] = str(_path(path))
         if isinstance(score, float):
             kwargs["score"] = f"{score:.4g}"
         return super().format(**kwargs)

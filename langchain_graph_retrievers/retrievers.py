@@ -1,114 +1,23 @@
-"""Retrievers: any engine retriever as it stands, and the named systems with their knobs as fields."""
+"""The named systems of the engine, with their knobs as fields."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, Self
+from typing import Literal
 
 from pydantic import Field
 
-from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.operator import Operator
-from graph_retrievers.retrievers.registry import build_retriever
-from graph_retrievers.retrievers.retriever import Retriever
-from langchain_graph_retrievers.base import EngineRetriever
+from langchain_graph_retrievers.graph_retriever import IndexRetriever
 
 __all__ = [
     "BM25Retriever",
     "FastInsightRetriever",
-    "GraphRetriever",
+    "GARRetriever",
     "HybridRetriever",
-    "IndexRetriever",
+    "PPRRetriever",
     "Re2Retriever",
     "VectorRetriever",
 ]
-
-
-class GraphRetriever(EngineRetriever):
-    """Any engine retriever, a composition of one's own among them.
-
-    Parameters
-    ----------
-    retriever : graph_retrievers.retrievers.Retriever
-        The engine retriever.
-    k : int, optional
-        Documents to return; by default the engine retriever's own k.
-    **fields
-        Those of :class:`~langchain_graph_retrievers.base.EngineRetriever`.
-
-    Examples
-    --------
-    >>> from graph_retrievers.index import GraphIndex
-    >>> from graph_retrievers.operators import BM25Search
-    >>> from graph_retrievers.retrievers import Retriever
-    >>> index = GraphIndex.from_texts(["Ada wrote the first program.", "Babbage built an engine."])
-    >>> GraphRetriever(retriever=Retriever(index, BM25Search()), k=1).invoke("Who built an engine?")[0].page_content
-    'Babbage built an engine.'
-    """
-
-    retriever: Retriever = Field(repr=False, exclude=True)
-
-    def _engine(self) -> Retriever:
-        return self.retriever
-
-    def _graph_index(self) -> GraphIndex:
-        return self.retriever.index
-
-    @classmethod
-    def from_index(cls, index: GraphIndex, *, system: str | Operator = "fastinsight", **fields: Any) -> Self:
-        """Return a retriever on an index.
-
-        Parameters
-        ----------
-        index : GraphIndex
-        system : str or Operator, default "fastinsight"
-            A name of :func:`graph_retrievers.retrievers.registry.retriever_names`, or operators of one's own.
-        **fields
-            Those of the class.
-        """
-        engine = Retriever(index, system) if isinstance(system, Operator) else build_retriever(system, index)
-        return cls(retriever=engine, **fields)
-
-
-class IndexRetriever(EngineRetriever):
-    """A named system of the engine on an index; a subclass gives its name and its knobs.
-
-    The fields that a subclass adds are the keywords of the engine's class. The engine retriever is put together
-    anew for each call: it is a composition of operators, and whatever is heavy lives in the index.
-
-    Parameters
-    ----------
-    index : GraphIndex
-        What is searched; retrievers may share one.
-    k : int, default 10
-        Documents to return; fewer come only where the corpus, or the filter, has fewer.
-    backfill : bool, default True
-        Whether vector search (BM25 where the index has no vectors) fills up to k, marked by the operator "Backfill".
-    **fields
-        Those of :class:`~langchain_graph_retrievers.base.EngineRetriever`.
-    """
-
-    system: ClassVar[str]
-    """Name of the engine's class, as :func:`graph_retrievers.retrievers.registry.build_retriever` knows it."""
-
-    index: GraphIndex = Field(repr=False, exclude=True)
-    k: int | None = Field(10, ge=1)
-    backfill: bool = True
-
-    def _options(self) -> dict[str, Any]:
-        """Return the keywords of the engine's class: the fields that stand in no class above this one."""
-        names = type(self).model_fields.keys() - IndexRetriever.model_fields.keys()
-        return {name: getattr(self, name) for name in sorted(names)}
-
-    def _engine(self) -> Retriever:
-        return build_retriever(self.system, self.index, backfill=self.backfill, **self._options())
-
-    def _graph_index(self) -> GraphIndex:
-        return self.index
-
-    @classmethod
-    def from_index(cls, index: GraphIndex, **fields: Any) -> Self:
-        """Return a retriever on an index; `fields` are those of the class."""
-        return cls(index=index, **fields)
 
 
 class VectorRetriever(IndexRetriever):
@@ -206,8 +115,58 @@ class FastInsightRetriever(IndexRetriever):
     first: Operator | None = None
     degree: Literal["graph", "subgraph"] = "graph"
 
-    def _options(self) -> dict[str, Any]:
-        options = super()._options()
-        # `batch` is a method of every Runnable, so the field cannot bear the engine's name.
-        options["batch"] = options.pop("batch_size")
-        return options
+
+class GARRetriever(IndexRetriever):
+    """GAR, graph-based adaptive reranking: batches from a first search and from the graph in turns, all scored by one model.
+
+    Parameters
+    ----------
+    budget : int, default 100
+        Documents to score.
+    batch_size : int, default 10
+        Documents scored a round.
+    first : Operator, optional
+        First search; the `budget` best of vector search by default.
+    **fields
+        Those of :class:`IndexRetriever`.
+
+    References
+    ----------
+    MacAvaney, Tonellotto and Macdonald, "Adaptive Re-Ranking with a Corpus Graph", CIKM 2022; see
+    :class:`graph_retrievers.retrievers.gar.GAR`.
+    """
+
+    system = "gar"
+
+    budget: int = Field(100, ge=1)
+    batch_size: int = Field(10, ge=1)
+    first: Operator | None = None
+
+
+class PPRRetriever(IndexRetriever):
+    """Personalized PageRank, HippoRAG 2 style: a walk that restarts at the seeds ranks all documents.
+
+    Parameters
+    ----------
+    seeds : int, default 5
+        Seeds taken from the first search.
+    damping : float, default 0.5
+        Probability of following an edge, in [0, 1).
+    passage_weight : float, default 0.05
+        Restart weight of all documents together by similarity, beside the seeds' 1. At least 0.
+    first : Operator, optional
+        What finds seeds; vector search by default.
+    **fields
+        Those of :class:`IndexRetriever`.
+
+    References
+    ----------
+    Gutiérrez et al., "From RAG to Memory" (HippoRAG 2), ICML 2025; see :class:`graph_retrievers.retrievers.ppr.PPR`.
+    """
+
+    system = "ppr"
+
+    seeds: int = Field(5, ge=1)
+    damping: float = Field(0.5, ge=0, lt=1)
+    passage_weight: float = Field(0.05, ge=0)
+    first: Operator | None = None

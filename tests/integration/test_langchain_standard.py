@@ -1,16 +1,20 @@
 """LangChain's own standard tests, for every retriever class of the package."""
 
 import functools
+from itertools import chain
 
 import pytest
+from langchain_core.retrievers import BaseRetriever
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 import langchain_graph_retrievers as package
+from graph_retrievers.cypher import CypherSpreadingActivation, write_graph
 from graph_retrievers.operators import HybridSearch, Pipeline, VectorSearch
 from graph_retrievers.operators.granker import GRanker
 from graph_retrievers.retrievers import Retriever
 from langchain_graph_retrievers import EngineRetriever, IndexRetriever
-from tests.helpers import linked_index
+from langchain_graph_retrievers.batching import BatchRetriever
+from tests.helpers import HashEmbedding, linked_index
 
 
 @functools.cache
@@ -72,14 +76,60 @@ class TestRe2Retriever(_Standard):
     params = {"depth": 4}
 
 
-def _concrete(cls):
-    for child in cls.__subclasses__():
-        if child.__module__.startswith(package.__name__):
-            yield from ([] if child is IndexRetriever else [child])
-            yield from _concrete(child)
+class TestGARRetriever(_Standard):
+    retriever_constructor = package.GARRetriever
+    params = {"budget": 6, "batch_size": 2}
 
 
-@pytest.mark.parametrize("retriever", sorted(_concrete(EngineRetriever), key=lambda c: c.__name__))
+class TestPPRRetriever(_Standard):
+    retriever_constructor = package.PPRRetriever
+    params = {"seeds": 2}
+
+
+class TestPPRRetrieverFromSeedsAlone(_Standard):
+    retriever_constructor = package.PPRRetriever
+    params = {"passage_weight": 0, "seeds": 1}
+
+
+class TestSpreadingActivationRetriever(_Standard):
+    retriever_constructor = package.SpreadingActivationRetriever
+
+
+class TestSpreadingActivationRetrieverFused(_Standard):
+    retriever_constructor = package.SpreadingActivationRetriever
+    params = {"gate": "uniform", "fuse": True, "chains": "path"}
+
+
+class TestMoRRetriever(_Standard):
+    """No plan is given and there is no planner: text retrieval."""
+
+    retriever_constructor = package.MoRRetriever
+
+
+class TestCypherSpreadingActivationRetriever(_Standard):
+    """Against a server."""
+
+    retriever_constructor = package.CypherSpreadingActivationRetriever
+
+    @pytest.fixture(autouse=True)
+    def written(self, database):
+        write_graph(database, shared_index())
+        self.engine = CypherSpreadingActivation(database, embedding=HashEmbedding(), gate="uniform")
+
+    @property
+    def retriever_constructor_params(self):
+        return {"retriever": self.engine}
+
+
+def _subclasses(cls):
+    own = [child for child in cls.__subclasses__() if child.__module__.startswith(package.__name__)]
+    return own + list(chain.from_iterable(map(_subclasses, own)))
+
+
+@pytest.mark.parametrize(
+    "retriever",
+    sorted(set(_subclasses(BaseRetriever)) - {BatchRetriever, EngineRetriever, IndexRetriever}, key=lambda c: c.__name__),
+)
 def test_every_retriever_is_exported_and_stands_in_the_standard_tests(retriever):
     tested = {cls.__dict__.get("retriever_constructor") for cls in _Standard.__subclasses__()}
     assert retriever in tested

@@ -1,0 +1,312 @@
+"""The LangChain retrievers for knowledge graphs: their inputs, chains and plans, and what is built only once."""
+
+import asyncio
+import copy
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.runnables import ConfigurableField, RunnablePassthrough
+from pydantic import ValidationError
+
+from graph_retrievers.construction.dataset import Dataset, Query
+from graph_retrievers.cypher import write_graph
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators import pagerank
+from graph_retrievers.retrievers import mor
+from graph_retrievers.retrievers.registry import build_retriever
+from langchain_graph_retrievers import (
+    CypherSpreadingActivationRetriever,
+    GARRetriever,
+    MoRRetriever,
+    PPRRetriever,
+    SpreadingActivationRetriever,
+    graph_retriever,
+    to_context,
+)
+from tests.helpers import HashEmbedding, linked_index
+from tests.integration.langchain_models import LangChainHashEmbeddings, RetrieverEvents, ScriptedChatModel
+from tests.movies import FILMS, PEOPLE, movie_edges, movie_nodes
+
+QUESTION = "What did Charles Babbage design, and what came of it?"
+
+
+def step(person):
+    return {"type": "person", "restriction": [person]}
+
+
+PLAN = [step("Ada Stone"), {"type": "movie", "relation": "directed_by"}]
+
+
+@pytest.fixture(scope="module")
+def index():
+    return linked_index()
+
+
+@pytest.fixture(scope="module")
+def movies():
+    return GraphIndex.from_nodes(movie_nodes(), movie_edges(), embedding=HashEmbedding())
+
+
+@pytest.fixture
+def built(monkeypatch):
+    """Names of the systems that were put together meanwhile."""
+    names = []
+
+    def counting(system, index, **options):
+        names.append(system)
+        return build_retriever(system, index, **options)
+
+    monkeypatch.setattr(graph_retriever, "build_retriever", counting)
+    return names
+
+
+def ids(documents):
+    return [d.id for d in documents]
+
+
+# -- the engine's answers -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "fields", "system", "options"),
+    [
+        (GARRetriever, {"budget": 6, "batch_size": 2}, "gar", {"budget": 6, "batch": 2}),
+        (PPRRetriever, {"seeds": 2, "damping": 0.8, "passage_weight": 0}, "ppr", {"seeds": 2, "damping": 0.8, "passage_weight": 0}),
+        (SpreadingActivationRetriever, {"gate": "uniform", "steps": 2}, "spreading", {"gate": "uniform", "steps": 2}),
+        (MoRRetriever, {"seeds": 2, "matches": 0}, "mor", {"seeds": 2, "matches": 0}),
+    ],
+)
+async def test_documents_are_those_of_the_engine(index, make, fields, system, options):
+    retriever = make(index=index, k=7, **fields)
+    hits = build_retriever(system, index, **options).retrieve(QUESTION, 7)
+    for documents in (retriever.invoke(QUESTION), await retriever.ainvoke(QUESTION), retriever.batch([QUESTION, "loom"])[0]):
+        assert [(d.id, d.page_content, d.metadata["path"]) for d in documents] == [(h.id, h.text, h.path.to_dict()) for h in hits]
+        assert [d.metadata["score"] for d in documents] == pytest.approx([h.score for h in hits], abs=1e-5)
+        assert all(d.metadata.get("notes", []) == list(hits.notes) for d in documents)
+
+
+@pytest.mark.parametrize(
+    ("make", "wrong"),
+    [
+        (GARRetriever, {"budget": 0}),
+        (PPRRetriever, {"damping": 1.0}),
+        (PPRRetriever, {"passage_weight": -1}),
+        (SpreadingActivationRetriever, {"gate": "soft"}),
+        (SpreadingActivationRetriever, {"chains": "both"}),
+        (SpreadingActivationRetriever, {"decay": 0}),
+        (SpreadingActivationRetriever, {"linking": "names"}),
+        (MoRRetriever, {"seeds": 0}),
+        (MoRRetriever, {"reranker": "folder"}),
+    ],
+)
+def test_wrong_values_are_refused_at_construction(index, make, wrong):
+    with pytest.raises(ValidationError):
+        make(**{"index": index, **wrong})
+
+
+def test_thirty_entities_by_default_as_published():
+    texts = [f"Text {i}" for i in range(40)]
+    retriever = SpreadingActivationRetriever.from_texts(texts, HashEmbedding(), edges=[("0", str(i)) for i in range(1, 40)])
+    assert len(retriever.invoke("Text 0")) == 30
+
+
+# -- entities and chains ------------------------------------------------------------------------------------------
+
+
+async def test_entities_of_a_call(index):
+    retriever = SpreadingActivationRetriever(index=index, k=4, backfill=False)
+    for found in (retriever.invoke("Who?", entities=["colossus"]), await retriever.ainvoke("Who?", entities=["colossus"])):
+        assert found[0].metadata["path"]["nodes"] == ["colossus"]
+    together = retriever.batch(["Who?", "What?"], entities=["Colossus"])
+    assert [documents[0].id for documents in together] == ["colossus", "colossus"]
+    noted = retriever.invoke("Who were the British codebreakers at Bletchley?", entities=["Bletchley codebreakers"])
+    assert noted[0].metadata["notes"] == ["no node is named 'Bletchley codebreakers': seeds from vector search"]
+    with pytest.raises(InvalidArgumentError, match="entities"):
+        retriever.invoke("Who?", entities="Colossus")
+
+
+def test_entities_by_a_chat_model_of_langchain(index):
+    model = ScriptedChatModel(script=[AIMessage('{"entities": ["Weaving"]}')], seen=[])
+    retriever = SpreadingActivationRetriever(index=index, language_model=model)
+    assert retriever.invoke("Who?")[0].id == "loom" and "Who?" in str(model.seen[0])
+
+
+def test_chains_are_documents_whose_text_is_the_chain(index):
+    retriever = SpreadingActivationRetriever(index=index, k=3, gate="uniform", chains="hits")
+    documents = retriever.invoke(QUESTION)
+    nodes, chains = documents[:3], documents[3:]
+    assert chains and not any("kind" in d.metadata for d in nodes)
+    for chain in chains:
+        assert chain.metadata["kind"] == "chain" and chain.metadata["operator"] == "ChainSearch"
+        assert chain.id == " | ".join(chain.metadata["path"]["nodes"])
+    assert len(set(ids(documents))) == len(documents)
+    assert any(d.page_content == "Charles Babbage -[links]-> Analytical Engine <-[links]- Ada Lovelace" for d in chains)
+    leads = SpreadingActivationRetriever(index=index, k=3, gate="uniform", chains="path").invoke(QUESTION)
+    assert ids(leads) == ids(nodes)
+
+
+def test_the_text_of_the_paper_goes_into_a_prompt(index):
+    retriever = SpreadingActivationRetriever(index=index, k=3, gate="uniform", chains="hits")
+    model = ScriptedChatModel(script=[AIMessage("Engines.")], seen=[])
+    prompt = ChatPromptTemplate.from_template("{context}\n\n{question}")
+    chain = {"context": retriever | to_context, "question": RunnablePassthrough()} | prompt | model | StrOutputParser()
+    assert chain.invoke(QUESTION) == "Engines."
+    assert model.seen[0][0].content == retriever._engine().retrieve(QUESTION, 3).to_context() + f"\n\n{QUESTION}"
+    assert "- a: b" in to_context([Document(id="a", page_content="b")])
+
+
+def test_a_note_on_an_empty_result_is_logged(index, caplog):
+    retriever = SpreadingActivationRetriever(index=index, filter={"$id": "nowhere"}, backfill=False)
+    assert retriever.invoke("qwertz") == []
+    assert "no entity of the graph is named" in caplog.text
+
+
+# -- plans --------------------------------------------------------------------------------------------------------
+
+
+async def test_the_plan_of_a_call_is_walked(movies):
+    retriever = MoRRetriever(index=movies, k=2)
+    for found in (retriever.invoke("Which films?", plan=PLAN), await retriever.ainvoke("Which films?", plan=PLAN)):
+        assert found[0].id == "m0"
+        assert found[0].metadata["path"] == {"nodes": ["p0", "m0"], "relations": ["directed_by"], "forward": [False]}
+        assert "notes" not in found[0].metadata
+    assert [d[0].id for d in retriever.batch(["Which films?", "What did she direct?"], plan=PLAN)] == ["m0", "m0"]
+
+
+def test_a_planner_is_asked_where_the_call_brings_no_plan(movies):
+    asked = []
+    retriever = MoRRetriever(index=movies, planner=lambda question: asked.append(question) or PLAN)
+    assert retriever.invoke("Which films?")[0].id == "m0" and asked == ["Which films?"]
+    assert retriever.invoke("Which films?", plan=[step("Fay North"), PLAN[1]])[0].id == "m5"
+    assert len(asked) == 1
+
+
+def test_a_plan_that_cannot_be_walked_gives_text_and_says_why(movies):
+    documents = MoRRetriever(index=movies, k=3).invoke("Who made Glass Winter?", plan=[{"type": "robot"}])
+    assert len(documents) == 3
+    assert all("robot" in d.metadata["notes"][0] for d in documents)
+
+
+# -- what is built once -------------------------------------------------------------------------------------------
+
+
+def test_a_call_does_not_build_what_stands(index, built):
+    retriever = SpreadingActivationRetriever(index=index)
+    for _ in range(3):
+        retriever.invoke(QUESTION)
+    retriever.batch([QUESTION, "loom"])
+    assert built == ["spreading"]
+    retriever.gate = "uniform"
+    retriever.invoke(QUESTION)
+    retriever.gate = "cosine"
+    retriever.invoke(QUESTION)
+    assert built == ["spreading"] * 2
+
+
+def test_the_walk_of_pagerank_is_prepared_once(index, monkeypatch):
+    made = []
+
+    class Counted(pagerank.TransitionGraph):
+        def __init__(self, graph):
+            made.append(graph)
+            super().__init__(graph)
+
+    monkeypatch.setattr(pagerank, "TransitionGraph", Counted)
+    retriever = PPRRetriever(index=index).configurable_fields(k=ConfigurableField(id="k"))
+    for k in (1, 2, 3):
+        assert len(retriever.invoke(QUESTION, {"configurable": {"k": k}})) == k
+    assert len(made) == 1
+
+
+def test_a_checkpoint_is_read_once_however_the_retriever_is_configured(movies, tmp_path, monkeypatch):
+    text = "Which films did {} direct?"
+    queries = []
+    for i, name in enumerate(PEOPLE):
+        split = "dev" if i > 3 else "train"
+        queries.append(Query(f"d{i}", text.format(name), (f"m{i}",), split, plan=(step(name), PLAN[1])))
+        played = ({"type": "movie", "restriction": [FILMS[i]]}, {"type": "person"})
+        queries.append(Query(f"p{i}", f"Who played in {FILMS[i]}?", (f"p{(i + 1) % 6}",), split, plan=played))
+    mor.fit_mor(Dataset("films", movie_nodes(), movie_edges(), queries, True), movies, tmp_path)
+    read = []
+    real = mor._loaded
+    monkeypatch.setattr(mor, "_loaded", lambda *given: read.append(given) or real(*given))
+    retriever = MoRRetriever(index=movies, checkpoint=tmp_path)
+    configured = retriever.configurable_fields(k=ConfigurableField(id="k"), rerank=ConfigurableField(id="rerank"))
+    question = text.format("Cleo Marsh")
+    first = configured.invoke(question, {"configurable": {"k": 2}})
+    for k in (1, 2, 3):
+        assert len(configured.invoke(question, {"configurable": {"k": k}})) == k
+    assert first[0].id == "m2" and len(read) == 1
+    assert retriever.invoke(question, k=2) == first and len(read) == 1
+    configured.invoke(question, {"configurable": {"rerank": False}})
+    configured.invoke(question, {"configurable": {"rerank": False}})
+    assert len(read) == 2
+
+
+def test_only_the_last_engines_are_kept_and_copies_make_their_own(index, built):
+    retriever = SpreadingActivationRetriever(index=index)
+    for steps in range(1, 11):
+        retriever.steps = steps
+        retriever.invoke(QUESTION)
+    retriever.steps = 1
+    retriever.invoke(QUESTION)
+    assert len(built) == 11 and len(retriever.engines._made) == 8
+    assert copy.deepcopy(retriever.engines)._made == {}
+
+
+# -- in a database ------------------------------------------------------------------------------------------------
+
+
+async def close_async(database):
+    """Close what this event loop opened; the connection itself is for the fixture to clean up with."""
+    await database._async_drivers.pop(asyncio.get_running_loop()).close()
+
+
+@pytest.fixture
+def in_database(database, index):
+    write_graph(database, index)
+    return CypherSpreadingActivationRetriever.from_database(database, embedding=LangChainHashEmbeddings(), k=5)
+
+
+async def test_the_database_gives_what_the_engine_gives(in_database, index):
+    inside = SpreadingActivationRetriever(index=index, k=5, backfill=False)
+    for question, given in ((QUESTION, {}), ("Who?", {"entities": ["Colossus"]}), (QUESTION, {"k": 2})):
+        expected = inside.invoke(question, **given)
+        for found in (in_database.invoke(question, **given), await in_database.ainvoke(question, **given)):
+            assert ids(found) == ids(expected)
+            for one, other in zip(found, expected, strict=True):
+                assert one.page_content == other.page_content
+                assert one.metadata.pop("score") == pytest.approx(other.metadata["score"], abs=1e-6)
+                assert one.metadata == {name: value for name, value in other.metadata.items() if name != "score"}
+    await close_async(in_database.retriever.database)
+
+
+async def test_the_database_is_asked_over_the_event_loop(in_database, monkeypatch):
+    monkeypatch.setattr(in_database.retriever.database, "read", lambda *args, **parameters: pytest.fail("asked from a thread"))
+    events = RetrieverEvents()
+    documents = await in_database.ainvoke(QUESTION, {"callbacks": [events]})
+    assert ids(documents)[:1] == ["babbage"] and list(events.ended.values()) == [documents]
+    (run,) = events.started.values()
+    assert run["metadata"]["ls_retriever_name"] == "cypherspreadingactivation"
+    assert run["metadata"]["ls_vector_store_provider"] == "CypherDatabase"
+    assert [ids(found) for found in await in_database.abatch([QUESTION, "Colossus"], k=1)] == [["babbage"], ["colossus"]]
+    await close_async(in_database.retriever.database)
+
+
+def test_chains_and_bad_calls_of_the_database(in_database, database):
+    with_chains = CypherSpreadingActivationRetriever.from_database(database, gate="uniform", chains="hits", k=3)
+    documents = with_chains.invoke(QUESTION)
+    assert [d.metadata.get("kind") for d in documents[:4]] == [None, None, None, "chain"]
+    assert "Charles Babbage -[links]-> Analytical Engine <-[links]- Ada Lovelace" in [d.page_content for d in documents]
+    assert len(with_chains.configurable_fields(k=ConfigurableField(id="k")).invoke(QUESTION, {"configurable": {"k": 1}})) > 1
+    with pytest.raises(TypeError, match="kk"):
+        in_database.invoke(QUESTION, kk=1)
+    with pytest.raises(InvalidArgumentError, match="k must be"):
+        in_database.invoke(QUESTION, k=0)
+    with pytest.raises(TypeError, match="stepps"):
+        CypherSpreadingActivationRetriever.from_database(database, stepps=2)
+    assert "password" not in repr(in_database) and "retriever" not in in_database.model_dump()
