@@ -31,7 +31,8 @@ class NameTable:
     names : sequence of str, length N
         Name of each node; several nodes may share one, and an empty name is never found.
     fold : bool, default False
-        Whether case is folded.
+        Whether case is folded. Of names that differ in case only, the one spelled as the text spells it is meant, where
+        there is one.
 
     Attributes
     ----------
@@ -48,7 +49,9 @@ class NameTable:
     def __init__(self, names: Sequence[str], *, fold: bool = False) -> None:
         self.fold = fold
         self._rows: dict[str, list[int]] = {}
+        self._spelled: dict[str, list[int]] = {}
         lengths: dict[str, set[int]] = {}
+        spellings: dict[str, dict[str, list[int]]] = {}
         lower = 0
         for row, name in enumerate(names):
             words = name_words(name, fold=fold)
@@ -56,12 +59,21 @@ class NameTable:
                 self._rows.setdefault(" ".join(words), []).append(row)
                 lengths.setdefault(words[0], set()).add(len(words))
                 lower += name.islower()
+                if fold:
+                    spellings.setdefault(" ".join(words), {}).setdefault(" ".join(name_words(name)), []).append(row)
+        for variants in spellings.values():
+            if len(variants) > 1:
+                self._spelled.update(variants)
         self._lengths = {word: sorted(found, reverse=True) for word, found in lengths.items()}
         self.capitals = 2 * lower < len(names)
 
     def rows(self, name: str) -> list[int]:
         """Return the rows of the nodes with this name, ascending; none if there is no such name."""
-        return self._rows.get(" ".join(name_words(name, fold=self.fold)), [])
+        return self._meant(name_words(name))
+
+    def _meant(self, words: list[str]) -> list[int]:
+        key = " ".join(word.casefold() for word in words) if self.fold else " ".join(words)
+        return self._spelled.get(" ".join(words)) or self._rows.get(key, [])
 
     def find(self, text: str) -> list[tuple[str, list[int]]]:
         """Return the names that stand in a text: (name as the text spells it, rows of its nodes), in order.
@@ -80,7 +92,8 @@ class NameTable:
             for length in self._lengths.get(words[start], ()):
                 name = " ".join(words[start : start + length])
                 if start + length <= len(words) and name in self._rows:
-                    found.append((" ".join(written[start : start + length]), self._rows[name]))
+                    spelled = written[start : start + length]
+                    found.append((" ".join(spelled), self._meant(spelled)))
                     step = length
                     break
             start += step

@@ -20,8 +20,8 @@ from graph_retrievers.operators.operator import Operator, OperatorKind, Ranking,
 __all__ = ["ChainSearch", "Chains"]
 
 # Entries of the table from nodes to touched nodes that one group of queries holds, and edges expanded at a time.
-_STATE_LIMIT = 1 << 22
-_EDGE_LIMIT = 1 << 20
+STATE_LIMIT = 1 << 22
+EDGE_LIMIT = 1 << 20
 # Width of the first, quick pass of a search that knows no threshold until its last level.
 _SCOUTS = 64
 # Bounds are compared with this much slack, so that rounding drops no chain.
@@ -107,7 +107,7 @@ class ChainSearch(Operator):
 
     def rank(self, queries: QueryBatch, ranking: Ranking) -> Ranking:
         """Return the ranking as it came; the chains are left with the queries."""
-        group = max(1, _STATE_LIMIT // len(queries.index))
+        group = max(1, STATE_LIMIT // len(queries.index))
         parts = [self._search(queries, ranking, slice(start, start + group)) for start in range(0, len(queries), group)]
         if not parts:
             return ranking
@@ -161,7 +161,7 @@ class _Touched:
         view = graph.incidence if semantics == "rows" else None
         indptr, neighbors = (graph.indptr, graph.indices) if view is None else (view.indptr, view.neighbors)
         nears, fars = [self.rows[:0]], [self.rows[:0]]
-        for piece in row_pieces(indptr, self.rows, _EDGE_LIMIT):
+        for piece in row_pieces(indptr, self.rows, EDGE_LIMIT):
             owner, entry = gather_rows(indptr, self.rows[piece])
             near = owner + piece.start
             target = (keys - self.rows).index_select(0, near) + neighbors.index_select(0, entry)
@@ -228,7 +228,7 @@ class _Beam:
         ends = paths[:, -1]
         children = torch.zeros_like(ends)
         found: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
-        for piece in row_pieces(touched.indptr, ends, _EDGE_LIMIT):
+        for piece in row_pieces(touched.indptr, ends, EDGE_LIMIT):
             owner, entry = gather_rows(touched.indptr, ends[piece])
             owner = owner + piece.start
             child = touched.far.index_select(0, entry)

@@ -78,7 +78,7 @@ class PassageGathering(Operator):
         size = len(queries.index)
         walk = passages if queries.walk_allowed is None else passages & queries.walk_allowed
         keys, columns, values = active_entries(ranking, group, size, passages)
-        entered, sums, nearest = PropagationState(queries, len(group), "set", walk).incoming(keys, values)
+        entered, sums, nearest = PropagationState(queries, len(group), "set", walk).incoming(keys, values, values)
         if self.gate is not None:
             sums = sums * self.gate(queries, entered // size + group.start, entered % size).double()
         kept = (sums > 0).nonzero().flatten()

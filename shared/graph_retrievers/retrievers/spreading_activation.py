@@ -37,6 +37,7 @@ class SpreadingActivation(Retriever):
     threshold : float, default 0.01
     gate : {"cosine", "uniform"} or callable, default "cosine"
     semantics : {"set", "rows"}, default "set"
+    hub_exponent : float, default 0
         The propagation: see :class:`~graph_retrievers.operators.spreading_activation.GatedPropagation`.
     language_model : object, optional
         Extracts the entities of a question; without one, names of nodes that stand in the question are taken.
@@ -55,8 +56,8 @@ class SpreadingActivation(Retriever):
     passage_type : str, default "passage"
         Node type of passages.
     fuse : bool, default False
-        Whether the ranking is fused with that of vector search by reciprocal ranks
-        (see :class:`~graph_retrievers.operators.fusion.ReciprocalRankFusion`).
+        Whether the ranking is fused with that of vector search by reciprocal ranks, c = 5: the first ranks of either
+        count more than with the usual 60 (see :class:`~graph_retrievers.operators.fusion.ReciprocalRankFusion`).
     k : int, default 30
         Hits to return (the paper's K_e).
     **options
@@ -91,6 +92,7 @@ class SpreadingActivation(Retriever):
         threshold: float = 0.01,
         gate: str | Gate = "cosine",
         semantics: str = "set",
+        hub_exponent: float = 0.0,
         language_model: Any = None,
         linking: EntityLinking | None = None,
         chains: str | None = None,
@@ -115,7 +117,13 @@ class SpreadingActivation(Retriever):
         operators: list[Operator] = [
             linking or EntityLinking(language_model=language_model, exclude_types=excluded),
             GatedPropagation(
-                steps=steps, decay=decay, threshold=threshold, gate=gate, semantics=semantics, exclude_types=excluded
+                steps=steps,
+                decay=decay,
+                threshold=threshold,
+                gate=gate,
+                semantics=semantics,
+                hub_exponent=hub_exponent,
+                exclude_types=excluded,
             ),
         ]
         if chains is not None:
@@ -124,7 +132,7 @@ class SpreadingActivation(Retriever):
             operators.append(PassageGathering(excluded, gate=gate))
         operator: Operator = Pipeline(*operators)
         if fuse:
-            operator = ReciprocalRankFusion(operator, VectorSearch(100))
+            operator = ReciprocalRankFusion(operator, VectorSearch(100), constant=5)
         super().__init__(index, operator, k=k, **options)
 
     def rank(self, queries: QueryBatch) -> Ranking:

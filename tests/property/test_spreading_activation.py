@@ -1,0 +1,170 @@
+"""Spreading activation and chains on random graphs: against literal references, batch against single, run against run."""
+
+from fractions import Fraction
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators import chains as chain_module
+from graph_retrievers.operators import spreading_activation as propagation_module
+from graph_retrievers.operators.chains import ChainSearch
+from graph_retrievers.operators.operator import Ranking
+from graph_retrievers.operators.spreading_activation import GatedPropagation
+from graph_retrievers.retrievers.registry import build_retriever
+from tests.references.spreading import adjacency, best_chains, spread
+
+# Quarters make equal activations common, and exact in the reference.
+LEVELS = [0, 0.25, 0.5, 0.75, 1]
+
+
+@st.composite
+def problems(draw):
+    """A multigraph with self loops and parallel edges, and for each of three queries its gates and seeds."""
+    size = draw(st.integers(2, 10))
+    node = st.integers(0, size - 1)
+    edges = draw(st.lists(st.tuples(node, node), max_size=24))
+    queries = [
+        (
+            draw(st.lists(st.sampled_from(LEVELS), min_size=size, max_size=size)),
+            draw(st.dictionaries(node, st.sampled_from([0.25, 0.5, 1.0]), max_size=3)),
+        )
+        for _ in range(3)
+    ]
+    return size, edges, queries
+
+
+def index_of(size, edges, device="cpu"):
+    ids = [f"n{i}" for i in range(size)]
+    return GraphIndex(CorpusGraph(ids, [""] * size, edges=[(ids[a], ids[b]) for a, b in edges], device=device))
+
+
+def run(index, queries, options=None, search=None):
+    """Propagate from given seeds behind given gates; return the batch and the ranking."""
+    table = torch.tensor([gates for gates, _ in queries], dtype=torch.float64, device=index.device)
+    width = max(len(seeds) for _, seeds in queries)
+    nodes = [[*seeds, *[-1] * (width - len(seeds))] for _, seeds in queries]
+    scores = [[*seeds.values(), *[0.0] * (width - len(seeds))] for _, seeds in queries]
+    shape = (len(queries), width)
+    rows = torch.tensor(nodes, device=index.device).reshape(shape).long()
+    start = Ranking.seeds(rows, torch.tensor(scores, device=index.device).reshape(shape), "Seeds")
+    batch = index.queries(["question"] * len(queries))
+    ranking = GatedPropagation(gate=lambda _, b, v: table[b, v], **(options or {}))(batch, start)
+    if search is not None:
+        assert search(batch, ranking).nodes is ranking.nodes
+    return batch, ranking
+
+
+def activation_of(ranking, b):
+    pairs = zip(ranking.nodes[b].tolist(), ranking.scores[b].tolist(), strict=True)
+    return {node: score for node, score in pairs if node >= 0}
+
+
+def chains_of(batch, b):
+    chains = batch.extras["chains"]
+    pairs = zip(chains.nodes[b].tolist(), chains.scores[b].tolist(), strict=True)
+    return [(score, tuple(v for v in nodes if v >= 0)) for nodes, score in pairs if nodes[0] >= 0]
+
+
+@given(problems(), st.sampled_from(["set", "rows"]), st.integers(1, 4))
+@settings(max_examples=60, deadline=None)
+def test_propagation_equals_the_literal_reference(problem, semantics, steps):
+    size, edges, queries = problem
+    batch, ranking = run(index_of(size, edges), queries, {"semantics": semantics, "steps": steps})
+    neighbours = adjacency(edges, semantics)
+    for b, (gates, seeds) in enumerate(queries):
+        exact = {node: Fraction(gate) for node, gate in enumerate(gates)}
+        expected, parents = spread(
+            neighbours, {n: Fraction(s) for n, s in seeds.items()}, exact, steps, Fraction(7, 10), Fraction(1, 100)
+        )
+        found = activation_of(ranking, b)
+        assert found == pytest.approx({node: float(level) for node, level in expected.items()}, rel=1e-5)
+        assert int(batch.statistics["touched"][b]) == len(expected)
+        assert list(found) == sorted(found, key=lambda node: (-found[node], node))
+        trails = ranking.trails[b].tolist() if expected else []
+        for node, trail in zip(ranking.nodes[b].tolist(), trails, strict=False):
+            if node < 0:
+                continue
+            path = [node]
+            while parents[path[0]] is not None:
+                path.insert(0, parents[path[0]])
+            assert [v for v in trail if v >= 0] == path
+
+
+@given(problems(), st.sampled_from(["set", "rows"]), st.sampled_from(["after_limit", "before_limit"]), st.sampled_from([2, 5, 30]))
+@settings(max_examples=60, deadline=None)
+def test_chains_equal_naive_search(problem, semantics, dedupe, limit):
+    size, edges, queries = problem
+    search = ChainSearch(limit, dedupe=dedupe, semantics=semantics)
+    batch, ranking = run(index_of(size, edges), queries, {"semantics": semantics}, search)
+    assert bool(batch.extras["chains"].exact.all())
+    for b, (_, seeds) in enumerate(queries):
+        expected = best_chains(adjacency(edges, semantics), seeds, activation_of(ranking, b), limit, 4, dedupe)
+        found = chains_of(batch, b)
+        assert [nodes for _, nodes in found] == [nodes for _, nodes in expected]
+        assert [mean for mean, _ in found] == pytest.approx([mean for mean, _ in expected], rel=1e-5)
+
+
+@given(problems(), st.integers(1, 3))
+@settings(max_examples=30, deadline=None)
+def test_a_narrow_search_is_right_where_it_says_so(problem, width):
+    size, edges, queries = problem
+    batch, ranking = run(index_of(size, edges), queries, None, ChainSearch(4, width=width))
+    for b, (_, seeds) in enumerate(queries):
+        if bool(batch.extras["chains"].exact[b]):
+            expected = best_chains(adjacency(edges), seeds, activation_of(ranking, b), 4)
+            assert [nodes for _, nodes in chains_of(batch, b)] == [nodes for _, nodes in expected]
+
+
+@given(problems())
+@settings(max_examples=30, deadline=None)
+def test_a_batch_gives_each_query_what_it_gets_alone(problem):
+    size, edges, queries = problem
+    index = index_of(size, edges)
+    batch, together = run(index, queries, None, ChainSearch(5))
+    for b, query in enumerate(queries):
+        single, alone = run(index, [query], None, ChainSearch(5))
+        assert activation_of(together, b) == activation_of(alone, 0)
+        assert chains_of(batch, b) == chains_of(single, 0)
+
+
+@given(problems())
+@settings(max_examples=30, deadline=None)
+def test_work_in_small_pieces_changes_nothing(problem):
+    size, edges, queries = problem
+    index = index_of(size, edges)
+    batch, whole = run(index, queries, None, ChainSearch(5))
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (propagation_module, chain_module):
+            patch.setattr(module, "STATE_LIMIT", 1)
+            patch.setattr(module, "EDGE_LIMIT", 2)
+        pieces, parts = run(index, queries, None, ChainSearch(5))
+    for b in range(len(queries)):
+        assert activation_of(whole, b) == activation_of(parts, b)
+        assert chains_of(batch, b) == chains_of(pieces, b)
+
+
+@pytest.mark.parametrize("name", ["spreading", "spreading-uniform", "spreading-hybrid"])
+def test_batches_and_repeated_calls_agree_on_a_larger_graph(name, device):
+    generator = torch.Generator().manual_seed(3)
+    size = 300
+    vectors = torch.randn(size, 16, generator=generator) + 0.7
+    ids = [f"n{i}" for i in range(size)]
+    pairs = torch.randint(size, (900, 2), generator=generator).tolist()
+    titles, edges = [f"Node {i}" for i in range(size)], [(ids[a], ids[b]) for a, b in pairs]
+    graph = CorpusGraph(ids, ["text"] * size, titles=titles, edges=edges, device=device)
+    index = GraphIndex.from_graph(graph, vectors=vectors, lexical=False)
+    questions = [f"How are Node {i} and Node {7 * i + 1} related?" for i in range(6)] + ["No name here"]
+    asked = torch.randn(7, 16, generator=generator) + 0.7
+    retriever = build_retriever(name, index, chains="hits")
+    together = retriever.retrieve_batch(questions, 20, vectors=asked)
+    again = retriever.retrieve_batch(questions, 20, vectors=asked)
+    for b, question in enumerate(questions):
+        alone = retriever.retrieve(question, 20, vector=asked[b])
+        assert [h.id for h in alone] == [h.id for h in together[b]]
+        assert [h.score for h in alone] == pytest.approx([h.score for h in together[b]], rel=1e-5)
+        assert [h.to_dict() for h in again[b]] == [h.to_dict() for h in together[b]]
+        assert len([h for h in alone if h.kind == "node"]) == 20

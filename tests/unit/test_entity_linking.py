@@ -1,0 +1,238 @@
+"""Names in questions: what is found, what is searched instead, and what is refused."""
+
+import json
+
+import pytest
+import torch
+
+from graph_retrievers.errors import InvalidArgumentError, LanguageModelError, MissingSignalError
+from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.graph.names import NameTable, name_table
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators.entity_linking import EntityLinking
+
+VECTORS = {
+    "Paris": [1.0, 0.0, 0.0],
+    "Paris Hilton": [0.6, 0.8, 0.0],
+    "Paris, Texas": [0.0, 1.0, 0.0],
+    "Berlin": [0.8, 0.0, 0.6],
+    "berlin wall": [-1.0, 0.0, 0.0],
+    "nowhere": [0.0, 0.0, 0.0],
+}
+
+
+class Embedding:
+    """Looks vectors up; counts what is embedded."""
+
+    def __init__(self, **vectors):
+        self.vectors, self.asked = vectors, []
+
+    def embed_documents(self, texts):
+        return [self.embed_query(text) for text in texts]
+
+    def embed_query(self, text):
+        self.asked.append(text)
+        return self.vectors[text]
+
+
+def index_of(names=None, embedding=None, scale=1.0, device="cpu"):
+    names = names or list(VECTORS)
+    vectors = [[scale * (i + 1) * x for x in VECTORS[name]] for i, name in enumerate(names)]
+    graph = CorpusGraph([f"id{i}" for i in range(len(names))], [""] * len(names), titles=names, device=device)
+    return GraphIndex.from_graph(graph, vectors=vectors, embedding=embedding, lexical=False)
+
+
+def link(index, *questions, entities=None, vectors=None, seed_filter=None, **options):
+    batch = index.queries(list(questions), vectors=vectors, seed_filter=seed_filter)
+    if entities is not None:
+        batch.inputs = {"entities": entities}
+    seeds = EntityLinking(**options)(batch)
+    titles = index.graph.titles
+    found = [
+        {titles[v]: s for v, s in zip(nodes, scores, strict=True) if v >= 0}
+        for nodes, scores in zip(seeds.nodes.tolist(), seeds.scores.tolist(), strict=True)
+    ]
+    return found, seeds
+
+
+def names_in(text, names, **options):
+    return [name for name, _ in NameTable(names, **options).find(text)]
+
+
+def test_the_longest_name_is_taken_and_names_do_not_overlap():
+    names = ["New York", "New York Times", "Times Square", "York"]
+    assert names_in("Is the New York Times near Times Square, New York?", names) == ["New York Times", "Times Square", "New York"]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "found"),
+    [
+        ("Who wrote Kill Bill: Vol. 1?", "Kill Bill: Vol. 1", True),
+        ("Was Hagar's father a king?", "Hagar", True),
+        ("Was Hagard a king?", "Hagar", False),
+        ("Was Hagar_2 a king?", "Hagar", False),
+        ("Who plays in Ocean\u2019s   Eleven?", "Ocean's Eleven", True),
+        ("Wer schrieb die U\u0308bung?", "\u00dcbung", True),
+        ("\u6771\u4eac\u306e\u4eba\u53e3\u306f\uff1f", "\u6771\u4eac", True),
+        ("Who directed Mother!?", "Mother!", True),
+        ("Who is my Mother?", "Mother!", False),
+    ],
+)
+def test_names_begin_and_end_at_words(text, name, found):
+    assert bool(names_in(text, [name])) is found
+
+
+def test_case_counts_only_where_it_is_asked_to():
+    assert names_in("Who directed NOTORIOUS?", ["Notorious"]) == []
+    assert names_in("Who directed NOTORIOUS?", ["Notorious"], fold=True) == ["NOTORIOUS"]
+    assert names_in("Stra\u00dfe or STRASSE?", ["Strasse"], fold=True) == ["Stra\u00dfe", "STRASSE"]
+
+
+def test_of_names_that_differ_in_case_the_one_written_is_meant():
+    table = NameTable(["Turkey", "turkey", "Rome"], fold=True)
+    assert table.rows("Turkey") == [0] and table.rows("turkey") == [1]
+    assert table.rows("TURKEY") == [0, 1] and table.rows("ROME") == [2]
+    assert table.find("From Rome to Turkey") == [("Rome", [2]), ("Turkey", [0])]
+
+
+def test_lower_case_words_are_names_only_beside_no_other():
+    titles = ["Kismet", "Tom Hanks", "Actors", "film"]
+    table = NameTable(titles, fold=True)
+    assert [name for name, _ in table.find("which actors star in the film Kismet")] == ["Kismet"]
+    assert [name for name, _ in table.find("which actors star in the film kismet")] == ["actors", "film", "kismet"]
+    # Where names themselves are in lower case, nothing tells them from other words.
+    assert names_in("Does aspirin treat Asthma?", ["aspirin", "asthma", "fever"], fold=True) == ["aspirin", "Asthma"]
+
+
+def test_names_are_titles_or_else_ids_and_all_nodes_of_a_name_count():
+    graph = CorpusGraph(["a", "Ada", "c", "d"], [""] * 4, titles=["Bob", "", "Bob", "..."])
+    table = name_table(graph)
+    assert table.find("Ada met Bob") == [("Ada", [1]), ("Bob", [0, 2])]
+    assert table.rows("Bob") == [0, 2] and table.rows("Carl") == []
+    assert name_table(graph) is table
+
+
+def test_exact_matches_score_one_and_need_no_embedding_model(device):
+    found, seeds = link(index_of(device=device), "Did Paris Hilton visit Berlin?", "Is Paris, Texas in Paris?")
+    assert found == [{"Paris Hilton": 1.0, "Berlin": 1.0}, {"Paris": 1.0, "Paris, Texas": 1.0}]
+    assert seeds.nodes.tolist() == [[1, 3], [0, 2]]
+    assert seeds.notes == ((), ())
+
+
+def test_without_a_name_the_question_itself_is_searched():
+    found, seeds = link(index_of(), "Where is it?", vectors=[[2.0, 0.0, 0.0]])
+    # The cosine, whatever the lengths; neither the opposite nor the node without a vector is a seed.
+    assert found == [{"Paris": pytest.approx(1.0), "Berlin": pytest.approx(0.8), "Paris Hilton": pytest.approx(0.6)}]
+    assert "vector search of the question" in seeds.notes[0][0]
+
+
+@pytest.mark.parametrize(("entities", "each"), [(["x"], 5), (["x", "y"], 2), (["x", "Berlin", "y"], 1), (list("xyzuvw"), 1)])
+def test_the_budget_is_shared_among_the_entities(entities, each):
+    names = [f"node {i}" for i in range(9)] + ["Berlin"]
+    vectors = torch.eye(10) + 1.0
+    graph = CorpusGraph([str(i) for i in range(10)], [""] * 10, titles=names)
+    model = Embedding(**{name: (torch.eye(10)[i] + 0.5).tolist() for i, name in enumerate("xyzuvw")})
+    index = GraphIndex.from_graph(graph, vectors=vectors, embedding=model, lexical=False)
+    found, seeds = link(index, "question", entities=[entities], vectors=torch.ones(1, 10))
+    missing = [e for e in entities if e != "Berlin"]
+    assert model.asked == missing[:5]
+    assert len(found[0]) <= min(5, each * len(missing)) + ("Berlin" in entities)
+    assert ("for want of budget" in seeds.notes[0][0]) is (len(missing) > 5)
+
+
+def test_a_searched_entity_scores_by_the_question_or_as_a_database_index_would():
+    model = Embedding(Lutetia=[1.0, 0.0, 0.0])
+    question = [[0.0, 0.6, 0.8]]
+    by_question, seeds = link(index_of(embedding=model), "Where was Lutetia?", entities=[["Lutetia"]], vectors=question)
+    # Near Lutetia stand Paris (1.0), Berlin (.8), Paris Hilton (.6) and others; those the question is not near to go.
+    assert by_question == [
+        {"Berlin": pytest.approx(0.48), "Paris Hilton": pytest.approx(0.48), "Paris, Texas": pytest.approx(0.6)}
+    ]
+    assert seeds.notes[0] == ("no node is named 'Lutetia': seeds from vector search",)
+    by_index, _ = link(
+        index_of(embedding=model), "Where was Lutetia?", entities=[["Lutetia"]], vectors=question, fallback_score="index"
+    )
+    assert by_index == [
+        {
+            "Paris": pytest.approx(1.0),
+            "Berlin": pytest.approx(0.9),
+            "Paris Hilton": pytest.approx(0.8),
+            "Paris, Texas": pytest.approx(0.5),
+        }
+    ]
+
+
+def test_a_node_matched_twice_keeps_its_best_score():
+    model = Embedding(Lutetia=[1.0, 0.0, 0.0])
+    found, _ = link(
+        index_of(embedding=model), "question", entities=[["Lutetia", "Paris", "Paris"]], vectors=[[0.8, 0.0, 0.6]], budget=2
+    )
+    assert found == [{"Paris": 1.0}]
+
+
+def test_entities_of_the_caller_take_the_place_of_names():
+    found, _ = link(index_of(), "Is Paris nice?", "Is Paris nice?", entities=[["berlin"], None], vectors=torch.eye(3)[:2])
+    assert found == [{"Berlin": 1.0}, {"Paris": 1.0}]
+
+
+def test_no_entities_given_means_the_question_is_searched():
+    found, _ = link(index_of(), "Is Berlin nice?", entities=[[]], vectors=[[1.0, 0.0, 0.0]], budget=1)
+    assert found == [{"Paris": pytest.approx(1.0)}]
+
+
+def test_exact_case_leaves_other_spellings_to_vector_search():
+    model = Embedding(berlin=[0.8, 0.0, 0.6])
+    found, _ = link(index_of(embedding=model), "q", entities=[["berlin"]], vectors=[[0.8, 0.0, 0.6]], case="exact", budget=1)
+    assert found == [{"Berlin": pytest.approx(1.0)}]
+
+
+def test_seed_filter_and_excluded_types_hold_for_names_and_search():
+    graph = CorpusGraph(["a", "b", "c"], [""] * 3, titles=["Paris", "Paris", "Rome"], types=["passage", "place", "place"])
+    index = GraphIndex.from_graph(graph, vectors=torch.eye(3), lexical=False)
+    vectors = [[1.0, 0.5, 0.2]]
+    assert link(index, "Paris?", vectors=vectors, exclude_types=["passage"])[1].nodes.tolist() == [[1]]
+    assert link(index, "Paris?", vectors=vectors, seed_filter={"$id": "c"})[1].nodes.tolist() == [[2]]
+    assert link(index, "Where?", vectors=vectors, exclude_types=["place"])[1].nodes.tolist() == [[0]]
+
+
+def test_a_language_model_lists_the_entities():
+    prompts = []
+
+    def model(prompt):
+        prompts.append(prompt)
+        return json.dumps({"entities": ["Berlin", " "]})
+
+    found, _ = link(index_of(), "How far is it from Paris?", language_model=model)
+    assert found == [{"Berlin": 1.0}]
+    assert "How far is it from Paris?" in prompts[0] and len(prompts) == 1
+    # What the caller gives is not asked for.
+    link(index_of(), "How far is it?", entities=[["Paris"]], language_model=model)
+    assert len(prompts) == 1
+
+
+def test_a_language_model_that_does_not_keep_to_the_schema_is_an_error():
+    with pytest.raises(LanguageModelError, match="satisfied the schema"):
+        link(index_of(), "How far?", language_model=lambda prompt: '{"names": []}')
+
+
+def test_without_vectors_only_names_bring_seeds():
+    index = GraphIndex(CorpusGraph(["a", "b"], [""] * 2, titles=["Paris", "Rome"]))
+    found, _ = link(index, "Where is Rome?", "Where is it?")
+    assert found == [{"Rome": 1.0}, {}]
+
+
+def test_without_an_embedding_model_an_unmatched_entity_is_an_error():
+    with pytest.raises(MissingSignalError, match="embedding"):
+        link(index_of(), "question", entities=[["Lutetia"]], vectors=[[1.0, 0.0, 0.0]])
+
+
+@pytest.mark.parametrize("entities", ["Paris", [""], [3], ["Paris", None]])
+def test_entities_must_be_names(entities):
+    with pytest.raises(InvalidArgumentError, match="entities of query 0"):
+        link(index_of(), "question", entities=[entities])
+
+
+@pytest.mark.parametrize("options", [{"case": "lower"}, {"fallback_score": "dot"}, {"budget": 0}])
+def test_options_outside_their_range(options):
+    with pytest.raises(InvalidArgumentError):
+        EntityLinking(**options)
