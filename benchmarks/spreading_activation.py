@@ -29,7 +29,7 @@ from graph_retrievers.operators.vector_search import VectorSearch
 from graph_retrievers.queries import QueryBatch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from tests.references.spreading import adjacency, spread  # noqa: E402
+from tests.references.spreading import adjacency, spread
 
 SEEDS = 5
 
@@ -169,10 +169,11 @@ def chains(
     for dedupe in ("after_limit", "before_limit"):
         mine = [row for row in rows if row[0] == dedupe]
         full = [row for row in mine if row[1] >= options.walks] or mine
+        ratio, milliseconds = statistics.median(row[2] for row in full), [1e3 * row[3] for row in mine]
         print(
-            f"chains, {dedupe:13} x{statistics.median(row[2] for row in full):.0f} depth-first search at "
-            f"{min(row[1] for row in full):,} walks or more ({len(full)} queries; median {1e3 * statistics.median(r[3] for r in full):.1f} ms, "
-            f"slowest {1e3 * max(row[3] for row in mine):.1f} ms; exact for {sum(row[4] for row in mine)} of {len(mine)})"
+            f"chains, {dedupe:13} x{ratio:.0f} depth-first search of {min(row[1] for row in full):,} walks or more "
+            f"({len(full)} queries; median {statistics.median(milliseconds):.1f} ms, slowest {max(milliseconds):.1f} ms, "
+            f"exact for {sum(row[4] for row in mine)} of {len(mine)})"
         )
 
 

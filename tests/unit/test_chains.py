@@ -1,0 +1,277 @@
+"""Chains: bounds and notes of the search, chains as hits and as paths, passages, and hits as text."""
+
+import pytest
+import torch
+
+from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
+from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators.chains import ChainSearch
+from graph_retrievers.operators.fusion import ReciprocalRankFusion
+from graph_retrievers.operators.operator import OperatorKind, Pipeline, Ranking
+from graph_retrievers.operators.passages import PassageGathering
+from graph_retrievers.operators.spreading_activation import GatedPropagation
+from graph_retrievers.operators.vector_search import VectorSearch
+from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.retrievers.retriever import HitList
+
+NODES = [
+    Node("curie", "A physicist.", "Marie Curie", "person"),
+    Node("pierre", "A physicist too.", "Pierre Curie", "person"),
+    Node("radium", "", "Radium", "element"),
+    Node("warsaw", "A city in Poland.", "Warsaw", "place"),
+    Node("p1", "Marie Curie, born in Warsaw, found radium.", "Life", "passage"),
+    Node("p2", "Pierre Curie taught physics.", "Teaching", "passage"),
+    Node("p3", "Bread is baked.", "Bread", "passage"),
+]
+EDGES = [
+    ("curie", "radium", "discovered"),
+    ("pierre", "radium", "discovered"),
+    ("curie", "warsaw", "born_in"),
+    ("p1", "curie", "mentions"),
+    ("p1", "warsaw", "mentions"),
+    ("p1", "radium", "mentions"),
+    ("p2", "pierre", "mentions"),
+]
+QUESTION = "Who discovered Radium?"
+VECTOR = [1.0, 0.0]
+
+
+def science(device="cpu"):
+    vectors = [[0.8, 0.6], [0.6, 0.8], [1.0, 0.0], [0.1, 1.0], [0.9, 0.3], [0.3, 0.9], [-1.0, 0.0]]
+    return GraphIndex.from_nodes(NODES, EDGES, vectors=vectors, lexical=False, device=device)
+
+
+def complete_graph(size):
+    ids = [f"n{i}" for i in range(size)]
+    edges = [(ids[a], ids[b]) for a in range(size) for b in range(a)]
+    return GraphIndex(CorpusGraph(ids, [""] * size, edges=edges))
+
+
+def search(index, seeds, gate=1.0, **options):
+    batch = index.queries(["question"])
+    start = Ranking.seeds(torch.tensor([seeds]), torch.ones(1, len(seeds)), "Seeds")
+    ranking = GatedPropagation(gate=lambda _, b, v: gate * (1 - 0.01 * v.double()))(batch, start)
+    found = ChainSearch(**options)(batch, ranking)
+    return batch.extras["chains"], found
+
+
+def test_what_was_cut_off_is_told():
+    index = complete_graph(12)
+    whole, ranking = search(index, [0, 1])
+    assert whole.exact.tolist() == [True] and ranking.notes == ()
+    narrow, ranking = search(index, [0, 1], width=4)
+    assert narrow.exact.tolist() == [False]
+    assert ranking.notes == (("the chains may not be the best: more than 4 prefixes were under way",),)
+    best = [tuple(v for v in nodes if v >= 0) for nodes in whole.nodes[0].tolist() if nodes[0] >= 0]
+    assert all(nodes[0] in (0, 1) and len(set(nodes)) == len(nodes) and 2 <= len(nodes) <= 5 for nodes in best)
+
+
+def test_length_and_limit_are_kept():
+    chains, _ = search(complete_graph(8), [0], length=2, limit=7, dedupe="before_limit")
+    assert chains.nodes.shape == (1, 7, 3) and bool((chains.nodes >= 0).all())
+    # As many as there are, and no more: 7 neighbours, each followed by one of 6.
+    chains, _ = search(complete_graph(8), [0], length=2, limit=100, dedupe="before_limit")
+    assert int((chains.nodes[0, :, 0] >= 0).sum()) == 42
+
+
+def test_no_seeds_no_chains():
+    chains, ranking = search(complete_graph(3), [-1])
+    assert ranking.width == 0 and bool((chains.nodes == -1).all()) and chains.exact.tolist() == [True]
+
+
+@pytest.mark.parametrize("options", [{"limit": 0}, {"length": 0}, {"width": 0}, {"dedupe": "never"}, {"semantics": "bag"}])
+def test_options_outside_their_range(options):
+    with pytest.raises(InvalidArgumentError):
+        ChainSearch(**options)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("steps", 0),
+        ("decay", 0.0),
+        ("decay", 1.5),
+        ("threshold", -1),
+        ("gate", "sigmoid"),
+        ("semantics", "bag"),
+        ("hub_exponent", 2),
+    ],
+)
+def test_propagation_options_outside_their_range(option, value):
+    with pytest.raises(InvalidArgumentError, match=option):
+        GatedPropagation(**{option: value})
+
+
+def test_an_index_without_vectors_can_spread_uniformly_only():
+    index = GraphIndex.from_nodes(NODES, EDGES, lexical=False)
+    assert [h.id for h in build_retriever("spreading-uniform", index).retrieve(QUESTION)][0] == "radium"
+    with pytest.raises(MissingSignalError, match="vectors"):
+        build_retriever("spreading", index).retrieve(QUESTION)
+
+
+def test_chains_as_hits_come_behind_the_nodes(device):
+    retriever = build_retriever("spreading", science(device), chains="hits", passages=False, backfill=False)
+    hits = retriever.retrieve(QUESTION, vector=VECTOR)
+    assert [h.kind for h in hits] == ["node"] * 4 + ["chain"] * (len(hits) - 4)
+    chain = next(h for h in hits if h.kind == "chain" and h.path.nodes == ("radium", "curie", "warsaw"))
+    assert chain.text == "Radium <-[discovered]- Marie Curie -[born_in]-> Warsaw"
+    assert chain.id == "radium | curie | warsaw" and chain.operator == "ChainSearch"
+    levels = {h.id: h.score for h in hits if h.kind == "node"}
+    assert chain.score == pytest.approx(sum(levels[n] for n in chain.path.nodes) / 3)
+
+
+def test_chains_respect_the_filter_by_their_ends():
+    retriever = build_retriever("spreading", science(), chains="hits", passages=False)
+    hits = retriever.retrieve(QUESTION, vector=VECTOR, filter={"$type": "person"})
+    assert {h.path.nodes[-1] for h in hits if h.kind == "chain"} <= {"curie", "pierre"}
+    assert {h.type for h in hits if h.kind == "node"} == {"person"}
+
+
+def test_chains_as_paths_replace_the_path_that_carried():
+    # d is first entered from the seed itself, but the chain through b, which has two givers, is the more active one.
+    ids = ["s", "a", "b", "d"]
+    edges = [("s", "a"), ("a", "b"), ("b", "d"), ("s", "d"), ("s", "b")]
+    vectors = [[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.1, 1.0]]
+    index = GraphIndex.from_graph(CorpusGraph(ids, [""] * 4, edges=edges), vectors=vectors, lexical=False)
+    carried = build_retriever("spreading", index).retrieve("s", vector=VECTOR)
+    along = build_retriever("spreading", index, chains="path").retrieve("s", vector=VECTOR)
+    assert [(h.id, h.score) for h in carried] == [(h.id, h.score) for h in along]
+    path = {h.id: h.path.nodes for h in carried}, {h.id: h.path.nodes for h in along}
+    assert path[0]["d"] == ("s", "d")
+    assert path[1]["d"] == ("s", "b", "d")
+    assert path[1]["s"] == ("s",)
+
+
+def test_chains_takes_known_words_only():
+    with pytest.raises(InvalidArgumentError, match="chains"):
+        build_retriever("spreading", science(), chains="text")
+
+
+def test_hubs_give_less_to_each_neighbour_when_damped():
+    ids = ["s", "a", "b", "c", "d"]
+    graph = CorpusGraph(ids, [""] * 5, edges=[("s", other) for other in ids[1:]])
+    batch = GraphIndex(graph).queries(["question"])
+    start = Ranking.seeds(torch.tensor([[0]]), torch.ones(1, 1), "Seeds")
+    ranking = GatedPropagation(steps=1, gate="uniform", hub_exponent=0.5)(batch, start)
+    assert ranking.scores[0].tolist() == pytest.approx([1.0] + 4 * [0.7 / 2])
+    # A seed without neighbours gives nothing, and takes nothing from other seeds.
+    lone = GraphIndex(CorpusGraph(["s", "a", "lone"], [""] * 3, edges=[("s", "a")])).queries(["question"])
+    start = Ranking.seeds(torch.tensor([[0, 2]]), torch.ones(1, 2), "Seeds")
+    ranking = GatedPropagation(steps=1, gate="uniform", hub_exponent=0.5)(lone, start)
+    assert dict(zip(ranking.nodes[0].tolist(), ranking.scores[0].tolist(), strict=True)) == pytest.approx({0: 1, 1: 0.7, 2: 1})
+
+
+def test_traversal_and_seed_filters():
+    retriever = build_retriever("spreading", science(), backfill=False)
+    hits = retriever.retrieve(QUESTION, vector=VECTOR, traversal_filter={"$type": "person"})
+    assert {h.id for h in hits} == {"radium", "curie", "pierre"}
+    hits = retriever.retrieve("Radium or Warsaw?", vector=VECTOR, seed_filter={"$id": "warsaw"}, traversal_filter={"$id": "none"})
+    assert [h.id for h in hits] == ["warsaw"]
+
+
+def test_passages_by_the_activation_of_what_they_mention(device):
+    index = science(device)
+    entities = build_retriever("spreading", index, passages=False, backfill=False).retrieve(QUESTION, vector=VECTOR)
+    level = {h.id: h.score for h in entities}
+    assert set(level) == {"curie", "pierre", "radium", "warsaw"}
+    hits = build_retriever("spreading", index, passages=True, backfill=False).retrieve(QUESTION, vector=VECTOR)
+    cosine = {"p1": 0.9 / 0.9**0.5, "p2": 0.3 / 0.9**0.5}
+    assert [h.id for h in hits] == ["p1", "p2"]
+    assert hits[0].score == pytest.approx(cosine["p1"] * (level["curie"] + level["warsaw"] + level["radium"]))
+    assert hits[1].score == pytest.approx(cosine["p2"] * level["pierre"])
+    assert hits[0].path.nodes == ("radium", "p1") and hits[1].path.nodes == ("radium", "pierre", "p2")
+    # Filled up with passages only.
+    filled = build_retriever("spreading", index, passages=True).retrieve(QUESTION, 7, vector=VECTOR)
+    assert [(h.id, h.operator) for h in filled] == [("p1", "PassageGathering"), ("p2", "PassageGathering"), ("p3", "Backfill")]
+
+
+def test_passages_keep_to_the_filters_and_may_be_fused():
+    index = science()
+    retriever = build_retriever("spreading-hybrid", index, passages=True)
+    assert [h.id for h in retriever.retrieve(QUESTION, vector=VECTOR)] == ["p1", "p2", "p3"]
+    hits = retriever.retrieve(QUESTION, vector=VECTOR, filter={"$title": "Teaching"})
+    assert [h.id for h in hits] == ["p2"]
+    walked = build_retriever("spreading", index, passages=True, backfill=False)
+    assert walked.retrieve(QUESTION, vector=VECTOR, traversal_filter={"$type": "place"}) == []
+
+
+def test_passages_have_no_effect_where_there_are_none():
+    plain = GraphIndex.from_nodes([n for n in NODES if n.type != "passage"], EDGES[:3], vectors=torch.ones(4, 2), lexical=False)
+    default = build_retriever("spreading", plain).retrieve(QUESTION, vector=VECTOR)
+    assert build_retriever("spreading", plain, passages=True).retrieve(QUESTION, vector=VECTOR) == default
+    with pytest.raises(InvalidArgumentError, match="types"):
+        PassageGathering("passage")
+
+
+def test_a_passage_ranking_needs_no_trails():
+    index = science()
+    batch = index.queries([QUESTION], vectors=[VECTOR])
+    start = Ranking.seeds(torch.tensor([[2, 0]]), torch.tensor([[1.0, 0.5]]), "Seeds")
+    ranking = PassageGathering()(batch, start)
+    assert ranking.nodes.tolist() == [[4]] and ranking.parents.tolist() == [[2]]
+    assert [v for v in ranking.trails[0, 0].tolist() if v >= 0] == [2, 4]
+
+
+def test_fusion_by_reciprocal_ranks():
+    class Fixed(VectorSearch):
+        def __init__(self, nodes):
+            super().__init__(len(nodes))
+            self.nodes = nodes
+
+        def rank(self, queries, ranking):
+            return Ranking.seeds(torch.tensor([self.nodes]), torch.arange(len(self.nodes), 0, -1)[None], self.name)
+
+    batch = science().queries([QUESTION], vectors=[VECTOR])
+    fusion = ReciprocalRankFusion(Fixed([5, 1, 2]), Fixed([1, 0, 5, 3]), weights=(1.0, 2.0), constant=5)
+    ranking = fusion(batch)
+    expected = {5: 1 / 6 + 2 / 8, 1: 1 / 7 + 2 / 6, 2: 1 / 8, 0: 2 / 7, 3: 2 / 9}
+    found = {v: s for v, s in zip(ranking.nodes[0].tolist(), ranking.scores[0].tolist(), strict=True) if v >= 0}
+    assert found == pytest.approx(expected)
+    assert list(found) == sorted(expected, key=lambda v: -expected[v])
+    level = ReciprocalRankFusion(Fixed([4, 2]), Fixed([2, 4]))(batch)
+    assert level.nodes[0].tolist() == [2, 4, -1, -1]
+
+
+@pytest.mark.parametrize("weights", [(1.0,), (1.0, -1.0)])
+def test_fusion_refuses_what_it_cannot_weigh(weights):
+    with pytest.raises(InvalidArgumentError):
+        ReciprocalRankFusion(VectorSearch(), VectorSearch(), weights=weights)
+    with pytest.raises(InvalidArgumentError, match="two"):
+        ReciprocalRankFusion(VectorSearch())
+
+
+def test_the_hybrid_names_its_kinds_and_keeps_paths():
+    retriever = build_retriever("spreading-hybrid", science())
+    assert retriever.operator.formula() == "(O_vs -> O_vgs + O_vs)"
+    assert retriever.operator.kinds() == (OperatorKind.VECTOR_SEARCH, OperatorKind.VECTOR_GRAPH_SEARCH)
+    hits = retriever.retrieve(QUESTION, 5, vector=VECTOR)
+    assert len(hits) == 5 and [str(h.path) for h in hits if h.id == "curie"] == ["radium <-[discovered]- curie"]
+
+
+def test_hits_as_context():
+    hits = build_retriever("spreading", science(), chains="hits", passages=False, backfill=False).retrieve(QUESTION, vector=VECTOR)
+    text = hits.to_context().split("\n")
+    assert text[0] == "Chains:"
+    assert "Radium <-[discovered]- Marie Curie -[born_in]-> Warsaw" in text
+    assert text[text.index("Entities:") :][1] == "- Radium (ELEMENT)"
+    assert "- Marie Curie (PERSON): A physicist." in text
+
+
+def test_context_without_chains_tells_the_paths():
+    hits = build_retriever("spreading", science(), passages=False, backfill=False).retrieve(QUESTION, vector=VECTOR)
+    lines = hits.to_context().split("\n")
+    # (radium, curie) begins a longer path and is left out.
+    assert set(lines[1 : lines.index("")]) == {
+        "Radium <-[discovered]- Marie Curie -[born_in]-> Warsaw",
+        "Radium <-[discovered]- Pierre Curie",
+    }
+    assert HitList().to_context() == "Chains:\nNo chains found.\n\nEntities:\nNo entities found."
+
+
+def test_an_operator_pipeline_of_ones_own():
+    index = science()
+    batch = index.queries([QUESTION], vectors=[VECTOR])
+    ranking = Pipeline(VectorSearch(2, returned=False), GatedPropagation(k=3), ChainSearch())(batch)
+    assert ranking.width == 3
+    assert bool((batch.extras["chains"].nodes[0, 0] >= 0).any())
