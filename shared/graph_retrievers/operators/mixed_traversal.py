@@ -17,6 +17,7 @@ from graph_retrievers.graph.typed_adjacency import typed_adjacency
 from graph_retrievers.operators.operator import Operator, OperatorKind, Ranking, positive
 from graph_retrievers.operators.text_matching import TextMatching
 from graph_retrievers.operators.typed_walk import Routes, Walk, walk
+from graph_retrievers.operators.vector_search import seed_mask
 from graph_retrievers.planning.parse import read_plan
 from graph_retrievers.planning.plan import GraphSchema, PlanCheck, PlanningGraph, check_plan
 from graph_retrievers.queries import QueryBatch
@@ -233,8 +234,8 @@ class MixedTraversal(Operator):
             kinds = {path.steps[-1].type for path in checks[b].plan.paths} or set(self.schema(index.graph).targets)
             wanted[row, [names[kind] for kind in kinds]] = True
         allowed = wanted[:, index.graph.node_types.long()]
-        if queries.allowed is not None:
-            allowed &= queries.allowed
+        if (mask := seed_mask(queries, returned=True)) is not None:
+            allowed &= mask
         reach = self.candidates + max(held[b] for b in short)
         _, rows = self.matching.search(queries, [queries.texts[b] for b in short], reach, allowed)
         place = torch.tensor(short, device=index.device).unsqueeze(1).expand_as(rows)

@@ -13,7 +13,7 @@ from graph_retrievers.planning.plan import MAX_PATHS, MAX_STEPS, PathStep, Plann
 
 __all__ = ["PLAN_SCHEMA", "parse_metapath", "read_plan"]
 
-_MAX_CHARACTERS = 20_000
+_MAX_CHARACTERS, _MAX_ITEMS = 20_000, 10_000
 _MAX_PHRASES, _MAX_PHRASE = 16, 1_000
 
 PLAN_SCHEMA: dict[str, Any] = {
@@ -128,7 +128,7 @@ def _published(metapath: Any, restriction: Any) -> PlanningGraph:
         parsed = parse_metapath(metapath[:_MAX_CHARACTERS]) if metapath else None
         routes = [(route, [None] * len(route)) for route in parsed or []]
     elif isinstance(metapath, Sequence):
-        for route in metapath:
+        for route in _bounded(metapath):
             if not isinstance(route, Sequence) or isinstance(route, str):
                 raise InvalidPlanError("A metapath of lists holds lists [type, relation, type, ...].")
             words = [str(word) for word in route[: 2 * MAX_STEPS + 2]]
@@ -151,11 +151,17 @@ def _steps_plan(paths: Any) -> PlanningGraph:
     if not isinstance(paths, Sequence) or isinstance(paths, (str, bytes)):
         raise InvalidPlanError(f"'paths' is a list of paths, got {type(paths).__name__}.")
     result = []
-    for path in paths:
+    for path in _bounded(paths):
         if not isinstance(path, Sequence) or isinstance(path, (str, bytes)):
             raise InvalidPlanError(f"A path is a list of steps, got {type(path).__name__}.")
-        result.append(ReasoningPath(tuple(_step(step) for step in path)))
+        result.append(ReasoningPath(tuple(_step(step) for step in path[: MAX_STEPS + 1])))
     return PlanningGraph(tuple(result))
+
+
+def _bounded(paths: Sequence[Any]) -> Sequence[Any]:
+    if len(paths) > _MAX_ITEMS:
+        raise InvalidPlanError(f"The plan has {len(paths)} paths; at most {MAX_PATHS} are walked.")
+    return paths
 
 
 def _step(step: Any) -> PathStep:

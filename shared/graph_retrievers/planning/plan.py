@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 
@@ -116,14 +117,10 @@ class GraphSchema:
     @classmethod
     def of(cls, graph: CorpusGraph, targets: Iterable[str] | None = None) -> GraphSchema:
         """Return the schema of a corpus graph, read from its relationship rows."""
-        names, relations = graph.type_names, graph.relation_names
-        kinds, size = graph.node_types.long(), len(relations)
-        codes = torch.unique((kinds[graph.sources] * max(size, 1) + graph.relations.long()) * len(names) + kinds[graph.targets])
-        triples = []
-        for code in codes.tolist():
-            pair, tail = divmod(code, len(names))
-            triples.append((names[pair // size], relations[pair % size], names[tail]))
-        return cls(triples, types=names, targets=targets)
+        triples = _TRIPLES.get(graph)
+        if triples is None:
+            triples = _TRIPLES[graph] = _triples(graph)
+        return cls(triples, types=graph.type_names, targets=targets)
 
     def relations(self, near: str, far: str) -> list[str]:
         """Return the relations that join two types, in alphabetical order."""
@@ -133,6 +130,21 @@ class GraphSchema:
         """Return the schema as text for a prompt: the types, then one line a triple."""
         lines = [f"{a} -[{r}]-> {b}" if r else f"{a} --> {b}" for a, r, b in self.given]
         return "Node types: " + ", ".join(t or "(none)" for t in self.types) + "\nRelations:\n" + "\n".join(lines)
+
+
+_TRIPLES: WeakKeyDictionary[CorpusGraph, list[tuple[str, str, str]]] = WeakKeyDictionary()
+
+
+def _triples(graph: CorpusGraph) -> list[tuple[str, str, str]]:
+    """Return the distinct (type, relation, type) of a graph's relationship rows."""
+    names, relations = graph.type_names, graph.relation_names
+    kinds, size = graph.node_types.long(), len(relations)
+    codes = torch.unique((kinds[graph.sources] * max(size, 1) + graph.relations.long()) * len(names) + kinds[graph.targets])
+    triples = []
+    for code in codes.tolist():
+        pair, tail = divmod(code, len(names))
+        triples.append((names[pair // size], relations[pair % size], names[tail]))
+    return triples
 
 
 @dataclass(frozen=True)

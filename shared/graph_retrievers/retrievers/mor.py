@@ -101,11 +101,12 @@ class MoR(Retriever):
         """Make the plans that are missing, then return what the operators find."""
         graph = self.index.graph
         plans = list(queries.inputs.get("plan", [None] * len(queries)))
-        missing = [row for row, plan in enumerate(plans) if plan is None or plan == () or plan == [] or plan == ""]
+        missing = [row for row, plan in enumerate(plans) if plan is None or (isinstance(plan, (str, list, tuple)) and not plan)]
+        made: list[Any] = [InvalidPlanError(_NO_PLAN)] * len(missing)
         if missing and self.planner is not None:
-            made = self.planner.plan([queries.texts[row] for row in missing], graph)
-        else:
-            made = [InvalidPlanError(_NO_PLAN)] * len(missing)
+            made = list(self.planner.plan([queries.texts[row] for row in missing], graph))
+            if len(made) != len(missing):
+                raise InvalidArgumentError(f"The planner gave {len(made)} plans for {len(missing)} questions; one each is needed.")
         for row, plan in zip(missing, made, strict=True):
             plans[row] = plan
         queries.memo["plans"] = [self.traversal.check(plan, graph) for plan in plans]
