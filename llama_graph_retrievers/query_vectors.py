@@ -38,7 +38,9 @@ class QueryVectors:
         return QueryVectors(self._bundles[part], *self._models)
 
     def __call__(self, texts: Sequence[str]) -> list[Any]:
-        """Return one vector a query: list of length B of sequences of length d."""
+        """Return one vector a text: list of sequences of length d. Texts other than the queries are embedded as they are."""
+        if [text.strip() for text in texts] != [bundle.query_str.strip() for bundle in self._bundles]:
+            return list(_embedded(self._model(), list(texts)))
         bare = [bundle for bundle in self._bundles if bundle.embedding is None]
         strings = [[s.strip() for s in bundle.custom_embedding_strs or [bundle.query_str]] for bundle in bare]
         if bare:

@@ -147,7 +147,7 @@ class QueryBatch:
         model = self.index.embedding
         if not texts:
             return torch.empty((0, dense.dimension), device=self.index.device)
-        if self._embed is not None:
+        if self._embed is not None and (texts is self.texts or model is None):
             vectors = self._embed(texts)
         elif model is None:
             raise MissingSignalError("This index has no embedding model for queries; pass embedding= or the query's vector.")

@@ -221,6 +221,17 @@ def test_without_vectors_only_names_bring_seeds():
     assert found == [{"Rome": 1.0}, {}]
 
 
+def test_entities_are_embedded_by_the_model_and_not_taken_for_the_query():
+    model = Embedding(Lutetia=[1.0, 0.0, 0.0])
+    own = Embedding(**{"Where was it?": [0.8, 0.0, 0.6], "Lutetia": [0.0, 1.0, 0.0]})
+    # The caller's function for query vectors is for queries, as long as the index has a model.
+    found, _ = link(index_of(embedding=model), "Where was it?", entities=[["Lutetia"]], vectors=own.embed_documents, budget=1)
+    assert found == [{"Paris": pytest.approx(0.8)}] and own.asked == ["Where was it?"]
+    found, _ = link(index_of(), "Where was it?", entities=[["Lutetia"]], vectors=own.embed_documents, budget=2)
+    assert own.asked[1:] == ["Lutetia", "Where was it?"] or own.asked[1:] == ["Where was it?", "Lutetia"]
+    assert found == [{"Paris Hilton": pytest.approx(0.48)}]
+
+
 def test_without_an_embedding_model_an_unmatched_entity_is_an_error():
     with pytest.raises(MissingSignalError, match="embedding"):
         link(index_of(), "question", entities=[["Lutetia"]], vectors=[[1.0, 0.0, 0.0]])
