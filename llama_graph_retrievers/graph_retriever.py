@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self, TypedDict
 
 from llama_index.core import instrumentation
@@ -14,15 +14,15 @@ from llama_index.core.schema import BaseNode, IndexNode, NodeWithScore, QueryBun
 from llama_index.core.storage.docstore.types import BaseDocumentStore
 from llama_index.core.vector_stores.types import MetadataFilters
 
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError
 from graph_retrievers.graph.filters import Filter, filter_mask
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.operator import Operator
 from graph_retrievers.retrievers.registry import build_retriever
-from graph_retrievers.retrievers.retriever import HitList, Retriever
+from graph_retrievers.retrievers.retriever import Retriever
 from llama_graph_retrievers.building import FromNodes
 from llama_graph_retrievers.filters import engine_filter
-from llama_graph_retrievers.nodes import node_lookup, provenance, scored_node
+from llama_graph_retrievers.nodes import node_lookup, scored_nodes
 from llama_graph_retrievers.query_vectors import QueryVectors
 
 __all__ = ["GraphRetriever", "RetrieverOptions"]
@@ -39,6 +39,7 @@ class RetrieverOptions(TypedDict, total=False):
     seed_filters: MetadataFilters | Filter | None
     traversal_filters: MetadataFilters | Filter | None
     nodes: Iterable[BaseNode] | BaseDocumentStore | None
+    inputs: Mapping[str, Callable[[str], Any]] | None
     provenance: bool
     callback_manager: CallbackManager | None
     object_map: dict[str, Any] | None
@@ -68,6 +69,9 @@ class GraphRetriever(FromNodes, BaseRetriever):
     nodes : iterable of BaseNode or document store, optional
         The nodes the index was made of. Hits are then copies of these, with their relationships and of their class;
         otherwise they are ``TextNode`` objects made of what the index holds.
+    inputs : mapping from str to callable, optional
+        What the engine retriever reads besides the query, such as ``entities`` or ``plan``: from the name of an input to
+        a function of the query. LlamaIndex has no other place for it where it calls a retriever itself.
     provenance : bool, default True
         Whether the metadata of a hit say how it was found: ``operator``, ``path`` and, where the retriever has
         something to note, ``notes``. Neither embedding models nor language models are shown them, and a value of
@@ -108,6 +112,7 @@ class GraphRetriever(FromNodes, BaseRetriever):
         seed_filters: MetadataFilters | Filter | None = None,
         traversal_filters: MetadataFilters | Filter | None = None,
         nodes: Iterable[BaseNode] | BaseDocumentStore | None = None,
+        inputs: Mapping[str, Callable[[str], Any]] | None = None,
         provenance: bool = True,
         callback_manager: CallbackManager | None = None,
         object_map: dict[str, Any] | None = None,
@@ -122,6 +127,11 @@ class GraphRetriever(FromNodes, BaseRetriever):
         self.engine, self.index = retriever, retriever.index
         self.similarity_top_k = retriever.k if similarity_top_k is None else similarity_top_k
         self._embed_model, self._provenance = embed_model, provenance
+        self._inputs = dict(inputs or {})
+        for name in self._inputs:
+            if name not in retriever.inputs:
+                known = ", ".join(retriever.inputs) or "none"
+                raise UnexpectedArgumentError(f"{retriever.name} reads no input {name!r}; besides the query it reads: {known}.")
         given = {"filter": filters, "seed_filter": seed_filters, "traversal_filter": traversal_filters}
         # Worked out once: the index never changes, and every query would pay for it.
         self._masks: dict[str, Any] = {
@@ -163,12 +173,15 @@ class GraphRetriever(FromNodes, BaseRetriever):
         return await asyncio.to_thread(self._retrieve, query_bundle)
 
     @dispatcher.span
-    def retrieve_batch(self, queries: Sequence[str | QueryBundle]) -> list[list[NodeWithScore]]:
+    def retrieve_batch(self, queries: Sequence[str | QueryBundle], **inputs: Sequence[Any]) -> list[list[NodeWithScore]]:
         """Return the nodes of each query; the engine runs all of them in lock-step.
 
         Parameters
         ----------
         queries : sequence of str or QueryBundle, length B
+        **inputs
+            What else the engine retriever reads, one entry a query, such as ``entities=[["Ada Lovelace"], ...]``; in
+            place of what the class's `inputs` would say.
 
         Returns
         -------
@@ -180,26 +193,28 @@ class GraphRetriever(FromNodes, BaseRetriever):
         bundles = [QueryBundle(query) if isinstance(query, str) else query for query in queries]
         for bundle in bundles:
             dispatcher.event(RetrievalStartEvent(str_or_query_bundle=bundle))
-        found = self._search(bundles)
+        found = self._search(bundles, inputs)
         results = [self._handle_recursive_retrieval(bundle, nodes) for bundle, nodes in zip(bundles, found, strict=True)]
         for bundle, nodes in zip(bundles, results, strict=True):
             dispatcher.event(RetrievalEndEvent(str_or_query_bundle=bundle, nodes=nodes))
         return results
 
-    async def aretrieve_batch(self, queries: Sequence[str | QueryBundle]) -> list[list[NodeWithScore]]:
+    async def aretrieve_batch(self, queries: Sequence[str | QueryBundle], **inputs: Sequence[Any]) -> list[list[NodeWithScore]]:
         """Return what :meth:`retrieve_batch` returns, without holding the event loop."""
-        return await asyncio.to_thread(self.retrieve_batch, queries)
+        return await asyncio.to_thread(self.retrieve_batch, queries, **inputs)
 
-    def _search(self, bundles: list[QueryBundle]) -> list[list[NodeWithScore]]:
+    def _search(self, bundles: list[QueryBundle], inputs: Mapping[str, Sequence[Any]] | None = None) -> list[list[NodeWithScore]]:
         if self._similarity_top_k == 0:
             return [[] for _ in bundles]
+        texts = [bundle.query_str.strip() for bundle in bundles]
+        given: dict[str, Any] = dict(inputs or {})
+        for name in self._inputs.keys() - given.keys():
+            given[name] = [self._inputs[name](text) for text in texts]
         results = self.engine.retrieve_batch(
-            [bundle.query_str.strip() for bundle in bundles],
+            texts,
             self._similarity_top_k,
             vectors=QueryVectors(bundles, self._embed_model, self.index.embedding),
             **self._masks,
+            **given,
         )
-        return [self._nodes(hits) for hits in results]
-
-    def _nodes(self, hits: HitList) -> list[NodeWithScore]:
-        return [scored_node(hit, provenance(hit, hits.notes) if self._provenance else {}, *self._lookups) for hit in hits]
+        return [scored_nodes(hits, self._provenance, *self._lookups) for hits in results]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from typing import Any
@@ -10,9 +11,11 @@ from llama_index.core.schema import BaseNode, NodeWithScore, TextNode
 from llama_index.core.storage.docstore.types import BaseDocumentStore
 
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.retrievers.retriever import Hit
+from graph_retrievers.retrievers.retriever import Hit, HitList
 
-__all__ = ["NodeLookup", "annotated", "node_lookup", "provenance", "scored_node"]
+__all__ = ["NodeLookup", "annotated", "node_lookup", "provenance", "scored_node", "scored_nodes"]
+
+_logger = logging.getLogger(__name__)
 
 NodeLookup = Callable[[str], BaseNode | None]
 """From a node id to the node it came from, or None."""
@@ -56,6 +59,23 @@ def annotated(node: BaseNode, added: Mapping[str, Any]) -> BaseNode:
 
 def _excluded(keys: list[str], added: Iterable[str], moved: Mapping[str, str]) -> list[str]:
     return list(dict.fromkeys([*keys, *(moved[key] for key in keys if key in moved), *added]))
+
+
+def scored_nodes(hits: HitList, tell: bool, *lookups: NodeLookup) -> list[NodeWithScore]:
+    """Return the hits of one query as scored nodes.
+
+    Parameters
+    ----------
+    hits : HitList
+    tell : bool
+        Whether the metadata say how each was found (see :func:`provenance`). Notes on an empty result are logged as a
+        warning, for want of a node to bear them.
+    *lookups : callable
+        See :func:`scored_node`.
+    """
+    if hits.notes and not hits:
+        _logger.warning("Nothing was found: %s.", "; ".join(hits.notes))
+    return [scored_node(hit, provenance(hit, hits.notes) if tell else {}, *lookups) for hit in hits]
 
 
 def scored_node(hit: Hit, added: Mapping[str, Any], *lookups: NodeLookup) -> NodeWithScore:

@@ -13,8 +13,10 @@ from llama_graph_retrievers.graph_retriever import GraphRetriever, RetrieverOpti
 __all__ = [
     "BM25Retriever",
     "FastInsightRetriever",
+    "GARRetriever",
     "HybridRetriever",
     "IndexRetriever",
+    "PPRRetriever",
     "Re2Retriever",
     "VectorRetriever",
 ]
@@ -181,4 +183,77 @@ class FastInsightRetriever(IndexRetriever):
         **options: Unpack[IndexOptions],
     ) -> None:
         knobs = {"budget": budget, "batch": batch, "alpha": alpha, "beta": beta, "first": first, "degree": degree}
+        super().__init__(index, knobs, **options)
+
+
+class GARRetriever(IndexRetriever):
+    """GAR, graph-based adaptive reranking: batches from a first search and from the graph in turns, all scored by one model.
+
+    Parameters
+    ----------
+    index : GraphIndex
+    budget : int, default 100
+        Nodes to score.
+    batch : int, default 10
+        Nodes scored a round.
+    first : Operator, optional
+        First search; the `budget` best of vector search by default.
+    **options
+        Keywords of :class:`IndexRetriever`.
+
+    References
+    ----------
+    MacAvaney, Tonellotto and Macdonald, "Adaptive Re-Ranking with a Corpus Graph", CIKM 2022; see
+    :class:`graph_retrievers.retrievers.gar.GAR`.
+    """
+
+    system = "gar"
+
+    def __init__(
+        self,
+        index: GraphIndex,
+        *,
+        budget: int = 100,
+        batch: int = 10,
+        first: Operator | None = None,
+        **options: Unpack[IndexOptions],
+    ) -> None:
+        super().__init__(index, {"budget": budget, "batch": batch, "first": first}, **options)
+
+
+class PPRRetriever(IndexRetriever):
+    """Personalized PageRank, HippoRAG 2 style: a walk that restarts at the seeds ranks all nodes.
+
+    Parameters
+    ----------
+    index : GraphIndex
+    seeds : int, default 5
+        Seeds taken from the first search.
+    damping : float, default 0.5
+        Probability of following an edge, in [0, 1).
+    passage_weight : float, default 0.05
+        Restart weight of all nodes together by similarity, beside the seeds' 1. At least 0.
+    first : Operator, optional
+        What finds seeds; vector search by default.
+    **options
+        Keywords of :class:`IndexRetriever`.
+
+    References
+    ----------
+    Gutiérrez et al., "From RAG to Memory" (HippoRAG 2), ICML 2025; see :class:`graph_retrievers.retrievers.ppr.PPR`.
+    """
+
+    system = "ppr"
+
+    def __init__(
+        self,
+        index: GraphIndex,
+        *,
+        seeds: int = 5,
+        damping: float = 0.5,
+        passage_weight: float = 0.05,
+        first: Operator | None = None,
+        **options: Unpack[IndexOptions],
+    ) -> None:
+        knobs = {"seeds": seeds, "damping": damping, "passage_weight": passage_weight, "first": first}
         super().__init__(index, knobs, **options)

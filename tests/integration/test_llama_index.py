@@ -20,15 +20,30 @@ from graph_retrievers.retrievers import Retriever
 from llama_graph_retrievers import (
     BM25Retriever,
     FastInsightRetriever,
+    GARRetriever,
     GraphRetriever,
     HybridRetriever,
+    MoRRetriever,
+    PPRRetriever,
     Re2Retriever,
+    SpreadingActivationRetriever,
     VectorRetriever,
 )
 from tests.helpers import HashEmbedding, linked_index
 from tests.integration.llama_corpus import HashEmbed, instrumentation_events, llama_nodes
 
-CLASSES = [BM25Retriever, FastInsightRetriever, GraphRetriever, HybridRetriever, Re2Retriever, VectorRetriever]
+CLASSES = [
+    BM25Retriever,
+    FastInsightRetriever,
+    GARRetriever,
+    GraphRetriever,
+    HybridRetriever,
+    MoRRetriever,
+    PPRRetriever,
+    Re2Retriever,
+    SpreadingActivationRetriever,
+    VectorRetriever,
+]
 QUESTION = "Which loom gave the engine of Charles Babbage its punched cards?"
 
 

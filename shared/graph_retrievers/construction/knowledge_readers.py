@@ -21,7 +21,7 @@ from graph_retrievers.construction.knowledge import MENTIONS, PASSAGE
 from graph_retrievers.errors import DatasetError, InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import Node
 
-__all__ = ["from_graph_documents", "from_property_graph_store", "from_triples_file"]
+__all__ = ["from_graph_documents", "from_property_graph_store", "from_triples_file", "store_triplets"]
 
 _NodesAndEdges = tuple[list[Node], list[tuple[str, str, str]]]
 _DESCRIPTION = ("description", "text", "summary")
@@ -119,7 +119,7 @@ def from_property_graph_store(store: Any) -> _NodesAndEdges:
         else:
             entities.add(node.id, str(node.label), {"name": node.name, **node.properties})
     edges: dict[tuple[str, str, str], None] = {}
-    for head, relation, tail in _triplets(store, [*passages, *entities.types]):
+    for head, relation, tail in store_triplets(store, [*passages, *entities.types]):
         for node in (head, tail):
             if node.id not in passages and node.id not in entities.types:
                 entities.add(node.id, str(node.label), {"name": getattr(node, "name", node.id), **node.properties})
@@ -133,7 +133,8 @@ def from_property_graph_store(store: Any) -> _NodesAndEdges:
     return [*passages.values(), *entities.nodes()], [*edges, *mentions]
 
 
-def _triplets(store: Any, ids: list[str]) -> Iterator[Any]:
+def store_triplets(store: Any, ids: list[str]) -> Iterator[Any]:
+    """Return the triplets of a property graph store that the nodes `ids` have part in; some may come twice."""
     held: Any = getattr(store, "graph", None)
     if hasattr(held, "triplets") and hasattr(held, "get_triplets"):
         # The store that comes with the framework holds all in memory, where asking by id takes quadratic time.

@@ -1,0 +1,130 @@
+"""Spreading activation as a sub-retriever of a LlamaIndex property graph index."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llama_index.core.callbacks import CallbackManager
+from llama_index.core.graph_stores.types import PropertyGraphStore, Triplet
+from llama_index.core.indices.property_graph import BasePGRetriever
+from llama_index.core.indices.property_graph.sub_retrievers.base import DEFAULT_PREAMBLE
+from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
+
+from graph_retrievers.construction.knowledge import PASSAGE
+from graph_retrievers.construction.knowledge_readers import from_property_graph_store, store_triplets
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.retrievers.retriever import HitList
+from graph_retrievers.retrievers.spreading_activation import SpreadingActivation
+from llama_graph_retrievers.nodes import annotated
+from llama_graph_retrievers.query_vectors import QueryVectors, default_embed_model
+
+__all__ = ["SpreadingActivationPGRetriever"]
+
+_Key = tuple[str, str, str]
+
+
+class SpreadingActivationPGRetriever(BasePGRetriever):
+    """Facts of a property graph along which activation spreads from the entities of the question.
+
+    A sub-retriever: ``index.as_retriever(sub_retrievers=[SpreadingActivationPGRetriever(index.property_graph_store)])``. It
+    returns the triplets on the paths to the most activated entities and on the best chains, best first; with
+    `include_text`, the text they were extracted from comes with them, as from LlamaIndex' own sub-retrievers.
+
+    Parameters
+    ----------
+    graph_store : PropertyGraphStore
+        Read once, when the retriever is made; make another after the graph has changed.
+    include_text, include_properties, include_text_preamble, callback_manager : optional
+        As for every ``BasePGRetriever``.
+    index : GraphIndex, optional
+        Index of the graph, if there is one, such as a saved one of
+        ``GraphIndex.from_nodes(*from_property_graph_store(graph_store), ...)``; by default it is made here.
+    embed_model : BaseEmbedding, optional
+        Embeds the entities, by their descriptions or names, and the questions; ``Settings.embed_model`` if None. Not asked
+        where an index is given that has vectors and a model.
+    similarity_top_k : int, default 30
+        Entities that paths are taken of. An entity without an edge to another has no triplet.
+    entities : callable, optional
+        From a question to the names it mentions, or None where names of nodes that stand in it are to be found.
+    **knobs
+        Further keywords of :class:`graph_retrievers.retrievers.spreading_activation.SpreadingActivation`, such as ``gate``,
+        ``steps``, ``language_model`` and ``chain_search``.
+
+    Notes
+    -----
+    A triplet's score is the activation of the entity, or the mean activation of the chain, that it leads to: the best of
+    these. Notes on a question (no entity found, say) are in the metadata ``notes``, which no model is shown.
+
+    References
+    ----------
+    Glybovets and Makarov, "Query-Aware Spreading Activation for Multi-Hop Retrieval over Knowledge Graphs", 2026.
+    """
+
+    def __init__(
+        self,
+        graph_store: PropertyGraphStore,
+        include_text: bool = True,
+        include_properties: bool = False,
+        *,
+        index: GraphIndex | None = None,
+        embed_model: Any = None,
+        similarity_top_k: int = 30,
+        entities: Callable[[str], Sequence[str] | None] | None = None,
+        include_text_preamble: str | None = DEFAULT_PREAMBLE,
+        callback_manager: CallbackManager | None = None,
+        **knobs: Any,
+    ) -> None:
+        super().__init__(graph_store, include_text, include_text_preamble, include_properties, callback_manager=callback_manager)
+        if index is None:
+            nodes, edges = from_property_graph_store(graph_store)
+            names = {node.id for node in nodes if node.type != PASSAGE}
+            index = GraphIndex.from_nodes(
+                [node for node in nodes if node.id in names],
+                [edge for edge in edges if edge[0] in names and edge[1] in names],
+                embedding=embed_model if embed_model is not None else default_embed_model(),
+                lexical=False,
+            )
+        # What vector search would fill up has no path, hence no triplet.
+        options = {"chains": "hits", "passages": False, "backfill": False, **knobs}
+        self.engine = SpreadingActivation(index, k=similarity_top_k, **options)
+        self._models, self._entities = (embed_model, index.embedding), entities
+        self._triplets: dict[_Key, Triplet] = {
+            (head.id, relation.label, tail.id): (head, relation, tail)
+            for head, relation, tail in store_triplets(graph_store, index.graph.ids)
+        }
+
+    def retrieve_from_graph(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        """Return the triplets for a question as nodes, best first."""
+        question = query_bundle.query_str.strip()
+        inputs: dict[str, Any] = {"entities": [self._entities(question)]} if self._entities is not None else {}
+        hits = self.engine.retrieve_batch([question], vectors=QueryVectors([query_bundle], *self._models), **inputs)[0]
+        scores = self._walked(hits)
+        nodes = self._get_nodes_with_score([self._triplets[key] for key in scores], list(scores.values()))
+        if not hits.notes:
+            return nodes
+        return [NodeWithScore(node=annotated(each.node, {"notes": list(hits.notes)}), score=each.score) for each in nodes]
+
+    async def aretrieve_from_graph(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        """Return what :meth:`retrieve_from_graph` does, without holding the event loop."""
+        return await asyncio.to_thread(self.retrieve_from_graph, query_bundle)
+
+    def _walked(self, hits: HitList) -> dict[_Key, float]:
+        """Return the triplets on the paths of hits with the score of the best hit each leads to, best first."""
+        scores: dict[_Key, float] = {}
+        for hit in sorted(hits, key=lambda hit: -hit.score):
+            path = hit.path
+            for near, far, relation, forward in zip(path.nodes, path.nodes[1:], path.relations, path.forward, strict=False):
+                key = (near, relation, far) if forward else (far, relation, near)
+                if key in self._triplets:
+                    scores.setdefault(key, hit.score)
+        return scores
+
+    def _add_source_text(self, retrieved_nodes: list[NodeWithScore], og_node_map: dict[str, BaseNode]) -> list[NodeWithScore]:
+        # The base class puts the source in the place of the triplet, one for one.
+        found = super()._add_source_text(retrieved_nodes, og_node_map)
+        for new, old in zip(found, retrieved_nodes, strict=True):
+            if new is not old and "notes" in old.node.metadata:
+                new.node = annotated(new.node, {"notes": old.node.metadata["notes"]})
+        return found
