@@ -217,8 +217,13 @@ def test_a_language_model_that_does_not_keep_to_the_schema_is_an_error():
 
 def test_without_vectors_only_names_bring_seeds():
     index = GraphIndex(CorpusGraph(["a", "b"], [""] * 2, titles=["Paris", "Rome"]))
-    found, _ = link(index, "Where is Rome?", "Where is it?")
-    assert found == [{"Rome": 1.0}, {}]
+    found, seeds = link(index, "Where is Rome?", "Where is it?", "q", entities=[None, None, ["Paris", "Bonn"]])
+    assert found == [{"Rome": 1.0}, {}, {"Paris": 1.0}]
+    assert seeds.notes == (
+        (),
+        ("no entity of the graph is named; there are no vectors to search by",),
+        ("no node is named 'Bonn'; there are no vectors to search by",),
+    )
 
 
 def test_entities_are_embedded_by_the_model_and_not_taken_for_the_query():
@@ -237,7 +242,7 @@ def test_without_an_embedding_model_an_unmatched_entity_is_an_error():
         link(index_of(), "question", entities=[["Lutetia"]], vectors=[[1.0, 0.0, 0.0]])
 
 
-@pytest.mark.parametrize("entities", ["Paris", [""], [3], ["Paris", None]])
+@pytest.mark.parametrize("entities", ["Paris", [""], [3], ["Paris", None], 7])
 def test_entities_must_be_names(entities):
     with pytest.raises(InvalidArgumentError, match="entities of query 0"):
         link(index_of(), "question", entities=[entities])

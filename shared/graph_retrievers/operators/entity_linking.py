@@ -79,6 +79,9 @@ class EntityLinking(Operator):
     language_model : object, optional
         Extracts entities (see :func:`graph_retrievers.signals.language.as_language_model`).
     case : {"fold", "exact"}, default "fold"
+        Whether case is folded when names are compared; of names that differ in case only, the one written as in the
+        question is meant. Either way, words in lower case are names only where the question names nothing with a
+        capital (see :meth:`graph_retrievers.graph.names.NameTable.find`).
     budget : int, default 5
         Nodes that vector search may bring for one question.
     fallback_score : {"cosine", "index"}, default "cosine"
@@ -135,11 +138,9 @@ class EntityLinking(Operator):
         for b, entities in enumerate(self._entities(queries)):
             rows, missing, count = self._match(queries, queries.texts[b], entities, allowed)
             matched += [(b, row) for row in rows]
-            wanted, note = self._plan(missing, count)
+            wanted, note = self._plan(missing, count, queries.index.has_dense)
             searched += [(b, text, k) for text, k in wanted]
             notes.append(note)
-        if not queries.index.has_dense:
-            searched = []
         batch, nodes = torch.tensor(matched, dtype=torch.int64, device=device).reshape(-1, 2).unbind(1)
         scores = torch.ones(len(matched), device=device)
         if searched:
@@ -156,7 +157,7 @@ class EntityLinking(Operator):
         for b, entities in enumerate(given):
             if entities is None:
                 continue
-            if isinstance(entities, str) or not all(isinstance(e, str) and e.strip() for e in entities):
+            if not isinstance(entities, (list, tuple)) or not all(isinstance(e, str) and e.strip() for e in entities):
                 raise InvalidArgumentError(
                     f"entities of query {b} are {entities!r}; expected a list of non-empty strings, or None."
                 )
@@ -182,8 +183,11 @@ class EntityLinking(Operator):
             return rows, [], sum(1 for _, group in kept if group)
         return rows, [name for name, group in kept if not group], len(kept)
 
-    def _plan(self, missing: list[str], count: int) -> tuple[list[tuple[str | None, int]], tuple[str, ...]]:
+    def _plan(self, missing: list[str], count: int, vectors: bool) -> tuple[list[tuple[str | None, int]], tuple[str, ...]]:
         """Return what to search (None: the question itself) with the number of nodes each, and a note."""
+        if not vectors and (missing or count == 0):
+            named = f"no node is named {', '.join(map(repr, missing))}" if missing else "no entity of the graph is named"
+            return [], (f"{named}; there are no vectors to search by",)
         if count == 0:
             return [(None, self.budget)], ("no entity of the graph is named: seeds from vector search of the question",)
         if not missing:
