@@ -1,0 +1,352 @@
+"""The LlamaIndex retrievers for knowledge graphs: their inputs, chains and plans; in a database and a property graph."""
+
+import asyncio
+import tomllib
+from pathlib import Path
+
+import pytest
+from llama_index.core import PropertyGraphIndex, QueryBundle, Settings
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.graph_stores import SimplePropertyGraphStore
+from llama_index.core.graph_stores.types import EntityNode, Relation
+from llama_index.core.indices.property_graph import BasePGRetriever, SimpleLLMPathExtractor
+from llama_index.core.llms import MockLLM
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.schema import MetadataMode, TextNode
+
+import llama_graph_retrievers as package
+from graph_retrievers.construction.knowledge_readers import from_property_graph_store
+from graph_retrievers.cypher import CypherSpreadingActivation, write_graph
+from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, MissingSignalError
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators import VectorSearch
+from graph_retrievers.retrievers import Retriever
+from graph_retrievers.retrievers.registry import build_retriever
+from llama_graph_retrievers import (
+    CypherSpreadingActivationRetriever,
+    GARRetriever,
+    GraphRetriever,
+    MoRRetriever,
+    PPRRetriever,
+    SpreadingActivationPGRetriever,
+    SpreadingActivationRetriever,
+)
+from tests.helpers import HashEmbedding, linked_index
+from tests.integration.llama_corpus import HashEmbed, instrumentation_events
+from tests.movies import movie_edges, movie_nodes
+
+QUESTION = "What did Charles Babbage design, and what came of it?"
+PLAN = [{"type": "person", "restriction": ["Ada Stone"]}, {"type": "movie", "relation": "directed_by"}]
+CHAIN = "Charles Babbage -[links]-> Analytical Engine <-[links]- Ada Lovelace"
+
+
+@pytest.fixture(scope="module")
+def index():
+    return linked_index()
+
+
+@pytest.fixture(scope="module")
+def movies():
+    return GraphIndex.from_nodes(movie_nodes(), movie_edges(), embedding=HashEmbedding())
+
+
+@pytest.fixture(autouse=True)
+def no_settings(monkeypatch):
+    """All of this runs without a model in Settings."""
+
+    def touched(self):
+        raise ImportError("Settings was touched")
+
+    for name in ("embed_model", "llm"):
+        monkeypatch.setattr(type(Settings), name, property(touched))
+
+
+def ids(nodes):
+    return [n.node.node_id for n in nodes]
+
+
+def test_every_class_is_exported_and_has_its_author():
+    text = (Path(__file__).resolve().parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+    authors = tomllib.loads(text)["tool"]["llamahub"]["class_authors"]
+    classes = {name: value for name, value in vars(package).items() if isinstance(value, type)}
+    ours = {name for name, cls in classes.items() if issubclass(cls, (BaseRetriever, BaseNodePostprocessor))}
+    assert ours == set(package.__all__) - {"RetrieverOptions"}
+    assert ours - {"IndexRetriever"} == set(authors)
+
+
+# -- the engine's answers -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "system", "knobs"),
+    [
+        (GARRetriever, "gar", {"budget": 6, "batch": 2}),
+        (PPRRetriever, "ppr", {"seeds": 2, "damping": 0.8, "passage_weight": 0}),
+        (SpreadingActivationRetriever, "spreading", {"gate": "uniform", "steps": 2, "chains": "path"}),
+        (MoRRetriever, "mor", {"seeds": 2, "matches": 0, "structure": False}),
+    ],
+)
+def test_knobs_reach_the_engine(index, make, system, knobs):
+    nodes = make(index, similarity_top_k=7, **knobs).retrieve(QUESTION)
+    hits = build_retriever(system, index, **knobs).retrieve(QUESTION, 7)
+    assert [(n.node.node_id, n.score, n.node.metadata["path"]) for n in nodes] == [(h.id, h.score, h.path.to_dict()) for h in hits]
+    with pytest.raises(TypeError, match="bugdet"):
+        make(index, bugdet=3)
+    with pytest.raises(InvalidArgumentError):
+        make(index, **{"gar": {"budget": 0}, "ppr": {"damping": 1.0}, "spreading": {"gate": "soft"}, "mor": {"seeds": 0}}[system])
+
+
+def test_thirty_entities_by_default_as_published(index):
+    assert SpreadingActivationRetriever(index).similarity_top_k == 30
+
+
+# -- what a retriever reads besides the query ---------------------------------------------------------------------
+
+
+async def test_entities_of_a_batch_and_by_a_function(index):
+    asked = []
+
+    def read(question):
+        asked.append(question)
+        return ["Colossus"] if "code" in question else None
+
+    retriever = SpreadingActivationRetriever(index, inputs={"entities": read}, similarity_top_k=3)
+    assert ids(retriever.retrieve(" Which code?\n"))[0] == "colossus"
+    assert ids(await retriever.aretrieve(QUESTION))[0] == "babbage"
+    assert asked == ["Which code?", QUESTION]
+    given = [["Weaving"], None]
+    for found in (
+        retriever.retrieve_batch(["Which code?", QUESTION], entities=given),
+        await retriever.aretrieve_batch(["Which code?", QUESTION], entities=given),
+    ):
+        assert [ids(nodes)[0] for nodes in found] == ["loom", "babbage"]
+    assert len(asked) == 2
+    with pytest.raises(InvalidArgumentError, match="1 entries for 2"):
+        retriever.retrieve_batch(["a", "b"], entities=[["Ada"]])
+    with pytest.raises(TypeError, match="plan"):
+        retriever.retrieve_batch(["a"], plan=[PLAN])
+    with pytest.raises(TypeError, match="reads no input 'plan'"):
+        SpreadingActivationRetriever(index, inputs={"plan": read})
+    with pytest.raises(TypeError, match="reads no input 'entities'"):
+        GraphRetriever(Retriever(index, VectorSearch()), inputs={"entities": read})
+
+
+def test_entities_by_a_language_model_of_llama_index(index):
+    class Reader(MockLLM):
+        def complete(self, prompt, formatted=False, **kwargs):
+            response = super().complete(prompt, formatted, **kwargs)
+            response.text = '{"entities": ["Weaving"]}'
+            return response
+
+    assert ids(SpreadingActivationRetriever(index, language_model=Reader()).retrieve("Who?"))[0] == "loom"
+
+
+def test_chains_are_nodes_whose_text_is_the_chain(index):
+    retriever = SpreadingActivationRetriever(index, similarity_top_k=3, gate="uniform", chains="hits")
+    found = retriever.retrieve(QUESTION)
+    chains = [n.node for n in found[3:]]
+    assert chains and len(set(ids(found))) == len(found)
+    assert all(n.metadata["kind"] == "chain" for n in chains) and CHAIN in [n.text for n in chains]
+    assert all(n.get_content(MetadataMode.LLM) == n.text for n in chains)
+    assert CHAIN in str(RetrieverQueryEngine.from_args(retriever, llm=MockLLM()).query(QUESTION))
+
+
+def test_notes_reach_the_user(index, caplog):
+    noted = SpreadingActivationRetriever(index, similarity_top_k=3).retrieve("qwertz")
+    assert all("no entity of the graph is named" in n.node.metadata["notes"][0] for n in noted)
+    nowhere = SpreadingActivationRetriever(index, filters={"$id": "nowhere"}, backfill=False)
+    assert nowhere.retrieve("qwertz") == [] and "no entity of the graph is named" in caplog.text
+
+
+def test_plans_of_a_batch_by_a_function_and_by_a_planner(movies):
+    other = [{"type": "person", "restriction": ["Fay North"]}, PLAN[1]]
+    retriever = MoRRetriever(movies, similarity_top_k=1, planner=lambda question: PLAN)
+    assert ids(retriever.retrieve("Which films?")) == ["m0"]
+    first, second = retriever.retrieve_batch(["Which films?"] * 2, plan=[other, None])
+    assert ids(first) == ["m5"] and ids(second) == ["m0"]
+    assert first[0].node.metadata["path"] == {"nodes": ["p5", "m5"], "relations": ["directed_by"], "forward": [False]}
+    assert ids(MoRRetriever(movies, inputs={"plan": lambda question: other}, similarity_top_k=1).retrieve("Which films?")) == ["m5"]
+    fallen = MoRRetriever(movies, similarity_top_k=1).retrieve_batch(["Who made Glass Winter?"], plan=[[{"type": "robot"}]])[0]
+    assert "robot" in fallen[0].node.metadata["notes"][0]
+
+
+# -- in a database ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def in_database(database, index):
+    write_graph(database, index)
+    return CypherSpreadingActivationRetriever.from_database(database, embed_model=HashEmbed(), similarity_top_k=5)
+
+
+async def close_async(database):
+    """Close what this event loop opened; the connection itself is for the fixture to clean up with."""
+    await database._async_drivers.pop(asyncio.get_running_loop()).close()
+
+
+async def test_the_database_gives_what_the_engine_gives(in_database, index):
+    expected = SpreadingActivationRetriever(index, similarity_top_k=5, backfill=False).retrieve(QUESTION)
+    for found in (in_database.retrieve(QUESTION), await in_database.aretrieve(f"\n{QUESTION} \n")):
+        assert ids(found) == ids(expected)
+        assert [n.score for n in found] == pytest.approx([n.score for n in expected], abs=1e-6)
+        for one, other in zip(found, expected, strict=True):
+            assert one.node.text == other.node.text and one.node.metadata == other.node.metadata
+    await close_async(in_database.engine.database)
+
+
+async def test_the_database_is_asked_over_the_event_loop(in_database, monkeypatch):
+    monkeypatch.setattr(in_database.engine.database, "read", lambda *args, **parameters: pytest.fail("asked from a thread"))
+    with instrumentation_events() as events:
+        found = await asyncio.gather(*(in_database.aretrieve(QUESTION) for _ in range(3)))
+    assert ids(found[0])[0] == "babbage" and all(ids(nodes) == ids(found[0]) for nodes in found)
+    assert [e.class_name() for e in events].count("RetrievalEndEvent") == 3
+    await close_async(in_database.engine.database)
+
+
+def test_vectors_entities_and_nodes_of_the_database_retriever(in_database, database):
+    bundle = QueryBundle(QUESTION)
+    in_database.retrieve(bundle)
+    assert bundle.embedding == pytest.approx(HashEmbedding().embed_query(QUESTION))
+    bare = CypherSpreadingActivation(database)
+    original = TextNode(id_="colossus", text="The original.")
+    given = CypherSpreadingActivationRetriever(bare, entities=lambda question: ["Colossus"], nodes=[original])
+    assert given.retrieve(bundle)[0].node.text == "The original."
+    with pytest.raises(MissingSignalError, match="embedding="):
+        given.retrieve(QUESTION)
+    chains = CypherSpreadingActivationRetriever.from_database(database, gate="uniform", chains="hits", similarity_top_k=3)
+    assert CHAIN in [n.node.text for n in chains.retrieve(QUESTION)]
+
+
+async def test_bad_calls_of_the_database_retriever(in_database, database, index):
+    with pytest.raises(InvalidArgumentError, match="from_database"):
+        CypherSpreadingActivationRetriever(index)
+    with pytest.raises(InvalidArgumentError, match="similarity_top_k"):
+        CypherSpreadingActivationRetriever(in_database.engine, similarity_top_k=-1)
+    with pytest.raises(TypeError, match="stepps"):
+        CypherSpreadingActivationRetriever.from_database(database, stepps=2)
+    with pytest.raises(ValueError, match="non-empty"):
+        in_database.retrieve(" ")
+    none = CypherSpreadingActivationRetriever(in_database.engine, similarity_top_k=0)
+    assert none.retrieve(QUESTION) == await none.aretrieve(QUESTION) == []
+
+
+# -- in a property graph index ------------------------------------------------------------------------------------
+
+
+TEXTS = {
+    "c1": "Ada Lovelace wrote notes on the Analytical Engine.",
+    "c2": "Charles Babbage designed the Analytical Engine and the Difference Engine.",
+    "c3": "The Jacquard machine inspired the Analytical Engine.",
+}
+FACTS = {
+    TEXTS["c1"]: [("Ada Lovelace", "wrote on", "Analytical Engine")],
+    TEXTS["c2"]: [("Charles Babbage", "designed", "Analytical Engine"), ("Charles Babbage", "designed", "Difference Engine")],
+    TEXTS["c3"]: [("Jacquard machine", "inspired", "Analytical Engine")],
+}
+
+
+class FactReader(MockLLM):
+    """Answers an extraction prompt with the facts of the text in it, in the form LlamaIndex asks for."""
+
+    def complete(self, prompt, formatted=False, **kwargs):
+        response = super().complete(prompt, formatted, **kwargs)
+        text = next((text for text in FACTS if text in prompt), None)
+        response.text = "\n".join(f"({', '.join(fact)})" for fact in FACTS.get(text, []))
+        return response
+
+    async def apredict(self, prompt, **kwargs):
+        return self.complete(prompt.format(**kwargs)).text
+
+
+@pytest.fixture
+def property_graph():
+    llm = FactReader()
+    return PropertyGraphIndex(
+        nodes=[TextNode(id_=name, text=text) for name, text in TEXTS.items()],
+        property_graph_store=SimplePropertyGraphStore(),
+        kg_extractors=[SimpleLLMPathExtractor(llm=llm, num_workers=1)],
+        llm=llm,
+        embed_model=HashEmbed(),
+        use_async=False,
+    )
+
+
+def spreading(property_graph, **options):
+    store = property_graph.property_graph_store
+    return SpreadingActivationPGRetriever(store, **{"embed_model": HashEmbed(), "gate": "uniform", **options})
+
+
+# LlamaIndex' own parser spells "Ada Lovelace" as "Ada lovelace".
+
+
+def test_facts_around_the_entities_of_a_question_best_first(property_graph):
+    retriever = spreading(property_graph, include_text=False)
+    assert isinstance(retriever, BasePGRetriever)
+    nodes = retriever.retrieve("What did Ada Lovelace write?")
+    texts = [n.node.text for n in nodes]
+    assert set(texts) == {
+        "Ada lovelace -> Wrote on -> Analytical engine",
+        "Charles babbage -> Designed -> Analytical engine",
+        "Charles babbage -> Designed -> Difference engine",
+        "Jacquard machine -> Inspired -> Analytical engine",
+    }
+    assert texts[0] == "Ada lovelace -> Wrote on -> Analytical engine"
+    scores = [n.score for n in nodes]
+    assert scores == sorted(scores, reverse=True) and len(set(ids(nodes))) == 4
+    few = spreading(property_graph, include_text=False, similarity_top_k=2, chains=None)
+    assert [n.node.text for n in few.retrieve("What did Ada Lovelace write?")] == texts[:2]
+
+
+def test_entities_by_a_function_and_notes(property_graph):
+    named = spreading(property_graph, include_text=False, entities=lambda question: ["Difference Engine"], steps=1, chains=None)
+    assert [n.node.text for n in named.retrieve("Which one?")] == ["Charles babbage -> Designed -> Difference engine"]
+    for include_text in (False, True):
+        noted = spreading(property_graph, include_text=include_text).retrieve("machine of cards")
+        assert noted and all("no entity of the graph is named" in n.node.metadata["notes"][0] for n in noted)
+        assert not any("no entity" in n.node.get_content(MetadataMode.LLM) for n in noted)
+
+
+@pytest.mark.parametrize("use_async", [False, True])
+def test_as_a_sub_retriever_with_the_text_of_its_source(property_graph, use_async):
+    retriever = property_graph.as_retriever(sub_retrievers=[spreading(property_graph)], use_async=use_async)
+    nodes = retriever.retrieve("What did Ada Lovelace write?")
+    assert ids(nodes)[0] == "c1" and set(ids(nodes)) == set(TEXTS)
+    for n in nodes:
+        assert n.node.text.endswith(TEXTS[n.node.node_id]) and " -> " in n.node.text
+
+
+async def test_in_a_query_engine_of_the_property_graph(property_graph):
+    sub = spreading(property_graph)
+    engine = property_graph.as_query_engine(sub_retrievers=[sub], llm=MockLLM())
+    response = await engine.aquery("What did Charles Babbage design?")
+    assert "Charles babbage -> Designed -> Difference engine" in str(response) and TEXTS["c2"] in str(response)
+    assert [n.node.text for n in await sub.aretrieve("Ada Lovelace")] == [n.node.text for n in sub.retrieve("Ada Lovelace")]
+
+
+def test_an_index_that_stands_is_not_made_again(property_graph):
+    store = property_graph.property_graph_store
+    embed_model = HashEmbed()
+    index = GraphIndex.from_nodes(*from_property_graph_store(store), embedding=embed_model)
+    count = len(embed_model.texts)
+    given = spreading(property_graph, index=index, embed_model=None, gate="cosine", include_text=False)
+    made = spreading(property_graph, gate="cosine", include_text=False)
+    question = "What did Ada Lovelace write?"
+    assert [n.node.text for n in given.retrieve(question)] == [n.node.text for n in made.retrieve(question)]
+    assert len(embed_model.texts) == count and embed_model.queries == [question]
+
+
+def test_properties_and_bad_stores():
+    store = SimplePropertyGraphStore()
+    with pytest.raises(EmptyGraphError):
+        SpreadingActivationPGRetriever(store, embed_model=HashEmbed())
+    with pytest.raises(InvalidArgumentError, match="no property graph store"):
+        SpreadingActivationPGRetriever({}, embed_model=HashEmbed())
+    store.upsert_nodes([EntityNode(name="Ada", properties={"born": 1815}), EntityNode(name="Engine")])
+    store.upsert_relations([Relation(label="SAW", source_id="Ada", target_id="Engine", properties={"in": 1833})])
+    with pytest.raises(MissingSignalError, match="embed_model="):
+        SpreadingActivationPGRetriever(store)
+    with pytest.raises(TypeError, match="stepps"):
+        SpreadingActivationPGRetriever(store, embed_model=HashEmbed(), stepps=1)
+    retriever = SpreadingActivationPGRetriever(store, include_properties=True, embed_model=HashEmbed(), gate="uniform")
+    assert [n.node.text for n in retriever.retrieve("Ada")] == ["Ada ({'born': 1815}) -> SAW ({'in': 1833}) -> Engine"]
