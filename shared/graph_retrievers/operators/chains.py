@@ -14,8 +14,8 @@ from torch import Tensor
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.ragged import gather_rows, row_pieces
-from graph_retrievers.index import QueryBatch
 from graph_retrievers.operators.operator import Operator, OperatorKind, Ranking, positive
+from graph_retrievers.queries import QueryBatch
 
 __all__ = ["ChainSearch", "Chains"]
 

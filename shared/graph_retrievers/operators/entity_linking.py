@@ -16,9 +16,9 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.filters import type_mask
 from graph_retrievers.graph.names import name_table
 from graph_retrievers.graph.ragged import pad_ranked, top_k
-from graph_retrievers.index import QueryBatch
 from graph_retrievers.operators.operator import Operator, OperatorKind, Ranking, positive
 from graph_retrievers.operators.vector_search import seed_mask
+from graph_retrievers.queries import QueryBatch
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.language import complete_many
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch
 
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.index import QueryBatch
 from graph_retrievers.operators.operator import Composite, Operator, Ranking, positive
+from graph_retrievers.queries import QueryBatch
 
 __all__ = ["ReciprocalRankFusion"]
 
