@@ -322,12 +322,12 @@ def _passages(database: CypherDatabase, plan: QueryPlan) -> str:
   WHERE passage.{names["type"]} = $passage_type{there}
   WITH DISTINCT passage, giver, level, trail
   WITH passage, collect({{r: level, position: giver.{names["position"]}, trail: trail}}) AS given
-  WITH passage, given, reduce(total = 0.0, x IN given | total + x.r){gate} AS r
-  WHERE r > 0
-  WITH passage, r, {_LARGEST}.trail + [passage] AS trail
-  ORDER BY r DESC, passage.{names["position"]}, passage.{names["id"]}
+  WITH passage, given, reduce(total = 0.0, x IN given | total + x.r){gate} AS gathered
+  WHERE gathered > 0
+  WITH passage, gathered, {_LARGEST}.trail + [passage] AS way
+  ORDER BY gathered DESC, passage.{names["position"]}, passage.{names["id"]}
   LIMIT $k
-  RETURN collect({{n: passage, r: r, trail: trail}}) AS best
+  RETURN collect({{n: passage, r: gathered, trail: way}}) AS best
 }}"""
 
 
