@@ -6,7 +6,7 @@ for graph databases and property graph stores take these instead.
 
 from llama_graph_retrievers.cypher import CypherSpreadingActivationRetriever
 from llama_graph_retrievers.granker import GRankerPostprocessor
-from llama_graph_retrievers.graph_retriever import GraphRetriever, RetrieverOptions
+from llama_graph_retrievers.graph_retriever import GraphRetriever, IndexRetriever, RetrieverOptions
 from llama_graph_retrievers.knowledge import MoRRetriever, SpreadingActivationRetriever
 from llama_graph_retrievers.property_graph import SpreadingActivationPGRetriever
 from llama_graph_retrievers.retrievers import (
@@ -14,7 +14,6 @@ from llama_graph_retrievers.retrievers import (
     FastInsightRetriever,
     GARRetriever,
     HybridRetriever,
-    IndexRetriever,
     PPRRetriever,
     Re2Retriever,
     VectorRetriever,

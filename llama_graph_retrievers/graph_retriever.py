@@ -1,10 +1,10 @@
-"""GraphRetriever: any retriever of the engine as a LlamaIndex retriever."""
+"""GraphRetriever: any engine retriever as it stands; IndexRetriever: what the named systems share."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Self, TypedDict
+from typing import Any, ClassVar, Self, TypedDict, Unpack
 
 from llama_index.core import instrumentation
 from llama_index.core.base.base_retriever import BaseRetriever
@@ -25,7 +25,7 @@ from llama_graph_retrievers.filters import engine_filter
 from llama_graph_retrievers.nodes import node_lookup, scored_nodes
 from llama_graph_retrievers.query_vectors import QueryVectors
 
-__all__ = ["GraphRetriever", "RetrieverOptions"]
+__all__ = ["GraphRetriever", "IndexOptions", "IndexRetriever", "RetrieverOptions"]
 
 dispatcher = instrumentation.get_dispatcher(__name__)
 
@@ -218,3 +218,44 @@ class GraphRetriever(FromNodes, BaseRetriever):
             **given,
         )
         return [scored_nodes(hits, self._provenance, *self._lookups) for hits in results]
+
+
+class IndexOptions(RetrieverOptions, total=False):
+    """Keywords that every named system takes."""
+
+    backfill: bool
+
+
+class IndexRetriever(GraphRetriever):
+    """A named system of the engine on an index; a subclass gives its name and its knobs.
+
+    Parameters
+    ----------
+    index : GraphIndex
+        What is searched; retrievers may share one.
+    knobs : mapping, optional
+        Keywords of the engine's class.
+    backfill : bool, default True
+        Whether vector search (BM25 where the index has no vectors) fills up to `similarity_top_k`, marked by the
+        operator "Backfill".
+    **options
+        Keywords of :class:`~llama_graph_retrievers.GraphRetriever`.
+    """
+
+    system: ClassVar[str]
+    """Name of the engine's class, as :func:`graph_retrievers.retrievers.registry.build_retriever` knows it."""
+
+    def __init__(
+        self,
+        index: GraphIndex,
+        knobs: Mapping[str, Any] | None = None,
+        *,
+        backfill: bool = True,
+        **options: Unpack[RetrieverOptions],
+    ) -> None:
+        super().__init__(build_retriever(self.system, index, backfill=backfill, **(knobs or {})), **options)
+
+    @classmethod
+    def from_index(cls, index: GraphIndex, **options: Any) -> Self:  # type: ignore[override]
+        """Return a retriever on an index; `options` are the keywords of the class."""
+        return cls(index, **options)

@@ -11,7 +11,7 @@ from graph_retrievers.operators.chains import ChainSearch
 from graph_retrievers.operators.entity_linking import EntityLinking
 from graph_retrievers.operators.mixed_traversal import MixedTraversal
 from graph_retrievers.operators.trajectory_reranker import TrajectoryReranker
-from llama_graph_retrievers.retrievers import IndexOptions, IndexRetriever
+from llama_graph_retrievers.graph_retriever import IndexOptions, IndexRetriever
 
 __all__ = ["MoRRetriever", "SpreadingActivationRetriever"]
 

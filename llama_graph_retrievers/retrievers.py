@@ -2,65 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self, Unpack
+from collections.abc import Sequence
+from typing import Unpack
 
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.operator import Operator
-from graph_retrievers.retrievers.registry import build_retriever
-from llama_graph_retrievers.graph_retriever import GraphRetriever, RetrieverOptions
+from llama_graph_retrievers.graph_retriever import IndexOptions, IndexRetriever
 
 __all__ = [
     "BM25Retriever",
     "FastInsightRetriever",
     "GARRetriever",
     "HybridRetriever",
-    "IndexRetriever",
     "PPRRetriever",
     "Re2Retriever",
     "VectorRetriever",
 ]
-
-
-class IndexOptions(RetrieverOptions, total=False):
-    """Keywords that every named system takes."""
-
-    backfill: bool
-
-
-class IndexRetriever(GraphRetriever):
-    """A named system of the engine on an index; a subclass gives its name and its knobs.
-
-    Parameters
-    ----------
-    index : GraphIndex
-        What is searched; retrievers may share one.
-    knobs : mapping, optional
-        Keywords of the engine's class.
-    backfill : bool, default True
-        Whether vector search (BM25 where the index has no vectors) fills up to `similarity_top_k`, marked by the
-        operator "Backfill".
-    **options
-        Keywords of :class:`~llama_graph_retrievers.GraphRetriever`.
-    """
-
-    system: ClassVar[str]
-    """Name of the engine's class, as :func:`graph_retrievers.retrievers.registry.build_retriever` knows it."""
-
-    def __init__(
-        self,
-        index: GraphIndex,
-        knobs: Mapping[str, Any] | None = None,
-        *,
-        backfill: bool = True,
-        **options: Unpack[RetrieverOptions],
-    ) -> None:
-        super().__init__(build_retriever(self.system, index, backfill=backfill, **(knobs or {})), **options)
-
-    @classmethod
-    def from_index(cls, index: GraphIndex, **options: Any) -> Self:  # type: ignore[override]
-        """Return a retriever on an index; `options` are the keywords of the class."""
-        return cls(index, **options)
 
 
 class VectorRetriever(IndexRetriever):
