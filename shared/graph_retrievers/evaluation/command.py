@@ -68,6 +68,12 @@ def add_commands(subparsers: Any) -> None:
         "--reranker", metavar="DIR_OR_NAME", help="cross-encoder that scores (default: the similarity of the vectors)"
     )
     parser.add_argument(
+        "--precision",
+        choices=("float32", "bfloat16"),
+        help="numbers the cross-encoder computes with (default: float32 on a CPU, the model's own on a GPU); bfloat16 is more "
+        "than twice as fast on a recent CPU and moves scores by about 3 %% of their spread",
+    )
+    parser.add_argument(
         "--checkpoint",
         action="append",
         default=[],
@@ -160,7 +166,7 @@ def run_evaluate(args: argparse.Namespace) -> int:
         graph,
         embedding=embedding,
         vectors=None if embedding is None else cached_vectors(embedding, graph.contents(), show_progress=True),
-        relevance=_reranker(args.reranker, args.device),
+        relevance=_reranker(args.reranker, args.device, args.precision),
     )
     retrievers: dict[str, Any] = {
         name: build_retriever(name, index, k=args.k, **({"checkpoint": checkpoints[name]} if name in checkpoints else {}))
@@ -314,12 +320,12 @@ def _of_split(queries: list[Any], split: str, from_file: bool) -> list[Any]:
     return chosen
 
 
-def _reranker(name: str | None, device: str | None) -> Any:
+def _reranker(name: str | None, device: str | None, precision: str | None) -> Any:
     if not name:
         return None
     from graph_retrievers.signals.cross_encoder import CrossEncoder
 
-    return CrossEncoder(name, device=device)
+    return CrossEncoder(name, device=device, dtype=precision)
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:

@@ -24,7 +24,7 @@ class ReciprocalRankFusion(Composite):
     *operators : Operator
         Two or more; each is given what came before the fusion.
     weights : sequence of float, optional
-        One an operator; all 1 by default.
+        One an operator; all 1 by default, and one at least above 0. A list of weight 0 is not searched.
     depth : int, default 100
         Nodes taken from each list.
     constant : int, default 60
@@ -42,8 +42,8 @@ class ReciprocalRankFusion(Composite):
         if len(operators) < 2:
             raise InvalidArgumentError("ReciprocalRankFusion needs at least two operators.")
         self.weights = tuple(weights) if weights is not None else (1.0,) * len(operators)
-        if len(self.weights) != len(operators) or min(self.weights) < 0:
-            raise InvalidArgumentError(f"weights must be {len(operators)} numbers of at least 0, got {weights!r}.")
+        if len(self.weights) != len(operators) or min(self.weights) < 0 or max(self.weights) == 0:
+            raise InvalidArgumentError(f"weights must be {len(operators)} numbers of at least 0, not all 0, got {weights!r}.")
         self.depth, self.constant = positive("depth", depth), positive("constant", constant)
 
     def formula(self) -> str:
@@ -52,12 +52,13 @@ class ReciprocalRankFusion(Composite):
 
     def rank(self, queries: QueryBatch, ranking: Ranking) -> Ranking:
         """Return the nodes of all lists by fused score."""
-        lists = [operator(queries, ranking).top(self.depth) for operator in self.operators]
+        used = [(operator, weight) for operator, weight in zip(self.operators, self.weights, strict=True) if weight > 0]
+        lists = [operator(queries, ranking).top(self.depth) for operator, _ in used]
         merged = lists[0]
         for part in lists[1:]:
             merged = merged.append(part, merged.width + part.width)
         scores = torch.zeros(merged.nodes.shape, device=merged.nodes.device)
-        for part, weight in zip(lists, self.weights, strict=True):
+        for part, (_, weight) in zip(lists, used, strict=True):
             places = torch.arange(1, part.width + 1, device=scores.device)
             same = (merged.nodes.unsqueeze(2) == part.nodes.unsqueeze(1)) & (merged.nodes >= 0).unsqueeze(2)
             scores += (same * (weight / (self.constant + places))).sum(2)

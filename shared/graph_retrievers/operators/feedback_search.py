@@ -1,0 +1,48 @@
+"""Lexical search with pseudo-relevance feedback: the question together with the text found first, O_vs."""
+
+from __future__ import annotations
+
+from graph_retrievers.index import QueryBatch
+from graph_retrievers.operators.operator import Operator, OperatorKind, Ranking, positive
+from graph_retrievers.operators.vector_search import seed_mask
+
+__all__ = ["FeedbackSearch"]
+
+
+class FeedbackSearch(Operator):
+    """BM25 with the question and the text of the best node found so far as the query.
+
+    The words of a passage that answers the first half of a question often name what the second half needs, also
+    where no edge joins the two.
+
+    Parameters
+    ----------
+    k : int, optional
+        Nodes to find; by default as many as hits are asked for.
+    returned : bool, default True
+        Whether the return filter applies here too (see :class:`~graph_retrievers.operators.vector_search.VectorSearch`).
+
+    Notes
+    -----
+    Given no ranking, it is plain BM25. Rocchio's expansion with one document and equal weights for both texts. No edge
+    joins what it finds to the node whose text was used, so its finds count as seeds: their paths begin with them.
+
+    References
+    ----------
+    Rocchio, "Relevance Feedback in Information Retrieval", in The SMART Retrieval System, 1971.
+    """
+
+    kind = OperatorKind.VECTOR_SEARCH
+
+    def __init__(self, k: int | None = None, *, returned: bool = True) -> None:
+        self.k = None if k is None else positive("k", k)
+        self.returned = returned
+
+    def rank(self, queries: QueryBatch, ranking: Ranking) -> Ranking:
+        """Return the best matches of question and text; of what came before only the first node is read."""
+        graph = queries.index.graph
+        first = ranking.nodes[:, 0].tolist() if ranking.width else [-1] * len(queries)
+        texts = [f"{text} {graph.texts[row]}" if row >= 0 else text for text, row in zip(queries.texts, first, strict=True)]
+        allowed = seed_mask(queries, self.returned)
+        scores, rows = queries.index.lexical.search(texts, self.k or queries.k, allowed)
+        return Ranking.seeds(rows, scores, self.name)

@@ -1,0 +1,78 @@
+"""WalkFusion: what each of its four lists brings, and how they are fused."""
+
+import pytest
+
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph import Node
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators.feedback_search import FeedbackSearch
+from graph_retrievers.operators.operator import Pipeline
+from graph_retrievers.operators.vector_search import BM25Search
+from graph_retrievers.retrievers import Retriever
+from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.retrievers.walk_fusion import WalkFusion
+from tests.helpers import HashEmbedding, linked_index
+
+NODES = [
+    Node("film", "A fantasy with music by Iain Ballamy.", "MirrorMask"),
+    Node("ballamy", "A saxophonist from Guildford.", "Iain Ballamy"),
+    Node("guildford", "Town in Surrey, home of saxophonist clubs.", "Guildford"),
+    Node("loom", "Threads crossed at right angles.", "Weaving"),
+    Node("cloth", "Made on a loom of threads.", "Cloth"),
+]
+
+
+def index():
+    return GraphIndex.from_nodes(NODES, [("film", "ballamy", "mentions")], embedding=HashEmbedding())
+
+
+def ids(hits):
+    return [h.id for h in hits]
+
+
+def test_the_score_is_the_sum_of_reciprocal_ranks_of_the_lists():
+    retriever = WalkFusion(index(), weights=(1.0, 2.0, 0.5, 1.0), constant=5, k=5, backfill=False)
+    question = "Who wrote the music of MirrorMask?"
+    queries = retriever.index.queries(question)
+    expected = {}
+    for operator, weight in zip(retriever.operator.operators, (1.0, 2.0, 0.5, 1.0), strict=True):
+        for rank, node in enumerate([n for n in operator(queries).nodes[0].tolist() if n >= 0], 1):
+            expected[node] = expected.get(node, 0.0) + weight / (5 + rank)
+    order = sorted(expected, key=lambda n: (-expected[n], n))[:5]
+    hits = retriever.retrieve(question)
+    assert ids(hits) == [NODES[n].id for n in order]
+    assert [h.score for h in hits] == pytest.approx([expected[n] for n in order])
+
+
+def test_a_link_brings_what_neither_words_nor_vectors_find():
+    hits = WalkFusion(index(), k=5).retrieve("Who wrote the music of MirrorMask?")
+    assert ids(hits)[:2] == ["film", "ballamy"]
+    paths = {h.id: h.path.nodes for h in hits}
+    assert paths["film"] == ("film",)
+
+
+def test_feedback_finds_what_shares_words_with_the_best_passage_where_no_edge_does():
+    question = "Where was Iain Ballamy born?"
+    assert ids(Retriever(index(), BM25Search(), backfill=False).retrieve(question)) == ["ballamy", "film"]
+    retriever = Retriever(index(), Pipeline(BM25Search(1), FeedbackSearch()), backfill=False)
+    assert set(ids(retriever.retrieve(question))) == {"ballamy", "film", "guildford"}
+    plain = Retriever(index(), FeedbackSearch(), backfill=False)
+    assert ids(plain.retrieve("weaving threads")) == ids(Retriever(index(), BM25Search(), backfill=False).retrieve("weaving threads"))
+
+
+def test_a_weight_of_zero_leaves_a_list_out():
+    retriever = WalkFusion(index(), weights=(0, 0, 0, 1.0), k=5, backfill=False)
+    hits = retriever.retrieve("Where was Iain Ballamy born?")
+    assert [h.score for h in hits] == pytest.approx([1 / (5 + rank) for rank in range(1, len(hits) + 1)])
+    assert {h.operator for h in hits} == {"FeedbackSearch"}
+
+
+def test_batches_names_and_bad_options():
+    retriever = build_retriever("walk-fusion", linked_index())
+    questions = ["Who designed the Analytical Engine?", "What did Hollerith count?"]
+    together = retriever.retrieve_batch(questions, k=4)
+    assert [ids(h) for h in together] == [ids(retriever.retrieve(q, k=4)) for q in questions]
+    with pytest.raises(InvalidArgumentError, match="weights"):
+        WalkFusion(index(), weights=(1.0, 1.0))
+    with pytest.raises(InvalidArgumentError, match="seeds"):
+        WalkFusion(index(), seeds=0)
