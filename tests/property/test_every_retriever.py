@@ -1,0 +1,131 @@
+"""What holds for every retriever by name: batch = single, twice = once, exactly k hits, odd input."""
+
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+
+from graph_retrievers.graph import Node
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.retrievers.registry import build_retriever, retriever_names
+from tests.helpers import HashEmbedding, linked_edges, linked_nodes
+from tests.movies import movie_edges, movie_nodes
+
+PLAN = {"paths": [[{"type": "person", "restriction": "Cleo Marsh"}, {"type": "movie"}, {"type": "genre"}]]}
+QUERIES = [
+    "Which machines did Charles Babbage design?",
+    "Who directed Glass Winter with Cleo Marsh?",
+    "the of and",
+    "Who broke ciphers at Bletchley Park with Alan Turing?",
+    "Which machines did Charles Babbage design?",
+    "punched cards in a loom 織機 🧶",
+]
+NAMES = retriever_names()
+
+
+def embed(texts):
+    """Unit vectors whose dot products hold no ties, since equal up to rounding is not equal."""
+    rows = np.stack([np.random.default_rng(zlib.crc32(text.encode())).normal(size=32) for text in texts])
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def corpus(device="cpu"):
+    """Films, computing history and random nodes between them; one without text, some without edges."""
+    rng = np.random.default_rng(5)
+    words = "loom card film drama valve cipher census cloth paper river ferry harbour winter engine".split()
+    extra = [Node(f"x{i}", " ".join(rng.choice(words, 6)), type="note") for i in range(60)]
+    extra += [Node("silent", "", type="note"), Node("bytes", "\u0000 \ufffd \u00ad \u202e", "織機 🧶", "note")]
+    nodes = [*linked_nodes(), *movie_nodes(), *extra]
+    ids = [node.id for node in nodes]
+    pairs = rng.choice(len(ids) - 10, (150, 2))
+    edges = [*linked_edges(), *movie_edges(), *((ids[a], ids[b], f"r{(a + b) % 3}") for a, b in pairs)]
+    return GraphIndex.from_nodes(nodes, edges, embedding=embed, device=device)
+
+
+def inputs(name, count):
+    return {"plan": [PLAN if b % 2 else None for b in range(count)]} if name.startswith("mor") else {}
+
+
+def flat(results):
+    """Everything of the hits that must not depend on company, without scores; and the scores."""
+    plain = [[(h.id, h.operator, h.kind, str(h.path)) for h in hits] + [hits.notes] for hits in results]
+    return plain, [score for hits in results for score in (h.score for h in hits)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_batch_gives_each_query_what_it_gets_alone(name, device):
+    retriever = build_retriever(name, corpus(device))
+    given = inputs(name, len(QUERIES))
+    together = retriever.retrieve_batch(QUERIES, 20, **given)
+    alone = [
+        retriever.retrieve(query, 20, **{key: values[b] for key, values in given.items()}) for b, query in enumerate(QUERIES)
+    ]
+    (ids, scores), (single_ids, single_scores) = flat(together), flat(alone)
+    assert ids == single_ids
+    assert scores == pytest.approx(single_scores, abs=1e-5)
+    assert ids[0] == ids[4], "the same question twice in one batch"
+    assert [len(hits) for hits in together] == [20] * len(QUERIES)
+    assert len({hit.id for hit in together[0]}) == 20
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_two_runs_give_the_same_bytes(name, device):
+    runs = [build_retriever(name, corpus(device)).retrieve_batch(QUERIES, 20, **inputs(name, len(QUERIES))) for _ in range(2)]
+    first, second = ([[hit.to_dict() for hit in hits] for hits in run] for run in runs)
+    assert first == second
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_k_larger_than_the_corpus_brings_the_corpus(name):
+    index = corpus()
+    hits = build_retriever(name, index).retrieve(QUERIES[0], 10**12, **{k: v[0] for k, v in inputs(name, 1).items()})
+    assert sorted(hit.id for hit in hits) == sorted(index.graph.ids)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_filter_that_keeps_nothing_gives_nothing(name):
+    retriever = build_retriever(name, corpus())
+    given = inputs(name, len(QUERIES))
+    assert retriever.retrieve_batch(QUERIES, filter={"$id": "nobody"}, **given) == [[]] * len(QUERIES)
+    for key in ("seed_filter", "traversal_filter"):
+        results = retriever.retrieve_batch(QUERIES, 7, **{key: {"$id": "nobody"}}, **given)
+        assert [len(hits) for hits in results] == [7] * len(QUERIES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("size", [1, 5])
+def test_nodes_without_edges_or_text_are_found(name, size):
+    index = GraphIndex.from_texts([""] + ["a loom"] * (size - 1), embedding=HashEmbedding())
+    results = build_retriever(name, index).retrieve_batch(["a loom", "the"], 10)
+    assert [sorted(hit.id for hit in hits) for hits in results] == [index.graph.ids] * 2
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nodes_without_a_vector_give_finite_scores(name):
+    nodes, vectors = linked_nodes(), np.eye(12, 8)
+    index = GraphIndex.from_nodes(nodes, linked_edges(), vectors=vectors, embedding=lambda texts: [[0.0] * 8 for _ in texts])
+    hits = build_retriever(name, index).retrieve("punched cards", 10)
+    assert len(hits) == 10 and np.isfinite([hit.score for hit in hits]).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_threads_share_a_retriever(name):
+    retriever = build_retriever(name, corpus())
+    alone = [retriever.retrieve_batch([query])[0] for query in QUERIES]
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda b: retriever.retrieve(QUERIES[b % 6]), range(24)))
+    assert results == alone * 4
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float16, np.int32])
+def test_vectors_of_any_number_type_and_layout_are_read(kind):
+    table = (np.arange(24).reshape(8, 3) % 5 - 2).astype(kind)
+    options = {"edges": [("0", "1")], "lexical": False}
+    expected = build_retriever("vector", GraphIndex.from_texts(list("abcdefgh"), vectors=table.tolist(), **options))
+    reversed_twice = table[:, ::-1].copy()[:, ::-1]
+    for vectors in (table, np.asfortranarray(table), reversed_twice, torch.tensor(table.T.copy()).T):
+        retriever = build_retriever("vector", GraphIndex.from_texts(list("abcdefgh"), vectors=vectors, **options))
+        query = np.array([1, 2, 0], dtype=kind)
+        assert retriever.retrieve("?", vector=query) == expected.retrieve("?", vector=[1.0, 2.0, 0.0])
