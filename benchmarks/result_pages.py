@@ -1,0 +1,161 @@
+"""Pages of results: Markdown tables, numbers as JSON, pictures as SVG; nothing that quotes a dataset."""
+
+from __future__ import annotations
+
+import json
+import string
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from graph_retrievers.evaluation.analysis import FATES, fates
+from graph_retrievers.evaluation.results import Evaluation
+from graph_retrievers.evaluation.significance import Comparison, compare
+from graph_retrievers.evaluation.tables import format_seconds
+
+PICTURES = {
+    "overview": "Recall of each retriever, with 95 % bootstrap intervals.",
+    "types": "Recall by type of question; in brackets the number of questions.",
+    "quartiles": "Recall by how close in the graph vector search comes to the relevant nodes: Q1 the farthest.",
+    "budget-recall": "Time of one query against recall; the numbers are budgets (a sample of the questions).",
+    "budget-topological-recall": "How close to the relevant nodes all that was retrieved comes as the budget grows.",
+    "sensitivity": "Recall by smoothing factor alpha and score ratio beta of FastInsight; the band marks the default.",
+    "fates": "What becomes of the relevant nodes, by type of question.",
+}
+
+
+def write_page(evaluation: Evaluation, folder: Path, title: str, says: str, settings: Mapping[str, Any]) -> None:
+    """Write ``README.md`` and ``metrics.json`` into a folder; pictures that lie there are shown.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+    folder : Path
+    title, says : str
+        Heading, and what was compared.
+    settings : mapping
+        Versions, seeds, precision and date, beside those of the evaluation.
+    """
+    metric = f"recall@{evaluation.k}"
+    made = {"graph_retrievers" if name == "version" else name: value for name, value in evaluation.settings.items()}
+    comparisons = compare(evaluation, metric, seed=evaluation.settings["seed"])
+    found = {name: dict(fates(evaluation, name)) for name in evaluation.retrievers}
+    numbers: dict[str, Any] = {
+        "title": title,
+        "dataset": evaluation.dataset,
+        "split": evaluation.split,
+        "k": evaluation.k,
+        "queries": len(evaluation.queries),
+        "results": _rounded(evaluation.results()),
+        "types": {
+            kind: {"queries": len(queries)}
+            | {name: round(fmean(evaluation.column(name, metric, queries)), 4) for name in evaluation.retrievers}
+            for kind, queries in evaluation.types().items()
+        },
+        "relevant_nodes": found,
+        "comparisons": [
+            {"better": c.better, "worse": c.worse}
+            | {n: round(getattr(c, n), 5) for n in ("difference", "low", "high", "p_value", "adjusted")}
+            for c in comparisons
+        ],
+        "settings": {**made, **settings},
+        "notes": evaluation.notes,
+    }
+    parts = [
+        f"# {title}\n\n{says} {len(evaluation.queries)} questions of the split {evaluation.split!r}; "
+        f"{len(evaluation.graph):,} nodes, {evaluation.graph.num_edges:,} edges; k = {evaluation.k}.",
+        *evaluation.notes,
+        _main(evaluation, comparisons),
+        _types(numbers["types"], evaluation),
+        _fates(found),
+        *_pictures(folder),
+        _settings(numbers["settings"]),
+    ]
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "metrics.json").write_text(json.dumps(numbers, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    (folder / "README.md").write_text("\n\n".join(part for part in parts if part) + "\n", encoding="utf-8")
+
+
+def write_contents(root: Path) -> None:
+    """Write the ``README.md`` of the folder that holds the pages: a line each, from their numbers."""
+    rows = [["results", "questions", "best by Recall@k", "Recall@k", "made on"]]
+    for file in sorted(root.glob("*/metrics.json")):
+        held = json.loads(file.read_text(encoding="utf-8"))
+        recall = {name: values[f"recall@{held['k']}"] for name, values in held["results"].items()}
+        best = max(recall, key=lambda name: recall[name])
+        link = f"[{held['title']}]({file.parent.name}/README.md)"
+        rows.append([link, str(held["queries"]), best, f"{recall[best]:.3f}", held["settings"]["date"]])
+    (root / "README.md").write_text(
+        "# Results on real graphs\n\nMade by `make results` from the shared datasets; each page says with which versions and "
+        f"seeds.\n\n{_table(rows)}\n",
+        encoding="utf-8",
+    )
+
+
+def _main(evaluation: Evaluation, comparisons: Sequence[Comparison]) -> str:
+    k, results = evaluation.k, evaluation.results()
+    letters = dict(zip(results, string.ascii_letters, strict=False))
+    shown = {f"recall@{k}": f"Recall@{k}", f"ndcg@{k}": f"nDCG@{k}", "mrr": "MRR", "hit@1": "Hit@1", f"tr@{k}": f"TR@{k}"}
+    timed = bool(evaluation.costs)
+    rows = [["", "retriever", *shown.values(), *(["time/query", "encodes"] if timed else []), "really above"]]
+    for name, values in results.items():
+        cells = [_bold(values[m], max(v[m] for v in results.values())) for m in shown]
+        if timed:
+            encodes = values.get("encodes_per_query")
+            cells += [format_seconds(values.get("seconds_per_query")), "-" if encodes is None else f"{encodes:.0f}"]
+        above = " ".join(letters[c.worse] for c in comparisons if c.better == name and c.real)
+        rows.append([letters[name], name, *cells, above or "-"])
+    text = f"{_table(rows)}\n\nRecall@{k} is capped: the share of what {k} places can hold. TR: Topological Recall, with credit "
+    text += f"for missed nodes that lie close in the graph. Really above, by Recall@{k}: two-sided paired randomisation test, "
+    text += f"p < 0.05 with Holm's correction over {len(comparisons)} pairs."
+    if timed:
+        count = max(costs["timed_queries"] for costs in evaluation.costs.values())
+        text += f" Time and encodes (texts the relevance model read): means of {count} queries run one by one, sharing nothing."
+    return text
+
+
+def _types(types: Mapping[str, Mapping[str, float]], evaluation: Evaluation) -> str:
+    if len(types) < 2:
+        return ""
+    rows = [["type", "questions", *evaluation.retrievers]]
+    for kind, values in types.items():
+        best = max(values[name] for name in evaluation.retrievers)
+        rows.append([kind, f"{values['queries']:.0f}", *(_bold(values[name], best) for name in evaluation.retrievers)])
+    return f"## Recall@{evaluation.k} by type of question\n\n{_table(rows)}"
+
+
+def _fates(found: Mapping[str, Mapping[str, int]]) -> str:
+    rows = [["retriever", *FATES]]
+    for name, counts in found.items():
+        rows.append([name, *(f"{100 * counts[fate] / sum(counts.values()):.1f} %" for fate in FATES)])
+    return (
+        f"## What becomes of the relevant nodes\n\n{_table(rows)}\n\nHit: among the first k. Ranked low: held, but ranked below k. "
+        "Passed over: a neighbour of a node that was held. Never reached: connected, but farther than a step. Not connected: no "
+        "path leads there."
+    )
+
+
+def _pictures(folder: Path) -> list[str]:
+    there = [(name, says) for name, says in PICTURES.items() if (folder / f"{name}.svg").is_file()]
+    return ["## Pictures", *(f"![{says}]({name}.svg)\n\n{says}" for name, says in there)] if there else []
+
+
+def _settings(settings: Mapping[str, Any]) -> str:
+    plain = {name: value for name, value in settings.items() if name != "retrievers"}
+    rows = [["setting", "value"], *([name, f"`{value}`"] for name, value in plain.items())]
+    rows += [[name, f"`{description}`"] for name, description in settings["retrievers"].items()]
+    return f"## How it was made\n\n{_table(rows)}"
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])
+
+
+def _bold(value: float, best: float) -> str:
+    return f"**{value:.3f}**" if f"{value:.3f}" == f"{best:.3f}" else f"{value:.3f}"
+
+
+def _rounded(results: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    return {name: {metric: round(value, 5) for metric, value in values.items()} for name, values in results.items()}

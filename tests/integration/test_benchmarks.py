@@ -1,0 +1,147 @@
+"""The benchmarks that anyone runs by a command: what they check, and what they say where something is absent."""
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+SMALL = ["--nodes", "600", "--edges", "3000", "--queries", "3", "--hidden", "16", "--layers", "1", "--rounds", "1"]
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return importlib.import_module("gpu")
+
+
+@pytest.fixture
+def results(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return importlib.import_module("results")
+
+
+def test_gpu_benchmark_reads_every_word_of_its_texts(gpu, tmp_path):
+    from transformers import AutoTokenizer
+
+    gpu.save_cross_encoder(tmp_path, 16, 1)
+    tokenizer = AutoTokenizer.from_pretrained(str(tmp_path))
+    ids = tokenizer(gpu.words(5, 8, 0), gpu.words(5, 24, 1))["input_ids"]
+    assert all(len(row) == 35 and tokenizer.unk_token_id not in row for row in ids)
+
+
+def test_gpu_benchmark_finds_the_devices_equal(gpu, capsys):
+    assert gpu.main(SMALL) == 0
+    printed = capsys.readouterr().out
+    lines = [line for line in printed.splitlines() if "nodes/query" in line]
+    assert [line.split("  ")[0].strip() for line in lines] == [
+        "vector search",
+        "PageRank",
+        "spreading activation, cosine gate",
+        "spreading activation, uniform gate",
+        "mixed traversal",
+        "GRanker",
+        "STeX",
+        "FastInsight",
+    ]
+    assert all(line.endswith("equal") and " 0 nodes/query" not in line for line in lines)
+    assert ("There is no CUDA device here" in printed) != gpu.torch.cuda.is_available()
+
+
+def test_gpu_benchmark_fails_where_an_operator_scores_otherwise(gpu, capsys, monkeypatch):
+    cases, calls = gpu.cases, []
+
+    def drifting(setting):
+        made = cases(setting)
+        search = made["vector search"]
+
+        def drifted(rows):
+            calls.append(rows)
+            ranking = search(rows)
+            return ranking.rescored(ranking.scores * (1 + 0.001 * len(calls)))
+
+        return {"vector search": drifted, "STeX": made["STeX"]}
+
+    monkeypatch.setattr(gpu, "cases", drifting)
+    assert gpu.main(SMALL) == 1
+    first, second = capsys.readouterr().out.splitlines()[-2:]
+    assert first.startswith("vector search") and "DIFFERENT for 3 queries; query 0: place 1: score" in first
+    assert second.startswith("STeX") and second.endswith("equal")
+
+
+@pytest.mark.parametrize(
+    ("found", "says"),
+    [
+        ([(1, 0.9), (2, 0.5), (3, 0.2)], ""),
+        ([(1, 0.90005), (2, 0.5), (3, 0.2)], ""),
+        ([(1, 0.9002), (2, 0.5), (3, 0.2)], "place 1: score 0.9 against 0.9002"),
+        ([(1, 0.9), (2, 0.5)], "3 nodes against 2"),
+        ([(2, 0.9), (1, 0.5), (3, 0.2)], "place 1: node 1 against 2"),
+        # A tie at the cut may let in another node; elsewhere none may be lost.
+        ([(1, 0.9), (2, 0.5), (7, 0.2)], ""),
+        ([(1, 0.9), (7, 0.5), (3, 0.2)], "place 2: node 2 against 7"),
+        ([(1, float("nan")), (2, 0.5), (3, 0.2)], "place 1: score 0.9 against nan"),
+    ],
+)
+def test_rankings_may_differ_by_rounding_only(gpu, found, says):
+    assert gpu.disagreement([(1, 0.9), (2, 0.5), (3, 0.2)], found) == says
+
+
+def test_nodes_of_nearly_equal_scores_may_trade_places(gpu):
+    assert gpu.disagreement([(1, 0.50001), (2, 0.5)], [(2, 0.50001), (1, 0.5)]) == ""
+
+
+def test_gpu_benchmark_needs_no_extra():
+    code = (
+        f"import sys; sys.path.insert(0, {str(BENCHMARKS)!r}); import gpu; "
+        "print(*{'bm25s', 'faiss', 'langchain_core', 'llama_index', 'matplotlib'} & set(sys.modules))"
+    )
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed.strip() == ""
+
+
+def test_results_say_that_the_shared_folder_is_absent(results, tmp_path, monkeypatch):
+    monkeypatch.setenv("GRAPH_RETRIEVERS_SHARED", str(tmp_path))
+    with pytest.raises(SystemExit, match=f"No datasets at {tmp_path}; set GRAPH_RETRIEVERS_SHARED"):
+        results.main(["--out", str(tmp_path / "out")])
+    assert not (tmp_path / "out").exists()
+
+
+def test_results_write_tables_numbers_and_pictures_that_quote_no_dataset(results, tmp_path, monkeypatch):
+    import json
+
+    from tests.helpers import HashEmbedding, linked_edges, linked_nodes
+
+    folder = tmp_path / "shared" / "data" / "metaqa"
+    folder.mkdir(parents=True)
+    rows = {
+        "nodes": [{"id": n.id, "title": n.title, "text": n.text} for n in linked_nodes()],
+        "edges": [{"source": s, "target": t, "relation": r} for s, t, r in linked_edges()],
+        "queries": [
+            {"id": "q1", "query": "Which estate held codebreakers?", "gold": ["bletchley"], "hops": 1, "split": "test"},
+            {"id": "q2", "query": "What data do punched cards hold?", "gold": ["cards"], "hops": 2, "split": "test"},
+        ],
+    }
+    for name, listed in rows.items():
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in listed))
+    table = results.replace(results.TABLES["metaqa"], retrievers=("vector", "hybrid", "ppr"), trained=(), subject="ppr")
+    monkeypatch.setattr(results, "TABLES", {"metaqa": table})
+    monkeypatch.setattr(results, "minilm", HashEmbedding)
+    monkeypatch.setenv("GRAPH_RETRIEVERS_SHARED", str(tmp_path / "shared"))
+    monkeypatch.setenv("GRAPH_RETRIEVERS_CACHE", str(tmp_path / "cache"))
+    results.main(["--only", "metaqa", "--out", str(tmp_path / "out"), "--resume", str(tmp_path / "kept"), "--timed-queries", "1"])
+    made = tmp_path / "out" / "metaqa"
+    numbers = json.loads((made / "metrics.json").read_text())
+    assert numbers["queries"] == 2 and list(numbers["results"]) == ["vector", "hybrid", "ppr"]
+    assert set(numbers["types"]) == {"hops: 1", "hops: 2"} and len(numbers["comparisons"]) == 3
+    assert {"graph_retrievers", "torch", "python", "transformers", "seed", "precision", "date"} <= set(numbers["settings"])
+    page = (made / "README.md").read_text()
+    assert f"| a | vector | {'**' if numbers['results']['vector']['recall@10'] == 1 else ''}" in page
+    assert {"overview.svg", "types.svg", "quartiles.svg", "fates.svg"} == {file.name for file in made.glob("*.svg")}
+    assert "metaqa/README.md" in (tmp_path / "out" / "README.md").read_text()
+    for file in tmp_path.glob("out/**/*.*"):
+        content = file.read_text()
+        assert not any(said in content for said in ("codebreakers", "punched", "Bletchley", "bletchley"))
+    assert (tmp_path / "kept" / "metaqa" / "results.jsonl").is_file()
