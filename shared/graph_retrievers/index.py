@@ -150,8 +150,10 @@ class GraphIndex:
             Keywords of :meth:`from_graph`.
         """
         count = len(texts)
-        columns = {"ids": ids, "titles": titles, "metadatas": metadatas}
+        columns = {"texts": texts, "ids": ids, "titles": titles, "metadatas": metadatas}
         for name, column in columns.items():
+            if isinstance(column, str):
+                raise InvalidArgumentError(f"{name} is the single string {column[:40]!r}; give a list, one entry a text.")
             if column is not None and len(column) != count:
                 raise InvalidArgumentError(f"{name} has {len(column)} entries for {count} texts; give one a text.")
         nodes = [

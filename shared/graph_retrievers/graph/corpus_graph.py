@@ -135,6 +135,9 @@ class CorpusGraph:
         self.types = _column("types", types, size) if types is not None else [""] * size
         if metadata is not None and len(metadata) != size:
             raise InvalidArgumentError(f"metadata has {len(metadata)} entries for {size} nodes; give one mapping a node.")
+        for row, entry in enumerate(metadata or ()):
+            if not isinstance(entry, Mapping):
+                raise InvalidArgumentError(f"metadata[{row}] is {entry!r}; expected a mapping, {{}} for none.")
         self.metadata: list[dict[str, Any]] = [dict(m) for m in metadata] if metadata is not None else [{} for _ in ids]
         self.include_titles = include_titles
         self._row_of: dict[str, int] = {}

@@ -94,8 +94,12 @@ _Test = Callable[[CorpusGraph, int], bool]
 
 
 def _compile(condition: Mapping[str, Any]) -> _Test:
+    if not isinstance(condition, Mapping):
+        raise InvalidArgumentError(f"A part of a filter is a mapping, got {condition!r}.")
     tests: list[_Test] = []
     for key, wanted in condition.items():
+        if not isinstance(key, str):
+            raise InvalidArgumentError(f"Filter keys are strings, got {key!r}.")
         if key in ("$and", "$or"):
             if isinstance(wanted, Mapping) or not isinstance(wanted, (list, tuple)):
                 raise InvalidArgumentError(f"Filter {key} takes a list of mappings, got {wanted!r}.")
@@ -129,4 +133,6 @@ def _field_test(key: str, wanted: Any) -> _Test:
     for operator in wanted:
         if operator not in _TESTS:
             raise InvalidArgumentError(f"Unknown filter operator {operator!r} on {key!r}; choose one of {', '.join(_TESTS)}.")
+        if operator in ("$in", "$nin") and (isinstance(wanted[operator], str) or not isinstance(wanted[operator], Collection)):
+            raise InvalidArgumentError(f"Filter {operator} on {key!r} takes a list of values, got {wanted[operator]!r}.")
     return lambda g, r: all(_TESTS[operator](read(g, r), value) for operator, value in wanted.items())

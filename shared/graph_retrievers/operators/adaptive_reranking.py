@@ -80,7 +80,7 @@ class _Pools:
         self.queries, self.graph = queries, queries.index.graph
         self.size, self.count = len(self.graph), len(ranking)
         self.device = ranking.nodes.device
-        self.budget, self.batch = budget, batch
+        self.budget, self.batch = budget, min(batch, self.size)
         self.initial = ranking.nodes
         self.waiting = ranking.nodes >= 0
         whole = torch.zeros(0, dtype=torch.int64, device=self.device)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.operators.operator import Composite, Operator, Ranking, positive
+from graph_retrievers.operators.operator import Composite, Operator, Ranking, list_weights, positive
 from graph_retrievers.queries import QueryBatch
 
 __all__ = ["ReciprocalRankFusion"]
@@ -41,9 +41,7 @@ class ReciprocalRankFusion(Composite):
         super().__init__(*operators)
         if len(operators) < 2:
             raise InvalidArgumentError("ReciprocalRankFusion needs at least two operators.")
-        self.weights = tuple(weights) if weights is not None else (1.0,) * len(operators)
-        if len(self.weights) != len(operators) or min(self.weights) < 0 or max(self.weights) == 0:
-            raise InvalidArgumentError(f"weights must be {len(operators)} numbers of at least 0, not all 0, got {weights!r}.")
+        self.weights = list_weights((1.0,) * len(operators) if weights is None else weights, len(operators))
         self.depth, self.constant = positive("depth", depth), positive("constant", constant)
 
     def formula(self) -> str:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import QueryBatch
-from graph_retrievers.operators.operator import Operator, OperatorKind, Ranking
+from graph_retrievers.operators.operator import Operator, OperatorKind, Ranking, positive
 
 __all__ = ["GRanker", "latent_graph_fusion", "propagation_matrix"]
 
@@ -90,7 +90,8 @@ class GRanker(Operator):
             raise InvalidArgumentError(f"alpha must lie in [0, 1], got {alpha!r}.")
         if degree not in ("graph", "subgraph"):
             raise InvalidArgumentError(f"Unknown degree {degree!r}; choose 'graph' or 'subgraph'.")
-        self.alpha, self.degree, self.k = alpha, degree, k
+        self.alpha, self.degree = alpha, degree
+        self.k = None if k is None else positive("k", k)
 
     def rank(self, queries: QueryBatch, ranking: Ranking) -> Ranking:
         """Return the same nodes ordered by ``score(H')``."""

@@ -145,7 +145,7 @@ class MixedTraversal(Operator):
         planned = batch * len(graph) + nodes
         batch, nodes = self._filled(queries, checks, batch, nodes)
         scores = self._scores(queries, batch, nodes)
-        table, values, _ = pad_ranked(batch, nodes, scores, nodes, len(queries), self.candidates)
+        table, values, _ = pad_ranked(batch, nodes, scores, nodes, len(queries), min(self.candidates, len(graph)))
         trails = _trails(walked, table, planned)
         parents = trails[:, :, -2] if trails.shape[2] > 1 else torch.full_like(table, -1)
         notes = [(check.note,) if check.note else () for check in checks]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graph_retrievers.index import QueryBatch
-from graph_retrievers.operators.operator import Operator, OperatorKind, Ranking
+from graph_retrievers.operators.operator import Operator, OperatorKind, Ranking, positive
 
 __all__ = ["Rerank"]
 
@@ -25,7 +25,7 @@ class Rerank(Operator):
     kind = OperatorKind.MODEL_SEARCH
 
     def __init__(self, k: int | None = None) -> None:
-        self.k = k
+        self.k = None if k is None else positive("k", k)
 
     def rank(self, queries: QueryBatch, ranking: Ranking) -> Ranking:
         """Return the same nodes ordered by the model's score."""

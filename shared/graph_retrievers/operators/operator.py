@@ -7,10 +7,12 @@ algorithm does in the paper.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from numbers import Integral, Real
 from typing import TYPE_CHECKING
 
 import torch
@@ -22,7 +24,7 @@ from graph_retrievers.graph.ragged import pad_ranked
 if TYPE_CHECKING:
     from graph_retrievers.index import QueryBatch
 
-__all__ = ["Composite", "Loop", "Operator", "OperatorKind", "Pipeline", "Ranking", "positive"]
+__all__ = ["Composite", "Loop", "Operator", "OperatorKind", "Pipeline", "Ranking", "list_weights", "positive"]
 
 
 class OperatorKind(Enum):
@@ -363,7 +365,16 @@ class Loop(Composite):
 
 
 def positive(name: str, value: int) -> int:
-    """Return `value` if it is an integer of at least 1; raise InvalidArgumentError otherwise."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    """Return `value` if it is an integer of at least 1 (numpy's too); raise InvalidArgumentError otherwise."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
         raise InvalidArgumentError(f"{name} must be an integer of at least 1, got {value!r}.")
-    return value
+    return int(value)
+
+
+def list_weights(weights: Sequence[float], count: int) -> tuple[float, ...]:
+    """Return `weights` if they are `count` finite numbers of at least 0, not all 0; raise InvalidArgumentError otherwise."""
+    given = tuple(weights) if isinstance(weights, Sequence) and not isinstance(weights, str) else ()
+    numbers = all(isinstance(w, Real) and 0 <= w < math.inf for w in given)
+    if len(given) != count or not numbers or not any(given):
+        raise InvalidArgumentError(f"weights must be {count} finite numbers of at least 0, not all 0, got {weights!r}.")
+    return given

@@ -92,7 +92,7 @@ class STeX(Operator):
             candidate &= queries.walk_allowed[node]
         node = torch.where(candidate, node, torch.full_like(node, -1))
         parents = ranking.nodes[batch, rank]
-        return self.ranked(batch, node, scores, parents, num_queries, self.batch)
+        return self.ranked(batch, node, scores, parents, num_queries, min(self.batch, size))
 
 
 def _among(keys: Tensor, nodes: Tensor, size: int) -> Tensor:

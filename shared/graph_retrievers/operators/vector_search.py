@@ -10,7 +10,7 @@ from torch import Tensor
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.ragged import top_k
 from graph_retrievers.index import QueryBatch
-from graph_retrievers.operators.operator import Operator, OperatorKind, Ranking, positive
+from graph_retrievers.operators.operator import Operator, OperatorKind, Ranking, list_weights, positive
 
 __all__ = ["BM25Search", "HybridSearch", "VectorSearch"]
 
@@ -112,10 +112,8 @@ class HybridSearch(Operator):
     ) -> None:
         if fusion not in ("rrf", "weighted"):
             raise InvalidArgumentError(f"Unknown fusion {fusion!r}; choose 'rrf' or 'weighted'.")
-        if len(weights) != 2 or min(weights) < 0:
-            raise InvalidArgumentError(f"weights must be two numbers of at least 0 (dense, lexical), got {weights!r}.")
         self.k = None if k is None else positive("k", k)
-        self.fusion, self.weights, self.constant = fusion, tuple(weights), constant
+        self.fusion, self.weights, self.constant = fusion, list_weights(weights, 2), positive("constant", constant)
         self.depth = positive("depth", depth)
         self.returned = returned
 

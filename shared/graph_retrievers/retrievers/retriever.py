@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError
-from graph_retrievers.graph.filters import Filter
+from graph_retrievers.graph.filters import Filter, filter_mask
 from graph_retrievers.index import GraphIndex, QueryBatch
 from graph_retrievers.operators.operator import Operator, Ranking, positive
+from graph_retrievers.signals.embedding import check_vectors
 
 __all__ = ["BACKFILL", "Hit", "HitList", "Path", "Retriever"]
 
@@ -155,7 +156,9 @@ class Retriever:
         name: str | None = None,
     ) -> None:
         if not isinstance(index, GraphIndex):
-            raise InvalidArgumentError(f"Expected a GraphIndex, got {type(index).__name__}; build one with GraphIndex.from_documents.")
+            raise InvalidArgumentError(
+                f"Expected a GraphIndex, got {type(index).__name__}; build one with GraphIndex.from_documents."
+            )
         self.index = index
         self.operator = operator
         self.k = positive("k", k)
@@ -190,7 +193,7 @@ class Retriever:
         query : str
         k : int, optional
             Hits to return; the retriever's own k by default. Fewer come only where the corpus (or the filter)
-            has fewer.
+            has fewer, or on an index without vectors, where fewer nodes share a word with the query.
         vector : array-like, shape [d], optional
             The query's vector, if it is known already.
         filter, seed_filter, traversal_filter : mapping or callable, optional
@@ -207,8 +210,10 @@ class Retriever:
         ------
         InvalidArgumentError
             If the query is empty, k is below 1 or an input is unknown.
+        DimensionMismatchError, InvalidVectorError
+            If the vector is not [d] as the index has it, or holds NaN or infinity.
         """
-        vectors = None if vector is None else torch.as_tensor(vector, dtype=torch.float32).reshape(1, -1)
+        vectors = None if vector is None else vector.unsqueeze(0) if isinstance(vector, Tensor) else [vector]
         return self.retrieve_batch(
             [query],
             k,
@@ -246,8 +251,8 @@ class Retriever:
         list of HitList, length B
             What :meth:`retrieve` gives for each query.
         """
-        if isinstance(queries, str):
-            raise InvalidArgumentError("retrieve_batch takes a list of queries; call retrieve for one.")
+        if isinstance(queries, str) or not isinstance(queries, Sequence):
+            raise InvalidArgumentError(f"retrieve_batch takes a list of queries, got {queries!r}; call retrieve for one.")
         k = self.k if k is None else positive("k", k)
         for name, values in inputs.items():
             if name not in self.inputs:
@@ -255,15 +260,20 @@ class Retriever:
                 raise UnexpectedArgumentError(f"{self.name} reads no {name!r}; besides k, vectors and filters it reads: {known}.")
             if len(values) != len(queries):
                 raise InvalidArgumentError(f"{name} has {len(values)} entries for {len(queries)} queries.")
+        if vectors is not None:
+            vectors = check_vectors(vectors, len(queries), name="query vectors")
+        # Filters are worked out once, whatever the number of batches.
+        masks = {
+            name: None if condition is None else filter_mask(self.index.graph, condition)
+            for name, condition in (("filter", filter), ("seed_filter", seed_filter), ("traversal_filter", traversal_filter))
+        }
         results: list[HitList] = []
         for start in range(0, len(queries), self.batch_size):
             part = slice(start, start + self.batch_size)
             batch = self.index.queries(
                 list(queries[part]),
                 vectors=None if vectors is None else vectors[part],
-                filter=filter,
-                seed_filter=seed_filter,
-                traversal_filter=traversal_filter,
+                **masks,
             )
             batch.k = k
             batch.inputs = {name: values[part] for name, values in inputs.items()}
@@ -369,7 +379,10 @@ def _trails(ranking: Ranking, k: int) -> list[list[list[int]]]:
     if ranking.trails is not None:
         table = ranking.trails[:, :k].tolist()
         nodes = ranking.nodes[:, :k].tolist()
-        return [[[r for r in trail if r >= 0] or [node] for trail, node in zip(*row, strict=True)] for row in zip(table, nodes, strict=True)]
+        return [
+            [[r for r in trail if r >= 0] or [node] for trail, node in zip(*row, strict=True)]
+            for row in zip(table, nodes, strict=True)
+        ]
     nodes, parents = ranking.nodes.tolist(), ranking.parents.tolist()
     result = []
     for row_nodes, row_parents in zip(nodes, parents, strict=True):

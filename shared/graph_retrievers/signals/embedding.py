@@ -122,6 +122,8 @@ def check_vectors(vectors: Any, count: int | None = None, width: int | None = No
     if tensor.dim() != 2 or (count is not None and tensor.shape[0] != count):
         wanted = f"[{count if count is not None else 'n'}, {width if width is not None else 'd'}]"
         raise DimensionMismatchError(f"{name} have shape {list(tensor.shape)}; expected {wanted}.")
+    if tensor.shape[1] == 0:
+        raise DimensionMismatchError(f"{name} have no dimensions: shape {list(tensor.shape)}; expected at least one.")
     if width is not None and tensor.shape[1] != width:
         raise DimensionMismatchError(
             f"{name} have {tensor.shape[1]} dimensions, the index has {width}; embed both with the same model."

@@ -1,0 +1,118 @@
+"""Arguments that cannot be meant as they stand: each its own error, none silently another result."""
+
+import numpy as np
+import pytest
+import torch
+
+from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators import HybridSearch, VectorSearch
+from graph_retrievers.operators.fusion import ReciprocalRankFusion
+from graph_retrievers.operators.granker import GRanker
+from graph_retrievers.operators.model_search import Rerank
+from graph_retrievers.retrievers.registry import build_retriever
+from tests.helpers import linked_index
+
+
+@pytest.mark.parametrize(
+    ("condition", "told"),
+    [
+        ({"year": {"$in": 5}}, "list of values"),
+        ({"topic": {"$in": "war"}}, "list of values"),
+        ({"topic": {"$nin": None}}, "list of values"),
+        ({"$and": [5]}, "mapping"),
+        ({"$not": 5}, "mapping"),
+        ({1: 2}, "strings"),
+    ],
+)
+def test_filters_that_cannot_be_read(condition, told):
+    with pytest.raises(InvalidArgumentError, match=told):
+        build_retriever("vector", linked_index()).retrieve("loom", filter=condition)
+
+
+@pytest.mark.parametrize(
+    ("vector", "error"),
+    [
+        (np.ones((2, 32)), DimensionMismatchError),
+        (np.ones((1, 64)), DimensionMismatchError),
+        (torch.ones(2, 32), DimensionMismatchError),
+        ("abc", DimensionMismatchError),
+        ([None] * 64, (DimensionMismatchError, InvalidVectorError)),
+        ([float("nan")] * 64, InvalidVectorError),
+    ],
+)
+def test_query_vectors_that_are_none(vector, error):
+    with pytest.raises(error, match="query vectors"):
+        build_retriever("vector", linked_index()).retrieve("loom", vector=vector)
+
+
+def test_one_vector_a_query_whatever_the_batch_size():
+    retriever = build_retriever("vector", linked_index(), batch_size=4)
+    for count in (3, 4, 8):
+        with pytest.raises(DimensionMismatchError, match=r"expected \[5, d\]"):
+            retriever.retrieve_batch(["loom"] * 5, vectors=np.ones((count, 64)))
+    with pytest.raises(DimensionMismatchError, match=r"expected \[4, d\]"):
+        retriever.retrieve_batch(["loom"] * 4, vectors=np.ones((6, 64)))
+
+
+def test_a_filter_is_worked_out_once_for_all_batches():
+    seen = []
+    retriever = build_retriever("vector", linked_index(), batch_size=1)
+    retriever.retrieve_batch(["loom", "card"], filter=lambda node: seen.append(node) or True)
+    assert len(seen) == 12
+
+
+@pytest.mark.parametrize("queries", ["loom", None, (text for text in ["loom"])])
+def test_a_batch_is_a_list(queries):
+    with pytest.raises(InvalidArgumentError, match="list of queries"):
+        build_retriever("vector", linked_index()).retrieve_batch(queries)
+
+
+@pytest.mark.parametrize("columns", [{"texts": "ab"}, {"ids": "ab"}, {"titles": "ab"}])
+def test_columns_that_are_one_string(columns):
+    with pytest.raises(InvalidArgumentError, match="single string"):
+        GraphIndex.from_texts(**{"texts": ["a", "b"], **columns})
+
+
+def test_metadata_and_ids_of_another_type():
+    with pytest.raises(InvalidArgumentError, match=r"metadata\[1\] is None"):
+        GraphIndex.from_texts(["a", "b"], metadatas=[{}, None])
+    with pytest.raises(InvalidArgumentError, match="id 1; ids are non-empty strings"):
+        GraphIndex.from_texts(["a", "b"], ids=[1, 2])
+
+
+def test_vectors_without_dimensions():
+    with pytest.raises(DimensionMismatchError, match="no dimensions"):
+        GraphIndex.from_texts(["a", "b"], vectors=np.zeros((2, 0)))
+
+
+@pytest.mark.parametrize("weights", [(0, 0), (-1, 1), (float("nan"), 1), (float("inf"), 1), (1,), 5, "ab", ("a", 1)])
+def test_weights_of_fusions(weights):
+    for make in (HybridSearch, lambda weights: ReciprocalRankFusion(VectorSearch(), VectorSearch(), weights=weights)):
+        with pytest.raises(InvalidArgumentError, match="weights must be 2 finite numbers"):
+            make(weights=weights)
+
+
+@pytest.mark.parametrize("make", [lambda: Rerank(0), lambda: Rerank(-1), lambda: GRanker(k=-1), lambda: HybridSearch(constant=-1)])
+def test_sizes_below_one(make):
+    with pytest.raises(InvalidArgumentError, match="integer of at least 1"):
+        make()
+
+
+def test_numpy_integers_are_integers():
+    assert len(build_retriever("vector", linked_index()).retrieve("loom", np.int64(3))) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("fastinsight", {"budget": 10**12, "batch": 10**12}),
+        ("gar", {"budget": 10**12, "batch": 10**12}),
+        ("re2", {"depth": 10**12}),
+        ("walk-fusion", {"depth": 10**12, "seeds": 10**12}),
+        ("ppr", {"seeds": 10**12}),
+        ("mor", {"seeds": 10**12, "matches": 10**12, "candidates": 10**12}),
+    ],
+)
+def test_sizes_beyond_the_corpus_cost_no_more_than_the_corpus(name, options):
+    assert len(build_retriever(name, linked_index(), **options).retrieve("Alan Turing and punched cards")) == 10
