@@ -258,3 +258,10 @@ def test_search_operators_refuse_unknown_options():
 def test_cpu_and_gpu_agree():
     for make in (Vector, Lexical, Hybrid, FastInsight):
         assert ids(make(index("cpu")).retrieve("apple")) == ids(make(index("cuda")).retrieve("apple"))
+
+
+def test_faiss_settles_long_ties_at_the_cut_as_the_exact_search_does():
+    vectors = np.ones((100, 4), np.float32)
+    vectors[90] = 2
+    index = GraphIndex.from_texts([str(i) for i in range(100)], vectors=vectors, lexical=False, dense_backend="faiss")
+    assert ids(Vector(index).retrieve("?", 3, vector=[1.0, 0, 0, 0])) == ["90", "0", "1"]

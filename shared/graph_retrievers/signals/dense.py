@@ -42,7 +42,7 @@ class DenseIndex:
             raise InvalidArgumentError(f"Unknown dense backend {backend!r}; choose 'exact' or 'faiss'.")
         self.vectors = check_vectors(vectors).to(device or torch.device("cpu")).contiguous()
         self.backend = backend
-        self._faiss = _faiss_index(self.vectors) if backend == "faiss" else None
+        self._faiss: Any = _faiss_index(self.vectors) if backend == "faiss" else None
 
     def __len__(self) -> int:
         """Return the number of vectors N."""
@@ -81,7 +81,9 @@ class DenseIndex:
         """
         k = min(k, len(self))
         if self._faiss is not None and allowed is None and k:
-            return self._search_faiss(queries, k)
+            found = self._search_faiss(queries, k)
+            if found is not None:
+                return found
         values = torch.empty((queries.shape[0], 0), device=queries.device)
         rows = torch.empty((queries.shape[0], 0), dtype=torch.int64, device=queries.device)
         # Tiles keep the table of scores in cache and bounded; the best of each are merged.
@@ -96,10 +98,13 @@ class DenseIndex:
                 rows = rows.gather(1, order)
         return values, torch.where(values > float("-inf"), rows, torch.full_like(rows, -1))
 
-    def _search_faiss(self, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        # One more than asked, so that a tie at the cut is seen and settled towards the lower row.
+    def _search_faiss(self, queries: Tensor, k: int) -> tuple[Tensor, Tensor] | None:
+        """Return what faiss finds; None where more nodes tie at the cut than it brought, and row order cannot be told."""
+        # Some more than asked, so that a tie at the cut is seen and settled towards the lower row.
         reach = min(k + 16, len(self))
         scores, rows = self._faiss.search(queries.cpu().numpy().astype(np.float32), reach)
+        if reach < len(self) and bool((scores[:, -1] >= scores[:, k - 1]).any()):
+            return None
         table_rows, order = torch.sort(torch.from_numpy(rows), dim=1)
         table = torch.from_numpy(scores).gather(1, order)
         values, columns = top_k(table, k)
