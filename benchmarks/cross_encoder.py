@@ -18,9 +18,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from graph_retrievers.signals.cross_encoder import CrossEncoder
 from torch import Tensor
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+from graph_retrievers.signals.cross_encoder import CrossEncoder
 
 
 def real_pairs(folder: Path, count: int) -> tuple[list[str], list[str]]:

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from graph_retrievers.errors import DeviceError, InvalidArgumentError, ModelHeadError
-from graph_retrievers.signals.cross_encoder import CrossEncoder
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from torch import Tensor
+
+from graph_retrievers.errors import DeviceError, InvalidArgumentError, ModelHeadError
+from graph_retrievers.signals.cross_encoder import CrossEncoder
 
 SHARED = Path(os.environ.get("GRAPH_RETRIEVERS_SHARED", "../shared"))
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]

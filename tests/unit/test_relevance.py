@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 import torch
-from graph_retrievers.errors import InvalidArgumentError, InvalidVectorError, MissingSignalError
-from graph_retrievers.signals.cross_encoder import CrossEncoder
-from graph_retrievers.signals.relevance import BiEncoder, PairScorer, as_relevance_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.cross_encoders import BaseCrossEncoder
+
+from graph_retrievers.errors import InvalidArgumentError, InvalidVectorError, MissingSignalError
+from graph_retrievers.signals.cross_encoder import CrossEncoder
+from graph_retrievers.signals.relevance import BiEncoder, PairScorer, as_relevance_model
 
 WORDS = ["graph", "node", "edge", "tree"]
 

@@ -209,7 +209,9 @@ def _step(graph: TransitionGraph, mass: Tensor, front: Tensor | None, damping: f
     return moved, torch.unique(target)
 
 
-def _certificate(graph: TransitionGraph, estimate: Tensor, mass: Tensor, k: int, outside: Tensor | None) -> tuple[Tensor, Tensor, bool]:
+def _certificate(
+    graph: TransitionGraph, estimate: Tensor, mass: Tensor, k: int, outside: Tensor | None
+) -> tuple[Tensor, Tensor, bool]:
     """Return the k best by lower bound with their estimates, and whether no other node can be above them."""
     strength = graph.strength.float()
     ratio = mass / strength.clamp(min=1.0)
@@ -250,7 +252,8 @@ class PersonalizedPageRank(Operator):
     damping : float, default 0.5
         Probability of following an edge.
     passage_weight : float, default 0.05
-        Restart weight of all nodes together, beside the seeds' 1. 0 restarts at the seeds alone, and stops as soon as the nodes to keep are proven (:func:`certified_top_k`).
+        Restart weight of all nodes together, beside the seeds' 1. 0 restarts at the seeds alone, and stops as soon as the
+        nodes to keep are proven (:func:`certified_top_k`).
 
     Notes
     -----
@@ -284,7 +287,8 @@ class PersonalizedPageRank(Operator):
         restart = self._restart(queries, ranking)
         if self.passage_weight == 0:
             nodes, scores, certified = certified_top_k(graph, restart, keep, damping=self.damping)
-            notes = tuple(() if sure else ("PageRank: equal values at the cut; the set is not certified",) for sure in certified.tolist())
+            unsure = ("PageRank: equal values at the cut; the set is not certified",)
+            notes = tuple(() if sure else unsure for sure in certified.tolist())
             found = Ranking.seeds(nodes, scores, self.name)
             return Ranking(found.nodes, found.scores, found.parents, found.origins, found.operators, None, notes)
         scores = personalized_pagerank(graph, restart, damping=self.damping, tolerance=1e-7)
@@ -296,7 +300,8 @@ class PersonalizedPageRank(Operator):
         real = ranking.nodes >= 0
         weights = torch.where(real, ranking.scores.clamp(min=0).double(), 0.0)
         total = weights.sum(1, keepdim=True)
-        weights = torch.where(total > 0, weights / total.clamp(min=1e-30), torch.where(real, 1.0 / real.sum(1, keepdim=True).clamp(min=1), 0.0))
+        alike = torch.where(real, 1.0 / real.sum(1, keepdim=True).clamp(min=1), 0.0)
+        weights = torch.where(total > 0, weights / total.clamp(min=1e-30), alike)
         restart = torch.zeros((len(queries), size), dtype=torch.float64, device=ranking.nodes.device)
         restart.scatter_add_(1, ranking.nodes.clamp(min=0), weights)
         empty = ~real.any(1)
