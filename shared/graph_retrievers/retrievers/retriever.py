@@ -243,6 +243,8 @@ class Retriever:
         k, filter, seed_filter, traversal_filter
             As for :meth:`retrieve`, the same for all queries.
         vectors : array-like, shape [B, d], optional
+            Or what computes them when they are first needed: an object that a slice of the queries can be taken from, and
+            that is called with their texts.
         **inputs : sequence, length B
             One value a query.
 
@@ -260,7 +262,7 @@ class Retriever:
                 raise UnexpectedArgumentError(f"{self.name} reads no {name!r}; besides k, vectors and filters it reads: {known}.")
             if len(values) != len(queries):
                 raise InvalidArgumentError(f"{name} has {len(values)} entries for {len(queries)} queries.")
-        if vectors is not None:
+        if vectors is not None and not callable(vectors):
             vectors = check_vectors(vectors, len(queries), name="query vectors")
         # Filters are worked out once, whatever the number of batches.
         masks = {
