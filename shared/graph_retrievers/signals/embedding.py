@@ -7,6 +7,7 @@ to an array of shape [n, d].
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -178,21 +179,26 @@ class SentenceEncoder:
         self.batch_size = batch_size
         self.device = resolve_device(device)
         self._loaded: tuple[Any, Any] | None = None
+        self._lock = threading.Lock()
 
     def _model(self) -> tuple[Any, Any]:
-        if self._loaded is None:
-            from transformers import AutoModel, AutoTokenizer
+        with self._lock:
+            if self._loaded is None:
+                self._loaded = self._read()
+            return self._loaded
 
-            try:
-                tokenizer = AutoTokenizer.from_pretrained(self._source, trust_remote_code=False)
-                model = AutoModel.from_pretrained(self._source, trust_remote_code=False, use_safetensors=True, dtype=torch.float32)
-            except (OSError, ValueError) as error:
-                raise InvalidArgumentError(
-                    f"No embedding model could be loaded from {self._source!r}: {error} Expected a name on a hub or a folder with "
-                    "config.json, model.safetensors and tokenizer files."
-                ) from error
-            self._loaded = tokenizer, model.eval().to(self.device)
-        return self._loaded
+    def _read(self) -> tuple[Any, Any]:
+        from transformers import AutoModel, AutoTokenizer
+
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(self._source, trust_remote_code=False)
+            model = AutoModel.from_pretrained(self._source, trust_remote_code=False, use_safetensors=True, dtype=torch.float32)
+        except (OSError, ValueError) as error:
+            raise InvalidArgumentError(
+                f"No embedding model could be loaded from {self._source!r}: {error} Expected a name on a hub or a folder with "
+                "config.json, model.safetensors and tokenizer files."
+            ) from error
+        return tokenizer, model.eval().to(self.device)
 
     @torch.inference_mode()
     def embed_documents(self, texts: list[str], show_progress: bool = False) -> Tensor:
@@ -205,9 +211,11 @@ class SentenceEncoder:
         starts = range(0, len(texts), self.batch_size)
         for start in tqdm(starts, desc="embedding", unit="batch", disable=not show_progress):
             rows = order[start : start + self.batch_size]
-            batch = tokenizer(
-                [texts[i] for i in rows], padding=True, truncation=True, max_length=self.max_length, return_tensors="pt"
-            ).to(self.device)
+            # A fast tokenizer keeps truncation and padding in shared state, so threads take turns.
+            with self._lock:
+                batch = tokenizer(
+                    [texts[i] for i in rows], padding=True, truncation=True, max_length=self.max_length, return_tensors="pt"
+                ).to(self.device)
             hidden = model(**batch).last_hidden_state
             mask = batch["attention_mask"].unsqueeze(-1).to(hidden.dtype)
             mean = (hidden * mask).sum(1) / mask.sum(1).clamp(min=1e-9)
