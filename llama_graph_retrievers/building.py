@@ -95,6 +95,9 @@ class FromNodes(ABC):
         listed = list(nodes) if nodes is not None else list(docstore.docs.values()) if docstore is not None else []
         if not listed:
             raise EmptyGraphError(f"{names[0]} is empty: an index needs at least one node.")
+        for place, node in enumerate(listed):
+            if not isinstance(node, BaseNode):
+                raise InvalidArgumentError(f"Node {place} is a {type(node).__name__}; expected a BaseNode, such as a TextNode.")
         vectors = None
         if cls.embeds_nodes or all(node.embedding is not None for node in listed):
             vectors = node_vectors(listed, embed_model, show_progress)
