@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -106,3 +107,19 @@ def test_importing_the_engine_stays_light():
     assert "torch" not in loaded_by("from graph_retrievers import cli; cli._parser()"), "the help of the command is slow"
     assert not loaded_by("from graph_retrievers import GraphIndex, FastInsight") & heavy
     assert not loaded_by(everything) & heavy
+
+
+@pytest.mark.parametrize(("room", "base"), [("operators", "operator.Operator"), ("retrievers", "retriever.Retriever")])
+def test_every_operator_and_retriever_can_be_imported_from_its_room(room, base):
+    package = import_module(f"graph_retrievers.{room}")
+    module, name = base.split(".")
+    root = getattr(import_module(f"graph_retrievers.{room}.{module}"), name)
+    modules = [import_module(f"graph_retrievers.{room}.{file.stem}") for file in (ENGINE / room).glob("[!_]*.py")]
+    classes = {
+        public
+        for module in modules
+        for public, value in vars(module).items()
+        if isinstance(value, type) and issubclass(value, root) and value.__module__ == module.__name__ and public[0] != "_"
+    }
+    assert len(classes) > 8
+    assert classes - {"Composite"} <= set(package.__all__)
