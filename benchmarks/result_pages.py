@@ -98,20 +98,24 @@ def _main(evaluation: Evaluation, comparisons: Sequence[Comparison]) -> str:
     letters = dict(zip(results, string.ascii_letters, strict=False))
     shown = {f"recall@{k}": f"Recall@{k}", f"ndcg@{k}": f"nDCG@{k}", "mrr": "MRR", "hit@1": "Hit@1", f"tr@{k}": f"TR@{k}"}
     timed = bool(evaluation.costs)
-    rows = [["", "retriever", *shown.values(), *(["time/query", "encodes"] if timed else []), "really above"]]
+    encoded = any(values.get("encodes_per_query") for values in results.values())
+    costs = [*(["time/query"] if timed else []), *(["encodes"] if encoded else [])]
+    rows = [["", "retriever", *shown.values(), *costs, "really above"]]
     for name, values in results.items():
         cells = [_bold(values[m], max(v[m] for v in results.values())) for m in shown]
         if timed:
-            encodes = values.get("encodes_per_query")
-            cells += [format_seconds(values.get("seconds_per_query")), "-" if encodes is None else f"{encodes:.0f}"]
+            cells.append(format_seconds(values.get("seconds_per_query")))
+        if encoded:
+            cells.append(f"{values.get('encodes_per_query', 0):.0f}")
         above = " ".join(letters[c.worse] for c in comparisons if c.better == name and c.real)
         rows.append([letters[name], name, *cells, above or "-"])
     text = f"{_table(rows)}\n\nRecall@{k} is capped: the share of what {k} places can hold. TR: Topological Recall, with credit "
     text += f"for missed nodes that lie close in the graph. Really above, by Recall@{k}: two-sided paired randomisation test, "
     text += f"p < 0.05 with Holm's correction over {len(comparisons)} pairs."
     if timed:
-        count = max(costs["timed_queries"] for costs in evaluation.costs.values())
-        text += f" Time and encodes (texts the relevance model read): means of {count} queries run one by one, sharing nothing."
+        count = max(measured["timed_queries"] for measured in evaluation.costs.values())
+        what = "Time and encodes (texts the cross-encoder read): means" if encoded else "Time: mean"
+        text += f" {what} of {count} queries run one by one, sharing nothing."
     return text
 
 
