@@ -14,6 +14,7 @@ from langchain_graph_retrievers.retrievers import (
     PPRRetriever,
     Re2Retriever,
     VectorRetriever,
+    WalkFusionRetriever,
 )
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "Re2Retriever",
     "SpreadingActivationRetriever",
     "VectorRetriever",
+    "WalkFusionRetriever",
     "document_prompt",
     "to_context",
     "to_documents",

@@ -17,6 +17,7 @@ __all__ = [
     "PPRRetriever",
     "Re2Retriever",
     "VectorRetriever",
+    "WalkFusionRetriever",
 ]
 
 
@@ -170,3 +171,32 @@ class PPRRetriever(IndexRetriever):
     damping: float = Field(0.5, ge=0, lt=1)
     passage_weight: float = Field(0.05, ge=0)
     first: Operator | None = None
+
+
+class WalkFusionRetriever(IndexRetriever):
+    """Hybrid search, PageRank, gated spreading activation and lexical feedback, fused by rank; needs no cross-encoder.
+
+    Parameters
+    ----------
+    seeds : int, default 5
+        Documents that PageRank restarts at.
+    weights : tuple of four floats, default (1, 1, 1, 1)
+        Of the four searches, in the order above; 0 leaves one out.
+    constant : int, default 5
+        The c of reciprocal rank fusion.
+    depth : int, default 100
+        Documents taken from each search.
+    **fields
+        Those of :class:`IndexRetriever`.
+
+    References
+    ----------
+    See :class:`graph_retrievers.retrievers.walk_fusion.WalkFusion`.
+    """
+
+    system = "walk-fusion"
+
+    seeds: int = Field(5, ge=1)
+    weights: tuple[float, float, float, float] = (1.0, 1.0, 1.0, 1.0)
+    constant: int = Field(5, ge=1)
+    depth: int = Field(100, ge=1)

@@ -17,6 +17,7 @@ from llama_graph_retrievers.retrievers import (
     PPRRetriever,
     Re2Retriever,
     VectorRetriever,
+    WalkFusionRetriever,
 )
 
 __all__ = [
@@ -35,4 +36,5 @@ __all__ = [
     "SpreadingActivationPGRetriever",
     "SpreadingActivationRetriever",
     "VectorRetriever",
+    "WalkFusionRetriever",
 ]

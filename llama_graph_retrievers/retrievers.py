@@ -17,6 +17,7 @@ __all__ = [
     "PPRRetriever",
     "Re2Retriever",
     "VectorRetriever",
+    "WalkFusionRetriever",
 ]
 
 
@@ -214,3 +215,40 @@ class PPRRetriever(IndexRetriever):
     ) -> None:
         knobs = {"seeds": seeds, "damping": damping, "passage_weight": passage_weight, "first": first}
         super().__init__(index, knobs, **options)
+
+
+class WalkFusionRetriever(IndexRetriever):
+    """Hybrid search, PageRank, gated spreading activation and lexical feedback, fused by rank; needs no cross-encoder.
+
+    Parameters
+    ----------
+    index : GraphIndex
+    seeds : int, default 5
+        Nodes that PageRank restarts at.
+    weights : sequence of four floats, default (1, 1, 1, 1)
+        Of the four searches, in the order above; 0 leaves one out.
+    constant : int, default 5
+        The c of reciprocal rank fusion.
+    depth : int, default 100
+        Nodes taken from each search.
+    **options
+        Keywords of :class:`IndexRetriever`.
+
+    References
+    ----------
+    See :class:`graph_retrievers.retrievers.walk_fusion.WalkFusion`.
+    """
+
+    system = "walk-fusion"
+
+    def __init__(
+        self,
+        index: GraphIndex,
+        *,
+        seeds: int = 5,
+        weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
+        constant: int = 5,
+        depth: int = 100,
+        **options: Unpack[IndexOptions],
+    ) -> None:
+        super().__init__(index, {"seeds": seeds, "weights": weights, "constant": constant, "depth": depth}, **options)

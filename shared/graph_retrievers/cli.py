@@ -77,6 +77,9 @@ def _parser() -> argparse.ArgumentParser:
     search.add_argument("-k", type=int, default=10, help="hits to print (default: 10)")
     search.add_argument("--retriever", metavar="NAME", help="see taxonomy (default: fastinsight; bm25 where there are no vectors)")
     search.add_argument("--reranker", metavar="DIR_OR_NAME", help="cross-encoder that scores (default: similarity of the vectors)")
+    search.add_argument(
+        "--max-length", type=int, default=160, metavar="TOKENS", help="tokens the cross-encoder reads of a pair (default: 160)"
+    )
     search.add_argument("--embedding", metavar="NAME_OR_DIR", help="embedding model (default: the one that built the index)")
     search.add_argument("--device", help="where to compute, such as cuda (default: cpu)")
     search.add_argument("--json", action="store_true", help="print JSON, for programs")
@@ -166,7 +169,7 @@ def _search(args: argparse.Namespace) -> None:
     from graph_retrievers.retrievers.registry import build_retriever
 
     index = GraphIndex.load(
-        args.index, embedding=_query_embedding(args), relevance=_reranker(args.reranker, args.device), device=args.device
+        args.index, embedding=_query_embedding(args), relevance=_reranker(args), device=args.device
     )
     name = args.retriever or ("fastinsight" if index.has_dense else "bm25")
     hits = build_retriever(name, index).retrieve(args.question, args.k)
@@ -195,12 +198,12 @@ def _query_embedding(args: argparse.Namespace) -> Any:
     return None
 
 
-def _reranker(name: str | None, device: str | None) -> Any:
-    if name is None:
+def _reranker(args: argparse.Namespace) -> Any:
+    if args.reranker is None:
         return None
     from graph_retrievers.signals.cross_encoder import CrossEncoder
 
-    return CrossEncoder(name, device=device)
+    return CrossEncoder(args.reranker, max_length=args.max_length, device=args.device)
 
 
 def _table(index: GraphIndex, hits: HitList) -> str:

@@ -58,6 +58,10 @@ class TestFastInsightRetrieverHybridFirst(_Standard):
     params = {"first": HybridSearch(2, returned=False)}
 
 
+class TestWalkFusionRetriever(_Standard):
+    retriever_constructor = package.WalkFusionRetriever
+
+
 class TestVectorRetriever(_Standard):
     retriever_constructor = package.VectorRetriever
 

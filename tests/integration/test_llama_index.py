@@ -28,6 +28,7 @@ from llama_graph_retrievers import (
     Re2Retriever,
     SpreadingActivationRetriever,
     VectorRetriever,
+    WalkFusionRetriever,
 )
 from tests.helpers import HashEmbedding, linked_index
 from tests.integration.llama_corpus import HashEmbed, instrumentation_events, llama_nodes
@@ -43,6 +44,7 @@ CLASSES = [
     Re2Retriever,
     SpreadingActivationRetriever,
     VectorRetriever,
+    WalkFusionRetriever,
 ]
 QUESTION = "Which loom gave the engine of Charles Babbage its punched cards?"
 

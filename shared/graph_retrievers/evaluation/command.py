@@ -68,6 +68,14 @@ def add_commands(subparsers: Any) -> None:
         "--reranker", metavar="DIR_OR_NAME", help="cross-encoder that scores (default: the similarity of the vectors)"
     )
     parser.add_argument(
+        "--max-length",
+        type=int,
+        default=160,
+        metavar="TOKENS",
+        help="tokens the cross-encoder reads of a question and a passage together (default: 160, which suits paragraphs; "
+        "give 512 for a model trained on long passages)",
+    )
+    parser.add_argument(
         "--precision",
         choices=("float32", "bfloat16"),
         help="numbers the cross-encoder computes with (default: float32 on a CPU, the model's own on a GPU); bfloat16 is more "
@@ -166,7 +174,7 @@ def run_evaluate(args: argparse.Namespace) -> int:
         graph,
         embedding=embedding,
         vectors=None if embedding is None else cached_vectors(embedding, graph.contents(), show_progress=True),
-        relevance=_reranker(args.reranker, args.device, args.precision),
+        relevance=_reranker(args),
     )
     retrievers: dict[str, Any] = {
         name: build_retriever(name, index, k=args.k, **({"checkpoint": checkpoints[name]} if name in checkpoints else {}))
@@ -320,12 +328,12 @@ def _of_split(queries: list[Any], split: str, from_file: bool) -> list[Any]:
     return chosen
 
 
-def _reranker(name: str | None, device: str | None, precision: str | None) -> Any:
-    if not name:
+def _reranker(args: argparse.Namespace) -> Any:
+    if not args.reranker:
         return None
     from graph_retrievers.signals.cross_encoder import CrossEncoder
 
-    return CrossEncoder(name, device=device, dtype=precision)
+    return CrossEncoder(args.reranker, max_length=args.max_length, device=args.device, dtype=args.precision)
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
