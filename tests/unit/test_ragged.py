@@ -1,10 +1,11 @@
 """Ragged tensor work against the obvious Python."""
 
+import numpy as np
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graph_retrievers.graph.ragged import gather_rows, pad_ranked, top_k
+from graph_retrievers.graph.ragged import columns_of, gather_rows, pad_ranked, top_k
 from graph_retrievers.signals.dense import DenseIndex
 
 scores_table = st.integers(1, 4).flatmap(
@@ -62,3 +63,15 @@ def test_pad_ranked_sorts_by_score_then_row_and_cuts():
     assert nodes.tolist() == [[3, -1], [6, 5], [-1, -1]]
     assert scores[1].tolist() == [4.0, 1.0]
     assert extra.tolist() == [[30, -1], [60, 50], [-1, -1]]
+
+
+def test_columns_of_equals_a_search_by_hand():
+    rng = np.random.default_rng(3)
+    for width, wanted in ((0, 4), (1, 4), (7, 9), (40, 3), (5, 0)):
+        table = torch.tensor(np.array([rng.permutation(50)[:width] for _ in range(3)]).reshape(3, width), dtype=torch.int64)
+        if width:
+            table[1, -1] = -1
+        nodes = torch.tensor(rng.integers(-1, 50, (3, wanted)))
+        rows, sought = table.tolist(), nodes.tolist()
+        expected = [[row.index(n) if n >= 0 and n in row else -1 for n in asked] for row, asked in zip(rows, sought, strict=True)]
+        assert columns_of(table, nodes).tolist() == expected

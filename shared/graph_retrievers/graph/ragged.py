@@ -7,7 +7,30 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-__all__ = ["gather_rows", "pad_ranked", "row_pieces", "top_k"]
+__all__ = ["columns_of", "gather_rows", "pad_ranked", "row_pieces", "top_k"]
+
+
+def columns_of(table: Tensor, nodes: Tensor) -> Tensor:
+    """Return where nodes stand in the same row of a table.
+
+    Parameters
+    ----------
+    table : Tensor, shape [B, K], int64
+        Distinct node rows, in any order; -1 pads.
+    nodes : Tensor, shape [B, M], int64
+        Node rows to look for; -1 is not found.
+
+    Returns
+    -------
+    Tensor, shape [B, M], int64
+        Column in `table`, -1 where it is not there. The work grows with (K + M) log K, so wide rows cost no table of K * M.
+    """
+    if table.shape[1] == 0:
+        return torch.full_like(nodes, -1)
+    ascending, order = torch.sort(table, dim=1)
+    place = torch.searchsorted(ascending, nodes.contiguous()).clamp(max=table.shape[1] - 1)
+    found = (ascending.gather(1, place) == nodes) & (nodes >= 0)
+    return torch.where(found, order.gather(1, place), -1)
 
 
 def gather_rows(indptr: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.ragged import columns_of
 from graph_retrievers.operators.operator import Composite, Operator, Ranking, list_weights, positive
 from graph_retrievers.queries import QueryBatch
 
@@ -57,9 +58,8 @@ class ReciprocalRankFusion(Composite):
             merged = merged.append(part, merged.width + part.width)
         scores = torch.zeros(merged.nodes.shape, device=merged.nodes.device)
         for part, (_, weight) in zip(lists, used, strict=True):
-            places = torch.arange(1, part.width + 1, device=scores.device)
-            same = (merged.nodes.unsqueeze(2) == part.nodes.unsqueeze(1)) & (merged.nodes >= 0).unsqueeze(2)
-            scores += (same * (weight / (self.constant + places))).sum(2)
+            column = columns_of(part.nodes, merged.nodes)
+            scores += torch.where(column >= 0, weight / (self.constant + 1 + column), 0.0)
         # By node row first, so that equal scores end in that order.
         order = torch.argsort(merged.nodes, dim=1, stable=True)
         return merged.reordered(order).rescored(scores.gather(1, order))

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.graph.ragged import pad_ranked
+from graph_retrievers.graph.ragged import columns_of, pad_ranked
 
 if TYPE_CHECKING:
     from graph_retrievers.index import QueryBatch
@@ -163,7 +163,7 @@ class Ranking:
             raise InvalidArgumentError(f"Cannot append rankings of {len(self)} and {len(other)} queries.")
         operators = self.operators + tuple(n for n in other.operators if n not in self.operators)
         lookup = torch.tensor([operators.index(n) for n in other.operators] or [0], device=self.nodes.device)
-        fresh = (other.nodes >= 0) & ~(other.nodes.unsqueeze(2) == self.nodes.unsqueeze(1)).any(2)
+        fresh = (other.nodes >= 0) & (columns_of(self.nodes, other.nodes) < 0)
         nodes = torch.cat([self.nodes, torch.where(fresh, other.nodes, torch.full_like(other.nodes, -1))], 1)
         # Gaps close up: real nodes first, in their order.
         order = torch.sort((nodes < 0).to(torch.int8), dim=1, stable=True).indices

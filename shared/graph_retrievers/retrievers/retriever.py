@@ -328,7 +328,7 @@ class Retriever:
 def _only(ranking: Ranking, allowed: Tensor) -> Ranking:
     """Return the ranking without nodes that may not be returned; paths through them are kept as trails."""
     keep = allowed[ranking.nodes.clamp(min=0)] & (ranking.nodes >= 0)
-    if ranking.trails is None and ranking.width:
+    if ranking.trails is None and bool((ranking.parents >= 0).any()):
         trails = _trails(ranking, ranking.width)
         length = max((len(t) for row in trails for t in row), default=1)
         table = [[[-1] * (length - len(t)) + t for t in row] for row in trails]
