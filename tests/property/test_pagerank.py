@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators import BM25Search
 from graph_retrievers.operators.pagerank import TransitionGraph, certified_top_k, personalized_pagerank
 from graph_retrievers.retrievers.ppr import PPR
 
@@ -118,3 +119,44 @@ def test_the_retriever_reaches_what_the_seeds_link_to():
     assert [h.operator for h in hits] == ["PersonalizedPageRank"] * 3
     hits = PPR(index, seeds=1, k=5).retrieve("alpha", vector=[1.0, 0.0])
     assert [h.id for h in hits][:2] == ["0", "1"] and len(hits) == 5
+
+
+@settings(max_examples=60, deadline=None)
+@given(cases(), st.data())
+def test_nodes_that_may_not_be_walked_to_are_never_entered(case, data):
+    size, edges, restart, damping = case
+    allowed = np.array(data.draw(st.lists(st.booleans(), min_size=size, max_size=size)))
+    weights = np.zeros((size, size))
+    for a, b in edges:
+        if a != b:
+            weights[a, b] += allowed[b]
+            weights[b, a] += allowed[a]
+    out = weights.sum(1, keepdims=True)
+    step = np.divide(weights, out, out=np.zeros_like(weights), where=out > 0)
+    s = np.array(restart) / np.sum(restart)
+    expected = np.linalg.solve(np.eye(size) - damping * step.T, (1 - damping) * s)
+    ids = [str(i) for i in range(size)]
+    graph = CorpusGraph(ids, ids, edges=[(str(a), str(b)) for a, b in edges])
+    found = personalized_pagerank(TransitionGraph(graph, torch.tensor(allowed)), torch.tensor([restart]), damping=damping)
+    assert np.abs(found[0].numpy() - expected / expected.sum()).sum() < 1e-6
+    assert not found[0].numpy()[~allowed & (s == 0)].any()
+
+
+@pytest.mark.parametrize("passage_weight", [0.0, 0.05])
+def test_filters_of_seeds_and_of_the_walk(passage_weight):
+    edges = [("0", "1"), ("1", "2"), ("3", "4")]
+    index = GraphIndex.from_texts(["one"] * 5, edges=edges, vectors=np.eye(5), embedding=lambda texts: np.eye(5)[[0] * len(texts)])
+    retriever = PPR(index, seeds=1, passage_weight=passage_weight, backfill=False)
+
+    def found(**filters):
+        return [hit.id for hit in retriever.retrieve("one", **filters)]
+
+    assert found(seed_filter={"$id": "0"}) == ["0", "1", "2"]
+    assert found(seed_filter={"$id": "0"}, traversal_filter={"$id": {"$ne": "1"}}) == ["0"]
+    assert found(seed_filter={"$id": "nobody"}) == []
+
+
+def test_without_seeds_and_vectors_nothing_is_found():
+    index = GraphIndex.from_texts(["loom", "card", "valve"], edges=[("0", "1")])
+    retriever = PPR(index, first=BM25Search(2), passage_weight=0, backfill=False)
+    assert [[hit.id for hit in hits] for hits in retriever.retrieve_batch(["zebra", "loom"])] == [[], ["0", "1"]]

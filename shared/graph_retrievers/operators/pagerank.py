@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -23,6 +24,13 @@ _SHARE_LEFT = 0.04
 class TransitionGraph:
     r"""Undirected weighted adjacency for random walks, as CSR; parallel relationship rows add up, self loops drop.
 
+    Parameters
+    ----------
+    graph : CorpusGraph
+    walk_allowed : Tensor, shape [N], bool, optional
+        Nodes that may be walked to, all by default. Other nodes are left along their edges but never entered, so that the
+        adjacency is one of directed edges then, and :func:`certified_top_k` does not hold for it.
+
     Attributes
     ----------
     indptr : Tensor, shape [N + 1], int64
@@ -30,22 +38,27 @@ class TransitionGraph:
     weights : Tensor, shape [nnz], float64
         Number of relationship rows between the two nodes.
     strength : Tensor, shape [N], float64
-        Sum of a node's weights.
+        Sum of the weights by which a node is left.
     """
 
-    def __init__(self, graph: CorpusGraph) -> None:
+    def __init__(self, graph: CorpusGraph, walk_allowed: Tensor | None = None) -> None:
         size = len(graph)
         proper = graph.sources != graph.targets
         ends = graph.sources[proper], graph.targets[proper]
         keys = torch.cat([ends[0] * size + ends[1], ends[1] * size + ends[0]])
         keys, counts = torch.unique(keys, return_counts=True)
+        if walk_allowed is not None:
+            entered = walk_allowed[keys // max(size, 1)]
+            keys, counts = keys[entered], counts[entered]
         rows = keys // max(size, 1)
         self.size = size
         self.neighbors = (keys % max(size, 1)).to(torch.int32)
         self.weights = counts.double()
         self.indptr = torch.zeros(size + 1, dtype=torch.int64, device=graph.device)
         self.indptr[1:] = torch.cumsum(torch.bincount(rows, minlength=size), 0)
-        self.strength = torch.zeros(size, dtype=torch.float64, device=graph.device).index_add_(0, rows, self.weights)
+        self.strength = torch.zeros(size, dtype=torch.float64, device=graph.device).index_add_(
+            0, self.neighbors.long(), self.weights
+        )
         self._matrices: dict[torch.dtype, Tensor] = {}
 
     def product(self, dtype: torch.dtype) -> Tensor:
@@ -258,7 +271,8 @@ class PersonalizedPageRank(Operator):
     Notes
     -----
     Parallel relationship rows add up, direction is ignored, and a node without edges sends its mass to the restart
-    distribution. Seeds are weighted by their positive scores. A query without a seed restarts by similarity alone.
+    distribution. Seeds are weighted by their positive scores. A query without a seed restarts by similarity alone; where
+    there is nothing to restart at, nothing is found. The seed filter holds for similarity too.
 
     HippoRAG 2 gives *each* passage 0.05 of its similarity. There passages are leaves that hang on phrases; on a corpus
     graph, whose passages link to each other, thousands of such weights would drown the seeds and hubs would win.
@@ -282,18 +296,21 @@ class PersonalizedPageRank(Operator):
 
     def rank(self, queries: QueryBatch, ranking: Ranking) -> Ranking:
         """Return nodes by their share of the walk."""
-        graph = self._transitions(queries.index.graph)
+        walk = queries.walk_allowed
+        graph = self._transitions(queries.index.graph) if walk is None else TransitionGraph(queries.index.graph, walk)
         keep = min(self.k or max(queries.k, 100), graph.size)
         restart = self._restart(queries, ranking)
-        if self.passage_weight == 0:
+        nowhere = restart.sum(1, keepdim=True) <= 0
+        # Any weights will do for a query that restarts nowhere: what they lead to is dropped.
+        restart = restart.masked_fill(nowhere, 1.0)
+        if self.passage_weight == 0 and walk is None:
             nodes, scores, certified = certified_top_k(graph, restart, keep, damping=self.damping)
             unsure = ("PageRank: equal values at the cut; the set is not certified",)
             notes = tuple(() if sure else unsure for sure in certified.tolist())
-            found = Ranking.seeds(nodes, scores, self.name)
-            return Ranking(found.nodes, found.scores, found.parents, found.origins, found.operators, None, notes)
+            return replace(Ranking.seeds(nodes.masked_fill(nowhere, -1), scores, self.name), notes=notes)
         scores = personalized_pagerank(graph, restart, damping=self.damping, tolerance=1e-7)
         values, nodes = top_k(scores, keep)
-        return Ranking.seeds(torch.where(values > 0, nodes, -1), values, self.name)
+        return Ranking.seeds(torch.where((values > 0) & ~nowhere, nodes, -1), values, self.name)
 
     def _restart(self, queries: QueryBatch, ranking: Ranking) -> Tensor:
         size = len(queries.index)
@@ -305,11 +322,13 @@ class PersonalizedPageRank(Operator):
         restart = torch.zeros((len(queries), size), dtype=torch.float64, device=ranking.nodes.device)
         restart.scatter_add_(1, ranking.nodes.clamp(min=0), weights)
         empty = ~real.any(1)
-        if self.passage_weight or bool(empty.any()):
+        if self.passage_weight or (queries.index.has_dense and queries.has_vectors and bool(empty.any())):
             similarity = queries.index.dense.similarities(queries.vectors).double()
             low, high = similarity.amin(1, keepdim=True), similarity.amax(1, keepdim=True)
             passages = torch.where(high > low, (similarity - low) / (high - low), 1.0)
-            passages = passages / passages.sum(1, keepdim=True)
+            if queries.seeds_allowed is not None:
+                passages = passages.masked_fill(~queries.seeds_allowed, 0.0)
+            passages = passages / passages.sum(1, keepdim=True).clamp(min=1e-30)
             share = torch.where(empty, 1.0, self.passage_weight).double().unsqueeze(1)
             restart = restart + share * passages
         return restart
