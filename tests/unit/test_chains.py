@@ -275,3 +275,11 @@ def test_an_operator_pipeline_of_ones_own():
     ranking = Pipeline(VectorSearch(2, returned=False), GatedPropagation(k=3), ChainSearch())(batch)
     assert ranking.width == 3
     assert bool((batch.extras["chains"].nodes[0, 0] >= 0).any())
+
+
+def test_passages_of_a_question_that_names_nothing_are_none():
+    nodes = [Node("e", "an entity", "Ada", "entity"), Node("p", "Ada wrote", "", "passage")]
+    index = GraphIndex.from_nodes(nodes, [("p", "e", "mentions")], lexical=False)
+    retriever = build_retriever("spreading-uniform", index, passages=True)
+    assert [[hit.id for hit in hits] for hits in retriever.retrieve_batch(["who?", "who was Ada?"])] == [[], ["p"]]
+    assert retriever.retrieve("who?") == []

@@ -265,7 +265,7 @@ class PropagationState:
         order = torch.argsort(given, descending=True, stable=True)
         place = torch.empty_like(order, dtype=torch.int32)
         place[order] = torch.arange(front.numel(), dtype=torch.int32, device=front.device)
-        parts = []
+        parts = [front[:0]] if front.numel() == 0 else []
         # index_select, scatter_ and gather: several times the speed of indexing on a CPU.
         for piece in row_pieces(self.indptr, rows, EDGE_LIMIT):
             owner, entry = gather_rows(self.indptr, rows[piece])
