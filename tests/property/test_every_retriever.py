@@ -129,3 +129,24 @@ def test_vectors_of_any_number_type_and_layout_are_read(kind):
         retriever = build_retriever("vector", GraphIndex.from_texts(list("abcdefgh"), vectors=vectors, **options))
         query = np.array([1, 2, 0], dtype=kind)
         assert retriever.retrieve("?", vector=query) == expected.retrieve("?", vector=[1.0, 2.0, 0.0])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_paths_keep_to_the_filters_of_seeds_and_of_the_walk(name):
+    index = corpus()
+    retriever = build_retriever(name, index, backfill=False)
+    begins = {node for node in index.graph.ids if node[0] not in "xb"}
+    walked = {node for node in index.graph.ids if node[0] not in "ep"}
+    results = retriever.retrieve_batch(
+        QUERIES,
+        seed_filter=lambda node: node.id in begins,
+        traversal_filter=lambda node: node.id in walked,
+        **inputs(name, len(QUERIES)),
+    )
+    paths = [hit.path.nodes for hits in results for hit in hits]
+    assert paths
+    assert all(set(path[1:]) <= walked for path in paths)
+    # PageRank scores nodes by all ways to them at once: a hit's path is the hit alone.
+    assert {path[0] for path in paths} <= (begins | walked if name in ("ppr", "walk-fusion") else begins)
+    whole = retriever.retrieve_batch(QUERIES, **inputs(name, len(QUERIES)))
+    assert whole != results
