@@ -156,7 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _make(name: str, table: Table, shared: Path, kept: Path, options: argparse.Namespace) -> None:
     dataset = read_dataset(shared / "data" / table.dataset)
     read = table.reranker == "always" or (table.reranker == "full" and options.full)
-    relevance = CrossEncoder(str(shared / "models" / RERANKER), dtype=options.precision) if read else None
+    relevance = CrossEncoder(str(shared / "models" / RERANKER), max_length=160, dtype=options.precision) if read else None
     graph, embedding = dataset.graph(), minilm()
     vectors = cached_vectors(embedding, graph.contents(), show_progress=True)
     index = GraphIndex.from_graph(graph, embedding=embedding, vectors=vectors, relevance=relevance)
