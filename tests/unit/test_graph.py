@@ -32,9 +32,10 @@ def test_relationship_rows_are_kept_as_given(device):
     begin, end = seen.indptr[0], seen.indptr[1]
     from_a = zip(seen.neighbors[begin:end].tolist(), seen.rows[begin:end].tolist(), seen.forward[begin:end].tolist(), strict=True)
     assert list(from_a) == [(1, 0, True), (1, 1, False), (1, 2, True), (2, 4, False)]
-    assert g.relation_between(0, 1) == ("cites", True)
-    assert g.relation_between(0, 2) == ("", False)
-    assert g.relation_between(1, 2) is None
+    near, far = torch.tensor([[0, 0, 1, 2, 3], [1, 2, 2, 2, 3]], device=device)
+    relations, forward = g.relations_between(near, far)
+    assert [g.relation_names[r] if r >= 0 else None for r in relations.tolist()] == ["cites", "", None, "cites", None]
+    assert forward.tolist() == [True, False, True, True, True]
 
 
 @settings(max_examples=60, deadline=None)

@@ -304,17 +304,34 @@ class CorpusGraph:
         indptr[1:] = torch.cumsum(torch.bincount(near, minlength=len(self)), 0)
         return Incidence(indptr, far[order].to(torch.int32), self.relations[row[order]], forward[order], row[order])
 
-    def relation_between(self, near: int, far: int) -> tuple[str, bool] | None:
-        """Return (relation, forward) of the first relationship row that joins two nodes, or None.
+    @cached_property
+    def incidence_keys(self) -> Tensor:
+        """Tensor, shape [2R], int64: ``node * N + neighbour`` of every entry of :attr:`incidence`, ascending."""
+        rows = torch.repeat_interleave(torch.arange(len(self), device=self.device), self.incidence.indptr.diff())
+        return rows * len(self) + self.incidence.neighbors.long()
 
-        `forward` is True where the row points from `near` to `far`.
+    def relations_between(self, near: Tensor, far: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the first relationship row that joins each of many pairs of nodes.
+
+        Parameters
+        ----------
+        near, far : Tensor, shape [P], int64
+            Node rows.
+
+        Returns
+        -------
+        relations : Tensor, shape [P], int64
+            Index into ``relation_names``; -1 where no row joins the two.
+        forward : Tensor, shape [P], bool
+            True where the row points from `near` to `far`, and where there is none.
         """
+        if self.incidence_keys.numel() == 0:
+            return torch.full_like(near, -1), torch.ones_like(near, dtype=torch.bool)
+        keys = near * len(self) + far
+        place = torch.searchsorted(self.incidence_keys, keys).clamp(max=self.incidence_keys.numel() - 1)
+        found = self.incidence_keys[place] == keys
         view = self.incidence
-        begin, end = int(view.indptr[near]), int(view.indptr[near + 1])
-        place = begin + int(torch.searchsorted(view.neighbors[begin:end], torch.tensor(far, dtype=torch.int32, device=self.device)))
-        if place >= end or int(view.neighbors[place]) != far:
-            return None
-        return self.relation_names[int(view.relations[place])], bool(view.forward[place])
+        return torch.where(found, view.relations[place].long(), -1), view.forward[place] | ~found
 
     def edges(self) -> list[tuple[str, str, str]]:
         """Return every relationship row as (source id, target id, relation), in the order given."""
@@ -327,7 +344,7 @@ class CorpusGraph:
         if target == self.device:
             return self
         moved = object.__new__(CorpusGraph)
-        moved.__dict__ = {k: v for k, v in self.__dict__.items() if k not in ("edge_keys", "incidence")}
+        moved.__dict__ = {k: v for k, v in self.__dict__.items() if k not in ("edge_keys", "incidence", "incidence_keys")}
         moved.device = target
         for name in ("indptr", "indices", "degree", "sources", "targets", "relations", "node_types"):
             setattr(moved, name, getattr(self, name).to(target))

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -131,7 +132,7 @@ class EntityLinking(Operator):
         if self.exclude_types:
             kept = ~type_mask(queries.index.graph, self.exclude_types)
             mask = kept if mask is None else mask & kept
-        allowed = None if mask is None else mask.tolist()
+        allowed = None if mask is None else mask.cpu().numpy()
         matched: list[tuple[int, int]] = []
         searched: list[tuple[int, str | None, int]] = []
         notes: list[tuple[str, ...]] = []
@@ -169,7 +170,7 @@ class EntityLinking(Operator):
         return [None if entities is None else list(dict.fromkeys(entities)) for entities in given]
 
     def _match(
-        self, queries: QueryBatch, text: str, entities: list[str] | None, allowed: list[bool] | None
+        self, queries: QueryBatch, text: str, entities: list[str] | None, allowed: np.ndarray | None
     ) -> tuple[list[int], list[str], int]:
         """Return rows of exact matches, entities without one, and how many entities there are."""
         names = name_table(queries.index.graph, fold=self.case == "fold")

@@ -291,34 +291,39 @@ class Retriever:
         trails = _trails(ranking, k)
         nodes, scores = ranking.nodes[:, :k].tolist(), ranking.scores[:, :k].tolist()
         origins = ranking.origins[:, :k].tolist()
+        paths = iter(self.paths([trails[b][j] for b, row in enumerate(nodes) for j, node in enumerate(row) if node >= 0]))
         results = []
         for b in range(len(ranking)):
             hits = [
-                self._hit(node, scores[b][j], ranking.operators[origins[b][j]], trails[b][j])
+                self._hit(node, scores[b][j], ranking.operators[origins[b][j]], next(paths))
                 for j, node in enumerate(nodes[b])
                 if node >= 0
             ]
             results.append(HitList(hits, ranking.notes[b] if ranking.notes else ()))
         return results
 
-    def path(self, trail: list[int]) -> Path:
-        """Return the path through nodes given by row; of parallel edges, the first is named."""
+    def paths(self, trails: Sequence[Sequence[int]]) -> list[Path]:
+        """Return paths through nodes given by row, all in one look-up; of parallel edges, the first is named."""
         graph = self.index.graph
-        relations, forward = [], []
-        for near, far in zip(trail, trail[1:], strict=False):
-            relation, along = graph.relation_between(near, far) or ("", True)
-            relations.append(relation)
-            forward.append(along)
-        return Path(tuple(graph.ids[r] for r in trail), tuple(relations), tuple(forward))
+        steps = [pair for trail in trails for pair in zip(trail, trail[1:], strict=False)]
+        near, far = torch.tensor(steps, dtype=torch.int64, device=graph.device).reshape(-1, 2).unbind(1)
+        relations, forward = (values.tolist() for values in graph.relations_between(near, far))
+        names = [graph.relation_names[relation] if relation >= 0 else "" for relation in relations]
+        found, start = [], 0
+        for trail in trails:
+            stop = start + len(trail) - 1
+            found.append(Path(tuple(graph.ids[r] for r in trail), tuple(names[start:stop]), tuple(forward[start:stop])))
+            start = stop
+        return found
 
-    def _hit(self, row: int, score: float, operator: str, trail: list[int]) -> Hit:
+    def _hit(self, row: int, score: float, operator: str, path: Path) -> Hit:
         graph = self.index.graph
         return Hit(
             id=graph.ids[row],
             text=graph.texts[row],
             score=score,
             operator=operator,
-            path=self.path(trail),
+            path=path,
             title=graph.titles[row],
             type=graph.types[row],
             metadata=graph.metadata[row],

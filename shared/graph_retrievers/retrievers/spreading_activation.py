@@ -16,7 +16,7 @@ from graph_retrievers.operators.passages import PassageGathering
 from graph_retrievers.operators.spreading_activation import Gate, GatedPropagation
 from graph_retrievers.operators.vector_search import VectorSearch
 from graph_retrievers.queries import QueryBatch
-from graph_retrievers.retrievers.retriever import Hit, HitList, Retriever
+from graph_retrievers.retrievers.retriever import Hit, HitList, Path, Retriever
 
 __all__ = ["SpreadingActivation"]
 
@@ -149,18 +149,20 @@ class SpreadingActivation(Retriever):
         if chains is None:
             return results
         allowed = queries.extras["filter"]
+        # Read once, and not chain by chain, from another device.
+        allowed = None if allowed is None else allowed.cpu()
         for b, (table, scores) in enumerate(zip(chains.nodes.tolist(), chains.scores.tolist(), strict=True)):
             found = [([row for row in rows if row >= 0], score) for rows, score in zip(table, scores, strict=True) if rows[0] >= 0]
             if self.chains == "hits":
                 kept = [(rows, score) for rows, score in found if allowed is None or bool(allowed[rows[-1]])]
-                results[b].extend(self._chain(rows, score) for rows, score in kept)
+                paths = self.paths([rows for rows, _ in kept])
+                results[b].extend(self._chain(path, rows, score) for path, (rows, score) in zip(paths, kept, strict=True))
             else:
                 results[b] = self._along_chains(results[b], [rows for rows, _ in found])
         return results
 
-    def _chain(self, rows: list[int], score: float) -> Hit:
+    def _chain(self, path: Path, rows: list[int], score: float) -> Hit:
         graph = self.index.graph
-        path = self.path(rows)
         return Hit(
             id=" | ".join(path.nodes),
             text=str(path.named({graph.ids[row]: graph.titles[row] for row in rows if graph.titles[row]})),
@@ -176,6 +178,6 @@ class SpreadingActivation(Retriever):
         for rows in chains:
             for place, row in enumerate(rows[1:], start=2):
                 leads.setdefault(self.index.graph.ids[row], rows[:place])
-        return HitList(
-            (replace(hit, path=self.path(leads[hit.id])) if hit.id in leads else hit for hit in hits), hits.notes
-        )
+        reached = [hit.id for hit in hits if hit.id in leads]
+        paths = dict(zip(reached, self.paths([leads[node] for node in reached]), strict=True))
+        return HitList((replace(hit, path=paths.get(hit.id, hit.path)) for hit in hits), hits.notes)
