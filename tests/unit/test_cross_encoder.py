@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,6 +17,9 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from torch import Tensor
 
 from graph_retrievers.errors import DeviceError, InvalidArgumentError, ModelHeadError
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators import BM25Search
+from graph_retrievers.retrievers import FastInsight
 from graph_retrievers.signals.cross_encoder import CrossEncoder
 
 SHARED = Path(os.environ.get("GRAPH_RETRIEVERS_SHARED", "../shared"))
@@ -216,6 +220,22 @@ def test_threads_share_one_model(tmp_path: Path) -> None:
     assert len({parts for _, parts in results}) == 1
     assert all(torch.equal(latent, results[0][0]) for latent, _ in results)
     assert encoder.pairs_encoded == 8 * len(TEXTS)
+
+
+def test_threads_share_a_retriever_with_a_cross_encoder() -> None:
+    encoder = CrossEncoder((build("bert"), tokenizer()))
+    edges = [(str(i), str(i + 1)) for i in range(len(TEXTS) - 1)]
+    index = GraphIndex.from_texts(TEXTS, edges=edges, relevance=encoder)
+    retriever = FastInsight(index, first=BM25Search(3), batch=2, beta=math.inf, k=5)
+    expected = [retriever.retrieve(query) for query in QUERIES]
+    together = retriever.retrieve_batch(QUERIES)
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(retriever.retrieve, QUERIES * 3))
+    assert results == expected * 3
+    assert any(expected)
+    for alone, found in zip(expected, together, strict=True):
+        assert [hit.id for hit in found] == [hit.id for hit in alone]
+        assert [hit.score for hit in found] == pytest.approx([hit.score for hit in alone], abs=1e-5)
 
 
 def test_half_precision_weights_are_raised_on_a_cpu(tmp_path: Path) -> None:
