@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, MissingSignalError
 from graph_retrievers.operators.mixed_traversal import TEXT_MATCHES
-from graph_retrievers.operators.operator import Operator, OperatorKind, Ranking
+from graph_retrievers.operators.operator import Operator, OperatorKind, Ranking, positive
 from graph_retrievers.operators.text_matching import TextMatching
 from graph_retrievers.queries import QueryBatch
 from graph_retrievers.signals.embedding import as_embedding, check_vectors
@@ -161,7 +161,7 @@ class TrajectoryReranker(Operator):
             scorer = load_file(scorer)
         self.scorer = scorer if isinstance(scorer, TrajectoryScorer) else TrajectoryScorer.of_weights(scorer)
         self.embedding = None if embedding is None else as_embedding(embedding)
-        self.depth, self.node_only = depth, node_only
+        self.depth, self.node_only = None if depth is None else positive("depth", depth), node_only
         self.matching = matching or TextMatching()
         # By the identity of the embedding model, which is kept so that no other can take its place.
         self._vectors: dict[int, tuple[Any, dict[tuple[str, ...], Tensor]]] = {}

@@ -36,6 +36,8 @@ class BM25:
         ``"rank-bm25"`` takes the scores of ``BM25Okapi`` of that package (whose idf differs) for the same words.
     device : torch.device, optional
         Where the matrix lives; the CPU by default.
+    show_progress : bool, default False
+        A progress bar while texts are split into words.
 
     References
     ----------
