@@ -222,7 +222,10 @@ class QueryBatch:
         if new.numel():
             self.latents.add(new, self._encode_pairs(new // size, new % size))
         if keys.numel() == 0:
-            return torch.zeros((*nodes.shape, 1), device=nodes.device)
+            # The head of the model takes latents of its own width only.
+            held = self.latents.tensors().get("latents")
+            width = (held if held is not None else self._encode_pairs(keys, keys)).shape[1]
+            return torch.zeros((*nodes.shape, width), device=nodes.device)
         found = self.latents.get(keys)
         latents = torch.zeros((*nodes.shape, found.shape[1]), device=nodes.device)
         latents[real] = found

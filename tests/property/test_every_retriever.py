@@ -10,6 +10,7 @@ import torch
 from graph_retrievers.graph import Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.registry import build_retriever, retriever_names
+from graph_retrievers.signals.relevance import RelevanceModel
 from tests.helpers import HashEmbedding, linked_edges, linked_nodes
 from tests.movies import movie_edges, movie_nodes
 
@@ -31,7 +32,20 @@ def embed(texts):
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-def corpus(device="cpu"):
+class Overlap(RelevanceModel):
+    """Latents of width 3 and a head that takes no other, as a cross-encoder's does."""
+
+    name = "overlap"
+
+    def encode(self, queries, texts):
+        rows = [[len(set(q) & set(t)), len(t), 1] for q, t in zip(queries, texts, strict=True)]
+        return torch.tensor(rows, dtype=torch.float32).reshape(-1, 3)
+
+    def score(self, latent):
+        return torch.tanh(latent) @ torch.tensor([1.0, -0.3, 0.1], device=latent.device)
+
+
+def corpus(device="cpu", relevance=None):
     """Films, computing history and random nodes between them; one without text, some without edges."""
     rng = np.random.default_rng(5)
     words = "loom card film drama valve cipher census cloth paper river ferry harbour winter engine".split()
@@ -41,7 +55,7 @@ def corpus(device="cpu"):
     ids = [node.id for node in nodes]
     pairs = rng.choice(len(ids) - 10, (150, 2))
     edges = [*linked_edges(), *movie_edges(), *((ids[a], ids[b], f"r{(a + b) % 3}") for a, b in pairs)]
-    return GraphIndex.from_nodes(nodes, edges, embedding=embed, device=device)
+    return GraphIndex.from_nodes(nodes, edges, embedding=embed, relevance=relevance, device=device)
 
 
 def inputs(name, count):
@@ -84,9 +98,10 @@ def test_k_larger_than_the_corpus_brings_the_corpus(name):
     assert sorted(hit.id for hit in hits) == sorted(index.graph.ids)
 
 
+@pytest.mark.parametrize("relevance", [None, Overlap()], ids=["bi-encoder", "own"])
 @pytest.mark.parametrize("name", NAMES)
-def test_a_filter_that_keeps_nothing_gives_nothing(name):
-    retriever = build_retriever(name, corpus())
+def test_a_filter_that_keeps_nothing_gives_nothing(name, relevance):
+    retriever = build_retriever(name, corpus(relevance=relevance))
     given = inputs(name, len(QUERIES))
     assert retriever.retrieve_batch(QUERIES, filter={"$id": "nobody"}, **given) == [[]] * len(QUERIES)
     for key in ("seed_filter", "traversal_filter"):
