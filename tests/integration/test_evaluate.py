@@ -21,8 +21,9 @@ from graph_retrievers.evaluation.significance import compare
 from graph_retrievers.evaluation.sweeps import sweep_all
 from graph_retrievers.evaluation.tables import results_table
 from graph_retrievers.graph import CorpusGraph
+from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.registry import build_retriever
-from tests.helpers import HashEmbedding, WordOverlap, linked_index, linked_nodes
+from tests.helpers import HashEmbedding, WordOverlap, linked_edges, linked_index, linked_nodes
 from tests.integration.langchain_models import LangChainHashEmbeddings
 from tests.integration.llama_corpus import HashEmbed, llama_nodes
 
@@ -194,6 +195,16 @@ def test_annotations_are_used_only_where_asked():
     assert told.returned["spreading"]["q1"].ids[0] == "ada"
     assert told.returned["spreading"]["q1"] != plain.returned["spreading"]["q1"]
     assert told.returned["vector"]["q1"] == evaluate(index, queries, ["vector"], k=3, timed_queries=0).returned["vector"]["q1"]
+
+
+def test_a_retriever_of_passages_narrows_no_other_ones_results():
+    nodes = [replace(node, type="passage" if row % 2 else "entity") for row, node in enumerate(linked_nodes())]
+    index = GraphIndex.from_nodes(nodes, linked_edges(), embedding=HashEmbedding())
+    queries = [Query("q", "Who broke ciphers with punched cards?", ["turing"])]
+    passages = build_retriever("spreading", index, passages=True)
+    alone = evaluate(index, queries, ["vector"], timed_queries=0).returned["vector"]
+    assert evaluate(index, queries, {"passages": passages, "vector": "vector"}, timed_queries=0).returned["vector"] == alone
+    assert len({index.graph.types[index.graph.row(node)] for node in alone["q"].ids}) == 2
 
 
 def test_the_device_changes_nothing(device):

@@ -186,6 +186,8 @@ class _Runner:
         batch.inputs = _inputs(retriever, chunk, self.use)
         # Vectors and latents are the same for every retriever; what one leaves for its own later steps is not.
         batch.memo, batch.extras, batch.statistics = {}, {}, {}
+        # A retriever of passages narrows what may be returned.
+        batch.allowed = None
         ranking = retriever.rank(batch)
         ids = retriever.index.graph.ids
         found = [
