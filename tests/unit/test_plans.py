@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graph_retrievers.errors import InvalidArgumentError, InvalidPlanError, UnexpectedArgumentError
-from graph_retrievers.graph import CorpusGraph
+from graph_retrievers.graph import CorpusGraph, Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.planning.parse import PLAN_SCHEMA, read_plan
 from graph_retrievers.planning.plan import MAX_PATHS, MAX_STEPS, GraphSchema, PathStep, PlanningGraph, ReasoningPath, check_plan
@@ -290,3 +290,13 @@ def test_vectors_can_stand_in_for_bm25(index):
     plan = [{"type": "person", "restriction": "Ada"}, {"type": "movie", "relation": "directed_by"}]
     hits = MoR(dense, seeds=1, backfill=False).retrieve("films directed by Ada", plan=plan)
     assert [hit.id for hit in hits] == ["m0"]
+
+
+def test_a_path_names_the_planned_relation_and_its_direction_among_parallel_edges():
+    nodes = [Node("m", "film", "Red Harbour", "movie"), Node("p", "person", "Ada", "person")]
+    index = GraphIndex.from_nodes(nodes, [("p", "m", "loves"), ("m", "p", "directed_by"), ("p", "m", "saw")])
+    plan = [{"type": "movie", "restriction": "Red Harbour"}, {"type": "person", "relation": "directed_by"}]
+    retriever = MoR(index, backfill=False)
+    assert str(retriever.retrieve("who?", plan=plan)[0].path) == "m -[directed_by]-> p"
+    plan[1]["relation"] = "saw"
+    assert str(retriever.retrieve("who?", plan=plan)[0].path) == "m <-[saw]- p"

@@ -7,8 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from graph_retrievers.construction.dataset import Dataset, Query
 from graph_retrievers.errors import InvalidArgumentError, InvalidPlanError
+from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.checkpoint import load_checkpoint, save_checkpoint
 from graph_retrievers.operators.mixed_traversal import MixedTraversal
@@ -130,9 +133,21 @@ def _planned(hit: Hit, paths: Sequence[ReasoningPath], index: GraphIndex) -> Hit
     for path in paths:
         steps = path.steps[-size:]
         if [step.type for step in steps] == types:
-            relations = tuple(step.relation or held for step, held in zip(steps[1:], hit.path.relations, strict=True))
-            return replace(hit, path=replace(hit.path, relations=relations))
+            relations, forward = list(hit.path.relations), list(hit.path.forward)
+            for place, step in enumerate(steps[1:]):
+                if step.relation is not None and step.relation != relations[place]:
+                    near, far = (graph.row(node) for node in hit.path.nodes[place : place + 2])
+                    relations[place], forward[place] = step.relation, _points(graph, near, far, step.relation)
+            return replace(hit, path=replace(hit.path, relations=tuple(relations), forward=tuple(forward)))
     return hit
+
+
+def _points(graph: CorpusGraph, near: int, far: int, relation: str) -> bool:
+    """Return whether the first row of a relation between two nodes points from the one to the other."""
+    key = near * len(graph) + far
+    start, stop = torch.searchsorted(graph.incidence_keys, torch.tensor([key, key + 1], device=graph.device)).tolist()
+    mine = graph.incidence.relations[start:stop] == graph.relation_names.index(relation)
+    return bool(graph.incidence.forward[start:stop][mine][:1].all())
 
 
 def _loaded(
