@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError
+from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import HybridSearch, VectorSearch
 from graph_retrievers.operators.fusion import ReciprocalRankFusion
@@ -79,6 +80,12 @@ def test_metadata_and_ids_of_another_type():
         GraphIndex.from_texts(["a", "b"], metadatas=[{}, None])
     with pytest.raises(InvalidArgumentError, match="id 1; ids are non-empty strings"):
         GraphIndex.from_texts(["a", "b"], ids=[1, 2])
+
+
+@pytest.mark.parametrize("relation", [None, 3])
+def test_relations_are_strings(relation):
+    with pytest.raises(InvalidArgumentError, match="has the relation"):
+        CorpusGraph(["a", "b"], ["", ""], edges=[("a", "b", relation)])
 
 
 def test_vectors_without_dimensions():

@@ -193,6 +193,8 @@ class CorpusGraph:
             sources.append(self._row_of[edge[0]])
             targets.append(self._row_of[edge[1]])
             relation = edge[2] if len(edge) == 3 else ""
+            if not isinstance(relation, str):
+                raise InvalidArgumentError(f"Edge {number} {tuple(edge)!r} has the relation {relation!r}; expected a string.")
             relations.append(names.setdefault(relation, len(names)))
         self._set_rows(
             torch.tensor(sources, dtype=torch.int64),
