@@ -265,3 +265,10 @@ def test_faiss_settles_long_ties_at_the_cut_as_the_exact_search_does():
     vectors[90] = 2
     index = GraphIndex.from_texts([str(i) for i in range(100)], vectors=vectors, lexical=False, dense_backend="faiss")
     assert ids(Vector(index).retrieve("?", 3, vector=[1.0, 0, 0, 0])) == ["90", "0", "1"]
+
+
+def test_changing_the_metadata_of_a_hit_leaves_the_index_as_it_was():
+    built = index(metadatas=[{"year": i} for i in range(6)])
+    hit = Vector(built).retrieve("apple", k=1)[0]
+    hit.metadata["year"] = -1
+    assert Vector(built).retrieve("apple", k=1)[0].metadata == {"year": 1}

@@ -70,7 +70,7 @@ class Hit:
     path : Path
         How it was reached.
     metadata : mapping
-        The node's metadata.
+        The node's metadata, a copy of its first level.
     kind : str
         ``"node"``, or what else a retriever returns (``"chain"``).
     """
@@ -326,7 +326,7 @@ class Retriever:
             path=path,
             title=graph.titles[row],
             type=graph.types[row],
-            metadata=graph.metadata[row],
+            metadata=dict(graph.metadata[row]),
         )
 
 
