@@ -58,8 +58,8 @@ def test_feedback_finds_what_shares_words_with_the_best_passage_where_no_edge_do
     best = Ranking.seeds(torch.tensor([[1, 0]]), torch.tensor([[2.0, 1.0]]), "first")
     found = FeedbackSearch()(built.queries(question), best)
     assert [NODES[n].id for n in found.nodes[0].tolist() if n >= 0] == ["ballamy", "film", "guildford"]
-    plain = Retriever(index(), FeedbackSearch(), backfill=False)
-    assert ids(plain.retrieve("weaving threads")) == ids(Retriever(index(), BM25Search(), backfill=False).retrieve("weaving threads"))
+    plain, bm25 = (Retriever(index(), search, backfill=False) for search in (FeedbackSearch(), BM25Search()))
+    assert ids(plain.retrieve("weaving threads")) == ids(bm25.retrieve("weaving threads"))
 
 
 def test_a_weight_of_zero_leaves_a_list_out():
