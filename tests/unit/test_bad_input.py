@@ -88,6 +88,12 @@ def test_relations_are_strings(relation):
         CorpusGraph(["a", "b"], ["", ""], edges=[("a", "b", relation)])
 
 
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf"), 1e30, -1e16])
+def test_vectors_whose_products_are_no_numbers(number):
+    with pytest.raises(InvalidVectorError, match=r"vectors\[1\] holds NaN or infinity"):
+        GraphIndex.from_texts(["a", "b"], vectors=[[1.0, 2.0], [0.0, number]])
+
+
 def test_vectors_without_dimensions():
     with pytest.raises(DimensionMismatchError, match="no dimensions"):
         GraphIndex.from_texts(["a", "b"], vectors=np.zeros((2, 0)))

@@ -27,6 +27,10 @@ from graph_retrievers.errors import (
 __all__ = ["Embedding", "SentenceEncoder", "as_embedding", "check_vectors", "embed_texts", "load_embedding", "minilm"]
 
 
+# Dot products of vectors within this are finite in float32.
+_LARGEST = 1e15
+
+
 @runtime_checkable
 class Embedding(Protocol):
     """The port: what the engine asks of an embedding model."""
@@ -110,7 +114,8 @@ def check_vectors(vectors: Any, count: int | None = None, width: int | None = No
     DimensionMismatchError
         If the shape is another.
     InvalidVectorError
-        If an entry is NaN or infinite; the message names the first row.
+        If an entry is NaN, infinite or so large that dot products overflow (beyond 1e15); the message names the
+        first row.
     """
     if not isinstance(vectors, Tensor):
         try:
@@ -129,10 +134,13 @@ def check_vectors(vectors: Any, count: int | None = None, width: int | None = No
         raise DimensionMismatchError(
             f"{name} have {tensor.shape[1]} dimensions, the index has {width}; embed both with the same model."
         )
-    finite = torch.isfinite(tensor).all(1)
+    # NaN passes through both extremes and through no comparison.
+    finite = (tensor.amax(1) < _LARGEST) & (tensor.amin(1) > -_LARGEST)
     if not bool(finite.all()):
         row = int((~finite).nonzero()[0])
-        raise InvalidVectorError(f"{name}[{row}] holds NaN or infinity; drop that row or embed it again.")
+        raise InvalidVectorError(
+            f"{name}[{row}] holds NaN or infinity, or a number beyond {_LARGEST:.0e}; drop that row or embed it again."
+        )
     return tensor
 
 
