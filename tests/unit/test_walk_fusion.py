@@ -78,3 +78,15 @@ def test_batches_names_and_bad_options():
         WalkFusion(index(), weights=(1.0, 1.0))
     with pytest.raises(InvalidArgumentError, match="seeds"):
         WalkFusion(index(), seeds=0)
+
+
+@pytest.mark.parametrize(("options", "times"), [({}, 1), ({"filter": {"$id": {"$ne": "film"}}}, 2)])
+def test_the_same_two_searches_are_run_once_a_filter(monkeypatch, options, times):
+    built = index()
+    plain = build_retriever("walk-fusion", built).retrieve("Where was Iain Ballamy born?", **options)
+    calls = []
+    search = type(built.dense).search
+    monkeypatch.setattr(type(built.dense), "search", lambda *args: calls.append(args[2]) or search(*args))
+    found = build_retriever("walk-fusion", built, backfill=False).retrieve("Where was Iain Ballamy born?", **options)
+    assert [hit.id for hit in found] == [hit.id for hit in plain][: len(found)]
+    assert calls.count(100) == times

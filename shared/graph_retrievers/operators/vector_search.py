@@ -122,8 +122,13 @@ class HybridSearch(Operator):
         allowed = seed_mask(queries, self.returned)
         index = queries.index
         k = self.k or queries.k
-        dense = index.dense.search(queries.vectors, max(self.depth, k), allowed)
-        lexical = index.lexical.search(queries.texts, max(self.depth, k), allowed)
+        depth = max(self.depth, k)
+        # A composition may ask for the same two searches several times, to seed one thing and another.
+        key = f"hybrid search {depth} {self.returned and queries.allowed is not None}"
+        if key not in queries.memo:
+            dense = index.dense.search(queries.vectors, depth, allowed)
+            queries.memo[key] = dense, index.lexical.search(queries.texts, depth, allowed)
+        dense, lexical = queries.memo[key]
         parts, rows = [], []
         for weight, (scores, nodes) in zip(self.weights, (dense, lexical), strict=True):
             parts.append(weight * (self._reciprocal(nodes) if self.fusion == "rrf" else _min_max(scores, nodes)))
