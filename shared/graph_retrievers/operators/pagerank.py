@@ -135,7 +135,7 @@ def certified_top_k(
     :math:`p_t = (1 - d) \sum_{j < t} x_j` never exceeds the truth p. On an undirected graph the largest and the
     smallest ratio :math:`\rho = x_t(u) / \deg(u)` only draw closer as the walk goes on, so that
 
-    .. math:: \rho_{min} \deg(v) \le p(v) - p_t(v) \le \rho_{max} \deg(v).
+    .. math:: d \rho_{min} \deg(v) \le p(v) - p_t(v) - (1 - d) x_t(v) \le d \rho_{max} \deg(v).
 
     When the k lower bounds lie above every other node's upper bound, the set is proven: usually after a handful of
     steps, of which the first touch a few nodes only. The order within the set is that of the estimates.
@@ -191,7 +191,7 @@ def _walk(graph: TransitionGraph, restart: Tensor, k: int, damping: float) -> tu
     left, held = whole, -1
     outside: Tensor | None = None
     while True:
-        estimate += (1 - damping) * mass
+        estimate.add_(mass, alpha=1 - damping)
         mass, front = _step(graph, mass, front, damping)
         left *= damping
         if left > _SHARE_LEFT * whole:
@@ -201,7 +201,7 @@ def _walk(graph: TransitionGraph, restart: Tensor, k: int, damping: float) -> tu
             # What the walk has not reached it never will, once the nodes it reached have no edge that leaves them.
             outside = _unreachable(graph, estimate)
         held = reached
-        nodes, values, proven = _certificate(graph, estimate, mass, k, outside)
+        nodes, values, proven = _certificate(graph, estimate, mass, k, damping, outside)
         if proven or left <= 1e-9 * whole:
             break
     values = values + mass[nodes]
@@ -214,7 +214,7 @@ def _walk(graph: TransitionGraph, restart: Tensor, k: int, damping: float) -> tu
 def _step(graph: TransitionGraph, mass: Tensor, front: Tensor | None, damping: float) -> tuple[Tensor, Tensor | None]:
     """Return d W D^-1 mass and the nodes that hold it; None once so many do that a whole product is cheaper."""
     if front is None or front.numel() > graph.size // 16:
-        return damping * (graph.product(torch.float32) @ mass), None
+        return (graph.product(torch.float32) @ mass).mul_(damping), None
     owner, entry = gather_rows(graph.indptr, front)
     target = graph.neighbors[entry].long()
     share = (damping * mass[front] / graph.strength[front].float())[owner] * graph.weights[entry].float()
@@ -223,16 +223,17 @@ def _step(graph: TransitionGraph, mass: Tensor, front: Tensor | None, damping: f
 
 
 def _certificate(
-    graph: TransitionGraph, estimate: Tensor, mass: Tensor, k: int, outside: Tensor | None
+    graph: TransitionGraph, estimate: Tensor, mass: Tensor, k: int, damping: float, outside: Tensor | None
 ) -> tuple[Tensor, Tensor, bool]:
     """Return the k best by lower bound with their estimates, and whether no other node can be above them."""
     strength = graph.strength.float()
     ratio = mass / strength.clamp(min=1.0)
     high, low = float(ratio.max()), float(torch.where(strength > 0, ratio, torch.inf).min())
     low = 0.0 if low == float("inf") else low
-    values, nodes = top_k((estimate + low * strength).unsqueeze(0), k)
+    known = torch.add(estimate, mass, alpha=1 - damping)
+    values, nodes = top_k(torch.add(known, strength, alpha=damping * low).unsqueeze(0), k)
     nodes, last = nodes[0], float(values[0, -1])
-    upper = estimate + high * strength
+    upper = known.add_(strength, alpha=damping * high)
     upper[nodes] = 0.0
     if outside is not None:
         upper[outside] = 0.0
