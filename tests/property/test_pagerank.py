@@ -160,3 +160,30 @@ def test_without_seeds_and_vectors_nothing_is_found():
     index = GraphIndex.from_texts(["loom", "card", "valve"], edges=[("0", "1")])
     retriever = PPR(index, first=BM25Search(2), passage_weight=0, backfill=False)
     assert [[hit.id for hit in hits] for hits in retriever.retrieve_batch(["zebra", "loom"])] == [[], ["0", "1"]]
+
+
+def test_a_hit_is_reached_from_the_neighbour_that_sends_it_most():
+    # 0 is the seed; 3 hears more from 1 (two edges) than from 2 (one edge among four).
+    edges = [("0", "1"), ("0", "2"), ("1", "3"), ("2", "3"), ("2", "4"), ("2", "5"), ("2", "6")]
+    ids = [str(i) for i in range(8)]
+    index = GraphIndex.from_graph(CorpusGraph(ids, ids, edges=edges), vectors=[[1.0]] + [[0.0]] * 7, lexical=False)
+    hits = {h.id: h for h in PPR(index, seeds=1, passage_weight=0.0, k=7).retrieve("zero", vector=[1.0])}
+    assert hits["0"].path.nodes == ("0",)
+    assert hits["3"].path.nodes == ("0", "1", "3")
+    assert hits["5"].path.nodes == ("0", "2", "5")
+
+
+@settings(max_examples=60, deadline=None)
+@given(cases())
+def test_paths_run_along_edges_from_a_seed_or_upwards(case):
+    size, edges, restart, _ = case
+    ids = [str(i) for i in range(size)]
+    graph = CorpusGraph(ids, ids, edges=[(str(a), str(b)) for a, b in edges])
+    index = GraphIndex.from_graph(graph, vectors=[[r + 0.01] for r in restart], lexical=False)
+    linked = {(a, b) for a, b in edges} | {(b, a) for a, b in edges}
+    hits = PPR(index, seeds=2, k=size).retrieve("question", vector=[1.0])
+    place = {h.id: i for i, h in enumerate(hits)}
+    for hit in hits:
+        for near, far in zip(hit.path.nodes, hit.path.nodes[1:], strict=False):
+            assert (int(near), int(far)) in linked
+            assert place[near] < place[far]

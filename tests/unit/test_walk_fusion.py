@@ -50,6 +50,7 @@ def test_a_link_brings_what_neither_words_nor_vectors_find():
     assert ids(hits)[:2] == ["film", "ballamy"]
     paths = {h.id: h.path.nodes for h in hits}
     assert paths["film"] == ("film",)
+    assert paths["ballamy"] == ("film", "ballamy"), "the list that brings most tells the path"
 
 
 def test_feedback_finds_what_shares_words_with_the_best_passage_where_no_edge_does():

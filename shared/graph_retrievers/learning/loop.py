@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,7 +86,7 @@ def fit(
     optimizer = torch.optim.AdamW(module.parameters(), lr=learning_rate, weight_decay=weight_decay)
     history = History()
     best: dict[str, Tensor] = {}
-    with tqdm(range(1, epochs + 1), desc=description, unit="epoch", disable=not show_progress) as bar:
+    with _deterministic(), tqdm(range(1, epochs + 1), desc=description, unit="epoch", disable=not show_progress) as bar:
         for epoch in bar:
             module.train()
             total, count = 0.0, 0
@@ -110,3 +111,14 @@ def fit(
         module.load_state_dict(best)
     module.eval()
     return history
+
+
+@contextmanager
+def _deterministic() -> Iterator[None]:
+    """Let sums of gradients run in one order, however many threads there are; as it was before, afterwards."""
+    enabled, warn_only = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(enabled, warn_only=warn_only)

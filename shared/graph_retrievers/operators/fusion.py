@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
+from torch import Tensor
 
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.ragged import columns_of
@@ -12,6 +14,9 @@ from graph_retrievers.operators.operator import Composite, Operator, Ranking, li
 from graph_retrievers.queries import QueryBatch
 
 __all__ = ["ReciprocalRankFusion"]
+
+# Paths that lead through more nodes are told from their last ones on.
+_LONGEST_PATH = 16
 
 
 class ReciprocalRankFusion(Composite):
@@ -33,7 +38,7 @@ class ReciprocalRankFusion(Composite):
 
     Notes
     -----
-    A node keeps the path, parent and operator of the first list that holds it. Ties go to the lower node row.
+    A node keeps the operator, parent and path of the list that brings most to its score. Ties go to the lower node row.
     """
 
     def __init__(
@@ -53,13 +58,48 @@ class ReciprocalRankFusion(Composite):
         """Return the nodes of all lists by fused score."""
         used = [(operator, weight) for operator, weight in zip(self.operators, self.weights, strict=True) if weight > 0]
         lists = [operator(queries, ranking).top(self.depth) for operator, _ in used]
-        merged = lists[0]
+        trails = _padded([_trails(part) for part in lists])
+        merged = replace(lists[0], trails=None)
         for part in lists[1:]:
-            merged = merged.append(part, merged.width + part.width)
+            merged = merged.append(replace(part, trails=None), merged.width + part.width)
         scores = torch.zeros(merged.nodes.shape, device=merged.nodes.device)
-        for part, (_, weight) in zip(lists, used, strict=True):
+        most, parents, origins = scores.clone(), merged.parents, merged.origins
+        path = torch.nn.functional.pad(merged.nodes.unsqueeze(2), (trails[0].shape[2] - 1, 0), value=-1)
+        for part, trail, (_, weight) in zip(lists, trails, used, strict=True):
+            if part.width == 0:
+                continue
             column = columns_of(part.nodes, merged.nodes)
-            scores += torch.where(column >= 0, weight / (self.constant + 1 + column), 0.0)
+            share = torch.where(column >= 0, weight / (self.constant + 1 + column), 0.0)
+            scores += share
+            # The list that brings most says how the node was found; on equal terms the first.
+            more, place = share > most, column.clamp(min=0)
+            most = torch.maximum(most, share)
+            names = torch.tensor([merged.operators.index(name) for name in part.operators] or [0], device=scores.device)
+            parents = torch.where(more, part.parents.gather(1, place), parents)
+            origins = torch.where(more, names[part.origins.gather(1, place).clamp(min=0)], origins)
+            chosen = trail.gather(1, place.unsqueeze(2).expand(-1, -1, trail.shape[2]))
+            path = torch.where(more.unsqueeze(2), chosen, path)
+        merged = replace(merged, parents=parents, origins=origins, trails=path)
         # By node row first, so that equal scores end in that order.
         order = torch.argsort(merged.nodes, dim=1, stable=True)
         return merged.reordered(order).rescored(scores.gather(1, order))
+
+
+def _trails(part: Ranking) -> Tensor:
+    """Return whole paths of a ranking, following its parents where it holds none: Tensor, shape [B, K, L]."""
+    if part.trails is not None:
+        return part.trails
+    steps, current = [part.nodes], part.parents
+    for _ in range(_LONGEST_PATH - 1):
+        if not bool((current >= 0).any()):
+            break
+        steps.append(current)
+        column = columns_of(part.nodes, current)
+        current = torch.where(column >= 0, part.parents.gather(1, column.clamp(min=0)), -1)
+    return torch.stack(steps[::-1], 2)
+
+
+def _padded(trails: list[Tensor]) -> list[Tensor]:
+    """Return trails of one length, -1 padded at the left."""
+    length = max(trail.shape[2] for trail in trails)
+    return [torch.nn.functional.pad(trail, (length - trail.shape[2], 0), value=-1) for trail in trails]

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
-from graph_retrievers.graph.ragged import gather_rows, top_k
+from graph_retrievers.graph.ragged import columns_of, gather_rows, top_k
 from graph_retrievers.index import QueryBatch
 from graph_retrievers.operators.operator import Operator, OperatorKind, Ranking, positive
 
@@ -253,6 +253,45 @@ def _unreachable(graph: TransitionGraph, estimate: Tensor) -> Tensor | None:
     return ~held if closed else None
 
 
+def _parents(graph: TransitionGraph, found: Ranking, seeds: Tensor) -> Tensor:
+    """Return, for each found node, the one ranked before it that sends it most of the walk's mass; -1 for seeds.
+
+    Parameters
+    ----------
+    graph : TransitionGraph
+    found : Ranking
+        Scores are shares of the walk, shape [B, K].
+    seeds : Tensor, shape [B, S]
+
+    Returns
+    -------
+    Tensor, shape [B, K], int64
+        Ranked before: so that parents lead back to a seed, or to a node reached from nodes that were not kept.
+    """
+    count, width = found.nodes.shape
+    if not found.nodes.numel():
+        return found.parents
+    walked = torch.where(columns_of(seeds, found.nodes) >= 0, -1, found.nodes).flatten()
+    place, entry = gather_rows(graph.indptr, walked)
+    batch, near = place // width, graph.neighbors[entry].long()
+    held = (torch.arange(count, device=near.device).unsqueeze(1) * graph.size + found.nodes).masked_fill(found.nodes < 0, -1)
+    keys, order = torch.sort(held.flatten())
+    wanted = batch * graph.size + near
+    at = torch.searchsorted(keys, wanted).clamp(max=keys.numel() - 1)
+    column = order[at] % width
+    before = (keys[at] == wanted) & (column < place % width)
+    flow = found.scores[batch, column] * (graph.weights[entry] / graph.strength[near]).float()
+    place, near, flow = place[before], near[before], flow[before]
+    # Neighbours come in row order, so that equal flows leave the lower row first; then one run for each place.
+    by_flow = torch.sort(flow, descending=True, stable=True).indices
+    by_place = by_flow[torch.sort(place[by_flow], stable=True).indices]
+    first = torch.ones_like(by_place, dtype=torch.bool)
+    first[1:] = place[by_place][1:] != place[by_place][:-1]
+    parents = torch.full((count * width,), -1, dtype=torch.int64, device=near.device)
+    parents[place[by_place][first]] = near[by_place][first]
+    return parents.view(count, width)
+
+
 class PersonalizedPageRank(Operator):
     r"""Rank all nodes by a random walk that restarts at the nodes found so far: O_gs.
 
@@ -271,6 +310,8 @@ class PersonalizedPageRank(Operator):
 
     Notes
     -----
+    A hit's path follows, node by node, the neighbour ranked before it that sends it most of the walk's mass.
+
     Parallel relationship rows add up, direction is ignored, and a node without edges sends its mass to the restart
     distribution. Seeds are weighted by their positive scores. A query without a seed restarts by similarity alone; where
     there is nothing to restart at, nothing is found. The seed filter holds for similarity too.
@@ -308,10 +349,12 @@ class PersonalizedPageRank(Operator):
             nodes, scores, certified = certified_top_k(graph, restart, keep, damping=self.damping)
             unsure = ("PageRank: equal values at the cut; the set is not certified",)
             notes = tuple(() if sure else unsure for sure in certified.tolist())
-            return replace(Ranking.seeds(nodes.masked_fill(nowhere, -1), scores, self.name), notes=notes)
-        scores = personalized_pagerank(graph, restart, damping=self.damping, tolerance=1e-7)
-        values, nodes = top_k(scores, keep)
-        return Ranking.seeds(torch.where((values > 0) & ~nowhere, nodes, -1), values, self.name)
+            found = replace(Ranking.seeds(nodes.masked_fill(nowhere, -1), scores, self.name), notes=notes)
+        else:
+            scores = personalized_pagerank(graph, restart, damping=self.damping, tolerance=1e-7)
+            values, nodes = top_k(scores, keep)
+            found = Ranking.seeds(torch.where((values > 0) & ~nowhere, nodes, -1), values, self.name)
+        return replace(found, parents=_parents(graph, found, ranking.nodes))
 
     def _restart(self, queries: QueryBatch, ranking: Ranking) -> Tensor:
         size = len(queries.index)
