@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -73,12 +74,20 @@ class TransitionGraph:
                 )
         return self._matrices[dtype]
 
+    @cached_property
+    def single(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Strengths and their inverses in single precision, each [N], and [N] that is infinite where there is no edge."""
+        strength = self.strength.float()
+        alone = strength == 0
+        nothing = torch.zeros_like(strength)
+        return strength, torch.where(alone, nothing, 1.0 / strength), nothing.masked_fill(alone, torch.inf)
+
 
 def _normalised(restart: Tensor) -> Tensor:
-    restart = restart.double()
-    if not bool(torch.isfinite(restart).all()) or bool((restart < 0).any()):
+    total = restart.sum(1, keepdim=True, dtype=torch.float64)
+    # A row with NaN or infinity has no finite sum.
+    if not bool(torch.isfinite(total).all()) or (restart.numel() and bool(restart.amin() < 0)):
         raise InvalidArgumentError("Restart weights must be finite and not negative.")
-    total = restart.sum(1, keepdim=True)
     if bool((total <= 0).any()):
         row = int((total.flatten() <= 0).nonzero()[0])
         raise InvalidArgumentError(f"Restart weights of query {row} are all zero; give at least one seed.")
@@ -181,13 +190,16 @@ def _check_damping(damping: float) -> None:
 
 
 def _walk(graph: TransitionGraph, restart: Tensor, k: int, damping: float) -> tuple[Tensor, Tensor, bool]:
-    linked = graph.strength > 0
-    mass = torch.where(linked, restart, 0.0).float()
+    seeds = restart.nonzero().flatten()
+    given = restart[seeds].float()
+    linked = graph.strength[seeds] > 0
+    mass, estimate = torch.zeros_like(restart, dtype=torch.float32), torch.zeros_like(restart, dtype=torch.float32)
+    mass[seeds] = torch.where(linked, given, 0.0)
     # A seed without edges keeps (1 - d) of its mass; what it returns rescales everything alike.
-    estimate = torch.where(linked, 0.0, (1 - damping) * restart).float()
-    whole = float(mass.sum())
-    scale = 1.0 / (whole + (1 - damping) * float(restart[~linked].sum()))
-    front: Tensor | None = mass.nonzero().flatten()
+    estimate[seeds] = torch.where(linked, 0.0, (1 - damping) * given)
+    whole = float(given[linked].sum())
+    scale = 1.0 / (whole + (1 - damping) * float(given[~linked].sum()))
+    front: Tensor | None = seeds[linked]
     left, held = whole, -1
     outside: Tensor | None = None
     while True:
@@ -217,18 +229,18 @@ def _step(graph: TransitionGraph, mass: Tensor, front: Tensor | None, damping: f
         return (graph.product(torch.float32) @ mass).mul_(damping), None
     owner, entry = gather_rows(graph.indptr, front)
     target = graph.neighbors[entry].long()
-    share = (damping * mass[front] / graph.strength[front].float())[owner] * graph.weights[entry].float()
+    share = (damping * mass[front] * graph.single[1][front])[owner] * graph.weights[entry].float()
     moved = torch.zeros_like(mass).index_add_(0, target, share)
-    return moved, torch.unique(target)
+    return moved, torch.unique(target) if target.numel() <= graph.size // 4 else None
 
 
 def _certificate(
     graph: TransitionGraph, estimate: Tensor, mass: Tensor, k: int, damping: float, outside: Tensor | None
 ) -> tuple[Tensor, Tensor, bool]:
     """Return the k best by lower bound with their estimates, and whether no other node can be above them."""
-    strength = graph.strength.float()
-    ratio = mass / strength.clamp(min=1.0)
-    high, low = float(ratio.max()), float(torch.where(strength > 0, ratio, torch.inf).min())
+    strength, inverse, alone = graph.single
+    ratio = mass * inverse
+    high, low = float(ratio.max()), float((ratio + alone).min())
     low = 0.0 if low == float("inf") else low
     known = torch.add(estimate, mass, alpha=1 - damping)
     values, nodes = top_k(torch.add(known, strength, alpha=damping * low).unsqueeze(0), k)
