@@ -174,7 +174,8 @@ class QueryBatch:
         Returns
         -------
         Tensor, same shape, float32
-            Read from the table that vector search needs anyway, so that a traversal costs no gather of vectors.
+            Read from one table of all similarities, made when first needed (while B * N stays below 2^27), so that a
+            traversal of many rounds gathers no vectors.
         """
         nodes = nodes.clamp(min=0)
         if self._table is not None:

@@ -14,15 +14,16 @@ ENGINE = ROOT / "shared" / "graph_retrievers"
 # room -> rooms it may import. A room is a folder or a top-level module of the engine.
 ALLOWED = {
     "errors": set(),
+    "arguments": {"errors"},
     "device": {"errors"},
     "graph": {"errors", "device"},
     "signals": {"errors", "device", "graph"},
     "queries": {"errors", "device", "graph", "signals", "index"},
     "index": {"errors", "device", "graph", "signals", "construction", "queries"},
-    "construction": {"errors", "device", "graph", "signals", "index", "queries"},
+    "construction": {"errors", "arguments", "device", "graph", "signals", "index", "queries"},
     "planning": {"errors", "device", "graph", "signals", "index", "queries", "learning"},
     "learning": {"errors", "device", "graph", "signals", "index", "queries"},
-    "operators": {"errors", "device", "graph", "signals", "index", "queries", "planning", "learning"},
+    "operators": {"errors", "arguments", "device", "graph", "signals", "index", "queries", "planning", "learning"},
     "retrievers": {"errors", "device", "graph", "signals", "index", "queries", "construction", "planning", "learning", "operators"},
     "evaluation": None,
     "cypher": None,

@@ -433,3 +433,11 @@ class TestNetworkx:
     def test_what_is_no_graph(self):
         with pytest.raises(InvalidArgumentError, match="Expected a networkx graph, got dict"):
             from_networkx({})
+
+
+def test_sizes_of_numpy_are_sizes():
+    import numpy as np
+
+    from graph_retrievers.construction.edges import NearestNeighbors
+
+    assert NearestNeighbors(np.int64(3)).k == 3

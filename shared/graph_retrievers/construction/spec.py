@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.arguments import positive
 from graph_retrievers.graph.corpus_graph import Node
 
 __all__ = ["Corpus", "EdgeSpec", "Found", "positive"]
@@ -81,10 +81,3 @@ class EdgeSpec(ABC):
         """Return the class and its settings."""
         settings = ", ".join(f"{name}={value!r}" for name, value in vars(self).items() if not name.startswith("_"))
         return f"{type(self).__name__}({settings})"
-
-
-def positive(name: str, value: int) -> int:
-    """Return `value` if it is an integer of at least 1; raise InvalidArgumentError otherwise."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InvalidArgumentError(f"{name} must be an integer of at least 1, got {value!r}.")
-    return value

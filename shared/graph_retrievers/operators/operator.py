@@ -12,12 +12,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from numbers import Integral, Real
+from numbers import Real
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from graph_retrievers.arguments import positive
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.ragged import columns_of, pad_ranked
 
@@ -362,13 +363,6 @@ class Loop(Composite):
             if self.on_round is not None:
                 self.on_round(round_number, ranking)
         return ranking
-
-
-def positive(name: str, value: int) -> int:
-    """Return `value` if it is an integer of at least 1 (numpy's too); raise InvalidArgumentError otherwise."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-        raise InvalidArgumentError(f"{name} must be an integer of at least 1, got {value!r}.")
-    return int(value)
 
 
 def list_weights(weights: Sequence[float], count: int) -> tuple[float, ...]:
