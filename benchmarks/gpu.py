@@ -24,10 +24,10 @@ from graphs import corpus_graph, power_law_pairs, unit_vectors
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.granker import GRanker
-from graph_retrievers.operators.mixed_traversal import MixedTraversal
+from graph_retrievers.operators.mor.traversal import MixedTraversal
 from graph_retrievers.operators.operator import Operator, Pipeline, Ranking
 from graph_retrievers.operators.pagerank import PersonalizedPageRank
-from graph_retrievers.operators.spreading_activation import GatedPropagation
+from graph_retrievers.operators.spreading.propagation import GatedPropagation
 from graph_retrievers.operators.stex import STeX
 from graph_retrievers.operators.vector_search import VectorSearch
 from graph_retrievers.queries import QueryBatch

@@ -14,9 +14,9 @@ import torch
 from graphs import power_law_pairs
 
 from graph_retrievers.graph import CorpusGraph
-from graph_retrievers.graph.typed_adjacency import TypedAdjacency
-from graph_retrievers.operators.typed_walk import Routes, walk
-from graph_retrievers.planning.plan import GraphSchema, PathStep, ReasoningPath
+from graph_retrievers.operators.mor.adjacency import TypedAdjacency
+from graph_retrievers.operators.mor.walk import Routes, walk
+from graph_retrievers.operators.mor.plan import GraphSchema, PathStep, ReasoningPath
 
 TYPES = [f"type {i}" for i in range(7)]
 

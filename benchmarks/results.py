@@ -23,7 +23,7 @@ import transformers
 from result_pages import write_contents, write_page
 
 import graph_retrievers
-from graph_retrievers.construction.dataset import Dataset, read_dataset
+from graph_retrievers.datasets import Dataset, read_dataset
 from graph_retrievers.evaluation.cache import cache_folder, cached_vectors
 from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.evaluation.plots import check_matplotlib

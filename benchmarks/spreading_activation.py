@@ -22,9 +22,9 @@ import torch
 from graphs import corpus_graph, power_law_pairs, unit_vectors
 
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.chains import ChainSearch
+from graph_retrievers.operators.spreading.chains import ChainSearch
 from graph_retrievers.operators.operator import Ranking
-from graph_retrievers.operators.spreading_activation import GatedPropagation
+from graph_retrievers.operators.spreading.propagation import GatedPropagation
 from graph_retrievers.operators.vector_search import VectorSearch
 from graph_retrievers.queries import QueryBatch
 

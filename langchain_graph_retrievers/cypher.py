@@ -10,7 +10,7 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from pydantic import ConfigDict, Field
 
-from graph_retrievers.cypher import CypherDatabase, CypherSpreadingActivation
+from graph_retrievers.stores.cypher import CypherDatabase, CypherSpreadingActivation
 from langchain_graph_retrievers.documents import to_documents
 
 __all__ = ["CypherSpreadingActivationRetriever"]
@@ -34,7 +34,7 @@ class CypherSpreadingActivationRetriever(BaseRetriever):
     References
     ----------
     Glybovets and Makarov, "Query-Aware Spreading Activation for Multi-Hop Retrieval over Knowledge Graphs", 2026; see
-    :class:`graph_retrievers.cypher.CypherSpreadingActivation`.
+    :class:`graph_retrievers.stores.cypher.CypherSpreadingActivation`.
 
     Examples
     --------
@@ -60,7 +60,7 @@ class CypherSpreadingActivationRetriever(BaseRetriever):
         k : int, optional
             Entities to return, 30 by default.
         **options
-            Keywords of :class:`graph_retrievers.cypher.CypherSpreadingActivation`, such as ``embedding``,
+            Keywords of :class:`graph_retrievers.stores.cypher.CypherSpreadingActivation`, such as ``embedding``,
             ``language_model``, ``gate`` and ``chains``.
         """
         return cls(retriever=CypherSpreadingActivation(database, **options), k=k)

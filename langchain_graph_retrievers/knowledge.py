@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from graph_retrievers.operators.chains import ChainSearch
-from graph_retrievers.operators.entity_linking import EntityLinking
-from graph_retrievers.operators.mixed_traversal import MixedTraversal
-from graph_retrievers.operators.trajectory_reranker import TrajectoryReranker
+from graph_retrievers.operators.spreading.chains import ChainSearch
+from graph_retrievers.operators.spreading.linking import EntityLinking
+from graph_retrievers.operators.mor.traversal import MixedTraversal
+from graph_retrievers.operators.mor.reranker import TrajectoryReranker
 from langchain_graph_retrievers.graph_retriever import IndexRetriever
 
 __all__ = ["MoRRetriever", "SpreadingActivationRetriever"]
@@ -90,14 +90,14 @@ class MoRRetriever(IndexRetriever):
     """MoR: a plan of typed paths, a traversal that mixes structure and text, a reranker that reads the trajectory.
 
     ``invoke(question, plan=[...])`` takes the question's plan, where it is known, in any form that
-    :func:`graph_retrievers.planning.parse.read_plan` reads. A plan that cannot be walked gives text retrieval, and the
+    :func:`graph_retrievers.operators.mor.parse.read_plan` reads. A plan that cannot be walked gives text retrieval, and the
     metadata ``notes`` say why. The metadata ``path`` is the trajectory.
 
     Parameters
     ----------
     planner : Planner or callable, optional
         Makes a plan where the call gives none, such as
-        :class:`~graph_retrievers.planning.planner.LanguageModelPlanner` with a LangChain model.
+        :class:`~graph_retrievers.operators.mor.planner.LanguageModelPlanner` with a LangChain model.
     reranker : TrajectoryReranker, optional
     checkpoint : str or Path, optional
         Folder written by ``graph-retrievers fit mor``: its planner and reranker stand in for those not given. It is

@@ -11,7 +11,7 @@ from llama_index.core.callbacks import CallbackManager
 from llama_index.core.schema import BaseNode, IndexNode, NodeWithScore, QueryBundle
 from llama_index.core.storage.docstore.types import BaseDocumentStore
 
-from graph_retrievers.cypher import CypherDatabase, CypherSpreadingActivation
+from graph_retrievers.stores.cypher import CypherDatabase, CypherSpreadingActivation
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.retrievers.retriever import HitList
 from llama_graph_retrievers.nodes import node_lookup, scored_nodes
@@ -50,7 +50,7 @@ class CypherSpreadingActivationRetriever(BaseRetriever):
     References
     ----------
     Glybovets and Makarov, "Query-Aware Spreading Activation for Multi-Hop Retrieval over Knowledge Graphs", 2026; see
-    :class:`graph_retrievers.cypher.CypherSpreadingActivation`.
+    :class:`graph_retrievers.stores.cypher.CypherSpreadingActivation`.
 
     Examples
     --------
@@ -103,11 +103,11 @@ class CypherSpreadingActivationRetriever(BaseRetriever):
         ----------
         database : CypherDatabase
         embed_model : BaseEmbedding, optional
-            Embedding model of the nodes' vectors, see :class:`graph_retrievers.cypher.CypherSpreadingActivation`.
+            Embedding model of the nodes' vectors, see :class:`graph_retrievers.stores.cypher.CypherSpreadingActivation`.
         similarity_top_k, entities
             See the class.
         **options
-            Keywords of :class:`graph_retrievers.cypher.CypherSpreadingActivation`, such as ``language_model``, ``gate``
+            Keywords of :class:`graph_retrievers.stores.cypher.CypherSpreadingActivation`, such as ``language_model``, ``gate``
             and ``chains``.
         """
         engine = CypherSpreadingActivation(database, embedding=embed_model, **options)

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.chains import ChainSearch
-from graph_retrievers.operators.entity_linking import EntityLinking
-from graph_retrievers.operators.mixed_traversal import MixedTraversal
-from graph_retrievers.operators.trajectory_reranker import TrajectoryReranker
+from graph_retrievers.operators.spreading.chains import ChainSearch
+from graph_retrievers.operators.spreading.linking import EntityLinking
+from graph_retrievers.operators.mor.traversal import MixedTraversal
+from graph_retrievers.operators.mor.reranker import TrajectoryReranker
 from llama_graph_retrievers.graph_retriever import IndexOptions, IndexRetriever
 
 __all__ = ["MoRRetriever", "SpreadingActivationRetriever"]
@@ -100,13 +100,13 @@ class MoRRetriever(IndexRetriever):
 
     A plan that cannot be walked gives text retrieval, and the metadata ``notes`` say why. The metadata ``path`` is the
     trajectory. ``retrieve_batch(questions, plan=[...])`` takes plans that are known, in any form that
-    :func:`graph_retrievers.planning.parse.read_plan` reads.
+    :func:`graph_retrievers.operators.mor.parse.read_plan` reads.
 
     Parameters
     ----------
     index : GraphIndex
     planner : Planner or callable, optional
-        Makes a plan where none is given, such as :class:`~graph_retrievers.planning.planner.LanguageModelPlanner` with
+        Makes a plan where none is given, such as :class:`~graph_retrievers.operators.mor.planner.LanguageModelPlanner` with
         a LlamaIndex ``LLM``, or a function from a question to its plan.
     reranker : TrajectoryReranker, optional
     checkpoint : str or Path, optional

@@ -99,7 +99,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _index(args: argparse.Namespace) -> None:
-    from graph_retrievers.construction.dataset import is_dataset, read_dataset
+    from graph_retrievers.datasets import is_dataset, read_dataset
     from graph_retrievers.construction.folder import read_folder
     from graph_retrievers.graph.storage import check_target
     from graph_retrievers.index import GraphIndex

@@ -14,7 +14,7 @@ from graph_retrievers.graph.filters import Filter
 from graph_retrievers.queries import LatentCache, QueryBatch
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.embedding import Embedding, SentenceEncoder, as_embedding, check_vectors, embed_texts
-from graph_retrievers.signals.lexical import BM25
+from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.relevance import BiEncoder, RelevanceModel, as_relevance_model
 
 __all__ = ["GraphIndex", "LatentCache", "QueryBatch"]

@@ -7,7 +7,7 @@ import torch
 
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.operators.granker import GRanker, latent_graph_fusion, propagation_matrix
-from graph_retrievers.operators.model_search import Rerank
+from graph_retrievers.operators.rerank import Rerank
 from graph_retrievers.operators.operator import Ranking
 from graph_retrievers.operators.stex import STeX
 from graph_retrievers.retrievers.baselines import Re2

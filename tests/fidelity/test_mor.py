@@ -11,12 +11,12 @@ from safetensors.torch import load_file
 
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.mixed_traversal import MixedTraversal
+from graph_retrievers.operators.mor.traversal import MixedTraversal
 from graph_retrievers.operators.operator import OperatorKind
-from graph_retrievers.operators.text_matching import TextMatching
-from graph_retrievers.operators.trajectory_reranker import TrajectoryReranker, TrajectoryScorer
-from graph_retrievers.planning.parse import parse_metapath, read_plan
-from graph_retrievers.planning.plan import GraphSchema, check_plan
+from graph_retrievers.operators.mor.matching import TextMatching
+from graph_retrievers.operators.mor.reranker import TrajectoryReranker, TrajectoryScorer
+from graph_retrievers.operators.mor.parse import parse_metapath, read_plan
+from graph_retrievers.operators.mor.plan import GraphSchema, check_plan
 from graph_retrievers.retrievers.registry import build_retriever
 
 GENE = "gene/protein"

@@ -2,10 +2,10 @@
 
 import pytest
 
-from graph_retrievers.construction.dataset import read_dataset
+from graph_retrievers.datasets import read_dataset
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.planning.parse import read_plan
-from graph_retrievers.planning.trained import TrainedPlanner, same_plan
+from graph_retrievers.operators.mor.parse import read_plan
+from graph_retrievers.operators.mor.trained import TrainedPlanner, same_plan
 from graph_retrievers.retrievers.mor import MoR
 
 

@@ -7,9 +7,9 @@ import torch
 
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.chains import ChainSearch
+from graph_retrievers.operators.spreading.chains import ChainSearch
 from graph_retrievers.operators.operator import Ranking
-from graph_retrievers.operators.spreading_activation import GatedPropagation
+from graph_retrievers.operators.spreading.propagation import GatedPropagation
 from graph_retrievers.retrievers.registry import build_retriever
 from tests.references.spreading import adjacency, all_chains, deduped, spread
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from graph_retrievers.cypher import CypherDatabase, GraphSchema
+from graph_retrievers.stores.cypher import CypherDatabase, GraphSchema
 
 
 @dataclass

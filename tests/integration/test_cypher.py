@@ -13,7 +13,7 @@ import neo4j
 import numpy as np
 import pytest
 
-from graph_retrievers.cypher import (
+from graph_retrievers.stores.cypher import (
     CypherDatabase,
     CypherSpreadingActivation,
     GraphSchema,
@@ -21,8 +21,8 @@ from graph_retrievers.cypher import (
     index_names,
     write_graph,
 )
-from graph_retrievers.cypher import database as database_module
-from graph_retrievers.cypher.schema import quoted
+from graph_retrievers.stores.cypher import database as database_module
+from graph_retrievers.stores.cypher.schema import quoted
 from graph_retrievers.errors import (
     DatabaseAuthError,
     DatabaseError,
@@ -36,8 +36,8 @@ from graph_retrievers.errors import (
 )
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.chains import ChainSearch
-from graph_retrievers.operators.entity_linking import EntityLinking
+from graph_retrievers.operators.spreading.chains import ChainSearch
+from graph_retrievers.operators.spreading.linking import EntityLinking
 from graph_retrievers.retrievers.spreading_activation import SpreadingActivation
 
 DIMENSION = 16
@@ -640,7 +640,7 @@ async def test_only_what_the_driver_calls_safe_is_tried_again(database, monkeypa
 def test_the_engine_and_the_package_import_without_the_driver():
     code = (
         "import sys; sys.modules['neo4j'] = None\n"
-        "import graph_retrievers.cypher as c\n"
+        "import graph_retrievers.stores.cypher as c\n"
         "from graph_retrievers.errors import MissingDependencyError\n"
         "try:\n    c.CypherDatabase('bolt://localhost')\n"
         "except MissingDependencyError as error:\n    assert 'graph-retrievers[neo4j]' in str(error)\n"

@@ -9,7 +9,7 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
 from llama_index.core import VectorStoreIndex
 
-from graph_retrievers.construction.dataset import Query
+from graph_retrievers.datasets import Query
 from graph_retrievers.errors import DatasetError, InvalidArgumentError, UnknownNodeError
 from graph_retrievers.evaluation.analysis import FATES, correlation, fates, quartiles, recall_gain_correlations
 from graph_retrievers.evaluation.cache import cached_vectors

@@ -11,8 +11,8 @@ from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import ConfigurableField, RunnablePassthrough
 from pydantic import ValidationError
 
-from graph_retrievers.construction.dataset import Dataset, Query
-from graph_retrievers.cypher import write_graph
+from graph_retrievers.datasets import Dataset, Query
+from graph_retrievers.stores.cypher import write_graph
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import pagerank

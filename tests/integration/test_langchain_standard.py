@@ -8,7 +8,7 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 import langchain_graph_retrievers as package
-from graph_retrievers.cypher import CypherSpreadingActivation, write_graph
+from graph_retrievers.stores.cypher import CypherSpreadingActivation, write_graph
 from graph_retrievers.operators import HybridSearch, Pipeline, VectorSearch
 from graph_retrievers.operators.granker import GRanker
 from graph_retrievers.retrievers import Retriever

@@ -17,7 +17,7 @@ from llama_index.core.schema import MetadataMode, TextNode
 
 import llama_graph_retrievers as package
 from graph_retrievers.construction.knowledge_readers import from_property_graph_store
-from graph_retrievers.cypher import CypherSpreadingActivation, write_graph
+from graph_retrievers.stores.cypher import CypherSpreadingActivation, write_graph
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, MissingSignalError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import VectorSearch

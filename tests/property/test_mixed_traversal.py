@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.graph import typed_adjacency as module
-from graph_retrievers.graph.typed_adjacency import TypedAdjacency
+from graph_retrievers.operators.mor.adjacency import TypedAdjacency
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.mixed_traversal import MixedTraversal
-from graph_retrievers.operators.text_matching import TextMatching
-from graph_retrievers.operators.trajectory_reranker import TrajectoryReranker, TrajectoryScorer
+from graph_retrievers.operators.mor.traversal import MixedTraversal
+from graph_retrievers.operators.mor.matching import TextMatching
+from graph_retrievers.operators.mor.reranker import TrajectoryReranker, TrajectoryScorer
 from tests.references import mor as reference
 
 TYPES, RELATIONS = ["film", "person", "tag"], ["by", "has", "with"]

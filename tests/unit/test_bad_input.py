@@ -10,7 +10,7 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import HybridSearch, VectorSearch
 from graph_retrievers.operators.fusion import ReciprocalRankFusion
 from graph_retrievers.operators.granker import GRanker
-from graph_retrievers.operators.model_search import Rerank
+from graph_retrievers.operators.rerank import Rerank
 from graph_retrievers.retrievers.registry import build_retriever
 from tests.helpers import linked_index
 

@@ -6,11 +6,11 @@ import torch
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.chains import ChainSearch
+from graph_retrievers.operators.spreading.chains import ChainSearch
 from graph_retrievers.operators.fusion import ReciprocalRankFusion
 from graph_retrievers.operators.operator import OperatorKind, Pipeline, Ranking
-from graph_retrievers.operators.passages import PassageGathering
-from graph_retrievers.operators.spreading_activation import GatedPropagation
+from graph_retrievers.operators.spreading.passages import PassageGathering
+from graph_retrievers.operators.spreading.propagation import GatedPropagation
 from graph_retrievers.operators.vector_search import VectorSearch
 from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.retrievers.retriever import HitList

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from graph_retrievers.construction.dataset import is_dataset, read_dataset, read_queries
+from graph_retrievers.datasets import is_dataset, read_dataset, read_queries
 from graph_retrievers.errors import DatasetError
 
 NODES = [

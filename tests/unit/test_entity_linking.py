@@ -9,7 +9,7 @@ from graph_retrievers.errors import InvalidArgumentError, LanguageModelError, Mi
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.names import NameTable, name_table
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.entity_linking import EntityLinking
+from graph_retrievers.operators.spreading.linking import EntityLinking
 
 VECTORS = {
     "Paris": [1.0, 0.0, 0.0],

@@ -21,7 +21,7 @@ from graph_retrievers.retrievers import Retriever
 from graph_retrievers.retrievers.baselines import Hybrid, Lexical, Re2, Vector
 from graph_retrievers.retrievers.fastinsight import FastInsight
 from graph_retrievers.retrievers.registry import build_retriever
-from graph_retrievers.signals.lexical import BM25
+from graph_retrievers.signals.bm25 import BM25
 
 TEXTS = ["apple pie", "apple tree", "tree house", "house cat", "cat food", "apple apple"]
 VECTORS = np.eye(6, dtype=np.float32)

@@ -6,16 +6,16 @@ import json
 import pytest
 import torch
 
-from graph_retrievers.construction.dataset import Dataset, Query
+from graph_retrievers.datasets import Dataset, Query
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, MissingSignalError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.checkpoint import load_checkpoint, save_checkpoint
-from graph_retrievers.learning.command import FITTERS, add_commands
+from graph_retrievers.commands.fit import FITTERS, add_commands
 from graph_retrievers.learning.loop import fit
 from graph_retrievers.learning.loss import sampled_cross_entropy
-from graph_retrievers.operators.mixed_traversal import MixedTraversal
-from graph_retrievers.operators.trajectory_reranker import TrajectoryReranker, TrajectoryScorer
-from graph_retrievers.operators.trajectory_training import Example, fit_trajectory_reranker
+from graph_retrievers.operators.mor.traversal import MixedTraversal
+from graph_retrievers.operators.mor.reranker import TrajectoryReranker, TrajectoryScorer
+from graph_retrievers.operators.mor.training import Example, fit_trajectory_reranker
 from graph_retrievers.retrievers.mor import MoR, fit_mor
 from tests.helpers import HashEmbedding
 from tests.movies import FILMS, PEOPLE, movie_edges, movie_nodes

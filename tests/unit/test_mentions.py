@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graph_retrievers.construction import TitleMentions, build_edges
-from graph_retrievers.construction.dataset import read_dataset
+from graph_retrievers.datasets import read_dataset
 from graph_retrievers.graph import Node
 
 

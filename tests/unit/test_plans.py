@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from graph_retrievers.errors import InvalidArgumentError, InvalidPlanError, UnexpectedArgumentError
 from graph_retrievers.graph import CorpusGraph, Node
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.planning.parse import PLAN_SCHEMA, read_plan
-from graph_retrievers.planning.plan import MAX_PATHS, MAX_STEPS, GraphSchema, PathStep, PlanningGraph, ReasoningPath, check_plan
+from graph_retrievers.operators.mor.parse import PLAN_SCHEMA, read_plan
+from graph_retrievers.operators.mor.plan import MAX_PATHS, MAX_STEPS, GraphSchema, PathStep, PlanningGraph, ReasoningPath, check_plan
 from graph_retrievers.retrievers.mor import MoR
 from graph_retrievers.signals.language import check_schema
 from tests.helpers import HashEmbedding
@@ -272,7 +272,7 @@ def test_a_planner_must_give_one_plan_a_question(index):
 
 
 def test_a_limit_on_edges_is_told(index):
-    from graph_retrievers.operators.mixed_traversal import MixedTraversal
+    from graph_retrievers.operators.mor.traversal import MixedTraversal
 
     plan = [{"type": "genre", "restriction": "Drama"}, {"type": "movie"}]
     hits = MoR(index, traversal=MixedTraversal(max_edges=1), backfill=False).retrieve("dramas", plan=plan)

@@ -12,7 +12,7 @@ import torch
 from tqdm.auto import tqdm
 
 from graph_retrievers import __version__
-from graph_retrievers.construction.dataset import Query
+from graph_retrievers.datasets import Query
 from graph_retrievers.errors import InvalidArgumentError, UnknownNodeError
 from graph_retrievers.evaluation.cache import LatentStore
 from graph_retrievers.evaluation.costs import measure

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from graph_retrievers.construction.dataset import Query
+from graph_retrievers.datasets import Query
 from graph_retrievers.errors import InvalidArgumentError, LanguageModelError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.operators.operator import positive
@@ -144,7 +144,7 @@ def linked_pairs(graph: CorpusGraph, *, seed: int = 0) -> list[tuple[int, int]]:
 
 
 def write_queries(path: str | Path, queries: Sequence[Query]) -> None:
-    """Write queries as JSON lines, the form that :func:`~graph_retrievers.construction.dataset.read_queries` reads.
+    """Write queries as JSON lines, the form that :func:`~graph_retrievers.datasets.read_queries` reads.
 
     Parameters
     ----------

@@ -8,7 +8,7 @@ from functools import cached_property
 from statistics import fmean
 from typing import Any
 
-from graph_retrievers.construction.dataset import Query
+from graph_retrievers.datasets import Query
 from graph_retrievers.evaluation import metrics
 from graph_retrievers.evaluation.metrics import Gold, relevant_nodes
 from graph_retrievers.evaluation.records import Returned

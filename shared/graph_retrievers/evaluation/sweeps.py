@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from graph_retrievers.construction.dataset import Query
+from graph_retrievers.datasets import Query
 from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.evaluation.results import Evaluation
 from graph_retrievers.index import GraphIndex

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.model_search import Rerank
+from graph_retrievers.operators.rerank import Rerank
 from graph_retrievers.operators.operator import Operator, Pipeline
 from graph_retrievers.operators.vector_search import BM25Search, HybridSearch, VectorSearch
 from graph_retrievers.retrievers.retriever import Retriever

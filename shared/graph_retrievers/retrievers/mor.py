@@ -9,18 +9,18 @@ from typing import Any
 
 import torch
 
-from graph_retrievers.construction.dataset import Dataset, Query
+from graph_retrievers.datasets import Dataset, Query
 from graph_retrievers.errors import InvalidArgumentError, InvalidPlanError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.checkpoint import load_checkpoint, save_checkpoint
-from graph_retrievers.operators.mixed_traversal import MixedTraversal
+from graph_retrievers.operators.mor.traversal import MixedTraversal
 from graph_retrievers.operators.operator import Operator, Pipeline, Ranking
-from graph_retrievers.operators.trajectory_reranker import TrajectoryReranker
-from graph_retrievers.operators.trajectory_training import Example, fit_trajectory_reranker
-from graph_retrievers.planning.plan import PlanCheck, ReasoningPath
-from graph_retrievers.planning.planner import Planner, as_planner
-from graph_retrievers.planning.trained import TrainedPlanner
+from graph_retrievers.operators.mor.reranker import TrajectoryReranker
+from graph_retrievers.operators.mor.training import Example, fit_trajectory_reranker
+from graph_retrievers.operators.mor.plan import PlanCheck, ReasoningPath
+from graph_retrievers.operators.mor.planner import Planner, as_planner
+from graph_retrievers.operators.mor.trained import TrainedPlanner
 from graph_retrievers.queries import QueryBatch
 from graph_retrievers.retrievers.retriever import Hit, HitList, Retriever
 
@@ -36,7 +36,7 @@ class MoR(Retriever):
     .. math:: O_{vgs} \to O_{gm}
 
     A query's plan is the caller's (``retrieve(question, plan=...)``, see
-    :func:`~graph_retrievers.planning.parse.read_plan` for its forms) or the planner's. A plan that cannot be
+    :func:`~graph_retrievers.operators.mor.parse.read_plan` for its forms) or the planner's. A plan that cannot be
     walked gives text retrieval, and the result's notes say why. Each hit's path is its trajectory.
 
     Parameters
@@ -44,8 +44,8 @@ class MoR(Retriever):
     index : GraphIndex
         With node types; with BM25 or vectors.
     planner : Planner or callable, optional
-        Makes a plan where the caller gives none: see :mod:`graph_retrievers.planning.planner`, and
-        :class:`~graph_retrievers.planning.trained.TrainedPlanner`.
+        Makes a plan where the caller gives none: see :mod:`graph_retrievers.operators.mor.planner`, and
+        :class:`~graph_retrievers.operators.mor.trained.TrainedPlanner`.
     reranker : TrajectoryReranker, optional
         Without one, candidates are ordered by the similarity of their vectors (BM25 where there are none), the
         paper's ablation.

@@ -8,12 +8,12 @@ from typing import Any
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.filters import type_mask
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.chains import Chains, ChainSearch
-from graph_retrievers.operators.entity_linking import EntityLinking
+from graph_retrievers.operators.spreading.chains import Chains, ChainSearch
+from graph_retrievers.operators.spreading.linking import EntityLinking
 from graph_retrievers.operators.fusion import ReciprocalRankFusion
 from graph_retrievers.operators.operator import Operator, Pipeline, Ranking
-from graph_retrievers.operators.passages import PassageGathering
-from graph_retrievers.operators.spreading_activation import Gate, GatedPropagation
+from graph_retrievers.operators.spreading.passages import PassageGathering
+from graph_retrievers.operators.spreading.propagation import Gate, GatedPropagation
 from graph_retrievers.operators.vector_search import VectorSearch
 from graph_retrievers.queries import QueryBatch
 from graph_retrievers.retrievers.retriever import Hit, HitList, Path, Retriever
@@ -38,7 +38,7 @@ class SpreadingActivation(Retriever):
     gate : {"cosine", "uniform"} or callable, default "cosine"
     semantics : {"set", "rows"}, default "set"
     hub_exponent : float, default 0
-        The propagation: see :class:`~graph_retrievers.operators.spreading_activation.GatedPropagation`.
+        The propagation: see :class:`~graph_retrievers.operators.spreading.propagation.GatedPropagation`.
     language_model : object, optional
         Extracts the entities of a question; without one, names of nodes that stand in the question are taken.
     linking : EntityLinking, optional

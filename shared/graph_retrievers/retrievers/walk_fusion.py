@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.entity_linking import EntityLinking
+from graph_retrievers.operators.spreading.linking import EntityLinking
 from graph_retrievers.operators.feedback_search import FeedbackSearch
 from graph_retrievers.operators.fusion import ReciprocalRankFusion
 from graph_retrievers.operators.operator import Pipeline, positive
 from graph_retrievers.operators.pagerank import PersonalizedPageRank
-from graph_retrievers.operators.spreading_activation import GatedPropagation
+from graph_retrievers.operators.spreading.propagation import GatedPropagation
 from graph_retrievers.operators.vector_search import HybridSearch
 from graph_retrievers.retrievers.retriever import Retriever
 

@@ -75,7 +75,7 @@ class ChainSearch(Operator):
 
     Notes
     -----
-    Expects the whole ranking of :class:`~graph_retrievers.operators.spreading_activation.GatedPropagation`, gives it back
+    Expects the whole ranking of :class:`~graph_retrievers.operators.spreading.propagation.GatedPropagation`, gives it back
     unchanged, and leaves the :class:`Chains` in ``queries.extras["chains"]``. Of equal means the shorter chain comes
     first, then the one of lower node rows.
 

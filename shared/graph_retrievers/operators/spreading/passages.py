@@ -12,7 +12,7 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.filters import type_mask
 from graph_retrievers.graph.ragged import pad_ranked
 from graph_retrievers.operators.operator import Operator, OperatorKind, Ranking, positive
-from graph_retrievers.operators.spreading_activation import STATE_LIMIT, Gate, PropagationState, active_entries, as_gate
+from graph_retrievers.operators.spreading.propagation import STATE_LIMIT, Gate, PropagationState, active_entries, as_gate
 from graph_retrievers.queries import QueryBatch
 
 __all__ = ["PassageGathering"]
@@ -30,7 +30,7 @@ class PassageGathering(Operator):
     types : sequence of str, default ("passage",)
         Node types that are passages.
     gate : {"cosine", "uniform"} or callable, default "cosine"
-        As for :class:`~graph_retrievers.operators.spreading_activation.GatedPropagation`; a passage without a vector
+        As for :class:`~graph_retrievers.operators.spreading.propagation.GatedPropagation`; a passage without a vector
         gathers nothing behind the cosine gate.
     k : int, optional
         Passages to keep; all by default.

@@ -14,9 +14,9 @@ from graph_retrievers.errors import InvalidArgumentError, InvalidPlanError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.learning.checkpoint import load_checkpoint, save_checkpoint
 from graph_retrievers.learning.loop import History, fit
-from graph_retrievers.planning.parse import read_plan
-from graph_retrievers.planning.plan import PathStep, PlanningGraph, ReasoningPath
-from graph_retrievers.planning.spans import Question, Span
+from graph_retrievers.operators.mor.parse import read_plan
+from graph_retrievers.operators.mor.plan import PathStep, PlanningGraph, ReasoningPath
+from graph_retrievers.operators.mor.spans import Question, Span
 
 __all__ = ["PlannerHistory", "TrainedPlanner", "same_plan"]
 
@@ -50,7 +50,7 @@ class TrainedPlanner:
 
     .. math:: p(c \mid q, s) \propto \exp\Big(\sum_{m \in M(c)} \sum_{f \in \phi(q, s)} w_{f m}\Big)
 
-    where :math:`\phi` holds the features of :meth:`graph_retrievers.planning.spans.Question.features`, and M what
+    where :math:`\phi` holds the features of :meth:`graph_retrievers.operators.mor.spans.Question.features`, and M what
     a plan is made of: itself, its first type, its length, and each step at its place from the start and from the
     end, so that plans that share a step learn it together. The most probable plan of any span wins, the longer
     span and then the earlier one where two are equal. Where the span is the title of nodes, the plan must start
@@ -145,7 +145,7 @@ class TrainedPlanner:
         Parameters
         ----------
         train, dev : iterable of (str, plan)
-            Questions and plans in any form that :func:`~graph_retrievers.planning.parse.read_plan` reads; training
+            Questions and plans in any form that :func:`~graph_retrievers.operators.mor.parse.read_plan` reads; training
             stops where the share of dev questions that get exactly their plan no longer grows.
         graph : CorpusGraph
         epochs, patience, learning_rate, seed, show_progress

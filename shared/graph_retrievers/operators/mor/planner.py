@@ -10,8 +10,8 @@ from typing import Any, Protocol, runtime_checkable
 from graph_retrievers.device import resolve_device
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
-from graph_retrievers.planning.parse import PLAN_SCHEMA, read_plan
-from graph_retrievers.planning.plan import GraphSchema
+from graph_retrievers.operators.mor.parse import PLAN_SCHEMA, read_plan
+from graph_retrievers.operators.mor.plan import GraphSchema
 from graph_retrievers.signals.language import as_language_model, complete_many
 
 __all__ = ["EXAMPLES", "CausalPlanner", "LanguageModelPlanner", "Planner", "as_planner", "planning_prompt"]
@@ -56,7 +56,7 @@ class Planner(Protocol):
     """The port: what a retriever asks of a planner."""
 
     def plan(self, queries: Sequence[str], graph: CorpusGraph) -> list[Any]:
-        """Return one plan a question, in any form that :func:`~graph_retrievers.planning.parse.read_plan` reads.
+        """Return one plan a question, in any form that :func:`~graph_retrievers.operators.mor.parse.read_plan` reads.
 
         A question for which there is none gets a GraphRetrieverError that says why, returned and not raised.
         """
@@ -82,7 +82,7 @@ def planning_prompt(question: str, schema: GraphSchema, examples: Sequence[tuple
 
 
 class LanguageModelPlanner:
-    """Plans by any language model, as JSON held to :data:`~graph_retrievers.planning.parse.PLAN_SCHEMA`.
+    """Plans by any language model, as JSON held to :data:`~graph_retrievers.operators.mor.parse.PLAN_SCHEMA`.
 
     Parameters
     ----------

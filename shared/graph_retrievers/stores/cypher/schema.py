@@ -46,7 +46,7 @@ class GraphSchema:
     id, name, text, type, metadata, embedding : str
         Node properties: identifier (unique), name, text ("description" by default), type, metadata as JSON, and vector.
     name_key : str, default "name_key"
-        Node property with the name as names are compared; :func:`~graph_retrievers.cypher.writer.index_names` fills it
+        Node property with the name as names are compared; :func:`~graph_retrievers.stores.cypher.writer.index_names` fills it
         in a graph that lacks it.
     position : str, default "position"
         Property of nodes and relationships with the row in the corpus graph: what settles ties.

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from graph_retrievers.operators.chains import ChainSearch
-from graph_retrievers.operators.entity_linking import EntityLinking
-from graph_retrievers.operators.passages import PassageGathering
-from graph_retrievers.operators.spreading_activation import GatedPropagation
+from graph_retrievers.operators.spreading.chains import ChainSearch
+from graph_retrievers.operators.spreading.linking import EntityLinking
+from graph_retrievers.operators.spreading.passages import PassageGathering
+from graph_retrievers.operators.spreading.propagation import GatedPropagation
 from graph_retrievers.retrievers.retriever import Hit, HitList, Path
 
 __all__ = ["answer"]
@@ -25,7 +25,7 @@ def answer(row: _Row, notes: tuple[str, ...], chains: str | None, search: ChainS
     Parameters
     ----------
     row : mapping
-        What the query of :func:`graph_retrievers.cypher.query.query_text` gave.
+        What the query of :func:`graph_retrievers.stores.cypher.query.query_text` gave.
     notes : tuple of str
         What is known already.
     chains : {"hits", "path"} or None

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
-from graph_retrievers.cypher.schema import GraphSchema
+from graph_retrievers.stores.cypher.schema import GraphSchema
 from graph_retrievers.errors import (
     DatabaseAuthError,
     DatabaseError,

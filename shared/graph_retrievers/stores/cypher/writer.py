@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from graph_retrievers.cypher.database import CypherDatabase
-from graph_retrievers.cypher.schema import quoted
+from graph_retrievers.stores.cypher.database import CypherDatabase
+from graph_retrievers.stores.cypher.schema import quoted
 from graph_retrievers.errors import DatabaseError, InvalidArgumentError, MissingDatabaseFeatureError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.names import name_words

@@ -42,7 +42,7 @@ def add_commands(subparsers: Any) -> None:
 
 def run_fit(args: argparse.Namespace) -> int:
     """Run the ``fit`` command; return 0."""
-    from graph_retrievers.construction.dataset import read_dataset
+    from graph_retrievers.datasets import read_dataset
     from graph_retrievers.evaluation.cache import cached_vectors
     from graph_retrievers.index import GraphIndex
     from graph_retrievers.signals.embedding import SentenceEncoder, minilm

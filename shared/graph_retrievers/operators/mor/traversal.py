@@ -13,13 +13,13 @@ from graph_retrievers.errors import GraphRetrieverError, InvalidPlanError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.ragged import pad_ranked
 from graph_retrievers.graph.titles import nodes_titled
-from graph_retrievers.graph.typed_adjacency import typed_adjacency
+from graph_retrievers.operators.mor.adjacency import typed_adjacency
 from graph_retrievers.operators.operator import Operator, OperatorKind, Ranking, positive
-from graph_retrievers.operators.text_matching import TextMatching
-from graph_retrievers.operators.typed_walk import Routes, Walk, walk
+from graph_retrievers.operators.mor.matching import TextMatching
+from graph_retrievers.operators.mor.walk import Routes, Walk, walk
 from graph_retrievers.operators.vector_search import seed_mask
-from graph_retrievers.planning.parse import read_plan
-from graph_retrievers.planning.plan import GraphSchema, PlanCheck, PlanningGraph, check_plan
+from graph_retrievers.operators.mor.parse import read_plan
+from graph_retrievers.operators.mor.plan import GraphSchema, PlanCheck, PlanningGraph, check_plan
 from graph_retrievers.queries import QueryBatch
 
 __all__ = ["TEXT_MATCHES", "MixedTraversal"]
@@ -69,7 +69,7 @@ class MixedTraversal(Operator):
 
     Notes
     -----
-    Reads ``queries.inputs["plan"]`` (see :func:`~graph_retrievers.planning.parse.read_plan`) unless checked plans
+    Reads ``queries.inputs["plan"]`` (see :func:`~graph_retrievers.operators.mor.parse.read_plan`) unless checked plans
     stand in ``queries.memo["plans"]``. Trails are the trajectories: of several ways to reach a node the longest
     counts, among equal ones the first path of the plan, within it the best matching start (the published code's
     order depends on that of a hash set there), then the lowest parent row.

@@ -13,8 +13,8 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.loop import History, fit
 from graph_retrievers.learning.loss import sampled_cross_entropy
-from graph_retrievers.operators.mixed_traversal import MixedTraversal
-from graph_retrievers.operators.trajectory_reranker import TrajectoryReranker, TrajectoryScorer
+from graph_retrievers.operators.mor.traversal import MixedTraversal
+from graph_retrievers.operators.mor.reranker import TrajectoryReranker, TrajectoryScorer
 
 __all__ = ["Example", "fit_trajectory_reranker"]
 
@@ -82,7 +82,7 @@ def fit_trajectory_reranker(
     length : int, default 3
         Nodes of a trajectory the network reads.
     embedding, node_only
-        As for :class:`~graph_retrievers.operators.trajectory_reranker.TrajectoryReranker`.
+        As for :class:`~graph_retrievers.operators.mor.reranker.TrajectoryReranker`.
     negatives : int, default 100
     batch_size : int, default 64
         Relevant candidates a step.

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, MissingSignalError
-from graph_retrievers.operators.mixed_traversal import TEXT_MATCHES
+from graph_retrievers.operators.mor.traversal import TEXT_MATCHES
 from graph_retrievers.operators.operator import Operator, OperatorKind, Ranking, positive
-from graph_retrievers.operators.text_matching import TextMatching
+from graph_retrievers.operators.mor.matching import TextMatching
 from graph_retrievers.queries import QueryBatch
 from graph_retrievers.signals.embedding import as_embedding, check_vectors
 
@@ -184,7 +184,7 @@ class TrajectoryReranker(Operator):
         ----------
         queries : QueryBatch
         ranking : Ranking
-            With trails, as :class:`~graph_retrievers.operators.mixed_traversal.MixedTraversal` gives, or parents.
+            With trails, as :class:`~graph_retrievers.operators.mor.traversal.MixedTraversal` gives, or parents.
         """
         length = self.scorer.length
         trails = ranking.trails if ranking.trails is not None else torch.stack([ranking.parents, ranking.nodes], 2)

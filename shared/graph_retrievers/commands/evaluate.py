@@ -146,7 +146,7 @@ def add_commands(subparsers: Any) -> None:
 
 def run_evaluate(args: argparse.Namespace) -> int:
     """Run the ``evaluate`` command; return 0."""
-    from graph_retrievers.construction.dataset import read_dataset, read_queries
+    from graph_retrievers.datasets import read_dataset, read_queries
     from graph_retrievers.evaluation.cache import cached_vectors
     from graph_retrievers.evaluation.harness import evaluate
     from graph_retrievers.evaluation.run_files import read_qrels, read_run
@@ -216,7 +216,7 @@ def run_evaluate(args: argparse.Namespace) -> int:
 
 def run_make_queries(args: argparse.Namespace) -> int:
     """Run the ``make-queries`` command; return 0."""
-    from graph_retrievers.construction.dataset import read_dataset
+    from graph_retrievers.datasets import read_dataset
     from graph_retrievers.evaluation.make_queries import make_queries, write_queries
 
     model = _imported(args.language_model) if args.language_model else None

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from graph_retrievers.errors import InvalidPlanError
-from graph_retrievers.planning.plan import MAX_PATHS, MAX_STEPS, PathStep, PlanningGraph, ReasoningPath
+from graph_retrievers.operators.mor.plan import MAX_PATHS, MAX_STEPS, PathStep, PlanningGraph, ReasoningPath
 
 __all__ = ["PLAN_SCHEMA", "parse_metapath", "read_plan"]
 
@@ -60,7 +60,7 @@ def read_plan(plan: Any) -> PlanningGraph:
     Returns
     -------
     PlanningGraph
-        As written: whether it fits a graph is for :func:`~graph_retrievers.planning.plan.check_plan` to say.
+        As written: whether it fits a graph is for :func:`~graph_retrievers.operators.mor.plan.check_plan` to say.
 
     Raises
     ------

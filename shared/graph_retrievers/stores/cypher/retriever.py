@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-from graph_retrievers.cypher.answers import answer
-from graph_retrievers.cypher.database import CypherDatabase
-from graph_retrievers.cypher.query import QueryPlan, query_text
-from graph_retrievers.cypher.writer import name_key
+from graph_retrievers.stores.cypher.answers import answer
+from graph_retrievers.stores.cypher.database import CypherDatabase
+from graph_retrievers.stores.cypher.query import QueryPlan, query_text
+from graph_retrievers.stores.cypher.writer import name_key
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, InvalidVectorError, MissingSignalError
 from graph_retrievers.graph.names import name_words
-from graph_retrievers.operators.chains import ChainSearch
-from graph_retrievers.operators.entity_linking import EntityLinking, extract_entities
+from graph_retrievers.operators.spreading.chains import ChainSearch
+from graph_retrievers.operators.spreading.linking import EntityLinking, extract_entities
 from graph_retrievers.operators.operator import positive
-from graph_retrievers.operators.spreading_activation import GatedPropagation
+from graph_retrievers.operators.spreading.propagation import GatedPropagation
 from graph_retrievers.retrievers.retriever import HitList
 from graph_retrievers.signals.embedding import as_embedding, check_vectors
 
@@ -75,7 +75,7 @@ class CypherSpreadingActivation:
     Notes
     -----
     Nothing is filled up from vector search. Names of more than 20 words are not found in a question. The chains are
-    searched with the bounds of :class:`~graph_retrievers.operators.chains.ChainSearch`, in the database; nothing of its
+    searched with the bounds of :class:`~graph_retrievers.operators.spreading.chains.ChainSearch`, in the database; nothing of its
     length grows exponentially.
 
     A retriever may serve many threads and tasks at a time. Its first question without entities reads up to 10,000 names

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from graph_retrievers.graph.typed_adjacency import TypedAdjacency, distinct
-from graph_retrievers.planning.plan import GraphSchema, ReasoningPath
+from graph_retrievers.operators.mor.adjacency import TypedAdjacency, distinct
+from graph_retrievers.operators.mor.plan import GraphSchema, ReasoningPath
 
 __all__ = ["Routes", "Walk", "walk"]
 

@@ -74,7 +74,7 @@ class PlanningGraph:
         return " & ".join(str(path) for path in self.paths)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the plan in the JSON form that :func:`graph_retrievers.planning.parse.read_plan` reads."""
+        """Return the plan in the JSON form that :func:`graph_retrievers.operators.mor.parse.read_plan` reads."""
         return {"paths": [[_step_dict(step) for step in path.steps] for path in self.paths]}
 
 

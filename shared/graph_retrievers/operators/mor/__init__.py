@@ -1,0 +1,26 @@
+"""MoR (Lei et al.): plans of typed paths, a traversal of structure and text, a reranker that reads the trajectory."""
+
+from graph_retrievers.operators.mor.matching import TextMatching
+from graph_retrievers.operators.mor.parse import read_plan
+from graph_retrievers.operators.mor.plan import PathStep, PlanningGraph, ReasoningPath, check_plan
+from graph_retrievers.operators.mor.planner import CausalPlanner, LanguageModelPlanner, Planner, planning_prompt
+from graph_retrievers.operators.mor.reranker import TrajectoryReranker, TrajectoryScorer
+from graph_retrievers.operators.mor.trained import TrainedPlanner
+from graph_retrievers.operators.mor.traversal import MixedTraversal
+
+__all__ = [
+    "CausalPlanner",
+    "LanguageModelPlanner",
+    "MixedTraversal",
+    "PathStep",
+    "Planner",
+    "PlanningGraph",
+    "ReasoningPath",
+    "TextMatching",
+    "TrainedPlanner",
+    "TrajectoryReranker",
+    "TrajectoryScorer",
+    "check_plan",
+    "planning_prompt",
+    "read_plan",
+]

@@ -1,1 +1,0 @@
-"""Plans of typed reasoning paths, the planners that make them, and the rules that judge them."""

@@ -1,0 +1,1 @@
+"""Graphs that live elsewhere: databases that answer the same questions as an index."""
