@@ -19,8 +19,7 @@ from graph_retrievers import __version__
 from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError
 
 if TYPE_CHECKING:
-    from graph_retrievers.index import GraphIndex
-    from graph_retrievers.retrievers.retriever import Hit, HitList
+    from graph_retrievers.hits import Hits
 
 __all__ = ["main"]
 
@@ -49,8 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from graph_retrievers.evaluation import command as evaluation
-    from graph_retrievers.learning import command as learning
+    from graph_retrievers.commands import evaluate, fit
 
     parser = argparse.ArgumentParser(prog="graph-retrievers", description="Graph retrievers for RAG and agents.")
     parser.add_argument("--version", action="version", version=f"graph-retrievers {__version__}")
@@ -90,8 +88,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     taxonomy.set_defaults(run=_taxonomy)
 
-    evaluation.add_commands(commands)
-    learning.add_commands(commands)
+    evaluate.add_commands(commands)
+    fit.add_commands(commands)
     return parser
 
 
@@ -99,8 +97,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _index(args: argparse.Namespace) -> None:
-    from graph_retrievers.datasets import is_dataset, read_dataset
     from graph_retrievers.construction.folder import read_folder
+    from graph_retrievers.datasets import is_dataset, read_dataset
     from graph_retrievers.graph.storage import check_target
     from graph_retrievers.index import GraphIndex
     from graph_retrievers.signals.embedding import load_embedding
@@ -168,9 +166,7 @@ def _search(args: argparse.Namespace) -> None:
     from graph_retrievers.index import GraphIndex
     from graph_retrievers.retrievers.registry import build_retriever
 
-    index = GraphIndex.load(
-        args.index, embedding=_query_embedding(args), relevance=_reranker(args), device=args.device
-    )
+    index = GraphIndex.load(args.index, embedding=_query_embedding(args), relevance=_reranker(args), device=args.device)
     name = args.retriever or ("fastinsight" if index.has_dense else "bm25")
     hits = build_retriever(name, index).retrieve(args.question, args.k)
     if args.json:
@@ -178,7 +174,7 @@ def _search(args: argparse.Namespace) -> None:
         found = {"query": args.question, "retriever": name, "k": args.k, "hits": listed, "notes": list(hits.notes)}
         print(json.dumps(found, indent=1))
     else:
-        print(_table(index, hits))
+        print(_table(hits))
 
 
 def _query_embedding(args: argparse.Namespace) -> Any:
@@ -188,12 +184,13 @@ def _query_embedding(args: argparse.Namespace) -> Any:
 
     if args.embedding:
         return load_embedding(_absolute(args.embedding), args.device)
-    dense = read_settings(args.index).get("dense", {})
-    if dense.get("by_name"):
-        return load_embedding(dense["embedding"], args.device)
-    if dense:
+    settings = read_settings(args.index)
+    built = settings["embedding"]
+    if built["by_name"]:
+        return load_embedding(built["name"], args.device)
+    if any(signal["name"] == "dense" for signal in settings["signals"]):
         # A retriever that reads no vectors does without.
-        built_with = dense["embedding"] or "vectors from elsewhere"
+        built_with = built["name"] or "vectors from elsewhere"
         print(f"note: the index was built with {built_with}, which cannot be loaded by name; pass --embedding.", file=sys.stderr)
     return None
 
@@ -206,7 +203,7 @@ def _reranker(args: argparse.Namespace) -> Any:
     return CrossEncoder(args.reranker, max_length=args.max_length, device=args.device)
 
 
-def _table(index: GraphIndex, hits: HitList) -> str:
+def _table(hits: Hits) -> str:
     """Return hits as a table: a line each, with the path that led there and the beginning of the text below."""
     width = max(shutil.get_terminal_size((110, 24)).columns, 60)
     found_by = max([len(hit.operator) for hit in hits] + [len("found by")])
@@ -216,21 +213,12 @@ def _table(index: GraphIndex, hits: HitList) -> str:
         name = f"{hit.title} [{hit.id}]" if hit.title and hit.title != hit.id else hit.id
         lines.append(f"{rank:>3}  {hit.score:>8.4f}  {hit.operator:<{found_by}}  {name}")
         if len(hit.path.nodes) > 1:
-            lines.extend(textwrap.wrap(f"path: {_path(index, hit)}", width, initial_indent=indent, subsequent_indent=indent + "  "))
+            lines.extend(textwrap.wrap(f"path: {hit.path.text}", width, initial_indent=indent, subsequent_indent=indent + "  "))
         if snippet := textwrap.shorten(hit.text, max(width - len(indent), 40), placeholder=" ..."):
             lines.append(indent + snippet)
     if not hits:
         lines.append("nothing found")
     return "\n".join([*lines, *(f"note: {note}" for note in hits.notes)])
-
-
-def _path(index: GraphIndex, hit: Hit) -> str:
-    """Return the path of a hit with titles in place of ids."""
-    names = [index.graph.titles[index.graph.row(node)] or node for node in hit.path.nodes]
-    text = names[0]
-    for name, relation, forward in zip(names[1:], hit.path.relations, hit.path.forward, strict=True):
-        text += f" -[{relation}]-> {name}" if forward else f" <-[{relation}]- {name}"
-    return text
 
 
 # -- taxonomy ---------------------------------------------------------------------------------------------------
@@ -254,7 +242,7 @@ def _taxonomy(args: argparse.Namespace) -> None:
         except GraphRetrieverError as error:
             rows.append((name, "-", " ".join(str(error).split())))
             continue
-        steps = dict.fromkeys(f"{step.name} {step.kind.value}" for step in operator.steps())
+        steps = dict.fromkeys(f"{step.name} {step.kind.value}" for step in operator.parts())
         rows.append((name, operator.formula(), ", ".join(steps)))
     widths = [max(len(row[column]) for row in rows) for column in range(2)]
     for name, formula, made_of in rows:

@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
-from graph_retrievers.errors import DatasetError
-from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
+from graph_retrievers.errors import DatasetError, InvalidArgumentError
+from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, Node
 
 __all__ = ["Dataset", "Query", "is_dataset", "read_dataset", "read_queries"]
 
@@ -65,7 +65,7 @@ class Dataset:
     name : str
         Name of the folder.
     nodes : list of Node
-    edges : list of (source id, target id, relation)
+    edges : list of Edge
     queries : list of Query
         Empty where the folder has none.
     include_titles : bool
@@ -74,7 +74,7 @@ class Dataset:
 
     name: str
     nodes: list[Node]
-    edges: list[tuple[str, str, str]]
+    edges: list[Edge]
     queries: list[Query]
     include_titles: bool
 
@@ -95,8 +95,8 @@ def read_dataset(folder: str | Path, *, include_titles: bool | None = None) -> D
     ----------
     folder : str or Path
         Rows of nodes have ``id`` and ``text``, and may have ``title`` and ``type``; their other fields are
-        metadata. Rows of edges have ``source`` and ``target``, and may have ``relation``. Queries: see
-        :func:`read_queries`.
+        metadata. Rows of edges have ``source`` and ``target``, and may have ``relation``, ``weight`` and ``text``; their other
+        fields are metadata. Queries: see :func:`read_queries`.
     include_titles : bool, optional
         Whether signals read ``title + ". " + text``. By default they do, unless most titles hold the digits
         (four or more) of their own node's id: such titles name nothing.
@@ -156,7 +156,7 @@ def read_queries(file: str | Path, *, nodes: Container[str] | None = None) -> li
         seen[query.id] = number
         for node in query.gold:
             if nodes is not None and node not in nodes:
-                raise DatasetError(f"{where}: gold {node!r} of query {query.id!r} is no node of this dataset.")
+                raise DatasetError(f"{where}: gold {node!r} of query {query.id!r} is not a node of this dataset.")
         queries.append(query)
     return queries
 
@@ -181,15 +181,19 @@ def _read_nodes(path: Path) -> tuple[list[Node], dict[str, int]]:
     return nodes, seen
 
 
-def _read_edges(path: Path, nodes: Container[str]) -> list[tuple[str, str, str]]:
+def _read_edges(path: Path, nodes: Container[str]) -> list[Edge]:
     edges = []
     for number, row in _rows(path):
         where = f"{path}:{number}"
         ends = _text(row, "source", where), _text(row, "target", where)
         for end in ends:
             if end not in nodes:
-                raise DatasetError(f"{where}: {end!r} is no node of this dataset; add the node or drop the edge.")
-        edges.append((*ends, _text(row, "relation", where, needed=False)))
+                raise DatasetError(f"{where}: {end!r} is not a node of this dataset; add the node or drop the edge.")
+        relation, text = (_text(row, key, where, needed=False) for key in ("relation", "text"))
+        try:
+            edges.append(Edge(*ends, relation, row.pop("weight", 1.0), text, row))
+        except InvalidArgumentError as error:
+            raise DatasetError(f"{where}: {error}") from error
     return edges
 
 

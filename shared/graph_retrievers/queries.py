@@ -1,25 +1,25 @@
-"""The batch of queries that meets an index, and what has been computed for it so far."""
+"""A batch of queries on an index, and the cache of what has been computed for them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
+from graph_retrievers.cache import Cache
+from graph_retrievers.errors import InvalidArgumentError, InvalidVectorError, MissingSignalError
 from graph_retrievers.graph.filters import Filter, filter_mask
+from graph_retrievers.index import GraphIndex
 from graph_retrievers.signals.embedding import check_vectors
 from graph_retrievers.signals.relevance import BiEncoder
 
-if TYPE_CHECKING:
-    from graph_retrievers.index import GraphIndex
+__all__ = ["LatentCache", "Queries"]
 
-__all__ = ["LatentCache", "QueryBatch"]
-
-# Beyond this many entries a [B, N] table of similarities is not kept; single entries are computed instead.
+# Beyond this many entries a [B, N] table of scores is not kept; single entries are computed instead.
 _TABLE_LIMIT = 1 << 27
 
 
@@ -64,125 +64,196 @@ class LatentCache:
         return {"keys": self._keys, "latents": self._latents}
 
 
-class QueryBatch:
-    """B queries on one index: texts, vectors, filters, and what has been computed for them so far.
+@dataclass(frozen=True, eq=False, repr=False)
+class Queries:
+    """B queries on one index. Nothing in it changes; :meth:`narrowed` gives a copy that shares what was computed.
 
-    Parameters
-    ----------
-    index : GraphIndex
-    texts : str or sequence of str, length B
-        The questions; none may be empty.
-    vectors : array-like of shape [B, d] or callable, optional
-        Query vectors computed elsewhere, or a function from the B texts to them that is called when they are needed;
-        by default the index's embedding model is asked then.
-    filter : mapping or callable, optional
-        Which nodes may be *returned* (see :func:`graph_retrievers.graph.filters.filter_mask`); traversal may
-        still pass through others.
-    seed_filter, traversal_filter : mapping or callable, optional
-        Which nodes may start a traversal, and which may be walked to.
+    Use :meth:`of` to make one.
 
     Attributes
     ----------
-    allowed, seeds_allowed, walk_allowed : Tensor, shape [N], bool, or None
-        The three filters as masks.
-    latents : LatentCache
-        Latents of (query, node) pairs.
-    inputs : dict of str to sequence of length B
-        What else some operators read for a query (entities, plans).
-    statistics : dict of str to Tensor, shape [B]
-        What operators counted on their way (``"touched"``: nodes that activation entered).
-    extras : dict of str to object
-        What operators found besides nodes (``"chains"``).
-    memo : dict of str to object
-        What an operator leaves for later ones of the same batch (checked plans, similarities of text matches).
+    index : GraphIndex
+    texts : tuple of str, length B
     k : int
         Hits asked for; searches without a k of their own bring as many.
+    allowed, seeds_allowed, walk_allowed : Tensor, shape [N], bool, or None
+        Which nodes may be returned, may start a traversal, may be walked to; None for all.
+    inputs : mapping of str to sequence of length B
+        What some operators read for a query besides its text (``Operator.reads``).
+    given : Tensor, callable or None
+        Query vectors as the caller gave them.
+    cache : Cache
+        What has been computed for these queries: similarities and searches. Copies share it.
+    latents : LatentCache
+        Latents of (query, node) pairs. Copies share it.
     """
 
-    def __init__(
-        self,
+    index: GraphIndex
+    texts: tuple[str, ...]
+    k: int = 10
+    allowed: Tensor | None = None
+    seeds_allowed: Tensor | None = None
+    walk_allowed: Tensor | None = None
+    inputs: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    given: Any = None
+    cache: Cache = field(default_factory=Cache)
+    latents: LatentCache = field(default_factory=LatentCache)
+
+    @classmethod
+    def of(
+        cls,
         index: GraphIndex,
         texts: str | Sequence[str],
         *,
+        k: int = 10,
         vectors: Any = None,
         filter: Filter | None = None,
         seed_filter: Filter | None = None,
         traversal_filter: Filter | None = None,
-    ) -> None:
-        self.index = index
-        self.texts = [texts] if isinstance(texts, str) else list(texts)
-        for position, text in enumerate(self.texts):
+        inputs: Mapping[str, Sequence[Any]] | None = None,
+    ) -> Queries:
+        """Return queries on an index.
+
+        Parameters
+        ----------
+        index : GraphIndex
+        texts : str or sequence of str, length B
+            The questions; none may be empty.
+        k : int, default 10
+        vectors : array-like of shape [B, d] or callable, optional
+            Query vectors computed elsewhere, or a function from the B texts to them that is called when they are needed;
+            by default the index's embedding model is asked then.
+        filter, seed_filter, traversal_filter : mapping or callable, optional
+            Which nodes may be returned, may start a traversal, may be walked to (see
+            :func:`graph_retrievers.graph.filters.filter_mask`).
+        inputs : mapping of str to sequence of length B, optional
+
+        Raises
+        ------
+        InvalidArgumentError
+            If a text is empty or not a string.
+        DimensionMismatchError, InvalidVectorError
+            If the vectors are not [B, d] as the index has them, or hold NaN or infinity.
+
+        Examples
+        --------
+        >>> index = GraphIndex.from_texts(["An engine.", "A program."], ids=["engine", "program"])
+        >>> len(Queries.of(index, ["Which program?"], filter={"$id": "program"}))
+        1
+        """
+        texts = (texts,) if isinstance(texts, str) else tuple(texts)
+        for position, text in enumerate(texts):
             if not isinstance(text, str) or not text.strip():
                 raise InvalidArgumentError(f"Query {position} is {text!r}; a query is a non-empty string.")
-        self._embed = vectors if callable(vectors) else None
-        if vectors is not None and self._embed is None:
-            self.vectors = check_vectors(vectors, len(self.texts), index.dense.dimension, "query vectors").to(index.device)
-        self.allowed = filter_mask(index.graph, filter) if filter is not None else None
-        self.seeds_allowed = filter_mask(index.graph, seed_filter) if seed_filter is not None else None
-        self.walk_allowed = filter_mask(index.graph, traversal_filter) if traversal_filter is not None else None
-        self.latents = LatentCache()
-        self.inputs: dict[str, Sequence[Any]] = {}
-        self.statistics: dict[str, Tensor] = {}
-        self.extras: dict[str, Any] = {}
-        self.memo: dict[str, Any] = {}
-        self.k = 10
+        if vectors is not None and not callable(vectors):
+            vectors = check_vectors(vectors, len(texts), index.dense.dimension, "query vectors").to(index.device)
+
+        def mask(condition: Filter | None) -> Tensor | None:
+            return None if condition is None else filter_mask(index.graph, condition)
+
+        masks = (mask(filter), mask(seed_filter), mask(traversal_filter))
+        return cls(index, texts, k, *masks, dict(inputs or {}), vectors)
 
     def __len__(self) -> int:
         """Return the number of queries B."""
         return len(self.texts)
 
-    @cached_property
+    def __repr__(self) -> str:
+        """Return the number of queries and what is given with them."""
+        filters = [name for name in ("allowed", "seeds_allowed", "walk_allowed") if getattr(self, name) is not None]
+        return f"Queries({len(self)}, k={self.k}, filters={filters}, inputs={list(self.inputs)})"
+
+    def narrowed(self, allowed: Tensor | None) -> Queries:
+        """Return these queries with fewer nodes that may be returned: those of `allowed`, shape [N], bool, too."""
+        return self if allowed is None else replace(self, allowed=both(self.allowed, allowed))
+
+    def input(self, name: str) -> list[Any]:
+        """Return the input of a name, one value a query; None for each query where it is not given."""
+        return list(self.inputs.get(name, [None] * len(self)))
+
+    # -- vectors and signals ------------------------------------------------------------------------------------
+
+    @property
     def vectors(self) -> Tensor:
         """Query vectors: Tensor, shape [B, d], on the index's device."""
-        return self.embed(self.texts)
+        if isinstance(self.given, Tensor):
+            return self.given
+        return self.cache.get("vectors", lambda: self.embed(self.texts))
 
     @property
     def has_vectors(self) -> bool:
         """Whether the queries' vectors are known, or there is a model to compute them."""
-        return "vectors" in self.__dict__ or self._embed is not None or self.index.embedding is not None
+        return self.given is not None or self.index.embedding is not None
 
-    def embed(self, texts: list[str]) -> Tensor:
+    def embed(self, texts: Sequence[str]) -> Tensor:
         """Return vectors of texts of any kind, embedded as queries are: Tensor, shape [n, d], on the index's device."""
-        dense = self.index.dense
-        model = self.index.embedding
+        dense, model = self.index.dense, self.index.embedding
         if not texts:
             return torch.empty((0, dense.dimension), device=self.index.device)
-        if self._embed is not None and (texts is self.texts or model is None):
-            vectors = self._embed(texts)
+        if callable(self.given) and (texts is self.texts or model is None):
+            vectors = self.given(list(texts))
         elif model is None:
-            raise MissingSignalError("This index has no embedding model for queries; pass embedding= or the query's vector.")
+            own = "" if self.given is None else f" The query's own vector was given; {texts[0]!r:.60} is another text."
+            raise MissingSignalError(f"This index has no embedding model for queries; pass embedding= or the query's vector.{own}")
         elif hasattr(model, "embed_queries"):
-            vectors = model.embed_queries(texts)
+            vectors = model.embed_queries(list(texts))
         else:
             vectors = torch.stack([torch.as_tensor(model.embed_query(t), dtype=torch.float32) for t in texts])
         return check_vectors(vectors, len(texts), dense.dimension, "query vectors").to(self.index.device)
 
-    @cached_property
-    def _table(self) -> Tensor | None:
-        if len(self) * len(self.index) > _TABLE_LIMIT:
-            return None
-        return self.index.dense.similarities(self.vectors)
+    def view(self, signal: str) -> Any:
+        """Return the queries as a signal reads them: texts, or vectors of shape [B, d]."""
+        return self.vectors if self.index.signal(signal).reads == "vector" else list(self.texts)
 
-    def similarities(self, batch: Tensor, nodes: Tensor) -> Tensor:
-        """Return dot products of query and node vectors.
+    @cached_property
+    def starts(self) -> Tensor | None:
+        """Nodes that may start a traversal and may be returned: Tensor, shape [N], bool, or None for all."""
+        return both(self.seeds_allowed, self.allowed)
+
+    def search(self, signal: str, k: int, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return what a signal finds; the same search is made once.
 
         Parameters
         ----------
-        batch, nodes : Tensor, any one shape, int64
-            Query and node row of each entry; a node of -1 gives the value of row 0, to be masked by the caller.
+        signal : str
+            Name of a signal over the nodes.
+        k : int
+        mask : Tensor, shape [N], bool, optional
+            Nodes that may be found, one of this object's own masks.
+
+        Returns
+        -------
+        scores, rows
+            As :meth:`graph_retrievers.signals.signal.Signal.search` gives them.
+        """
+        key = ("search", signal, k, id(mask) if mask is not None else None)
+        # The mask is kept with the result, so that no other mask can take over its id.
+        return self.cache.get(key, lambda: (mask, self.index.signal(signal).search(self.view(signal), k, mask)))[1]
+
+    def table(self, signal: str = "dense") -> Tensor | None:
+        """Return the scores of a signal with all its rows: Tensor, shape [B, N], or None where that would be too large."""
+        if len(self) * len(self.index.signal(signal)) > _TABLE_LIMIT:
+            return None
+        return self.cache.get(("table", signal), lambda: self.index.signal(signal).table(self.view(signal)))
+
+    def scores(self, batch: Tensor, rows: Tensor, signal: str = "dense") -> Tensor:
+        """Return a signal's scores of single pairs.
+
+        Parameters
+        ----------
+        batch, rows : Tensor, any one shape, int64
+            Query and row of each pair.
+        signal : str, default "dense"
+            Dot products of query and node vectors by default.
 
         Returns
         -------
         Tensor, same shape, float32
-            Read from one table of all similarities, made when first needed (while B * N stays below 2^27), so that a
-            traversal of many rounds gathers no vectors.
         """
-        nodes = nodes.clamp(min=0)
-        if self._table is not None:
-            # One flat index_select: several times the speed of indexing by two tensors on a CPU.
-            entries = (batch * len(self.index) + nodes).flatten()
-            return self._table.view(-1).index_select(0, entries).view(nodes.shape)
-        return (self.vectors[batch] * self.index.dense.vectors[nodes]).sum(-1)
+        table = self.table(signal)
+        if table is not None:
+            return table[batch, rows]
+        return self.index.signal(signal).scores(self.view(signal), batch.flatten(), rows.flatten()).view(batch.shape)
 
     def cosines(self, batch: Tensor, nodes: Tensor) -> Tensor:
         """Return cosines of query and node vectors, whatever their lengths.
@@ -200,7 +271,9 @@ class QueryBatch:
         norms = self.index.dense.norms.index_select(0, nodes.flatten()).view(nodes.shape)
         lengths = norms * torch.linalg.vector_norm(self.vectors, dim=1)[batch]
         # Where there is no vector, the dot product is 0 too.
-        return self.similarities(batch, nodes).double() / lengths.double().clamp(min=1e-30)
+        return self.scores(batch, nodes).double() / lengths.double().clamp(min=1e-30)
+
+    # -- relevance ----------------------------------------------------------------------------------------------
 
     def encode(self, nodes: Tensor) -> Tensor:
         """Return latents of (query, node) pairs; a pair is encoded once, however often it is asked for.
@@ -235,6 +308,42 @@ class QueryBatch:
     def _encode_pairs(self, batch: Tensor, rows: Tensor) -> Tensor:
         model = self.index.relevance
         if isinstance(model, BiEncoder) and model.embedding is self.index.embedding:
-            return model.encode_vectors(self.vectors[batch], self.index.dense.vectors[rows])
+            return self.scores(batch, rows).unsqueeze(1)
         texts = [self.index.graph.content(row) for row in rows.tolist()]
         return model.encode([self.texts[b] for b in batch.tolist()], texts).to(self.index.device)
+
+    def relevance(self, nodes: Tensor, mix: Callable[[Tensor], Tensor] | None = None) -> Tensor:
+        """Return the relevance model's score of each node.
+
+        Parameters
+        ----------
+        nodes : Tensor, shape [B, K], int64
+            Node rows; -1 pads.
+        mix : callable, optional
+            From latents, shape [B, K, d], to latents of the same shape that the head scores in their place.
+
+        Returns
+        -------
+        Tensor, shape [B, K], float32
+            -inf on pads.
+
+        Raises
+        ------
+        InvalidVectorError
+            If the model gives NaN or infinity.
+        """
+        latents = self.encode(nodes)
+        scores = self.index.relevance.score(latents if mix is None else mix(latents)).to(nodes.device).float()
+        wrong = (nodes >= 0) & ~torch.isfinite(scores)
+        if bool(wrong.any()):
+            b, column = wrong.nonzero()[0].tolist()
+            raise InvalidVectorError(
+                f"The relevance model {self.index.relevance.name!r} gave {float(scores[b, column])} for node "
+                f"{self.index.graph.ids[int(nodes[b, column])]!r} and the query {self.texts[b]!r:.80}; scores are finite numbers."
+            )
+        return scores.masked_fill(nodes < 0, float("-inf"))
+
+
+def both(left: Tensor | None, right: Tensor | None) -> Tensor | None:
+    """Return the conjunction of two masks, where None allows everything."""
+    return left if right is None else right if left is None else left & right

@@ -4,6 +4,7 @@ An ``edges`` argument is one of these, or a list that mixes them:
 
 =======================================  =======================================================================
 ``("a", "b")``, ``("a", "b", "cites")``  an edge between two nodes, with a relation or without
+:class:`Edge`                            an edge with weight, text and metadata
 ``("cites", "$id")``                     a pair of fields, short for :class:`Metadata`
 :class:`Metadata`                        nodes whose metadata name each other or share a value
 :class:`Links`                           HTML and Markdown links
@@ -30,7 +31,7 @@ from graph_retrievers.construction.networkx_graphs import is_networkx, networkx_
 from graph_retrievers.construction.relationships import Relationships
 from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
 from graph_retrievers.errors import InvalidArgumentError, UnknownNodeError
-from graph_retrievers.graph.corpus_graph import Node
+from graph_retrievers.graph.corpus_graph import Edge, EdgeLike, Node
 
 __all__ = [
     "EdgeSpec",
@@ -48,14 +49,12 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 _KINDS = (
-    "an edge (source id, target id) or (source id, target id, relation), a pair of fields such as ('cites', '$id'), Metadata(...), "
-    "Links(), TitleMentions(), NearestNeighbors(), Relationships(), Triples(...), a networkx graph, or a callable"
+    "an Edge, (source id, target id) or (source id, target id, relation), a pair of fields such as ('cites', '$id'), "
+    "Metadata(...), Links(), TitleMentions(), NearestNeighbors(), Relationships(), Triples(...), a networkx graph, or a callable"
 )
 
 
-def build_edges(
-    nodes: Sequence[Node], edges: Any, vectors: Any = None, documents: Sequence[Any] | None = None
-) -> list[tuple[str, str, str]]:
+def build_edges(nodes: Sequence[Node], edges: Any, vectors: Any = None, documents: Sequence[Any] | None = None) -> list[EdgeLike]:
     """Return the edges between nodes that an ``edges`` argument describes.
 
     Parameters
@@ -71,25 +70,27 @@ def build_edges(
 
     Returns
     -------
-    list of (source id, target id, relation)
+    list of Edge or (source id, target id, relation)
         In the order of the argument. What a specification or callable finds twice stands once, and it makes no self
         loops; explicit edges stay as given.
 
     Raises
     ------
     UnknownNodeError
-        If an explicit edge names an id that is no node. What documents themselves name (a citation of a paper
+        If an explicit edge names an id that is not a node. What documents themselves name (a citation of a paper
         outside the corpus, a link to another site) is skipped instead, and counted in one line of the log.
     InvalidArgumentError
         If an item is none of these, or names a field that no node has.
     """
     corpus = Corpus(nodes, documents, vectors)
-    built: list[tuple[str, str, str]] = []
+    built: list[EdgeLike] = []
     for number, item in enumerate(edge_items(edges)):
         if isinstance(item, EdgeSpec):
             built.extend(_found(item, corpus))
+        elif isinstance(item, Edge):
+            built.append(_explicit_edge(item, f"Edge {number}", corpus))
         elif is_networkx(item):
-            built.extend(_explicit(edge, f"An edge of {item}", corpus) for edge in networkx_edges(item))
+            built.extend(_explicit_edge(edge, f"An edge of {item}", corpus) for edge in networkx_edges(item))
         elif _is_words(item):
             if len(item) == 2 and _is_field_pair(item, number, corpus):
                 built.extend(_found(Metadata(*item), corpus))
@@ -117,7 +118,8 @@ def edge_items(edges: Any) -> list[Any]:
         return []
     if isinstance(edges, list):
         return edges
-    if isinstance(edges, EdgeSpec) or is_networkx(edges) or callable(edges) or (isinstance(edges, tuple) and _is_words(edges)):
+    single = isinstance(edges, (Edge, EdgeSpec)) or (isinstance(edges, tuple) and _is_words(edges))
+    if single or is_networkx(edges) or callable(edges):
         return [edges]
     if isinstance(edges, (str, Mapping)) or not isinstance(edges, Iterable):
         raise InvalidArgumentError(f"edges is {edges!r:.80}; expected a list of: {_KINDS}.")
@@ -176,6 +178,11 @@ def _is_field_pair(pair: Sequence[str], number: int, corpus: Corpus) -> bool:
             f"Item {number} of edges is {tuple(pair)!r}: {known!r} is a field, but no node has a metadata field {absent!r}."
         )
     return all(fields)
+
+
+def _explicit_edge(edge: Edge, what: str, corpus: Corpus) -> Edge:
+    _explicit((edge.source, edge.target, edge.relation), what, corpus)
+    return edge
 
 
 def _explicit(edge: Sequence[str], what: str, corpus: Corpus) -> tuple[str, str, str]:

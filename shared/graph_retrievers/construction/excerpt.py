@@ -9,14 +9,12 @@ from graph_retrievers.construction.edges import build_edges, edge_items
 from graph_retrievers.construction.fields import Metadata, has_field
 from graph_retrievers.construction.networkx_graphs import is_networkx, networkx_edges
 from graph_retrievers.construction.spec import Corpus
-from graph_retrievers.graph.corpus_graph import Node
+from graph_retrievers.graph.corpus_graph import Edge, EdgeLike, Node
 
 __all__ = ["edges_among"]
 
 
-def edges_among(
-    nodes: Sequence[Node], edges: Any, vectors: Any = None, documents: Sequence[Any] | None = None
-) -> list[tuple[str, str, str]]:
+def edges_among(nodes: Sequence[Node], edges: Any, vectors: Any = None, documents: Sequence[Any] | None = None) -> list[EdgeLike]:
     """Return the edges among `nodes` that an ``edges`` argument for their whole corpus describes.
 
     Parameters
@@ -26,7 +24,7 @@ def edges_among(
 
     Returns
     -------
-    list of (source id, target id, relation)
+    list of Edge or (source id, target id, relation)
         What ``build_edges`` gives, except that explicit edges to absent nodes are left out, and so are fields that
         none of these few nodes happens to have; in a whole corpus both are mistakes.
     """
@@ -38,7 +36,9 @@ def edges_among(
 def _present(item: Any, corpus: Corpus) -> list[Any]:
     """Return what is left of an item of an ``edges`` argument in a part of its corpus."""
     if is_networkx(item):
-        return [edge for edge in networkx_edges(item) if all(end in corpus.rows for end in edge[:2])]
+        return [edge for edge in networkx_edges(item) if edge.source in corpus.rows and edge.target in corpus.rows]
+    if isinstance(item, Edge):
+        return [item] if item.source in corpus.rows and item.target in corpus.rows else []
     if isinstance(item, Metadata):
         return [item] if all(has_field(corpus, name) for name in (item.source, item.target)) else []
     if isinstance(item, (tuple, list)) and len(item) in (2, 3) and all(isinstance(part, str) for part in item):

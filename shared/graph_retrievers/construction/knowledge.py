@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from graph_retrievers.construction.answer_cache import AnswerCache
 from graph_retrievers.construction.documents import to_nodes
@@ -32,7 +33,6 @@ from graph_retrievers.construction.entity_resolution import (
 )
 from graph_retrievers.errors import DuplicateNodeError, EmptyGraphError, InvalidArgumentError, LanguageModelError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
-from graph_retrievers.index import GraphIndex
 from graph_retrievers.signals.embedding import as_embedding, embed_texts
 from graph_retrievers.signals.language import as_language_model
 
@@ -46,6 +46,8 @@ MENTIONS = "mentions"
 """Relation from a passage to an entity it names."""
 
 _LOGGER = logging.getLogger(__name__)
+
+
 @dataclass(frozen=True)
 class Failure:
     """Something that a language model could not be brought to answer.
@@ -83,27 +85,30 @@ class KnowledgeGraph:
     aliases: dict[str, str] = field(default_factory=dict)
     failures: tuple[Failure, ...] = ()
 
-    def index(self, embedding: Any, *, show_progress: bool = False, **signals: Any) -> GraphIndex:
-        """Return an index in which entities without a description have no vector (a row of zeros).
+    def vectors(self, embedding: Any, *, show_progress: bool = False) -> Tensor:
+        """Return vectors of the nodes in which entities without a description have none (a row of zeros).
 
-        Such an entity has nothing that a query could be compared to, and a semantic gate stays closed for it.
+        Such an entity has nothing that a query could be compared to, and a semantic gate stays closed for it. For an index:
+        ``GraphIndex.from_graph(built.graph, embedding=model, vectors=built.vectors(model))``.
 
         Parameters
         ----------
         embedding : object
             Embedding model of nodes and queries.
         show_progress : bool, default False
-        **signals
-            Further keywords of :meth:`GraphIndex.from_graph`.
+
+        Returns
+        -------
+        Tensor, shape [N, d], float32
         """
-        model, contents = as_embedding(embedding), self.graph.contents()
+        contents = self.graph.contents()
         described = [row for row, text in enumerate(self.graph.texts) if text]
         if not described:
             raise EmptyGraphError("No node of this knowledge graph has a text to embed.")
-        found = embed_texts(model, [contents[row] for row in described], show_progress)
+        found = embed_texts(as_embedding(embedding), [contents[row] for row in described], show_progress)
         vectors = torch.zeros((len(self.graph), found.shape[1]))
         vectors[described] = found
-        return GraphIndex.from_graph(self.graph, embedding=model, vectors=vectors, show_progress=show_progress, **signals)
+        return vectors
 
 
 class KnowledgeGraphBuilder:
@@ -207,9 +212,7 @@ class KnowledgeGraphBuilder:
             groups[node.title if self.merge_titles and node.title else position].append(node)
         prompts = [extraction_prompt(group) for group in groups.values()]
         schema = extraction_schema(self.entity_types)
-        answers = cache.ask(
-            self.language_model, prompts, [schema] * len(prompts), description="extracting", **self._asking
-        )
+        answers = cache.ask(self.language_model, prompts, [schema] * len(prompts), description="extracting", **self._asking)
         entities: dict[str, Entity] = {}
         triples: dict[tuple[str, str, str], None] = {}
         failures = []

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
+from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, Node
+from graph_retrievers.graph.subgraph import Subgraph
 
 if TYPE_CHECKING:
     import networkx
@@ -16,7 +17,7 @@ __all__ = ["from_networkx", "is_networkx", "networkx_edges", "to_networkx"]
 
 def from_networkx(
     graph: networkx.Graph, *, text: str = "text", title: str = "title", type: str = "type", relation: str = "relation"
-) -> tuple[list[Node], list[tuple[str, str, str]]]:
+) -> tuple[list[Node], list[Edge]]:
     """Return nodes and edges of a networkx graph, for ``GraphIndex.from_nodes(*from_networkx(graph))``.
 
     Parameters
@@ -32,8 +33,8 @@ def from_networkx(
     Returns
     -------
     nodes : list of Node
-    edges : list of (source id, target id, relation)
-        An edge of an undirected graph stands once.
+    edges : list of Edge
+        Weight, text and metadata are those of the attributes of these names. An edge of an undirected graph stands once.
     """
     if not is_networkx(graph):
         raise InvalidArgumentError(f"Expected a networkx graph, got {_class_name(graph)}.")
@@ -55,26 +56,24 @@ def from_networkx(
     return nodes, networkx_edges(graph, relation)
 
 
-def networkx_edges(graph: networkx.Graph, relation: str = "relation") -> list[tuple[str, str, str]]:
-    """Return the edges of a networkx graph as (source id, target id, relation)."""
-    return [(str(a), str(b), str(data.get(relation) or "")) for a, b, data in graph.edges(data=True)]
+def networkx_edges(graph: networkx.Graph, relation: str = "relation") -> list[Edge]:
+    """Return the edges of a networkx graph; weight, text and metadata are those of the attributes of these names."""
+    return [
+        Edge(
+            str(source),
+            str(target),
+            str(data.get(relation) or ""),
+            data.get("weight", 1.0),
+            str(data.get("text") or ""),
+            data.get("metadata") or {},
+        )
+        for source, target, data in graph.edges(data=True)
+    ]
 
 
 def to_networkx(graph: CorpusGraph) -> networkx.MultiDiGraph:
-    """Return a corpus graph as networkx: labels are ids, one edge a relationship row.
-
-    Nodes have the attributes ``text``, ``title``, ``type`` and ``metadata``, edges ``relation``, so that
-    :func:`from_networkx` gives back what was there.
-    """
-    import networkx
-
-    made = networkx.MultiDiGraph()
-    for row, node in enumerate(graph.ids):
-        made.add_node(
-            node, text=graph.texts[row], title=graph.titles[row], type=graph.types[row], metadata=dict(graph.metadata[row])
-        )
-    made.add_edges_from((source, target, {"relation": relation}) for source, target, relation in graph.edges())
-    return made
+    """Return a corpus graph as networkx, one edge a relationship row, so that :func:`from_networkx` gives back what was there."""
+    return Subgraph(tuple(graph.node(row) for row in range(len(graph))), tuple(graph.edges())).to_networkx()
 
 
 def is_networkx(value: Any) -> bool:

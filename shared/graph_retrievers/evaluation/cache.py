@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from graph_retrievers.queries import QueryBatch
+from graph_retrievers.queries import Queries
 from graph_retrievers.signals.embedding import as_embedding, check_vectors, embed_texts
 from graph_retrievers.signals.relevance import BiEncoder
 
@@ -74,7 +74,7 @@ class LatentStore:
         # Models and corpora by identity, with their digests; kept alive, so that an identity is not given twice.
         self._digests: dict[int, tuple[Any, str]] = {}
 
-    def load(self, batch: QueryBatch) -> None:
+    def load(self, batch: Queries) -> None:
         """Give a new batch the latents that the store holds for its queries."""
         if isinstance(batch.index.relevance, BiEncoder):
             return
@@ -88,7 +88,7 @@ class LatentStore:
             batch.latents.add(torch.cat(keys).to(batch.index.device), torch.cat(latents).to(batch.index.device))
             batch.latents.encoded = 0
 
-    def save(self, batch: QueryBatch) -> None:
+    def save(self, batch: Queries) -> None:
         """Put the latents of a batch on disk if it has encoded any since they were loaded."""
         if isinstance(batch.index.relevance, BiEncoder) or not batch.latents.encoded:
             return
@@ -99,7 +99,7 @@ class LatentStore:
             _save({"nodes": held["keys"][own] % size, "latents": held["latents"][own]}, path)
         batch.latents.encoded = 0
 
-    def _paths(self, batch: QueryBatch) -> list[Path]:
+    def _paths(self, batch: Queries) -> list[Path]:
         model, graph = batch.index.relevance, batch.index.graph
         if id(model) not in self._digests:
             self._digests[id(model)] = (model, _rounded(model.encode(["Which word?"] * len(_PROBES), _PROBES)))

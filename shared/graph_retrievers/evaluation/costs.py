@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["Costs", "measure"]
+__all__ = ["Costs", "Work", "measure"]
 
 
 @dataclass(frozen=True)
@@ -46,16 +46,24 @@ class Costs:
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
+@dataclass(frozen=True)
+class Work:
+    """What one query took: pairs that the relevance model read, and nodes looked at (None where they are not counted)."""
+
+    encoded: int
+    touched: int | None = None
+
+
 def measure(
-    run: Callable[[int], Any], num_queries: int, *, sample: int, seed: int, device: torch.device | None = None
+    run: Callable[[int], Work | None], num_queries: int, *, sample: int, seed: int, device: torch.device | None = None
 ) -> Costs:
     """Return the costs of running single queries, each by itself.
 
     Parameters
     ----------
     run : callable
-        Takes a query's position, retrieves for it, and returns its :class:`~graph_retrievers.queries.QueryBatch`
-        (None for retrievers from elsewhere).
+        Takes a query's position, retrieves for it, and returns the :class:`Work` it took (None for retrievers from
+        elsewhere).
     num_queries : int
     sample : int
         Queries to time, drawn with `seed`; one more runs first, untimed, to warm up.
@@ -71,12 +79,12 @@ def measure(
     for position in chosen:
         _synchronize(cuda)
         begin = time.perf_counter()
-        batch = run(position)
+        work = run(position)
         _synchronize(cuda)
         seconds.append(time.perf_counter() - begin)
-        if batch is not None:
-            encodes.append(batch.latents.encoded)
-            touched.append(_touched(batch))
+        if work is not None:
+            encodes.append(work.encoded)
+            touched.append(work.touched)
     return Costs(
         seconds_per_query=statistics.fmean(seconds),
         seconds_median=statistics.median(seconds),
@@ -90,12 +98,6 @@ def measure(
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return statistics.fmean(known) if known else None
-
-
-def _touched(batch: Any) -> float | None:
-    report = getattr(batch, "statistics", None) or {}
-    value = report.get("touched")
-    return None if value is None else float(torch.as_tensor(value).double().sum())
 
 
 def _synchronize(cuda: bool) -> None:

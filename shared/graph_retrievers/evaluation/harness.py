@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,14 @@ from graph_retrievers import __version__
 from graph_retrievers.datasets import Query
 from graph_retrievers.errors import InvalidArgumentError, UnknownNodeError
 from graph_retrievers.evaluation.cache import LatentStore
-from graph_retrievers.evaluation.costs import measure
+from graph_retrievers.evaluation.costs import Work, measure
 from graph_retrievers.evaluation.foreign import Scored, as_search
 from graph_retrievers.evaluation.metrics import Gold
 from graph_retrievers.evaluation.records import Records, Returned
 from graph_retrievers.evaluation.results import Evaluation
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.operator import positive
-from graph_retrievers.queries import QueryBatch
+from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.retrievers.retriever import Retriever
 
@@ -160,12 +161,10 @@ def evaluate(
 class _Runner:
     """Runs retrievers on chunks of queries; those of one chunk share query vectors and latents."""
 
-    def __init__(
-        self, index: GraphIndex, queries: list[Query], k: int, use: tuple[str, ...], store: LatentStore | None
-    ) -> None:
+    def __init__(self, index: GraphIndex, queries: list[Query], k: int, use: tuple[str, ...], store: LatentStore | None) -> None:
         self.index, self.queries, self.k, self.use, self.store = index, queries, k, use, store
         self._chunk: slice | None = None
-        self._batches: dict[int, QueryBatch] = {}
+        self._batches: dict[int, Queries] = {}
 
     def run(self, retriever: Any, part: slice) -> dict[str, Returned]:
         chunk = self.queries[part]
@@ -178,25 +177,21 @@ class _Runner:
             self._chunk = part
         batch = self._batches.get(id(retriever.index))
         if batch is None:
-            batch = retriever.index.queries([q.text for q in chunk])
+            batch = Queries.of(retriever.index, [q.text for q in chunk], k=self.k)
             self._batches[id(retriever.index)] = batch
             if self.store is not None:
                 self.store.load(batch)
-        batch.k = self.k
-        batch.inputs = _inputs(retriever, chunk, self.use)
-        # Vectors and latents are the same for every retriever; what one leaves for its own later steps is not.
-        batch.memo, batch.extras, batch.statistics = {}, {}, {}
-        # A retriever of passages narrows what may be returned.
-        batch.allowed = None
+        # Vectors, similarities and latents are the same for every retriever; what it is told besides the text is not.
+        batch = replace(batch, inputs=_inputs(retriever, chunk, self.use))
         ranking = retriever.rank(batch)
         ids = retriever.index.graph.ids
         found = [
             [(ids[row], score) for row, score in zip(rows, scores, strict=True) if row >= 0]
             for rows, scores in zip(ranking.nodes.tolist(), ranking.scores.tolist(), strict=True)
         ]
-        hits = retriever.hits(batch, ranking, self.k)
+        hits = retriever.hits(batch, ranking)
         return {
-            q.id: _returned([(h.id, h.score) for h in row if h.kind == "node"], self.k, everything)
+            q.id: _returned([(h.id, h.score) for h in row.nodes], self.k, everything)
             for q, row, everything in zip(chunk, hits, found, strict=True)
         }
 
@@ -208,19 +203,18 @@ class _Runner:
         self._chunk, self._batches = None, {}
 
 
-def _single(retriever: Any, queries: list[Query], k: int, use: tuple[str, ...]) -> Callable[[int], QueryBatch | None]:
+def _single(retriever: Any, queries: list[Query], k: int, use: tuple[str, ...]) -> Callable[[int], Work | None]:
     """Return a function that runs one query by itself, as a user would."""
 
-    def once(position: int) -> QueryBatch | None:
+    def once(position: int) -> Work | None:
         query = queries[position]
         if not isinstance(retriever, Retriever):
             retriever(query.text)
             return None
-        batch = retriever.index.queries([query.text])
-        batch.k = k
-        batch.inputs = _inputs(retriever, [query], use)
-        retriever.hits(batch, retriever.rank(batch), k)
-        return batch
+        batch = Queries.of(retriever.index, [query.text], k=k, inputs=_inputs(retriever, [query], use))
+        ranking = retriever.rank(batch)
+        retriever.hits(batch, ranking)
+        return Work(batch.latents.encoded, None if ranking.touched is None else int(ranking.touched.sum()))
 
     return once
 
@@ -256,7 +250,7 @@ def _checked(
         missing = [node for node in relevant if node not in index.graph]
         if missing:
             raise UnknownNodeError(
-                f"Query {query.id!r} names {missing[0]!r} as relevant, which is no node of this graph of {len(index)} nodes; "
+                f"Query {query.id!r} names {missing[0]!r} as relevant, which is not a node of this graph of {len(index)} nodes; "
                 "evaluate on the graph the queries were made for, or leave the query out."
             )
         if relevant:

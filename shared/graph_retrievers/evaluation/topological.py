@@ -116,9 +116,7 @@ def topological_credit(
     return [(1 / (1 + cost[:, part].amin(1)) if part.numel() else none).tolist() for part in rows]
 
 
-def topological_recall(
-    graph: CorpusGraph, retrieved: Collection[str], oracle: Collection[str], *, reading: str = "hops"
-) -> float:
+def topological_recall(graph: CorpusGraph, retrieved: Collection[str], oracle: Collection[str], *, reading: str = "hops") -> float:
     r"""Return the mean over oracle nodes of :math:`1 / (1 + u)` (Definition 7).
 
     A retrieved oracle node counts 1, one that no path joins to a retrieved node 0. See :func:`uncertainty` for the

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from math import isfinite
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from graph_retrievers.cache import Cache
 from graph_retrievers.device import resolve_device
 from graph_retrievers.errors import DuplicateNodeError, InvalidArgumentError, UnknownNodeError
 
-__all__ = ["CorpusGraph", "Edge", "Incidence", "Node"]
-
-Edge = tuple[str, str] | tuple[str, str, str]
-"""An edge as users write it: (source id, target id) or (source id, target id, relation)."""
+__all__ = ["CorpusGraph", "Edge", "EdgeLike", "Incidence", "Node"]
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,70 @@ class Node:
     text: str
     title: str = ""
     type: str = ""
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True)
+class Edge:
+    """One edge as users hand it over: a relationship row of the graph.
+
+    Parameters
+    ----------
+    source, target : str
+        Ids of the nodes it joins.
+    relation : str, default ""
+        Its name, such as "cites".
+    weight : float, default 1.0
+        Strength, above 0: PageRank and message passing read it.
+    text : str, default ""
+        What the edge says, such as the sentence that states a fact; signals over edges read it.
+    metadata : mapping, default {}
+        Anything else.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If a field is of another type, or the weight is not a finite number above 0.
+
+    Examples
+    --------
+    >>> Edge("ada", "babbage", "knows", weight=2.0)
+    Edge(source='ada', target='babbage', relation='knows', weight=2.0, text='', metadata={})
+    """
+
+    source: str
+    target: str
+    relation: str = ""
+    weight: float = 1.0
+    text: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        for name in ("source", "target", "relation", "text"):
+            if not isinstance(getattr(self, name), str):
+                raise InvalidArgumentError(f"The edge {self!r:.200} has the {name} {getattr(self, name)!r}; expected a string.")
+        weight = self.weight
+        if isinstance(weight, bool) or not isinstance(weight, Real) or not isfinite(weight) or weight <= 0:
+            raise InvalidArgumentError(f"The edge {self!r:.200} has the weight {weight!r}; expected a finite number above 0.")
+        if not isinstance(self.metadata, Mapping):
+            raise InvalidArgumentError(f"The edge {self!r:.200} has the metadata {self.metadata!r}; expected a mapping.")
+
+    @classmethod
+    def of(cls, edge: EdgeLike) -> Edge:
+        """Return an edge given as an :class:`Edge`, (source, target) or (source, target, relation)."""
+        if isinstance(edge, Edge):
+            return edge
+        if isinstance(edge, str) or not isinstance(edge, Sequence) or not 2 <= len(edge) <= 3:
+            raise InvalidArgumentError(
+                f"An edge is {edge!r:.200}; expected Edge(source, target, ...), (source id, target id) or "
+                "(source id, target id, relation)."
+            )
+        return cls(*edge)
+
+
+EdgeLike = Edge | tuple[str, str] | tuple[str, str, str]
+"""An edge as users may write it."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +137,8 @@ class CorpusGraph:
 
     Two views of the edges stand beside each other. *Relationship rows* keep what was given: direction, relation
     and parallel edges. The *simple* view collapses them to an undirected graph without self loops, as CSR with
-    int32 columns; ``degree`` counts distinct neighbours. FastInsight, GAR and PageRank read the simple view,
-    spreading activation and typed traversal the rows.
+    int32 columns; ``degree`` counts distinct neighbours. FastInsight and GAR read the simple view, PageRank, spreading
+    activation and typed traversal the rows.
 
     Parameters
     ----------
@@ -86,7 +148,7 @@ class CorpusGraph:
         Name and type of each node; empty strings by default.
     metadata : sequence of mapping, length N, optional
         What filters read; empty by default.
-    edges : iterable of (source, target) or (source, target, relation)
+    edges : iterable of Edge, (source, target) or (source, target, relation)
         Relationship rows by node id. Every id must be a node.
     include_titles : bool, default True
         Whether signals read ``title + ". " + text`` (the text alone where a title is empty or False is given).
@@ -103,6 +165,13 @@ class CorpusGraph:
     sources, targets : Tensor, shape [R], int64
     relations : Tensor, shape [R], int32
         Relationship rows in the order given; `relations` points into ``relation_names``.
+    weights : Tensor, shape [R], float32
+        Weight of each relationship row.
+    edge_texts : list of str, length R
+    edge_metadata : list of dict, length R
+        What the rows say besides; empty lists where no row says anything.
+    cache : Cache
+        What follows from the graph and has been computed already.
     node_types : Tensor, shape [N], int32
         Index into ``type_names``.
 
@@ -113,7 +182,13 @@ class CorpusGraph:
     UnknownNodeError
         If an edge names an id that is not a node.
     InvalidArgumentError
-        If the sequences differ in length or an id is not a non-empty string.
+        If the sequences differ in length, an id is not a non-empty string, or an edge is not one.
+
+    Examples
+    --------
+    >>> graph = CorpusGraph(["a", "b"], ["An engine.", "A program."], edges=[("b", "a", "runs on")])
+    >>> graph.edges()
+    [Edge(source='b', target='a', relation='runs on', weight=1.0, text='', metadata={})]
     """
 
     def __init__(
@@ -124,7 +199,7 @@ class CorpusGraph:
         titles: Sequence[str] | None = None,
         types: Sequence[str] | None = None,
         metadata: Sequence[Mapping[str, Any]] | None = None,
-        edges: Iterable[Edge] = (),
+        edges: Iterable[EdgeLike] = (),
         include_titles: bool = True,
         device: str | torch.device | None = None,
     ) -> None:
@@ -158,7 +233,7 @@ class CorpusGraph:
     def from_nodes(
         cls,
         nodes: Iterable[Node],
-        edges: Iterable[Edge] = (),
+        edges: Iterable[EdgeLike] = (),
         *,
         include_titles: bool = True,
         device: str | torch.device | None = None,
@@ -176,38 +251,45 @@ class CorpusGraph:
             device=device,
         )
 
-    def _set_edges(self, edges: Iterable[Edge]) -> None:
+    def _set_edges(self, edges: Iterable[EdgeLike]) -> None:
         names: dict[str, int] = {}
-        sources, targets, relations = [], [], []
-        for number, edge in enumerate(edges):
-            if isinstance(edge, str) or not 2 <= len(edge) <= 3:
-                raise InvalidArgumentError(
-                    f"Edge {number} is {edge!r}; an edge is (source id, target id) or (source id, target id, relation)."
-                )
-            for end in edge[:2]:
+        listed = []
+        for number, given in enumerate(edges):
+            edge = Edge.of(given)
+            for end in (edge.source, edge.target):
                 if end not in self._row_of:
                     raise UnknownNodeError(
-                        f"Edge {number} {tuple(edge)!r} names {end!r}, which is no node of this graph of {len(self.ids)} nodes; "
-                        "add the node or drop the edge."
+                        f"Edge {number} {(edge.source, edge.target, edge.relation)!r} names {end!r}, which is not a node of this "
+                        f"graph of {len(self.ids)} nodes; add the node or drop the edge."
                     )
-            sources.append(self._row_of[edge[0]])
-            targets.append(self._row_of[edge[1]])
-            relation = edge[2] if len(edge) == 3 else ""
-            if not isinstance(relation, str):
-                raise InvalidArgumentError(f"Edge {number} {tuple(edge)!r} has the relation {relation!r}; expected a string.")
-            relations.append(names.setdefault(relation, len(names)))
+            names.setdefault(edge.relation, len(names))
+            listed.append(edge)
         self._set_rows(
-            torch.tensor(sources, dtype=torch.int64),
-            torch.tensor(targets, dtype=torch.int64),
-            torch.tensor(relations, dtype=torch.int32),
+            torch.tensor([self._row_of[edge.source] for edge in listed], dtype=torch.int64),
+            torch.tensor([self._row_of[edge.target] for edge in listed], dtype=torch.int64),
+            torch.tensor([names[edge.relation] for edge in listed], dtype=torch.int32),
             list(names),
+            torch.tensor([edge.weight for edge in listed], dtype=torch.float32),
+            [edge.text for edge in listed] if any(edge.text for edge in listed) else [],
+            [dict(edge.metadata) for edge in listed] if any(edge.metadata for edge in listed) else [],
         )
 
-    def _set_rows(self, sources: Tensor, targets: Tensor, relations: Tensor, names: list[str]) -> None:
-        self.relation_names = names
+    def _set_rows(
+        self,
+        sources: Tensor,
+        targets: Tensor,
+        relations: Tensor,
+        names: list[str],
+        weights: Tensor,
+        texts: list[str],
+        metadata: list[dict[str, Any]],
+    ) -> None:
+        self.cache = Cache()
+        self.relation_names, self.edge_texts, self.edge_metadata = names, texts, metadata
         self.sources = sources.to(self.device)
         self.targets = targets.to(self.device)
         self.relations = relations.to(self.device)
+        self.weights = weights.to(self.device)
         size = len(self.ids)
         source, target = sources.cpu().numpy(), targets.cpu().numpy()
         other = source != target
@@ -247,7 +329,7 @@ class CorpusGraph:
         try:
             return self._row_of[node]
         except KeyError:
-            raise UnknownNodeError(f"{node!r} is no node of this graph of {len(self)} nodes.") from None
+            raise UnknownNodeError(f"{node!r} is not a node of this graph of {len(self)} nodes.") from None
 
     def node(self, row: int) -> Node:
         """Return the node at `row`."""
@@ -264,11 +346,37 @@ class CorpusGraph:
 
     # -- edges --------------------------------------------------------------------------------------------------
 
-    @cached_property
+    @property
     def edge_keys(self) -> Tensor:
         """Tensor, shape [nnz], int64: ``row * N + column`` of every entry of the simple view, ascending."""
-        rows = torch.repeat_interleave(torch.arange(len(self), device=self.device), self.degree.long())
-        return rows * len(self) + self.indices.long()
+
+        def make() -> Tensor:
+            rows = torch.repeat_interleave(torch.arange(len(self), device=self.device), self.degree.long())
+            return rows * len(self) + self.indices.long()
+
+        return self.cache.get("edge keys", make)
+
+    @property
+    def edge_weights(self) -> Tensor:
+        """Tensor, shape [nnz], float32: weight of every entry of the simple view, the largest of parallel rows."""
+
+        def make() -> Tensor:
+            proper = self.sources != self.targets
+            near, far, weights = self.sources[proper], self.targets[proper], self.weights[proper]
+            keys = torch.cat([near * len(self) + far, far * len(self) + near])
+            place = torch.searchsorted(self.edge_keys, keys)
+            return torch.zeros(self.edge_keys.numel(), device=self.device).scatter_reduce_(0, place, weights.repeat(2), "amax")
+
+        return self.cache.get("edge weights", make)
+
+    @property
+    def strength(self) -> Tensor:
+        """Tensor, shape [N], float32: sum of the weights of each node in the simple view; the degree where all weights are 1."""
+
+        def make() -> Tensor:
+            return torch.segment_reduce(self.edge_weights, "sum", offsets=self.indptr, initial=0.0)
+
+        return self.cache.get("strength", make)
 
     def adjacent(self, left: Tensor, right: Tensor) -> Tensor:
         """Return whether pairs of nodes are linked in the simple view.
@@ -283,15 +391,33 @@ class CorpusGraph:
         Tensor, same shape, bool
             One binary search a pair, so hubs cost no more than leaves.
         """
+        return self.adjacency(left, right) > 0
+
+    def adjacency(self, left: Tensor, right: Tensor) -> Tensor:
+        """Return the weight of the edge between pairs of nodes in the simple view, 0 where they are not linked.
+
+        Parameters
+        ----------
+        left, right : Tensor, any one shape, int64
+            As for :meth:`adjacent`.
+
+        Returns
+        -------
+        Tensor, same shape, float32
+        """
         if self.edge_keys.numel() == 0:
-            return torch.zeros(left.shape, dtype=torch.bool, device=left.device)
+            return torch.zeros(left.shape, device=left.device)
         key = left * len(self) + right
         place = torch.searchsorted(self.edge_keys, key).clamp(max=self.edge_keys.numel() - 1)
-        return (self.edge_keys[place] == key) & (left >= 0) & (right >= 0)
+        linked = (self.edge_keys[place] == key) & (left >= 0) & (right >= 0)
+        return torch.where(linked, self.edge_weights[place], 0.0)
 
-    @cached_property
+    @property
     def incidence(self) -> Incidence:
         """Relationship rows seen from both of their ends; a self loop is seen once."""
+        return self.cache.get("incidence", self._incidence)
+
+    def _incidence(self) -> Incidence:
         count = self.num_edges
         rows = torch.arange(count, device=self.device)
         back = (self.sources != self.targets).nonzero().flatten()
@@ -306,39 +432,77 @@ class CorpusGraph:
         indptr[1:] = torch.cumsum(torch.bincount(near, minlength=len(self)), 0)
         return Incidence(indptr, far[order].to(torch.int32), self.relations[row[order]], forward[order], row[order])
 
-    @cached_property
+    @property
     def incidence_keys(self) -> Tensor:
         """Tensor, shape [2R], int64: ``node * N + neighbour`` of every entry of :attr:`incidence`, ascending."""
-        rows = torch.repeat_interleave(torch.arange(len(self), device=self.device), self.incidence.indptr.diff())
-        return rows * len(self) + self.incidence.neighbors.long()
 
-    def relations_between(self, near: Tensor, far: Tensor) -> tuple[Tensor, Tensor]:
+        def make() -> Tensor:
+            rows = torch.repeat_interleave(torch.arange(len(self), device=self.device), self.incidence.indptr.diff())
+            return rows * len(self) + self.incidence.neighbors.long()
+
+        return self.cache.get("incidence keys", make)
+
+    def steps_between(self, near: Tensor, far: Tensor, relation: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the first relationship row that joins each of many pairs of nodes.
 
         Parameters
         ----------
         near, far : Tensor, shape [P], int64
             Node rows.
+        relation : Tensor, shape [P], int64, optional
+            Index into ``relation_names`` of the relation wanted; -1, and the default, take any. Where no row of that relation
+            joins the two, the first of any relation does.
 
         Returns
         -------
-        relations : Tensor, shape [P], int64
-            Index into ``relation_names``; -1 where no row joins the two.
+        rows : Tensor, shape [P], int64
+            Relationship rows; -1 where none joins the two.
         forward : Tensor, shape [P], bool
             True where the row points from `near` to `far`, and where there is none.
         """
-        if self.incidence_keys.numel() == 0:
+        keys, size = self.incidence_keys, self.incidence_keys.numel()
+        if size == 0:
             return torch.full_like(near, -1), torch.ones_like(near, dtype=torch.bool)
-        keys = near * len(self) + far
-        place = torch.searchsorted(self.incidence_keys, keys).clamp(max=self.incidence_keys.numel() - 1)
-        found = self.incidence_keys[place] == keys
+        wanted = near * len(self) + far
+        place = torch.searchsorted(keys, wanted).clamp(max=size - 1)
+        found = keys[place] == wanted
         view = self.incidence
-        return torch.where(found, view.relations[place].long(), -1), view.forward[place] | ~found
+        if relation is not None and bool((relation >= 0).any()):
+            count = len(self.relation_names)
+            order, ordered = self.cache.get("incidence by relation", self._by_relation)
+            key = wanted * count + relation
+            spot = torch.searchsorted(ordered, key).clamp(max=size - 1)
+            place = torch.where((ordered[spot] == key) & (relation >= 0), order[spot], place)
+        return torch.where(found, view.rows[place], -1), view.forward[place] | ~found
 
-    def edges(self) -> list[tuple[str, str, str]]:
-        """Return every relationship row as (source id, target id, relation), in the order given."""
-        rows = zip(self.sources.tolist(), self.targets.tolist(), self.relations.tolist(), strict=True)
-        return [(self.ids[s], self.ids[t], self.relation_names[r]) for s, t, r in rows]
+    def _by_relation(self) -> tuple[Tensor, Tensor]:
+        """Return the entries of :attr:`incidence` by pair and relation, and their keys, ascending."""
+        keys = self.incidence_keys * len(self.relation_names) + self.incidence.relations.long()
+        order = torch.argsort(keys, stable=True)
+        return order, keys[order]
+
+    def edges(self, rows: Sequence[int] | None = None) -> list[Edge]:
+        """Return relationship rows as edges: those given, in their order, or all in the order in which they were given."""
+        chosen = range(self.num_edges) if rows is None else rows
+        place = torch.tensor(chosen, dtype=torch.int64, device=self.device)
+        columns = [column[place].tolist() for column in (self.sources, self.targets, self.relations, self.weights)]
+        texts, metadata = self.edge_texts, self.edge_metadata
+        return [
+            Edge(
+                self.ids[s], self.ids[t], self.relation_names[r], w, texts[row] if texts else "", metadata[row] if metadata else {}
+            )
+            for row, s, t, r, w in zip(chosen, *columns, strict=True)
+        ]
+
+    def edge_contents(self) -> list[str]:
+        """Return what signals read of each relationship row: its text, or where that is empty "source relation target".
+
+        Names of the ends are their titles (ids where a title is empty). Length R, in row order.
+        """
+        names = [title or node for title, node in zip(self.titles, self.ids, strict=True)]
+        texts = self.edge_texts or [""] * self.num_edges
+        rows = zip(texts, self.sources.tolist(), self.targets.tolist(), self.relations.tolist(), strict=True)
+        return [text or " ".join(filter(None, (names[s], self.relation_names[r], names[t]))) for text, s, t, r in rows]
 
     def to(self, device: str | torch.device) -> CorpusGraph:
         """Return this graph on another device; texts and metadata are shared."""
@@ -346,9 +510,9 @@ class CorpusGraph:
         if target == self.device:
             return self
         moved = object.__new__(CorpusGraph)
-        moved.__dict__ = {k: v for k, v in self.__dict__.items() if k not in ("edge_keys", "incidence", "incidence_keys")}
-        moved.device = target
-        for name in ("indptr", "indices", "degree", "sources", "targets", "relations", "node_types"):
+        moved.__dict__ = dict(self.__dict__)
+        moved.device, moved.cache = target, Cache()
+        for name in ("indptr", "indices", "degree", "sources", "targets", "relations", "weights", "node_types"):
             setattr(moved, name, getattr(self, name).to(target))
         return moved
 

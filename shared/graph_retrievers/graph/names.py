@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from weakref import WeakKeyDictionary
 
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 
-__all__ = ["NameTable", "name_table", "name_words"]
+__all__ = ["NameTable", "name_table", "name_words", "nodes_titled"]
 
 # Words; marks one by one; and each sign of the scripts that put no space between words.
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
@@ -101,12 +100,23 @@ class NameTable:
         return proper if self.capitals and proper else found
 
 
-_TABLES: WeakKeyDictionary[CorpusGraph, dict[bool, NameTable]] = WeakKeyDictionary()
-
-
 def name_table(graph: CorpusGraph, fold: bool = False) -> NameTable:
     """Return the names of a graph's nodes (titles, ids where a title is empty), made once a graph and case."""
-    tables = _TABLES.setdefault(graph, {})
-    if fold not in tables:
-        tables[fold] = NameTable([title or node for title, node in zip(graph.titles, graph.ids, strict=True)], fold=fold)
-    return tables[fold]
+
+    def make() -> NameTable:
+        return NameTable([title or node for title, node in zip(graph.titles, graph.ids, strict=True)], fold=fold)
+
+    return graph.cache.get(("names", fold), make)
+
+
+def nodes_titled(graph: CorpusGraph, title: str) -> list[int]:
+    """Return the rows of the nodes with exactly this title, upper and lower case alike, in ascending order."""
+
+    def make() -> dict[str, list[int]]:
+        held: dict[str, list[int]] = {}
+        for row, name in enumerate(graph.titles):
+            if name:
+                held.setdefault(name.strip().casefold(), []).append(row)
+        return held
+
+    return graph.cache.get("titles", make).get(title.strip().casefold(), [])

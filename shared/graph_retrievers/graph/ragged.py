@@ -7,7 +7,45 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-__all__ = ["columns_of", "gather_rows", "pad_ranked", "row_pieces", "top_k"]
+__all__ = ["columns_of", "descending", "gather_rows", "pad_ranked", "pads_last", "row_pieces", "top_k"]
+
+# Scores nearer to each other than this share of the larger differ by the rounding of single precision alone.
+_ROUNDING = 1e-6
+
+
+def descending(scores: Tensor, tolerance: Tensor | float | None = None) -> Tensor:
+    """Return the order of each row by falling score; scores that differ only by rounding keep their present order.
+
+    Parameters
+    ----------
+    scores : Tensor, shape [..., K]
+        Free of NaN. Ties are broken by the present order, so put first what is to go first among equals.
+    tolerance : float or Tensor, shape [..., 1], optional
+        Difference up to which two scores are equal; by default a millionth of the larger, the rounding of single precision.
+
+    Returns
+    -------
+    Tensor, shape [..., K], int64
+
+    Notes
+    -----
+    Sums of the same numbers in another order (a batch of another size, another device) differ in their last bits. Scores next
+    to each other in order that differ by no more than the tolerance count as one score.
+    """
+    values, order = torch.sort(scores, dim=-1, descending=True, stable=True)
+    gap = values[..., :-1] - values[..., 1:]
+    near = (gap <= (_ROUNDING * values[..., :-1].abs() if tolerance is None else tolerance)) & (gap < torch.inf)
+    # Infinite scores have gaps of NaN: those are equal.
+    run = torch.nn.functional.pad(torch.cumsum(~near & ~torch.isnan(gap), -1), (1, 0))
+    if not bool((near & (gap > 0)).any()):
+        return order
+    place = torch.argsort(run * scores.shape[-1] + order, dim=-1)
+    return order.gather(-1, place)
+
+
+def pads_last(real: Tensor) -> Tensor:
+    """Return the order that puts the columns of each row that are not `real`, shape [..., K], behind the others."""
+    return torch.sort((~real).to(torch.int8), dim=-1, stable=True).indices
 
 
 def columns_of(table: Tensor, nodes: Tensor) -> Tensor:
@@ -94,7 +132,8 @@ def pad_ranked(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Sort flat candidates of many queries and pad them to one table.
 
-    The order is score descending, then node row ascending. Entries with a node of -1 are dropped.
+    The order is score descending, then node row ascending; scores that differ only by rounding are equal, as for
+    :func:`descending`. Entries with a node of -1 are dropped.
 
     Parameters
     ----------
@@ -117,6 +156,7 @@ def pad_ranked(
     order = torch.argsort(nodes, stable=True)
     order = order[torch.argsort(scores[order], descending=True, stable=True)]
     order = order[torch.argsort(key[order], stable=True)]
+    order = _by_row_in_runs(order, key, nodes, scores)
     key = key[order]
     starts = torch.searchsorted(key, torch.arange(num_queries + 1, device=device))
     place = torch.arange(key.numel(), device=device) - starts[key]
@@ -133,7 +173,19 @@ def pad_ranked(
     return table_nodes[:, :k], table_scores[:, :k], table_extra[:, :k]
 
 
-def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+def _by_row_in_runs(order: Tensor, key: Tensor, nodes: Tensor, scores: Tensor) -> Tensor:
+    """Return an order by (key, falling score) with runs of scores that differ only by rounding put in node order."""
+    ahead, behind = order[:-1], order[1:]
+    gap = scores[ahead] - scores[behind]
+    same = (key[ahead] == key[behind]) & ((gap <= _ROUNDING * scores[ahead].abs()) & (gap < torch.inf) | torch.isnan(gap))
+    if not bool((same & (gap > 0)).any()):
+        return order
+    run = torch.nn.functional.pad(torch.cumsum(~same, 0), (1, 0))
+    by_node = torch.argsort(nodes[order], stable=True)
+    return order[by_node[torch.argsort(run[by_node], stable=True)]]
+
+
+def top_k(scores: Tensor, k: int, tolerance: Tensor | float | None = None) -> tuple[Tensor, Tensor]:
     """Return the k largest entries of each row; ties go to the lower column.
 
     Parameters
@@ -142,6 +194,8 @@ def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
         Scores, free of NaN.
     k : int
         Number of entries to keep; clamped to N.
+    tolerance : float or Tensor, shape [B, 1], optional
+        Difference up to which two scores are a tie, see :func:`descending`.
 
     Returns
     -------
@@ -155,15 +209,16 @@ def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
         return empty, empty.to(torch.int64)
     # One entry more than asked shows whether a tie straddles the cut; torch.topk breaks ties as it likes.
     values, columns = torch.topk(scores, min(k + 1, size), dim=1)
-    if size > k and bool((values[:, k] == values[:, k - 1]).any()):
+    if size > k:
         cut = values[:, k - 1 : k]
-        above, level = scores > cut, scores == cut
-        room = k - above.sum(1, keepdim=True)
-        keep = above | (level & (torch.cumsum(level, 1) <= room))
-        columns = keep.nonzero()[:, 1].view(scores.shape[0], k)
-        values = scores.gather(1, columns)
-    values, columns = values[:, :k], columns[:, :k]
-    columns, order = torch.sort(columns, dim=1)
-    values = values.gather(1, order)
-    values, order = torch.sort(values, dim=1, descending=True, stable=True)
-    return values, columns.gather(1, order)
+        slack = _ROUNDING * cut.abs() if tolerance is None else torch.as_tensor(tolerance, device=scores.device)
+        slack = torch.where(torch.isinf(cut), 0.0, slack)
+        if bool((values[:, k : k + 1] >= cut - slack).any()):
+            above, level = scores > cut + slack, (scores >= cut - slack) & (scores <= cut + slack)
+            room = k - above.sum(1, keepdim=True)
+            keep = above | (level & (torch.cumsum(level, 1) <= room))
+            columns = keep.nonzero()[:, 1].view(scores.shape[0], k)
+    columns = torch.sort(columns[:, :k], dim=1).values
+    values = scores.gather(1, columns)
+    order = descending(values, tolerance)
+    return values.gather(1, order), columns.gather(1, order)

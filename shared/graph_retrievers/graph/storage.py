@@ -5,8 +5,8 @@ checksum in their names and are never changed once written, so replacing the man
 old index into a new one: a save that fails, at whatever point, leaves the old index whole.
 
 ===========================  ==================================================================================
-``tensors-*.safetensors``    relationship rows, vectors, BM25 arrays
-``nodes-*.sqlite``           ids, texts, titles, types and metadata (as JSON)
+``tensors-*.safetensors``    relationship rows with their weights, tensors of the signals
+``nodes-*.sqlite``           ids, texts, titles, types and metadata (as JSON); texts and metadata of edges
 ``settings-*.json``          what the signals need besides tensors, the BM25 vocabulary among it
 ``manifest.json``            format, version, counts, files, and a checksum of itself
 ===========================  ==================================================================================
@@ -36,12 +36,12 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph
 
 __all__ = ["FORMAT_VERSION", "check_target", "read_index", "read_settings", "write_index"]
 
-FORMAT_VERSION = 1
-"""Version of the format that this package writes; it reads this one and older ones."""
+FORMAT_VERSION = 2
+"""Version of the format that this package writes and reads."""
 
 _FORMAT = "graph-retrievers index"
 _MANIFEST = "manifest.json"
-_ROWS = ("sources", "targets", "relations")
+_ROWS = ("sources", "targets", "relations", "weights")
 _DEPTH = 64
 
 
@@ -76,6 +76,10 @@ def write_index(
             _check_text(text, f"{name} of node {node!r}")
     for relation in graph.relation_names:
         _check_text(relation, f"relation {relation!r}")
+    for row, text in enumerate(graph.edge_texts):
+        _check_text(text, f"text of edge {row}")
+    for row, entry in enumerate(graph.edge_metadata):
+        _check_plain(entry, f"metadata of edge {row}")
     target.parent.mkdir(parents=True, exist_ok=True)
     with _workshop(target) as made:
         rows = {f"graph.{name}": getattr(graph, name) for name in _ROWS}
@@ -122,7 +126,7 @@ def read_index(
     CorruptIndexError
         If a file is missing, cut short or changed; the message names it.
     IndexVersionError
-        If a newer version wrote the index.
+        If another version of the format wrote the index.
     """
     root = Path(folder).expanduser()
     manifest = _read_manifest(root)
@@ -131,13 +135,14 @@ def read_index(
         tensors = load_file(paths["tensors"])
         rows = [tensors.pop(f"graph.{name}") for name in _ROWS]
     with _reading(paths["nodes"]):
-        columns = _read_nodes(paths["nodes"])
+        columns, edge_texts, edge_metadata = _read_nodes(paths["nodes"])
     with _reading(paths["settings"]):
         settings = json.loads(paths["settings"].read_text("utf-8"))
     if len(columns["ids"]) != manifest["nodes"] or rows[0].numel() != manifest["edges"]:
         raise _corrupt(root / _MANIFEST, "does not fit the files beside it")
     graph = CorpusGraph(**columns, include_titles=manifest["include_titles"], device=device)
-    graph._set_rows(rows[0], rows[1], rows[2], list(manifest["relation_names"]))
+    sources, targets, relations, weights = rows
+    graph._set_rows(sources, targets, relations, list(manifest["relation_names"]), weights, edge_texts, edge_metadata)
     return graph, tensors, settings
 
 
@@ -239,6 +244,11 @@ def _write_nodes(path: Path, graph: CorpusGraph) -> None:
         )
         columns = zip(graph.ids, graph.texts, graph.titles, graph.types, map(_dumps, graph.metadata), strict=True)
         database.executemany("INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?)", ((row, *rest) for row, rest in enumerate(columns)))
+        if graph.edge_texts or graph.edge_metadata:
+            database.execute("CREATE TABLE edges (row INTEGER PRIMARY KEY, text TEXT NOT NULL, metadata TEXT NOT NULL)")
+            texts, metadata = graph.edge_texts or [""] * graph.num_edges, graph.edge_metadata or [{}] * graph.num_edges
+            rows = ((row, text, _dumps(entry)) for row, (text, entry) in enumerate(zip(texts, metadata, strict=True)))
+            database.executemany("INSERT INTO edges VALUES (?, ?, ?)", rows)
         database.commit()
 
 
@@ -314,10 +324,9 @@ def _read_manifest(root: Path) -> dict[str, Any]:
     if not isinstance(body, dict) or body.get("format") != _FORMAT:
         raise _corrupt(path, f"is changed, or belongs to something else (its format is not {_FORMAT!r})")
     version = body.get("version")
-    if isinstance(version, int) and version > FORMAT_VERSION:
-        raise IndexVersionError(
-            f"{path} is of format version {version}; this package reads up to version {FORMAT_VERSION}. Upgrade graph-retrievers."
-        )
+    if isinstance(version, int) and version != FORMAT_VERSION:
+        advice = "Upgrade graph-retrievers" if version > FORMAT_VERSION else "Build the index again"
+        raise IndexVersionError(f"{path} is of format version {version}; this package reads version {FORMAT_VERSION}. {advice}.")
     # The text itself is compared, not only what it says: not one byte may differ.
     if _manifest_text({key: value for key, value in body.items() if key != "checksum"}).encode() != raw:
         raise _corrupt(path, "is changed (its checksum does not match)")
@@ -352,14 +361,18 @@ def _reading(path: Path) -> Iterator[None]:
         raise _corrupt(path, f"cannot be read ({error})") from error
 
 
-def _read_nodes(path: Path) -> dict[str, list[Any]]:
+def _read_nodes(path: Path) -> tuple[dict[str, list[Any]], list[str], list[dict[str, Any]]]:
+    """Return the columns of the nodes, and texts and metadata of the edges; empty lists where no edge has any."""
     with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as database:
         rows = database.execute("SELECT id, text, title, type, metadata FROM nodes ORDER BY row").fetchall()
+        tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        edges = database.execute("SELECT text, metadata FROM edges ORDER BY row").fetchall() if "edges" in tables else []
     ids, texts, titles, types, metadata = zip(*rows, strict=True) if rows else ((),) * 5
-    return {
+    columns = {
         "ids": list(ids),
         "texts": list(texts),
         "titles": list(titles),
         "types": list(types),
         "metadata": [json.loads(text) for text in metadata],
     }
+    return columns, [text for text, _ in edges], [json.loads(entry) for _, entry in edges]

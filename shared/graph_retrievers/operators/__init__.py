@@ -1,26 +1,30 @@
 """The taxonomy: operators of five kinds, and how they compose."""
 
 from graph_retrievers.operators.adaptive_reranking import AdaptiveReranking
-from graph_retrievers.operators.spreading.chains import ChainSearch
-from graph_retrievers.operators.spreading.linking import EntityLinking
+from graph_retrievers.operators.backfill import Backfill
+from graph_retrievers.operators.facts import FactSearch
 from graph_retrievers.operators.feedback_search import FeedbackSearch
 from graph_retrievers.operators.fusion import ReciprocalRankFusion
 from graph_retrievers.operators.granker import GRanker
-from graph_retrievers.operators.mor.traversal import MixedTraversal
-from graph_retrievers.operators.rerank import Rerank
-from graph_retrievers.operators.operator import Loop, Operator, OperatorKind, Pipeline, Ranking
+from graph_retrievers.operators.mor import MixedTraversal, TextMatching, TrajectoryReranker
+from graph_retrievers.operators.operator import Composite, Loop, Operator, OperatorKind, Pipeline
 from graph_retrievers.operators.pagerank import PersonalizedPageRank
-from graph_retrievers.operators.spreading.passages import PassageGathering
-from graph_retrievers.operators.spreading.propagation import GatedPropagation
+from graph_retrievers.operators.rerank import Rerank
+from graph_retrievers.operators.spreading import ChainSearch, EntityLinking, GatedPropagation, PassageGathering
 from graph_retrievers.operators.stex import STeX
-from graph_retrievers.operators.mor.reranker import TrajectoryReranker
 from graph_retrievers.operators.vector_search import BM25Search, HybridSearch, VectorSearch
+from graph_retrievers.results import Chains, Facts, Ranking
 
 __all__ = [
     "AdaptiveReranking",
     "BM25Search",
+    "Backfill",
     "ChainSearch",
+    "Chains",
+    "Composite",
     "EntityLinking",
+    "FactSearch",
+    "Facts",
     "FeedbackSearch",
     "GRanker",
     "GatedPropagation",
@@ -36,6 +40,7 @@ __all__ = [
     "ReciprocalRankFusion",
     "Rerank",
     "STeX",
+    "TextMatching",
     "TrajectoryReranker",
     "VectorSearch",
 ]

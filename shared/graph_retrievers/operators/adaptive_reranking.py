@@ -8,9 +8,10 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from graph_retrievers.graph.ragged import gather_rows, pad_ranked
-from graph_retrievers.index import QueryBatch
-from graph_retrievers.operators.operator import Operator, OperatorKind, Ranking, positive
+from graph_retrievers.graph.ragged import gather_rows, pad_ranked, pads_last
+from graph_retrievers.operators.operator import Operator, OperatorKind, positive
+from graph_retrievers.queries import Queries
+from graph_retrievers.results import Ranking, followed_trails
 
 __all__ = ["AdaptiveReranking"]
 
@@ -18,17 +19,17 @@ __all__ = ["AdaptiveReranking"]
 class AdaptiveReranking(Operator):
     """Score batches taken in turn from the first ranking and from the neighbours of what scored well.
 
-    Even rounds take the best `batch` of the first ranking, odd rounds the best of the frontier; a pool that is
+    Even rounds take the best `nodes_per_round` of the first ranking, odd rounds the best of the frontier; a pool that is
     empty passes its turn. A neighbour's priority in the frontier is the highest score of the nodes that brought it.
 
     Parameters
     ----------
     budget : int, default 100
         Nodes to score.
-    batch : int, default 10
+    nodes_per_round : int, default 10
         Nodes scored a round.
     on_batch : callable, optional
-        Called as ``on_batch(round number, nodes [B, batch])`` before a batch is scored, for tests and traces.
+        Called as ``on_batch(round number, nodes [B, nodes_per_round])`` before a batch is scored, for tests and traces.
 
     Notes
     -----
@@ -46,8 +47,10 @@ class AdaptiveReranking(Operator):
     kind = OperatorKind.MODEL_SEARCH
     name = "AdaptiveReranking"
 
-    def __init__(self, budget: int = 100, batch: int = 10, *, on_batch: Callable[[int, Tensor], None] | None = None) -> None:
-        self.budget, self.batch = positive("budget", budget), positive("batch", batch)
+    def __init__(
+        self, budget: int = 100, nodes_per_round: int = 10, *, on_batch: Callable[[int, Tensor], None] | None = None
+    ) -> None:
+        self.budget, self.nodes_per_round = positive("budget", budget), positive("nodes_per_round", nodes_per_round)
         self.on_batch = on_batch
 
     def formula(self) -> str:
@@ -58,17 +61,16 @@ class AdaptiveReranking(Operator):
         """Return the three kinds that a round interleaves."""
         return (OperatorKind.VECTOR_SEARCH, OperatorKind.GRAPH_SEARCH, OperatorKind.MODEL_SEARCH)
 
-    def rank(self, queries: QueryBatch, ranking: Ranking) -> Ranking:
+    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
         """Return the scored nodes, best first, and behind them what is left of the first ranking."""
-        pools = _Pools(queries, ranking, self.budget, self.batch)
+        pools = _Pools(queries, ranking, self.budget, self.nodes_per_round)
         round_number = 0
         while pools.go_on():
             nodes, parents, origins = pools.draw(odd=round_number % 2 == 1)
             if nodes is not None and parents is not None and origins is not None:
                 if self.on_batch is not None:
                     self.on_batch(round_number, nodes)
-                scores = queries.index.relevance.score(queries.encode(nodes)).to(nodes.device)
-                pools.take(nodes, parents, origins, torch.where(nodes >= 0, scores, float("-inf")), round_number)
+                pools.take(nodes, parents, origins, queries.relevance(nodes), round_number)
             round_number += 1
         return pools.result(ranking, self.name)
 
@@ -76,7 +78,7 @@ class AdaptiveReranking(Operator):
 class _Pools:
     """The state of one run over B queries; frontiers are flat lists under the keys ``query * N + node``."""
 
-    def __init__(self, queries: QueryBatch, ranking: Ranking, budget: int, batch: int) -> None:
+    def __init__(self, queries: Queries, ranking: Ranking, budget: int, batch: int) -> None:
         self.queries, self.graph = queries, queries.index.graph
         self.size, self.count = len(self.graph), len(ranking)
         self.device = ranking.nodes.device
@@ -126,7 +128,7 @@ class _Pools:
             nodes = torch.where(real, self.keys[chosen] % self.size, -1)
             parents, origins = torch.where(real, self.parents[chosen], -1), torch.where(real, 1, -1)
         else:
-            first = torch.sort((~self.waiting).to(torch.int8), dim=1, stable=True).indices[:, : self.batch]
+            first = pads_last(self.waiting)[:, : self.batch]
             real = self.waiting.gather(1, first)
             nodes = torch.where(real, self.initial.gather(1, first), -1)
             parents, origins = torch.full_like(nodes, -1), torch.where(real, 0, -1)
@@ -191,18 +193,17 @@ class _Pools:
         return (batch * self.size + nodes)[nodes >= 0]
 
     def result(self, first: Ranking, name: str) -> Ranking:
-        pads = (self.nodes < 0).to(torch.int8)
         by_round = torch.sort(self.rounds, dim=1, descending=True, stable=True).indices
         by_score = torch.sort(self.scores.gather(1, by_round), dim=1, descending=True, stable=True).indices
         order = by_round.gather(1, by_score)
-        order = order.gather(1, torch.sort(pads.gather(1, order), dim=1, stable=True).indices)[:, : self.budget]
+        order = order.gather(1, pads_last(self.nodes.gather(1, order) >= 0))[:, : self.budget]
         origins = self.origins.gather(1, order)
         operators = (*first.operators, name) if name not in first.operators else first.operators
         origins = torch.where(origins == 1, operators.index(name), origins)
-        found = Ranking(
-            self.nodes.gather(1, order), self.scores.gather(1, order), self.from_.gather(1, order), origins, operators
-        )
-        rest = replace(first, nodes=torch.where(self.waiting, self.initial, -1))
+        nodes = self.nodes.gather(1, order)
+        trails = followed_trails(nodes, self.from_.gather(1, order))
+        found = Ranking(nodes, self.scores.gather(1, order), trails, origins, operators)
+        rest = first.kept(self.waiting)
         lengths = found.lengths()
         merged = found.append(rest, self.budget)
         last = found.scores.masked_fill(found.nodes < 0, float("inf")).amin(1, keepdim=True) if found.width else 0.0

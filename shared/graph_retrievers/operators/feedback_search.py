@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from graph_retrievers.index import QueryBatch
-from graph_retrievers.operators.operator import Operator, OperatorKind, Ranking, positive
-from graph_retrievers.operators.vector_search import seed_mask
+from graph_retrievers.operators.operator import Operator, OperatorKind, positive
+from graph_retrievers.queries import Queries
+from graph_retrievers.results import Ranking
 
 __all__ = ["FeedbackSearch"]
 
@@ -38,11 +38,11 @@ class FeedbackSearch(Operator):
         self.k = None if k is None else positive("k", k)
         self.returned = returned
 
-    def rank(self, queries: QueryBatch, ranking: Ranking) -> Ranking:
+    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
         """Return the best matches of question and text; of what came before only the first node is read."""
         graph = queries.index.graph
         first = ranking.nodes[:, 0].tolist() if ranking.width else [-1] * len(queries)
         texts = [f"{text} {graph.texts[row]}" if row >= 0 else text for text, row in zip(queries.texts, first, strict=True)]
-        allowed = seed_mask(queries, self.returned)
-        scores, rows = queries.index.lexical.search(texts, self.k or queries.k, allowed)
-        return Ranking.seeds(rows, scores, self.name)
+        allowed = queries.starts if self.returned else queries.seeds_allowed
+        scores, rows = queries.index.bm25.search(texts, self.k or queries.k, allowed)
+        return Ranking.of(rows, scores, self.name)

@@ -1,22 +1,83 @@
-"""Rank fusion: several operators side by side, their rankings merged by reciprocal ranks."""
+"""Fusion: several rankings of the same queries as one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.ragged import columns_of
-from graph_retrievers.operators.operator import Composite, Operator, Ranking, list_weights, positive
-from graph_retrievers.queries import QueryBatch
+from graph_retrievers.operators.operator import Composite, Operator, list_weights, positive
+from graph_retrievers.queries import Queries
+from graph_retrievers.results import Ranking
 
-__all__ = ["ReciprocalRankFusion"]
+__all__ = ["ReciprocalRankFusion", "fused", "min_max_parts", "reciprocal_rank_parts"]
 
-# Paths that lead through more nodes are told from their last ones on.
-_LONGEST_PATH = 16
+
+def reciprocal_rank_parts(ranking: Ranking, constant: int) -> Tensor:
+    """Return 1 / (c + r) of each place, its rank r counted from 1: Tensor, shape [B, K], float32."""
+    place = torch.arange(1, ranking.width + 1, device=ranking.nodes.device)
+    return (1.0 / (constant + place)).expand(ranking.nodes.shape)
+
+
+def min_max_parts(ranking: Ranking) -> Tensor:
+    """Return the scores of each list brought to [0, 1], 1 where all are equal: Tensor, shape [B, K], float32."""
+    real = ranking.nodes >= 0
+    low = ranking.scores.masked_fill(~real, float("inf")).amin(1, keepdim=True) if ranking.width else ranking.scores
+    high = ranking.scores.masked_fill(~real, float("-inf")).amax(1, keepdim=True) if ranking.width else ranking.scores
+    return torch.where(high > low, (ranking.scores - low) / (high - low), torch.ones_like(ranking.scores))
+
+
+def fused(rankings: Sequence[Ranking], parts: Sequence[Tensor]) -> Ranking:
+    """Return the nodes of all rankings, each scored by the sum of its parts.
+
+    Parameters
+    ----------
+    rankings : sequence of Ranking, length L
+        Of the same B queries.
+    parts : sequence of Tensor, shape [B, K_l], float32
+        What each place brings to the score of its node.
+
+    Returns
+    -------
+    Ranking
+        Ties go to the lower node row. A node keeps the operator and the trail of the ranking that brings most to its score,
+        of equal ones the first. Chains, facts and notes of all.
+    """
+    merged = rankings[0]
+    for ranking in rankings[1:]:
+        merged = merged.append(ranking, merged.width + ranking.width)
+    scores = torch.zeros(merged.nodes.shape, device=merged.nodes.device)
+    most = scores.clone()
+    for ranking, part in zip(rankings, parts, strict=True):
+        if ranking.width == 0:
+            continue
+        column = columns_of(ranking.nodes, merged.nodes)
+        place = column.clamp(min=0)
+        share = torch.where(column >= 0, part.gather(1, place), 0.0)
+        scores = scores + share
+        merged = _told_by(merged, ranking, place, share > most)
+        most = torch.maximum(most, share)
+    # By node row first, so that equal scores end in that order.
+    order = torch.argsort(merged.nodes, dim=1, stable=True)
+    return merged.reordered(order).rescored(scores.gather(1, order))
+
+
+def _told_by(merged: Ranking, ranking: Ranking, place: Tensor, where: Tensor) -> Ranking:
+    """Return a merged ranking whose places `where` tell origin and trail as the places `place` of one ranking do."""
+    names = torch.tensor([merged.operators.index(name) for name in ranking.operators] or [0], device=place.device)
+    named = replace(ranking, origins=names[ranking.origins.clamp(min=0)])
+    left, right = merged.aligned(named), named.reordered(place).aligned(merged)
+    columns: dict[str, Any] = {
+        name: torch.where(where if left[name].dim() == 2 else where.unsqueeze(2), right[name], left[name])
+        for name in left
+        if name not in ("nodes", "scores")
+    }
+    return replace(merged, **columns)
 
 
 class ReciprocalRankFusion(Composite):
@@ -38,12 +99,21 @@ class ReciprocalRankFusion(Composite):
 
     Notes
     -----
-    A node keeps the operator, parent and path of the list that brings most to its score. Ties go to the lower node row.
+    A node keeps the operator and path of the list that brings most to its score. Ties go to the lower node row. The result
+    has the chains, facts and notes of all lists.
+
+    Examples
+    --------
+    >>> from graph_retrievers.operators import BM25Search, VectorSearch
+    >>> ReciprocalRankFusion(VectorSearch(), BM25Search(), constant=5)
+    ReciprocalRankFusion(
+      VectorSearch(returned=True, signal='dense'),
+      BM25Search(returned=True, signal='bm25'),
+      weights=(1.0, 1.0), depth=100, constant=5,
+    )
     """
 
-    def __init__(
-        self, *operators: Operator, weights: Sequence[float] | None = None, depth: int = 100, constant: int = 60
-    ) -> None:
+    def __init__(self, *operators: Operator, weights: Sequence[float] | None = None, depth: int = 100, constant: int = 60) -> None:
         super().__init__(*operators)
         if len(operators) < 2:
             raise InvalidArgumentError("ReciprocalRankFusion needs at least two operators.")
@@ -54,52 +124,9 @@ class ReciprocalRankFusion(Composite):
         """Return the parts joined by plus signs."""
         return "(" + " + ".join(operator.formula() for operator in self.operators) + ")"
 
-    def rank(self, queries: QueryBatch, ranking: Ranking) -> Ranking:
+    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
         """Return the nodes of all lists by fused score."""
         used = [(operator, weight) for operator, weight in zip(self.operators, self.weights, strict=True) if weight > 0]
         lists = [operator(queries, ranking).top(self.depth) for operator, _ in used]
-        trails = _padded([_trails(part) for part in lists])
-        merged = replace(lists[0], trails=None)
-        for part in lists[1:]:
-            merged = merged.append(replace(part, trails=None), merged.width + part.width)
-        scores = torch.zeros(merged.nodes.shape, device=merged.nodes.device)
-        most, parents, origins = scores.clone(), merged.parents, merged.origins
-        path = torch.nn.functional.pad(merged.nodes.unsqueeze(2), (trails[0].shape[2] - 1, 0), value=-1)
-        for part, trail, (_, weight) in zip(lists, trails, used, strict=True):
-            if part.width == 0:
-                continue
-            column = columns_of(part.nodes, merged.nodes)
-            share = torch.where(column >= 0, weight / (self.constant + 1 + column), 0.0)
-            scores += share
-            # The list that brings most says how the node was found; on equal terms the first.
-            more, place = share > most, column.clamp(min=0)
-            most = torch.maximum(most, share)
-            names = torch.tensor([merged.operators.index(name) for name in part.operators] or [0], device=scores.device)
-            parents = torch.where(more, part.parents.gather(1, place), parents)
-            origins = torch.where(more, names[part.origins.gather(1, place).clamp(min=0)], origins)
-            chosen = trail.gather(1, place.unsqueeze(2).expand(-1, -1, trail.shape[2]))
-            path = torch.where(more.unsqueeze(2), chosen, path)
-        merged = replace(merged, parents=parents, origins=origins, trails=path)
-        # By node row first, so that equal scores end in that order.
-        order = torch.argsort(merged.nodes, dim=1, stable=True)
-        return merged.reordered(order).rescored(scores.gather(1, order))
-
-
-def _trails(part: Ranking) -> Tensor:
-    """Return whole paths of a ranking, following its parents where it holds none: Tensor, shape [B, K, L]."""
-    if part.trails is not None:
-        return part.trails
-    steps, current = [part.nodes], part.parents
-    for _ in range(_LONGEST_PATH - 1):
-        if not bool((current >= 0).any()):
-            break
-        steps.append(current)
-        column = columns_of(part.nodes, current)
-        current = torch.where(column >= 0, part.parents.gather(1, column.clamp(min=0)), -1)
-    return torch.stack(steps[::-1], 2)
-
-
-def _padded(trails: list[Tensor]) -> list[Tensor]:
-    """Return trails of one length, -1 padded at the left."""
-    length = max(trail.shape[2] for trail in trails)
-    return [torch.nn.functional.pad(trail, (length - trail.shape[2], 0), value=-1) for trail in trails]
+        parts = [weight * reciprocal_rank_parts(part, self.constant) for part, (_, weight) in zip(lists, used, strict=True)]
+        return fused(lists, parts)

@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.index import QueryBatch
-from graph_retrievers.operators.operator import Operator, OperatorKind, Ranking, positive
+from graph_retrievers.operators.operator import Operator, OperatorKind, positive
+from graph_retrievers.queries import Queries
+from graph_retrievers.results import Ranking
 
 __all__ = ["GRanker", "latent_graph_fusion", "propagation_matrix"]
 
@@ -17,17 +18,17 @@ def propagation_matrix(adjacency: Tensor, degree: Tensor) -> Tensor:
 
     Parameters
     ----------
-    adjacency : Tensor, shape [..., K, K], bool
-        Edges among the retrieved nodes: symmetric, no self loops.
+    adjacency : Tensor, shape [..., K, K]
+        Weights of the edges among the retrieved nodes (bool for an unweighted graph): symmetric, no self loops.
     degree : Tensor, shape [..., K]
-        Degree of each node. A neighbour counts inversely to its own degree.
+        Degree of each node: the sum of its weights. A neighbour counts inversely to its own degree.
 
     Returns
     -------
     Tensor, shape [..., K, K], float32
         Rows sum to 1; the row of a node without neighbours is zero.
     """
-    weights = adjacency.float() / degree.clamp(min=1).float().unsqueeze(-2)
+    weights = adjacency.float() / torch.where(degree > 0, degree, 1).float().unsqueeze(-2)
     total = weights.sum(-1, keepdim=True)
     return torch.where(total > 0, weights / total, torch.zeros_like(weights))
 
@@ -75,6 +76,9 @@ class GRanker(Operator):
 
     Notes
     -----
+    Weights of edges take the place of the ones in the paper's binary A, and D holds their sums; of parallel edges the largest
+    weight counts. Where no edge has a weight, both are the paper's.
+
     The latent of a (query, node) pair is computed once and kept with the queries; a later round redoes only the
     mixing and the head. Equal scores keep their present order.
 
@@ -93,15 +97,18 @@ class GRanker(Operator):
         self.alpha, self.degree = alpha, degree
         self.k = None if k is None else positive("k", k)
 
-    def rank(self, queries: QueryBatch, ranking: Ranking) -> Ranking:
+    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
         """Return the same nodes ordered by ``score(H')``."""
-        latents = queries.encode(ranking.nodes)
-        fused = latent_graph_fusion(latents, self._propagation(queries, ranking.nodes), self.alpha) if self.alpha else latents
-        return ranking.rescored(queries.index.relevance.score(fused).to(ranking.nodes.device))
+        if self.alpha == 0:
+            return ranking.rescored(queries.relevance(ranking.nodes))
+        propagation = self._propagation(queries, ranking.nodes)
+        return ranking.rescored(
+            queries.relevance(ranking.nodes, lambda latents: latent_graph_fusion(latents, propagation, self.alpha))
+        )
 
-    def _propagation(self, queries: QueryBatch, nodes: Tensor) -> Tensor:
+    def _propagation(self, queries: Queries, nodes: Tensor) -> Tensor:
         graph = queries.index.graph
         left, right = torch.broadcast_tensors(nodes.unsqueeze(2), nodes.unsqueeze(1))
-        adjacency = graph.adjacent(left, right)
-        degree = graph.degree[nodes.clamp(min=0)] if self.degree == "graph" else adjacency.sum(-1)
+        adjacency = graph.adjacency(left, right)
+        degree = graph.strength[nodes.clamp(min=0)] if self.degree == "graph" else adjacency.sum(-1)
         return propagation_matrix(adjacency, degree)

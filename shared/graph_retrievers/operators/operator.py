@@ -1,4 +1,4 @@
-"""What an operator is, what flows between operators, and how they compose.
+"""What an operator is, and how operators compose.
 
 An operator of the taxonomy (FastInsight, section 3.1) is a pruning function applied after a ranking function:
 ``O = P . R``. ``Pipeline`` and ``Loop`` put operators one after another, so that a retriever reads as its
@@ -10,22 +10,20 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from enum import Enum
+from inspect import Parameter, signature
 from numbers import Real
-from typing import TYPE_CHECKING
+from typing import Any
 
-import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.graph.ragged import columns_of, pad_ranked
+from graph_retrievers.graph.ragged import pad_ranked
+from graph_retrievers.queries import Queries
+from graph_retrievers.results import Ranking, extended_trails
 
-if TYPE_CHECKING:
-    from graph_retrievers.index import QueryBatch
-
-__all__ = ["Composite", "Loop", "Operator", "OperatorKind", "Pipeline", "Ranking", "list_weights", "positive"]
+__all__ = ["Composite", "Loop", "Operator", "OperatorKind", "Pipeline", "list_weights", "positive"]
 
 
 class OperatorKind(Enum):
@@ -38,186 +36,11 @@ class OperatorKind(Enum):
     GRAPH_MODEL_SEARCH = "O_gm"
 
 
-@dataclass(frozen=True)
-class Ranking:
-    """A batch of ranked node lists, held as padded tensors on the index's device.
-
-    Attributes
-    ----------
-    nodes : Tensor, shape [B, K], int64
-        Node rows, best first; -1 pads at the end of a row.
-    scores : Tensor, shape [B, K], float32
-        The score that ordered them; -inf on pads.
-    parents : Tensor, shape [B, K], int64
-        The node each was reached from, -1 for a seed.
-    origins : Tensor, shape [B, K], int64
-        Index into `operators`: the operator that brought the node.
-    operators : tuple of str
-        Names of operators met so far.
-    trails : Tensor, shape [B, K, L], int64, optional
-        Whole paths from seed to node, -1 padded at the left, where parents alone cannot tell them.
-    notes : tuple of tuple of str, length B
-        What a person should know about each query: a search cut short by a limit, a fallback taken.
-    """
-
-    nodes: Tensor
-    scores: Tensor
-    parents: Tensor
-    origins: Tensor
-    operators: tuple[str, ...] = ()
-    trails: Tensor | None = None
-    notes: tuple[tuple[str, ...], ...] = field(default=())
-
-    @classmethod
-    def empty(cls, num_queries: int, device: torch.device) -> Ranking:
-        """Return a ranking of `num_queries` empty lists."""
-        whole = torch.empty((num_queries, 0), dtype=torch.int64, device=device)
-        return cls(whole, torch.empty((num_queries, 0), device=device), whole, whole)
-
-    @classmethod
-    def seeds(cls, nodes: Tensor, scores: Tensor, operator: str) -> Ranking:
-        """Return a ranking of nodes that one operator found by itself: no parents.
-
-        Parameters
-        ----------
-        nodes, scores : Tensor, shape [B, K]
-            Best first; -1 pads.
-        operator : str
-            Its name.
-        """
-        nodes = nodes.to(torch.int64)
-        scores = torch.where(nodes >= 0, scores.float(), torch.full_like(scores, float("-inf"), dtype=torch.float32))
-        return cls(nodes, scores, torch.full_like(nodes, -1), torch.where(nodes >= 0, 0, -1), (operator,))
-
-    def __len__(self) -> int:
-        """Return the number of queries B."""
-        return self.nodes.shape[0]
-
-    @property
-    def width(self) -> int:
-        """Width K of the table, pads included."""
-        return self.nodes.shape[1]
-
-    def lengths(self) -> Tensor:
-        """Return the number of nodes of each list: Tensor, shape [B], int64."""
-        return (self.nodes >= 0).sum(1)
-
-    def top(self, k: int) -> Ranking:
-        """Return the first `k` of each list."""
-        return self.select(slice(0, k))
-
-    def select(self, columns: slice) -> Ranking:
-        """Return some columns of every list."""
-        return replace(
-            self,
-            nodes=self.nodes[:, columns],
-            scores=self.scores[:, columns],
-            parents=self.parents[:, columns],
-            origins=self.origins[:, columns],
-            trails=self.trails[:, columns] if self.trails is not None else None,
-        )
-
-    def rescored(self, scores: Tensor) -> Ranking:
-        """Return the same nodes with new scores, sorted; equal scores keep their present order, pads stay last.
-
-        Parameters
-        ----------
-        scores : Tensor, shape [B, K], float32
-        """
-        scores = torch.where(self.nodes >= 0, scores.float(), torch.full_like(scores, float("-inf"), dtype=torch.float32))
-        scores, order = torch.sort(scores, dim=1, descending=True, stable=True)
-        # A real node may score -inf too: pads must still come last.
-        late = torch.sort((self.nodes.gather(1, order) < 0).to(torch.int8), dim=1, stable=True).indices
-        order, scores = order.gather(1, late), scores.gather(1, late)
-        return replace(self.reordered(order), scores=scores)
-
-    def reordered(self, order: Tensor) -> Ranking:
-        """Return the same columns in another order: `order`, shape [B, K], holds the column of each place."""
-        trails = self.trails
-        if trails is not None:
-            trails = trails.gather(1, order.unsqueeze(-1).expand(-1, -1, trails.shape[2]))
-        return replace(
-            self,
-            nodes=self.nodes.gather(1, order),
-            scores=self.scores.gather(1, order),
-            parents=self.parents.gather(1, order),
-            origins=self.origins.gather(1, order),
-            trails=trails,
-        )
-
-    def append(self, other: Ranking, capacity: Tensor | int) -> Ranking:
-        """Return this ranking with another's nodes behind it, each list capped.
-
-        Parameters
-        ----------
-        other : Ranking
-            Nodes to add; those already here are skipped.
-        capacity : Tensor of shape [B] or int
-            The most nodes a list may hold. For an int, it is also the width of the result.
-
-        Returns
-        -------
-        Ranking
-            Scores are kept as they came, so the result is ordered only until the next operator ranks it.
-        """
-        if len(self) != len(other):
-            raise InvalidArgumentError(f"Cannot append rankings of {len(self)} and {len(other)} queries.")
-        operators = self.operators + tuple(n for n in other.operators if n not in self.operators)
-        lookup = torch.tensor([operators.index(n) for n in other.operators] or [0], device=self.nodes.device)
-        fresh = (other.nodes >= 0) & (columns_of(self.nodes, other.nodes) < 0)
-        nodes = torch.cat([self.nodes, torch.where(fresh, other.nodes, torch.full_like(other.nodes, -1))], 1)
-        # Gaps close up: real nodes first, in their order.
-        order = torch.sort((nodes < 0).to(torch.int8), dim=1, stable=True).indices
-        limit = capacity if isinstance(capacity, Tensor) else torch.full((len(self),), capacity, device=nodes.device)
-        width = min(nodes.shape[1], capacity) if isinstance(capacity, int) else nodes.shape[1]
-        order = order[:, :width]
-        inside = torch.arange(width, device=nodes.device) < limit.unsqueeze(1)
-        nodes = torch.where(inside, nodes.gather(1, order), torch.full_like(order, -1))
-        real = nodes >= 0
-        origins = torch.where(other.origins >= 0, lookup[other.origins.clamp(min=0)], other.origins)
-
-        def merged(left: Tensor, right: Tensor, pad: float) -> Tensor:
-            whole = torch.cat([left, right.to(left.dtype)], 1).gather(1, order)
-            return torch.where(real, whole, torch.full_like(whole, pad))
-
-        return Ranking(
-            nodes,
-            merged(self.scores, other.scores, float("-inf")),
-            merged(self.parents, other.parents, -1),
-            merged(self.origins, origins, -1),
-            operators,
-            _joined_trails(self, other, order, real),
-            _joined_notes(self, other),
-        )
-
-
-def _joined_trails(left: Ranking, right: Ranking, order: Tensor, real: Tensor) -> Tensor | None:
-    if left.trails is None and right.trails is None:
-        return None
-    length = max(t.shape[2] for t in (left.trails, right.trails) if t is not None)
-
-    def padded(ranking: Ranking) -> Tensor:
-        if ranking.trails is None:
-            # A node without a trail of its own is one step from its parent, or a seed.
-            trails = torch.stack([ranking.parents, ranking.nodes], 2)[:, :, -length:]
-        else:
-            trails = ranking.trails
-        return torch.nn.functional.pad(trails, (length - trails.shape[2], 0), value=-1)
-
-    whole = torch.cat([padded(left), padded(right)], 1).gather(1, order.unsqueeze(-1).expand(-1, -1, length))
-    return torch.where(real.unsqueeze(-1), whole, torch.full_like(whole, -1))
-
-
-def _joined_notes(left: Ranking, right: Ranking) -> tuple[tuple[str, ...], ...]:
-    if not left.notes or not right.notes:
-        return left.notes or right.notes
-    return tuple(a + tuple(n for n in b if n not in a) for a, b in zip(left.notes, right.notes, strict=True))
-
-
 class Operator(ABC):
     """One step of retrieval: ``P . R``, a pruning function after a ranking function (FastInsight, section 3.1).
 
-    Subclasses set `kind`, and `name` where the class name is not the word for it, and write :meth:`rank`.
+    Subclasses set `kind`, and `name` where the class name is not the word for it, and write :meth:`rank`. What an operator
+    finds beyond nodes (chains, facts, notes) it puts into the ranking; what earlier operators found travels on by itself.
 
     Attributes
     ----------
@@ -227,11 +50,33 @@ class Operator(ABC):
         How hits name it.
     k : int or None
         How many nodes :meth:`prune` keeps; None keeps all.
+    reads : tuple of str
+        Names of inputs, one value a query, that the operator reads besides the text (``Queries.inputs``).
+
+    Examples
+    --------
+    An operator that brings the neighbours of the best node:
+
+    >>> import torch
+    >>> class FirstNeighbors(Operator):
+    ...     kind = OperatorKind.GRAPH_SEARCH
+    ...
+    ...     def rank(self, queries, ranking):
+    ...         graph, best = queries.index.graph, ranking.nodes[:, 0].tolist()
+    ...         rows = [graph.indices[graph.indptr[row] : graph.indptr[row + 1]] for row in best]
+    ...         nodes = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=-1)
+    ...         return ranking.append(Ranking.of(nodes, torch.zeros(nodes.shape), self.name), 10)
+    >>> Pipeline(FirstNeighbors(), FirstNeighbors())
+    Pipeline(
+      FirstNeighbors(),
+      FirstNeighbors(),
+    )
     """
 
     kind: OperatorKind
     name: str = ""
     k: int | None = None
+    reads: tuple[str, ...] = ()
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         """Name the operator after its class where the class body does not."""
@@ -240,12 +85,12 @@ class Operator(ABC):
             cls.name = cls.__name__
 
     @abstractmethod
-    def rank(self, queries: QueryBatch, ranking: Ranking) -> Ranking:
+    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
         """Score candidates for every query (the ranking function R).
 
         Parameters
         ----------
-        queries : QueryBatch
+        queries : Queries
             B queries on an index.
         ranking : Ranking
             What earlier operators found; empty for the first.
@@ -260,12 +105,12 @@ class Operator(ABC):
         """Keep the best `k` of each list (the pruning function P)."""
         return ranking if self.k is None else ranking.top(self.k)
 
-    def __call__(self, queries: QueryBatch, ranking: Ranking | None = None) -> Ranking:
-        """Return ``prune(rank(queries, ranking))``."""
-        start = ranking if ranking is not None else Ranking.empty(len(queries), queries.index.device)
-        return self.prune(self.rank(queries, start))
+    def __call__(self, queries: Queries, ranking: Ranking | None = None) -> Ranking:
+        """Return ``prune(rank(queries, ranking))``, with what was found before beyond nodes."""
+        before = ranking if ranking is not None else Ranking.empty(len(queries), queries.index.device)
+        return self.prune(self.rank(queries, before)).after(before)
 
-    def steps(self) -> Iterator[Operator]:
+    def parts(self) -> Iterator[Operator]:
         """Yield the basic operators this one is made of, in order."""
         yield self
 
@@ -277,10 +122,35 @@ class Operator(ABC):
         """Return the composition as the taxonomy writes it, e.g. ``O_vs -> (O_vgs -> O_gm)*``."""
         return self.kind.value
 
-    def ranked(self, batch: Tensor, nodes: Tensor, scores: Tensor, parents: Tensor, num_queries: int, k: int) -> Ranking:
-        """Return flat candidates as a ranking brought by this operator (see :func:`pad_ranked` for shapes)."""
-        table, values, extra = pad_ranked(batch, nodes, scores, parents, num_queries, k)
-        return Ranking(table, values, extra, torch.where(table >= 0, 0, -1), (self.name,))
+    def __repr__(self) -> str:
+        """Return the class with its parameters; those that are None or functions at their default are left out."""
+        parts = []
+        for name, parameter in signature(type(self).__init__).parameters.items():
+            value = getattr(self, name, None)
+            if name == "self" or value is None or parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
+                continue
+            parts.append(f"{name}={_shown(value)}")
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+    def reached(
+        self, ranking: Ranking, batch: Tensor, nodes: Tensor, scores: Tensor, place: Tensor, k: int, **results: Any
+    ) -> Ranking:
+        """Return nodes that this operator reached from places of a ranking, as a ranking of their own.
+
+        Parameters
+        ----------
+        ranking : Ranking
+            What the nodes were reached from.
+        batch, nodes, place : Tensor, shape [T], int64
+            Query of each candidate, its node row (-1 drops it), and the column of `ranking` it was reached from (-1 for a seed).
+        scores : Tensor, shape [T]
+        k : int
+            Nodes to keep of each query.
+        **results
+            Further attributes of :class:`~graph_retrievers.results.Ranking`.
+        """
+        table, values, columns = pad_ranked(batch, nodes, scores, place, len(ranking), k)
+        return Ranking.of(table, values, self.name, extended_trails(ranking.trails, columns, table), **results).trimmed()
 
 
 class Composite(Operator):
@@ -289,6 +159,10 @@ class Composite(Operator):
     def __init__(self, *operators: Operator) -> None:
         if not operators:
             raise InvalidArgumentError(f"{type(self).__name__} needs at least one operator.")
+        for operator in operators:
+            if not isinstance(operator, Operator):
+                hint = f"; call it: {operator.__name__}()" if isinstance(operator, type) else ""
+                raise InvalidArgumentError(f"{type(self).__name__} is made of operators, got {operator!r:.80}{hint}.")
         self.operators = operators
 
     @property
@@ -296,20 +170,32 @@ class Composite(Operator):
         """Kind of the last operator: what the composition gives out."""
         return self.operators[-1].kind
 
-    def steps(self) -> Iterator[Operator]:
+    @property
+    def reads(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Inputs that any of the operators reads, each once."""
+        return tuple(dict.fromkeys(name for operator in self.operators for name in operator.reads))
+
+    def parts(self) -> Iterator[Operator]:
         """Yield the basic operators inside, in order."""
         for operator in self.operators:
-            yield from operator.steps()
+            yield from operator.parts()
 
     def kinds(self) -> tuple[OperatorKind, ...]:
         """Return the kinds of the operators inside, each once, in order."""
         return tuple(dict.fromkeys(kind for operator in self.operators for kind in operator.kinds()))
 
-    def rank(self, queries: QueryBatch, ranking: Ranking) -> Ranking:
+    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
         """Run the operators one after another, each on what the one before it kept."""
         for operator in self.operators:
             ranking = operator(queries, ranking)
         return ranking
+
+    def __repr__(self) -> str:
+        """Return the composition, an operator a line, with its own parameters at the end."""
+        own = super().__repr__()[len(type(self).__name__) + 1 : -1]
+        lines = [repr(operator) for operator in self.operators] + ([own] if own else [])
+        body = "".join(f"  {line},\n" for part in lines for line in [part.replace("\n", "\n  ")])
+        return f"{type(self).__name__}(\n{body})"
 
 
 class Pipeline(Composite):
@@ -319,6 +205,12 @@ class Pipeline(Composite):
     ----------
     *operators : Operator
         In order; each is given what the one before it kept.
+
+    Examples
+    --------
+    >>> from graph_retrievers.operators import GRanker, VectorSearch
+    >>> print(Pipeline(VectorSearch(10), GRanker()).formula())
+    O_vs -> O_gm
     """
 
     def formula(self) -> str:
@@ -338,6 +230,12 @@ class Loop(Composite):
         Nodes a list may reach, at least 1.
     on_round : callable, optional
         Called as ``on_round(round number, ranking)`` after every round, for tests and traces.
+
+    Examples
+    --------
+    >>> from graph_retrievers.operators import STeX
+    >>> print(Loop(STeX(), budget=100).formula())
+    (O_vgs)*
     """
 
     def __init__(self, *operators: Operator, budget: int, on_round: Callable[[int, Ranking], None] | None = None) -> None:
@@ -349,7 +247,7 @@ class Loop(Composite):
         """Return the round in brackets with a star."""
         return f"({' -> '.join(operator.formula() for operator in self.operators)})*"
 
-    def rank(self, queries: QueryBatch, ranking: Ranking) -> Ranking:
+    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
         """Repeat the round; one host read a round tells whether to go on."""
         sizes = ranking.lengths()
         go_on = bool((sizes < self.budget).any()) and ranking.width > 0
@@ -372,3 +270,11 @@ def list_weights(weights: Sequence[float], count: int) -> tuple[float, ...]:
     if len(given) != count or not numbers or not any(given):
         raise InvalidArgumentError(f"weights must be {count} finite numbers of at least 0, not all 0, got {weights!r}.")
     return given
+
+
+def _shown(value: Any) -> str:
+    """Return a parameter as a repr shows it: objects without a short repr by their class."""
+    if callable(value) and hasattr(value, "__name__"):
+        return str(value.__name__)
+    text = repr(value)
+    return f"<{type(value).__name__}>" if text.startswith("<") or len(text) > 120 else text

@@ -12,8 +12,9 @@ from torch import Tensor
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.ragged import columns_of, gather_rows, top_k
-from graph_retrievers.index import QueryBatch
-from graph_retrievers.operators.operator import Operator, OperatorKind, Ranking, positive
+from graph_retrievers.operators.operator import Operator, OperatorKind, positive
+from graph_retrievers.queries import Queries
+from graph_retrievers.results import Ranking, followed_trails
 
 __all__ = ["PersonalizedPageRank", "TransitionGraph", "certified_top_k", "personalized_pagerank"]
 
@@ -23,7 +24,7 @@ _SHARE_LEFT = 0.04
 
 
 class TransitionGraph:
-    r"""Undirected weighted adjacency for random walks, as CSR; parallel relationship rows add up, self loops drop.
+    r"""Undirected weighted adjacency for random walks, as CSR; weights of parallel relationship rows add up, self loops drop.
 
     Parameters
     ----------
@@ -37,7 +38,7 @@ class TransitionGraph:
     indptr : Tensor, shape [N + 1], int64
     neighbors : Tensor, shape [nnz], int32
     weights : Tensor, shape [nnz], float64
-        Number of relationship rows between the two nodes.
+        Sum of the weights of the relationship rows between the two nodes.
     strength : Tensor, shape [N], float64
         Sum of the weights by which a node is left.
     """
@@ -47,14 +48,16 @@ class TransitionGraph:
         proper = graph.sources != graph.targets
         ends = graph.sources[proper], graph.targets[proper]
         keys = torch.cat([ends[0] * size + ends[1], ends[1] * size + ends[0]])
-        keys, counts = torch.unique(keys, return_counts=True)
+        keys, place = torch.unique(keys, return_inverse=True)
+        weights = torch.zeros(keys.numel(), dtype=torch.float64, device=graph.device)
+        weights.index_add_(0, place, graph.weights[proper].double().repeat(2))
         if walk_allowed is not None:
             entered = walk_allowed[keys // max(size, 1)]
-            keys, counts = keys[entered], counts[entered]
+            keys, weights = keys[entered], weights[entered]
         rows = keys // max(size, 1)
         self.size = size
         self.neighbors = (keys % max(size, 1)).to(torch.int32)
-        self.weights = counts.double()
+        self.weights = weights
         self.indptr = torch.zeros(size + 1, dtype=torch.int64, device=graph.device)
         self.indptr[1:] = torch.cumsum(torch.bincount(rows, minlength=size), 0)
         self.strength = torch.zeros(size, dtype=torch.float64, device=graph.device).index_add_(
@@ -135,9 +138,7 @@ def personalized_pagerank(graph: TransitionGraph, restart: Tensor, *, damping: f
     return value / value.sum(1, keepdim=True)
 
 
-def certified_top_k(
-    graph: TransitionGraph, restart: Tensor, k: int, *, damping: float = 0.5
-) -> tuple[Tensor, Tensor, Tensor]:
+def certified_top_k(graph: TransitionGraph, restart: Tensor, k: int, *, damping: float = 0.5) -> tuple[Tensor, Tensor, Tensor]:
     r"""Return the k nodes of highest personalized PageRank, stopping as soon as they are proven.
 
     The walk is followed step by step: :math:`x_0 = s`, :math:`x_{t+1} = d\, W D^{-1} x_t`, and
@@ -282,7 +283,7 @@ def _parents(graph: TransitionGraph, found: Ranking, seeds: Tensor) -> Tensor:
     """
     count, width = found.nodes.shape
     if not found.nodes.numel():
-        return found.parents
+        return found.nodes
     walked = torch.where(columns_of(seeds, found.nodes) >= 0, -1, found.nodes).flatten()
     place, entry = gather_rows(graph.indptr, walked)
     batch, near = place // width, graph.neighbors[entry].long()
@@ -346,12 +347,12 @@ class PersonalizedPageRank(Operator):
             raise InvalidArgumentError(f"passage_weight must be at least 0, got {passage_weight!r}.")
         self.k = None if k is None else positive("k", k)
         self.damping, self.passage_weight = damping, passage_weight
-        self._graphs: dict[int, tuple[CorpusGraph, TransitionGraph]] = {}
 
-    def rank(self, queries: QueryBatch, ranking: Ranking) -> Ranking:
+    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
         """Return nodes by their share of the walk."""
         walk = queries.walk_allowed
-        graph = self._transitions(queries.index.graph) if walk is None else TransitionGraph(queries.index.graph, walk)
+        corpus = queries.index.graph
+        graph = corpus.cache.get("transitions", lambda: TransitionGraph(corpus)) if walk is None else TransitionGraph(corpus, walk)
         keep = min(self.k or max(queries.k, 100), graph.size)
         restart = self._restart(queries, ranking)
         nowhere = restart.sum(1, keepdim=True) <= 0
@@ -361,14 +362,14 @@ class PersonalizedPageRank(Operator):
             nodes, scores, certified = certified_top_k(graph, restart, keep, damping=self.damping)
             unsure = ("PageRank: equal values at the cut; the set is not certified",)
             notes = tuple(() if sure else unsure for sure in certified.tolist())
-            found = replace(Ranking.seeds(nodes.masked_fill(nowhere, -1), scores, self.name), notes=notes)
+            found = Ranking.of(nodes.masked_fill(nowhere, -1), scores, self.name, notes=notes)
         else:
             scores = personalized_pagerank(graph, restart, damping=self.damping, tolerance=1e-7)
             values, nodes = top_k(scores, keep)
-            found = Ranking.seeds(torch.where((values > 0) & ~nowhere, nodes, -1), values, self.name)
-        return replace(found, parents=_parents(graph, found, ranking.nodes))
+            found = Ranking.of(torch.where((values > 0) & ~nowhere, nodes, -1), values, self.name)
+        return replace(found, trails=followed_trails(found.nodes, _parents(graph, found, ranking.nodes)))
 
-    def _restart(self, queries: QueryBatch, ranking: Ranking) -> Tensor:
+    def _restart(self, queries: Queries, ranking: Ranking) -> Tensor:
         size = len(queries.index)
         real = ranking.nodes >= 0
         weights = torch.where(real, ranking.scores.clamp(min=0).double(), 0.0)
@@ -379,7 +380,7 @@ class PersonalizedPageRank(Operator):
         restart.scatter_add_(1, ranking.nodes.clamp(min=0), weights)
         empty = ~real.any(1)
         if self.passage_weight or (queries.index.has_dense and queries.has_vectors and bool(empty.any())):
-            similarity = queries.index.dense.similarities(queries.vectors).double()
+            similarity = queries.index.dense.table(queries.vectors).double()
             low, high = similarity.amin(1, keepdim=True), similarity.amax(1, keepdim=True)
             passages = torch.where(high > low, (similarity - low) / (high - low), 1.0)
             if queries.seeds_allowed is not None:
@@ -388,10 +389,3 @@ class PersonalizedPageRank(Operator):
             share = torch.where(empty, 1.0, self.passage_weight).double().unsqueeze(1)
             restart = restart + share * passages
         return restart
-
-    def _transitions(self, graph: CorpusGraph) -> TransitionGraph:
-        # One entry: an operator serves one index, and the graph itself is kept so that its identity stays unique.
-        held = self._graphs.get(0)
-        if held is None or held[0] is not graph:
-            held = self._graphs[0] = (graph, TransitionGraph(graph))
-        return held[1]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from graph_retrievers.index import QueryBatch
-from graph_retrievers.operators.operator import Operator, OperatorKind, Ranking, positive
+from graph_retrievers.operators.operator import Operator, OperatorKind, positive
+from graph_retrievers.queries import Queries
+from graph_retrievers.results import Ranking
 
 __all__ = ["Rerank"]
 
@@ -27,7 +28,6 @@ class Rerank(Operator):
     def __init__(self, k: int | None = None) -> None:
         self.k = None if k is None else positive("k", k)
 
-    def rank(self, queries: QueryBatch, ranking: Ranking) -> Ranking:
+    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
         """Return the same nodes ordered by the model's score."""
-        scores = queries.index.relevance.score(queries.encode(ranking.nodes))
-        return ranking.rescored(scores.to(ranking.nodes.device))
+        return ranking.rescored(queries.relevance(ranking.nodes))

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.ragged import gather_rows
-from graph_retrievers.index import QueryBatch
-from graph_retrievers.operators.operator import Operator, OperatorKind, Ranking, positive
+from graph_retrievers.operators.operator import Operator, OperatorKind, positive
+from graph_retrievers.queries import Queries
+from graph_retrievers.results import Ranking
 
 __all__ = ["STeX"]
 
@@ -32,7 +33,7 @@ class STeX(Operator):
     ----------
     beta : float, default 1.0
         Score ratio; 0 leaves similarity alone, ``math.inf`` structure alone.
-    batch : int, default 10
+    nodes_per_round : int, default 10
         Candidates added a round.
     budget : int, optional
         Nodes a list may reach (hard cap, lines 5 and 6 of Algorithm 1).
@@ -48,25 +49,25 @@ class STeX(Operator):
 
     kind = OperatorKind.VECTOR_GRAPH_SEARCH
 
-    def __init__(self, beta: float = 1.0, *, batch: int = 10, budget: int | None = None) -> None:
+    def __init__(self, beta: float = 1.0, *, nodes_per_round: int = 10, budget: int | None = None) -> None:
         if not beta >= 0:
             raise InvalidArgumentError(f"beta must be at least 0 (math.inf for structure alone), got {beta!r}.")
         self.beta = float(beta)
-        self.batch = positive("batch", batch)
+        self.nodes_per_round = positive("nodes_per_round", nodes_per_round)
         self.budget = None if budget is None else positive("budget", budget)
 
-    def rank(self, queries: QueryBatch, ranking: Ranking) -> Ranking:
+    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
         """Return the ranked nodes with the best candidates behind them."""
         found = self.candidates(queries, ranking)
-        capacity = ranking.lengths() + self.batch
+        capacity = ranking.lengths() + self.nodes_per_round
         if self.budget is None:
             return ranking.append(found, capacity)
         return ranking.append(found, capacity.clamp(max=self.budget)).top(self.budget)
 
-    def candidates(self, queries: QueryBatch, ranking: Ranking) -> Ranking:
-        """Return the best `batch` candidates of each query: the N_add of the paper, cut."""
+    def candidates(self, queries: Queries, ranking: Ranking) -> Ranking:
+        """Return the best `nodes_per_round` candidates of each query: the N_add of the paper, cut."""
         graph = queries.index.graph
-        num_queries, width, size = len(ranking), ranking.width, len(graph)
+        width, size = ranking.width, len(graph)
         place, entry = gather_rows(graph.indptr, ranking.nodes.flatten())
         batch, node = place // max(width, 1), graph.indices[entry].long()
         key = batch * size + node
@@ -85,14 +86,13 @@ class STeX(Operator):
         if math.isinf(self.beta):
             scores = structure
         else:
-            scores = queries.similarities(batch, node) + self.beta * structure
+            scores = queries.scores(batch, node) + self.beta * structure
 
         candidate = first & ~_among(key, ranking.nodes, size)
         if queries.walk_allowed is not None:
             candidate &= queries.walk_allowed[node]
         node = torch.where(candidate, node, torch.full_like(node, -1))
-        parents = ranking.nodes[batch, rank]
-        return self.ranked(batch, node, scores, parents, num_queries, min(self.batch, size))
+        return self.reached(ranking, batch, node, scores, rank, min(self.nodes_per_round, size))
 
 
 def _among(keys: Tensor, nodes: Tensor, size: int) -> Tensor:

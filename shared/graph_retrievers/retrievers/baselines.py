@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.rerank import Rerank
 from graph_retrievers.operators.operator import Operator, Pipeline
+from graph_retrievers.operators.rerank import Rerank
 from graph_retrievers.operators.vector_search import BM25Search, HybridSearch, VectorSearch
 from graph_retrievers.retrievers.retriever import Retriever
 
-__all__ = ["Hybrid", "Lexical", "Re2", "Vector"]
+__all__ = ["BM25", "Hybrid", "Re2", "Vector"]
 
 
 class Vector(Retriever):
@@ -28,7 +28,7 @@ class Vector(Retriever):
         super().__init__(index, VectorSearch(), **options)
 
 
-class Lexical(Retriever):
+class BM25(Retriever):
     """BM25: nodes by the words they share with the query.
 
     Parameters

@@ -25,14 +25,14 @@ class FastInsight(Retriever):
         With vectors; its relevance model scores (a cross-encoder, or the bi-encoder fallback).
     budget : int, default 100
         Nodes to retrieve and score, the paper's b_max.
-    batch : int, default 10
+    nodes_per_round : int, default 10
         Nodes of the first search and nodes added a round, the paper's BATCH.
     alpha : float, default 0.2
         Smoothing factor of GRanker.
     beta : float, default 1.0
         Score ratio of STeX.
     first : Operator, optional
-        First search; dense vector search by default. ``HybridSearch(batch, returned=False)`` starts from dense and
+        First search; dense vector search by default. ``HybridSearch(10, returned=False)`` starts from dense and
         lexical search fused.
     degree : {"graph", "subgraph"}, default "graph"
         Degree that GRanker divides by.
@@ -56,7 +56,7 @@ class FastInsight(Retriever):
         index: GraphIndex,
         *,
         budget: int = 100,
-        batch: int = 10,
+        nodes_per_round: int = 10,
         alpha: float = 0.2,
         beta: float = 1.0,
         first: Operator | None = None,
@@ -64,12 +64,12 @@ class FastInsight(Retriever):
         **options: Any,
     ) -> None:
         positive("budget", budget)
-        positive("batch", batch)
+        positive("nodes_per_round", nodes_per_round)
         algorithm = Pipeline(
-            first or VectorSearch(min(batch, budget), returned=False),  # line 1
+            first or VectorSearch(min(nodes_per_round, budget), returned=False),  # line 1
             GRanker(alpha, degree=degree),  # line 2
             Loop(  # lines 3 to 8
-                STeX(beta, batch=batch, budget=budget),
+                STeX(beta, nodes_per_round=nodes_per_round, budget=budget),
                 GRanker(alpha, degree=degree),
                 budget=budget,
             ),

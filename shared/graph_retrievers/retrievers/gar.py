@@ -21,7 +21,7 @@ class GAR(Retriever):
     index : GraphIndex
     budget : int, default 100
         Nodes to score.
-    batch : int, default 10
+    nodes_per_round : int, default 10
         Nodes scored a round.
     first : Operator, optional
         First search; the `budget` best of vector search by default.
@@ -30,7 +30,7 @@ class GAR(Retriever):
 
     Notes
     -----
-    Budget and batch are those of FastInsight's comparison (section 4.1); the published code's own defaults are
+    The defaults are those of FastInsight's comparison (section 4.1); the published code's own defaults are
     1000 and 16. See :class:`~graph_retrievers.operators.adaptive_reranking.AdaptiveReranking` for the rules.
 
     References
@@ -39,8 +39,14 @@ class GAR(Retriever):
     """
 
     def __init__(
-        self, index: GraphIndex, *, budget: int = 100, batch: int = 10, first: Operator | None = None, **options: Any
+        self,
+        index: GraphIndex,
+        *,
+        budget: int = 100,
+        nodes_per_round: int = 10,
+        first: Operator | None = None,
+        **options: Any,
     ) -> None:
         positive("budget", budget)
         search = first or VectorSearch(budget, returned=False)
-        super().__init__(index, Pipeline(search, AdaptiveReranking(budget, batch)), **options)
+        super().__init__(index, Pipeline(search, AdaptiveReranking(budget, nodes_per_round)), **options)

@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from graph_retrievers.datasets import Dataset, Query
-from graph_retrievers.errors import InvalidArgumentError, InvalidPlanError
-from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.checkpoint import load_checkpoint, save_checkpoint
-from graph_retrievers.operators.mor.traversal import MixedTraversal
-from graph_retrievers.operators.operator import Operator, Pipeline, Ranking
-from graph_retrievers.operators.mor.reranker import TrajectoryReranker
+from graph_retrievers.operators.mor import MixedTraversal, TrainedPlanner, TrajectoryReranker
 from graph_retrievers.operators.mor.training import Example, fit_trajectory_reranker
-from graph_retrievers.operators.mor.plan import PlanCheck, ReasoningPath
-from graph_retrievers.operators.mor.planner import Planner, as_planner
-from graph_retrievers.operators.mor.trained import TrainedPlanner
-from graph_retrievers.queries import QueryBatch
-from graph_retrievers.retrievers.retriever import Hit, HitList, Retriever
+from graph_retrievers.operators.operator import Operator, Pipeline
+from graph_retrievers.retrievers.retriever import Retriever
 
 __all__ = ["MoR", "fit_mor"]
 
 _RERANKER, _PLANNER = "reranker", "planner"
-_NO_PLAN = "No plan was given and there is no planner; pass plan=, planner= or a checkpoint."
 
 
 class MoR(Retriever):
@@ -62,7 +52,7 @@ class MoR(Retriever):
         orders them. Otherwise text comes behind what the plan found, as the retriever's backfill. The paper
         always fills, which without a reranker lets similar texts outrank what the plan leads to.
     traversal : MixedTraversal, optional
-        For its other options; takes the place of the five above.
+        For its other options; takes the place of the five above, and of the planner.
     **options
         Keywords of :class:`Retriever`.
 
@@ -71,8 +61,6 @@ class MoR(Retriever):
     Lei et al., "Mixture of Structural-and-Textual Retrieval over Text-rich Graph Knowledge Bases", sections 3.1 to
     3.3; defaults of section 4.1.
     """
-
-    inputs = ("plan",)
 
     def __init__(
         self,
@@ -94,60 +82,9 @@ class MoR(Retriever):
             planner, reranker = _loaded(checkpoint, index, planner, reranker if rerank else None, rerank)
         if traversal is None:
             fill = (reranker is not None or not structure) if fill is None else fill
-            traversal = MixedTraversal(seeds, matches, candidates, fill=fill, structure=structure)
+            traversal = MixedTraversal(seeds, matches, candidates, fill=fill, structure=structure, planner=planner)
         steps: list[Operator] = [traversal, *([reranker] if reranker is not None else [])]
         super().__init__(index, Pipeline(*steps), **options)
-        self.planner: Planner | None = None if planner is None else as_planner(planner)
-        self.traversal = traversal
-
-    def rank(self, queries: QueryBatch) -> Ranking:
-        """Make the plans that are missing, then return what the operators find."""
-        graph = self.index.graph
-        plans = list(queries.inputs.get("plan", [None] * len(queries)))
-        missing = [row for row, plan in enumerate(plans) if plan is None or (isinstance(plan, (str, list, tuple)) and not plan)]
-        made: list[Any] = [InvalidPlanError(_NO_PLAN)] * len(missing)
-        if missing and self.planner is not None:
-            made = list(self.planner.plan([queries.texts[row] for row in missing], graph))
-            if len(made) != len(missing):
-                raise InvalidArgumentError(f"The planner gave {len(made)} plans for {len(missing)} questions; one each is needed.")
-        for row, plan in zip(missing, made, strict=True):
-            plans[row] = plan
-        queries.memo["plans"] = [self.traversal.check(plan, graph) for plan in plans]
-        return super().rank(queries)
-
-    def hits(self, queries: QueryBatch, ranking: Ranking, k: int) -> list[HitList]:
-        """Return a ranking as hits whose paths name the relations that the plan walked."""
-        checks: list[PlanCheck] = queries.memo["plans"]
-        return [
-            HitList([_planned(hit, check.plan.paths, self.index) for hit in hits], hits.notes)
-            for hits, check in zip(super().hits(queries, ranking, k), checks, strict=True)
-        ]
-
-
-def _planned(hit: Hit, paths: Sequence[ReasoningPath], index: GraphIndex) -> Hit:
-    """Return a hit with the relations of the plan where parallel edges join two nodes of its path."""
-    graph, size = index.graph, len(hit.path.nodes)
-    if size < 2:
-        return hit
-    types = [graph.types[graph.row(node)] for node in hit.path.nodes]
-    for path in paths:
-        steps = path.steps[-size:]
-        if [step.type for step in steps] == types:
-            relations, forward = list(hit.path.relations), list(hit.path.forward)
-            for place, step in enumerate(steps[1:]):
-                if step.relation is not None and step.relation != relations[place]:
-                    near, far = (graph.row(node) for node in hit.path.nodes[place : place + 2])
-                    relations[place], forward[place] = step.relation, _points(graph, near, far, step.relation)
-            return replace(hit, path=replace(hit.path, relations=tuple(relations), forward=tuple(forward)))
-    return hit
-
-
-def _points(graph: CorpusGraph, near: int, far: int, relation: str) -> bool:
-    """Return whether the first row of a relation between two nodes points from the one to the other."""
-    key = near * len(graph) + far
-    start, stop = torch.searchsorted(graph.incidence_keys, torch.tensor([key, key + 1], device=graph.device)).tolist()
-    mine = graph.incidence.relations[start:stop] == graph.relation_names.index(relation)
-    return bool(graph.incidence.forward[start:stop][mine][:1].all())
 
 
 def _loaded(

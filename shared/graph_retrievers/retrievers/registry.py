@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.retrievers.signatures import class_knobs
 
-__all__ = ["build_retriever", "retriever_names"]
+__all__ = ["build_retriever", "retriever_class", "retriever_names"]
 
 # name -> (module, class or function, keywords); modules are imported when a name is first built.
 _RETRIEVERS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "vector": ("baselines", "Vector", {}),
-    "bm25": ("baselines", "Lexical", {}),
+    "bm25": ("baselines", "BM25", {}),
     "hybrid": ("baselines", "Hybrid", {}),
     "re2": ("baselines", "Re2", {}),
     "fastinsight": ("fastinsight", "FastInsight", {}),
@@ -37,6 +37,14 @@ def retriever_names() -> list[str]:
     return list(_RETRIEVERS)
 
 
+def retriever_class(name: str) -> tuple[type[Retriever], dict[str, Any]]:
+    """Return the class of a short name and the keywords that the name stands for; InvalidArgumentError if it is unknown."""
+    if name not in _RETRIEVERS:
+        raise InvalidArgumentError(f"Unknown retriever {name!r}; choose from {', '.join(_RETRIEVERS)}.")
+    module, attribute, keywords = _RETRIEVERS[name]
+    return getattr(import_module(f"graph_retrievers.retrievers.{module}"), attribute), dict(keywords)
+
+
 def build_retriever(name: str, index: GraphIndex, **options: Any) -> Retriever:
     """Return the retriever of a short name on an index.
 
@@ -51,12 +59,17 @@ def build_retriever(name: str, index: GraphIndex, **options: Any) -> Retriever:
     Raises
     ------
     InvalidArgumentError
-        If the name is unknown.
+        If the name is unknown, or the class does not take an option.
+
+    Examples
+    --------
+    >>> index = GraphIndex.from_texts(["a loom", "a card"])
+    >>> build_retriever("bm25", index, k=1).retrieve("Which loom?")[0].text
+    'a loom'
     """
-    if name not in _RETRIEVERS:
-        raise InvalidArgumentError(f"Unknown retriever {name!r}; choose from {', '.join(_RETRIEVERS)}.")
-    module, attribute, keywords = _RETRIEVERS[name]
-    make: Callable[..., Retriever] = getattr(import_module(f"graph_retrievers.retrievers.{module}"), attribute)
-    retriever = make(index, **{**keywords, **options})
-    retriever.name = name
-    return retriever
+    kind, keywords = retriever_class(name)
+    known = {knob.name for knob in (*class_knobs(kind), *class_knobs(Retriever))}
+    for option in options:
+        if option not in known:
+            raise UnexpectedArgumentError(f"{name} does not take {option!r}; it takes {', '.join(sorted(known - {'operator'}))}.")
+    return kind(index, **{"name": name, **keywords, **options})  # type: ignore[call-arg]

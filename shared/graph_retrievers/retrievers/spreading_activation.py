@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.filters import type_mask
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.spreading.chains import Chains, ChainSearch
-from graph_retrievers.operators.spreading.linking import EntityLinking
 from graph_retrievers.operators.fusion import ReciprocalRankFusion
-from graph_retrievers.operators.operator import Operator, Pipeline, Ranking
-from graph_retrievers.operators.spreading.passages import PassageGathering
-from graph_retrievers.operators.spreading.propagation import Gate, GatedPropagation
+from graph_retrievers.operators.operator import Operator, Pipeline
+from graph_retrievers.operators.spreading import ChainSearch, EntityLinking, GatedPropagation, PassageGathering
+from graph_retrievers.operators.spreading.propagation import Gate
 from graph_retrievers.operators.vector_search import VectorSearch
-from graph_retrievers.queries import QueryBatch
-from graph_retrievers.retrievers.retriever import Hit, HitList, Path, Retriever
+from graph_retrievers.retrievers.retriever import Retriever
 
 __all__ = ["SpreadingActivation"]
 
@@ -81,8 +77,6 @@ class SpreadingActivation(Retriever):
     arXiv:2606.30133, 2026.
     """
 
-    inputs = ("entities",)
-
     def __init__(
         self,
         index: GraphIndex,
@@ -107,13 +101,7 @@ class SpreadingActivation(Retriever):
             raise InvalidArgumentError(f"Unknown chains {chains!r}; choose 'hits', 'path' or None.")
         if linking is not None and language_model is not None:
             raise InvalidArgumentError("Pass either linking= or language_model=; linking takes a language_model of its own.")
-        self.chains = chains
-        self._returned = None
-        excluded: tuple[str, ...] = ()
-        if passages is not None and isinstance(index, GraphIndex):
-            mask = type_mask(index.graph, (passage_type,))
-            if bool(mask.any()) and not bool(mask.all()):
-                excluded, self._returned = (passage_type,), mask if passages else ~mask
+        excluded, returned = _passages(index, passages, passage_type)
         operators: list[Operator] = [
             linking or EntityLinking(language_model=language_model, exclude_types=excluded),
             GatedPropagation(
@@ -127,57 +115,21 @@ class SpreadingActivation(Retriever):
             ),
         ]
         if chains is not None:
-            operators.append(chain_search or ChainSearch(semantics=semantics))
+            operators.append(chain_search or ChainSearch(semantics=semantics, as_trails=chains == "path"))
         if passages and excluded:
             operators.append(PassageGathering(excluded, gate=gate))
         operator: Operator = Pipeline(*operators)
         if fuse:
             operator = ReciprocalRankFusion(operator, VectorSearch(100), constant=5)
-        super().__init__(index, operator, k=k, **options)
+        super().__init__(index, operator, k=k, types=returned, **options)
 
-    def rank(self, queries: QueryBatch) -> Ranking:
-        """Return all that was found, passages or entities only if so chosen."""
-        queries.extras["filter"] = queries.allowed
-        if self._returned is not None:
-            queries.allowed = self._returned if queries.allowed is None else queries.allowed & self._returned
-        return super().rank(queries)
 
-    def hits(self, queries: QueryBatch, ranking: Ranking, k: int) -> list[HitList]:
-        """Return the hits of each query, with chains if they were searched."""
-        results = super().hits(queries, ranking, k)
-        chains: Chains | None = queries.extras.get("chains")
-        if chains is None:
-            return results
-        allowed = queries.extras["filter"]
-        # Read once, and not chain by chain, from another device.
-        allowed = None if allowed is None else allowed.cpu()
-        for b, (table, scores) in enumerate(zip(chains.nodes.tolist(), chains.scores.tolist(), strict=True)):
-            found = [([row for row in rows if row >= 0], score) for rows, score in zip(table, scores, strict=True) if rows[0] >= 0]
-            if self.chains == "hits":
-                kept = [(rows, score) for rows, score in found if allowed is None or bool(allowed[rows[-1]])]
-                paths = self.paths([rows for rows, _ in kept])
-                results[b].extend(self._chain(path, rows, score) for path, (rows, score) in zip(paths, kept, strict=True))
-            else:
-                results[b] = self._along_chains(results[b], [rows for rows, _ in found])
-        return results
-
-    def _chain(self, path: Path, rows: list[int], score: float) -> Hit:
-        graph = self.index.graph
-        return Hit(
-            id=" | ".join(path.nodes),
-            text=str(path.named({graph.ids[row]: graph.titles[row] for row in rows if graph.titles[row]})),
-            score=score,
-            operator=ChainSearch.name,
-            path=path,
-            kind="chain",
-        )
-
-    def _along_chains(self, hits: HitList, chains: list[list[int]]) -> HitList:
-        """Return the hits with the best chain that leads to each as its path."""
-        leads: dict[str, list[int]] = {}
-        for rows in chains:
-            for place, row in enumerate(rows[1:], start=2):
-                leads.setdefault(self.index.graph.ids[row], rows[:place])
-        reached = [hit.id for hit in hits if hit.id in leads]
-        paths = dict(zip(reached, self.paths([leads[node] for node in reached]), strict=True))
-        return HitList((replace(hit, path=paths.get(hit.id, hit.path)) for hit in hits), hits.notes)
+def _passages(index: GraphIndex, passages: bool | None, passage_type: str) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
+    """Return the node types that activation leaves out, and those that are returned (None for all)."""
+    if passages is None or not isinstance(index, GraphIndex):
+        return (), None
+    mask = type_mask(index.graph, (passage_type,))
+    if not bool(mask.any()) or bool(mask.all()):
+        return (), None
+    others = tuple(name for name in index.graph.type_names if name != passage_type)
+    return (passage_type,), (passage_type,) if passages else others

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.spreading.linking import EntityLinking
 from graph_retrievers.operators.feedback_search import FeedbackSearch
 from graph_retrievers.operators.fusion import ReciprocalRankFusion
 from graph_retrievers.operators.operator import Pipeline, positive
 from graph_retrievers.operators.pagerank import PersonalizedPageRank
-from graph_retrievers.operators.spreading.propagation import GatedPropagation
+from graph_retrievers.operators.spreading import EntityLinking, GatedPropagation
 from graph_retrievers.operators.vector_search import HybridSearch
 from graph_retrievers.retrievers.retriever import Retriever
 
@@ -59,8 +58,6 @@ class WalkFusion(Retriever):
     ICML 2025 (PageRank from retrieved passages); Glybovets and Makarov, 2026 (gated spreading activation); Rocchio,
     1971 (relevance feedback).
     """
-
-    inputs = ("entities",)
 
     def __init__(
         self,

@@ -1,10 +1,10 @@
-"""The lexical signal: BM25 scores held as one sparse matrix on the device."""
+"""BM25 as a signal: scores held as one sparse matrix on the device."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -12,11 +12,12 @@ from torch import Tensor
 
 from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError
 from graph_retrievers.graph.ragged import gather_rows, top_k
+from graph_retrievers.signals.signal import Signal
 
 __all__ = ["BM25"]
 
 
-class BM25:
+class BM25(Signal):
     """BM25 (Lucene form) with eager scores: term -> documents as CSC arrays on the device.
 
     The scores are those of bm25s, computed once for every (term, document) that occurs; a query sums the columns
@@ -36,14 +37,23 @@ class BM25:
         ``"rank-bm25"`` takes the scores of ``BM25Okapi`` of that package (whose idf differs) for the same words.
     device : torch.device, optional
         Where the matrix lives; the CPU by default.
+    covers : {"nodes", "edges"}, default "nodes"
     show_progress : bool, default False
         A progress bar while texts are split into words.
+
+    Examples
+    --------
+    >>> bm25 = BM25(["A loom weaves cloth.", "Punched cards drive a loom.", "A cipher."])
+    >>> bm25.search(["punched cards"], 2)[1].tolist()
+    [[1, -1]]
 
     References
     ----------
     Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009;
     Kamphuis et al., "Which BM25 Do You Mean?", ECIR 2020 (the Lucene form).
     """
+
+    kind = "bm25"
 
     def __init__(
         self,
@@ -54,11 +64,12 @@ class BM25:
         stopwords: str | list[str] | None = "en",
         backend: str = "bm25s",
         device: torch.device | None = None,
+        covers: Literal["nodes", "edges"] = "nodes",
         show_progress: bool = False,
     ) -> None:
         if backend not in ("bm25s", "rank-bm25"):
             raise InvalidArgumentError(f"Unknown BM25 backend {backend!r}; choose 'bm25s' or 'rank-bm25'.")
-        self.k1, self.b, self.stopwords, self.backend = k1, b, stopwords, backend
+        self.k1, self.b, self.stopwords, self.backend, self.covers = k1, b, stopwords, backend, covers
         self.num_documents = len(texts)
         words = self.tokenize(texts, show_progress=show_progress)
         build = _bm25s_matrix if backend == "bm25s" else _rank_bm25_matrix
@@ -73,30 +84,37 @@ class BM25:
         self.vocabulary = vocabulary
         self.indptr, self.rows, self.data = indptr.to(self.device), rows.to(self.device), data.to(self.device)
 
+    def __len__(self) -> int:
+        """Return the number of documents N."""
+        return self.num_documents
+
+    def __repr__(self) -> str:
+        """Return the sizes."""
+        return f"BM25({len(self)} {self.covers}, words={len(self.vocabulary)}, k1={self.k1}, b={self.b})"
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Return the CSC arrays ``indptr`` [V + 1], ``rows`` [nnz] and ``data`` [nnz], and the vocabulary with the settings."""
+        names = ("k1", "b", "stopwords", "backend", "covers", "num_documents", "vocabulary")
+        settings = {name: getattr(self, name) for name in names}
+        return {"indptr": self.indptr, "rows": self.rows, "data": self.data}, settings
+
     @classmethod
-    def from_arrays(
-        cls, vocabulary: dict[str, int], arrays: dict[str, Tensor], settings: dict[str, Any], device: torch.device | None = None
-    ) -> BM25:
-        """Return a saved BM25: `arrays` holds ``indptr``, ``rows`` and ``data`` as :meth:`arrays` gave them."""
+    def restore(cls, tensors: dict[str, Tensor], settings: dict[str, Any], device: torch.device | None = None) -> BM25:
+        """Return the signal of a :meth:`state`."""
         made = object.__new__(cls)
-        made.k1, made.b, made.stopwords = settings["k1"], settings["b"], settings["stopwords"]
-        made.backend, made.num_documents = settings["backend"], settings["num_documents"]
-        made._assign(vocabulary, arrays["indptr"], arrays["rows"], arrays["data"], device)
+        for name in ("k1", "b", "stopwords", "backend", "covers", "num_documents"):
+            setattr(made, name, settings[name])
+        made._assign(settings["vocabulary"], tensors["indptr"], tensors["rows"], tensors["data"], device)
         return made
 
-    def arrays(self) -> dict[str, Tensor]:
-        """Return the CSC arrays: ``indptr`` [V + 1] int64, ``rows`` [nnz] int32, ``data`` [nnz] float32."""
-        return {"indptr": self.indptr, "rows": self.rows, "data": self.data}
+    def to(self, device: torch.device) -> BM25:
+        """Return this signal on another device."""
+        return BM25.restore(*self.state(), device)
 
-    def settings(self) -> dict[str, Any]:
-        """Return what :meth:`from_arrays` needs besides the arrays and the vocabulary."""
-        return {
-            "k1": self.k1,
-            "b": self.b,
-            "stopwords": self.stopwords,
-            "backend": self.backend,
-            "num_documents": self.num_documents,
-        }
+    def updated(self, contents: Sequence[str], kept: Tensor, embed: Callable[[list[str]], Tensor]) -> BM25:
+        """Return BM25 of a changed corpus: word statistics are those of the whole corpus, so it is built again."""
+        options = {name: getattr(self, name) for name in ("k1", "b", "stopwords", "backend", "covers")}
+        return BM25(contents, device=self.device, **options)
 
     def tokenize(self, texts: Sequence[str], show_progress: bool = False) -> list[list[str]]:
         """Return the words of each text: lower case, two characters or more, stop words dropped."""
@@ -106,7 +124,7 @@ class BM25:
         )
         return [list(w) for w in words]
 
-    def similarities(self, queries: Sequence[str]) -> Tensor:
+    def table(self, queries: Sequence[str]) -> Tensor:
         """Return BM25 scores with every document: Tensor, shape [B, N], float32."""
         terms = [[self.vocabulary[w] for w in words if w in self.vocabulary] for words in self.tokenize(queries)]
         flat = torch.tensor([t for ts in terms for t in ts], dtype=torch.int64, device=self.device)
@@ -116,25 +134,13 @@ class BM25:
         scores.index_add_(0, owner[term] * self.num_documents + self.rows[entry].long(), self.data[entry])
         return scores.view(len(terms), self.num_documents)
 
+    def scores(self, queries: Sequence[str], batch: Tensor, rows: Tensor) -> Tensor:
+        """Return the scores of single pairs: Tensor, shape [n]; see :meth:`Signal.scores`."""
+        return self.table(queries)[batch, rows]
+
     def search(self, queries: Sequence[str], k: int, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return the k documents of largest score; ties go to the lower row.
-
-        Parameters
-        ----------
-        queries : sequence of str, length B
-        k : int
-            Clamped to N.
-        allowed : Tensor, shape [N] or [B, N], bool, optional
-            Documents that may be returned.
-
-        Returns
-        -------
-        scores : Tensor, shape [B, k], float32
-        rows : Tensor, shape [B, k], int64
-            Best first; -1 (score -inf) where fewer documents match: a document without a word of the query
-            is no match.
-        """
-        scores = self.similarities(queries)
+        """Return the k documents of largest score; see :meth:`Signal.search`. Without a common word, no match."""
+        scores = self.table(queries)
         if allowed is not None:
             scores = scores.masked_fill(~allowed, 0.0)
         values, rows = top_k(scores, k)

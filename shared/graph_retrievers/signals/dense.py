@@ -1,9 +1,10 @@
-"""The dense signal: vectors of nodes and exact search over them."""
+"""The dense signal: vectors held in memory, and exact search over them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -12,78 +13,100 @@ from torch import Tensor
 from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError
 from graph_retrievers.graph.ragged import top_k
 from graph_retrievers.signals.embedding import check_vectors
+from graph_retrievers.signals.signal import VectorSignal
 
 __all__ = ["DenseIndex"]
 
 _TILE = 32768
 _GROUP = 64
+# Entries of vectors gathered at a time.
+_GATHERED = 1 << 24
+# Dot products of single precision differ by less than this share of the product of the two lengths.
+_ROUNDING = 1e-6
 
 
-class DenseIndex:
-    """Vectors of all nodes, searched by dot product (equal to the cosine for unit vectors).
+class DenseIndex(VectorSignal):
+    """Vectors of all rows, searched by dot product (equal to the cosine for unit vectors).
 
     Parameters
     ----------
     vectors : array-like, shape [N, d]
-        One vector a node, in row order.
+        One vector a row, in row order. A row of zeros is no vector.
     device : torch.device, optional
         Where they live; the CPU by default.
     backend : {"exact", "faiss"}, default "exact"
         ``"exact"`` multiplies in tiles on the device. ``"faiss"`` asks an ``IndexFlatIP`` of faiss (extra
         ``faiss``) for searches without a filter; scores are the same.
+    covers : {"nodes", "edges"}, default "nodes"
 
     Attributes
     ----------
     vectors : Tensor, shape [N, d], float32
+
+    Examples
+    --------
+    >>> index = DenseIndex([[1.0, 0.0], [0.6, 0.8]])
+    >>> scores, rows = index.search(torch.tensor([[0.0, 1.0]]), 1)
+    >>> rows.tolist(), round(scores.item(), 2)
+    ([[1]], 0.8)
     """
 
-    def __init__(self, vectors: Any, *, device: torch.device | None = None, backend: str = "exact") -> None:
+    kind = "dense"
+
+    def __init__(
+        self,
+        vectors: Any,
+        *,
+        device: torch.device | None = None,
+        backend: str = "exact",
+        covers: Literal["nodes", "edges"] = "nodes",
+    ) -> None:
         if backend not in ("exact", "faiss"):
             raise InvalidArgumentError(f"Unknown dense backend {backend!r}; choose 'exact' or 'faiss'.")
         self.vectors = check_vectors(vectors).to(device or torch.device("cpu")).contiguous()
-        self.backend = backend
+        self.backend, self.covers = backend, covers
         self._faiss: Any = _faiss_index(self.vectors) if backend == "faiss" else None
 
     def __len__(self) -> int:
         """Return the number of vectors N."""
         return self.vectors.shape[0]
 
+    def __repr__(self) -> str:
+        """Return the sizes."""
+        return f"DenseIndex({len(self)} {self.covers}, dimension={self.dimension}, backend={self.backend!r})"
+
     @property
-    def dimension(self) -> int:
+    def dimension(self) -> int:  # type: ignore[override]
         """Width d of the vectors."""
         return self.vectors.shape[1]
 
     @cached_property
-    def norms(self) -> Tensor:
-        """Lengths of the vectors: Tensor, shape [N], float32; 0 where a node has no vector (a row of zeros)."""
+    def norms(self) -> Tensor:  # type: ignore[override]
+        """Lengths of the vectors: Tensor, shape [N], float32; 0 where a row has no vector (a row of zeros)."""
         return torch.linalg.vector_norm(self.vectors, dim=1)
 
-    def similarities(self, queries: Tensor) -> Tensor:
-        """Return dot products with every node: Tensor, shape [B, N], from `queries` of shape [B, d]."""
+    @cached_property
+    def _longest(self) -> Tensor:
+        return self.norms.max() if len(self) else self.norms.sum()
+
+    def table(self, queries: Tensor) -> Tensor:
+        """Return dot products with every row: Tensor, shape [B, N], from `queries` of shape [B, d]."""
         return queries @ self.vectors.T
 
+    def scores(self, queries: Tensor, batch: Tensor, rows: Tensor) -> Tensor:
+        """Return dot products of single pairs: Tensor, shape [n]; see :meth:`Signal.scores`."""
+        size = max(1, _GATHERED // max(self.dimension, 1))
+        parts = zip(batch.split(size), rows.split(size), strict=True)
+        return torch.cat([(queries[b] * self.vectors.index_select(0, row)).sum(-1) for b, row in parts])
+
     def search(self, queries: Tensor, k: int, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return the k nodes of largest dot product; ties go to the lower row.
-
-        Parameters
-        ----------
-        queries : Tensor, shape [B, d]
-        k : int
-            Clamped to N.
-        allowed : Tensor, shape [N] or [B, N], bool, optional
-            Nodes that may be returned.
-
-        Returns
-        -------
-        scores : Tensor, shape [B, k], float32
-        rows : Tensor, shape [B, k], int64
-            Best first; -1 (score -inf) where fewer nodes are allowed.
-        """
+        """Return the k rows of largest dot product; see :meth:`Signal.search`. Sums that differ by rounding are ties."""
         k = min(k, len(self))
         if self._faiss is not None and allowed is None and k:
             found = self._search_faiss(queries, k)
             if found is not None:
                 return found
+        slack = _ROUNDING * self._longest * torch.linalg.vector_norm(queries, dim=1, keepdim=True)
         values = torch.empty((queries.shape[0], 0), device=queries.device)
         rows = torch.empty((queries.shape[0], 0), dtype=torch.int64, device=queries.device)
         # Tiles keep the table of scores in cache and bounded; the best of each are merged.
@@ -91,39 +114,62 @@ class DenseIndex:
             scores = queries @ self.vectors[start : start + _TILE].T
             if allowed is not None:
                 scores = scores.masked_fill(~allowed[..., start : start + _TILE], float("-inf"))
-            best, columns = _grouped_top_k(scores, k)
+            best, columns = _grouped_top_k(scores, k, slack)
             values, rows = torch.cat([values, best], 1), torch.cat([rows, columns + start], 1)
             if values.shape[1] > k:
-                values, order = top_k(values, k)
+                values, order = top_k(values, k, slack)
                 rows = rows.gather(1, order)
         return values, torch.where(values > float("-inf"), rows, torch.full_like(rows, -1))
 
     def _search_faiss(self, queries: Tensor, k: int) -> tuple[Tensor, Tensor] | None:
-        """Return what faiss finds; None where more nodes tie at the cut than it brought, and row order cannot be told."""
+        """Return what faiss finds; None where more rows tie at the cut than it brought, and row order cannot be told."""
         # Some more than asked, so that a tie at the cut is seen and settled towards the lower row.
         reach = min(k + 16, len(self))
+        slack = _ROUNDING * self._longest.cpu() * torch.linalg.vector_norm(queries.cpu(), dim=1, keepdim=True)
         scores, rows = self._faiss.search(queries.cpu().numpy().astype(np.float32), reach)
-        if reach < len(self) and bool((scores[:, -1] >= scores[:, k - 1]).any()):
+        if reach < len(self) and bool((scores[:, -1] >= scores[:, k - 1] - slack[:, 0].numpy()).any()):
             return None
         table_rows, order = torch.sort(torch.from_numpy(rows), dim=1)
         table = torch.from_numpy(scores).gather(1, order)
-        values, columns = top_k(table, k)
+        values, columns = top_k(table, k, slack)
         return values.to(queries.device), table_rows.gather(1, columns).to(queries.device)
 
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Return the vectors, and backend and rows as settings."""
+        return {"vectors": self.vectors}, {"backend": self.backend, "covers": self.covers}
 
-def _grouped_top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    @classmethod
+    def restore(cls, tensors: dict[str, Tensor], settings: dict[str, Any], device: torch.device | None = None) -> DenseIndex:
+        """Return the signal of a :meth:`state`."""
+        return cls(tensors["vectors"], device=device, backend=settings["backend"], covers=settings["covers"])
+
+    def to(self, device: torch.device) -> DenseIndex:
+        """Return this signal on another device."""
+        return DenseIndex(self.vectors, device=device, backend=self.backend, covers=self.covers)
+
+    def updated(self, contents: Sequence[str], kept: Tensor, embed: Callable[[list[str]], Tensor]) -> DenseIndex:
+        """Return the vectors of a changed corpus; only new contents are embedded. See :meth:`Signal.updated`."""
+        new = (kept < 0).nonzero().flatten()
+        vectors = self.vectors[kept.clamp(min=0)]
+        if new.numel():
+            found = check_vectors(embed([contents[row] for row in new.tolist()]), new.numel(), self.dimension, "new vectors")
+            vectors[new] = found.to(vectors.device)
+        return DenseIndex(vectors, device=self.vectors.device, backend=self.backend, covers=self.covers)
+
+
+def _grouped_top_k(scores: Tensor, k: int, slack: Tensor) -> tuple[Tensor, Tensor]:
     """Return :func:`top_k` of wide rows: the k best lie in the k groups with the largest maxima."""
     size = scores.shape[1]
     groups = size // _GROUP
     if groups <= 2 * k:
-        return top_k(scores, k)
+        return top_k(scores, k, slack)
     body, tail = scores[:, : groups * _GROUP], scores[:, groups * _GROUP :]
-    chosen = top_k(body.reshape(scores.shape[0], groups, _GROUP).amax(2), k)[1]
+    chosen = top_k(body.reshape(scores.shape[0], groups, _GROUP).amax(2), k, slack)[1]
     chosen = torch.sort(chosen, dim=1).values
     columns = (chosen.unsqueeze(2) * _GROUP + torch.arange(_GROUP, device=scores.device)).flatten(1)
     rest = torch.arange(groups * _GROUP, size, device=scores.device).expand(scores.shape[0], -1)
     columns = torch.cat([columns, rest], 1)
-    values, order = top_k(torch.cat([body.gather(1, columns[:, : k * _GROUP]), tail], 1), k)
+    values, order = top_k(torch.cat([body.gather(1, columns[:, : k * _GROUP]), tail], 1), k, slack)
     return values, columns.gather(1, order)
 
 

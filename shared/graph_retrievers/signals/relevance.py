@@ -16,7 +16,7 @@ from torch import Tensor
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.signals.embedding import Embedding, check_vectors
 
-__all__ = ["BiEncoder", "PairScorer", "RelevanceModel", "as_relevance_model"]
+__all__ = ["BiEncoder", "PairScorer", "RelevanceModel", "check_pairs"]
 
 
 class RelevanceModel(ABC):
@@ -56,9 +56,8 @@ def check_pairs(queries: Sequence[str], texts: Sequence[str]) -> None:
 class BiEncoder(RelevanceModel):
     r"""The fallback where no cross-encoder is at hand: the dot product of query and node vectors.
 
-    The latent is the node vector :math:`v_n` scaled by the query, :math:`v_n \odot v_q`, and the head sums it. As
-    both are linear, mixing these latents along edges and summing gives exactly the dot product of the query with
-    the mixed node vectors.
+    The latent is the dot product :math:`v_q \cdot v_n` itself, of width 1. As the dot product is linear in the node vector,
+    mixing these latents along edges gives the dot product of the query with the mixed node vectors.
 
     Parameters
     ----------
@@ -72,24 +71,20 @@ class BiEncoder(RelevanceModel):
         self.embedding = embedding
 
     def encode(self, queries: Sequence[str], texts: Sequence[str]) -> Tensor:
-        """Return ``v_n * v_q`` for each pair: Tensor, shape [n, d]."""
+        """Return the dot product of each pair: Tensor, shape [n, 1]."""
         check_pairs(queries, texts)
         if self.embedding is None:
             raise MissingSignalError("This bi-encoder has no embedding model to embed texts with; pass embedding=.")
         if not texts:
-            return torch.empty((0, 0))
+            return torch.empty((0, 1))
         distinct = {q: i for i, q in enumerate(dict.fromkeys(queries))}
         vectors = torch.stack([torch.as_tensor(self.embedding.embed_query(q), dtype=torch.float32) for q in distinct])
         nodes = check_vectors(self.embedding.embed_documents(list(texts)), len(texts))
-        return self.encode_vectors(vectors[[distinct[q] for q in queries]], nodes)
-
-    def encode_vectors(self, queries: Tensor, nodes: Tensor) -> Tensor:
-        """Return latents of vectors: Tensor, shape [n, d], from two of shape [n, d]."""
-        return queries * nodes
+        return (vectors[[distinct[q] for q in queries]] * nodes).sum(-1, keepdim=True)
 
     def score(self, latent: Tensor) -> Tensor:
-        """Return the sum over the last axis: Tensor, shape [n]."""
-        return latent.sum(-1)
+        """Return the one entry of each latent: Tensor, shape [n]."""
+        return latent[..., 0]
 
 
 class PairScorer(RelevanceModel):
@@ -120,33 +115,3 @@ class PairScorer(RelevanceModel):
     def score(self, latent: Tensor) -> Tensor:
         """Return the one entry of each latent: Tensor, shape [n]."""
         return latent[..., 0]
-
-
-def as_relevance_model(model: Any) -> RelevanceModel:
-    """Return `model` as a :class:`RelevanceModel`.
-
-    Parameters
-    ----------
-    model : RelevanceModel, str, Path, object with ``score(pairs)``, or callable
-        A name or folder is loaded as a cross-encoder; a LangChain ``BaseCrossEncoder`` or any callable from a
-        list of (query, text) to scores becomes a :class:`PairScorer`.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If it is none of these.
-    """
-    if isinstance(model, RelevanceModel):
-        return model
-    if isinstance(model, str) or hasattr(model, "__fspath__"):
-        from graph_retrievers.signals.cross_encoder import CrossEncoder
-
-        return CrossEncoder(model)
-    if callable(getattr(model, "score", None)):
-        return PairScorer(model.score, type(model).__name__)
-    if callable(model):
-        return PairScorer(model, getattr(model, "__name__", "callable"))
-    raise InvalidArgumentError(
-        f"{type(model).__name__} is no relevance model; pass a model name or folder, an object with score(pairs), "
-        "or a callable from (query, text) pairs to scores."
-    )

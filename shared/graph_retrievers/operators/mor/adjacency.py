@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -58,9 +57,7 @@ class TypedAdjacency:
         codes, step = torch.unique(code, return_inverse=True)
         names = sorted(graph.relation_names)
         pairs = [divmod(c, num_relations if order == "type" else num_types) for c in codes.tolist()]
-        self.kinds = [
-            (graph.type_names[a], names[b]) if order == "type" else (graph.type_names[b], names[a]) for a, b in pairs
-        ]
+        self.kinds = [(graph.type_names[a], names[b]) if order == "type" else (graph.type_names[b], names[a]) for a, b in pairs]
         self.num_kinds = max(len(self.kinds), 1)
         rows = torch.repeat_interleave(torch.arange(len(graph), device=self.device), view.indptr.diff())
         keys, place = torch.sort(rows * self.num_kinds + step, stable=True)
@@ -120,9 +117,7 @@ class TypedAdjacency:
         start = torch.searchsorted(self._keys, base + low)
         return start, torch.searchsorted(self._keys, base + high) - start
 
-    def step(
-        self, frontier: Tensor, low: list[int], high: list[int], max_edges: int | None = None
-    ) -> tuple[Tensor, Tensor | None]:
+    def step(self, frontier: Tensor, low: list[int], high: list[int], max_edges: int | None = None) -> tuple[Tensor, Tensor | None]:
         """Take one typed step from the frontiers of many walks at once.
 
         Parameters
@@ -227,12 +222,6 @@ def distinct(keys: Tensor, bound: int) -> Tensor:
     return torch.unique(keys)
 
 
-_CACHE: WeakKeyDictionary[CorpusGraph, dict[str, TypedAdjacency]] = WeakKeyDictionary()
-
-
 def typed_adjacency(graph: CorpusGraph, order: str = "type") -> TypedAdjacency:
     """Return the typed adjacency of a graph, built when it is first asked for and kept with the graph."""
-    held = _CACHE.setdefault(graph, {})
-    if order not in held:
-        held[order] = TypedAdjacency(graph, order)
-    return held[order]
+    return graph.cache.get(("typed adjacency", order), lambda: TypedAdjacency(graph, order))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
+from graph_retrievers.errors import MissingSignalError
 from graph_retrievers.graph.ragged import top_k
-from graph_retrievers.queries import QueryBatch
+from graph_retrievers.queries import Queries
+from graph_retrievers.signals.signal import Signal
 
 __all__ = ["TextMatching"]
 
@@ -20,32 +21,35 @@ class TextMatching:
 
     Parameters
     ----------
-    signal : {"lexical", "dense"}, optional
-        BM25, as the paper takes for two of its graphs, or vectors, as for the third. By default BM25 where the
-        index has it.
+    signal : str, optional
+        Signal of the index: ``"bm25"``, as the paper takes for two of its graphs, or ``"dense"``, as for the third. By default
+        BM25 where the index has it.
     """
 
     def __init__(self, signal: str | None = None) -> None:
-        if signal not in (None, "lexical", "dense"):
-            raise InvalidArgumentError(f"Unknown text signal {signal!r}; choose 'lexical' or 'dense'.")
         self.signal = signal
 
-    def similarities(self, queries: QueryBatch, texts: list[str]) -> Tensor:
-        """Return similarities of texts with every node: Tensor, shape [M, N], float32."""
-        index = queries.index
-        signal = self.signal or ("lexical" if index.has_lexical else "dense")
-        if signal == "lexical":
-            return index.lexical.similarities(texts)
-        if not index.has_dense:
-            raise MissingSignalError("Textual matching needs BM25 or vectors; build the index with lexical=True or embedding=.")
-        return index.dense.similarities(queries.embed(texts))
+    def __repr__(self) -> str:
+        """Return the class and the signal."""
+        return f"TextMatching(signal={self.signal!r})"
 
-    def search(self, queries: QueryBatch, texts: list[str], k: int, allowed: Tensor) -> tuple[Tensor, Tensor]:
+    def _signal(self, queries: Queries) -> Signal:
+        index = queries.index
+        if self.signal is None and not index.has_bm25 and not index.has_dense:
+            raise MissingSignalError("Textual matching needs BM25 or vectors; build the index with bm25=True or embedding=.")
+        return index.signal(self.signal or ("bm25" if index.has_bm25 else "dense"))
+
+    def similarities(self, queries: Queries, texts: list[str]) -> Tensor:
+        """Return similarities of texts with every node: Tensor, shape [M, N], float32."""
+        signal = self._signal(queries)
+        return signal.table(queries.embed(texts) if signal.reads == "vector" else texts)
+
+    def search(self, queries: Queries, texts: list[str], k: int, allowed: Tensor) -> tuple[Tensor, Tensor]:
         """Return the best nodes for each text.
 
         Parameters
         ----------
-        queries : QueryBatch
+        queries : Queries
             Says which index is meant.
         texts : list of str, length M
         k : int
@@ -61,7 +65,8 @@ class TextMatching:
         found_scores, found_rows = [], []
         for part in self._parts(len(texts), len(queries.index)):
             table = self.similarities(queries, texts[part])
-            lexical = (self.signal or ("lexical" if queries.index.has_lexical else "dense")) == "lexical"
+            # A text that shares no word with a node does not match it; vectors always compare.
+            lexical = self._signal(queries).reads == "text"
             table = table.masked_fill(~allowed[part] | ((table <= 0) if lexical else torch.isnan(table)), float("-inf"))
             values, rows = top_k(table, k)
             found_scores.append(values)
@@ -70,12 +75,12 @@ class TextMatching:
             return torch.empty((0, 0)), torch.empty((0, 0), dtype=torch.int64)
         return torch.cat(found_scores), torch.cat(found_rows)
 
-    def pairs(self, queries: QueryBatch, texts: list[str], owner: Tensor, nodes: Tensor) -> Tensor:
+    def pairs(self, queries: Queries, texts: list[str], owner: Tensor, nodes: Tensor) -> Tensor:
         """Return the similarity of single pairs.
 
         Parameters
         ----------
-        queries : QueryBatch
+        queries : Queries
         texts : list of str, length M
         owner, nodes : Tensor, shape [P], int64
             Text and node of each pair.

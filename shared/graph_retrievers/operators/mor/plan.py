@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 
@@ -117,9 +116,7 @@ class GraphSchema:
     @classmethod
     def of(cls, graph: CorpusGraph, targets: Iterable[str] | None = None) -> GraphSchema:
         """Return the schema of a corpus graph, read from its relationship rows."""
-        triples = _TRIPLES.get(graph)
-        if triples is None:
-            triples = _TRIPLES[graph] = _triples(graph)
+        triples = graph.cache.get("schema triples", lambda: _triples(graph))
         return cls(triples, types=graph.type_names, targets=targets)
 
     def relations(self, near: str, far: str) -> list[str]:
@@ -130,9 +127,6 @@ class GraphSchema:
         """Return the schema as text for a prompt: the types, then one line a triple."""
         lines = [f"{a} -[{r}]-> {b}" if r else f"{a} --> {b}" for a, r, b in self.given]
         return "Node types: " + ", ".join(t or "(none)" for t in self.types) + "\nRelations:\n" + "\n".join(lines)
-
-
-_TRIPLES: WeakKeyDictionary[CorpusGraph, list[tuple[str, str, str]]] = WeakKeyDictionary()
 
 
 def _triples(graph: CorpusGraph) -> list[tuple[str, str, str]]:
@@ -225,7 +219,7 @@ def _fault(path: ReasoningPath, schema: GraphSchema) -> str:
         return f"a path ends in {_short(steps[-1].type if steps else '')}, which is not asked for"
     for step in steps:
         if step.type not in schema.types:
-            return f"{_short(step.type)} is no node type"
+            return f"{_short(step.type)} is not a node type"
     if len(steps) < 2:
         return "a path of one node takes no step"
     for near, far in zip(steps, steps[1:], strict=False):

@@ -97,9 +97,7 @@ class LanguageModelPlanner:
 
     name = "language-model-planner"
 
-    def __init__(
-        self, model: Any, *, examples: Sequence[tuple[str, Any]] = EXAMPLES, attempts: int = 3, workers: int = 4
-    ) -> None:
+    def __init__(self, model: Any, *, examples: Sequence[tuple[str, Any]] = EXAMPLES, attempts: int = 3, workers: int = 4) -> None:
         self.model = as_language_model(model)
         self.examples, self.attempts, self.workers = list(examples), attempts, workers
 

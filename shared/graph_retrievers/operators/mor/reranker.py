@@ -10,11 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from graph_retrievers.cache import Cache
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, MissingSignalError
-from graph_retrievers.operators.mor.traversal import TEXT_MATCHES
-from graph_retrievers.operators.operator import Operator, OperatorKind, Ranking, positive
 from graph_retrievers.operators.mor.matching import TextMatching
-from graph_retrievers.queries import QueryBatch
+from graph_retrievers.operators.operator import Operator, OperatorKind, positive
+from graph_retrievers.queries import Queries
+from graph_retrievers.results import Ranking
 from graph_retrievers.signals.embedding import as_embedding, check_vectors
 
 __all__ = ["Trajectories", "TrajectoryReranker", "TrajectoryScorer"]
@@ -132,7 +133,7 @@ class TrajectoryReranker(Operator):
 
     Notes
     -----
-    The ranking must hold trails, or parents. Textual fingerprint as in the published code: a node that text
+    Textual fingerprint as in the published code: a node that text
     matching found keeps its similarity to query and restriction, one reached by a step has that to the query alone
     (the paper's appendix B.2 says query and restriction for all); the identifier depends on the length of the
     trajectory alone, because only its first node can come from text. Trajectories longer than the network reads
@@ -163,11 +164,10 @@ class TrajectoryReranker(Operator):
         self.embedding = None if embedding is None else as_embedding(embedding)
         self.depth, self.node_only = None if depth is None else positive("depth", depth), node_only
         self.matching = matching or TextMatching()
-        # By the identity of the embedding model, which is kept so that no other can take its place.
-        self._vectors: dict[int, tuple[Any, dict[tuple[str, ...], Tensor]]] = {}
+        self._cache = Cache()
 
     @torch.inference_mode()
-    def rank(self, queries: QueryBatch, ranking: Ranking) -> Ranking:
+    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
         """Return the candidates in the order of the network's scores."""
         ranking = ranking if self.depth is None else ranking.top(self.depth)
         if ranking.width == 0:
@@ -177,17 +177,17 @@ class TrajectoryReranker(Operator):
         structure = torch.relu(scorer.text_emb_enc(self.structure_vectors(queries, features.patterns)))
         return ranking.rescored(scorer.score(structure[features.pattern], features.text, features.identifier))
 
-    def trajectories(self, queries: QueryBatch, ranking: Ranking) -> Trajectories:
+    def trajectories(self, queries: Queries, ranking: Ranking) -> Trajectories:
         """Return the trajectories of a ranking as the network reads them.
 
         Parameters
         ----------
-        queries : QueryBatch
+        queries : Queries
         ranking : Ranking
-            With trails, as :class:`~graph_retrievers.operators.mor.traversal.MixedTraversal` gives, or parents.
+            As :class:`~graph_retrievers.operators.mor.traversal.MixedTraversal` gives it, or another.
         """
         length = self.scorer.length
-        trails = ranking.trails if ranking.trails is not None else torch.stack([ranking.parents, ranking.nodes], 2)
+        trails = ranking.trails
         reached = trails[:, :, -2] >= 0 if trails.shape[2] > 1 else torch.zeros_like(trails[:, :, 0], dtype=torch.bool)
         full = torch.nn.functional.pad(trails, (max(length - trails.shape[2], 0), 0), value=-1)
         first = (full >= 0) & torch.nn.functional.pad(full[:, :, :-1] < 0, (1, 0), value=True)
@@ -195,7 +195,7 @@ class TrajectoryReranker(Operator):
         if self.node_only:
             seen[:, :, :-1] = -1
         real = seen >= 0
-        similarity = self._similarities(queries, seen, first)
+        similarity = self._similarities(queries, seen, first, ranking.seed_scores)
         scores = ranking.scores.masked_fill(ranking.nodes < 0, 0.0)
         identifier = torch.full_like(seen, _PADDING).masked_fill(real, _STRUCTURE)
         identifier = identifier.masked_fill(real & ~torch.nn.functional.pad(real[:, :, :-1], (1, 0)), _TEXT)
@@ -209,31 +209,24 @@ class TrajectoryReranker(Operator):
         text = torch.cat([similarity, scores.unsqueeze(-1)], -1)
         return Trajectories(text, patterns, pattern.view(seen.shape[:2]), identifier)
 
-    def _similarities(self, queries: QueryBatch, seen: Tensor, first: Tensor) -> Tensor:
+    def _similarities(self, queries: Queries, seen: Tensor, first: Tensor, seed_scores: Tensor | None) -> Tensor:
         """Return the similarity of every node of every trajectory, 0 on pads: Tensor, shape [B, K, L]."""
-        size = len(queries.index)
         batch, column, place = (seen >= 0).nonzero(as_tuple=True)
-        nodes = seen[batch, column, place]
-        values = self.matching.pairs(queries, queries.texts, batch, nodes)
-        matched, known = queries.memo.get(TEXT_MATCHES, (seen.new_empty(0), seen.new_empty(0)))
-        if matched.numel():
-            # A node that matched for several restrictions keeps its best similarity.
-            order = torch.argsort(known, descending=True, stable=True)
-            order = order[torch.argsort(matched[order], stable=True)]
-            matched, known = matched[order], known[order]
-            keys = batch * size + nodes
-            spot = torch.searchsorted(matched, keys).clamp(max=matched.numel() - 1)
-            values = torch.where((matched[spot] == keys) & first[batch, column, place], known[spot], values)
+        values = self.matching.pairs(queries, list(queries.texts), batch, seen[batch, column, place])
+        if seed_scores is not None:
+            known = seed_scores[batch, column]
+            values = torch.where(first[batch, column, place] & ~torch.isnan(known), known, values)
         table = torch.zeros(seen.shape, device=seen.device)
         table[batch, column, place] = values
         return table
 
-    def structure_vectors(self, queries: QueryBatch, patterns: list[tuple[str, ...]]) -> Tensor:
+    def structure_vectors(self, queries: Queries, patterns: list[tuple[str, ...]]) -> Tensor:
         """Return the text vectors of sequences of node types: Tensor, shape [S, structure_width]; each is embedded once."""
         model = self.embedding or queries.index.embedding
         if model is None:
             raise MissingSignalError("The reranker reads node types through a text embedding; pass embedding=.")
-        _, held = self._vectors.setdefault(id(model), (model, {}))
+        # The model is kept with its vectors, so that no other can take over its id.
+        _, held = self._cache.get(id(model), lambda: (model, dict[tuple[str, ...], Tensor]()))
         new = [p for p in patterns if p not in held]
         if new:
             vectors = check_vectors(model.embed_documents([" ".join(p) for p in new]), len(new))

@@ -9,7 +9,7 @@ from functools import cached_property
 import torch
 
 from graph_retrievers.graph.corpus_graph import CorpusGraph
-from graph_retrievers.graph.titles import nodes_titled
+from graph_retrievers.graph.names import nodes_titled
 
 __all__ = ["Question", "Span"]
 

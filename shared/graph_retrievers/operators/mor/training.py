@@ -10,11 +10,13 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.ragged import pads_last
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.loop import History, fit
 from graph_retrievers.learning.loss import sampled_cross_entropy
-from graph_retrievers.operators.mor.traversal import MixedTraversal
 from graph_retrievers.operators.mor.reranker import TrajectoryReranker, TrajectoryScorer
+from graph_retrievers.operators.mor.traversal import MixedTraversal
+from graph_retrievers.queries import Queries
 
 __all__ = ["Example", "fit_trajectory_reranker"]
 
@@ -109,11 +111,11 @@ def fit_trajectory_reranker(
     patterns: dict[tuple[str, ...], int] = {}
     learned = _gather(index, train, traversal, reranker, patterns, show_progress)
     held = _gather(index, dev, traversal, reranker, patterns, show_progress)
-    structure = reranker.structure_vectors(index.queries([]), list(patterns)) if patterns else torch.zeros((0, width))
+    structure = reranker.structure_vectors(Queries.of(index, []), list(patterns)) if patterns else torch.zeros((0, width))
     other = learned.real & ~learned.gold
     counts = other.sum(1)
     # Of each question, the columns of its negatives first.
-    columns = torch.sort((~other).to(torch.int8), dim=1, stable=True).indices
+    columns = pads_last(other)
     positives = (learned.gold & (counts > 0).unsqueeze(1)).nonzero()
     if not len(positives):
         raise InvalidArgumentError("No training question has a relevant candidate beside others; check plans and gold nodes.")
@@ -175,8 +177,7 @@ def _gather(
     width, length = traversal.candidates, reranker.scorer.length
     for start in tqdm(range(0, len(examples), _GROUP), desc="candidates", unit="batch", disable=not show_progress):
         group = examples[start : start + _GROUP]
-        queries = index.queries([example.text for example in group])
-        queries.inputs["plan"] = [example.plan for example in group]
+        queries = Queries.of(index, [example.text for example in group], inputs={"plan": [example.plan for example in group]})
         ranking = traversal(queries)
         seen = reranker.trajectories(queries, ranking)
         number = torch.tensor([patterns.setdefault(p, len(patterns)) for p in seen.patterns], device=index.device)

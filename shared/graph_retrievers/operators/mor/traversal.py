@@ -4,30 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from weakref import WeakKeyDictionary
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from graph_retrievers.errors import GraphRetrieverError, InvalidPlanError
+from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, InvalidPlanError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.graph.names import nodes_titled
 from graph_retrievers.graph.ragged import pad_ranked
-from graph_retrievers.graph.titles import nodes_titled
 from graph_retrievers.operators.mor.adjacency import typed_adjacency
-from graph_retrievers.operators.operator import Operator, OperatorKind, Ranking, positive
 from graph_retrievers.operators.mor.matching import TextMatching
-from graph_retrievers.operators.mor.walk import Routes, Walk, walk
-from graph_retrievers.operators.vector_search import seed_mask
 from graph_retrievers.operators.mor.parse import read_plan
 from graph_retrievers.operators.mor.plan import GraphSchema, PlanCheck, PlanningGraph, check_plan
-from graph_retrievers.queries import QueryBatch
+from graph_retrievers.operators.mor.planner import Planner, as_planner
+from graph_retrievers.operators.mor.walk import Routes, Walk, walk
+from graph_retrievers.operators.operator import Operator, OperatorKind, positive
+from graph_retrievers.queries import Queries
+from graph_retrievers.results import Ranking
 
-__all__ = ["TEXT_MATCHES", "MixedTraversal"]
-
-TEXT_MATCHES = "text_matches"
-"""Key of ``QueryBatch.memo`` under which seeds and text hits stand with their similarity to query and restriction."""
+__all__ = ["MixedTraversal"]
 
 _BY_TEXT = "TextMatching"
+_NO_PLAN = "No plan was given and there is no planner; pass plan=, planner= or a checkpoint."
 
 
 class MixedTraversal(Operator):
@@ -41,6 +40,9 @@ class MixedTraversal(Operator):
     are cut, by the dot product of node and query vectors (BM25 where the index has no vectors).
 
     A query without a plan that can be walked gets text retrieval, and a note that says why.
+
+    A query's plan is the caller's (the input ``plan``, see :func:`~graph_retrievers.operators.mor.parse.read_plan` for its
+    forms) or the planner's.
 
     Parameters
     ----------
@@ -66,11 +68,12 @@ class MixedTraversal(Operator):
         BM25 where the index has it, by default.
     max_edges : int, default 1000000
         Edges a path may read in one step; a note says where that cut a walk short.
+    planner : Planner or callable, optional
+        Makes a plan where the caller gives none: see :mod:`graph_retrievers.operators.mor.planner`.
 
     Notes
     -----
-    Reads ``queries.inputs["plan"]`` (see :func:`~graph_retrievers.operators.mor.parse.read_plan`) unless checked plans
-    stand in ``queries.memo["plans"]``. Trails are the trajectories: of several ways to reach a node the longest
+    Trails are the trajectories: of several ways to reach a node the longest
     counts, among equal ones the first path of the plan, within it the best matching start (the published code's
     order depends on that of a hash set there), then the lowest parent row.
 
@@ -86,6 +89,7 @@ class MixedTraversal(Operator):
     """
 
     kind = OperatorKind.VECTOR_GRAPH_SEARCH
+    reads = ("plan",)
 
     def __init__(
         self,
@@ -101,6 +105,7 @@ class MixedTraversal(Operator):
         last_steps: int | None = None,
         matching: TextMatching | None = None,
         max_edges: int = 1_000_000,
+        planner: Any = None,
     ) -> None:
         self.seeds = positive("seeds", seeds)
         self.matches = matches if matches == 0 else positive("matches", matches)
@@ -111,14 +116,12 @@ class MixedTraversal(Operator):
         self.last_steps = None if last_steps is None else positive("last_steps", last_steps)
         self.matching = matching or TextMatching()
         self.max_edges = positive("max_edges", max_edges)
-        self._schemas: WeakKeyDictionary[CorpusGraph, GraphSchema] = WeakKeyDictionary()
+        self.planner: Planner | None = None if planner is None else as_planner(planner)
 
     def schema(self, graph: CorpusGraph) -> GraphSchema:
         """Return the schema plans for this graph must fit."""
-        held = self._schemas.get(graph)
-        if held is None:
-            held = self._schemas[graph] = GraphSchema.of(graph, self.targets)
-        return held
+        key = ("schema", None if self.targets is None else tuple(self.targets))
+        return graph.cache.get(key, lambda: GraphSchema.of(graph, self.targets))
 
     def check(self, plan: object, graph: CorpusGraph) -> PlanCheck:
         """Return what the validity rules say about a plan in any form, or about the error a planner gave instead."""
@@ -129,15 +132,26 @@ class MixedTraversal(Operator):
         except InvalidPlanError as error:
             return PlanCheck(PlanningGraph(), "unreadable", note=f"{error} Text retrieval was used instead.")
 
-    def rank(self, queries: QueryBatch, ranking: Ranking) -> Ranking:
+    def _plans(self, queries: Queries) -> list[Any]:
+        """Return the plan of each query: the caller's, the planner's, or the error that says why there is none."""
+        plans = queries.input("plan")
+        missing = [row for row, plan in enumerate(plans) if plan is None or (isinstance(plan, (str, list, tuple)) and not plan)]
+        made: list[Any] = [InvalidPlanError(_NO_PLAN)] * len(missing)
+        if missing and self.planner is not None:
+            made = list(self.planner.plan([queries.texts[row] for row in missing], queries.index.graph))
+            if len(made) != len(missing):
+                raise InvalidArgumentError(f"The planner gave {len(made)} plans for {len(missing)} questions; one each is needed.")
+        for row, plan in zip(missing, made, strict=True):
+            plans[row] = plan
+        return plans
+
+    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
         """Return the candidates of every query; what came before is not read."""
         graph = queries.index.graph
-        checks: list[PlanCheck] = queries.memo.get("plans") or [
-            self.check(plan, graph) for plan in queries.inputs.get("plan", [None] * len(queries))
-        ]
+        checks = [self.check(plan, graph) for plan in self._plans(queries)]
         adjacency = typed_adjacency(graph, "type" if self.check_types else "relation")
         routes = Routes.of([check.plan.paths for check in checks], adjacency, self.schema(graph))
-        entries, titled = self._matches(queries, routes)
+        entries, titled, matches = self._matches(queries, routes)
         if not self.structure:
             routes = replace(routes, low=[[0] * len(row) for row in routes.low], high=[[0] * len(row) for row in routes.high])
         walked = walk(adjacency, routes, entries, banned=titled, allowed=queries.walk_allowed, max_edges=self.max_edges)
@@ -146,18 +160,23 @@ class MixedTraversal(Operator):
         batch, nodes = self._filled(queries, checks, batch, nodes)
         scores = self._scores(queries, batch, nodes)
         table, values, _ = pad_ranked(batch, nodes, scores, nodes, len(queries), min(self.candidates, len(graph)))
-        trails = _trails(walked, table, planned)
-        parents = trails[:, :, -2] if trails.shape[2] > 1 else torch.full_like(table, -1)
+        trails, relations = _trails(walked, table, planned, graph)
         notes = [(check.note,) if check.note else () for check in checks]
         for route in sorted(walked.cut):
             text = f"A walk was cut short after reading {self.max_edges} edges in one step."
             notes[routes.owner[route]] = (*notes[routes.owner[route]], text)
+        found = Ranking.of(table, values, self.name, trails, relations=relations, notes=tuple(notes))
         # A trail of one node: text found it.
-        origins = (parents < 0).long().masked_fill(table < 0, -1)
-        return Ranking(table, values, parents, origins, (self.name, _BY_TEXT), trails, tuple(notes))
+        by_text = (trails[:, :, -2:-1] < 0).all(2)
+        origins = by_text.long().masked_fill(table < 0, -1)
+        seed_scores = _seed_scores(trails, matches, len(graph))
+        return replace(found, origins=origins, operators=(self.name, _BY_TEXT), seed_scores=seed_scores)
 
-    def _matches(self, queries: QueryBatch, routes: Routes) -> tuple[list[tuple[Tensor, Tensor]], Tensor]:
-        """Return where routes start at each layer (see :func:`walk`), and the keys of nodes given by title."""
+    def _matches(self, queries: Queries, routes: Routes) -> tuple[list[tuple[Tensor, Tensor]], Tensor, tuple[Tensor, Tensor]]:
+        """Return where routes start at each layer (see :func:`walk`), the keys of nodes given by title, and the text matches.
+
+        The matches are keys ``query * N + node`` and similarities to query and restriction.
+        """
         graph, size = queries.index.graph, len(queries.index)
         wanted: dict[tuple[int, str, str], int] = {}
         uses: list[tuple[int, int, int]] = []
@@ -192,18 +211,18 @@ class MixedTraversal(Operator):
         owner = torch.tensor(owners, dtype=torch.int64, device=graph.device)
         nodes = torch.tensor(kept, dtype=torch.int64, device=graph.device)
         query = torch.tensor([query for query, _, _ in wanted] or [0], device=graph.device)[owner]
-        queries.memo[TEXT_MATCHES] = (query * size + nodes, self.matching.pairs(queries, texts, owner, nodes))
+        matches = (query * size + nodes, self.matching.pairs(queries, texts, owner, nodes))
         tables = [torch.tensor(sorted(layer), dtype=torch.int64, device=graph.device).reshape(-1, 2) for layer in layers]
         entries = [(table[:, 0].contiguous(), table[:, 1].contiguous()) for table in tables]
-        return entries, torch.tensor(pinned, dtype=torch.int64, device=graph.device)
+        return entries, torch.tensor(pinned, dtype=torch.int64, device=graph.device), matches
 
     @staticmethod
-    def _titled(queries: QueryBatch, kind: str, phrases: Sequence[str]) -> list[int]:
+    def _titled(queries: Queries, kind: str, phrases: Sequence[str]) -> list[int]:
         graph, allowed = queries.index.graph, queries.seeds_allowed
         rows = {row for phrase in phrases for row in nodes_titled(graph, phrase) if graph.types[row] == kind}
         return [row for row in sorted(rows) if allowed is None or bool(allowed[row])]
 
-    def _merged(self, queries: QueryBatch, walked: Walk) -> tuple[Tensor, Tensor]:
+    def _merged(self, queries: Queries, walked: Walk) -> tuple[Tensor, Tensor]:
         """Return (query, node) of what all paths of a query reach, or any path where none is reached by all."""
         size, count = len(queries.index), len(queries)
         device = walked.finals.device
@@ -221,7 +240,7 @@ class MixedTraversal(Operator):
             keep &= queries.allowed[keys % size]
         return batch[keep], keys[keep] % size
 
-    def _filled(self, queries: QueryBatch, checks: list[PlanCheck], batch: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
+    def _filled(self, queries: Queries, checks: list[PlanCheck], batch: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
         """Return the candidates with nodes that match the query behind them, for queries that have too few."""
         index, size = queries.index, len(queries.index)
         held = torch.bincount(batch, minlength=len(queries)).tolist()
@@ -234,8 +253,8 @@ class MixedTraversal(Operator):
             kinds = {path.steps[-1].type for path in checks[b].plan.paths} or set(self.schema(index.graph).targets)
             wanted[row, [names[kind] for kind in kinds]] = True
         allowed = wanted[:, index.graph.node_types.long()]
-        if (mask := seed_mask(queries, returned=True)) is not None:
-            allowed &= mask
+        if queries.starts is not None:
+            allowed &= queries.starts
         reach = self.candidates + max(held[b] for b in short)
         _, rows = self.matching.search(queries, [queries.texts[b] for b in short], reach, allowed)
         place = torch.tensor(short, device=index.device).unsqueeze(1).expand_as(rows)
@@ -244,21 +263,25 @@ class MixedTraversal(Operator):
         new &= torch.cumsum(new, 1) <= room
         return torch.cat([batch, place[new]]), torch.cat([nodes, rows[new]])
 
-    def _scores(self, queries: QueryBatch, batch: Tensor, nodes: Tensor) -> Tensor:
+    def _scores(self, queries: Queries, batch: Tensor, nodes: Tensor) -> Tensor:
         if queries.index.has_dense:
-            return queries.similarities(batch, nodes)
-        return self.matching.pairs(queries, queries.texts, batch, nodes)
+            return queries.scores(batch, nodes)
+        return self.matching.pairs(queries, list(queries.texts), batch, nodes)
 
 
-def _trails(walked: Walk, table: Tensor, planned: Tensor) -> Tensor:
-    """Return the trajectory of each candidate: Tensor, shape [B, K, S]; itself where it is not among `planned`."""
+def _trails(walked: Walk, table: Tensor, planned: Tensor, graph: CorpusGraph) -> tuple[Tensor, Tensor]:
+    """Return the trajectory of each candidate, [B, K, S], and the relation the plan walked in each step, [B, K, S - 1].
+
+    A candidate that is not among `planned` is its own trajectory; -1 stands for any relation.
+    """
     count, width = table.shape
     size, routes = walked.adjacency.num_nodes, walked.routes
     longest = len(walked.layers)
     trails = torch.full((count, width, longest), -1, dtype=torch.int64, device=table.device)
     trails[:, :, -1] = table
+    relations = torch.full((count, width, longest - 1), -1, dtype=torch.int64, device=table.device)
     if not routes.paths or walked.finals.numel() == 0 or width == 0:
-        return trails
+        return trails, relations
     owner = torch.tensor(routes.owner, device=table.device)
     mine = table[owner]
     keys = torch.arange(len(routes.paths), device=table.device).unsqueeze(1) * size + mine
@@ -273,4 +296,31 @@ def _trails(walked: Walk, table: Tensor, planned: Tensor) -> Tensor:
     best.scatter_reduce_(0, cell, worth, "amax")
     chosen = worth == best[cell]
     trails.view(-1, longest)[cell[chosen]] = ways[chosen]
-    return trails
+    relations.view(-1, longest - 1)[cell[chosen]] = _walked_relations(routes, graph, longest, table.device)[route[chosen]]
+    return trails, relations
+
+
+def _walked_relations(routes: Routes, graph: CorpusGraph, longest: int, device: torch.device) -> Tensor:
+    """Return the relation of each step of each route, at the place it has in a trail: Tensor, shape [R, S - 1]."""
+    numbers = {name: number for number, name in enumerate(graph.relation_names)}
+    rows = []
+    for path in routes.paths:
+        walked = [-1 if step.relation is None else numbers.get(step.relation, -1) for step in path.steps[1:]]
+        rows.append([-1] * (longest - 1 - len(walked)) + walked)
+    return torch.tensor(rows, dtype=torch.int64, device=device).reshape(len(rows), longest - 1)
+
+
+def _seed_scores(trails: Tensor, matches: tuple[Tensor, Tensor], size: int) -> Tensor:
+    """Return the similarity of the first node of each trail where it matched a restriction, NaN elsewhere: [B, K]."""
+    keys, known = matches
+    scores = torch.full(trails.shape[:2], float("nan"), device=trails.device)
+    if not keys.numel() or not scores.numel():
+        return scores
+    # A node that matched for several restrictions keeps its best similarity.
+    held, place = torch.unique(keys, return_inverse=True)
+    best = torch.full((held.numel(),), float("-inf"), device=known.device).scatter_reduce_(0, place, known, "amax")
+    start = (trails >= 0).to(torch.int8).argmax(2, keepdim=True)
+    batch = torch.arange(trails.shape[0], device=trails.device).unsqueeze(1)
+    wanted = batch * size + trails.gather(2, start).squeeze(2)
+    spot = torch.searchsorted(held, wanted).clamp(max=held.numel() - 1)
+    return torch.where((held[spot] == wanted) & (trails[:, :, -1] >= 0), best[spot], scores)

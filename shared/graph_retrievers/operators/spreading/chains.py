@@ -6,18 +6,19 @@ and Algorithm 1, lines 18 and 19.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
-from graph_retrievers.graph.ragged import gather_rows, row_pieces
-from graph_retrievers.operators.operator import Operator, OperatorKind, Ranking, positive
-from graph_retrievers.queries import QueryBatch
+from graph_retrievers.graph.ragged import columns_of, gather_rows, pads_last, row_pieces
+from graph_retrievers.operators.operator import Operator, OperatorKind, positive
+from graph_retrievers.queries import Queries
+from graph_retrievers.results import Chains, Ranking
 
-__all__ = ["ChainSearch", "Chains"]
+__all__ = ["ChainSearch"]
 
 # Entries of the table from nodes to touched nodes that one group of queries holds, and edges expanded at a time.
 STATE_LIMIT = 1 << 22
@@ -26,25 +27,6 @@ EDGE_LIMIT = 1 << 20
 _SCOUTS = 64
 # Bounds are compared with this much slack, so that rounding drops no chain.
 _SLACK = 1e-12
-
-
-@dataclass(frozen=True)
-class Chains:
-    """The chains of B queries.
-
-    Attributes
-    ----------
-    nodes : Tensor, shape [B, K, L + 1], int64
-        Node rows of each chain from its seed on, best chain first; -1 pads.
-    scores : Tensor, shape [B, K], float32
-        Mean activation; -inf on pads.
-    exact : Tensor, shape [B], bool
-        False where the width cut off what might have led to a better chain.
-    """
-
-    nodes: Tensor
-    scores: Tensor
-    exact: Tensor
 
 
 class ChainSearch(Operator):
@@ -67,6 +49,9 @@ class ChainSearch(Operator):
         of ``"after_limit"``, as in the paper's database query.
     width : int, default 4096
         Prefixes of chains that are kept for a query at each length.
+    as_trails : bool, default False
+        Whether chains are results of their own (``Ranking.chains``, further hits), or, if True, the trails of the nodes they
+        lead to: a node that the best chains pass then tells the first of them as its path.
 
     Raises
     ------
@@ -76,14 +61,13 @@ class ChainSearch(Operator):
     Notes
     -----
     Expects the whole ranking of :class:`~graph_retrievers.operators.spreading.propagation.GatedPropagation`, gives it back
-    unchanged, and leaves the :class:`Chains` in ``queries.extras["chains"]``. Of equal means the shorter chain comes
-    first, then the one of lower node rows.
+    with the chains. Of equal means the shorter chain comes first, then the one of lower node rows.
 
     Chains are found length by length. A prefix is dropped when no continuation can reach the limit-th best mean so
     far: with B_0 = 0 and B_j(v) the largest of r(w) + B_{j-1}(w) over the touched neighbours w of v, a prefix of m nodes
     that ends at v and sums to s cannot exceed the largest of (s + B_j(v)) / (m + j). B_j lets a walk return to a node,
     so it is never too low and the result is exact, unless a query has more than `width` prefixes left: then those of
-    the lowest bounds go, and if one of them might have mattered, ``exact`` and a note say so. A length costs at most
+    the lowest bounds go, and if one of them might have mattered, a note says so. A length costs at most
     `width` times the largest touched degree.
     """
 
@@ -97,34 +81,28 @@ class ChainSearch(Operator):
         dedupe: str = "after_limit",
         semantics: str = "set",
         width: int = 4096,
+        as_trails: bool = False,
     ) -> None:
         if dedupe not in ("after_limit", "before_limit"):
             raise InvalidArgumentError(f"Unknown dedupe {dedupe!r}; choose 'after_limit' or 'before_limit'.")
         if semantics not in ("set", "rows"):
             raise InvalidArgumentError(f"Unknown semantics {semantics!r}; choose 'set' or 'rows'.")
         self.limit, self.length, self.width = positive("limit", limit), positive("length", length), positive("width", width)
-        self.dedupe, self.semantics = dedupe, semantics
+        self.dedupe, self.semantics, self.as_trails = dedupe, semantics, as_trails
 
-    def rank(self, queries: QueryBatch, ranking: Ranking) -> Ranking:
-        """Return the ranking as it came; the chains are left with the queries."""
+    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
+        """Return the ranking with the best chains through its nodes."""
         group = max(1, STATE_LIMIT // len(queries.index))
         parts = [self._search(queries, ranking, slice(start, start + group)) for start in range(0, len(queries), group)]
         if not parts:
             return ranking
-        chains = Chains(
-            torch.cat([part.nodes for part in parts]),
-            torch.cat([part.scores for part in parts]),
-            torch.cat([part.exact for part in parts]),
-        )
-        queries.extras["chains"] = chains
-        if bool(chains.exact.all()):
-            return ranking
+        nodes, scores, exact = (torch.cat(column) for column in zip(*parts, strict=True))
         note = f"the chains may not be the best: more than {self.width} prefixes were under way"
-        before = ranking.notes or ((),) * len(ranking)
-        exact = chains.exact.tolist()
-        return replace(ranking, notes=tuple(n if e else (*n, note) for n, e in zip(before, exact, strict=True)))
+        ranking = ranking.noted((~exact).tolist(), note)
+        return _along(ranking, nodes) if self.as_trails else replace(ranking, chains=Chains(nodes, scores, self.name))
 
-    def _search(self, queries: QueryBatch, ranking: Ranking, part: slice) -> Chains:
+    def _search(self, queries: Queries, ranking: Ranking, part: slice) -> tuple[Tensor, Tensor, Tensor]:
+        """Return nodes [G, K, L], scores [G, K] and whether they are exact [G], of a group of G queries."""
         touched = _Touched(queries.index.graph, ranking, part, self.semantics, self.length)
         maximal = self.dedupe == "before_limit"
         floor = torch.full((touched.count,), float("-inf"), dtype=torch.float64, device=queries.index.device)
@@ -139,7 +117,28 @@ class ChainSearch(Operator):
             nodes, scores = _kept(nodes, scores, keep)
             nodes, scores = _kept(nodes, scores, _distinct(nodes))
         rows = torch.where(nodes >= 0, touched.rows[nodes.clamp(min=0)] if touched.rows.numel() else nodes, -1)
-        return Chains(rows, scores.float(), (beam.cut < beam.floor) | torch.isinf(beam.cut))
+        return rows, scores.float(), (beam.cut < beam.floor) | torch.isinf(beam.cut)
+
+
+def _along(ranking: Ranking, chains: Tensor) -> Ranking:
+    """Return a ranking whose trails are the best chains, shape [B, K, L], up to each node that one leads to."""
+    count, _, length = chains.shape
+    if ranking.width == 0 or chains.shape[1] == 0:
+        return ranking
+    # Every node a chain leads to, the best chain first; of equal ones only the first stays.
+    ends = chains[:, :, 1:].reshape(count, -1)
+    ascending, order = torch.sort(ends, dim=1, stable=True)
+    repeated = torch.nn.functional.pad(ascending[:, 1:] == ascending[:, :-1], (1, 0))
+    ends = torch.full_like(ends, -1).scatter_(1, order, ascending.masked_fill(repeated, -1))
+    place = columns_of(ends, ranking.nodes)
+    chain, last = place.clamp(min=0) // (length - 1), place.clamp(min=0) % (length - 1) + 1
+    rows = chains.gather(1, chain.unsqueeze(2).expand(-1, -1, length))
+    # Shifted to the right, so that a trail ends with its node.
+    column = torch.arange(length, device=chains.device) - (length - 1 - last.unsqueeze(2))
+    led = torch.where(column >= 0, rows.gather(2, column.clamp(min=0)), -1)
+    longest = max(length, ranking.trails.shape[2])
+    own, led = (torch.nn.functional.pad(trails, (longest - trails.shape[2], 0), value=-1) for trails in (ranking.trails, led))
+    return replace(ranking, trails=torch.where((place >= 0).unsqueeze(2), led, own), relations=None).trimmed()
 
 
 class _Touched:
@@ -153,7 +152,7 @@ class _Touched:
         keys, order = torch.sort((torch.arange(self.count, device=device).unsqueeze(1) * size + nodes)[real])
         self.query, self.rows = keys // size, keys % size
         self.level = ranking.scores[part][real][order].double()
-        self.seeds = (ranking.parents[part][real][order] < 0).nonzero().flatten()
+        self.seeds = (ranking.trails[part][..., -2:-1][real][order] < 0).all(1).nonzero().flatten()
         self.is_seed = torch.zeros_like(self.rows, dtype=torch.bool)
         self.is_seed[self.seeds] = True
         number = torch.full((self.count * size,), -1, dtype=torch.int32, device=device)
@@ -330,7 +329,7 @@ def _places(query: Tensor, values: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 def _kept(nodes: Tensor, scores: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
     """Return tables [G, K, L + 1] and [G, K] with the chains of `keep` only, gaps closed up."""
-    order = torch.sort((~keep).to(torch.int8), dim=1, stable=True).indices
+    order = pads_last(keep)
     keep = keep.gather(1, order)
     nodes = nodes.gather(1, order.unsqueeze(2).expand_as(nodes)).masked_fill(~keep.unsqueeze(2), -1)
     return nodes, scores.gather(1, order).masked_fill(~keep, float("-inf"))

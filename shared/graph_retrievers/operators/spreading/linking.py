@@ -6,7 +6,6 @@ Glybovets and Makarov, "Query-Aware Spreading Activation", section III-B and Alg
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,11 +16,11 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.filters import type_mask
 from graph_retrievers.graph.names import name_table
 from graph_retrievers.graph.ragged import pad_ranked, top_k
-from graph_retrievers.operators.operator import Operator, OperatorKind, Ranking, positive
-from graph_retrievers.operators.vector_search import seed_mask
-from graph_retrievers.queries import QueryBatch
-from graph_retrievers.signals.dense import DenseIndex
+from graph_retrievers.operators.operator import Operator, OperatorKind, positive
+from graph_retrievers.queries import Queries
+from graph_retrievers.results import Ranking
 from graph_retrievers.signals.language import complete_many
+from graph_retrievers.signals.signal import VectorSignal
 
 __all__ = ["EntityLinking", "extract_entities"]
 
@@ -107,6 +106,7 @@ class EntityLinking(Operator):
     """
 
     kind = OperatorKind.VECTOR_SEARCH
+    reads = ("entities",)
 
     def __init__(
         self,
@@ -125,10 +125,10 @@ class EntityLinking(Operator):
         self.case, self.budget, self.fallback_score = case, positive("budget", budget), fallback_score
         self.exclude_types = tuple(exclude_types)
 
-    def rank(self, queries: QueryBatch, ranking: Ranking) -> Ranking:
+    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
         """Return the seeds of each query with their matching scores; what came before is not read."""
         device = queries.index.device
-        mask = seed_mask(queries, returned=False)
+        mask = queries.seeds_allowed
         if self.exclude_types:
             kept = ~type_mask(queries.index.graph, self.exclude_types)
             mask = kept if mask is None else mask & kept
@@ -150,11 +150,11 @@ class EntityLinking(Operator):
         batch, nodes, scores = _distinct(batch, nodes, scores, len(queries.index))
         width = int(torch.bincount(batch, minlength=1).max()) if batch.numel() else 0
         table, values, _ = pad_ranked(batch, nodes, scores, torch.full_like(nodes, -1), len(queries), width)
-        return replace(Ranking.seeds(table, values, self.name), notes=tuple(notes))
+        return Ranking.of(table, values, self.name, notes=tuple(notes))
 
-    def _entities(self, queries: QueryBatch) -> list[list[str] | None]:
+    def _entities(self, queries: Queries) -> list[list[str] | None]:
         """Return the entities of each query; None where the dictionary has to find them."""
-        given = list(queries.inputs.get("entities", [None] * len(queries)))
+        given = queries.input("entities")
         for b, entities in enumerate(given):
             if entities is None:
                 continue
@@ -170,7 +170,7 @@ class EntityLinking(Operator):
         return [None if entities is None else list(dict.fromkeys(entities)) for entities in given]
 
     def _match(
-        self, queries: QueryBatch, text: str, entities: list[str] | None, allowed: np.ndarray | None
+        self, queries: Queries, text: str, entities: list[str] | None, allowed: np.ndarray | None
     ) -> tuple[list[int], list[str], int]:
         """Return rows of exact matches, entities without one, and how many entities there are."""
         names = name_table(queries.index.graph, fold=self.case == "fold")
@@ -201,16 +201,18 @@ class EntityLinking(Operator):
         return [(entity, each) for entity in missing[:room]], (note,)
 
     def _search(
-        self, queries: QueryBatch, searched: list[tuple[int, str | None, int]], mask: Tensor | None
+        self, queries: Queries, searched: list[tuple[int, str | None, int]], mask: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return query, node and score of what vector search brings."""
         device = queries.index.device
         batch = torch.tensor([b for b, _, _ in searched], dtype=torch.int64, device=device)
         width = torch.tensor([k for _, _, k in searched], dtype=torch.int64, device=device)
-        vectors = queries.vectors[batch]
         named = [i for i, (_, text, _) in enumerate(searched) if text is not None]
-        if named:
-            vectors[named] = queries.embed([searched[i][1] or "" for i in named])
+        # An index without an embedding model says so before anything is compared to the wrong text.
+        of_names = queries.embed([searched[i][1] or "" for i in named]) if named else None
+        vectors = queries.vectors[batch]
+        if of_names is not None:
+            vectors[named] = of_names
         cosines, nodes = _nearest(queries.index.dense, vectors, int(width.max()), mask)
         inside = (nodes >= 0) & (torch.arange(nodes.shape[1], device=device) < width.unsqueeze(1))
         batch = batch.unsqueeze(1).expand_as(nodes)[inside]
@@ -220,8 +222,8 @@ class EntityLinking(Operator):
         return batch[good], nodes[good], scores[good]
 
 
-def _nearest(dense: DenseIndex, vectors: Tensor, k: int, allowed: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Return the k nodes of largest cosine, as :meth:`DenseIndex.search` does; nodes without a vector are left out."""
+def _nearest(dense: VectorSignal, vectors: Tensor, k: int, allowed: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Return the k nodes of largest cosine, as :meth:`VectorSignal.search` does; nodes without a vector are left out."""
     norms = dense.norms
     there = norms > 0
     allowed = there if allowed is None else there & allowed
@@ -230,7 +232,7 @@ def _nearest(dense: DenseIndex, vectors: Tensor, k: int, allowed: Tensor | None)
         return dense.search(vectors, k, allowed)
     values, rows = [], []
     for part in vectors.split(max(1, _TABLE_LIMIT // len(dense))):
-        best, columns = top_k((dense.similarities(part) / norms).masked_fill(~allowed, float("-inf")), k)
+        best, columns = top_k((dense.table(part) / norms).masked_fill(~allowed, float("-inf")), k)
         values.append(best)
         rows.append(columns.masked_fill(best == float("-inf"), -1))
     return torch.cat(values), torch.cat(rows)

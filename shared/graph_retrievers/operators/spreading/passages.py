@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.filters import type_mask
-from graph_retrievers.graph.ragged import pad_ranked
-from graph_retrievers.operators.operator import Operator, OperatorKind, Ranking, positive
+from graph_retrievers.operators.operator import Operator, OperatorKind, positive
 from graph_retrievers.operators.spreading.propagation import STATE_LIMIT, Gate, PropagationState, active_entries, as_gate
-from graph_retrievers.queries import QueryBatch
+from graph_retrievers.queries import Queries
+from graph_retrievers.results import Ranking
 
 __all__ = ["PassageGathering"]
 
@@ -47,10 +46,10 @@ class PassageGathering(Operator):
         if isinstance(types, str) or not types:
             raise InvalidArgumentError(f"types are {types!r}; expected at least one node type, in a list.")
         self.types = tuple(types)
-        self.gate = as_gate(gate)
+        self.gate, self._gate = gate, as_gate(gate)
         self.k = None if k is None else positive("k", k)
 
-    def rank(self, queries: QueryBatch, ranking: Ranking) -> Ranking:
+    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
         """Return the passages linked to what the ranking holds."""
         size, device = len(queries.index), queries.index.device
         passages = type_mask(queries.index.graph, self.types)
@@ -63,24 +62,16 @@ class PassageGathering(Operator):
             return Ranking.empty(0, device)
         keys, scores, givers = (torch.cat(columns) for columns in zip(*parts, strict=True))
         width = int(torch.bincount(keys // size, minlength=1).max()) if keys.numel() else 0
-        table, values, columns = pad_ranked(keys // size, keys % size, scores.float(), givers, len(queries), width)
-        found = replace(Ranking.seeds(table, values, self.name), notes=ranking.notes)
-        if width == 0:
-            return found
-        parents = torch.where(table >= 0, ranking.nodes.gather(1, columns.clamp(min=0)), -1)
-        trails = ranking.trails if ranking.trails is not None else torch.stack([ranking.parents, ranking.nodes], 2)
-        above = trails.gather(1, columns.clamp(min=0).unsqueeze(2).expand(-1, -1, trails.shape[2]))
-        whole = torch.cat([above.masked_fill((table < 0).unsqueeze(2), -1), table.unsqueeze(2)], 2)
-        return replace(found, parents=parents, trails=whole)
+        return self.reached(ranking, keys // size, keys % size, scores.float(), givers, width)
 
-    def _gather(self, queries: QueryBatch, ranking: Ranking, group: range, passages: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _gather(self, queries: Queries, ranking: Ranking, group: range, passages: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return keys (query * N + row), scores and the ranking's column of the largest giver."""
         size = len(queries.index)
         walk = passages if queries.walk_allowed is None else passages & queries.walk_allowed
         keys, columns, values = active_entries(ranking, group, size, passages)
         entered, sums, nearest = PropagationState(queries, len(group), "set", walk).incoming(keys, values, values)
-        if self.gate is not None:
-            sums = sums * self.gate(queries, entered // size + group.start, entered % size).double()
+        if self._gate is not None:
+            sums = sums * self._gate(queries, entered // size + group.start, entered % size).double()
         kept = (sums > 0).nonzero().flatten()
         entered, sums, nearest = entered[kept], sums[kept], nearest[kept]
         givers = columns[torch.searchsorted(keys, entered - entered % size + nearest)]

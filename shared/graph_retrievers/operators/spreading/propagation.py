@@ -15,12 +15,13 @@ from torch import Tensor
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.filters import type_mask
 from graph_retrievers.graph.ragged import gather_rows, pad_ranked, row_pieces
-from graph_retrievers.operators.operator import Operator, OperatorKind, Ranking, positive
-from graph_retrievers.queries import QueryBatch
+from graph_retrievers.operators.operator import Operator, OperatorKind, positive
+from graph_retrievers.queries import Queries
+from graph_retrievers.results import Ranking
 
 __all__ = ["GatedPropagation", "cosine_gate"]
 
-Gate = Callable[[QueryBatch, Tensor, Tensor], Tensor]
+Gate = Callable[[Queries, Tensor, Tensor], Tensor]
 """From queries and the entries (query, node row), shape [n] each, to gates of at most 1, shape [n]."""
 
 # Entries of the state that one group of queries holds, and edges read at a time: what bounds the memory.
@@ -32,12 +33,12 @@ _LAST = 2**31 - 1
 _EQUAL = 1e-9
 
 
-def cosine_gate(queries: QueryBatch, batch: Tensor, nodes: Tensor) -> Tensor:
+def cosine_gate(queries: Queries, batch: Tensor, nodes: Tensor) -> Tensor:
     """Return max(cos(query, node), 0), the gate of equation 1.
 
     Parameters
     ----------
-    queries : QueryBatch
+    queries : Queries
     batch, nodes : Tensor, shape [n], int64
 
     Returns
@@ -102,8 +103,8 @@ class GatedPropagation(Operator):
     -----
     Reads the seeds and their scores from the ranking before it; seeds with a score of 0 or less are dropped. Gives
     all touched nodes by activation, ties to the lower row, each with its path: the parent of a node is the neighbour
-    that gave most when the node was first entered (ties: the lower row). ``queries.statistics["touched"]``
-    holds how many nodes each query touched.
+    that gave most when the node was first entered (ties: the lower row). ``Ranking.touched`` holds how
+    many nodes each query touched.
 
     A node without a vector (a row of zeros) has gate 0 and never receives; with the uniform gate every node may. That
     is the paper's ablation as equation 1 states it.
@@ -137,13 +138,13 @@ class GatedPropagation(Operator):
             raise InvalidArgumentError(f"threshold must be at least 0, got {threshold!r}.")
         if semantics not in ("set", "rows"):
             raise InvalidArgumentError(f"Unknown semantics {semantics!r}; choose 'set' or 'rows'.")
-        self.iterations = positive("steps", steps)
+        self.steps = positive("steps", steps)
         self.decay, self.threshold, self.semantics = float(decay), float(threshold), semantics
-        self.gate, self.hub_exponent = as_gate(gate), float(hub_exponent)
+        self.gate, self._gate, self.hub_exponent = gate, as_gate(gate), float(hub_exponent)
         self.exclude_types = tuple(exclude_types)
         self.k = None if k is None else positive("k", k)
 
-    def rank(self, queries: QueryBatch, ranking: Ranking) -> Ranking:
+    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
         """Return all touched nodes of each query by activation."""
         size = len(queries.index)
         group = max(1, STATE_LIMIT // size)
@@ -155,34 +156,27 @@ class GatedPropagation(Operator):
             return Ranking.empty(0, queries.index.device)
         keys, activation, parents = (torch.cat(columns) for columns in zip(*parts, strict=True))
         counts = torch.bincount(keys // size, minlength=len(queries))
-        queries.statistics["touched"] = counts
         position = torch.arange(keys.numel(), device=keys.device)
         width = int(counts.max())
         table, scores, place = pad_ranked(keys // size, keys % size, activation.float(), position, len(queries), width)
         if width == 0:
-            return replace(Ranking.seeds(table, scores, self.name), notes=ranking.notes)
+            return Ranking.of(table, scores, self.name, touched=counts)
         real, place = table >= 0, place.clamp(min=0)
-        above = torch.where(real, parents[place], -1)
-        return Ranking(
-            table,
-            scores,
-            above,
-            torch.where(real, (above >= 0).long(), -1),
-            ((ranking.operators or ("Seed",))[-1], self.name),
-            self._trails(keys, parents, table, place, size),
-            ranking.notes,
-        )
+        reached = torch.where(real, (parents[place] >= 0).long(), -1)
+        trails = self._trails(keys, parents, table, place, size)
+        found = Ranking.of(table, scores, self.name, trails, touched=counts).trimmed()
+        return replace(found, origins=reached, operators=((ranking.operators or ("Seed",))[-1], self.name))
 
     def _trails(self, keys: Tensor, parents: Tensor, table: Tensor, place: Tensor, size: int) -> Tensor:
         """Return whole paths, so that a hit keeps its own where its parents are cut off: one look up a step."""
         up = torch.searchsorted(keys, keys - keys % size + parents.clamp(min=0))
         columns = [table]
-        for _ in range(self.iterations):
+        for _ in range(self.steps):
             columns.insert(0, torch.where(columns[0] >= 0, parents[place], -1))
             place = torch.where(columns[0] >= 0, up[place], place)
         return torch.stack(columns, 2)
 
-    def _spread(self, queries: QueryBatch, ranking: Ranking, group: range) -> tuple[Tensor, Tensor, Tensor]:
+    def _spread(self, queries: Queries, ranking: Ranking, group: range) -> tuple[Tensor, Tensor, Tensor]:
         """Return keys (query * N + row, ascending), activations and parents of what a group of queries touches."""
         size = len(queries.index)
         excluded = type_mask(queries.index.graph, self.exclude_types) if self.exclude_types else None
@@ -192,7 +186,7 @@ class GatedPropagation(Operator):
         state.level[touched] = scores / top[touched // size]
         parents = torch.full_like(touched, -1)
         degree = queries.index.graph.degree.clamp(min=1).double() ** self.hub_exponent
-        for _ in range(self.iterations):
+        for _ in range(self.steps):
             values = state.level.index_select(0, touched)
             live = (values > self.threshold).nonzero().flatten()
             if live.numel() == 0:
@@ -203,9 +197,9 @@ class GatedPropagation(Operator):
             gain = self.decay * sums
             # A gate is at most 1, so what does not pass the threshold without it needs none.
             kept = (gain > self.threshold).nonzero().flatten()
-            if self.gate is not None:
+            if self._gate is not None:
                 asked = entered.index_select(0, kept)
-                gain[kept] *= self.gate(queries, asked // size + group.start, asked % size).double()
+                gain[kept] *= self._gate(queries, asked // size + group.start, asked % size).double()
                 kept = (gain > self.threshold).nonzero().flatten()
             entered, nearest, gain = (values.index_select(0, kept) for values in (entered, nearest, gain))
             level = state.level.index_select(0, entered)
@@ -223,7 +217,7 @@ class PropagationState:
     its front reaches. Entry ``b * N + v`` is node v for the group's query b.
     """
 
-    def __init__(self, queries: QueryBatch, count: int, semantics: str, walk: Tensor | None) -> None:
+    def __init__(self, queries: Queries, count: int, semantics: str, walk: Tensor | None) -> None:
         graph = queries.index.graph
         self.size, self.count, self.walk, device = len(graph), count, walk, graph.device
         if semantics == "set":

@@ -10,7 +10,6 @@ from typing import Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
-from graph_retrievers.stores.cypher.schema import GraphSchema
 from graph_retrievers.errors import (
     DatabaseAuthError,
     DatabaseError,
@@ -19,6 +18,7 @@ from graph_retrievers.errors import (
     MissingDatabaseFeatureError,
     MissingDependencyError,
 )
+from graph_retrievers.stores.cypher.schema import GraphSchema
 
 __all__ = ["CypherDatabase"]
 
@@ -127,9 +127,7 @@ class CypherDatabase:
         """Return the connection."""
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Close the connection."""
         await self.aclose()
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from graph_retrievers.stores.cypher.database import CypherDatabase
 from graph_retrievers.operators.spreading.chains import ChainSearch
+from graph_retrievers.stores.cypher.database import CypherDatabase
 
 __all__ = ["QueryPlan", "query_text"]
 

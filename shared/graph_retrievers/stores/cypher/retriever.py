@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
+from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, InvalidVectorError, MissingSignalError
+from graph_retrievers.graph.names import name_words
+from graph_retrievers.operators.operator import positive
+from graph_retrievers.operators.spreading.chains import ChainSearch
+from graph_retrievers.operators.spreading.linking import EntityLinking, extract_entities
+from graph_retrievers.operators.spreading.propagation import GatedPropagation
+from graph_retrievers.retrievers.retriever import HitList
+from graph_retrievers.signals.embedding import as_embedding, check_vectors
 from graph_retrievers.stores.cypher.answers import answer
 from graph_retrievers.stores.cypher.database import CypherDatabase
 from graph_retrievers.stores.cypher.query import QueryPlan, query_text
 from graph_retrievers.stores.cypher.writer import name_key
-from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, InvalidVectorError, MissingSignalError
-from graph_retrievers.graph.names import name_words
-from graph_retrievers.operators.spreading.chains import ChainSearch
-from graph_retrievers.operators.spreading.linking import EntityLinking, extract_entities
-from graph_retrievers.operators.operator import positive
-from graph_retrievers.operators.spreading.propagation import GatedPropagation
-from graph_retrievers.retrievers.retriever import HitList
-from graph_retrievers.signals.embedding import as_embedding, check_vectors
 
 __all__ = ["CypherSpreadingActivation"]
 
@@ -159,9 +159,7 @@ class CypherSpreadingActivation:
         """Return the retriever."""
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Close the connection to the database."""
         await self.aclose()
 
@@ -173,9 +171,7 @@ class CypherSpreadingActivation:
         """Close the connection to the database, and what asynchronous calls of this event loop opened."""
         await self.database.aclose()
 
-    def retrieve(
-        self, query: str, k: int | None = None, *, entities: Sequence[str] | None = None, vector: Any = None
-    ) -> HitList:
+    def retrieve(self, query: str, k: int | None = None, *, entities: Sequence[str] | None = None, vector: Any = None) -> HitList:
         """Return the hits for one query.
 
         Parameters

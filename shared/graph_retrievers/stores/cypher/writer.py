@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from graph_retrievers.stores.cypher.database import CypherDatabase
-from graph_retrievers.stores.cypher.schema import quoted
 from graph_retrievers.errors import DatabaseError, InvalidArgumentError, MissingDatabaseFeatureError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.names import name_words
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.operator import positive
 from graph_retrievers.signals.embedding import check_vectors
+from graph_retrievers.stores.cypher.database import CypherDatabase
+from graph_retrievers.stores.cypher.schema import quoted
 
 __all__ = ["create_vector_index", "index_names", "name_key", "write_graph"]
 

@@ -1,0 +1,89 @@
+"""A small part of a graph as a result: nodes and edges, and the forms in which people look at them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from graph_retrievers.graph.corpus_graph import Edge, Node
+
+if TYPE_CHECKING:
+    import networkx
+
+__all__ = ["Subgraph"]
+
+
+@dataclass(frozen=True)
+class Subgraph:
+    """Nodes and edges.
+
+    Attributes
+    ----------
+    nodes : tuple of Node
+    edges : tuple of Edge
+        Their ends are among the nodes.
+
+    Examples
+    --------
+    >>> subgraph = Subgraph((Node("a", "", "Ada"), Node("b", "", "Babbage")), (Edge("a", "b", "knows"),))
+    >>> print(subgraph.to_mermaid())
+    graph LR
+        n0["Ada"]
+        n1["Babbage"]
+        n0 -->|"knows"| n1
+    """
+
+    nodes: tuple[Node, ...] = ()
+    edges: tuple[Edge, ...] = ()
+
+    def __repr__(self) -> str:
+        """Return the sizes."""
+        return f"Subgraph(nodes={len(self.nodes)}, edges={len(self.edges)})"
+
+    def to_networkx(self) -> networkx.MultiDiGraph:
+        """Return the subgraph as networkx: labels are ids.
+
+        Nodes have the attributes ``text``, ``title``, ``type`` and ``metadata``, edges ``relation``, ``weight``, ``text`` and
+        ``metadata``.
+        """
+        import networkx
+
+        made = networkx.MultiDiGraph()
+        for node in self.nodes:
+            made.add_node(node.id, text=node.text, title=node.title, type=node.type, metadata=dict(node.metadata))
+        for edge in self.edges:
+            content = {"relation": edge.relation, "weight": edge.weight, "text": edge.text, "metadata": dict(edge.metadata)}
+            made.add_edge(edge.source, edge.target, **content)
+        return made
+
+    def to_mermaid(self) -> str:
+        """Return the subgraph as a Mermaid flowchart, which GitHub and many notebooks draw."""
+        lines = ["graph LR"]
+        lines += [f'    n{number}["{_mermaid(node.title or node.id)}"]' for number, node in enumerate(self.nodes)]
+        number_of = {node.id: number for number, node in enumerate(self.nodes)}
+        for edge in self.edges:
+            label = f'|"{_mermaid(edge.relation)}"|' if edge.relation else ""
+            lines.append(f"    n{number_of[edge.source]} -->{label} n{number_of[edge.target]}")
+        return "\n".join(lines)
+
+    def to_dot(self) -> str:
+        """Return the subgraph in the DOT language of Graphviz."""
+        lines = ["digraph {"]
+        lines += [f"    n{number} [label={_dot(node.title or node.id)}];" for number, node in enumerate(self.nodes)]
+        number_of = {node.id: number for number, node in enumerate(self.nodes)}
+        for edge in self.edges:
+            label = f" [label={_dot(edge.relation)}]" if edge.relation else ""
+            lines.append(f"    n{number_of[edge.source]} -> n{number_of[edge.target]}{label};")
+        return "\n".join([*lines, "}"])
+
+
+def _mermaid(text: str) -> str:
+    """Return a text for a quoted Mermaid label: whatever could end the label or be read as markup is written as its code."""
+    plain = " ".join(text.split())
+    return re.sub(r"[^\w \-.,:;/()+]", lambda match: f"#{ord(match[0])};", plain)
+
+
+def _dot(text: str) -> str:
+    plain = " ".join(text.split()).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{plain}"'

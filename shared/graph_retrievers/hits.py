@@ -1,0 +1,382 @@
+"""What a user gets: hits with their paths, as text for a language model and as a subgraph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, overload
+
+import torch
+from torch import Tensor
+
+from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, Node
+from graph_retrievers.graph.subgraph import Subgraph
+from graph_retrievers.results import Ranking
+
+__all__ = ["Hit", "Hits", "NodePath", "to_hits"]
+
+
+@dataclass(frozen=True)
+class NodePath:
+    """How a hit was reached: nodes from a seed to the hit, and the relations between them.
+
+    Attributes
+    ----------
+    nodes : tuple of str, length n >= 1
+        Node ids; the last is the hit.
+    relations : tuple of str, length n - 1
+        Relation of each step ("" where the edge has no name).
+    forward : tuple of bool, length n - 1
+        True where the edge points along the path.
+    titles : tuple of str, length n, or ()
+        Names of the nodes; "" where one has none or may not be shown.
+
+    Examples
+    --------
+    >>> path = NodePath(("p1", "p2"), ("cites",), (False,), ("A survey", ""))
+    >>> str(path), path.text
+    ('p1 <-[cites]- p2', 'A survey <-[cites]- p2')
+    """
+
+    nodes: tuple[str, ...]
+    relations: tuple[str, ...] = ()
+    forward: tuple[bool, ...] = ()
+    titles: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """Return the path by ids, e.g. ``a -[cites]-> b <-[cites]- c``."""
+        return self._written(self.nodes)
+
+    @property
+    def text(self) -> str:
+        """The path by titles, by ids where a node has no title."""
+        return self._written([title or node for title, node in zip(self.titles or self.nodes, self.nodes, strict=True)])
+
+    def _written(self, names: Sequence[str]) -> str:
+        text = names[0]
+        for name, relation, forward in zip(names[1:], self.relations, self.forward, strict=True):
+            text += (f" -[{relation}]-> " if forward else f" <-[{relation}]- ") + name
+        return text
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Return the path as JSON-plain lists under ``nodes``, ``relations``, ``forward`` and ``titles``."""
+        names = ("nodes", "relations", "forward", "titles")
+        return {name: list(getattr(self, name)) for name in names}
+
+    def edges(self) -> list[Edge]:
+        """Return the steps as edges in their own direction."""
+        steps = zip(self.nodes, self.nodes[1:], self.relations, self.forward, strict=False)
+        return [Edge(near, far, relation) if forward else Edge(far, near, relation) for near, far, relation, forward in steps]
+
+
+@dataclass(frozen=True, repr=False)
+class Hit:
+    """One result: a node, a fact (an edge) or a chain (a path).
+
+    Attributes
+    ----------
+    id : str
+        The node's id; of a chain or fact the ids of its nodes, joined.
+    text : str
+        The node's text, the fact's text, the chain as text.
+    score : float
+        What ordered it; comparable within one result only.
+    operator : str
+        Name of the operator that found it.
+    path : NodePath
+        How it was reached; of a chain or fact the nodes it joins.
+    title, type : str
+        The node's.
+    metadata : mapping
+        The node's or edge's metadata, a copy of its first level.
+    kind : {"node", "chain", "fact"}
+    edge : Edge or None
+        The edge of a fact.
+    """
+
+    id: str
+    text: str
+    score: float
+    operator: str
+    path: NodePath
+    title: str = ""
+    type: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    kind: str = "node"
+    edge: Edge | None = None
+
+    def __repr__(self) -> str:
+        """Return id, score, operator and path."""
+        kind = "" if self.kind == "node" else f", kind={self.kind!r}"
+        path = f", path={str(self.path)!r}" if self.kind == "node" and len(self.path.nodes) > 1 else ""
+        return f"Hit({self.id!r}, score={self.score:.4g}, operator={self.operator!r}{path}{kind})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the hit as a JSON-plain mapping."""
+        return {
+            "id": self.id,
+            "score": self.score,
+            "title": self.title,
+            "text": self.text,
+            "type": self.type,
+            "operator": self.operator,
+            "path": self.path.to_dict(),
+            "metadata": dict(self.metadata),
+            "kind": self.kind,
+        }
+
+
+class Hits(Sequence[Hit]):
+    """Hits of one query, best first: the nodes, then chains and facts where an operator found such.
+
+    A slice is a Hits with the same notes.
+
+    Parameters
+    ----------
+    hits : iterable of Hit
+    notes : sequence of str, default ()
+        What a person should know: a limit that cut the search short, a fallback that was taken.
+    mentioned : mapping of str to Node, optional
+        Nodes on paths that are not hits themselves, by id: what :meth:`subgraph` knows of them.
+
+    Attributes
+    ----------
+    hits : tuple of Hit
+    notes : tuple of str
+
+    Examples
+    --------
+    >>> hit = Hit("b", "An engine.", 0.8, "STeX", NodePath(("a", "b"), ("cites",), (True,)), title="Engine")
+    >>> hits = Hits([hit], notes=["a note"])
+    >>> hits[:1].notes
+    ('a note',)
+    >>> print(hits.to_context())
+    Paths:
+    a -[cites]-> b
+    <BLANKLINE>
+    Texts:
+    - Engine: An engine.
+    >>> hits.subgraph()
+    Subgraph(nodes=2, edges=1)
+    """
+
+    def __init__(self, hits: Iterable[Hit] = (), notes: Sequence[str] = (), mentioned: Mapping[str, Node] | None = None) -> None:
+        self.hits, self.notes, self._mentioned = tuple(hits), tuple(notes), dict(mentioned or {})
+
+    @overload
+    def __getitem__(self, place: int) -> Hit: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Hits: ...
+
+    def __getitem__(self, place: int | slice) -> Hit | Hits:
+        """Return a hit, or the hits of a slice with the same notes."""
+        return self._of(self.hits[place]) if isinstance(place, slice) else self.hits[place]
+
+    def __len__(self) -> int:
+        """Return the number of hits."""
+        return len(self.hits)
+
+    def __iter__(self) -> Iterator[Hit]:
+        """Yield the hits, best first."""
+        return iter(self.hits)
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether another sequence holds the same hits; the notes of another Hits must be the same too."""
+        if isinstance(other, Hits):
+            return self.hits == other.hits and self.notes == other.notes
+        return isinstance(other, (list, tuple)) and self.hits == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        """Return the hits, one a line, and the notes."""
+        lines = "".join(f"\n  {hit!r}," for hit in self.hits)
+        notes = f", notes={list(self.notes)}" if self.notes else ""
+        return f"Hits([{lines}{chr(10) if lines else ''}]{notes})"
+
+    def _of(self, hits: Iterable[Hit]) -> Hits:
+        return Hits(hits, self.notes, self._mentioned)
+
+    @property
+    def nodes(self) -> Hits:
+        """The hits that are nodes."""
+        return self._of(hit for hit in self.hits if hit.kind == "node")
+
+    @property
+    def chains(self) -> Hits:
+        """The hits that are chains."""
+        return self._of(hit for hit in self.hits if hit.kind == "chain")
+
+    @property
+    def facts(self) -> Hits:
+        """The hits that are facts."""
+        return self._of(hit for hit in self.hits if hit.kind == "fact")
+
+    def to_context(self) -> str:
+        """Return the hits as text for a language model, each part only where there is something to say.
+
+        First the paths, one a line, as ``a -[relation]-> b <-[relation]- c`` with the direction of each edge: the chains, or
+        where there are none the paths by which the hits were reached, without those that begin a longer one. Then the facts,
+        then the nodes in their order as ``- name (type): text``, type and text left out where a node has none.
+
+        Returns
+        -------
+        str
+            Empty for no hits.
+
+        References
+        ----------
+        Glybovets and Makarov, "Query-Aware Spreading Activation for Multi-Hop Retrieval over Knowledge Graphs", section
+        III-B, "Context assembly", with headings of our own.
+        """
+        paths = [hit.text for hit in self.chains] or _walked(hit.path for hit in self.nodes)
+        parts = [("Paths:", paths), ("Facts:", [f"- {hit.text}" for hit in self.facts])]
+        parts.append(("Texts:", [_line(hit) for hit in self.nodes]))
+        return "\n\n".join("\n".join([heading, *lines]) for heading, lines in parts if lines)
+
+    def subgraph(self) -> Subgraph:
+        """Return the nodes and edges that the hits name: hits, the nodes on their paths, chains and facts."""
+        nodes = {hit.id: Node(hit.id, hit.text, hit.title, hit.type, hit.metadata) for hit in self.nodes}
+        for node in (node for hit in self.hits for node in hit.path.nodes):
+            nodes.setdefault(node, self._mentioned.get(node, Node(node, "")))
+        # A fact knows more of its edge than a path that leads over it.
+        facts = [hit.edge for hit in self.hits if hit.edge is not None]
+        known = {(edge.source, edge.target, edge.relation) for edge in facts}
+        steps = (edge for hit in self.hits if hit.edge is None for edge in hit.path.edges())
+        walked = dict.fromkeys(edge for edge in steps if (edge.source, edge.target, edge.relation) not in known)
+        return Subgraph(tuple(nodes.values()), (*facts, *walked))
+
+
+def _line(hit: Hit) -> str:
+    kind = f" ({hit.type})" if hit.type else ""
+    return f"- {hit.title or hit.id}{kind}" + (f": {hit.text}" if hit.text else "")
+
+
+def _walked(paths: Iterable[NodePath]) -> list[str]:
+    """Return the paths of more than one node as text, without those that begin a longer one."""
+    distinct = {path.nodes: path for path in paths if len(path.nodes) > 1}
+    begun = {nodes[:n] for nodes in distinct for n in range(2, len(nodes))}
+    return [path.text for nodes, path in distinct.items() if nodes not in begun]
+
+
+# -- from a ranking ---------------------------------------------------------------------------------------------
+
+
+def to_hits(ranking: Ranking, graph: CorpusGraph, k: int, shown: Tensor | None = None) -> list[Hits]:
+    """Return a ranking as hits: the first `k` nodes of each list with their paths, then all chains, then all facts.
+
+    Parameters
+    ----------
+    ranking : Ranking
+    graph : CorpusGraph
+    k : int
+    shown : Tensor, shape [N], bool, optional
+        Nodes that may be returned: titles and contents of others on paths are not shown, and chains and facts that end at
+        another are left out.
+
+    Returns
+    -------
+    list of Hits, length B
+    """
+    shown = None if shown is None else shown.cpu()
+    top = ranking.top(k)
+    paths = _Paths(graph, shown)
+    walked = _trail_paths(paths, top)
+    chains = [[] for _ in range(len(top))] if ranking.chains is None else _chain_hits(ranking, paths)
+    facts = [[] for _ in range(len(top))] if ranking.facts is None else _fact_hits(ranking, paths)
+    nodes, scores, origins = top.nodes.tolist(), top.scores.tolist(), top.origins.tolist()
+    results = []
+    for b in range(len(top)):
+        places = [(node, place) for place, node in enumerate(nodes[b]) if node >= 0]
+        hits = [
+            _node_hit(graph, node, scores[b][place], top.operators[origins[b][place]], walked[b][place]) for node, place in places
+        ]
+        hits += chains[b] + facts[b]
+        mentioned = {node: found for hit in hits for node in hit.path.nodes if (found := paths.node(node)) is not None}
+        results.append(Hits(hits, ranking.notes[b] if ranking.notes else (), mentioned))
+    return results
+
+
+class _Paths:
+    """Paths through nodes given by row; titles only of nodes that may be shown."""
+
+    def __init__(self, graph: CorpusGraph, shown: Tensor | None) -> None:
+        self.graph, self.shown = graph, shown
+
+    def may_show(self, row: int) -> bool:
+        return self.shown is None or bool(self.shown[row])
+
+    def node(self, node: str) -> Node | None:
+        row = self.graph.row(node)
+        return self.graph.node(row) if self.may_show(row) else None
+
+    def of(self, trails: Sequence[Sequence[int]], relations: Sequence[Sequence[int]] | None = None) -> list[NodePath]:
+        """Return a path for each trail, all in one look-up; `relations` names the relation of each step, -1 for the first."""
+        graph = self.graph
+        steps = [pair for trail in trails for pair in zip(trail, trail[1:], strict=False)]
+        near, far = torch.tensor(steps, dtype=torch.int64, device=graph.device).reshape(-1, 2).unbind(1)
+        wanted = None
+        if relations is not None:
+            wanted = torch.tensor([r for row in relations for r in row], dtype=torch.int64, device=graph.device)
+        rows, forward = graph.steps_between(near, far, wanted)
+        number = graph.relations[rows.clamp(min=0)].long() if graph.num_edges else rows
+        names = [graph.relation_names[name] if row >= 0 else "" for row, name in zip(rows.tolist(), number.tolist(), strict=True)]
+        ahead, start, found = forward.tolist(), 0, []
+        for trail in trails:
+            stop = start + len(trail) - 1
+            titles = tuple(graph.titles[row] if self.may_show(row) else "" for row in trail)
+            ids = tuple(graph.ids[row] for row in trail)
+            found.append(NodePath(ids, tuple(names[start:stop]), tuple(ahead[start:stop]), titles))
+            start = stop
+        return found
+
+
+def _trail_paths(paths: _Paths, ranking: Ranking) -> list[list[NodePath]]:
+    """Return the path of every place of a ranking."""
+    table = ranking.trails.tolist()
+    walked = None if ranking.relations is None else ranking.relations.tolist()
+    trails, relations = [], []
+    for b, row in enumerate(table):
+        for place, trail in enumerate(row):
+            rows = [node for node in trail if node >= 0]
+            # A pad has no trail, and no path is asked for it below.
+            if rows:
+                trails.append(rows)
+                relations.append([] if walked is None else walked[b][place][len(trail) - len(rows) :])
+    found = iter(paths.of(trails, None if walked is None else relations))
+    return [[next(found) if trail[-1] >= 0 else NodePath(("",)) for trail in row] for row in table]
+
+
+def _node_hit(graph: CorpusGraph, row: int, score: float, operator: str, path: NodePath) -> Hit:
+    title, kind, metadata = graph.titles[row], graph.types[row], dict(graph.metadata[row])
+    return Hit(graph.ids[row], graph.texts[row], score, operator, path, title, kind, metadata)
+
+
+def _chain_hits(ranking: Ranking, paths: _Paths) -> list[list[Hit]]:
+    assert ranking.chains is not None
+    results, name = [], ranking.chains.operator
+    for table, scores in zip(ranking.chains.nodes.tolist(), ranking.chains.scores.tolist(), strict=True):
+        found = [([row for row in rows if row >= 0], score) for rows, score in zip(table, scores, strict=True)]
+        kept = [(rows, score) for rows, score in found if rows and paths.may_show(rows[-1])]
+        walked = zip(paths.of([rows for rows, _ in kept]), kept, strict=True)
+        results.append([Hit(" | ".join(p.nodes), p.text, score, name, p, kind="chain") for p, (_, score) in walked])
+    return results
+
+
+def _fact_hits(ranking: Ranking, paths: _Paths) -> list[list[Hit]]:
+    assert ranking.facts is not None
+    graph, name = paths.graph, ranking.facts.operator
+    results = []
+    for rows, scores in zip(ranking.facts.rows.tolist(), ranking.facts.scores.tolist(), strict=True):
+        real = [row for row in rows if row >= 0]
+        hits = []
+        for edge, score in zip(graph.edges(real), scores, strict=False):
+            ends = (edge.source, edge.target)
+            if all(paths.may_show(graph.row(end)) for end in ends):
+                titles = tuple(graph.titles[graph.row(end)] for end in ends)
+                path = NodePath(ends, (edge.relation,), (True,), titles)
+                ids, text = f"{edge.source} | {edge.relation} | {edge.target}", edge.text or path.text
+                hits.append(Hit(ids, text, score, name, path, metadata=dict(edge.metadata), kind="fact", edge=edge))
+        results.append(hits)
+    return results

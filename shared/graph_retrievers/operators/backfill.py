@@ -1,0 +1,51 @@
+"""What vector search finds, behind what other operators found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from graph_retrievers.operators.operator import Operator, OperatorKind
+from graph_retrievers.queries import Queries
+from graph_retrievers.results import Ranking
+
+__all__ = ["Backfill"]
+
+
+class Backfill(Operator):
+    """Fill a ranking up to k nodes with the best of vector search, or of BM25 where there are no vectors.
+
+    Notes
+    -----
+    Nodes that are there keep their places. Added ones come last, carry the operator name "Backfill" and scores below all
+    others, one less each, as graph-based adaptive reranking does it; a list that was empty has the scores of the search.
+
+    Examples
+    --------
+    >>> from graph_retrievers import GraphIndex, Retriever
+    >>> from graph_retrievers.operators import BM25Search
+    >>> index = GraphIndex.from_texts(["a loom", "a card", "a loom card"])
+    >>> retriever = Retriever(index, BM25Search(1), k=2)
+    >>> [(hit.id, hit.operator) for hit in retriever.retrieve("loom")]
+    [('0', 'BM25Search'), ('2', 'Backfill')]
+    """
+
+    kind = OperatorKind.VECTOR_SEARCH
+
+    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
+        """Return the ranking with more nodes behind it."""
+        index, k = queries.index, min(queries.k, len(queries.index))
+        lengths = ranking.lengths()
+        dense = index.has_dense and (queries.has_vectors or not index.has_bm25)
+        if not bool((lengths < k).any()) or not (dense or index.has_bm25):
+            return ranking
+        scores, rows = queries.search("dense" if dense else "bm25", min(k + ranking.width, len(index)), queries.allowed)
+        filled = ranking.append(Ranking.of(rows, scores, self.name), torch.clamp(lengths, min=k))
+        if not ranking.width:
+            return filled
+        place = torch.arange(filled.width, device=lengths.device).expand(len(ranking), -1)
+        added = (place >= lengths.unsqueeze(1)) & (filled.nodes >= 0)
+        lowest = ranking.scores.masked_fill(ranking.nodes < 0, float("inf")).amin(1, keepdim=True)
+        below = lowest - 1 - (place - lengths.unsqueeze(1))
+        return replace(filled, scores=torch.where(added & (lengths > 0).unsqueeze(1), below, filled.scores))

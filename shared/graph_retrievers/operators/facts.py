@@ -1,0 +1,67 @@
+"""Search over the edges of a graph by what they say."""
+
+from __future__ import annotations
+
+import torch
+
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.ragged import pad_ranked
+from graph_retrievers.operators.operator import Operator, OperatorKind, positive
+from graph_retrievers.queries import Queries, both
+from graph_retrievers.results import Facts, Ranking
+
+__all__ = ["FactSearch"]
+
+
+class FactSearch(Operator):
+    """The edges whose texts match the query best, and the nodes they join.
+
+    Parameters
+    ----------
+    limit : int, default 10
+        Facts to find.
+    signal : str, default "edge_dense"
+        Signal over the edges: ``"edge_dense"`` or ``"edge_bm25"`` (``GraphIndex.from_graph(..., edge_signals=True)``).
+    returned : bool, default True
+        Whether both ends must be nodes that may be returned; False where the facts are seeds of a traversal.
+
+    Notes
+    -----
+    A node scores what its best fact scores, and is a seed. Edges of which an end may not start a traversal are not found.
+
+    Examples
+    --------
+    >>> from graph_retrievers import Edge, GraphIndex, Node, Retriever
+    >>> nodes = [Node("ada", "", "Ada Lovelace"), Node("babbage", "", "Charles Babbage")]
+    >>> edges = [Edge("ada", "babbage", "knows", text="Ada met Babbage at a party.")]
+    >>> index = GraphIndex.from_nodes(nodes, edges, edge_signals=True)
+    >>> retriever = Retriever(index, FactSearch(signal="edge_bm25"), backfill=False)
+    >>> [(hit.kind, hit.text) for hit in retriever.retrieve("Who met at a party?")]
+    [('node', ''), ('node', ''), ('fact', 'Ada met Babbage at a party.')]
+    """
+
+    kind = OperatorKind.VECTOR_SEARCH
+
+    def __init__(self, limit: int = 10, *, signal: str = "edge_dense", returned: bool = True) -> None:
+        self.limit = positive("limit", limit)
+        self.signal, self.returned = signal, returned
+
+    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
+        """Return the ends of the best facts, and the facts; what came before is not read."""
+        graph, signal = queries.index.graph, queries.index.signal(self.signal)
+        if signal.covers != "edges":
+            raise InvalidArgumentError(f"FactSearch searches edges; the signal {self.signal!r} covers nodes.")
+        nodes = both(queries.seeds_allowed, queries.allowed if self.returned else None)
+        allowed = None if nodes is None else nodes[graph.sources] & nodes[graph.targets]
+        scores, rows = signal.search(queries.view(self.signal), self.limit, allowed)
+        batch, place = (rows >= 0).nonzero(as_tuple=True)
+        found = rows[batch, place]
+        # Each end once, with the score of its best fact: best facts come first.
+        keys = torch.cat([batch * len(graph) + graph.sources[found], batch * len(graph) + graph.targets[found]])
+        distinct, where = torch.unique(keys, return_inverse=True)
+        best = torch.full((distinct.numel(),), float("-inf"), device=scores.device)
+        best.scatter_reduce_(0, where, scores[batch, place].repeat(2), "amax")
+        width = int(torch.bincount(distinct // len(graph), minlength=1).max()) if distinct.numel() else 0
+        pads = torch.full_like(distinct, -1)
+        table, values, _ = pad_ranked(distinct // len(graph), distinct % len(graph), best, pads, len(queries), width)
+        return Ranking.of(table, values, self.name, facts=Facts(rows, scores, self.name))

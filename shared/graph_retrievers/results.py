@@ -1,0 +1,367 @@
+"""What flows between operators: ranked nodes, how each was reached, and results beyond nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.ragged import columns_of, descending, pads_last
+
+__all__ = ["LONGEST_TRAIL", "Chains", "Facts", "Ranking", "extended_trails", "followed_trails"]
+
+LONGEST_TRAIL = 32
+"""Nodes of a trail that are kept; a longer one is told from its last nodes on, so that no shape grows without bound."""
+
+# What each place of a ranking holds, and what stands on pads.
+_PADS = {
+    "nodes": -1,
+    "scores": float("-inf"),
+    "trails": -1,
+    "origins": -1,
+    "relations": -1,
+    "seed_scores": float("nan"),
+}
+
+
+@dataclass(frozen=True)
+class Chains:
+    """Paths as results in their own right, for B queries.
+
+    Attributes
+    ----------
+    nodes : Tensor, shape [B, K, L], int64
+        Node rows of each chain from its first node on, best chain first; -1 pads.
+    scores : Tensor, shape [B, K], float32
+        -inf on pads.
+    operator : str
+        Name of the operator that found them.
+    """
+
+    nodes: Tensor
+    scores: Tensor
+    operator: str = "Chains"
+
+    def append(self, other: Chains) -> Chains:
+        """Return these chains with others behind them."""
+        length = max(self.nodes.shape[2], other.nodes.shape[2])
+        nodes = torch.cat([_widened(chains.nodes, 0, length - chains.nodes.shape[2]) for chains in (self, other)], 1)
+        scores = torch.cat([self.scores, other.scores], 1)
+        order = pads_last(nodes[..., 0] >= 0)
+        return replace(self, nodes=_gathered(nodes, order), scores=scores.gather(1, order))
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Edges as results in their own right, for B queries.
+
+    Attributes
+    ----------
+    rows : Tensor, shape [B, M], int64
+        Relationship rows of the graph, best first; -1 pads.
+    scores : Tensor, shape [B, M], float32
+        -inf on pads.
+    operator : str
+        Name of the operator that found them.
+    """
+
+    rows: Tensor
+    scores: Tensor
+    operator: str = "Facts"
+
+    def append(self, other: Facts) -> Facts:
+        """Return these facts with those of another behind them that are not here yet."""
+        fresh = (other.rows >= 0) & (columns_of(self.rows, other.rows) < 0)
+        rows = torch.cat([self.rows, torch.where(fresh, other.rows, -1)], 1)
+        scores = torch.cat([self.scores, other.scores], 1).masked_fill(rows < 0, float("-inf"))
+        order = pads_last(rows >= 0)
+        return replace(self, rows=rows.gather(1, order), scores=scores.gather(1, order))
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """A batch of ranked node lists, held as padded tensors on the index's device, and what else was found.
+
+    Use :meth:`of` to make one; pads stand at the end of a row.
+
+    Attributes
+    ----------
+    nodes : Tensor, shape [B, K], int64
+        Node rows, best first; -1 pads.
+    scores : Tensor, shape [B, K], float32
+        The score that ordered them; -inf on pads.
+    trails : Tensor, shape [B, K, L], int64
+        How each was reached: the node rows from a seed to the node itself, which is the last. -1 pads at the left.
+    origins : Tensor, shape [B, K], int64
+        Index into `operators`: the operator that found the node.
+    operators : tuple of str
+        Names of operators met so far.
+    relations : Tensor, shape [B, K, L - 1], int64, optional
+        Relation walked in each step of the trail, an index into ``CorpusGraph.relation_names``; -1, and None for all,
+        where the first row that joins the two nodes is meant.
+    seed_scores : Tensor, shape [B, K], float32, optional
+        Score with which the first node of the trail was found, where it is known; NaN elsewhere.
+    chains : Chains, optional
+        Paths as results.
+    facts : Facts, optional
+        Edges as results.
+    notes : tuple of tuple of str, length B, or ()
+        What a person should know about each query: a search cut short by a limit, a fallback taken.
+    touched : Tensor, shape [B], int64, optional
+        How many nodes were looked at, where an operator counts them.
+    """
+
+    nodes: Tensor
+    scores: Tensor
+    trails: Tensor
+    origins: Tensor
+    operators: tuple[str, ...] = ()
+    relations: Tensor | None = None
+    seed_scores: Tensor | None = None
+    chains: Chains | None = None
+    facts: Facts | None = None
+    notes: tuple[tuple[str, ...], ...] = ()
+    touched: Tensor | None = None
+
+    @classmethod
+    def empty(cls, num_queries: int, device: torch.device) -> Ranking:
+        """Return a ranking of `num_queries` empty lists."""
+        whole = torch.empty((num_queries, 0), dtype=torch.int64, device=device)
+        return cls(whole, torch.empty((num_queries, 0), device=device), whole.unsqueeze(2), whole)
+
+    @classmethod
+    def of(cls, nodes: Tensor, scores: Tensor, operator: str, trails: Tensor | None = None, **results: Any) -> Ranking:
+        """Return the ranking of nodes that one operator found.
+
+        Parameters
+        ----------
+        nodes, scores : Tensor, shape [B, K]
+            Best first; -1 pads.
+        operator : str
+            Its name.
+        trails : Tensor, shape [B, K, L], optional
+            By default the nodes are seeds: a trail is the node itself.
+        **results
+            Further attributes of the class, such as ``facts``.
+
+        Examples
+        --------
+        >>> import torch
+        >>> Ranking.of(torch.tensor([[4, 2, -1]]), torch.tensor([[0.9, 0.4, 0.0]]), "Mine").lengths().tolist()
+        [2]
+        """
+        nodes = nodes.to(torch.int64)
+        scores = torch.where(nodes >= 0, scores.float(), torch.full_like(scores, float("-inf"), dtype=torch.float32))
+        trails = nodes.unsqueeze(2) if trails is None else trails
+        return cls(nodes, scores, trails, torch.where(nodes >= 0, 0, -1), (operator,), **results)
+
+    def __len__(self) -> int:
+        """Return the number of queries B."""
+        return self.nodes.shape[0]
+
+    def __repr__(self) -> str:
+        """Return the sizes and what there is besides nodes."""
+        beyond = [name for name in ("chains", "facts") if getattr(self, name) is not None]
+        return f"Ranking(queries={len(self)}, width={self.width}, operators={list(self.operators)}, beyond_nodes={beyond})"
+
+    @property
+    def width(self) -> int:
+        """Width K of the table, pads included."""
+        return self.nodes.shape[1]
+
+    def lengths(self) -> Tensor:
+        """Return the number of nodes of each list: Tensor, shape [B], int64."""
+        return (self.nodes >= 0).sum(1)
+
+    # -- choosing and ordering ----------------------------------------------------------------------------------
+
+    def top(self, k: int) -> Ranking:
+        """Return the first `k` of each list."""
+        return self._with({name: value[:, :k] for name, value in self._columns().items()})
+
+    def reordered(self, order: Tensor) -> Ranking:
+        """Return the same columns in another order: `order`, shape [B, K], holds the column of each place."""
+        return self._with({name: _gathered(value, order) for name, value in self._columns().items()})
+
+    def rescored(self, scores: Tensor) -> Ranking:
+        """Return the same nodes with new scores, sorted; equal scores keep their present order, pads stay last.
+
+        Parameters
+        ----------
+        scores : Tensor, shape [B, K], float32
+        """
+        scores = torch.where(self.nodes >= 0, scores.float(), torch.full_like(scores, float("-inf"), dtype=torch.float32))
+        order = descending(scores)
+        # A real node may score -inf too: pads must still come last.
+        order = order.gather(1, pads_last(self.nodes.gather(1, order) >= 0))
+        return replace(self.reordered(order), scores=scores.gather(1, order))
+
+    def only(self, allowed: Tensor) -> Ranking:
+        """Return the ranking without nodes outside `allowed`, shape [N], bool; trails through them are kept."""
+        return self.kept(allowed[self.nodes.clamp(min=0)] & (self.nodes >= 0))
+
+    def kept(self, keep: Tensor) -> Ranking:
+        """Return the ranking with the places of `keep`, shape [B, K], bool, only; gaps close up."""
+        order = pads_last(keep)
+        keep = keep.gather(1, order)
+
+        def column(name: str, value: Tensor) -> Tensor:
+            mask = keep if value.dim() == 2 else keep.unsqueeze(2)
+            return torch.where(mask, _gathered(value, order), torch.full_like(value, _PADS[name]))
+
+        return self._with({name: column(name, value) for name, value in self._columns().items()})
+
+    def append(self, other: Ranking, capacity: Tensor | int) -> Ranking:
+        """Return this ranking with another's nodes behind it, each list capped; chains, facts and notes of both.
+
+        Parameters
+        ----------
+        other : Ranking
+            Nodes to add; those already here are skipped.
+        capacity : Tensor of shape [B] or int
+            The most nodes a list may hold. For an int, it is also the width of the result.
+
+        Returns
+        -------
+        Ranking
+            Scores are kept as they came, so the result is ordered only until the next operator ranks it.
+        """
+        if len(self) != len(other):
+            raise InvalidArgumentError(f"Cannot append rankings of {len(self)} and {len(other)} queries.")
+        operators = self.operators + tuple(n for n in other.operators if n not in self.operators)
+        lookup = torch.tensor([operators.index(n) for n in other.operators] or [0], device=self.nodes.device)
+        other = replace(other, origins=torch.where(other.origins >= 0, lookup[other.origins.clamp(min=0)], other.origins))
+        fresh = (other.nodes >= 0) & (columns_of(self.nodes, other.nodes) < 0)
+        left, right = self.aligned(other), other.aligned(self)
+        columns = {name: torch.cat([left[name], right[name].to(left[name].dtype)], 1) for name in left}
+        joined = replace(self._with(columns), operators=operators).beside(other)
+        result = joined.kept(torch.cat([self.nodes >= 0, fresh], 1))
+        if isinstance(capacity, int):
+            return result.top(capacity).trimmed()
+        place = torch.arange(result.width, device=self.nodes.device)
+        return result.kept((place < capacity.unsqueeze(1)) & (result.nodes >= 0)).trimmed()
+
+    def trimmed(self) -> Ranking:
+        """Return the ranking with trails no longer than the longest, at most :data:`LONGEST_TRAIL`."""
+        length = self.trails.shape[2]
+        if length <= 2 or not self.trails.numel():
+            return self
+        longest = min(int((self.trails >= 0).sum(2).max()), LONGEST_TRAIL)
+        cut = length - max(longest, 1)
+        relations = None if self.relations is None else self.relations[:, :, cut:]
+        return replace(self, trails=self.trails[:, :, cut:], relations=relations)
+
+    # -- results beyond nodes -----------------------------------------------------------------------------------
+
+    def beside(self, other: Ranking) -> Ranking:
+        """Return this ranking with the chains, facts, notes and counts of another behind its own."""
+        chains, facts, touched = self.chains, self.facts, self.touched
+        if other.chains is not None and other.chains is not chains:
+            chains = other.chains if chains is None else chains.append(other.chains)
+        if other.facts is not None and other.facts is not facts:
+            facts = other.facts if facts is None else facts.append(other.facts)
+        if other.touched is not None and other.touched is not touched:
+            touched = other.touched if touched is None else touched + other.touched
+        return replace(self, chains=chains, facts=facts, touched=touched, notes=_joined(self.notes, other.notes))
+
+    def after(self, before: Ranking) -> Ranking:
+        """Return this ranking with what an earlier one found beyond nodes, where this one says nothing of its own."""
+        return replace(
+            self,
+            chains=before.chains if self.chains is None else self.chains,
+            facts=before.facts if self.facts is None else self.facts,
+            touched=before.touched if self.touched is None else self.touched,
+            notes=_joined(before.notes, self.notes),
+        )
+
+    def noted(self, which: Sequence[bool], note: str) -> Ranking:
+        """Return the ranking with one more note on the queries of `which`, length B."""
+        if not any(which):
+            return self
+        return replace(self, notes=_joined(self.notes, tuple((note,) if here else () for here in which)))
+
+    def _with(self, columns: Mapping[str, Any]) -> Ranking:
+        return replace(self, **columns)
+
+    def _columns(self) -> dict[str, Tensor]:
+        return {name: value for name in _PADS if (value := getattr(self, name)) is not None}
+
+    def aligned(self, other: Ranking) -> dict[str, Tensor]:
+        """Return the columns by name, with those that only `other` has, and with trails as long as the longer ones."""
+        longer = max(other.trails.shape[2] - self.trails.shape[2], 0)
+        columns = self._columns() | {"trails": _widened(self.trails, longer, 0)}
+        length = columns["trails"].shape[2]
+        if self.relations is not None or other.relations is not None:
+            held = self.relations if self.relations is not None else self.trails.new_full((*self.nodes.shape, 0), -1)
+            columns["relations"] = _widened(held, length - 1 - held.shape[2], 0)
+        if self.seed_scores is None and other.seed_scores is not None:
+            columns["seed_scores"] = torch.full_like(self.scores, float("nan"))
+        return columns
+
+
+def _joined(left: tuple[tuple[str, ...], ...], right: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
+    """Return the notes of both, each once a query."""
+    if not left or not right:
+        return left or right
+    return tuple(tuple(dict.fromkeys(a + b)) for a, b in zip(left, right, strict=True))
+
+
+def _gathered(values: Tensor, order: Tensor) -> Tensor:
+    """Return columns of [B, K] or [B, K, L] by `order`, shape [B, M]."""
+    if values.dim() == 2:
+        return values.gather(1, order)
+    return values.gather(1, order.unsqueeze(2).expand(-1, -1, values.shape[2]))
+
+
+def _widened(values: Tensor, left: int, right: int) -> Tensor:
+    return torch.nn.functional.pad(values, (left, right), value=-1)
+
+
+def extended_trails(trails: Tensor, place: Tensor, nodes: Tensor) -> Tensor:
+    """Return the trails of nodes that were reached from places of a ranking.
+
+    Parameters
+    ----------
+    trails : Tensor, shape [B, K, L], int64
+        Trails of the ranking.
+    place : Tensor, shape [B, M], int64
+        Column each node was reached from; -1 for a seed.
+    nodes : Tensor, shape [B, M], int64
+        -1 pads.
+
+    Returns
+    -------
+    Tensor, shape [B, M, L + 1], int64
+        At most :data:`LONGEST_TRAIL` nodes: the last ones.
+    """
+    if trails.shape[1] == 0:
+        return nodes.unsqueeze(2)
+    above = _gathered(trails, place.clamp(min=0)).masked_fill(((place < 0) | (nodes < 0)).unsqueeze(2), -1)
+    return torch.cat([above, nodes.unsqueeze(2)], 2)[:, :, -LONGEST_TRAIL:]
+
+
+def followed_trails(nodes: Tensor, parents: Tensor) -> Tensor:
+    """Return trails where each node knows the node it was reached from.
+
+    Parameters
+    ----------
+    nodes : Tensor, shape [B, K], int64
+        -1 pads.
+    parents : Tensor, shape [B, K], int64
+        Node each was reached from; -1 for a seed. A parent outside `nodes` begins the trail.
+
+    Returns
+    -------
+    Tensor, shape [B, K, L], int64
+        At most :data:`LONGEST_TRAIL` nodes: the last ones.
+    """
+    columns, current = [nodes], parents
+    while len(columns) < LONGEST_TRAIL and bool((current >= 0).any()):
+        columns.insert(0, current)
+        place = columns_of(nodes, current)
+        current = torch.where(place >= 0, parents.gather(1, place.clamp(min=0)), -1)
+    return torch.stack(columns, 2)

@@ -1,0 +1,86 @@
+"""An index of a few documents, such as those that some other retriever found, for operators that rerank them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from graph_retrievers.construction.edges import edge_items, needs_vectors
+from graph_retrievers.construction.excerpt import edges_among
+from graph_retrievers.errors import MissingSignalError
+from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, EdgeLike, Node
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.signals.embedding import as_embedding, embed_texts
+from graph_retrievers.signals.models import as_relevance_model
+from graph_retrievers.signals.relevance import BiEncoder, RelevanceModel
+
+__all__ = ["edges_within", "excerpt_index"]
+
+
+def excerpt_index(
+    nodes: Sequence[Node],
+    *,
+    index: GraphIndex | None = None,
+    edges: Any = (),
+    documents: Sequence[Any] | None = None,
+    relevance: Any = None,
+    embedding: Any = None,
+    vectors: Callable[[], Any] | None = None,
+) -> GraphIndex:
+    """Return an index that holds all nodes: the one given if it knows them all, else a small one of just these nodes.
+
+    Parameters
+    ----------
+    nodes : sequence of Node, length n
+        With distinct ids.
+    index : GraphIndex, optional
+        Its edges with their relations and weights, and its models where the caller gives none.
+    edges : edges, edge specifications or callables
+        What links the nodes besides (see :func:`graph_retrievers.construction.edges.build_edges`); what it says of absent nodes
+        is passed over. Not read where the index knows all nodes.
+    documents : sequence, length n, optional
+        What the nodes were made from.
+    relevance : object, optional
+        Relevance model; by default the index's, unless that is only the bi-encoder that stands in for one.
+    embedding : object, optional
+        Embedding model of queries and nodes; by default the index's.
+    vectors : callable, optional
+        Gives the vectors of the nodes, shape [n, d]; asked only where a small index needs them. By default the embedding model
+        makes them.
+
+    Raises
+    ------
+    MissingSignalError
+        If vectors are needed and there is neither an embedding model nor `vectors`.
+    """
+    model: RelevanceModel | None = None if relevance is None else as_relevance_model(relevance)
+    if index is not None and all(node.id in index.graph for node in nodes):
+        return index if model is None and embedding is None else index.with_models(embedding=embedding, relevance=model)
+    known: list[Edge] = []
+    if index is not None:
+        known = edges_within(index.graph, [node.id for node in nodes if node.id in index.graph])
+        embedding = index.embedding if embedding is None else embedding
+        if model is None and not isinstance(index.relevance, BiEncoder):
+            model = index.relevance
+    specs = edge_items(edges)
+    table: Tensor | None = None
+    if model is None or needs_vectors(specs):
+        if vectors is None and embedding is None:
+            raise MissingSignalError("Documents that no index holds need a model: pass relevance= or embedding=.")
+        contents = CorpusGraph.from_nodes(nodes).contents()
+        table = vectors() if vectors is not None else embed_texts(as_embedding(embedding), contents)
+    found: list[EdgeLike] = [*known, *edges_among(nodes, specs, table, documents)]
+    distinct = {(edge.source, edge.target, edge.relation): edge for edge in map(Edge.of, reversed(found))}
+    device = None if index is None else index.device
+    options: dict[str, Any] = {"vectors": table, "embedding": embedding if table is not None else None, "relevance": model}
+    return GraphIndex.from_nodes(nodes, list(distinct.values())[::-1], bm25=False, device=device, **options)
+
+
+def edges_within(graph: CorpusGraph, nodes: Sequence[str]) -> list[Edge]:
+    """Return the edges of a graph whose ends are both among some nodes."""
+    rows = torch.tensor([graph.row(node) for node in nodes], dtype=torch.int64, device=graph.device)
+    inside = (torch.isin(graph.sources, rows) & torch.isin(graph.targets, rows)).nonzero().flatten()
+    return graph.edges(inside.tolist())
