@@ -35,10 +35,10 @@ def descending(scores: Tensor, tolerance: Tensor | float | None = None) -> Tenso
     values, order = torch.sort(scores, dim=-1, descending=True, stable=True)
     gap = values[..., :-1] - values[..., 1:]
     near = (gap <= (_ROUNDING * values[..., :-1].abs() if tolerance is None else tolerance)) & (gap < torch.inf)
-    # Infinite scores have gaps of NaN: those are equal.
-    run = torch.nn.functional.pad(torch.cumsum(~near & ~torch.isnan(gap), -1), (1, 0))
     if not bool((near & (gap > 0)).any()):
         return order
+    # Infinite scores have gaps of NaN: those are equal.
+    run = torch.nn.functional.pad(torch.cumsum(~near & ~torch.isnan(gap), -1), (1, 0))
     place = torch.argsort(run * scores.shape[-1] + order, dim=-1)
     return order.gather(-1, place)
 
