@@ -45,8 +45,11 @@ def answer(row: _Row, notes: tuple[str, ...], chains: str | None, search: ChainS
         floor = best[-1]["weight"] if len(best) == search.limit else -math.inf
         if any(bound is not None and bound >= floor for bound in row["cut"]):
             notes += (f"the chains may not be the best: more than {search.width} prefixes were under way",)
-        kept = [_chain_hit(chain) for chain in (_distinct(best) if search.dedupe == "after_limit" else best)]
-        hits = [*hits, *kept] if chains == "hits" else _along(hits, kept)
+        kept = _distinct(best) if search.dedupe == "after_limit" else best
+        if chains == "hits":
+            hits = [*hits, *(_chain_hit(chain) for chain in kept if chain["returned"])]
+        else:
+            hits = _along(hits, [_chain_hit(chain) for chain in kept])
     return HitList(hits, notes)
 
 
