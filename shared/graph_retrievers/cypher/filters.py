@@ -135,9 +135,10 @@ class _Builder:
         if wanted is None:
             return "false"
         item = _scalar(key, wanted)
-        # An empty list and a value: the value itself if it is a list, otherwise a list of it, which does not equal it.
-        listed = f"([] + {value})"
-        tests = [f"coalesce({listed} = {value} AND any(held IN {listed} WHERE held IN {self._parameter(_forms(item))}), false)"]
+        # An empty list and a value: the value itself if it is a list, otherwise a list of it, which does not equal it. CASE
+        # turns null to an empty list: ArcadeDB's WHERE takes NOT coalesce(any(...), false) of null for false.
+        items = f"CASE WHEN ([] + {value}) = {value} THEN {value} ELSE [] END"
+        tests = [f"any(held IN {items} WHERE held IN {self._parameter(_forms(item))})"]
         if isinstance(item, str):
             tests.append(f"coalesce({value} CONTAINS {self._parameter(item)}, false)")
         return _joined(tests, "OR")

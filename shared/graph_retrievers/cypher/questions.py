@@ -145,7 +145,7 @@ def question_notes(question: Question, missing: Sequence[int], room: int) -> tup
 def _entities(
     queries: Sequence[str], entities: Sequence[Sequence[str] | None] | None, language_model: Any
 ) -> list[tuple[str, ...] | None]:
-    given = [None] * len(queries) if entities is None else list(entities)
+    given: list[Any] = [None] * len(queries) if entities is None else list(entities)
     for position, names in enumerate(given):
         if names is None:
             continue

@@ -350,14 +350,14 @@ class CypherSpreadingActivation:
         k = self.k if k is None else positive("k", k)
         if entities is not None and len(entities) != len(queries):
             raise InvalidArgumentError(f"entities has {len(entities)} entries for {len(queries)} queries.")
-        predicates = {
-            name: filter_predicate(self.database.schema, condition, name)
+        returned, seeds, walked = (
+            None if condition is None else filter_predicate(self.database.schema, condition, name)
             for name, condition in zip(("filter", "seed_filter", "traversal_filter"), filters, strict=True)
-            if condition is not None
-        }
+        )
         parameters = {**self._parameters, "k": k}
-        for predicate in predicates.values():
-            parameters |= predicate.parameters
+        for predicate in (returned, seeds, walked):
+            parameters |= predicate.parameters if predicate is not None else {}
+        plan = replace(self._plan, filter=returned, seed_filter=seeds, traversal_filter=walked)
         questions = read_questions(
             queries,
             vectors,
@@ -366,7 +366,7 @@ class CypherSpreadingActivation:
             language_model=self.linking.language_model,
             needs_vectors=self._plan.gate == "cosine",
         )
-        return _Batch(questions, replace(self._plan, **predicates), parameters)
+        return _Batch(questions, plan, parameters)
 
     def _query(self, batch: _Batch, question: Question) -> tuple[str, dict[str, Any]]:
         """Return the text of a question's query and its parameters."""

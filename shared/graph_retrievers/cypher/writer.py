@@ -84,7 +84,7 @@ def write_graph(
         copies[edge] += 1
     for rows in _batches(range(len(graph)), size, "writing nodes", show_progress):
         batch = []
-        properties = fields.batch(graph.ids[rows.start : rows.stop], graph.metadata[rows.start : rows.stop])
+        properties = fields.batch([graph.ids[row] for row in rows], [graph.metadata[row] for row in rows])
         for row, own in zip(rows, properties, strict=True):
             title, metadata = graph.titles[row], graph.metadata[row]
             batch.append(
