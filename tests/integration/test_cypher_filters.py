@@ -1,6 +1,5 @@
 """Filters and batches of spreading activation inside a graph database: the same as the engine's, on random graphs."""
 
-import asyncio
 import logging
 import math
 import random
@@ -9,14 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from graph_retrievers.cypher import CypherSpreadingActivation, GraphSchema, write_graph
+from graph_retrievers.cypher import CypherSpreadingActivation, write_graph
 from graph_retrievers.cypher.filters import filter_predicate
 from graph_retrievers.errors import (
-    DimensionMismatchError,
-    EmptyGraphError,
     InvalidArgumentError,
-    InvalidVectorError,
-    MissingSignalError,
 )
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.graph.filters import filter_mask
@@ -109,14 +104,24 @@ def filtered_index(count, seed):
     return GraphIndex.from_nodes(nodes, edges, vectors=vectors, embedding=RandomEmbedding(), lexical=False)
 
 
-@pytest.fixture(scope="module", params=[30, 100, 300])
-def filtered(request, cypher_server):
-    """A random graph with metadata, in this process and in the database."""
-    index = filtered_index(request.param, request.param)
+def in_both(cypher_server, count):
+    index = filtered_index(count, count)
     opened = cypher_server.open()
     write_graph(opened, index)
     yield index, opened
     cypher_server.clean(opened)
+
+
+@pytest.fixture(scope="module", params=[30, 100, 300])
+def filtered(request, cypher_server):
+    """A random graph with metadata, in this process and in the database."""
+    yield from in_both(cypher_server, request.param)
+
+
+@pytest.fixture(scope="module")
+def small(cypher_server):
+    """One graph of 50 nodes."""
+    yield from in_both(cypher_server, 50)
 
 
 QUESTIONS = [
@@ -267,19 +272,22 @@ def assert_same_or_tied(found, wanted, k):
 
 def test_names_whose_nodes_may_not_be_seeds_count_as_not_found(database):
     """The longest name of the question stands for its words, whether or not its nodes may be seeds."""
-    titles = ["Kyiv", "University of Kyiv", "Lviv", "lviv"]
-    metadata = [{"kind": "city"}, {"kind": "school"}, {"kind": "city"}, {"kind": "city"}]
-    graph = CorpusGraph(["a", "b", "c", "d"], [""] * 4, titles=titles, metadata=metadata, edges=[("a", "b", "r"), ("b", "c", "r")])
-    index = GraphIndex(graph, vectors=np.eye(4, DIMENSION, dtype=np.float32) + 0.1, embedding=RandomEmbedding())
+    titles = {"a": "Kyiv", "b": "University of Kyiv", "c": "Lviv", "d": "lviv"}
+    nodes = [Node(key, "", title, "", {"kind": "school" if key == "b" else "city"}) for key, title in titles.items()]
+    vectors = np.eye(4, DIMENSION, dtype=np.float32) + 0.1
+    index = GraphIndex.from_nodes(
+        nodes, [("a", "b", "r"), ("b", "c", "r")], vectors=vectors, embedding=RandomEmbedding(), lexical=False
+    )
     write_graph(database, index)
     inside = CypherSpreadingActivation(database, embedding=RandomEmbedding(), gate="uniform")
     engine = SpreadingActivation(index, gate="uniform", backfill=False)
+    assert "no entity" in inside.retrieve("The University of Kyiv?", seed_filter={"kind": "city"}).notes[0]
     for text, entities in (("The University of Kyiv?", None), ("q", ["University of Kyiv", "Kyiv"]), ("q", ["Kyiv"])):
         for condition in ({"kind": "city"}, {"kind": "school"}, {"kind": "river"}, {"$not": {"$id": "a"}}):
             found = inside.retrieve(text, entities=entities, seed_filter=condition)
             wanted = engine.retrieve(text, entities=entities, seed_filter=condition)
             assert_same(found, wanted)
-            assert found.notes[: len(wanted.notes)] == wanted.notes and found.notes
+            assert found.notes[: len(wanted.notes)] == wanted.notes
             if condition == {"kind": "river"}:
                 assert list(found) == [] and found.notes[-1] == "no node is near enough to start from"
 
@@ -300,8 +308,8 @@ def test_a_vector_index_is_asked_for_more_where_seeds_are_filtered(cypher_server
         database.write(f"DROP INDEX `{name}` IF EXISTS")
 
 
-def test_conditions_that_cannot_be_asked_of_a_database_are_refused(filtered):
-    index, database = filtered
+def test_conditions_that_cannot_be_asked_of_a_database_are_refused(small):
+    index, database = small
     inside = CypherSpreadingActivation(database, embedding=RandomEmbedding())
     mask = torch.ones(len(index), dtype=torch.bool)
     for name in NAMES:
@@ -335,8 +343,8 @@ def test_conditions_that_cannot_be_asked_of_a_database_are_refused(filtered):
         3,
     ],
 )
-def test_wrong_conditions_are_the_errors_of_the_engine(filtered, condition):
-    index, database = filtered
+def test_wrong_conditions_are_the_errors_of_the_engine(small, condition):
+    index, database = small
     with pytest.raises(InvalidArgumentError) as wanted:
         filter_mask(index.graph, condition)
     with pytest.raises(InvalidArgumentError) as found:
@@ -344,13 +352,27 @@ def test_wrong_conditions_are_the_errors_of_the_engine(filtered, condition):
     assert str(found.value) == str(wanted.value)
 
 
+def test_a_linking_of_its_own(small):
+    index, database = small
+    options = {"gate": "uniform", "k": 300}
+    linking = EntityLinking(budget=3, fallback_score="index", exclude_types=("EVEN",))
+    inside = CypherSpreadingActivation(database, embedding=RandomEmbedding(), linking=linking, **options)
+    engine = SpreadingActivation(index, linking=linking, backfill=False, **options)
+    for condition in ({"year": {"$gt": 0}}, {"tags": {"$contains": "red"}}):
+        for text, entities in QUESTIONS[:3]:
+            assert_same(
+                inside.retrieve(text, entities=entities, seed_filter=condition),
+                engine.retrieve(text, entities=entities, seed_filter=condition),
+            )
+
+
 # -- injection -----------------------------------------------------------------------------------------------------
 
 KEYS = ["a`b", "a\\u0060b", "a`}) DETACH DELETE n //", "a' OR true //", "a/*", "a\n", "a b ", "{node}", "$x", "`", "x" * 128]
 
 
-def test_keys_that_could_leave_their_quotes_are_refused(filtered):
-    _, database = filtered
+def test_keys_that_could_leave_their_quotes_are_refused(small):
+    _, database = small
     inside = CypherSpreadingActivation(database, embedding=RandomEmbedding())
     for key in KEYS:
         for name in NAMES:
@@ -377,8 +399,8 @@ def test_values_are_values(database):
     assert len(database.read(f"MATCH (n:`{database.schema.label}`) RETURN n.id AS id")) == len(values)
 
 
-def test_values_are_sent_as_parameters(filtered, monkeypatch):
-    _, database = filtered
+def test_values_are_sent_as_parameters(small, monkeypatch):
+    _, database = small
     inside = CypherSpreadingActivation(database, embedding=RandomEmbedding(), chains="hits")
     sent = []
     read = type(database).read
@@ -397,8 +419,8 @@ def test_values_are_sent_as_parameters(filtered, monkeypatch):
     assert all(f"'secret0{i}'" in repr(parameters) for i in range(1, 5)) and "98765" in repr(parameters)
 
 
-def test_a_filtered_question_is_one_round_trip(filtered, caplog):
-    _, database = filtered
+def test_a_filtered_question_is_one_round_trip(small, caplog):
+    _, database = small
     inside = CypherSpreadingActivation(database, embedding=RandomEmbedding(), chains="hits")
     inside.retrieve("Did Name 5 see it?")
     for condition in ({"year": {"$gte": 0}}, {"absent": 1}):
@@ -408,245 +430,3 @@ def test_a_filtered_question_is_one_round_trip(filtered, caplog):
                 [text for text, _ in QUESTIONS], filter=condition, seed_filter=condition, traversal_filter={"good": True}
             )
         assert sum("C: RUN" in record.getMessage() for record in caplog.records) == len(QUESTIONS)
-
-
-# -- what is written -----------------------------------------------------------------------------------------------
-
-
-def properties(database):
-    rows = database.read(f"MATCH (n:`{database.schema.label}`) RETURN n.id AS id, properties(n) AS p")
-    return {row["id"]: {key: value for key, value in row["p"].items() if key.startswith("metadata_")} for row in rows}
-
-
-def test_fields_become_properties(database):
-    metadata = {
-        "text": "x", "yes": True, "no": False, "whole": 3, "real": 0.5, "empty": "", "strings": ["a", "b"], "mixed": [1, 2.5],
-        "flags": [True, False], "none": [], "pair": (1, 2), "set": {"b", "a"}, "numpy": np.int64(7), "two words": 1, "a.b": 2,
-        "null": None, "map": {"a": 1}, "odd": ["a", 1], "deep": [[1]], "nan": math.nan, "infinite": [math.inf], "big": 2**63,
-    }  # fmt: skip
-    write_graph(database, CorpusGraph(["a"], [""], metadata=[metadata]))
-    assert properties(database)["a"] == {
-        "metadata_text": "x", "metadata_yes": True, "metadata_no": False, "metadata_whole": 3, "metadata_real": 0.5,
-        "metadata_empty": "", "metadata_strings": ["a", "b"], "metadata_mixed": [1.0, 2.5], "metadata_flags": [True, False],
-        "metadata_none": [], "metadata_pair": [1, 2], "metadata_set": ["a", "b"], "metadata_numpy": 7, "metadata_two words": 1,
-        "metadata_a.b": 2,
-    }  # fmt: skip
-
-
-def test_fields_that_a_node_no_longer_has_go(database):
-    def write(*metadata):
-        write_graph(database, CorpusGraph(["a", "b"], ["", ""], metadata=metadata), batch_size=1)
-        return properties(database)
-
-    assert write({"x": 1, "y": "s"}, {"x": 2}) == {"a": {"metadata_x": 1, "metadata_y": "s"}, "b": {"metadata_x": 2}}
-    database.write(f"MATCH (n:`{database.schema.label}` {{id: 'a'}}) SET n.theirs = 1")
-    assert write({"y": {"no": "property"}, "z": 3}, {"x": 2}) == {"a": {"metadata_z": 3}, "b": {"metadata_x": 2}}
-    assert write({}, {}) == {"a": {}, "b": {}}
-    assert database.read(f"MATCH (n:`{database.schema.label}` {{id: 'a'}}) RETURN n.theirs AS t") == [{"t": 1}]
-
-
-def test_fields_that_cannot_be_properties_are_named_once(database, caplog):
-    metadata = [{"good": i, "bad`name": i, "": i, 7: i, "x" * 200: i} for i in range(3)]
-    with caplog.at_level(logging.WARNING, logger="graph_retrievers"):
-        write_graph(database, CorpusGraph(["a", "b", "c"], [""] * 3, metadata=metadata), batch_size=1)
-    (record,) = [record for record in caplog.records if record.name.startswith("graph_retrievers")]
-    assert "'bad`name'" in record.getMessage() and ", 7" in record.getMessage() and "good" not in record.getMessage()
-    assert {key for fields in properties(database).values() for key in fields} == {"metadata_good", "metadata_"}
-    caplog.clear()
-    write_graph(database, CorpusGraph(["a"], [""], metadata=[{f"`{i}": 1 for i in range(50)}]))
-    assert "and 30 more" in caplog.text
-
-
-def test_plain_names_for_a_graph_that_is_there(cypher_server):
-    plain = GraphSchema(label="PlainNames", field_prefix="")
-    with cypher_server.open(schema=plain) as database:
-        try:
-            database.write("CREATE (:PlainNames {id: 'b', name: 'B', year: 1990, name_key: 'b', position: 1})")
-            graph = CorpusGraph(["a"], ["text"], titles=["A"], metadata=[{"year": 2000, "name": "not the name"}])
-            write_graph(database, graph)
-            inside = CypherSpreadingActivation(database, gate="uniform")
-            for condition, ids in (
-                ({"year": {"$lt": 1995}}, ["b"]),
-                ({"year": 2000}, ["a"]),
-                ({"name": "A"}, ["a"]),
-                ({}, ["a", "b"]),
-            ):
-                assert sorted(hit.id for hit in inside.retrieve("q", entities=["A", "B"], filter=condition)) == ids
-            write_graph(database, CorpusGraph(["a"], ["text"], titles=["A"]))
-            assert list(inside.retrieve("q", entities=["A"], filter={"year": 2000})) == []
-            assert [hit.title for hit in inside.retrieve("q", entities=["A"])] == ["A"]
-        finally:
-            cypher_server.clean(database)
-
-
-def test_prefixes_that_meet_other_properties_are_refused():
-    with pytest.raises(InvalidArgumentError, match="begins with the prefix"):
-        GraphSchema(text="metadata_text")
-    with pytest.raises(InvalidArgumentError, match="begins with the prefix"):
-        GraphSchema(field_prefix="n")
-    for prefix in ("a`", " ", None, 3, "x" * 128):
-        with pytest.raises(InvalidArgumentError):
-            GraphSchema(field_prefix=prefix)
-    assert GraphSchema().field("year") == "`metadata_year`" and GraphSchema(field_prefix="").field("year") == "`year`"
-
-
-# -- the contract of retrievers ------------------------------------------------------------------------------------
-
-
-def test_attributes(filtered):
-    _, database = filtered
-    retriever = CypherSpreadingActivation(database)
-    assert (retriever.name, retriever.inputs, retriever.k) == ("CypherSpreadingActivation", ("entities",), 30)
-    assert CypherSpreadingActivation(database, name="other", k=7).name == "other"
-    assert repr(CypherSpreadingActivation(database, name="other")).startswith("other(")
-
-
-def same_hits(found, wanted):
-    """The same hits and notes, to the last bit."""
-    assert list(map(list, found)) == list(map(list, wanted))
-    assert [hits.notes for hits in found] == [hits.notes for hits in wanted]
-
-
-async def test_a_batch_gives_what_its_queries_give_one_by_one(filtered):
-    _, database = filtered
-    inside = CypherSpreadingActivation(database, embedding=RandomEmbedding(), chains="hits", k=20)
-    questions = QUESTIONS * 3
-    texts, entities = map(list, zip(*questions, strict=True))
-    filters = {"filter": {"good": {"$ne": True}}, "traversal_filter": {"year": {"$exists": True}}}
-    wanted = [inside.retrieve(text, entities=names, **filters) for text, names in questions]
-    same_hits(inside.retrieve_batch(texts, entities=entities, **filters), wanted)
-    same_hits(inside.retrieve_batch(tuple(texts), entities=tuple(entities), **filters), wanted)
-    same_hits(await inside.aretrieve_batch(texts, entities=entities, **filters), wanted)
-    same_hits([await inside.aretrieve(texts[2], 20, entities=None, **filters)], wanted[2:3])
-    same_hits(inside.retrieve_batch(texts[2:4]), [inside.retrieve(text) for text in texts[2:4]])
-    assert [sum(hit.kind == "node" for hit in hits) for hits in inside.retrieve_batch(texts[:2], 1, entities=entities[:2])] == [
-        1,
-        1,
-    ]
-    assert inside.retrieve_batch([]) == [] == await inside.aretrieve_batch([], entities=[])
-    await database._async_drivers.pop(asyncio.get_running_loop()).close()
-
-
-class Sliced:
-    """Vectors that are computed when they are asked for, as the wrappers pass them."""
-
-    def __init__(self):
-        self.asked = []
-
-    def __getitem__(self, part):
-        return self
-
-    def __call__(self, texts):
-        self.asked.append(list(texts))
-        return RandomEmbedding().embed_documents(texts)
-
-
-def test_vectors_come_in_every_form(filtered):
-    _, database = filtered
-    inside = CypherSpreadingActivation(database, embedding=RandomEmbedding())
-    bare = CypherSpreadingActivation(database)
-    texts, entities = map(list, zip(*QUESTIONS, strict=True))
-    wanted = inside.retrieve_batch(texts, entities=entities)
-    table = np.stack(RandomEmbedding().embed_documents(texts))
-    for vectors in (table, torch.from_numpy(table), table.tolist(), Sliced()):
-        same_hits(inside.retrieve_batch(texts, entities=entities, vectors=vectors), wanted)
-    same_hits(bare.retrieve_batch(texts[:1], entities=entities[:1], vectors=table[:1]), wanted[:1])
-    same_hits([bare.retrieve(texts[0], entities=entities[0], vector=torch.from_numpy(table[0]))], wanted[:1])
-    # Without a model, the function embeds the names too.
-    function = Sliced()
-    same_hits(bare.retrieve_batch(texts, entities=entities, vectors=function), wanted)
-    assert function.asked == [texts, ["Name 5", "name 3", "Nobody", "Name 7", "Nowhere"]]
-    assert bare.retrieve_batch([], vectors=function) == [] and len(function.asked) == 2
-
-
-def test_models_are_asked_once_a_batch(filtered):
-    _, database = filtered
-    asked = []
-
-    class Batched(RandomEmbedding):
-        def embed_queries(self, texts):
-            asked.append(list(texts))
-            return self.embed_documents(texts)
-
-    texts, entities = map(list, zip(*QUESTIONS[:2], strict=True))
-    CypherSpreadingActivation(database, embedding=Batched()).retrieve_batch(texts, entities=entities)
-    assert asked == [texts, ["Name 5", "name 3", "Nobody", "Name 7", "Nowhere"]]
-
-
-async def test_bad_batches_are_refused(filtered):
-    _, database = filtered
-    inside = CypherSpreadingActivation(database, embedding=RandomEmbedding())
-    vector = RandomEmbedding().embed_query("x")
-    cases = [
-        (("Who?",), {}, InvalidArgumentError, "retrieve_batch takes a list of queries, got 'Who\\?'; call retrieve for one"),
-        ((None,), {}, InvalidArgumentError, "takes a list of queries"),
-        ((["Who?"], 0), {}, InvalidArgumentError, "k must be an integer of at least 1, got 0"),
-        ((["Who?", " "],), {}, InvalidArgumentError, "Query 1 is ' '; a query is a non-empty string"),
-        ((["Who?", None],), {}, InvalidArgumentError, "Query 1 is None"),
-        ((["a", "b"],), {"entities": [["x"]]}, InvalidArgumentError, "entities has 1 entries for 2 queries"),
-        ((["a", "b"],), {"entities": [None, "x"]}, InvalidArgumentError, "entities of query 1 are 'x'; expected a list"),
-        ((["a", "b"],), {"entities": [["x"], [""]]}, InvalidArgumentError, "entities of query 1"),
-        ((["a", "b"],), {"vectors": [vector]}, DimensionMismatchError, r"query vectors have shape \[1, 16\]; expected \[2, d\]"),
-        ((["a", "b"],), {"vectors": lambda texts: [vector]}, DimensionMismatchError, "query vectors have shape"),
-        ((["a"],), {"vectors": [vector * math.nan]}, InvalidVectorError, "NaN"),
-        ((["a", "b"],), {"vectors": [vector, vector * 0]}, InvalidVectorError, "The vector of 'b' is zero"),
-        (([],), {"vectors": [vector]}, DimensionMismatchError, "query vectors have shape"),
-        ((["a"],), {"colour": "red"}, TypeError, "colour"),
-    ]
-    for arguments, options, error, message in cases:
-        with pytest.raises(error, match=message):
-            inside.retrieve_batch(*arguments, **options)
-        with pytest.raises(error, match=message):
-            await inside.aretrieve_batch(*arguments, **options)
-    with pytest.raises(MissingSignalError, match="cosine gate"):
-        CypherSpreadingActivation(database).retrieve_batch(["a"])
-
-
-async def test_few_queries_of_a_batch_run_at_a_time_and_none_after_an_error(filtered, monkeypatch):
-    _, database = filtered
-    inside = CypherSpreadingActivation(database, embedding=RandomEmbedding())
-    running, most, started, ended = 0, 0, [], []
-    row = {"filled": True, "touched": 1, "missing": [], "links": [], "found": []}
-
-    async def aread(text, **parameters):
-        nonlocal running, most
-        started.append(parameters["entities"][0]["key"])
-        running, most = running + 1, max(most, running + 1)
-        try:
-            await asyncio.sleep(0.01 * (len(started) % 3))
-            if started[-1] == "bad":
-                raise RuntimeError("of the test")
-            return [row]
-        finally:
-            running -= 1
-            ended.append(1)
-
-    monkeypatch.setattr(database, "aread", aread)
-    assert len(await inside.aretrieve_batch(["q"] * 40, entities=[[f"n{i}"] for i in range(40)])) == 40
-    assert most == 8 and len(ended) == 40
-    started.clear()
-    with pytest.raises(RuntimeError, match="of the test"):
-        await inside.aretrieve_batch(["q"] * 40, entities=[["bad"]] + [["good"]] * 39)
-    before = len(started)
-    await asyncio.sleep(0.05)
-    assert len(started) == before < 40 and running == 0
-
-
-def test_an_empty_database_is_an_error_for_every_filter(database):
-    inside = CypherSpreadingActivation(database, embedding=Axis())
-    with pytest.raises(EmptyGraphError):
-        inside.retrieve_batch(["q", "r"], entities=[["a"], ["b"]], seed_filter={"x": 1}, filter={"x": 1})
-
-
-def test_a_linking_of_its_own(filtered):
-    index, database = filtered
-    options = {"gate": "uniform", "k": 300}
-    linking = EntityLinking(budget=3, fallback_score="index", exclude_types=("EVEN",))
-    inside = CypherSpreadingActivation(database, embedding=RandomEmbedding(), linking=linking, **options)
-    engine = SpreadingActivation(index, linking=linking, backfill=False, **options)
-    for condition in ({"year": {"$gt": 0}}, {"tags": {"$contains": "red"}}):
-        for text, entities in QUESTIONS[:3]:
-            assert_same(
-                inside.retrieve(text, entities=entities, seed_filter=condition),
-                engine.retrieve(text, entities=entities, seed_filter=condition),
-            )
