@@ -40,6 +40,10 @@ def test_fields_that_a_node_no_longer_has_go(database):
     database.write(f"MATCH (n:`{database.schema.label}` {{id: 'a'}}) SET n.theirs = 1")
     assert write({"y": {"no": "property"}, "z": 3}, {"x": 2}) == {"a": {"metadata_z": 3}, "b": {"metadata_x": 2}}
     assert write({}, {}) == {"a": {}, "b": {}}
+    # Metadata that others wrote names no fields of ours.
+    for text in ("'no json'", "'[1]'", "'3'", "5"):
+        database.write(f"MATCH (n:`{database.schema.label}` {{id: 'a'}}) SET n.metadata = {text}")
+        assert write({"x": 1}, {}) == {"a": {"metadata_x": 1}, "b": {}}
     assert database.read(f"MATCH (n:`{database.schema.label}` {{id: 'a'}}) RETURN n.theirs AS t") == [{"t": 1}]
 
 

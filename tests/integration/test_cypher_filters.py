@@ -1,4 +1,4 @@
-"""Filters and batches of spreading activation inside a graph database: the same as the engine's, on random graphs."""
+"""Filters of spreading activation inside a graph database: the same as the engine's, on random graphs."""
 
 import logging
 import math
@@ -10,9 +10,7 @@ import torch
 
 from graph_retrievers.cypher import CypherSpreadingActivation, write_graph
 from graph_retrievers.cypher.filters import filter_predicate
-from graph_retrievers.errors import (
-    InvalidArgumentError,
-)
+from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.graph.filters import filter_mask
 from graph_retrievers.index import GraphIndex
