@@ -430,7 +430,7 @@ def test_bad_input_is_refused(written):
     with pytest.raises(InvalidArgumentError, match="k must be"):
         retriever.retrieve("q", k=0)
     for entities in ("Ada", [""], [3]):
-        with pytest.raises(InvalidArgumentError, match="entities are"):
+        with pytest.raises(InvalidArgumentError, match="entities of query 0 are"):
             retriever.retrieve("q", entities=entities)
     with pytest.raises(InvalidVectorError, match="zero"):
         retriever.retrieve("q", vector=[0.0] * DIMENSION)

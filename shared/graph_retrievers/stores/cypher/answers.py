@@ -12,14 +12,14 @@ from graph_retrievers.operators.spreading.chains import ChainSearch
 from graph_retrievers.operators.spreading.linking import EntityLinking
 from graph_retrievers.operators.spreading.passages import PassageGathering
 from graph_retrievers.operators.spreading.propagation import GatedPropagation
-from graph_retrievers.retrievers.retriever import Hit, HitList, Path
+from graph_retrievers.hits import Hit, Hits, NodePath
 
 __all__ = ["answer"]
 
 _Row = Mapping[str, Any]
 
 
-def answer(row: _Row, notes: tuple[str, ...], chains: str | None, search: ChainSearch, passages: bool) -> HitList:
+def answer(row: _Row, notes: tuple[str, ...], chains: str | None, search: ChainSearch, passages: bool) -> Hits:
     """Return the hits of one question.
 
     Parameters
@@ -45,9 +45,12 @@ def answer(row: _Row, notes: tuple[str, ...], chains: str | None, search: ChainS
         floor = best[-1]["weight"] if len(best) == search.limit else -math.inf
         if any(bound is not None and bound >= floor for bound in row["cut"]):
             notes += (f"the chains may not be the best: more than {search.width} prefixes were under way",)
-        kept = [_chain_hit(chain) for chain in (_distinct(best) if search.dedupe == "after_limit" else best)]
-        hits = [*hits, *kept] if chains == "hits" else _along(hits, kept)
-    return HitList(hits, notes)
+        kept = _distinct(best) if search.dedupe == "after_limit" else best
+        if chains == "hits":
+            hits = [*hits, *(_chain_hit(chain) for chain in kept if chain["returned"])]
+        else:
+            hits = _along(hits, [_chain_hit(chain) for chain in kept])
+    return Hits(hits, notes)
 
 
 def _node_hit(node: _Row, name: str, relations: Mapping[tuple[str, str], tuple[str, bool]]) -> Hit:

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from graph_retrievers.operators.spreading.chains import ChainSearch
 from graph_retrievers.stores.cypher.database import CypherDatabase
+from graph_retrievers.stores.cypher.filters import Predicate
+from graph_retrievers.operators.spreading.chains import ChainSearch
 
 __all__ = ["QueryPlan", "query_text"]
 
@@ -37,6 +38,8 @@ class QueryPlan:
         Whether there are types that are no seeds (``$no_seeds``), or are not walked to (``$no_walk``).
     passages : bool
         Whether passages (``$passage_type``) are returned in place of the activated nodes.
+    filter, seed_filter, traversal_filter : Predicate, optional
+        Which nodes may be returned, may be seeds, may be entered.
     """
 
     steps: int
@@ -48,6 +51,9 @@ class QueryPlan:
     seeds_filtered: bool
     walk_filtered: bool
     passages: bool
+    filter: Predicate | None = None
+    seed_filter: Predicate | None = None
+    traversal_filter: Predicate | None = None
 
 
 def query_text(database: CypherDatabase, plan: QueryPlan, named: bool) -> str:
@@ -62,16 +68,22 @@ def query_text(database: CypherDatabase, plan: QueryPlan, named: bool) -> str:
         Whether the entities are given as ``$entities`` (number, key, vector), or names are looked for in the question,
         whose runs of words are ``$spans`` (key, start, stop, lower).
     """
-    parts = [(_entities if named else _dictionary)(database, plan), _nearest(database, plan), _start()]
+    parts = [(_entities if named else _dictionary)(database, plan), _nearest(database, plan), _start(database)]
     parts += [_spread(database, plan), _ranked(database)]
     if plan.chains is not None:
         parts.append(_chains(database, plan.chains))
-    parts += [_passages(database, plan) if plan.passages else "WITH *, state[0..$k] AS best", _result(database, plan)]
+    parts += [(_passages if plan.passages else _best)(database, plan), _result(database, plan)]
     return "\n".join(parts)
 
 
-def _seed_types(database: CypherDatabase, plan: QueryPlan, node: str) -> str:
-    return f"NOT coalesce({node}.{database.schema.names()['type']}, '') IN $no_seeds" if plan.seeds_filtered else "true"
+def _is_seed(database: CypherDatabase, plan: QueryPlan, node: str) -> str:
+    types = f"NOT coalesce({node}.{database.schema.names()['type']}, '') IN $no_seeds" if plan.seeds_filtered else "true"
+    return types + _holds(plan.seed_filter, node)
+
+
+def _holds(predicate: Predicate | None, node: str) -> str:
+    """Return a filter on the node as a further condition."""
+    return f" AND {predicate.on(node)}" if predicate is not None else ""
 
 
 def _cosine(database: CypherDatabase, left: str, right: str) -> str:
@@ -90,7 +102,7 @@ WITH collect({{number: number, same: same}}) AS found
 WITH reduce(nodes_found = [], f IN found | nodes_found + f.same) AS exact,
      [f IN found WHERE size(f.same) = 0 | f.number] AS missing
 WITH exact, missing, [number IN missing[0..$room] | $entities[number].vector] AS searches""".format(
-        allowed=_seed_types(database, plan, "same"), **database.schema.names()
+        allowed=_is_seed(database, plan, "same"), **database.schema.names()
     )
 
 
@@ -99,28 +111,29 @@ def _dictionary(database: CypherDatabase, plan: QueryPlan) -> str:
 // Seeds: names of nodes that stand in the question, the longest from the left; where there is none, its vector.
 UNWIND $spans AS span
 MATCH (same:{label} {{{name_key}: span.key}})
-WHERE {allowed}
-WITH span.start AS start, span.stop AS stop, span.lower AS lower, collect(same) AS same
+WITH span.start AS start, span.stop AS stop, span.lower AS lower, collect(CASE WHEN {allowed} THEN same END) AS same
 ORDER BY start, stop DESC
 WITH collect({{start: start, stop: stop, lower: lower, same: same}}) AS matches
 WITH reduce(kept = [], m IN matches |
        CASE WHEN size(kept) = 0 OR kept[-1].stop <= m.start THEN kept + [m] ELSE kept END) AS met
 WITH met, [m IN met WHERE NOT m.lower] AS written
 WITH CASE WHEN $capitals AND size(written) > 0 THEN written ELSE met END AS found
+// A name of which no node may be a seed takes its words all the same.
+WITH [f IN found WHERE size(f.same) > 0] AS found
 WITH reduce(nodes_found = [], f IN found | nodes_found + f.same) AS exact,
      CASE WHEN size(found) = 0 THEN [0] ELSE [] END AS missing,
      CASE WHEN size(found) = 0 THEN $fallback ELSE [] END AS searches""".format(
-        allowed=_seed_types(database, plan, "same"), **database.schema.names()
+        allowed=_is_seed(database, plan, "same"), **database.schema.names()
     )
 
 
 def _nearest(database: CypherDatabase, plan: QueryPlan) -> str:
     names = database.schema.names()
-    vector, allowed = f"near.{names['embedding']}", _seed_types(database, plan, "near")
+    vector, allowed = f"near.{names['embedding']}", _is_seed(database, plan, "near")
     search = f"MATCH (near:{names['label']}) WHERE {vector} IS NOT NULL AND {allowed}"
     if plan.has_index:
-        # An index cannot be told which types to leave out: it is asked for more.
-        wider = "10 * $each" if plan.seeds_filtered else "$each"
+        # An index cannot be told which nodes to leave out: it is asked for more.
+        wider = "10 * $each" if plan.seeds_filtered or plan.seed_filter is not None else "$each"
         search = f"CALL db.index.vector.queryNodes($index, {wider}, wanted) YIELD node AS near\n    "
         search += f"WITH near, wanted WHERE {allowed}"
     score = "(1 + closeness) / 2" if plan.fallback_score == "index" else _cosine(database, vector, "$question")
@@ -139,13 +152,15 @@ def _nearest(database: CypherDatabase, plan: QueryPlan) -> str:
 }}"""
 
 
-def _start() -> str:
-    return """\
-UNWIND [node IN exact | {n: node, s: 1.0}] + hits AS hit
-WITH missing, hit.n AS seed, max(hit.s) AS score
-WHERE score > 0
-WITH missing, collect({n: seed, s: score}) AS seeds, max(score) AS highest
-WITH missing, [x IN seeds | {n: x.n, r: x.s / highest, trail: [x.n]}] AS state0"""
+def _start(database: CypherDatabase) -> str:
+    return f"""\
+{database.call("exact, hits")}
+  UNWIND [node IN exact | {{n: node, s: 1.0}}] + hits AS hit
+  WITH hit.n AS seed, max(hit.s) AS score
+  WHERE score > 0
+  RETURN collect({{n: seed, s: score}}) AS seeds, max(score) AS highest
+}}
+WITH missing, [x IN seeds | {{n: x.n, r: x.s / highest, trail: [x.n]}}] AS state0"""
 
 
 def _spread(database: CypherDatabase, plan: QueryPlan) -> str:
@@ -165,6 +180,7 @@ def _step(database: CypherDatabase, plan: QueryPlan, step: int) -> str:
     ends = "DISTINCT reached" if plan.semantics == "set" else "reached"
     closed = f" AND reached.{names['embedding']} IS NOT NULL" if gated else ""
     closed += f" AND NOT coalesce(reached.{names['type']}, '') IN $no_walk" if plan.walk_filtered else ""
+    closed += _holds(plan.traversal_filter, "reached")
     gate = f"most * {_cosine(database, 'n.' + names['embedding'], '$question')}" if gated else "most"
     return f"""\
   // Step {step + 1}: equation 1 for every neighbour of a node above the threshold, then equation 2.
@@ -308,10 +324,16 @@ def _relation(database: CypherDatabase) -> str:
     return f"coalesce(e.{database.schema.names()['relation']}, type(e))"
 
 
+def _best(database: CypherDatabase, plan: QueryPlan) -> str:
+    kept = "state" if plan.filter is None else f"[s IN state WHERE {plan.filter.on('s.n')}]"
+    return f"WITH *, {kept}[0..$k] AS best"
+
+
 def _passages(database: CypherDatabase, plan: QueryPlan) -> str:
     names = database.schema.names()
     gated = plan.gate == "cosine"
     there = f" AND passage.{names['embedding']} IS NOT NULL" if gated else ""
+    there += _holds(plan.traversal_filter, "passage") + _holds(plan.filter, "passage")
     gate = f" * {_cosine(database, 'passage.' + names['embedding'], '$question')}" if gated else ""
     return f"""\
 // Passages: one more step, from all touched nodes, without decay and threshold.
@@ -337,9 +359,10 @@ def _result(database: CypherDatabase, plan: QueryPlan) -> str:
     chains = ""
     if plan.chains is not None:
         cut = ", ".join(f"c{j + 1}[$width].bound" for j in range(plan.chains.length))
+        end = plan.filter.on("state[c.p[-1]].n") if plan.filter is not None else "true"
         node = f"{{id: state[i].n.{names['id']}, name: state[i].n.{names['name']}}}"
         chains = f""", [{cut}] AS cut,
-       [c IN best_chains | {{weight: c.weight, steps: c.steps, nodes: [i IN c.p | {node}]}}] AS chains"""
+       [c IN best_chains | {{weight: c.weight, steps: c.steps, returned: {end}, nodes: [i IN c.p | {node}]}}] AS chains"""
     return f"""\
 // What joins the nodes of the paths.
 {database.call("best")}
@@ -350,5 +373,5 @@ def _result(database: CypherDatabase, plan: QueryPlan) -> str:
   RETURN collect({{near: near.{names["id"]}, far: far.{names["id"]}, forward: startNode(e) = near,
                   relation: {_relation(database)}, position: e.{names["position"]}}}) AS links
 }}
-RETURN missing, links{chains},
+RETURN missing, links{chains}, size(state) AS touched, size(state) > 0 OR EXISTS {{ MATCH (:{names["label"]}) }} AS filled,
        [s IN best | {{r: s.r, trail: [n IN s.trail | n.{names["id"]}], {fields}}}] AS found"""

@@ -3,39 +3,47 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any
 
-from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, InvalidVectorError, MissingSignalError
-from graph_retrievers.graph.names import name_words
-from graph_retrievers.operators.operator import positive
-from graph_retrievers.operators.spreading.chains import ChainSearch
-from graph_retrievers.operators.spreading.linking import EntityLinking, extract_entities
-from graph_retrievers.operators.spreading.propagation import GatedPropagation
-from graph_retrievers.retrievers.retriever import HitList
-from graph_retrievers.signals.embedding import as_embedding, check_vectors
+from torch import Tensor
+
 from graph_retrievers.stores.cypher.answers import answer
 from graph_retrievers.stores.cypher.database import CypherDatabase
+from graph_retrievers.stores.cypher.filters import filter_predicate
 from graph_retrievers.stores.cypher.query import QueryPlan, query_text
+from graph_retrievers.stores.cypher.questions import Question, question_notes, read_questions, word_runs
 from graph_retrievers.stores.cypher.writer import name_key
+from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
+from graph_retrievers.operators.spreading.chains import ChainSearch
+from graph_retrievers.operators.spreading.linking import EntityLinking
+from graph_retrievers.operators.operator import positive
+from graph_retrievers.operators.spreading.propagation import GatedPropagation
+from graph_retrievers.hits import Hits
+from graph_retrievers.signals.embedding import as_embedding
 
 __all__ = ["CypherSpreadingActivation"]
 
-# Names of more words are not looked for in a question: the number of its runs of words grows with this.
-_LONGEST_NAME = 20
 # Names that are looked at, once, to see whether names are capitalised.
 _SAMPLE = 10_000
+# Queries of a batch that run at a time.
+_CONCURRENT = 8
 
 
 @dataclass(frozen=True)
-class _Request:
-    """One query as it goes to the database, and what its notes will need."""
+class _Batch:
+    """Questions, and what their queries share."""
 
-    text: str
+    questions: list[Question]
+    plan: QueryPlan
     parameters: dict[str, Any]
-    entities: tuple[str, ...] | None
+
+    @property
+    def needs_names(self) -> bool:
+        """Whether names are to be found in the text of a question."""
+        return any(question.entities is None for question in self.questions)
 
 
 class CypherSpreadingActivation:
@@ -64,6 +72,13 @@ class CypherSpreadingActivation:
         is exact.
     k : int, default 30
         Nodes to return.
+    name : str, optional
+        How tables call it; the name of the class by default.
+
+    Attributes
+    ----------
+    inputs : tuple of str
+        Names of further per-query arguments: ``("entities",)``.
 
     Raises
     ------
@@ -74,6 +89,10 @@ class CypherSpreadingActivation:
 
     Notes
     -----
+    Filters are mappings and become part of the query, as parameters. They read the properties that
+    :func:`~graph_retrievers.stores.cypher.writer.write_graph` makes of metadata. With a vector index and a filter on seeds, ten
+    times the candidates are asked for, and seeds that are not among them are not found; without an index the search is exact.
+
     Nothing is filled up from vector search. Names of more than 20 words are not found in a question. The chains are
     searched with the bounds of :class:`~graph_retrievers.operators.spreading.chains.ChainSearch`, in the database; nothing of its
     length grows exponentially.
@@ -81,6 +100,8 @@ class CypherSpreadingActivation:
     A retriever may serve many threads and tasks at a time. Its first question without entities reads up to 10,000 names
     beforehand, to see whether names are capitalised; every other question is one query.
     """
+
+    inputs: tuple[str, ...] = ("entities",)
 
     def __init__(
         self,
@@ -100,6 +121,7 @@ class CypherSpreadingActivation:
         passage_type: str = "passage",
         vector_index: str | None = None,
         k: int = 30,
+        name: str | None = None,
     ) -> None:
         if not isinstance(database, CypherDatabase):
             raise InvalidArgumentError(f"Expected a CypherDatabase, got {type(database).__name__}; open one first.")
@@ -116,6 +138,7 @@ class CypherSpreadingActivation:
         self.linking = linking or EntityLinking(language_model=language_model)
         self.chains, self.chain_search = chains, chain_search or ChainSearch(semantics=semantics)
         self.vector_index, self.k = vector_index, positive("k", k)
+        self.name = name or type(self).__name__
         no_walk = [] if passages is None else [passage_type]
         no_seeds = [*self.linking.exclude_types, *no_walk]
         self._plan = QueryPlan(
@@ -145,7 +168,7 @@ class CypherSpreadingActivation:
 
     def __repr__(self) -> str:
         """Return the database and the settings."""
-        return f"CypherSpreadingActivation({self.database!r}, gate={self._plan.gate!r}, steps={self._plan.steps}, k={self.k})"
+        return f"{self.name}({self.database!r}, gate={self._plan.gate!r}, steps={self._plan.steps}, k={self.k})"
 
     def __enter__(self) -> CypherSpreadingActivation:
         """Return the retriever."""
@@ -159,7 +182,9 @@ class CypherSpreadingActivation:
         """Return the retriever."""
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """Close the connection to the database."""
         await self.aclose()
 
@@ -171,103 +196,210 @@ class CypherSpreadingActivation:
         """Close the connection to the database, and what asynchronous calls of this event loop opened."""
         await self.database.aclose()
 
-    def retrieve(self, query: str, k: int | None = None, *, entities: Sequence[str] | None = None, vector: Any = None) -> HitList:
+    def retrieve(
+        self,
+        query: str,
+        k: int | None = None,
+        *,
+        vector: Any = None,
+        filter: Mapping[str, Any] | None = None,
+        seed_filter: Mapping[str, Any] | None = None,
+        traversal_filter: Mapping[str, Any] | None = None,
+        entities: Sequence[str] | None = None,
+    ) -> Hits:
         """Return the hits for one query.
 
         Parameters
         ----------
         query : str
         k : int, optional
-            Entities to return.
-        entities : sequence of str, optional
-            Names that the question is about, if they are known.
+            Nodes to return; the retriever's own k by default. Fewer come where activation reaches fewer.
         vector : array-like, shape [d], optional
-            The question's vector, if it is known.
+            The query's vector, if it is known already.
+        filter : mapping, optional
+            Which nodes may be returned; activation may pass through others. A condition on metadata, as for
+            :func:`graph_retrievers.graph.filters.filter_mask`; it becomes part of the query (see
+            :func:`graph_retrievers.stores.cypher.filters.filter_predicate`).
+        seed_filter, traversal_filter : mapping, optional
+            Which nodes may be seeds; which nodes activation may enter, passages included.
+        entities : sequence of str, optional
+            Names that the query is about, if they are known.
 
         Returns
         -------
-        HitList
-            Nodes by activation, best first, each with the path that carried it; then the chains, if they are to be hits.
+        Hits
+            Nodes by activation, best first, each with the path that carried it; then the chains, if they are to be hits,
+            without those that end at a node that may not be returned.
 
         Raises
         ------
+        InvalidArgumentError
+            If the query is empty, k is below 1, or a filter cannot be part of a query.
         EmptyGraphError
             If the database holds no node of the schema's label.
         MissingSignalError
             If a vector is needed and there is no embedding model.
+        DimensionMismatchError, InvalidVectorError
+            If the vector is not [d], is zero, or holds NaN or infinity.
         DatabaseError
             If the database fails.
         """
-        request = self._request(query, k, entities, vector)
-        if "spans" in request.parameters:
-            if self._capitals is None:
-                self._read_names(self.database.read(self._some_names(), limit=_SAMPLE))
-            request.parameters["capitals"] = self._capitals
-        rows = self.database.read(request.text, **request.parameters)
-        if not rows and not self.database.read(self._some_names(), limit=1):
-            raise self._empty()
-        return self._answer(request, rows)
+        filters = {"filter": filter, "seed_filter": seed_filter, "traversal_filter": traversal_filter}
+        return self.retrieve_batch([query], k, vectors=_one_row(vector), entities=[entities], **filters)[0]
 
     async def aretrieve(
-        self, query: str, k: int | None = None, *, entities: Sequence[str] | None = None, vector: Any = None
-    ) -> HitList:
+        self,
+        query: str,
+        k: int | None = None,
+        *,
+        vector: Any = None,
+        filter: Mapping[str, Any] | None = None,
+        seed_filter: Mapping[str, Any] | None = None,
+        traversal_filter: Mapping[str, Any] | None = None,
+        entities: Sequence[str] | None = None,
+    ) -> Hits:
         """Return what :meth:`retrieve` does, without blocking the event loop."""
+        filters = {"filter": filter, "seed_filter": seed_filter, "traversal_filter": traversal_filter}
+        return (await self.aretrieve_batch([query], k, vectors=_one_row(vector), entities=[entities], **filters))[0]
+
+    def retrieve_batch(
+        self,
+        queries: Sequence[str],
+        k: int | None = None,
+        *,
+        vectors: Any = None,
+        filter: Mapping[str, Any] | None = None,
+        seed_filter: Mapping[str, Any] | None = None,
+        traversal_filter: Mapping[str, Any] | None = None,
+        entities: Sequence[Sequence[str] | None] | None = None,
+    ) -> list[Hits]:
+        """Return the hits for many queries: models are asked once, the database query by query.
+
+        Parameters
+        ----------
+        queries : sequence of str, length B
+        k, filter, seed_filter, traversal_filter
+            As for :meth:`retrieve`, the same for all queries.
+        vectors : array-like, shape [B, d], or callable, optional
+            The queries' vectors, or a function from a list of texts to them. The function also embeds entities where the
+            retriever has no embedding model.
+        entities : sequence of (sequence of str or None), length B, optional
+            Names that each query is about, None where they are not known.
+
+        Returns
+        -------
+        list of Hits, length B
+            What :meth:`retrieve` gives for each query.
+        """
+        batch = self._batch(queries, k, vectors, (filter, seed_filter, traversal_filter), entities)
+        if self._capitals is None and batch.needs_names:
+            self._read_names(self.database.read(self._some_names(), limit=_SAMPLE))
+        results = []
+        for question in batch.questions:
+            text, parameters = self._query(batch, question)
+            results.append(self._answer(question, parameters, self.database.read(text, **parameters)))
+        return results
+
+    async def aretrieve_batch(
+        self,
+        queries: Sequence[str],
+        k: int | None = None,
+        *,
+        vectors: Any = None,
+        filter: Mapping[str, Any] | None = None,
+        seed_filter: Mapping[str, Any] | None = None,
+        traversal_filter: Mapping[str, Any] | None = None,
+        entities: Sequence[Sequence[str] | None] | None = None,
+    ) -> list[Hits]:
+        """Return what :meth:`retrieve_batch` does, without blocking the event loop; up to 8 queries run at a time."""
+        filters = (filter, seed_filter, traversal_filter)
         # Models compute in a thread; the database answers over the event loop.
-        request = await asyncio.to_thread(self._request, query, k, entities, vector)
-        if "spans" in request.parameters:
-            if self._capitals is None:
-                self._read_names(await self.database.aread(self._some_names(), limit=_SAMPLE))
-            request.parameters["capitals"] = self._capitals
-        rows = await self.database.aread(request.text, **request.parameters)
-        if not rows and not await self.database.aread(self._some_names(), limit=1):
-            raise self._empty()
-        return self._answer(request, rows)
+        batch = await asyncio.to_thread(self._batch, queries, k, vectors, filters, entities)
+        if self._capitals is None and batch.needs_names:
+            self._read_names(await self.database.aread(self._some_names(), limit=_SAMPLE))
+        places = asyncio.Semaphore(_CONCURRENT)
+
+        async def ask(question: Question) -> Hits:
+            async with places:
+                text, parameters = self._query(batch, question)
+                return self._answer(question, parameters, await self.database.aread(text, **parameters))
+
+        tasks = [asyncio.ensure_future(ask(question)) for question in batch.questions]
+        try:
+            return list(await asyncio.gather(*tasks))
+        except BaseException:
+            # The others would go on, and their errors would be lost.
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            raise
 
     # -- asking -------------------------------------------------------------------------------------------------
 
-    def _request(self, query: str, k: int | None, entities: Sequence[str] | None, vector: Any) -> _Request:
-        if not isinstance(query, str) or not query.strip():
-            raise InvalidArgumentError(f"The query is {query!r}; a query is a non-empty string.")
+    def _batch(
+        self,
+        queries: Sequence[str],
+        k: int | None,
+        vectors: Any,
+        filters: tuple[Mapping[str, Any] | None, ...],
+        entities: Sequence[Sequence[str] | None] | None,
+    ) -> _Batch:
+        """Check the arguments, and return the questions with what models say and the plan of their queries."""
+        if isinstance(queries, str) or not isinstance(queries, Sequence):
+            raise InvalidArgumentError(f"retrieve_batch takes a list of queries, got {queries!r}; call retrieve for one.")
         k = self.k if k is None else positive("k", k)
-        if entities is not None and (isinstance(entities, str) or not all(isinstance(e, str) and e.strip() for e in entities)):
-            raise InvalidArgumentError(f"entities are {entities!r}; expected a list of non-empty strings, or None.")
-        if entities is None and self.linking.language_model is not None:
-            entities = extract_entities(self.linking.language_model, [query])[0]
-        names = None if entities is None else tuple(dict.fromkeys(entities))
-        question, budget = self._question(query, vector), self.linking.budget
-        parameters: dict[str, Any] = {**self._parameters, "question": question, "k": k, "each": budget}
-        if names:
-            each = max(1, budget // len(names))
-            vectors = [self._vector(name) for name in names] if self.embedding is not None else [None] * len(names)
+        if entities is not None and len(entities) != len(queries):
+            raise InvalidArgumentError(f"entities has {len(entities)} entries for {len(queries)} queries.")
+        returned, seeds, walked = (
+            None if condition is None else filter_predicate(self.database.schema, condition, name)
+            for name, condition in zip(("filter", "seed_filter", "traversal_filter"), filters, strict=True)
+        )
+        parameters = {**self._parameters, "k": k}
+        for predicate in (returned, seeds, walked):
+            parameters |= predicate.parameters if predicate is not None else {}
+        plan = replace(self._plan, filter=returned, seed_filter=seeds, traversal_filter=walked)
+        questions = read_questions(
+            queries,
+            vectors,
+            entities,
+            embedding=self.embedding,
+            language_model=self.linking.language_model,
+            needs_vectors=self._plan.gate == "cosine",
+        )
+        return _Batch(questions, plan, parameters)
+
+    def _query(self, batch: _Batch, question: Question) -> tuple[str, dict[str, Any]]:
+        """Return the text of a question's query and its parameters."""
+        vector = None if question.vector is None else question.vector.tolist()
+        budget = self.linking.budget
+        parameters = {**batch.parameters, "question": vector, "each": budget}
+        if question.entities:
+            each = max(1, budget // len(question.entities))
+            vectors = [None] * len(question.entities) if question.names is None else question.names.tolist()
             parameters |= {
                 "each": each,
-                "room": budget // each if self.embedding is not None else 0,
+                "room": 0 if question.names is None else budget // each,
                 "entities": [
                     {"number": number, "key": name_key(name), "vector": found}
-                    for number, (name, found) in enumerate(zip(names, vectors, strict=True))
+                    for number, (name, found) in enumerate(zip(question.entities, vectors, strict=True))
                 ],
             }
         else:
-            parameters |= {"spans": [] if names is not None else _spans(query), "fallback": [] if question is None else [question]}
-        return _Request(query_text(self.database, self._plan, bool(names)), parameters, names)
+            parameters |= {
+                "spans": [] if question.entities is not None else word_runs(question.text),
+                "fallback": [] if vector is None else [vector],
+                "capitals": self._capitals,
+            }
+        return query_text(self.database, batch.plan, bool(question.entities)), parameters
 
-    def _answer(self, request: _Request, rows: list[dict[str, Any]]) -> HitList:
-        if not rows:
-            return HitList((), (*_notes(request, range(len(request.entities or "?"))), "no node is near enough to start from"))
-        return answer(rows[0], _notes(request, rows[0]["missing"]), self.chains, self.chain_search, self._plan.passages)
-
-    def _question(self, query: str, vector: Any) -> list[float] | None:
-        if vector is not None:
-            return _checked([vector], "the question's vector")
-        if self.embedding is not None:
-            return self._vector(query)
-        if self._plan.gate == "cosine":
-            raise MissingSignalError("The cosine gate needs the question's vector: pass embedding= or vector=, or gate='uniform'.")
-        return None
-
-    def _vector(self, text: str) -> list[float]:
-        assert self.embedding is not None
-        return _checked([self.embedding.embed_query(text)], f"the vector of {text!r:.60}")
+    def _answer(self, question: Question, parameters: Mapping[str, Any], rows: list[dict[str, Any]]) -> Hits:
+        (row,) = rows
+        if not row["filled"]:
+            raise self._empty()
+        notes = question_notes(question, row["missing"], parameters.get("room", 0))
+        if not row["touched"]:
+            notes += ("no node is near enough to start from",)
+        return answer(row, notes, self.chains, self.chain_search, self._plan.passages)
 
     def _check_index(self) -> None:
         names = self.database.schema.names()
@@ -296,33 +428,5 @@ class CypherSpreadingActivation:
         )
 
 
-def _notes(request: _Request, missing: Sequence[int]) -> tuple[str, ...]:
-    """Return how the seeds were found, in the words of the engine."""
-    if not missing:
-        return ()
-    if not request.entities:
-        return ("no entity of the graph is named: seeds from vector search of the question",)
-    names, room = [repr(request.entities[number]) for number in missing], request.parameters["room"]
-    if not room:
-        return (f"no node is named {', '.join(names)}; there is no embedding model to search by",)
-    note = f"no node is named {', '.join(names[:room])}: seeds from vector search"
-    if len(names) > room:
-        note += f"; not searched for want of budget: {', '.join(names[room:])}"
-    return (note,)
-
-
-def _spans(question: str) -> list[dict[str, Any]]:
-    """Return every run of words of a question that could be a name."""
-    words, folded = name_words(question), name_words(question, fold=True)
-    return [
-        {"key": " ".join(folded[start:stop]), "start": start, "stop": stop, "lower": " ".join(words[start:stop]).islower()}
-        for start in range(len(words))
-        for stop in range(start + 1, min(start + _LONGEST_NAME, len(words)) + 1)
-    ]
-
-
-def _checked(vectors: list[Any], name: str) -> list[float]:
-    found = check_vectors(vectors, 1, name=name)[0]
-    if not bool(found.any()):
-        raise InvalidVectorError(f"{name} is zero, so that nothing can be compared to it; embed another text.")
-    return [float(x) for x in found.tolist()]
+def _one_row(vector: Any) -> Any:
+    return None if vector is None else vector.unsqueeze(0) if isinstance(vector, Tensor) else [vector]

@@ -52,11 +52,14 @@ class GraphSchema:
         Property of nodes and relationships with the row in the corpus graph: what settles ties.
     relation : str, default "relation"
         Relationship property with the relation's name.
+    field_prefix : str, default "metadata_"
+        What the names of the node properties begin with that hold the fields of the metadata, for filters: the field "year"
+        is the property "metadata_year". Empty for a graph that exists, whose properties carry plain names.
 
     Raises
     ------
     InvalidArgumentError
-        If a name cannot be one (see :func:`quoted`).
+        If a name cannot be one (see :func:`quoted`), or a node property's name begins with `field_prefix`.
     """
 
     label: str = "Entity"
@@ -70,14 +73,36 @@ class GraphSchema:
     name_key: str = "name_key"
     position: str = "position"
     relation: str = "relation"
+    field_prefix: str = "metadata_"
 
     def __post_init__(self) -> None:
         """Check every name."""
-        for entry in fields(self):
-            if not (entry.name == "relationship" and self.relationship is None):
-                quoted(getattr(self, entry.name))
+        for value in self._identifiers().values():
+            quoted(value)
+        self.field("x")
+        taken = [value for value in self.node_properties() if self.field_prefix and value.startswith(self.field_prefix)]
+        if taken:
+            raise InvalidArgumentError(
+                f"The property {taken[0]!r} begins with the prefix of metadata fields, {self.field_prefix!r}; choose another "
+                "field_prefix."
+            )
 
     def names(self) -> dict[str, str]:
         """Return every name in backquotes, with ``edge``: what stands inside the brackets of a relationship pattern."""
-        names = {entry.name: quoted(value) for entry in fields(self) if (value := getattr(self, entry.name)) is not None}
+        names = {name: quoted(value) for name, value in self._identifiers().items()}
         return names | {"edge": f":{names['relationship']}" if "relationship" in names else ""}
+
+    def node_properties(self) -> set[str]:
+        """Return the names of the node properties, without those of metadata fields."""
+        others = ("label", "relationship", "relation")
+        return {value for name, value in self._identifiers().items() if name not in others}
+
+    def field(self, name: str) -> str:
+        """Return the node property of a metadata field, in backquotes; InvalidArgumentError if it cannot be one."""
+        if not isinstance(name, str) or not isinstance(self.field_prefix, str):
+            raise InvalidArgumentError(f"{self.field_prefix!r} and {name!r} are the name of a property only if both are strings.")
+        return quoted(self.field_prefix + name)
+
+    def _identifiers(self) -> dict[str, str]:
+        values = {entry.name: getattr(self, entry.name) for entry in fields(self) if entry.name != "field_prefix"}
+        return {name: value for name, value in values.items() if not (name == "relationship" and value is None)}

@@ -7,14 +7,15 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from graph_retrievers.stores.cypher.database import CypherDatabase
+from graph_retrievers.stores.cypher.properties import FieldProperties
+from graph_retrievers.stores.cypher.schema import quoted
 from graph_retrievers.errors import DatabaseError, InvalidArgumentError, MissingDatabaseFeatureError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.names import name_words
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.operator import positive
 from graph_retrievers.signals.embedding import check_vectors
-from graph_retrievers.stores.cypher.database import CypherDatabase
-from graph_retrievers.stores.cypher.schema import quoted
 
 __all__ = ["create_vector_index", "index_names", "name_key", "write_graph"]
 
@@ -58,6 +59,11 @@ def write_graph(
     A uniqueness constraint on the id and an index on the name are made first. Nodes are merged by id, relationships by
     their ends, relation and number among rows that are the same (property ``copy``). Nodes and relationships that stand
     in the database but not in the graph are left alone.
+
+    Besides the metadata as one text, every field whose value is a string, a boolean, an integer of 64 bits, a finite float
+    or a list of one kind of these becomes a property of its own, which filters read (see ``field_prefix`` of
+    :class:`~graph_retrievers.stores.cypher.schema.GraphSchema`). A field with a name that cannot be part of a property's name gets
+    none, and a warning names it. Properties of fields that a node was written with earlier and no longer has are removed.
     """
     schema = database.schema
     if schema.relationship is None:
@@ -69,6 +75,8 @@ def write_graph(
     table = check_vectors(vectors, len(graph)).cpu() if vectors is not None else None
     names = schema.names()
     prepare(database)
+    fields = FieldProperties(database)
+    fields.warn(graph.metadata)
     copies: Counter[tuple[str, str, str]] = Counter()
     edges = []
     for position, edge in enumerate(graph.edges()):
@@ -76,7 +84,8 @@ def write_graph(
         copies[edge] += 1
     for rows in _batches(range(len(graph)), size, "writing nodes", show_progress):
         batch = []
-        for row in rows:
+        properties = fields.batch([graph.ids[row] for row in rows], [graph.metadata[row] for row in rows])
+        for row, own in zip(rows, properties, strict=True):
             title, metadata = graph.titles[row], graph.metadata[row]
             batch.append(
                 {
@@ -88,6 +97,7 @@ def write_graph(
                     "key": name_key(title or graph.ids[row]),
                     "position": row,
                     "vector": table[row].tolist() if table is not None and bool(table[row].any()) else None,
+                    "fields": own,
                 }
             )
         database.write(_NODES.format(**names), rows=batch)
@@ -99,7 +109,8 @@ _NODES = """\
 UNWIND $rows AS row
 MERGE (n:{label} {{{id}: row.id}})
 SET n.{name} = row.name, n.{text} = row.text, n.{type} = row.type, n.{metadata} = row.metadata,
-    n.{name_key} = row.key, n.{position} = row.position, n.{embedding} = row.vector"""
+    n.{name_key} = row.key, n.{position} = row.position, n.{embedding} = row.vector,
+    n += row.fields"""
 
 _RELATIONSHIPS = """\
 UNWIND $rows AS row

@@ -1,0 +1,191 @@
+"""Filters as Cypher: from a condition on nodes to a predicate whose values are parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from graph_retrievers.stores.cypher.schema import GraphSchema
+from graph_retrievers.stores.cypher.values import stored
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.graph.filters import filter_mask
+
+__all__ = ["Predicate", "filter_predicate"]
+
+_SIGNS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """A condition on a node, as a part of a query.
+
+    Attributes
+    ----------
+    text : str
+        Cypher that is true or false for every node, never null, with ``{node}`` where the node's variable goes.
+    parameters : mapping
+        Values of the parameters that the text names.
+    """
+
+    text: str
+    parameters: Mapping[str, Any]
+
+    def on(self, node: str) -> str:
+        """Return the condition on the node that the expression `node` gives."""
+        return self.text.replace("{node}", node)
+
+
+def filter_predicate(schema: GraphSchema, condition: Any, name: str) -> Predicate:
+    """Return a filter as a predicate.
+
+    Parameters
+    ----------
+    schema : GraphSchema
+        Says which properties hold the metadata.
+    condition : mapping
+        As for :func:`graph_retrievers.graph.filters.filter_mask`.
+    name : str
+        What names of parameters begin with.
+
+    Raises
+    ------
+    InvalidArgumentError
+        For a callable or a mask, which cannot be part of a query; for what
+        :func:`~graph_retrievers.graph.filters.filter_mask` refuses; for a key that cannot be part of a property's name; and
+        for a value that properties are not compared to (see Notes).
+
+    Notes
+    -----
+    The semantics are those of :func:`~graph_retrievers.graph.filters.filter_mask`: true equals 1, a field that is absent
+    equals None, values of different kinds are neither equal nor in order. Differences: a field whose value is not a string,
+    a boolean, a number or a list of one kind of these is not a property, so it counts as absent; tuples and sets are lists;
+    ``$contains`` looks for other things than strings in lists only and finds none in a string; and a filter cannot ask for
+    mappings, dates and other objects, or for the order of lists.
+    """
+    if callable(condition) or isinstance(condition, Tensor):
+        kind = "mask" if isinstance(condition, Tensor) else "callable"
+        raise InvalidArgumentError(
+            f"{name} is a {kind}, which cannot be part of a query to a database; write it as a mapping, such as "
+            '{"year": {"$gte": 1990}}.'
+        )
+    # Without nodes nothing is filtered, but the condition is checked.
+    filter_mask(CorpusGraph([], []), condition)
+    builder = _Builder(schema, name)
+    text = builder.mapping(condition)
+    return Predicate(text, builder.parameters)
+
+
+class _Builder:
+    """Writes one predicate and collects its parameters."""
+
+    def __init__(self, schema: GraphSchema, name: str) -> None:
+        self.schema, self.name = schema, name
+        self.parameters: dict[str, Any] = {}
+
+    def mapping(self, condition: Mapping[str, Any]) -> str:
+        return _joined([self._entry(key, wanted) for key, wanted in condition.items()], "AND")
+
+    def _entry(self, key: str, wanted: Any) -> str:
+        if key in ("$and", "$or"):
+            return _joined([self.mapping(part) for part in wanted], key[1:].upper())
+        if key == "$not":
+            return f"NOT {self.mapping(wanted)}"
+        value = self._value(key)
+        if not (isinstance(wanted, Mapping) and any(str(k).startswith("$") for k in wanted)):
+            return self._among(key, value, [wanted])
+        return _joined([self._test(key, value, operator, against) for operator, against in wanted.items()], "AND")
+
+    def _value(self, key: str) -> str:
+        """Return the expression that reads a field of the node."""
+        own = {"$id": "id", "$type": "type", "$title": "name"}
+        if key in own:
+            # As hits show them: text, empty where the node has none.
+            return f"coalesce(toStringOrNull({{node}}.{self.schema.names()[own[key]]}), '')"
+        return f"{{node}}.{self.schema.field(key)}"
+
+    def _test(self, key: str, value: str, operator: str, wanted: Any) -> str:
+        if operator in ("$eq", "$ne"):
+            equal = self._among(key, value, [wanted])
+            return equal if operator == "$eq" else f"NOT {equal}"
+        if operator in ("$in", "$nin"):
+            among = self._among(key, value, wanted)
+            return among if operator == "$in" else f"NOT {among}"
+        if operator == "$exists":
+            return f"({value} IS {'NOT ' if wanted else ''}NULL)"
+        if operator == "$contains":
+            return self._contains(key, value, wanted)
+        if operator in _SIGNS:
+            return self._ordered(key, value, _SIGNS[operator], wanted)
+        raise InvalidArgumentError(f"Filter operator {operator!r} on {key!r} cannot be asked of a database.")
+
+    def _among(self, key: str, value: str, wanted: Iterable[Any]) -> str:
+        """Return the test for one of several values; None stands for an absent field."""
+        values = list(wanted)
+        equal = [form for item in values if item is not None for form in _forms(_comparable(key, item))]
+        tests = [f"{value} IS NULL"] if any(item is None for item in values) else []
+        if equal:
+            tests.append(f"coalesce({value} IN {self._parameter(equal)}, false)")
+        return _joined(tests, "OR")
+
+    def _contains(self, key: str, value: str, wanted: Any) -> str:
+        if wanted is None:
+            return "false"
+        item = _scalar(key, wanted)
+        # An empty list and a value: the value itself if it is a list, otherwise a list of it, which does not equal it. CASE
+        # turns null to an empty list: ArcadeDB's WHERE takes NOT coalesce(any(...), false) of null for false.
+        items = f"CASE WHEN ([] + {value}) = {value} THEN {value} ELSE [] END"
+        tests = [f"any(held IN {items} WHERE held IN {self._parameter(_forms(item))})"]
+        if isinstance(item, str):
+            tests.append(f"coalesce({value} CONTAINS {self._parameter(item)}, false)")
+        return _joined(tests, "OR")
+
+    def _ordered(self, key: str, value: str, sign: str, wanted: Any) -> str:
+        if wanted is None:
+            return "false"
+        bound = _scalar(key, wanted)
+        if not isinstance(bound, str):
+            # Python counts booleans among the numbers.
+            bound = int(bound) if isinstance(bound, bool) else bound
+            value = f"CASE WHEN {value} = true THEN 1 WHEN {value} = false THEN 0 ELSE {value} END"
+        return f"coalesce({value} {sign} {self._parameter(bound)}, false)"
+
+    def _parameter(self, value: Any) -> str:
+        name = f"{self.name}_{len(self.parameters)}"
+        self.parameters[name] = value
+        return f"${name}"
+
+
+def _joined(tests: list[str], word: str) -> str:
+    """Return tests joined by AND or OR; without any, what all or any of none is."""
+    return f"({f' {word} '.join(tests)})" if tests else "true" if word == "AND" else "false"
+
+
+def _comparable(key: str, value: Any) -> Any:
+    # An infinite bound is a bound, though no property is infinite.
+    found = value if isinstance(value, float) else stored(value)
+    if found is None:
+        raise InvalidArgumentError(
+            f"The filter on {key!r} asks for {value!r:.200}; in a database, fields are compared to strings, booleans, numbers of "
+            "64 bits and lists of one kind of these."
+        )
+    return found
+
+
+def _scalar(key: str, value: Any) -> Any:
+    found = _comparable(key, value)
+    if isinstance(found, list):
+        raise InvalidArgumentError(f"The filter on {key!r} asks for {value!r:.200}; a list is compared by $eq, $ne, $in and $nin.")
+    return found
+
+
+def _forms(value: Any) -> list[Any]:
+    """Return what is equal to `value` in Python, as different values of a database: true is 1, and [true] is [1]."""
+    items = value if isinstance(value, list) else [value]
+    forms = [[int(item) if isinstance(item, bool) else item for item in items]]
+    if items and all(not isinstance(item, str) and item in (0, 1) for item in items):
+        forms.append([bool(item) for item in items])
+    return forms if isinstance(value, list) else [form[0] for form in forms]
