@@ -8,8 +8,9 @@ import torch
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.operators.granker import GRanker, latent_graph_fusion, propagation_matrix
 from graph_retrievers.operators.rerank import Rerank
-from graph_retrievers.operators.operator import Ranking
 from graph_retrievers.operators.stex import STeX
+from graph_retrievers.queries import Queries
+from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers.baselines import Re2
 from graph_retrievers.retrievers.fastinsight import FastInsight
 from tests.toy import toy_index
@@ -40,11 +41,11 @@ def small_index(device="cpu"):
 
 def ranking_of(index, ids):
     rows = torch.tensor([[index.graph.row(i) for i in ids]], device=index.device)
-    return Ranking.seeds(rows, torch.arange(len(ids), 0, -1, device=index.device).float().unsqueeze(0), "seed")
+    return Ranking.of(rows, torch.arange(len(ids), 0, -1, device=index.device).float().unsqueeze(0), "seed")
 
 
 def ask(index, count=1):
-    return index.queries([f"question {i}" for i in range(count)], vectors=[[1.0]] * count)
+    return Queries.of(index, [f"question {i}" for i in range(count)], vectors=[[1.0]] * count)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +96,7 @@ def test_stex_worked_example(device):
     ids = [index.graph.ids[r] for r in found.nodes[0] if r >= 0]
     assert ids == ["5", "6"]
     assert found.scores[0, :2].tolist() == pytest.approx([1.966667, 1.95], abs=1e-6)
-    parents = [index.graph.ids[r] for r in found.parents[0, :2]]
+    parents = [index.graph.ids[r] for r in found.trails[0, :2, -2]]
     assert parents == ["2", "1"], "the parent is the best-ranked neighbour"
 
 
@@ -125,7 +126,7 @@ def test_stex_skips_both_structural_terms_where_they_are_undefined(device):
 )
 def test_fastinsight_trace(device, batch, budget, alpha, order, scores):
     index = toy_index(TRACE_SIMILARITY, TRACE_LATENTS, TRACE, device=device)
-    retriever = FastInsight(index, batch=batch, budget=budget, alpha=alpha)
+    retriever = FastInsight(index, nodes_per_round=batch, budget=budget, alpha=alpha)
     ranking = retriever.rank(ask(index))
     ids = [index.graph.ids[r] for r in ranking.nodes[0] if r >= 0]
     assert ids == order.split()
@@ -136,7 +137,7 @@ def test_fastinsight_trace(device, batch, budget, alpha, order, scores):
 
 def test_fastinsight_rounds_of_the_trace():
     index = toy_index(TRACE_SIMILARITY, TRACE_LATENTS, TRACE)
-    retriever = FastInsight(index, batch=2, budget=6)
+    retriever = FastInsight(index, nodes_per_round=2, budget=6)
     first, rank, loop = retriever.operator.operators
     rounds = [rank(ask(index), first(ask(index)))]
     loop.on_round = lambda number, ranking: rounds.append(ranking)
@@ -157,18 +158,18 @@ def test_fastinsight_rounds_of_the_trace():
 )
 def test_the_endless_loops_of_algorithm_1_end(device, edges, reached):
     index = toy_index(TRACE_SIMILARITY, TRACE_LATENTS, edges, device=device)
-    ranking = FastInsight(index, batch=2, budget=100).rank(ask(index))
+    ranking = FastInsight(index, nodes_per_round=2, budget=100).rank(ask(index))
     assert int(ranking.lengths()[0]) == reached
 
 
 def test_a_batch_larger_than_the_budget_does_not_overshoot_it():
     index = toy_index(TRACE_SIMILARITY, TRACE_LATENTS, TRACE)
-    assert int(FastInsight(index, batch=50, budget=3).rank(ask(index)).lengths()[0]) == 3
+    assert int(FastInsight(index, nodes_per_round=50, budget=3).rank(ask(index)).lengths()[0]) == 3
 
 
 def test_paths_lead_from_a_seed_to_the_hit_along_edges():
     index = toy_index(TRACE_SIMILARITY, TRACE_LATENTS, TRACE)
-    hits = {h.id: h for h in FastInsight(index, batch=2, budget=6, k=6).retrieve("question", vector=[1.0])}
+    hits = {h.id: h for h in FastInsight(index, nodes_per_round=2, budget=6, k=6).retrieve("question", vector=[1.0])}
     assert hits["2"].path.nodes == ("2",)
     assert hits["2"].operator == "VectorSearch"
     assert hits["8"].path.nodes == ("2", "5", "8")
@@ -177,7 +178,7 @@ def test_paths_lead_from_a_seed_to_the_hit_along_edges():
 
 def test_backfill_fills_to_k_in_vector_order_and_says_so():
     index = toy_index(TRACE_SIMILARITY, TRACE_LATENTS, TRACE)
-    hits = FastInsight(index, batch=2, budget=6, k=9).retrieve("question", vector=[1.0])
+    hits = FastInsight(index, nodes_per_round=2, budget=6, k=9).retrieve("question", vector=[1.0])
     assert [h.id for h in hits] == ["8", "6", "2", "3", "5", "1", "4", "7", "9"]
     assert [h.operator for h in hits[6:]] == ["Backfill"] * 3
     assert all(a.score > b.score for a, b in zip(hits, hits[1:], strict=False))
@@ -186,12 +187,13 @@ def test_backfill_fills_to_k_in_vector_order_and_says_so():
 def test_re2_is_granker_without_graph_and_without_expansion():
     index = toy_index(TRACE_SIMILARITY, TRACE_LATENTS, TRACE)
     re2 = Re2(index, depth=6).rank(ask(index))
-    same = FastInsight(index, batch=6, budget=6, alpha=0.0).rank(ask(index))
+    same = FastInsight(index, nodes_per_round=6, budget=6, alpha=0.0).rank(ask(index))
     assert torch.equal(re2.nodes, same.nodes) and torch.equal(re2.scores, same.scores)
 
 
 @pytest.mark.parametrize(
-    "options", [{"batch": 0}, {"budget": 0}, {"alpha": 1.5}, {"beta": -1.0}, {"beta": math.nan}, {"degree": "in"}, {"k": 0}]
+    "options",
+    [{"nodes_per_round": 0}, {"budget": 0}, {"alpha": 1.5}, {"beta": -1.0}, {"beta": math.nan}, {"degree": "in"}, {"k": 0}],
 )
 def test_parameters_out_of_range_are_refused(options):
     index = toy_index(TRACE_SIMILARITY, TRACE_LATENTS, TRACE)

@@ -10,7 +10,8 @@ import torch
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.adaptive_reranking import AdaptiveReranking
-from graph_retrievers.operators.operator import Ranking
+from graph_retrievers.queries import Queries
+from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers.gar import GAR
 from graph_retrievers.signals.relevance import PairScorer
 
@@ -30,7 +31,7 @@ def run(ids, edges, initial, scores, budget, batch, queries=1):
                 batches[b].append(drawn)
 
     operator = AdaptiveReranking(budget, batch, on_batch=note)
-    result = operator(index.queries([f"q{b}" for b in range(queries)]), Ranking.seeds(rows, values, "first"))
+    result = operator(Queries.of(index, [f"q{b}" for b in range(queries)]), Ranking.of(rows, values, "first"))
     output = []
     for b in range(queries):
         real = result.nodes[b] >= 0
@@ -136,8 +137,8 @@ def test_gar_as_a_retriever_shows_how_each_hit_was_reached():
     graph = CorpusGraph(ids, ids, edges=WORKED_EDGES)
     relevance = PairScorer(lambda pairs: [WORKED_SCORES[t] for _, t in pairs])
     vectors = [[dict(WORKED_INITIAL).get(i, 0.0)] for i in ids]
-    index = GraphIndex.from_graph(graph, vectors=vectors, lexical=False, relevance=relevance)
-    hits = GAR(index, budget=6, batch=2, k=3).retrieve("question", vector=[1.0])
+    index = GraphIndex.from_graph(graph, vectors=vectors, bm25=False, relevance=relevance)
+    hits = GAR(index, budget=6, nodes_per_round=2, k=3).retrieve("question", vector=[1.0])
     assert [h.id for h in hits] == ["x", "b", "z"]
     assert hits[0].path.nodes == ("b", "x") and hits[0].operator == "AdaptiveReranking"
     assert GAR(index).operator.formula() == "O_vs -> (O_vs, O_gs, O_m)*"

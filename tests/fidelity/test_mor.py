@@ -11,12 +11,13 @@ from safetensors.torch import load_file
 
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.mor.traversal import MixedTraversal
-from graph_retrievers.operators.operator import OperatorKind
 from graph_retrievers.operators.mor.matching import TextMatching
-from graph_retrievers.operators.mor.reranker import TrajectoryReranker, TrajectoryScorer
 from graph_retrievers.operators.mor.parse import parse_metapath, read_plan
 from graph_retrievers.operators.mor.plan import GraphSchema, check_plan
+from graph_retrievers.operators.mor.reranker import TrajectoryReranker, TrajectoryScorer
+from graph_retrievers.operators.mor.traversal import MixedTraversal
+from graph_retrievers.operators.operator import OperatorKind
+from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.registry import build_retriever
 
 GENE = "gene/protein"
@@ -173,8 +174,7 @@ def toy(device, plan, **options):
     ids = list(TOY_TYPES)
     graph = CorpusGraph(ids, ids, types=list(TOY_TYPES.values()), edges=TOY_EDGES, device=device)
     index = GraphIndex.from_graph(graph)
-    queries = index.queries(["question"])
-    queries.inputs["plan"] = [plan]
+    queries = Queries.of(index, ["question"], inputs={"plan": [plan]})
     operator = MixedTraversal(2, 2, 6, targets=["paper"], matching=Given(), **options)
     ranking = operator(queries)
     nodes = [graph.ids[n] for n in ranking.nodes[0].tolist() if n >= 0]
@@ -275,4 +275,4 @@ def test_the_composition_is_the_papers():
     index = GraphIndex.from_texts(["a film", "a person"])
     reranker = TrajectoryReranker(TrajectoryScorer())
     assert build_retriever("mor", index, reranker=reranker).operator.formula() == "O_vgs -> O_gm"
-    assert [step.kind for step in build_retriever("mor", index).operator.steps()] == [OperatorKind.VECTOR_GRAPH_SEARCH]
+    assert [part.kind for part in build_retriever("mor", index).operator.parts()] == [OperatorKind.VECTOR_GRAPH_SEARCH]

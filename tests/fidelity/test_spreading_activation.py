@@ -8,8 +8,9 @@ import torch
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.spreading.chains import ChainSearch
-from graph_retrievers.operators.operator import Ranking
 from graph_retrievers.operators.spreading.propagation import GatedPropagation
+from graph_retrievers.queries import Queries
+from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers.registry import build_retriever
 from tests.references.spreading import adjacency, all_chains, deduped, spread
 
@@ -34,16 +35,16 @@ def worked_index(missing=(), device="cpu"):
     """The worked graph; a node's vector has the cosine with (1, 0) that the gate asks for, at a length of its own."""
     vectors = [[3 * GATES[n], 3 * math.sqrt(1 - GATES[n] ** 2)] if n not in missing else [0.0, 0.0] for n in NAMES]
     graph = CorpusGraph(NAMES, [f"This is {n}." for n in NAMES], titles=NAMES, edges=[(*e, "r") for e in EDGES], device=device)
-    return GraphIndex.from_graph(graph, vectors=vectors, lexical=False)
+    return GraphIndex.from_graph(graph, vectors=vectors, bm25=False)
 
 
 def seeds_of(index):
     rows = [NAMES.index(n) for n in SEEDS]
-    return Ranking.seeds(torch.tensor([rows], device=index.device), torch.tensor([[*SEEDS.values()]], device=index.device), "Seeds")
+    return Ranking.of(torch.tensor([rows], device=index.device), torch.tensor([[*SEEDS.values()]], device=index.device), "Seeds")
 
 
 def activate(index, **options):
-    queries = index.queries(["question"], vectors=[[2.0, 0.0]])
+    queries = Queries.of(index, ["question"], vectors=[[2.0, 0.0]])
     ranking = GatedPropagation(**options)(queries, seeds_of(index))
     return queries, ranking, {NAMES[v]: s for v, s in zip(ranking.nodes[0].tolist(), ranking.scores[0].tolist(), strict=True)}
 
@@ -76,8 +77,8 @@ def test_uniform_gate_reaches_what_the_cosine_gate_shuts_out():
 
 def test_scores_are_divided_by_the_best_seed():
     index = worked_index()
-    queries = index.queries(["question"], vectors=[[1.0, 0.0]])
-    halved = Ranking.seeds(torch.tensor([[0, 1]]), torch.tensor([[0.5, 0.4]]), "Seeds")
+    queries = Queries.of(index, ["question"], vectors=[[1.0, 0.0]])
+    halved = Ranking.of(torch.tensor([[0, 1]]), torch.tensor([[0.5, 0.4]]), "Seeds")
     ranking = GatedPropagation()(queries, halved)
     assert dict(zip(ranking.nodes[0].tolist(), ranking.scores[0].tolist(), strict=True)) == pytest.approx(
         {NAMES.index(n): s for n, s in SET[3].items()}, abs=1e-6
@@ -98,8 +99,7 @@ def test_paths_lead_back_to_the_neighbour_that_gave_most_at_first_arrival():
 
 
 def chains_of(queries, ranking, **options):
-    ChainSearch(**options)(queries, ranking)
-    chains = queries.extras["chains"]
+    chains = ChainSearch(**options)(queries, ranking).chains
     pairs = zip(chains.nodes[0].tolist(), chains.scores[0].tolist(), strict=True)
     return {tuple(NAMES[v] for v in nodes if v >= 0): score for nodes, score in pairs if nodes[0] >= 0}
 
@@ -168,7 +168,7 @@ def test_the_retriever_returns_what_the_paper_describes():
 
 def test_edges_conduct_both_ways_and_keep_their_direction_in_the_text():
     graph = CorpusGraph(["kobzar", "shevchenko"], ["A book.", "A poet."], edges=[("shevchenko", "kobzar", "wrote")])
-    index = GraphIndex.from_graph(graph, vectors=[[1.0, 0.0], [0.8, 0.6]], lexical=False)
+    index = GraphIndex.from_graph(graph, vectors=[[1.0, 0.0], [0.8, 0.6]], bm25=False)
     hits = build_retriever("spreading", index).retrieve("Who wrote kobzar?", vector=[1.0, 0.0])
     assert [str(h.path) for h in hits] == ["kobzar", "kobzar <-[wrote]- shevchenko"]
     # Two steps give .56 each; in the third the poet, now above 1, gives back.

@@ -73,9 +73,7 @@ def test_a_batch_gives_each_query_what_it_gets_alone(name, device):
     retriever = build_retriever(name, corpus(device))
     given = inputs(name, len(QUERIES))
     together = retriever.retrieve_batch(QUERIES, 20, **given)
-    alone = [
-        retriever.retrieve(query, 20, **{key: values[b] for key, values in given.items()}) for b, query in enumerate(QUERIES)
-    ]
+    alone = [retriever.retrieve(query, 20, **{key: values[b] for key, values in given.items()}) for b, query in enumerate(QUERIES)]
     (ids, scores), (single_ids, single_scores) = flat(together), flat(alone)
     assert ids == single_ids
     assert scores == pytest.approx(single_scores, abs=1e-5)
@@ -137,7 +135,7 @@ def test_threads_share_a_retriever(name):
 @pytest.mark.parametrize("kind", [np.float64, np.float16, np.int32])
 def test_vectors_of_any_number_type_and_layout_are_read(kind):
     table = (np.arange(24).reshape(8, 3) % 5 - 2).astype(kind)
-    options = {"edges": [("0", "1")], "lexical": False}
+    options = {"edges": [("0", "1")], "bm25": False}
     expected = build_retriever("vector", GraphIndex.from_texts(list("abcdefgh"), vectors=table.tolist(), **options))
     reversed_twice = table[:, ::-1].copy()[:, ::-1]
     for vectors in (table, np.asfortranarray(table), reversed_twice, torch.tensor(table.T.copy()).T):

@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graph_retrievers.operators.granker import GRanker
-from graph_retrievers.operators.operator import Ranking
 from graph_retrievers.operators.stex import STeX
+from graph_retrievers.queries import Queries
+from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers.fastinsight import FastInsight
 from tests.references import fastinsight as literal
 from tests.toy import toy_index
@@ -44,11 +45,11 @@ def assert_same_order(ids, scores, expected, expected_scores, tolerance=1e-5):
 def test_one_round_of_granker_and_stex_equals_the_literal_algorithms(case, count, alpha, degree):
     similarity, latents, edges = case
     index = toy_index(similarity, latents, edges)
-    queries = index.queries(["question"], vectors=[[1.0]])
+    queries = Queries.of(index, ["question"], vectors=[[1.0]])
     adjacent = literal.neighbours(edges)
     retrieved = list(similarity)[:count]
     rows = torch.tensor([[index.graph.row(n) for n in retrieved]])
-    ranking = Ranking.seeds(rows, torch.zeros(rows.shape), "seed")
+    ranking = Ranking.of(rows, torch.zeros(rows.shape), "seed")
 
     reranked = GRanker(alpha, degree=degree)(queries, ranking)
     expected, scores = literal.granker(retrieved, latents, adjacent, head, alpha, degree)
@@ -56,7 +57,7 @@ def test_one_round_of_granker_and_stex_equals_the_literal_algorithms(case, count
     assert_same_order(ids, reranked.scores[0].tolist(), expected, scores)
 
     for beta in (0.0, 1.0, math.inf):
-        found = STeX(beta, batch=20).candidates(queries, ranking)
+        found = STeX(beta, nodes_per_round=20).candidates(queries, ranking)
         wanted = literal.stex(retrieved, similarity, adjacent, beta)
         got = [(index.graph.ids[r], s) for r, s in zip(found.nodes[0].tolist(), found.scores[0].tolist(), strict=True) if r >= 0]
         assert_same_order([n for n, _ in got], [s for _, s in got], [n for n, _ in wanted], dict(wanted))
@@ -72,7 +73,7 @@ def test_the_whole_algorithm_equals_the_literal_one(case, batch, budget):
     )
     if not _clear_cut(similarity, latents, edges, rounds, batch, budget):
         return
-    ranking = FastInsight(index, batch=batch, budget=budget).rank(index.queries(["question"], vectors=[[1.0]]))
+    ranking = FastInsight(index, nodes_per_round=batch, budget=budget).rank(Queries.of(index, ["question"], vectors=[[1.0]]))
     ids = [index.graph.ids[r] for r in ranking.nodes[0].tolist() if r >= 0]
     assert_same_order(ids, ranking.scores[0, : len(ids)].tolist(), expected, scores)
     assert len(index.relevance.calls) == len(expected)
@@ -97,7 +98,7 @@ def _clear_cut(similarity, latents, edges, rounds, batch, budget):
 def test_a_batch_gives_each_query_what_it_gets_alone(case, batch, budget, vectors):
     similarity, latents, edges = case
     index = toy_index(similarity, latents, edges)
-    retriever = FastInsight(index, batch=batch, budget=budget, k=8)
+    retriever = FastInsight(index, nodes_per_round=batch, budget=budget, k=8)
     texts = [f"question {i}" for i in range(len(vectors))]
     together = retriever.retrieve_batch(texts, vectors=[[v] for v in vectors])
     again = retriever.retrieve_batch(texts, vectors=[[v] for v in vectors])

@@ -9,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graph_retrievers.graph import CorpusGraph
-from graph_retrievers.graph import typed_adjacency as module
-from graph_retrievers.operators.mor.adjacency import TypedAdjacency
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.mor.traversal import MixedTraversal
+from graph_retrievers.operators.mor import adjacency as module
+from graph_retrievers.operators.mor.adjacency import TypedAdjacency
 from graph_retrievers.operators.mor.matching import TextMatching
 from graph_retrievers.operators.mor.reranker import TrajectoryReranker, TrajectoryScorer
+from graph_retrievers.operators.mor.traversal import MixedTraversal
+from graph_retrievers.queries import Queries
 from tests.references import mor as reference
 
 TYPES, RELATIONS = ["film", "person", "tag"], ["by", "has", "with"]
@@ -63,15 +64,17 @@ def worlds(draw):
 
 def index_of(types, titles, edges, device="cpu"):
     ids = [str(i) for i in range(len(types))]
-    graph = CorpusGraph(
-        ids, ids, titles=titles, types=types, edges=[(str(a), str(b), r) for a, r, b in edges], device=device
-    )
+    graph = CorpusGraph(ids, ids, titles=titles, types=types, edges=[(str(a), str(b), r) for a, r, b in edges], device=device)
     return GraphIndex.from_graph(graph)
 
 
 def written(paths):
     steps = [[{"type": t, "relation": r, "restriction": [p] if p else []} for t, r, p in path] for path in paths]
     return {"paths": steps}
+
+
+def asked(index, numbers, plans):
+    return Queries.of(index, [f"query {number}" for number in numbers], inputs={"plan": [written(plans[n]) for n in numbers]})
 
 
 def expected(world, number, matcher, seeds, matches, limit, exact, check_types):
@@ -110,17 +113,14 @@ def test_mixed_traversal_equals_the_reference(world, seeds, matches, limit, exac
     matcher = Hashed()
     index = index_of(types, titles, edges)
     operator = MixedTraversal(seeds, matches, limit, exact_titles=exact, check_types=check_types, matching=matcher)
-    queries = index.queries([f"query {i}" for i in range(len(plans))])
-    queries.inputs["plan"] = [written(paths) for paths in plans]
+    queries = asked(index, range(len(plans)), plans)
     ranking = operator(queries)
     for number in range(len(plans)):
         nodes, trails = expected(world, number, matcher, seeds, matches, limit, exact, check_types)
         row = [n for n in ranking.nodes[number].tolist() if n >= 0]
         assert row == nodes
         assert [[n for n in trail if n >= 0] for trail in ranking.trails[number].tolist()[: len(row)]] == trails
-        alone = index.queries([f"query {number}"])
-        alone.inputs["plan"] = [written(plans[number])]
-        single = operator(alone)
+        single = operator(asked(index, [number], plans))
         assert torch.equal(single.nodes[0], ranking.nodes[number])
         assert torch.equal(single.scores[0], ranking.scores[number])
 
@@ -132,8 +132,7 @@ def test_fingerprints_equal_the_reference(world, length):
     matcher = Hashed()
     index = index_of(types, titles, edges)
     operator = MixedTraversal(2, 2, 20, exact_titles=False, matching=matcher)
-    queries = index.queries([f"query {i}" for i in range(len(plans))])
-    queries.inputs["plan"] = [written(paths) for paths in plans]
+    queries = asked(index, range(len(plans)), plans)
     ranking = operator(queries)
     reranker = TrajectoryReranker(TrajectoryScorer(length, 4), matching=matcher)
     seen = reranker.trajectories(queries, ranking)

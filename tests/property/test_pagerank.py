@@ -113,7 +113,7 @@ def test_the_retriever_reaches_what_the_seeds_link_to():
     texts = ["alpha", "beta", "gamma", "delta", "epsilon"]
     vectors = [[1.0, 0.0], [0.0, 1.0], [0.1, 0.9], [0.0, 1.0], [0.1, 0.9]]
     graph = CorpusGraph(list("01234"), texts, edges=[("0", "1"), ("1", "2")])
-    index = GraphIndex.from_graph(graph, vectors=vectors, lexical=False)
+    index = GraphIndex.from_graph(graph, vectors=vectors, bm25=False)
     hits = PPR(index, seeds=1, passage_weight=0.0, k=3).retrieve("alpha", vector=[1.0, 0.0])
     assert [h.id for h in hits] == ["0", "1", "2"]
     assert [h.operator for h in hits] == ["PersonalizedPageRank"] * 3
@@ -166,7 +166,7 @@ def test_a_hit_is_reached_from_the_neighbour_that_sends_it_most():
     # 0 is the seed; 3 hears more from 1 (two edges) than from 2 (one edge among four).
     edges = [("0", "1"), ("0", "2"), ("1", "3"), ("2", "3"), ("2", "4"), ("2", "5"), ("2", "6")]
     ids = [str(i) for i in range(8)]
-    index = GraphIndex.from_graph(CorpusGraph(ids, ids, edges=edges), vectors=[[1.0]] + [[0.0]] * 7, lexical=False)
+    index = GraphIndex.from_graph(CorpusGraph(ids, ids, edges=edges), vectors=[[1.0]] + [[0.0]] * 7, bm25=False)
     hits = {h.id: h for h in PPR(index, seeds=1, passage_weight=0.0, k=7).retrieve("zero", vector=[1.0])}
     assert hits["0"].path.nodes == ("0",)
     assert hits["3"].path.nodes == ("0", "1", "3")
@@ -179,7 +179,7 @@ def test_paths_run_along_edges_from_a_seed_or_upwards(case):
     size, edges, restart, _ = case
     ids = [str(i) for i in range(size)]
     graph = CorpusGraph(ids, ids, edges=[(str(a), str(b)) for a, b in edges])
-    index = GraphIndex.from_graph(graph, vectors=[[r + 0.01] for r in restart], lexical=False)
+    index = GraphIndex.from_graph(graph, vectors=[[r + 0.01] for r in restart], bm25=False)
     linked = {(a, b) for a, b in edges} | {(b, a) for a, b in edges}
     hits = PPR(index, seeds=2, k=size).retrieve("question", vector=[1.0])
     place = {h.id: i for i, h in enumerate(hits)}

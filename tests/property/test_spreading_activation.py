@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators import chains as chain_module
-from graph_retrievers.operators import spreading_activation as propagation_module
+from graph_retrievers.operators.spreading import chains as chain_module
+from graph_retrievers.operators.spreading import propagation as propagation_module
 from graph_retrievers.operators.spreading.chains import ChainSearch
-from graph_retrievers.operators.operator import Ranking
 from graph_retrievers.operators.spreading.propagation import GatedPropagation
+from graph_retrievers.queries import Queries
+from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers.registry import build_retriever
 from tests.references.spreading import adjacency, best_chains, spread
 
@@ -43,19 +44,21 @@ def index_of(size, edges, device="cpu"):
 
 
 def run(index, queries, options=None, search=None):
-    """Propagate from given seeds behind given gates; return the batch and the ranking."""
+    """Propagate from given seeds behind given gates; return the ranking, with the chains where a search is given."""
     table = torch.tensor([gates for gates, _ in queries], dtype=torch.float64, device=index.device)
     width = max(len(seeds) for _, seeds in queries)
     nodes = [[*seeds, *[-1] * (width - len(seeds))] for _, seeds in queries]
     scores = [[*seeds.values(), *[0.0] * (width - len(seeds))] for _, seeds in queries]
     shape = (len(queries), width)
     rows = torch.tensor(nodes, device=index.device).reshape(shape).long()
-    start = Ranking.seeds(rows, torch.tensor(scores, device=index.device).reshape(shape), "Seeds")
-    batch = index.queries(["question"] * len(queries))
+    start = Ranking.of(rows, torch.tensor(scores, device=index.device).reshape(shape), "Seeds")
+    batch = Queries.of(index, ["question"] * len(queries))
     ranking = GatedPropagation(gate=lambda _, b, v: table[b, v], **(options or {}))(batch, start)
-    if search is not None:
-        assert search(batch, ranking).nodes is ranking.nodes
-    return batch, ranking
+    if search is None:
+        return ranking
+    searched = search(batch, ranking)
+    assert searched.nodes is ranking.nodes
+    return searched
 
 
 def activation_of(ranking, b):
@@ -63,8 +66,8 @@ def activation_of(ranking, b):
     return {node: score for node, score in pairs if node >= 0}
 
 
-def chains_of(batch, b):
-    chains = batch.extras["chains"]
+def chains_of(ranking, b):
+    chains = ranking.chains
     pairs = zip(chains.nodes[b].tolist(), chains.scores[b].tolist(), strict=True)
     return [(score, tuple(v for v in nodes if v >= 0)) for nodes, score in pairs if nodes[0] >= 0]
 
@@ -73,7 +76,7 @@ def chains_of(batch, b):
 @settings(max_examples=60, deadline=None)
 def test_propagation_equals_the_literal_reference(problem, semantics, steps):
     size, edges, queries = problem
-    batch, ranking = run(index_of(size, edges), queries, {"semantics": semantics, "steps": steps})
+    ranking = run(index_of(size, edges), queries, {"semantics": semantics, "steps": steps})
     neighbours = adjacency(edges, semantics)
     for b, (gates, seeds) in enumerate(queries):
         exact = {node: Fraction(gate) for node, gate in enumerate(gates)}
@@ -82,7 +85,7 @@ def test_propagation_equals_the_literal_reference(problem, semantics, steps):
         )
         found = activation_of(ranking, b)
         assert found == pytest.approx({node: float(level) for node, level in expected.items()}, rel=1e-5)
-        assert int(batch.statistics["touched"][b]) == len(expected)
+        assert int(ranking.touched[b]) == len(expected)
         assert list(found) == sorted(found, key=lambda node: (-found[node], node))
         trails = ranking.trails[b].tolist() if expected else []
         for node, trail in zip(ranking.nodes[b].tolist(), trails, strict=False):
@@ -99,11 +102,11 @@ def test_propagation_equals_the_literal_reference(problem, semantics, steps):
 def test_chains_equal_naive_search(problem, semantics, dedupe, limit):
     size, edges, queries = problem
     search = ChainSearch(limit, dedupe=dedupe, semantics=semantics)
-    batch, ranking = run(index_of(size, edges), queries, {"semantics": semantics}, search)
-    assert bool(batch.extras["chains"].exact.all())
+    ranking = run(index_of(size, edges), queries, {"semantics": semantics}, search)
+    assert not any(ranking.notes), "no search was cut short"
     for b, (_, seeds) in enumerate(queries):
         expected = best_chains(adjacency(edges, semantics), seeds, activation_of(ranking, b), limit, 4, dedupe)
-        found = chains_of(batch, b)
+        found = chains_of(ranking, b)
         assert [nodes for _, nodes in found] == [nodes for _, nodes in expected]
         assert [mean for mean, _ in found] == pytest.approx([mean for mean, _ in expected], rel=1e-5)
 
@@ -112,11 +115,11 @@ def test_chains_equal_naive_search(problem, semantics, dedupe, limit):
 @settings(max_examples=30, deadline=None)
 def test_a_narrow_search_is_right_where_it_says_so(problem, width):
     size, edges, queries = problem
-    batch, ranking = run(index_of(size, edges), queries, None, ChainSearch(4, width=width))
+    ranking = run(index_of(size, edges), queries, None, ChainSearch(4, width=width))
     for b, (_, seeds) in enumerate(queries):
-        if bool(batch.extras["chains"].exact[b]):
+        if not ranking.notes or not ranking.notes[b]:
             expected = best_chains(adjacency(edges), seeds, activation_of(ranking, b), 4)
-            assert [nodes for _, nodes in chains_of(batch, b)] == [nodes for _, nodes in expected]
+            assert [nodes for _, nodes in chains_of(ranking, b)] == [nodes for _, nodes in expected]
 
 
 @given(problems())
@@ -124,11 +127,11 @@ def test_a_narrow_search_is_right_where_it_says_so(problem, width):
 def test_a_batch_gives_each_query_what_it_gets_alone(problem):
     size, edges, queries = problem
     index = index_of(size, edges)
-    batch, together = run(index, queries, None, ChainSearch(5))
+    together = run(index, queries, None, ChainSearch(5))
     for b, query in enumerate(queries):
-        single, alone = run(index, [query], None, ChainSearch(5))
+        alone = run(index, [query], None, ChainSearch(5))
         assert activation_of(together, b) == activation_of(alone, 0)
-        assert chains_of(batch, b) == chains_of(single, 0)
+        assert chains_of(together, b) == chains_of(alone, 0)
 
 
 @given(problems())
@@ -136,15 +139,15 @@ def test_a_batch_gives_each_query_what_it_gets_alone(problem):
 def test_work_in_small_pieces_changes_nothing(problem):
     size, edges, queries = problem
     index = index_of(size, edges)
-    batch, whole = run(index, queries, None, ChainSearch(5))
+    whole = run(index, queries, None, ChainSearch(5))
     with pytest.MonkeyPatch.context() as patch:
         for module in (propagation_module, chain_module):
             patch.setattr(module, "STATE_LIMIT", 1)
             patch.setattr(module, "EDGE_LIMIT", 2)
-        pieces, parts = run(index, queries, None, ChainSearch(5))
+        parts = run(index, queries, None, ChainSearch(5))
     for b in range(len(queries)):
         assert activation_of(whole, b) == activation_of(parts, b)
-        assert chains_of(batch, b) == chains_of(pieces, b)
+        assert chains_of(whole, b) == chains_of(parts, b)
 
 
 @pytest.mark.parametrize("name", ["spreading", "spreading-uniform", "spreading-hybrid"])
@@ -156,7 +159,7 @@ def test_batches_and_repeated_calls_agree_on_a_larger_graph(name, device):
     pairs = torch.randint(size, (900, 2), generator=generator).tolist()
     titles, edges = [f"Node {i}" for i in range(size)], [(ids[a], ids[b]) for a, b in pairs]
     graph = CorpusGraph(ids, ["text"] * size, titles=titles, edges=edges, device=device)
-    index = GraphIndex.from_graph(graph, vectors=vectors, lexical=False)
+    index = GraphIndex.from_graph(graph, vectors=vectors, bm25=False)
     questions = [f"How are Node {i} and Node {7 * i + 1} related?" for i in range(6)] + ["No name here"]
     asked = torch.randn(7, 16, generator=generator) + 0.7
     retriever = build_retriever(name, index, chains="hits")
