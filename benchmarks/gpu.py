@@ -25,12 +25,13 @@ from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.granker import GRanker
 from graph_retrievers.operators.mor.traversal import MixedTraversal
-from graph_retrievers.operators.operator import Operator, Pipeline, Ranking
+from graph_retrievers.operators.operator import Operator, Pipeline
 from graph_retrievers.operators.pagerank import PersonalizedPageRank
 from graph_retrievers.operators.spreading.propagation import GatedPropagation
 from graph_retrievers.operators.stex import STeX
 from graph_retrievers.operators.vector_search import VectorSearch
-from graph_retrievers.queries import QueryBatch
+from graph_retrievers.queries import Queries
+from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers.fastinsight import FastInsight
 from graph_retrievers.signals.cross_encoder import CrossEncoder
 
@@ -107,10 +108,9 @@ class Setting:
         noise = torch.nn.functional.normalize(torch.randn(options.queries, WIDTH, generator=generator), dim=1)
         self.questions = torch.nn.functional.normalize(vectors[near] + 0.7 * noise, dim=1)
         self.texts = words(options.queries, 8, 5)
-        linked = corpus_graph(size, pairs, device)
-        linked.texts = words(size, 24, 6)
+        linked = corpus_graph(size, pairs, device, words(size, 24, 6))
         model = CrossEncoder(str(encoder), device=device)
-        self.linked = GraphIndex.from_graph(linked, vectors=vectors, lexical=False, relevance=model)
+        self.linked = GraphIndex.from_graph(linked, vectors=vectors, bm25=False, relevance=model)
         kinds = torch.randint(len(TYPES), (size,), generator=generator).tolist()
         names = torch.randint(len(RELATIONS), (len(pairs),), generator=generator).tolist()
         ids = [str(i) for i in range(size)]
@@ -122,7 +122,7 @@ class Setting:
             edges=[(ids[a], ids[b], RELATIONS[r]) for (a, b), r in zip(pairs.tolist(), names, strict=True)],
             device=device,
         )
-        self.typed = GraphIndex.from_graph(typed, embedding=MadeUpEmbedding(), vectors=vectors, lexical=False)
+        self.typed = GraphIndex.from_graph(typed, embedding=MadeUpEmbedding(), vectors=vectors, bm25=False)
         self.plans = [
             [
                 {"type": TYPES[kinds[row]], "restriction": f"title {row}"},
@@ -132,14 +132,11 @@ class Setting:
             for row in near.tolist()
         ]
 
-    def batch(self, rows: slice, typed: bool = False) -> QueryBatch:
+    def batch(self, rows: slice, typed: bool = False) -> Queries:
         """Return fresh questions, so that nothing computed before is used."""
         index = self.typed if typed else self.linked
-        batch = index.queries(self.texts[rows], vectors=self.questions[rows])
-        batch.k = 10
-        if typed:
-            batch.inputs = {"plan": self.plans[rows]}
-        return batch
+        inputs = {"plan": self.plans[rows]} if typed else None
+        return Queries.of(index, self.texts[rows], vectors=self.questions[rows], inputs=inputs)
 
 
 def cases(setting: Setting) -> dict[str, Callable[[slice], Ranking]]:

@@ -1,5 +1,7 @@
 """Synthetic graphs for benchmarks: power-law propensities, and communities that hold most edges."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 
@@ -23,17 +25,11 @@ def power_law_pairs(size: int, edges: int, seed: int = 0, community: int = 100, 
     return pairs[rng.permutation(len(pairs))[:edges]]
 
 
-def corpus_graph(size: int, pairs: np.ndarray, device: str = "cpu") -> CorpusGraph:
+def corpus_graph(size: int, pairs: np.ndarray, device: str = "cpu", texts: Sequence[str] | None = None) -> CorpusGraph:
     """Return a corpus graph of numbered nodes with these edges."""
     ids = [str(i) for i in range(size)]
-    graph = CorpusGraph(ids, [""] * size, device=device)
-    graph._set_rows(
-        torch.from_numpy(pairs[:, 0].copy()),
-        torch.from_numpy(pairs[:, 1].copy()),
-        torch.zeros(len(pairs), dtype=torch.int32),
-        ["link"],
-    )
-    return graph
+    edges = ((ids[a], ids[b], "link") for a, b in pairs.tolist())
+    return CorpusGraph(ids, texts or [""] * size, edges=edges, device=device)
 
 
 def unit_vectors(size: int, width: int, seed: int = 0, community: int = 100) -> torch.Tensor:

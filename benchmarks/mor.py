@@ -15,8 +15,8 @@ from graphs import power_law_pairs
 
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.operators.mor.adjacency import TypedAdjacency
-from graph_retrievers.operators.mor.walk import Routes, walk
 from graph_retrievers.operators.mor.plan import GraphSchema, PathStep, ReasoningPath
+from graph_retrievers.operators.mor.walk import Routes, walk
 
 TYPES = [f"type {i}" for i in range(7)]
 

@@ -44,9 +44,7 @@ def main() -> None:
                 restart[0, seeds] = 1.0
                 reset = restart[0].numpy()
                 begin = clock()
-                exact = np.array(
-                    peer.personalized_pagerank(damping=damping, reset=reset, implementation="prpack", directed=False)
-                )
+                exact = np.array(peer.personalized_pagerank(damping=damping, reset=reset, implementation="prpack", directed=False))
                 prpack = clock() - begin
                 begin = clock()
                 nodes, _, certified = certified_top_k(graph, restart, 20, damping=damping)

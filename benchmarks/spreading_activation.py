@@ -23,10 +23,10 @@ from graphs import corpus_graph, power_law_pairs, unit_vectors
 
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.spreading.chains import ChainSearch
-from graph_retrievers.operators.operator import Ranking
 from graph_retrievers.operators.spreading.propagation import GatedPropagation
 from graph_retrievers.operators.vector_search import VectorSearch
-from graph_retrievers.queries import QueryBatch
+from graph_retrievers.queries import Queries
+from graph_retrievers.results import Ranking
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.references.spreading import adjacency, spread
@@ -88,16 +88,15 @@ def main() -> None:
     pairs = power_law_pairs(options.nodes, options.edges)
     common = torch.nn.functional.normalize(torch.randn(1, 384, generator=torch.Generator().manual_seed(1)), dim=1)
     vectors = torch.nn.functional.normalize(unit_vectors(options.nodes, 384) + 0.31 * common, dim=1)
-    index = GraphIndex(corpus_graph(options.nodes, pairs), dense=None)
-    index = GraphIndex.from_graph(index.graph, vectors=vectors, lexical=False)
+    index = GraphIndex.from_graph(corpus_graph(options.nodes, pairs), vectors=vectors, bm25=False)
     neighbours = adjacency(pairs.tolist())
     generator = torch.Generator().manual_seed(2)
     near = torch.randint(options.nodes, (options.queries,), generator=generator)
     noise = torch.nn.functional.normalize(torch.randn(options.queries, 384, generator=generator), dim=1)
     questions = torch.nn.functional.normalize(vectors[near] + noise, dim=1)
 
-    def batch(rows: slice) -> QueryBatch:
-        return index.queries(["query"] * len(questions[rows]), vectors=questions[rows])
+    def batch(rows: slice) -> Queries:
+        return Queries.of(index, ["query"] * len(questions[rows]), vectors=questions[rows])
 
     gated, uniform = GatedPropagation(), GatedPropagation(gate="uniform")
     singles = [batch(slice(b, b + 1)) for b in range(options.queries)]
@@ -105,7 +104,7 @@ def main() -> None:
     every = batch(slice(None))
     every_seeds = VectorSearch(SEEDS)(every)
     for single in singles:
-        single.similarities(torch.zeros(1, dtype=torch.int64), torch.zeros(1, dtype=torch.int64))
+        single.scores(torch.zeros(1, dtype=torch.int64), torch.zeros(1, dtype=torch.int64))
 
     def reference(b: int, gates: dict[int, float]) -> dict[int, float]:
         scores = dict(zip(seeds[b].nodes[0].tolist(), seeds[b].scores[0].tolist(), strict=True))
@@ -146,7 +145,7 @@ def main() -> None:
 def chains(
     options: argparse.Namespace,
     neighbours: dict[int, list[int]],
-    singles: list[QueryBatch],
+    singles: list[Queries],
     seeds: list[Ranking],
     gated: GatedPropagation,
 ) -> None:
@@ -159,13 +158,13 @@ def chains(
             lambda b=b, activation=activation: naive(neighbours, seeds[b].nodes[0].tolist(), activation, options.walks)
         )
         if count < options.walks:
-            ChainSearch(1)(single, ranking)
-            assert abs(float(single.extras["chains"].scores[0, 0]) - best) < 1e-4 * best
+            found = ChainSearch(1)(single, ranking).chains
+            assert found is not None and abs(float(found.scores[0, 0]) - best) < 1e-4 * best
         for dedupe in ("after_limit", "before_limit"):
             search = ChainSearch(dedupe=dedupe)
             fast = min(timed(lambda search=search, single=single, ranking=ranking: search(single, ranking))[0] for _ in range(3))
-            found = single.extras["chains"]
-            rows.append((dedupe, count, slow / fast, fast, bool(found.exact.all()), slow))
+            exact = not any(search(single, ranking).notes)
+            rows.append((dedupe, count, slow / fast, fast, exact, slow))
     for dedupe in ("after_limit", "before_limit"):
         mine = [row for row in rows if row[0] == dedupe]
         full = [row for row in mine if row[1] >= options.walks] or mine
