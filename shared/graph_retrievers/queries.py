@@ -14,7 +14,7 @@ from graph_retrievers.cache import Cache
 from graph_retrievers.errors import InvalidArgumentError, InvalidVectorError, MissingSignalError
 from graph_retrievers.graph.filters import Filter, filter_mask
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.signals.embedding import check_vectors
+from graph_retrievers.signals.embedding import check_vectors, embed_queries
 from graph_retrievers.signals.relevance import BiEncoder
 
 __all__ = ["LatentCache", "Queries"]
@@ -191,15 +191,13 @@ class Queries:
         if not texts:
             return torch.empty((0, dense.dimension), device=self.index.device)
         if callable(self.given) and (texts is self.texts or model is None):
-            vectors = self.given(list(texts))
+            vectors = check_vectors(self.given(list(texts)), len(texts), dense.dimension, "query vectors")
         elif model is None:
             own = "" if self.given is None else f" The query's own vector was given; {texts[0]!r:.60} is another text."
             raise MissingSignalError(f"This index has no embedding model for queries; pass embedding= or the query's vector.{own}")
-        elif hasattr(model, "embed_queries"):
-            vectors = model.embed_queries(list(texts))
         else:
-            vectors = torch.stack([torch.as_tensor(model.embed_query(t), dtype=torch.float32) for t in texts])
-        return check_vectors(vectors, len(texts), dense.dimension, "query vectors").to(self.index.device)
+            vectors = embed_queries(model, texts, dense.dimension)
+        return vectors.to(self.index.device)
 
     def view(self, signal: str) -> Any:
         """Return the queries as a signal reads them: texts, or vectors of shape [B, d]."""

@@ -5,7 +5,7 @@ from graph_retrievers.retrievers.fastinsight import FastInsight
 from graph_retrievers.retrievers.gar import GAR
 from graph_retrievers.retrievers.mor import MoR
 from graph_retrievers.retrievers.ppr import PPR
-from graph_retrievers.retrievers.protocol import RetrieverProtocol
+from graph_retrievers.retrievers.protocol import BaseRetriever, RetrieverProtocol
 from graph_retrievers.retrievers.registry import build_retriever, retriever_names
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.retrievers.spreading_activation import SpreadingActivation
@@ -13,6 +13,7 @@ from graph_retrievers.retrievers.walk_fusion import WalkFusion
 
 __all__ = [
     "BM25",
+    "BaseRetriever",
     "GAR",
     "PPR",
     "FastInsight",

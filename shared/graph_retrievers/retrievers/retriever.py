@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import Collection
 
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.graph.filters import Filter, filter_mask, type_mask
+from graph_retrievers.graph.filters import filter_mask, type_mask
 from graph_retrievers.hits import Hits, to_hits
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.backfill import Backfill
 from graph_retrievers.operators.operator import Operator, positive
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
-from graph_retrievers.retrievers.protocol import checked_batch, one_query
+from graph_retrievers.retrievers.protocol import BaseRetriever, Call
 
 __all__ = ["Retriever"]
 
 
-class Retriever:
+class Retriever(BaseRetriever):
     """Retrieves nodes of an index, and what else its operators find, by a composition of operators.
 
     Published systems derive from it only to give their composition a name; a composition of your own needs no class.
@@ -87,7 +86,7 @@ class Retriever:
         return f"{self.name}(\n  {composition},\n  k={self.k}, backfill={self.backfill}{types},\n)"
 
     @property
-    def inputs(self) -> tuple[str, ...]:
+    def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
         """Names of further per-query arguments that the operators read."""
         return self.operator.reads
 
@@ -111,90 +110,20 @@ class Retriever:
         graph, types = self.index.graph, self.types
         return queries.narrowed(graph.cache.get(("types", types), lambda: type_mask(graph, types)))
 
-    def retrieve(
-        self,
-        query: str,
-        k: int | None = None,
-        *,
-        vector: Any = None,
-        filter: Filter | None = None,
-        seed_filter: Filter | None = None,
-        traversal_filter: Filter | None = None,
-        **inputs: Any,
-    ) -> Hits:
-        """Return the hits for one query.
-
-        Parameters
-        ----------
-        query : str
-        k : int, optional
-            Nodes to return; the retriever's own k by default. Fewer come only where the corpus (or the filter)
-            has fewer, or on an index without vectors, where fewer nodes share a word with the query.
-        vector : array-like, shape [d], optional
-            The query's vector, if it is known already.
-        filter, seed_filter, traversal_filter : mapping or callable, optional
-            Which nodes may be returned, may start a traversal, may be walked to.
-        **inputs
-            What else this retriever reads for a query; the names are in ``inputs``.
-
-        Returns
-        -------
-        Hits
-            Best first.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If the query is empty, k is below 1 or an input is unknown.
-        DimensionMismatchError, InvalidVectorError
-            If the vector is not [d] as the index has it, or holds NaN or infinity.
-        """
-        filters: dict[str, Any] = {"filter": filter, "seed_filter": seed_filter, "traversal_filter": traversal_filter}
-        return self.retrieve_batch([query], k, **filters, **one_query(vector, inputs))[0]
-
-    def retrieve_batch(
-        self,
-        queries: Sequence[str],
-        k: int | None = None,
-        *,
-        vectors: Any = None,
-        filter: Filter | None = None,
-        seed_filter: Filter | None = None,
-        traversal_filter: Filter | None = None,
-        **inputs: Sequence[Any],
-    ) -> list[Hits]:
-        """Return the hits for many queries, which run in lock-step.
-
-        Parameters
-        ----------
-        queries : sequence of str, length B
-        k, filter, seed_filter, traversal_filter
-            As for :meth:`retrieve`, the same for all queries.
-        vectors : array-like, shape [B, d], optional
-            Or what computes them when they are first needed: an object that a slice of the queries can be taken from, and
-            that is called with their texts.
-        **inputs : sequence, length B
-            One value a query.
-
-        Returns
-        -------
-        list of Hits, length B
-            What :meth:`retrieve` gives for each query.
-        """
-        k, vectors = checked_batch(self, queries, k, vectors, inputs)
-        conditions = {"filter": filter, "seed_filter": seed_filter, "traversal_filter": traversal_filter}
+    def search(self, call: Call) -> list[Hits]:
+        """Return the hits of each query of a call; `batch_size` queries run in lock-step."""
         # Filters are worked out once, whatever the number of batches.
-        masks = {name: filter_mask(self.index.graph, c) for name, c in conditions.items() if c is not None}
+        masks = {name: filter_mask(self.index.graph, condition) for name, condition in call.filters.items()}
         results: list[Hits] = []
-        for start in range(0, len(queries), self.batch_size):
+        for start in range(0, len(call.queries), self.batch_size):
             part = slice(start, start + self.batch_size)
-            batch = Queries.of(
+            queries = Queries.of(
                 self.index,
-                queries[part],
-                k=k,
-                vectors=None if vectors is None else vectors[part],
-                inputs={name: values[part] for name, values in inputs.items()},
+                call.queries[part],
+                k=call.k,
+                vectors=None if call.vectors is None else call.vectors[part],
+                inputs={name: values[part] for name, values in call.inputs.items()},
                 **masks,
             )
-            results.extend(self.hits(batch, self.rank(batch)))
+            results.extend(self.hits(queries, self.rank(queries)))
         return results

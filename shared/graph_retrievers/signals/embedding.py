@@ -8,7 +8,7 @@ to an array of shape [n, d].
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -24,7 +24,16 @@ from graph_retrievers.errors import (
     MissingDependencyError,
 )
 
-__all__ = ["Embedding", "SentenceEncoder", "as_embedding", "check_vectors", "embed_texts", "load_embedding", "minilm"]
+__all__ = [
+    "Embedding",
+    "SentenceEncoder",
+    "as_embedding",
+    "check_vectors",
+    "embed_queries",
+    "embed_texts",
+    "load_embedding",
+    "minilm",
+]
 
 
 # Dot products of vectors within this are finite in float32.
@@ -142,6 +151,16 @@ def check_vectors(vectors: Any, count: int | None = None, width: int | None = No
             f"{name}[{row}] holds NaN or infinity, or a number beyond {_LARGEST:.0e}; drop that row or embed it again."
         )
     return tensor
+
+
+def embed_queries(model: Embedding, texts: Sequence[str], width: int | None = None, name: str = "query vectors") -> Tensor:
+    """Return the vectors of queries, checked: Tensor, shape [n, d], float32; in one call where the model has ``embed_queries``."""
+    if not texts:
+        return torch.empty((0, width or 0))
+    if hasattr(model, "embed_queries"):
+        return check_vectors(model.embed_queries(list(texts)), len(texts), width, name)
+    vectors = [torch.as_tensor(model.embed_query(text), dtype=torch.float32).cpu() for text in texts]
+    return check_vectors(torch.stack(vectors), len(texts), width, name)
 
 
 def embed_texts(model: Embedding, texts: list[str], show_progress: bool = False) -> Tensor:

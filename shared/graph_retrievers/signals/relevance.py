@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
-from graph_retrievers.signals.embedding import Embedding, check_vectors
+from graph_retrievers.signals.embedding import Embedding, check_vectors, embed_queries
 
 __all__ = ["BiEncoder", "PairScorer", "RelevanceModel", "check_pairs"]
 
@@ -78,7 +78,7 @@ class BiEncoder(RelevanceModel):
         if not texts:
             return torch.empty((0, 1))
         distinct = {q: i for i, q in enumerate(dict.fromkeys(queries))}
-        vectors = torch.stack([torch.as_tensor(self.embedding.embed_query(q), dtype=torch.float32) for q in distinct])
+        vectors = embed_queries(self.embedding, list(distinct))
         nodes = check_vectors(self.embedding.embed_documents(list(texts)), len(texts))
         return (vectors[[distinct[q] for q in queries]] * nodes).sum(-1, keepdim=True)
 

@@ -22,7 +22,7 @@ from graph_retrievers.results import Ranking
 from graph_retrievers.signals.language import complete_many
 from graph_retrievers.signals.signal import VectorSignal
 
-__all__ = ["EntityLinking", "extract_entities"]
+__all__ = ["EntityLinking", "extract_entities", "missing_note", "named_entities"]
 
 # Entries of a table of cosines at a time.
 _TABLE_LIMIT = 1 << 24
@@ -63,6 +63,41 @@ def extract_entities(language_model: Any, questions: Sequence[str]) -> list[list
             raise answer
         entities[position] = [name for name in answer["entities"] if name.strip()]
     return entities
+
+
+def named_entities(given: Sequence[Any], questions: Sequence[str], language_model: Any = None) -> list[list[str] | None]:
+    """Return the entities of each question, each once: those given, or what a language model extracts; else None.
+
+    Parameters
+    ----------
+    given : sequence, length B
+        A list of names for each question, or None.
+    questions : sequence of str, length B
+    language_model : object, optional
+        Asked about the questions without a list.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If what is given is not a list of non-empty strings.
+    """
+    entities = list(given)
+    for b, names in enumerate(entities):
+        plain = isinstance(names, (list, tuple)) and all(isinstance(name, str) and name.strip() for name in names)
+        if names is not None and not plain:
+            raise InvalidArgumentError(f"entities of query {b} are {names!r}; expected a list of non-empty strings, or None.")
+    asked = [b for b, names in enumerate(entities) if names is None]
+    if language_model is not None and asked:
+        for b, names in zip(asked, extract_entities(language_model, [questions[b] for b in asked]), strict=True):
+            entities[b] = names
+    return [None if names is None else list(dict.fromkeys(names)) for names in entities]
+
+
+def missing_note(missing: Sequence[str], room: int) -> str:
+    """Return the note on entities that no node is named by, of which the first `room` are searched by vector."""
+    note = f"no node is named {', '.join(map(repr, missing[:room]))}: seeds from vector search"
+    rest = ", ".join(map(repr, missing[room:]))
+    return f"{note}; not searched for want of budget: {rest}" if rest else note
 
 
 class EntityLinking(Operator):
@@ -136,7 +171,7 @@ class EntityLinking(Operator):
         matched: list[tuple[int, int]] = []
         searched: list[tuple[int, str | None, int]] = []
         notes: list[tuple[str, ...]] = []
-        for b, entities in enumerate(self._entities(queries)):
+        for b, entities in enumerate(named_entities(queries.input("entities"), queries.texts, self.language_model)):
             rows, missing, count = self._match(queries, queries.texts[b], entities, allowed)
             matched += [(b, row) for row in rows]
             wanted, note = self._plan(missing, count, queries.index.has_dense)
@@ -151,23 +186,6 @@ class EntityLinking(Operator):
         width = int(torch.bincount(batch, minlength=1).max()) if batch.numel() else 0
         table, values, _ = pad_ranked(batch, nodes, scores, torch.full_like(nodes, -1), len(queries), width)
         return Ranking.of(table, values, self.name, notes=tuple(notes))
-
-    def _entities(self, queries: Queries) -> list[list[str] | None]:
-        """Return the entities of each query; None where the dictionary has to find them."""
-        given = queries.input("entities")
-        for b, entities in enumerate(given):
-            if entities is None:
-                continue
-            if not isinstance(entities, (list, tuple)) or not all(isinstance(e, str) and e.strip() for e in entities):
-                raise InvalidArgumentError(
-                    f"entities of query {b} are {entities!r}; expected a list of non-empty strings, or None."
-                )
-        asked = [b for b, entities in enumerate(given) if entities is None]
-        if self.language_model is not None and asked:
-            extracted = extract_entities(self.language_model, [queries.texts[b] for b in asked])
-            for b, entities in zip(asked, extracted, strict=True):
-                given[b] = entities
-        return [None if entities is None else list(dict.fromkeys(entities)) for entities in given]
 
     def _match(
         self, queries: Queries, text: str, entities: list[str] | None, allowed: np.ndarray | None
@@ -195,10 +213,7 @@ class EntityLinking(Operator):
             return [], ()
         each = max(1, self.budget // count)
         room = self.budget // each
-        note = f"no node is named {', '.join(repr(m) for m in missing[:room])}: seeds from vector search"
-        if len(missing) > room:
-            note += f"; not searched for want of budget: {', '.join(repr(m) for m in missing[room:])}"
-        return [(entity, each) for entity in missing[:room]], (note,)
+        return [(entity, each) for entity in missing[:room]], (missing_note(missing, room),)
 
     def _search(
         self, queries: Queries, searched: list[tuple[int, str | None, int]], mask: Tensor | None

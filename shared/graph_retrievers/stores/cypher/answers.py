@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from graph_retrievers.hits import Hit, Hits, NodePath
 from graph_retrievers.operators.spreading.chains import ChainSearch
 from graph_retrievers.operators.spreading.linking import EntityLinking
 from graph_retrievers.operators.spreading.passages import PassageGathering
 from graph_retrievers.operators.spreading.propagation import GatedPropagation
-from graph_retrievers.hits import Hit, Hits, NodePath
 
 __all__ = ["answer"]
 
@@ -61,29 +61,31 @@ def _node_hit(node: _Row, name: str, relations: Mapping[tuple[str, str], tuple[s
         text=str(node["text"] or ""),
         score=node["r"],
         operator=EntityLinking.name if len(trail) == 1 else name,
-        path=Path(tuple(map(str, trail)), tuple(relation for relation, _ in steps), tuple(forward for _, forward in steps)),
+        path=_path(trail, node["titles"], steps),
         title=str(node["name"] or ""),
         type=str(node["type"] or ""),
         metadata=json.loads(node["metadata"]) if node["metadata"] else {},
     )
 
 
+def _path(ids: Sequence[Any], titles: Sequence[Any], steps: Sequence[tuple[str, bool]]) -> NodePath:
+    names = tuple(str(title or "") for title in titles)
+    return NodePath(tuple(map(str, ids)), tuple(name for name, _ in steps), tuple(ahead for _, ahead in steps), names)
+
+
 def _chain_hit(chain: _Row) -> Hit:
-    relations, forward = (tuple(step[key] for step in chain["steps"]) for key in ("relation", "forward"))
-    path = Path(tuple(str(node["id"]) for node in chain["nodes"]), relations, forward)
-    names = {str(node["id"]): str(node["name"]) for node in chain["nodes"] if node["name"]}
-    text = str(path.named(names))
-    return Hit(" | ".join(path.nodes), text, chain["weight"], ChainSearch.name, path, kind="chain")
+    steps = [(step["relation"], step["forward"]) for step in chain["steps"]]
+    path = _path([node["id"] for node in chain["nodes"]], [node["name"] for node in chain["nodes"]], steps)
+    return Hit(" | ".join(path.nodes), path.text, chain["weight"], ChainSearch.name, path, kind="chain")
 
 
 def _along(hits: list[Hit], chains: list[Hit]) -> list[Hit]:
     """Return the hits with the best chain that leads to each as its path."""
-    leads: dict[str, Path] = {}
-    for chain in chains:
-        path = chain.path
-        for place in range(2, len(path.nodes) + 1):
-            part = Path(path.nodes[:place], path.relations[: place - 1], path.forward[: place - 1])
-            leads.setdefault(path.nodes[place - 1], part)
+    leads: dict[str, NodePath] = {}
+    for path in (chain.path for chain in chains):
+        for size in range(2, len(path.nodes) + 1):
+            part = NodePath(path.nodes[:size], path.relations[: size - 1], path.forward[: size - 1], path.titles[:size])
+            leads.setdefault(path.nodes[size - 1], part)
     return [replace(hit, path=leads.get(hit.id, hit.path)) for hit in hits]
 
 

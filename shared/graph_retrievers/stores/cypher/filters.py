@@ -8,11 +8,11 @@ from typing import Any
 
 from torch import Tensor
 
-from graph_retrievers.stores.cypher.schema import GraphSchema
-from graph_retrievers.stores.cypher.values import stored
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.filters import filter_mask
+from graph_retrievers.stores.cypher.schema import GraphSchema
+from graph_retrievers.stores.cypher.values import stored
 
 __all__ = ["Predicate", "filter_predicate"]
 

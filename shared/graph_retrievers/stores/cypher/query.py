@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from graph_retrievers.operators.spreading.chains import ChainSearch
 from graph_retrievers.stores.cypher.database import CypherDatabase
 from graph_retrievers.stores.cypher.filters import Predicate
-from graph_retrievers.operators.spreading.chains import ChainSearch
 
 __all__ = ["QueryPlan", "query_text"]
 
@@ -360,7 +360,7 @@ def _result(database: CypherDatabase, plan: QueryPlan) -> str:
     if plan.chains is not None:
         cut = ", ".join(f"c{j + 1}[$width].bound" for j in range(plan.chains.length))
         end = plan.filter.on("state[c.p[-1]].n") if plan.filter is not None else "true"
-        node = f"{{id: state[i].n.{names['id']}, name: state[i].n.{names['name']}}}"
+        node = f"{{id: state[i].n.{names['id']}, name: {_shown_name(database, plan, 'state[i].n')}}}"
         chains = f""", [{cut}] AS cut,
        [c IN best_chains | {{weight: c.weight, steps: c.steps, returned: {end}, nodes: [i IN c.p | {node}]}}] AS chains"""
     return f"""\
@@ -374,4 +374,11 @@ def _result(database: CypherDatabase, plan: QueryPlan) -> str:
                   relation: {_relation(database)}, position: e.{names["position"]}}}) AS links
 }}
 RETURN missing, links{chains}, size(state) AS touched, size(state) > 0 OR EXISTS {{ MATCH (:{names["label"]}) }} AS filled,
-       [s IN best | {{r: s.r, trail: [n IN s.trail | n.{names["id"]}], {fields}}}] AS found"""
+       [s IN best | {{r: s.r, trail: [n IN s.trail | n.{names["id"]}],
+                         titles: [n IN s.trail | {_shown_name(database, plan, "n")}], {fields}}}] AS found"""
+
+
+def _shown_name(database: CypherDatabase, plan: QueryPlan, node: str) -> str:
+    # Names of nodes that may not be returned are not shown on the paths of others.
+    name = f"{node}.{database.schema.names()['name']}"
+    return name if plan.filter is None else f"CASE WHEN {plan.filter.on(node)} THEN {name} ELSE '' END"

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from graph_retrievers.errors import InvalidArgumentError, InvalidVectorError, MissingSignalError
+from graph_retrievers.errors import InvalidVectorError, MissingSignalError
 from graph_retrievers.graph.names import name_words
-from graph_retrievers.operators.spreading.linking import extract_entities
-from graph_retrievers.signals.embedding import check_vectors
+from graph_retrievers.operators.spreading.linking import missing_note, named_entities
+from graph_retrievers.retrievers.protocol import Call
+from graph_retrievers.signals.embedding import check_vectors, embed_queries
 
 __all__ = ["Question", "question_notes", "read_questions", "word_runs"]
 
@@ -41,51 +41,34 @@ class Question:
     names: Tensor | None
 
 
-def read_questions(
-    queries: Sequence[str],
-    vectors: Any,
-    entities: Sequence[Sequence[str] | None] | None,
-    *,
-    embedding: Any,
-    language_model: Any,
-    needs_vectors: bool,
-) -> list[Question]:
-    """Return questions with all that models say about them, asked for in one go.
+def read_questions(call: Call, *, embedding: Any, language_model: Any, needs_vectors: bool) -> list[Question]:
+    """Return the questions of a call with all that models say about them, asked for in one go.
 
     Parameters
     ----------
-    queries : sequence of str, length B
-    vectors : array-like, shape [B, d], or callable, optional
-        Their vectors, or a function from texts to vectors.
-    entities : sequence of (sequence of str or None), length B, optional
+    call : Call
     embedding, language_model : object, optional
         What embeds, and extracts entities, where they are not given.
     needs_vectors : bool
         Whether nothing can be done without the questions' vectors.
 
-    Returns
-    -------
-    list of Question, length B
-
     Raises
     ------
     InvalidArgumentError
-        If a question is empty or entities are not lists of names.
+        If entities are not lists of names.
     MissingSignalError
         If vectors are needed and there is nothing to make them.
     DimensionMismatchError, InvalidVectorError
         If vectors are not [B, d], or one is zero or not finite.
     """
-    for position, text in enumerate(queries):
-        if not isinstance(text, str) or not text.strip():
-            raise InvalidArgumentError(f"Query {position} is {text!r}; a query is a non-empty string.")
-    named = _entities(queries, entities, language_model)
+    queries, vectors = call.queries, call.vectors
+    named = named_entities(call.inputs.get("entities", [None] * len(queries)), queries, language_model)
     table = None
     if vectors is not None and not (callable(vectors) and not queries):
         given = vectors(list(queries)) if callable(vectors) else vectors
         table = check_vectors(given, len(queries), name="query vectors")
     elif embedding is not None:
-        table = _embedded(embedding, queries)
+        table = embed_queries(embedding, queries)
     elif needs_vectors and queries:
         raise MissingSignalError("The cosine gate needs the question's vector: pass embedding= or vector=, or gate='uniform'.")
     if table is not None:
@@ -94,14 +77,14 @@ def read_questions(
     rows = {name: row for row, name in enumerate(names)}
     found = None
     if names and embedding is not None:
-        found = _nonzero(_embedded(embedding, names), names)
+        found = _nonzero(embed_queries(embedding, names), names)
     elif names and callable(vectors):
         found = _nonzero(check_vectors(vectors(names), len(names), name="entity vectors"), names)
     return [
         Question(
             text,
             None if table is None else table[position],
-            each,
+            None if each is None else tuple(each),
             None if found is None or not each else found[[rows[name] for name in each]],
         )
         for position, (text, each) in enumerate(zip(queries, named, strict=True))
@@ -133,42 +116,10 @@ def question_notes(question: Question, missing: Sequence[int], room: int) -> tup
         return ()
     if not question.entities:
         return ("no entity of the graph is named: seeds from vector search of the question",)
-    names = [repr(question.entities[number]) for number in missing]
     if not room:
-        return (f"no node is named {', '.join(names)}; there is no embedding model to search by",)
-    note = f"no node is named {', '.join(names[:room])}: seeds from vector search"
-    if len(names) > room:
-        note += f"; not searched for want of budget: {', '.join(names[room:])}"
-    return (note,)
-
-
-def _entities(
-    queries: Sequence[str], entities: Sequence[Sequence[str] | None] | None, language_model: Any
-) -> list[tuple[str, ...] | None]:
-    given: list[Any] = [None] * len(queries) if entities is None else list(entities)
-    for position, names in enumerate(given):
-        if names is None:
-            continue
-        if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) and name.strip() for name in names):
-            raise InvalidArgumentError(
-                f"entities of query {position} are {names!r}; expected a list of non-empty strings, or None."
-            )
-    asked = [position for position, names in enumerate(given) if names is None]
-    if language_model is not None and asked:
-        extracted = extract_entities(language_model, [queries[position] for position in asked])
-        for position, names in zip(asked, extracted, strict=True):
-            given[position] = names
-    return [None if names is None else tuple(dict.fromkeys(names)) for names in given]
-
-
-def _embedded(model: Any, texts: Sequence[str]) -> Tensor:
-    if not texts:
-        return torch.empty((0, 0))
-    if hasattr(model, "embed_queries"):
-        return check_vectors(model.embed_queries(list(texts)), len(texts), name="query vectors")
-    return check_vectors(
-        [torch.as_tensor(model.embed_query(text)).cpu().numpy() for text in texts], len(texts), name="query vectors"
-    )
+        names = ", ".join(repr(question.entities[number]) for number in missing)
+        return (f"no node is named {names}; there is no embedding model to search by",)
+    return (missing_note([question.entities[number] for number in missing], room),)
 
 
 def _nonzero(table: Tensor, texts: Sequence[str]) -> Tensor:

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Any
 
-from torch import Tensor
-
+from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
+from graph_retrievers.hits import Hits
+from graph_retrievers.operators.operator import positive
+from graph_retrievers.operators.spreading.chains import ChainSearch
+from graph_retrievers.operators.spreading.linking import EntityLinking
+from graph_retrievers.operators.spreading.propagation import GatedPropagation
+from graph_retrievers.retrievers.protocol import AsyncRetriever, Call
+from graph_retrievers.signals.embedding import as_embedding
 from graph_retrievers.stores.cypher.answers import answer
 from graph_retrievers.stores.cypher.database import CypherDatabase
 from graph_retrievers.stores.cypher.filters import filter_predicate
 from graph_retrievers.stores.cypher.query import QueryPlan, query_text
 from graph_retrievers.stores.cypher.questions import Question, question_notes, read_questions, word_runs
 from graph_retrievers.stores.cypher.writer import name_key
-from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
-from graph_retrievers.operators.spreading.chains import ChainSearch
-from graph_retrievers.operators.spreading.linking import EntityLinking
-from graph_retrievers.operators.operator import positive
-from graph_retrievers.operators.spreading.propagation import GatedPropagation
-from graph_retrievers.hits import Hits
-from graph_retrievers.signals.embedding import as_embedding
 
 __all__ = ["CypherSpreadingActivation"]
 
@@ -46,7 +44,7 @@ class _Batch:
         return any(question.entities is None for question in self.questions)
 
 
-class CypherSpreadingActivation:
+class CypherSpreadingActivation(AsyncRetriever):
     """Spreading activation as one Cypher query: seeds, T steps, entities and chains in one round trip.
 
     The parameters and the results are those of
@@ -60,13 +58,13 @@ class CypherSpreadingActivation:
         Embedding model of the nodes' vectors. Not needed where every question comes with its vector, or the gate is
         uniform, and the entities are all found by name.
     steps, decay, threshold, gate, semantics, language_model
-        As for the engine's; the gate is "cosine" or "uniform".
+        As for the retriever in memory; the gate is "cosine" or "uniform".
     linking : EntityLinking, optional
-        As for the engine's; case is always folded.
+        As for the retriever in memory; case is always folded.
     chains, chain_search
-        As for the engine's: "hits", "path" or None; and the limits of the search.
+        As for the retriever in memory: "hits", "path" or None; and the limits of the search.
     passages, passage_type
-        As for the engine's, but the types are taken at their word, whether there is a node of the type or not.
+        As for the retriever in memory, but the types are taken at their word, whether there is a node of the type or not.
     vector_index : str, optional
         Vector index that brings seeds where no name is found. By default all vectors are compared, which needs no index and
         is exact.
@@ -101,7 +99,7 @@ class CypherSpreadingActivation:
     beforehand, to see whether names are capitalised; every other question is one query.
     """
 
-    inputs: tuple[str, ...] = ("entities",)
+    inputs = ("entities",)
 
     def __init__(
         self,
@@ -170,128 +168,9 @@ class CypherSpreadingActivation:
         """Return the database and the settings."""
         return f"{self.name}({self.database!r}, gate={self._plan.gate!r}, steps={self._plan.steps}, k={self.k})"
 
-    def __enter__(self) -> CypherSpreadingActivation:
-        """Return the retriever."""
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Close the connection to the database."""
-        self.close()
-
-    async def __aenter__(self) -> CypherSpreadingActivation:
-        """Return the retriever."""
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close the connection to the database."""
-        await self.aclose()
-
-    def close(self) -> None:
-        """Close the connection to the database."""
-        self.database.close()
-
-    async def aclose(self) -> None:
-        """Close the connection to the database, and what asynchronous calls of this event loop opened."""
-        await self.database.aclose()
-
-    def retrieve(
-        self,
-        query: str,
-        k: int | None = None,
-        *,
-        vector: Any = None,
-        filter: Mapping[str, Any] | None = None,
-        seed_filter: Mapping[str, Any] | None = None,
-        traversal_filter: Mapping[str, Any] | None = None,
-        entities: Sequence[str] | None = None,
-    ) -> Hits:
-        """Return the hits for one query.
-
-        Parameters
-        ----------
-        query : str
-        k : int, optional
-            Nodes to return; the retriever's own k by default. Fewer come where activation reaches fewer.
-        vector : array-like, shape [d], optional
-            The query's vector, if it is known already.
-        filter : mapping, optional
-            Which nodes may be returned; activation may pass through others. A condition on metadata, as for
-            :func:`graph_retrievers.graph.filters.filter_mask`; it becomes part of the query (see
-            :func:`graph_retrievers.stores.cypher.filters.filter_predicate`).
-        seed_filter, traversal_filter : mapping, optional
-            Which nodes may be seeds; which nodes activation may enter, passages included.
-        entities : sequence of str, optional
-            Names that the query is about, if they are known.
-
-        Returns
-        -------
-        Hits
-            Nodes by activation, best first, each with the path that carried it; then the chains, if they are to be hits,
-            without those that end at a node that may not be returned.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If the query is empty, k is below 1, or a filter cannot be part of a query.
-        EmptyGraphError
-            If the database holds no node of the schema's label.
-        MissingSignalError
-            If a vector is needed and there is no embedding model.
-        DimensionMismatchError, InvalidVectorError
-            If the vector is not [d], is zero, or holds NaN or infinity.
-        DatabaseError
-            If the database fails.
-        """
-        filters = {"filter": filter, "seed_filter": seed_filter, "traversal_filter": traversal_filter}
-        return self.retrieve_batch([query], k, vectors=_one_row(vector), entities=[entities], **filters)[0]
-
-    async def aretrieve(
-        self,
-        query: str,
-        k: int | None = None,
-        *,
-        vector: Any = None,
-        filter: Mapping[str, Any] | None = None,
-        seed_filter: Mapping[str, Any] | None = None,
-        traversal_filter: Mapping[str, Any] | None = None,
-        entities: Sequence[str] | None = None,
-    ) -> Hits:
-        """Return what :meth:`retrieve` does, without blocking the event loop."""
-        filters = {"filter": filter, "seed_filter": seed_filter, "traversal_filter": traversal_filter}
-        return (await self.aretrieve_batch([query], k, vectors=_one_row(vector), entities=[entities], **filters))[0]
-
-    def retrieve_batch(
-        self,
-        queries: Sequence[str],
-        k: int | None = None,
-        *,
-        vectors: Any = None,
-        filter: Mapping[str, Any] | None = None,
-        seed_filter: Mapping[str, Any] | None = None,
-        traversal_filter: Mapping[str, Any] | None = None,
-        entities: Sequence[Sequence[str] | None] | None = None,
-    ) -> list[Hits]:
-        """Return the hits for many queries: models are asked once, the database query by query.
-
-        Parameters
-        ----------
-        queries : sequence of str, length B
-        k, filter, seed_filter, traversal_filter
-            As for :meth:`retrieve`, the same for all queries.
-        vectors : array-like, shape [B, d], or callable, optional
-            The queries' vectors, or a function from a list of texts to them. The function also embeds entities where the
-            retriever has no embedding model.
-        entities : sequence of (sequence of str or None), length B, optional
-            Names that each query is about, None where they are not known.
-
-        Returns
-        -------
-        list of Hits, length B
-            What :meth:`retrieve` gives for each query.
-        """
-        batch = self._batch(queries, k, vectors, (filter, seed_filter, traversal_filter), entities)
+    def search(self, call: Call) -> list[Hits]:
+        """Return the hits of each query of a call: models are asked once, the database query by query."""
+        batch = self._batch(call)
         if self._capitals is None and batch.needs_names:
             self._read_names(self.database.read(self._some_names(), limit=_SAMPLE))
         results = []
@@ -300,21 +179,10 @@ class CypherSpreadingActivation:
             results.append(self._answer(question, parameters, self.database.read(text, **parameters)))
         return results
 
-    async def aretrieve_batch(
-        self,
-        queries: Sequence[str],
-        k: int | None = None,
-        *,
-        vectors: Any = None,
-        filter: Mapping[str, Any] | None = None,
-        seed_filter: Mapping[str, Any] | None = None,
-        traversal_filter: Mapping[str, Any] | None = None,
-        entities: Sequence[Sequence[str] | None] | None = None,
-    ) -> list[Hits]:
-        """Return what :meth:`retrieve_batch` does, without blocking the event loop; up to 8 queries run at a time."""
-        filters = (filter, seed_filter, traversal_filter)
+    async def asearch(self, call: Call) -> list[Hits]:
+        """Return what :meth:`search` does, without blocking the event loop; up to 8 queries run at a time."""
         # Models compute in a thread; the database answers over the event loop.
-        batch = await asyncio.to_thread(self._batch, queries, k, vectors, filters, entities)
+        batch = await asyncio.to_thread(self._batch, call)
         if self._capitals is None and batch.needs_names:
             self._read_names(await self.database.aread(self._some_names(), limit=_SAMPLE))
         places = asyncio.Semaphore(_CONCURRENT)
@@ -336,37 +204,20 @@ class CypherSpreadingActivation:
 
     # -- asking -------------------------------------------------------------------------------------------------
 
-    def _batch(
-        self,
-        queries: Sequence[str],
-        k: int | None,
-        vectors: Any,
-        filters: tuple[Mapping[str, Any] | None, ...],
-        entities: Sequence[Sequence[str] | None] | None,
-    ) -> _Batch:
-        """Check the arguments, and return the questions with what models say and the plan of their queries."""
-        if isinstance(queries, str) or not isinstance(queries, Sequence):
-            raise InvalidArgumentError(f"retrieve_batch takes a list of queries, got {queries!r}; call retrieve for one.")
-        k = self.k if k is None else positive("k", k)
-        if entities is not None and len(entities) != len(queries):
-            raise InvalidArgumentError(f"entities has {len(entities)} entries for {len(queries)} queries.")
-        returned, seeds, walked = (
-            None if condition is None else filter_predicate(self.database.schema, condition, name)
-            for name, condition in zip(("filter", "seed_filter", "traversal_filter"), filters, strict=True)
-        )
-        parameters = {**self._parameters, "k": k}
-        for predicate in (returned, seeds, walked):
-            parameters |= predicate.parameters if predicate is not None else {}
-        plan = replace(self._plan, filter=returned, seed_filter=seeds, traversal_filter=walked)
+    def _batch(self, call: Call) -> _Batch:
+        """Return the questions of a call with what models say about them, and the plan of their queries."""
+        parameters: dict[str, Any] = {**self._parameters, "k": call.k}
+        predicates: dict[str, Any] = {}
+        for name, condition in call.filters.items():
+            predicates[name] = filter_predicate(self.database.schema, condition, name)
+            parameters |= predicates[name].parameters
         questions = read_questions(
-            queries,
-            vectors,
-            entities,
+            call,
             embedding=self.embedding,
             language_model=self.linking.language_model,
             needs_vectors=self._plan.gate == "cosine",
         )
-        return _Batch(questions, plan, parameters)
+        return _Batch(questions, replace(self._plan, **predicates), parameters)
 
     def _query(self, batch: _Batch, question: Question) -> tuple[str, dict[str, Any]]:
         """Return the text of a question's query and its parameters."""
@@ -426,7 +277,3 @@ class CypherSpreadingActivation:
             f"{self.database.uri} holds no node with the label {self.database.schema.label!r}; write a graph with write_graph, "
             "or name the label of yours in GraphSchema(label=...)."
         )
-
-
-def _one_row(vector: Any) -> Any:
-    return None if vector is None else vector.unsqueeze(0) if isinstance(vector, Tensor) else [vector]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, fields
+from typing import Any
 
 from graph_retrievers.errors import InvalidArgumentError
 
@@ -102,6 +103,15 @@ class GraphSchema:
         if not isinstance(name, str) or not isinstance(self.field_prefix, str):
             raise InvalidArgumentError(f"{self.field_prefix!r} and {name!r} are the name of a property only if both are strings.")
         return quoted(self.field_prefix + name)
+
+    def property_of(self, field: Any) -> str | None:
+        """Return the name of a metadata field's node property; None if it cannot have one, or another property has that name."""
+        try:
+            self.field(field)
+        except InvalidArgumentError:
+            return None
+        name = f"{self.field_prefix}{field}"
+        return None if name in self.node_properties() else name
 
     def _identifiers(self) -> dict[str, str]:
         values = {entry.name: getattr(self, entry.name) for entry in fields(self) if entry.name != "field_prefix"}

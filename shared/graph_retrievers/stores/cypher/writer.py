@@ -7,15 +7,16 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from graph_retrievers.stores.cypher.database import CypherDatabase
-from graph_retrievers.stores.cypher.properties import FieldProperties
-from graph_retrievers.stores.cypher.schema import quoted
 from graph_retrievers.errors import DatabaseError, InvalidArgumentError, MissingDatabaseFeatureError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.names import name_words
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.operator import positive
+from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.embedding import check_vectors
+from graph_retrievers.stores.cypher.database import CypherDatabase
+from graph_retrievers.stores.cypher.properties import field_properties, warn_of_fields
+from graph_retrievers.stores.cypher.schema import quoted
 
 __all__ = ["create_vector_index", "index_names", "name_key", "write_graph"]
 
@@ -58,7 +59,8 @@ def write_graph(
     -----
     A uniqueness constraint on the id and an index on the name are made first. Nodes are merged by id, relationships by
     their ends, relation and number among rows that are the same (property ``copy``). Nodes and relationships that stand
-    in the database but not in the graph are left alone.
+    in the database but not in the graph are left alone. Weights and texts of edges are kept as the properties ``weight`` and
+    ``text``, which spreading activation does not read.
 
     Besides the metadata as one text, every field whose value is a string, a boolean, an integer of 64 bits, a finite float
     or a list of one kind of these becomes a property of its own, which filters read (see ``field_prefix`` of
@@ -69,22 +71,24 @@ def write_graph(
     if schema.relationship is None:
         raise InvalidArgumentError("The schema names no relationship type, so relationships cannot be written; name one.")
     if isinstance(graph, GraphIndex):
-        vectors = graph.dense.vectors if vectors is None and graph.has_dense else vectors
+        held = graph.signals.get("dense")
+        vectors = held.vectors if vectors is None and isinstance(held, DenseIndex) else vectors
         graph = graph.graph
     size = positive("batch_size", batch_size)
     table = check_vectors(vectors, len(graph)).cpu() if vectors is not None else None
     names = schema.names()
     prepare(database)
-    fields = FieldProperties(database)
-    fields.warn(graph.metadata)
+    warn_of_fields(schema, graph.metadata)
     copies: Counter[tuple[str, str, str]] = Counter()
     edges = []
     for position, edge in enumerate(graph.edges()):
-        edges.append({"s": edge[0], "t": edge[1], "relation": edge[2], "copy": copies[edge], "position": position})
-        copies[edge] += 1
+        key = (edge.source, edge.target, edge.relation)
+        row = {"s": edge.source, "t": edge.target, "relation": edge.relation, "copy": copies[key], "position": position}
+        edges.append(row | {"weight": edge.weight, "text": edge.text or None})
+        copies[key] += 1
     for rows in _batches(range(len(graph)), size, "writing nodes", show_progress):
         batch = []
-        properties = fields.batch([graph.ids[row] for row in rows], [graph.metadata[row] for row in rows])
+        properties = field_properties(database, [graph.ids[row] for row in rows], [graph.metadata[row] for row in rows])
         for row, own in zip(rows, properties, strict=True):
             title, metadata = graph.titles[row], graph.metadata[row]
             batch.append(
@@ -117,7 +121,7 @@ UNWIND $rows AS row
 MATCH (s:{label} {{{id}: row.s}})
 MATCH (t:{label} {{{id}: row.t}})
 MERGE (s)-[e{edge} {{{relation}: row.relation, `copy`: row.copy}}]->(t)
-SET e.{position} = row.position"""
+SET e.{position} = row.position, e.`weight` = row.weight, e.`text` = row.text"""
 
 
 def prepare(database: CypherDatabase) -> None:
