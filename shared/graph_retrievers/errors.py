@@ -7,6 +7,7 @@ built-in class for the same mistake, the error derives from it too, so ``except 
 from __future__ import annotations
 
 __all__ = [
+    "ConvergenceError",
     "CorruptIndexError",
     "DatabaseAuthError",
     "DatabaseError",
@@ -65,6 +66,10 @@ class DimensionMismatchError(GraphRetrieverError, ValueError):
 
 class InvalidVectorError(GraphRetrieverError, ValueError):
     """Vectors with NaN or infinite entries."""
+
+
+class ConvergenceError(GraphRetrieverError, ArithmeticError):
+    """An iteration that did not reach its tolerance."""
 
 
 class MissingSignalError(GraphRetrieverError, ValueError):

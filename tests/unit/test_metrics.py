@@ -88,6 +88,26 @@ def test_both_readings_of_the_shortest_path():
         uncertainty(graph, ["s"], ["t"], reading="shortest")
 
 
+@pytest.mark.parametrize("names", [["cheap", "hub"], ["hub", "cheap"]])
+def test_of_several_shortest_paths_the_cheapest_counts(names):
+    leaves = [f"leaf{n}" for n in range(20)]
+    edges = [(end, middle) for middle in names for end in ("s", "t")] + [("hub", leaf) for leaf in leaves]
+    graph = CorpusGraph(["s", *names, "t", *leaves], [""] * 24, edges=edges)
+    # ln(1 + 2) at the start and ln(1 + 2) at "cheap", which lies before or after the hub; by the hub it is ln(1 + 22).
+    for near, far in (("s", "t"), ("t", "s")):
+        assert float(uncertainty(graph, [near], [far])) == pytest.approx(2 * math.log(3))
+    # From a leaf every path leads through the hub: to "t" by one hop more.
+    assert float(uncertainty(graph, ["leaf0"], ["t"])) == pytest.approx(math.log(2) + math.log(23))
+
+
+def test_repeated_ids_count_once():
+    graph = worked_graph()
+    for function in (topological_recall, miss_topological_recall):
+        expected = function(graph, ["1", "2"], ["1", "5", "7", "4"])
+        assert function(graph, ["1", "2", "2", "1"], ["5", "1", "5", "7", "5", "4", "4", "1"]) == pytest.approx(expected)
+    assert topological_recall(graph, ["1"], ["1", "1", "4"]) == 0.5
+
+
 def test_topological_recall_at_its_limits():
     graph = worked_graph()
     assert topological_recall(graph, [], ["1", "5"]) == 0.0

@@ -119,8 +119,8 @@ def topological_credit(
 def topological_recall(graph: CorpusGraph, retrieved: Collection[str], oracle: Collection[str], *, reading: str = "hops") -> float:
     r"""Return the mean over oracle nodes of :math:`1 / (1 + u)` (Definition 7).
 
-    A retrieved oracle node counts 1, one that no path joins to a retrieved node 0. See :func:`uncertainty` for the
-    arguments.
+    A retrieved oracle node counts 1, one that no path joins to a retrieved node 0. Ids given several times count once.
+    See :func:`uncertainty` for the arguments.
 
     Raises
     ------
@@ -129,7 +129,7 @@ def topological_recall(graph: CorpusGraph, retrieved: Collection[str], oracle: C
     """
     if not oracle:
         raise InvalidArgumentError("Topological Recall of no oracle nodes is undefined; leave the query out.")
-    return float((1 / (1 + uncertainty(graph, retrieved, oracle, reading=reading))).mean())
+    return float((1 / (1 + uncertainty(graph, retrieved, list(dict.fromkeys(oracle)), reading=reading))).mean())
 
 
 def miss_topological_recall(
@@ -141,10 +141,11 @@ def miss_topological_recall(
     """
     if not oracle:
         raise InvalidArgumentError("Topological Recall of no oracle nodes is undefined; leave the query out.")
-    missed = [node for node in oracle if node not in set(retrieved)]
+    held, wanted = set(retrieved), set(oracle)
+    missed = [node for node in dict.fromkeys(oracle) if node not in held]
     if not missed:
         return 0.0
-    return len(missed) / len(oracle) * topological_recall(graph, retrieved, missed, reading=reading)
+    return len(missed) / len(wanted) * topological_recall(graph, retrieved, missed, reading=reading)
 
 
 def _rows(graph: CorpusGraph, ids: Collection[str]) -> Tensor:

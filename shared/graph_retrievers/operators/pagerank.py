@@ -9,7 +9,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.errors import ConvergenceError, InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.ragged import columns_of, gather_rows, top_k
 from graph_retrievers.operators.operator import Operator, OperatorKind, positive
@@ -21,6 +21,10 @@ __all__ = ["PersonalizedPageRank", "TransitionGraph", "certified_top_k", "person
 _MAX_STEPS = 10_000
 # Share of the walk that may still be under way when a proven set is returned.
 _SHARE_LEFT = 0.04
+# Share at which the walk ends where nothing is proven.
+_SHARE_OVER = 1e-9
+# Lead that a proven set needs: larger than the rounding of sums in double precision, also at nodes of a million edges.
+_LEAD = 1e-9
 
 
 class TransitionGraph:
@@ -78,12 +82,11 @@ class TransitionGraph:
         return self._matrices[dtype]
 
     @cached_property
-    def single(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Strengths and their inverses in single precision, each [N], and [N] that is infinite where there is no edge."""
-        strength = self.strength.float()
-        alone = strength == 0
-        nothing = torch.zeros_like(strength)
-        return strength, torch.where(alone, nothing, 1.0 / strength), nothing.masked_fill(alone, torch.inf)
+    def inverse(self) -> tuple[Tensor, Tensor]:
+        """Inverses of the strengths, 0 where there is no edge, and a tensor that is infinite there and 0 elsewhere."""
+        alone = self.strength == 0
+        nothing = torch.zeros_like(self.strength)
+        return torch.where(alone, nothing, 1.0 / self.strength), nothing.masked_fill(alone, torch.inf)
 
 
 def _normalised(restart: Tensor) -> Tensor:
@@ -110,7 +113,7 @@ def personalized_pagerank(graph: TransitionGraph, restart: Tensor, *, damping: f
     damping : float, default 0.5
         Probability d of following an edge (HippoRAG's word; FastInsight's alpha is 1 - d).
     tolerance : float, default 1e-9
-        Bound on the L1 error of each row: iteration stops when its residual is below (1 - d) times this.
+        Bound on the L1 error of each row, its rounding included.
 
     Returns
     -------
@@ -121,21 +124,48 @@ def personalized_pagerank(graph: TransitionGraph, restart: Tensor, *, damping: f
     ------
     InvalidArgumentError
         If damping is not in [0, 1) or a row of restart weights is negative or all zero.
+    ConvergenceError
+        If the bound is not met after 10,000 steps, or never will be in double precision.
+
+    Notes
+    -----
+    With c the change of the last step and e its rounding, the L1 error is at most (d c + e) / (1 - d); bringing the sum
+    S of the row to 1 makes of it at most 2 / S times that.
     """
     _check_damping(damping)
     restart = _normalised(restart)
+    # Rounding of one step, of which a node has as many additions as edges: relative to its value.
+    rounding = torch.finfo(torch.float64).eps * (torch.diff(graph.indptr) + 4).double()
     # The columns are queries: one sparse product a step serves all of them. For one query the vector form is faster.
     start = restart.T.contiguous() if restart.shape[0] != 1 else restart[0].clone()
-    value = start
+    value, restarted = start, (1 - damping) * start
+    before: float | Tensor = float("inf")
     for _ in range(_MAX_STEPS):
         # Isolated nodes are left out of the walk; by linearity the mass they would return only rescales the result.
-        new = (1 - damping) * start + damping * (graph.product(torch.float64) @ value)
-        change = float((new - value).abs().sum(0).max())
+        new = (graph.product(torch.float64) @ value).mul_(damping).add_(restarted)
+        change = value.sub_(new).abs_().sum(0)
         value = new
-        if damping * change <= (1 - damping) * tolerance:
-            break
-    value = value.T if value.dim() == 2 else value.unsqueeze(0)
-    return value / value.sum(1, keepdim=True)
+        error = 2 * (damping * change + rounding @ value) / ((1 - damping) * value.sum(0))
+        left = error > tolerance
+        if not bool(left.any()):
+            value = value.T if value.dim() == 2 else value.unsqueeze(0)
+            return value / value.sum(1, keepdim=True)
+        # Without rounding, each change would be smaller than the one before by the factor d.
+        if bool((left & (change >= before)).any()):
+            raise ConvergenceError(
+                f"PageRank with damping {damping} cannot meet the tolerance {tolerance:g} on this graph: rounding alone leaves "
+                f"an error of up to {float(error.max()):.1e}. Lower the damping or raise the tolerance."
+            )
+        before = change
+    # Two distributions are never further apart than 2.
+    raise ConvergenceError(_too_slow(damping, min(2.0, float(error.max()))) + " or raise the tolerance.")
+
+
+def _too_slow(damping: float, error: float) -> str:
+    return (
+        f"PageRank with damping {damping} has not converged after {_MAX_STEPS:,} steps; the bound on its error is still "
+        f"{error:.1e}. Lower the damping"
+    )
 
 
 def certified_top_k(graph: TransitionGraph, restart: Tensor, k: int, *, damping: float = 0.5) -> tuple[Tensor, Tensor, Tensor]:
@@ -148,7 +178,8 @@ def certified_top_k(graph: TransitionGraph, restart: Tensor, k: int, *, damping:
     .. math:: d \rho_{min} \deg(v) \le p(v) - p_t(v) - (1 - d) x_t(v) \le d \rho_{max} \deg(v).
 
     When the k lower bounds lie above every other node's upper bound, the set is proven: usually after a handful of
-    steps, of which the first touch a few nodes only. The order within the set is that of the estimates.
+    steps, of which the first touch a few nodes only. Where no more than k nodes can be reached, the set is proven once
+    it holds all of them. The order within the set is that of the estimates.
 
     Parameters
     ----------
@@ -167,7 +198,17 @@ def certified_top_k(graph: TransitionGraph, restart: Tensor, k: int, *, damping:
         Estimates: p_t plus the mass still under way, where it stands. The exact values sum to 1; all errors together
         stay below 0.08, and in practice far below. Zero on pads.
     certified : Tensor, shape [B], bool
-        Whether the set is proven. Where the k-th and the next node are equal to within rounding, no set is.
+        Whether the set is proven: no node outside it has a value above one inside by more than rounding (a share of
+        1e-9), and none has a positive value where there are pads. Where the k-th and the next node are equal, no set
+        is. A set that is not proven is that of the walk when a share of 1e-9 is still under way, so that what is
+        missing exceeds what was taken, or a pad, by at most that.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If damping is not in [0, 1) or a row of restart weights is negative or all zero.
+    ConvergenceError
+        If a set is not proven and more than a share of 1e-9 is under way after 10,000 steps, at a damping above .997.
 
     References
     ----------
@@ -192,78 +233,81 @@ def _check_damping(damping: float) -> None:
 
 def _walk(graph: TransitionGraph, restart: Tensor, k: int, damping: float) -> tuple[Tensor, Tensor, bool]:
     seeds = restart.nonzero().flatten()
-    given = restart[seeds].float()
+    given = restart[seeds]
     linked = graph.strength[seeds] > 0
-    mass, estimate = torch.zeros_like(restart, dtype=torch.float32), torch.zeros_like(restart, dtype=torch.float32)
+    mass, estimate = torch.zeros_like(restart), torch.zeros_like(restart)
     mass[seeds] = torch.where(linked, given, 0.0)
     # A seed without edges keeps (1 - d) of its mass; what it returns rescales everything alike.
     estimate[seeds] = torch.where(linked, 0.0, (1 - damping) * given)
     whole = float(given[linked].sum())
     scale = 1.0 / (whole + (1 - damping) * float(given[~linked].sum()))
     front: Tensor | None = seeds[linked]
-    left, held = whole, -1
+    share, before = 1.0, -1
     outside: Tensor | None = None
-    while True:
+    for _ in range(_MAX_STEPS):
         estimate.add_(mass, alpha=1 - damping)
         mass, front = _step(graph, mass, front, damping)
-        left *= damping
-        if left > _SHARE_LEFT * whole:
+        share *= damping
+        if share > _SHARE_LEFT:
             continue
-        reached = int((estimate > 0).sum())
-        if outside is None and reached == held:
-            # What the walk has not reached it never will, once the nodes it reached have no edge that leaves them.
-            outside = _unreachable(graph, estimate)
-        held = reached
-        nodes, values, proven = _certificate(graph, estimate, mass, k, damping, outside)
-        if proven or left <= 1e-9 * whole:
+        if outside is None:
+            held = estimate > 0
+            # Also those whose value is too small for a float.
+            held[seeds] = True
+            reached = int(held.sum())
+            if reached == before or share <= _SHARE_OVER:
+                # What the walk has not reached it never will, once no edge leaves the nodes that it reached.
+                outside = ~held if _closed(graph, held, damping) else None
+            before = reached
+        nodes, proven = _certificate(graph, estimate, mass, k, damping, outside)
+        values = estimate[nodes] + mass[nodes]
+        found = int((values > 0).sum())
+        if outside is not None and found == reached:
+            proven = True
+        if proven or share <= _SHARE_OVER:
             break
-    values = values + mass[nodes]
+    else:
+        raise ConvergenceError(_too_slow(damping, share) + ".")
     values, order = torch.sort(values, descending=True, stable=True)
-    nodes, values = nodes[order][values > 0], values[values > 0].double() * scale
-    pad = k - nodes.numel()
+    nodes, values = nodes[order][:found], values[:found] * scale
+    pad = k - found
     return torch.nn.functional.pad(nodes, (0, pad), value=-1), torch.nn.functional.pad(values, (0, pad), value=0.0), proven
 
 
 def _step(graph: TransitionGraph, mass: Tensor, front: Tensor | None, damping: float) -> tuple[Tensor, Tensor | None]:
     """Return d W D^-1 mass and the nodes that hold it; None once so many do that a whole product is cheaper."""
     if front is None or front.numel() > graph.size // 16:
-        return (graph.product(torch.float32) @ mass).mul_(damping), None
+        return (graph.product(torch.float64) @ mass).mul_(damping), None
     owner, entry = gather_rows(graph.indptr, front)
     target = graph.neighbors[entry].long()
-    share = (damping * mass[front] * graph.single[1][front])[owner] * graph.weights[entry].float()
+    share = (damping * mass[front] * graph.inverse[0][front])[owner] * graph.weights[entry]
     moved = torch.zeros_like(mass).index_add_(0, target, share)
     return moved, torch.unique(target) if target.numel() <= graph.size // 4 else None
 
 
 def _certificate(
     graph: TransitionGraph, estimate: Tensor, mass: Tensor, k: int, damping: float, outside: Tensor | None
-) -> tuple[Tensor, Tensor, bool]:
-    """Return the k best by lower bound with their estimates, and whether no other node can be above them."""
-    strength, inverse, alone = graph.single
+) -> tuple[Tensor, bool]:
+    """Return the k best by lower bound, and whether all of them are above 0 and above every other node's upper bound."""
+    inverse, alone = graph.inverse
     ratio = mass * inverse
     high, low = float(ratio.max()), float((ratio + alone).min())
     low = 0.0 if low == float("inf") else low
     known = torch.add(estimate, mass, alpha=1 - damping)
-    values, nodes = top_k(torch.add(known, strength, alpha=damping * low).unsqueeze(0), k)
-    nodes, last = nodes[0], float(values[0, -1])
-    upper = known.add_(strength, alpha=damping * high)
-    upper[nodes] = 0.0
+    values, nodes = top_k(torch.add(known, graph.strength, alpha=damping * low).unsqueeze(0), k)
+    upper = known.add_(graph.strength, alpha=damping * high)
+    upper[nodes[0]] = 0.0
     if outside is not None:
         upper[outside] = 0.0
-    rival = float(upper.max())
-    # Single precision: a lead has to be larger than its rounding.
-    proven = last > rival * (1 + 1e-6) or (rival == 0.0 and (high == 0.0 or last == 0.0))
-    return nodes, estimate[nodes], proven
+    return nodes[0], float(values[0, -1]) > float(upper.max()) * (1 + _LEAD)
 
 
-def _unreachable(graph: TransitionGraph, estimate: Tensor) -> Tensor | None:
-    """Return the nodes that hold nothing, as a mask, or None while an edge leads to one of them from a node that does."""
-    held = estimate > 0
-    if bool((held | (graph.strength == 0)).all()):
-        return ~held
+def _closed(graph: TransitionGraph, held: Tensor, damping: float) -> bool:
+    """Return whether the walk cannot leave the nodes of a mask."""
+    if damping == 0 or bool((held | (graph.strength == 0)).all()):
+        return True
     _, entry = gather_rows(graph.indptr, held.nonzero().flatten())
-    closed = bool(held[graph.neighbors[entry].long()].all())
-    return ~held if closed else None
+    return bool(held[graph.neighbors[entry].long()].all())
 
 
 def _parents(graph: TransitionGraph, found: Ranking, seeds: Tensor) -> Tensor:
