@@ -64,7 +64,7 @@ def random_index(count, edges, seed=0):
     nodes = [Node(f"id{i}", f"Text {i}.", name, ("EVEN", "ODD")[i % 2], {"row": i}) for i, name in enumerate(names)]
     ends = draw.integers(0, count, size=(edges, 2)).tolist() + [[1, 2], [1, 2], [2, 1], [3, 3]]
     rows = [(f"id{a}", f"id{b}", f"r{i % 3}") for i, (a, b) in enumerate(ends)] + [("id1", "id2", "r0"), ("id1", "id2", "r0")]
-    return GraphIndex.from_nodes(nodes, rows, vectors=vectors, embedding=RandomEmbedding(), lexical=False)
+    return GraphIndex.from_nodes(nodes, rows, vectors=vectors, embedding=RandomEmbedding(), bm25=False)
 
 
 QUESTIONS = [

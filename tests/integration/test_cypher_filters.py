@@ -99,7 +99,7 @@ def filtered_index(count, seed):
     nodes = [Node(f"id{i}", f"Text {i}.", names[i], types[i], random_metadata(fields)) for i in range(count)]
     ends = draw.integers(0, count, size=(2 * count, 2)).tolist() + [[1, 2], [1, 2], [2, 1], [3, 3]]
     edges = [(f"id{a}", f"id{b}", f"r{i % 3}") for i, (a, b) in enumerate(ends)]
-    return GraphIndex.from_nodes(nodes, edges, vectors=vectors, embedding=RandomEmbedding(), lexical=False)
+    return GraphIndex.from_nodes(nodes, edges, vectors=vectors, embedding=RandomEmbedding(), bm25=False)
 
 
 def in_both(cypher_server, count):
@@ -262,7 +262,7 @@ def test_names_whose_nodes_may_not_be_seeds_count_as_not_found(database):
     nodes = [Node(key, "", title, "", {"kind": "school" if key == "b" else "city"}) for key, title in titles.items()]
     vectors = np.eye(4, DIMENSION, dtype=np.float32) + 0.1
     index = GraphIndex.from_nodes(
-        nodes, [("a", "b", "r"), ("b", "c", "r")], vectors=vectors, embedding=RandomEmbedding(), lexical=False
+        nodes, [("a", "b", "r"), ("b", "c", "r")], vectors=vectors, embedding=RandomEmbedding(), bm25=False
     )
     write_graph(database, index)
     inside = CypherSpreadingActivation(database, embedding=RandomEmbedding(), gate="uniform")

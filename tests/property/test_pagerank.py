@@ -133,7 +133,7 @@ def test_a_chain_is_returned_whole_to_its_end(size):
 
 def test_hits_of_a_chain_are_those_of_the_walk():
     ids = [str(n) for n in range(12)]
-    index = GraphIndex.from_texts(["one"] * 12, edges=list(zip(ids, ids[1:], strict=False)), vectors=np.eye(12), lexical=False)
+    index = GraphIndex.from_texts(["one"] * 12, edges=list(zip(ids, ids[1:], strict=False)), vectors=np.eye(12), bm25=False)
     hits = PPR(index, seeds=1, passage_weight=0.0).retrieve("one", k=10, vector=np.eye(12)[0])
     assert [hit.id for hit in hits] == ids[:10]
     assert {hit.operator for hit in hits} == {"PersonalizedPageRank"} and hits.notes == ()

@@ -6,15 +6,15 @@ import torch
 
 from graph_retrievers.graph import CorpusGraph, Node
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.chains import ChainSearch
+from graph_retrievers.operators import Backfill
 from graph_retrievers.operators.feedback_search import FeedbackSearch
 from graph_retrievers.operators.operator import Pipeline
 from graph_retrievers.operators.pagerank import TransitionGraph, certified_top_k, personalized_pagerank
-from graph_retrievers.operators.spreading_activation import GatedPropagation
+from graph_retrievers.operators.spreading.chains import ChainSearch
+from graph_retrievers.operators.spreading.propagation import GatedPropagation
 from graph_retrievers.operators.vector_search import BM25Search, VectorSearch
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.retrievers.registry import build_retriever
-from graph_retrievers.retrievers.retriever import BACKFILL
 from tests.helpers import linked_index
 
 
@@ -52,7 +52,7 @@ def test_all_nodes_together_restart_at_the_passage_weight():
     size, weight, damping = 12, 0.5, 0.6
     near = np.linspace(1.0, 0.2, size)
     edges = [(str(a), str((a * 5 + 2) % size)) for a in range(size)] + [("0", "11")]
-    index = GraphIndex.from_texts(["text"] * size, edges=edges, vectors=near[:, None], lexical=False)
+    index = GraphIndex.from_texts(["text"] * size, edges=edges, vectors=near[:, None], bm25=False)
     retriever = build_retriever("ppr", index, seeds=1, passage_weight=weight, damping=damping)
     passages = (near - near.min()) / (near.max() - near.min())
     restart = np.eye(size)[0] + weight * passages / passages.sum()
@@ -73,7 +73,7 @@ def test_a_source_at_the_threshold_or_below_gives_nothing():
 
     def found(level):
         vectors = [[1.0], [level], [level], [level], [0.0], [0.0]]
-        index = GraphIndex.from_texts(names, ids=names, edges=edges, vectors=vectors, lexical=False)
+        index = GraphIndex.from_texts(names, ids=names, edges=edges, vectors=vectors, bm25=False)
         spread = GatedPropagation(gate="uniform", steps=1, decay=1.0, threshold=0.25)
         hits = Retriever(index, Pipeline(VectorSearch(4), spread), backfill=False).retrieve("q", vector=[1.0])
         return {hit.id: hit.score for hit in hits}
@@ -86,7 +86,7 @@ def test_a_source_at_the_threshold_or_below_gives_nothing():
 def test_a_chain_that_a_longer_one_ends_with_backwards_is_absorbed():
     # The three best chains are s-m, t-m and s-m-t; t-m is the end of s-m-t, read backwards, and t-m-s is not among them.
     nodes = [Node("s", "", "Sam"), Node("m", "", "Mid"), Node("t", "", "Tom")]
-    index = GraphIndex.from_nodes(nodes, [("s", "m"), ("m", "t")], vectors=[[1.0]] * 3, lexical=False)
+    index = GraphIndex.from_nodes(nodes, [("s", "m"), ("m", "t")], vectors=[[1.0]] * 3, bm25=False)
 
     def chains(limit):
         search = ChainSearch(limit, length=2)
@@ -105,7 +105,7 @@ def people_and_works(size):
     nodes += [Node(f"w{n}", f"work {n}", f"Work {n}", "work") for n in range(size)]
     vectors = [[1.0 - 0.05 * n, 0.0] for n in range(size)] + [[0.0, 1.0]] * size
     edges = [(f"p{n}", f"w{n}", "made") for n in range(size)]
-    return GraphIndex.from_nodes(nodes, edges, vectors=vectors, embedding=lambda texts: [[1.0, 0.0]] * len(texts), lexical=False)
+    return GraphIndex.from_nodes(nodes, edges, vectors=vectors, embedding=lambda texts: [[1.0, 0.0]] * len(texts), bm25=False)
 
 
 def test_mor_starts_a_path_at_five_nodes():
@@ -150,15 +150,15 @@ def test_backfill_scores_lie_below_all_others():
     names = [f"n{n}" for n in range(6)]
     similarity = [100.0, 60.0, 1.0, 90.0, 80.0, 70.0]
     edges = [("n0", "n2")]
-    index = GraphIndex.from_texts(names, ids=names, edges=edges, vectors=[[s] for s in similarity], lexical=False)
+    index = GraphIndex.from_texts(names, ids=names, edges=edges, vectors=[[s] for s in similarity], bm25=False)
     # Activation is at most 1 here, far below the similarities of what fills up.
     spread = Pipeline(VectorSearch(1), GatedPropagation(gate="uniform", steps=1))
     hits = Retriever(index, spread).retrieve("q", 6, vector=[1.0])
     assert ids(hits) == ["n0", "n2", "n3", "n4", "n5", "n1"]
-    assert [hit.operator == BACKFILL for hit in hits] == [False, False, True, True, True, True]
+    assert [hit.operator == Backfill.name for hit in hits] == [False, False, True, True, True, True]
     scores = [hit.score for hit in hits]
     assert scores == sorted(scores, reverse=True) and len(set(scores)) == 6
     # Found scores that lie far apart: below the lowest, and not only below the best.
     hits = Retriever(index, VectorSearch(4)).retrieve("q", 6, vector=[1.0])
-    assert [hit.operator == BACKFILL for hit in hits] == [False] * 4 + [True] * 2
+    assert [hit.operator == Backfill.name for hit in hits] == [False] * 4 + [True] * 2
     assert max(hit.score for hit in hits[4:]) < min(hit.score for hit in hits[:4]) == 70.0

@@ -404,7 +404,7 @@ class PersonalizedPageRank(Operator):
         restart = restart.masked_fill(nowhere, 1.0)
         if self.passage_weight == 0 and walk is None:
             nodes, scores, certified = certified_top_k(graph, restart, keep, damping=self.damping)
-            unsure = ("PageRank: equal values at the cut; the set is not certified",)
+            unsure = ("PageRank: the nodes at the cut are not proven to be the best",)
             notes = tuple(() if sure else unsure for sure in certified.tolist())
             found = Ranking.of(nodes.masked_fill(nowhere, -1), scores, self.name, notes=notes)
         else:
