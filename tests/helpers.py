@@ -4,6 +4,7 @@ import re
 import zlib
 
 from graph_retrievers.graph import Node
+from graph_retrievers.graph.corpus_graph import Edge
 from graph_retrievers.index import GraphIndex
 
 
@@ -61,6 +62,11 @@ def linked_nodes():
 def linked_edges():
     """Its edges: (source, target, "links")."""
     return [(name, target, "links") for name, _, _, _, links in CORPUS for target in links]
+
+
+def as_edges(*tuples):
+    """Edges without weight, text or metadata of their own, given as tuples."""
+    return [Edge(*given) for given in tuples]
 
 
 def linked_index(embedding=None, **signals):

@@ -31,4 +31,4 @@ def toy_index(similarity, latents, edges, weights=(1.0, 0.5), device="cpu"):
     ids = list(similarity)
     graph = CorpusGraph(ids, ids, edges=[(str(a), str(b)) for a, b in edges], device=device)
     dense = DenseIndex([[similarity[n]] for n in ids], device=graph.device)
-    return GraphIndex(graph, dense=dense, relevance=TableModel(latents, weights))
+    return GraphIndex(graph, {"dense": dense}, relevance=TableModel(latents, weights))

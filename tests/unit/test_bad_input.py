@@ -119,8 +119,8 @@ def test_numpy_integers_are_integers():
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("fastinsight", {"budget": 10**12, "batch": 10**12}),
-        ("gar", {"budget": 10**12, "batch": 10**12}),
+        ("fastinsight", {"budget": 10**12, "nodes_per_round": 10**12}),
+        ("gar", {"budget": 10**12, "nodes_per_round": 10**12}),
         ("re2", {"depth": 10**12}),
         ("walk-fusion", {"depth": 10**12, "seeds": 10**12}),
         ("ppr", {"seeds": 10**12}),

@@ -5,15 +5,17 @@ import torch
 
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
+from graph_retrievers.hits import Hits
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.spreading.chains import ChainSearch
 from graph_retrievers.operators.fusion import ReciprocalRankFusion
-from graph_retrievers.operators.operator import OperatorKind, Pipeline, Ranking
+from graph_retrievers.operators.operator import OperatorKind, Pipeline
+from graph_retrievers.operators.spreading.chains import ChainSearch
 from graph_retrievers.operators.spreading.passages import PassageGathering
 from graph_retrievers.operators.spreading.propagation import GatedPropagation
 from graph_retrievers.operators.vector_search import VectorSearch
+from graph_retrievers.queries import Queries
+from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers.registry import build_retriever
-from graph_retrievers.retrievers.retriever import HitList
 
 NODES = [
     Node("curie", "A physicist.", "Marie Curie", "person"),
@@ -39,7 +41,7 @@ VECTOR = [1.0, 0.0]
 
 def science(device="cpu"):
     vectors = [[0.8, 0.6], [0.6, 0.8], [1.0, 0.0], [0.1, 1.0], [0.9, 0.3], [0.3, 0.9], [-1.0, 0.0]]
-    return GraphIndex.from_nodes(NODES, EDGES, vectors=vectors, lexical=False, device=device)
+    return GraphIndex.from_nodes(NODES, EDGES, vectors=vectors, bm25=False, device=device)
 
 
 def complete_graph(size):
@@ -49,19 +51,19 @@ def complete_graph(size):
 
 
 def search(index, seeds, gate=1.0, **options):
-    batch = index.queries(["question"])
-    start = Ranking.seeds(torch.tensor([seeds]), torch.ones(1, len(seeds)), "Seeds")
+    batch = Queries.of(index, ["question"])
+    start = Ranking.of(torch.tensor([seeds]), torch.ones(1, len(seeds)), "Seeds")
     ranking = GatedPropagation(gate=lambda _, b, v: gate * (1 - 0.01 * v.double()))(batch, start)
     found = ChainSearch(**options)(batch, ranking)
-    return batch.extras["chains"], found
+    return found.chains, found
 
 
 def test_what_was_cut_off_is_told():
     index = complete_graph(12)
     whole, ranking = search(index, [0, 1])
-    assert whole.exact.tolist() == [True] and ranking.notes == ()
+    assert ranking.notes == ()
     narrow, ranking = search(index, [0, 1], width=4)
-    assert narrow.exact.tolist() == [False]
+    assert narrow.operator == "ChainSearch"
     assert ranking.notes == (("the chains may not be the best: more than 4 prefixes were under way",),)
     best = [tuple(v for v in nodes if v >= 0) for nodes in whole.nodes[0].tolist() if nodes[0] >= 0]
     assert all(nodes[0] in (0, 1) and len(set(nodes)) == len(nodes) and 2 <= len(nodes) <= 5 for nodes in best)
@@ -77,7 +79,8 @@ def test_length_and_limit_are_kept():
 
 def test_no_seeds_no_chains():
     chains, ranking = search(complete_graph(3), [-1])
-    assert ranking.width == 0 and bool((chains.nodes == -1).all()) and chains.exact.tolist() == [True]
+    assert ranking.width == 0 and bool((chains.nodes == -1).all()) and ranking.notes == ()
+    assert bool(torch.isneginf(chains.scores).all())
 
 
 @pytest.mark.parametrize("options", [{"limit": 0}, {"length": 0}, {"width": 0}, {"dedupe": "never"}, {"semantics": "bag"}])
@@ -104,7 +107,7 @@ def test_propagation_options_outside_their_range(option, value):
 
 
 def test_an_index_without_vectors_can_spread_uniformly_only():
-    index = GraphIndex.from_nodes(NODES, EDGES, lexical=False)
+    index = GraphIndex.from_nodes(NODES, EDGES, bm25=False)
     assert [h.id for h in build_retriever("spreading-uniform", index).retrieve(QUESTION)][0] == "radium"
     with pytest.raises(MissingSignalError, match="vectors"):
         build_retriever("spreading", index).retrieve(QUESTION)
@@ -133,7 +136,7 @@ def test_chains_as_paths_replace_the_path_that_carried():
     ids = ["s", "a", "b", "d"]
     edges = [("s", "a"), ("a", "b"), ("b", "d"), ("s", "d"), ("s", "b")]
     vectors = [[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.1, 1.0]]
-    index = GraphIndex.from_graph(CorpusGraph(ids, [""] * 4, edges=edges), vectors=vectors, lexical=False)
+    index = GraphIndex.from_graph(CorpusGraph(ids, [""] * 4, edges=edges), vectors=vectors, bm25=False)
     carried = build_retriever("spreading", index).retrieve("s", vector=VECTOR)
     along = build_retriever("spreading", index, chains="path").retrieve("s", vector=VECTOR)
     assert [(h.id, h.score) for h in carried] == [(h.id, h.score) for h in along]
@@ -151,13 +154,13 @@ def test_chains_takes_known_words_only():
 def test_hubs_give_less_to_each_neighbour_when_damped():
     ids = ["s", "a", "b", "c", "d"]
     graph = CorpusGraph(ids, [""] * 5, edges=[("s", other) for other in ids[1:]])
-    batch = GraphIndex(graph).queries(["question"])
-    start = Ranking.seeds(torch.tensor([[0]]), torch.ones(1, 1), "Seeds")
+    batch = Queries.of(GraphIndex(graph), ["question"])
+    start = Ranking.of(torch.tensor([[0]]), torch.ones(1, 1), "Seeds")
     ranking = GatedPropagation(steps=1, gate="uniform", hub_exponent=0.5)(batch, start)
     assert ranking.scores[0].tolist() == pytest.approx([1.0] + 4 * [0.7 / 2])
     # A seed without neighbours gives nothing, and takes nothing from other seeds.
-    lone = GraphIndex(CorpusGraph(["s", "a", "lone"], [""] * 3, edges=[("s", "a")])).queries(["question"])
-    start = Ranking.seeds(torch.tensor([[0, 2]]), torch.ones(1, 2), "Seeds")
+    lone = Queries.of(GraphIndex(CorpusGraph(["s", "a", "lone"], [""] * 3, edges=[("s", "a")])), ["question"])
+    start = Ranking.of(torch.tensor([[0, 2]]), torch.ones(1, 2), "Seeds")
     ranking = GatedPropagation(steps=1, gate="uniform", hub_exponent=0.5)(lone, start)
     assert dict(zip(ranking.nodes[0].tolist(), ranking.scores[0].tolist(), strict=True)) == pytest.approx({0: 1, 1: 0.7, 2: 1})
 
@@ -197,7 +200,7 @@ def test_passages_keep_to_the_filters_and_may_be_fused():
 
 
 def test_passages_have_no_effect_where_there_are_none():
-    plain = GraphIndex.from_nodes([n for n in NODES if n.type != "passage"], EDGES[:3], vectors=torch.ones(4, 2), lexical=False)
+    plain = GraphIndex.from_nodes([n for n in NODES if n.type != "passage"], EDGES[:3], vectors=torch.ones(4, 2), bm25=False)
     default = build_retriever("spreading", plain).retrieve(QUESTION, vector=VECTOR)
     assert build_retriever("spreading", plain, passages=True).retrieve(QUESTION, vector=VECTOR) == default
     with pytest.raises(InvalidArgumentError, match="types"):
@@ -206,10 +209,10 @@ def test_passages_have_no_effect_where_there_are_none():
 
 def test_a_passage_ranking_needs_no_trails():
     index = science()
-    batch = index.queries([QUESTION], vectors=[VECTOR])
-    start = Ranking.seeds(torch.tensor([[2, 0]]), torch.tensor([[1.0, 0.5]]), "Seeds")
+    batch = Queries.of(index, [QUESTION], vectors=[VECTOR])
+    start = Ranking.of(torch.tensor([[2, 0]]), torch.tensor([[1.0, 0.5]]), "Seeds")
     ranking = PassageGathering()(batch, start)
-    assert ranking.nodes.tolist() == [[4]] and ranking.parents.tolist() == [[2]]
+    assert ranking.nodes.tolist() == [[4]] and ranking.trails[:, :, -2].tolist() == [[2]]
     assert [v for v in ranking.trails[0, 0].tolist() if v >= 0] == [2, 4]
 
 
@@ -220,9 +223,9 @@ def test_fusion_by_reciprocal_ranks():
             self.nodes = nodes
 
         def rank(self, queries, ranking):
-            return Ranking.seeds(torch.tensor([self.nodes]), torch.arange(len(self.nodes), 0, -1)[None], self.name)
+            return Ranking.of(torch.tensor([self.nodes]), torch.arange(len(self.nodes), 0, -1)[None], self.name)
 
-    batch = science().queries([QUESTION], vectors=[VECTOR])
+    batch = Queries.of(science(), [QUESTION], vectors=[VECTOR])
     fusion = ReciprocalRankFusion(Fixed([5, 1, 2]), Fixed([1, 0, 5, 3]), weights=(1.0, 2.0), constant=5)
     ranking = fusion(batch)
     expected = {5: 1 / 6 + 2 / 8, 1: 1 / 7 + 2 / 6, 2: 1 / 8, 0: 2 / 7, 3: 2 / 9}
@@ -252,10 +255,10 @@ def test_the_hybrid_names_its_kinds_and_keeps_paths():
 def test_hits_as_context():
     hits = build_retriever("spreading", science(), chains="hits", passages=False, backfill=False).retrieve(QUESTION, vector=VECTOR)
     text = hits.to_context().split("\n")
-    assert text[0] == "Chains:"
-    assert "Radium <-[discovered]- Marie Curie -[born_in]-> Warsaw" in text
-    assert text[text.index("Entities:") :][1] == "- Radium (ELEMENT)"
-    assert "- Marie Curie (PERSON): A physicist." in text
+    assert text[0] == "Paths:"
+    assert "Radium <-[discovered]- Marie Curie -[born_in]-> Warsaw" in text[: text.index("Texts:")]
+    assert text[text.index("Texts:") :][1] == "- Radium (element)"
+    assert "- Marie Curie (person): A physicist." in text[text.index("Texts:") :]
 
 
 def test_context_without_chains_tells_the_paths():
@@ -266,20 +269,20 @@ def test_context_without_chains_tells_the_paths():
         "Radium <-[discovered]- Marie Curie -[born_in]-> Warsaw",
         "Radium <-[discovered]- Pierre Curie",
     }
-    assert HitList().to_context() == "Chains:\nNo chains found.\n\nEntities:\nNo entities found."
+    assert Hits().to_context() == ""
 
 
 def test_an_operator_pipeline_of_ones_own():
     index = science()
-    batch = index.queries([QUESTION], vectors=[VECTOR])
+    batch = Queries.of(index, [QUESTION], vectors=[VECTOR])
     ranking = Pipeline(VectorSearch(2, returned=False), GatedPropagation(k=3), ChainSearch())(batch)
     assert ranking.width == 3
-    assert bool((batch.extras["chains"].nodes[0, 0] >= 0).any())
+    assert bool((ranking.chains.nodes[0, 0] >= 0).any())
 
 
 def test_passages_of_a_question_that_names_nothing_are_none():
     nodes = [Node("e", "an entity", "Ada", "entity"), Node("p", "Ada wrote", "", "passage")]
-    index = GraphIndex.from_nodes(nodes, [("p", "e", "mentions")], lexical=False)
+    index = GraphIndex.from_nodes(nodes, [("p", "e", "mentions")], bm25=False)
     retriever = build_retriever("spreading-uniform", index, passages=True)
     assert [[hit.id for hit in hits] for hits in retriever.retrieve_batch(["who?", "who was Ada?"])] == [[], ["p"]]
     assert retriever.retrieve("who?") == []

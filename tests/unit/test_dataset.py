@@ -7,6 +7,7 @@ import pytest
 
 from graph_retrievers.datasets import is_dataset, read_dataset, read_queries
 from graph_retrievers.errors import DatasetError
+from tests.helpers import as_edges
 
 NODES = [
     {"id": "a", "title": "Alpha", "text": "first", "type": "letter", "year": 1},
@@ -47,7 +48,7 @@ def test_every_field_is_read(tmp_path, ending):
     first, second = dataset.nodes
     assert (first.id, first.title, first.text, first.type, first.metadata) == ("a", "Alpha", "first", "letter", {"year": 1})
     assert (second.id, second.title, second.text, second.metadata) == ("b", "", "", {})
-    assert dataset.edges == [("a", "b", "before"), ("b", "a", "")]
+    assert dataset.edges == as_edges(("a", "b", "before"), ("b", "a", ""))
     one, two = dataset.queries
     assert (one.id, one.text, one.gold, one.split, one.type, one.answer) == ("q1", "which?", ("a", "b"), "test", "easy", "both")
     assert (one.entities, one.plan, one.extra) == (("Alpha",), ({"type": "letter", "restriction": "Alpha"},), {"hops": 2})
@@ -85,7 +86,7 @@ def test_a_folder_is_told_from_a_dataset(tmp_path):
         ({"nodes": ""}, r"nodes\.jsonl holds no nodes"),
         ({"nodes": None}, r"nodes\.jsonl\[\.gz\] is missing"),
         ({"edges": None}, r"edges\.jsonl\[\.gz\] is missing; an empty file"),
-        ({"edges": [EDGES[0], {"source": "a", "target": "c"}]}, r"edges\.jsonl:2: 'c' is no node of this dataset"),
+        ({"edges": [EDGES[0], {"source": "a", "target": "c"}]}, r"edges\.jsonl:2: 'c' is not a node of this dataset"),
         ({"edges": [{"source": "a"}]}, r"edges\.jsonl:1: 'target' is missing"),
         ({"queries": [QUERIES[0], QUERIES[0]]}, r"queries\.jsonl:2: query id 'q1' stands in line 1 already"),
         (
@@ -93,7 +94,7 @@ def test_a_folder_is_told_from_a_dataset(tmp_path):
             r"queries\.jsonl:1: 'gold' is \[\]; expected a list of strings, at least one",
         ),
         ({"queries": [{"id": "q", "query": "x", "gold": "a"}]}, r"queries\.jsonl:1: 'gold' is 'a'"),
-        ({"queries": [{"id": "q", "query": "x", "gold": ["z"]}]}, r"queries\.jsonl:1: gold 'z' of query 'q' is no node"),
+        ({"queries": [{"id": "q", "query": "x", "gold": ["z"]}]}, r"queries\.jsonl:1: gold 'z' of query 'q' is not a node"),
         ({"queries": [{"id": "q", "query": " ", "gold": ["a"]}]}, r"queries\.jsonl:1: 'query' is empty"),
         ({"queries": [{"id": "q", "query": "x", "gold": ["a"], "plan": "p"}]}, r"queries\.jsonl:1: 'plan' is 'p'"),
         ({"queries": [{"id": "q", "query": "x", "gold": ["a"], "entities": [1]}]}, r"queries\.jsonl:1: 'entities' is \[1\]"),

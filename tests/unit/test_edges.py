@@ -3,6 +3,7 @@
 import logging
 import time
 from html.parser import HTMLParser
+from operator import attrgetter
 
 import networkx
 import pytest
@@ -32,6 +33,8 @@ from graph_retrievers.errors import (
     UnknownNodeError,
 )
 from graph_retrievers.graph import CorpusGraph, Node
+from graph_retrievers.graph.corpus_graph import Edge
+from tests.helpers import as_edges
 
 
 def nodes_of(**metadata):
@@ -69,7 +72,7 @@ class TestWhatIsMeant:
             ("a", "c", "cites"),
             ("b", "c", "cites"),
             ("a", "d", ""),
-            ("c", "d", ""),
+            Edge("c", "d"),
             ("a", "d", "r"),
         ]
 
@@ -107,7 +110,7 @@ class TestWhatIsMeant:
             ([("other", "$it")], InvalidArgumentError, r"no node has a metadata field '\$it'"),
             ([Links], InvalidArgumentError, r"is the class Links; call it"),
             ([[("a", "b"), ("b", "c")]], InvalidArgumentError, r"goes in with a star"),
-            ([("a", 3)], InvalidArgumentError, r"Item 0 of edges is \('a', 3\); expected an edge"),
+            ([("a", 3)], InvalidArgumentError, r"Item 0 of edges is \('a', 3\); expected an Edge, \(source id"),
             ([("a", "b", "c", "d")], InvalidArgumentError, r"Item 0 of edges"),
             (["a", "b"], InvalidArgumentError, "Item 0 of edges is 'a'"),
             ("links", InvalidArgumentError, "edges is 'links'; expected a list"),
@@ -412,7 +415,8 @@ class TestNetworkx:
             graph.types,
             graph.metadata,
         )
-        assert sorted(back.edges()) == sorted(graph.edges())
+        order = attrgetter("source", "target", "relation")
+        assert sorted(back.edges(), key=order) == sorted(graph.edges(), key=order)
 
     @pytest.mark.parametrize("kind", [networkx.Graph, networkx.DiGraph, networkx.MultiGraph, networkx.MultiDiGraph])
     def test_a_graph_of_ones_own(self, kind):
@@ -421,8 +425,8 @@ class TestNetworkx:
         made.add_edge(1, "two", label="to")
         nodes, edges = from_networkx(made, text="body", title="name", relation="label")
         assert nodes == [Node("1", "first", "One", metadata={"year": 1900}), Node("two", "two")]
-        assert edges == [("1", "two", "to")]
-        assert build_edges(nodes, made) == [("1", "two", "")]
+        assert edges == as_edges(("1", "two", "to"))
+        assert build_edges(nodes, made) == as_edges(("1", "two"))
 
     def test_the_karate_club(self):
         club = networkx.karate_club_graph()

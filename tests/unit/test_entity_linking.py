@@ -10,6 +10,7 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.names import NameTable, name_table
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.spreading.linking import EntityLinking
+from graph_retrievers.queries import Queries
 
 VECTORS = {
     "Paris": [1.0, 0.0, 0.0],
@@ -39,13 +40,12 @@ def index_of(names=None, embedding=None, scale=1.0, device="cpu"):
     names = names or list(VECTORS)
     vectors = [[scale * (i + 1) * x for x in VECTORS[name]] for i, name in enumerate(names)]
     graph = CorpusGraph([f"id{i}" for i in range(len(names))], [""] * len(names), titles=names, device=device)
-    return GraphIndex.from_graph(graph, vectors=vectors, embedding=embedding, lexical=False)
+    return GraphIndex.from_graph(graph, vectors=vectors, embedding=embedding, bm25=False)
 
 
 def link(index, *questions, entities=None, vectors=None, seed_filter=None, **options):
-    batch = index.queries(list(questions), vectors=vectors, seed_filter=seed_filter)
-    if entities is not None:
-        batch.inputs = {"entities": entities}
+    inputs = None if entities is None else {"entities": entities}
+    batch = Queries.of(index, questions, vectors=vectors, seed_filter=seed_filter, inputs=inputs)
     seeds = EntityLinking(**options)(batch)
     titles = index.graph.titles
     found = [
@@ -132,7 +132,7 @@ def test_the_budget_is_shared_among_the_entities(entities, each):
     vectors = torch.eye(10) + 1.0
     graph = CorpusGraph([str(i) for i in range(10)], [""] * 10, titles=names)
     model = Embedding(**{name: (torch.eye(10)[i] + 0.5).tolist() for i, name in enumerate("xyzuvw")})
-    index = GraphIndex.from_graph(graph, vectors=vectors, embedding=model, lexical=False)
+    index = GraphIndex.from_graph(graph, vectors=vectors, embedding=model, bm25=False)
     found, seeds = link(index, "question", entities=[entities], vectors=torch.ones(1, 10))
     missing = [e for e in entities if e != "Berlin"]
     assert model.asked == missing[:5]
@@ -145,9 +145,7 @@ def test_a_searched_entity_scores_by_the_question_or_as_a_database_index_would()
     question = [[0.0, 0.6, 0.8]]
     by_question, seeds = link(index_of(embedding=model), "Where was Lutetia?", entities=[["Lutetia"]], vectors=question)
     # Near Lutetia stand Paris (1.0), Berlin (.8), Paris Hilton (.6) and others; those the question is not near to go.
-    assert by_question == [
-        {"Berlin": pytest.approx(0.48), "Paris Hilton": pytest.approx(0.48), "Paris, Texas": pytest.approx(0.6)}
-    ]
+    assert by_question == [{"Berlin": pytest.approx(0.48), "Paris Hilton": pytest.approx(0.48), "Paris, Texas": pytest.approx(0.6)}]
     assert seeds.notes[0] == ("no node is named 'Lutetia': seeds from vector search",)
     by_index, _ = link(
         index_of(embedding=model), "Where was Lutetia?", entities=[["Lutetia"]], vectors=question, fallback_score="index"
@@ -188,7 +186,7 @@ def test_exact_case_leaves_other_spellings_to_vector_search():
 
 def test_seed_filter_and_excluded_types_hold_for_names_and_search():
     graph = CorpusGraph(["a", "b", "c"], [""] * 3, titles=["Paris", "Paris", "Rome"], types=["passage", "place", "place"])
-    index = GraphIndex.from_graph(graph, vectors=torch.eye(3), lexical=False)
+    index = GraphIndex.from_graph(graph, vectors=torch.eye(3), bm25=False)
     vectors = [[1.0, 0.5, 0.2]]
     assert link(index, "Paris?", vectors=vectors, exclude_types=["passage"])[1].nodes.tolist() == [[1]]
     assert link(index, "Paris?", vectors=vectors, seed_filter={"$id": "c"})[1].nodes.tolist() == [[2]]

@@ -17,8 +17,10 @@ from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, HybridSearch, Pipeline, VectorSearch
 from graph_retrievers.operators.granker import GRanker
+from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers import Retriever
-from graph_retrievers.retrievers.baselines import Hybrid, Lexical, Re2, Vector
+from graph_retrievers.retrievers.baselines import BM25 as BM25Retriever
+from graph_retrievers.retrievers.baselines import Hybrid, Re2, Vector
 from graph_retrievers.retrievers.fastinsight import FastInsight
 from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.signals.bm25 import BM25
@@ -49,7 +51,7 @@ def test_bm25_scores_are_those_of_bm25s(device):
     import bm25s
 
     words = ["a quick brown fox", "the lazy dog and the fox", "dogs bark", "quick quick fox"]
-    mine = BM25(words, device=torch.device(device)).similarities(["quick fox fox", "nothing here"])
+    mine = BM25(words, device=torch.device(device)).table(["quick fox fox", "nothing here"])
     peer = bm25s.BM25(method="lucene")
     peer.index(bm25s.tokenize(words, show_progress=False), show_progress=False)
     assert mine[0].tolist() == pytest.approx(peer.get_scores(["quick", "fox", "fox"]).tolist(), abs=1e-6)
@@ -57,9 +59,9 @@ def test_bm25_scores_are_those_of_bm25s(device):
 
 
 def test_bm25_finds_only_what_shares_a_word():
-    hits = Lexical(index(), backfill=False).retrieve("apple", k=6)
+    hits = BM25Retriever(index(), backfill=False).retrieve("apple", k=6)
     assert ids(hits) == ["5", "0", "1"]
-    assert ids(Lexical(index(), backfill=False).retrieve("zebra")) == []
+    assert ids(BM25Retriever(index(), backfill=False).retrieve("zebra")) == []
 
 
 def test_bm25_of_a_corpus_without_words_matches_nothing():
@@ -72,15 +74,15 @@ def test_rank_bm25_as_backend_gives_its_scores():
 
     mine = BM25(TEXTS, backend="rank-bm25")
     peer = BM25Okapi(mine.tokenize(TEXTS), k1=1.5, b=0.75)
-    assert mine.similarities(["apple cat"])[0].tolist() == pytest.approx(peer.get_scores(["apple", "cat"]).tolist(), abs=1e-6)
+    assert mine.table(["apple cat"])[0].tolist() == pytest.approx(peer.get_scores(["apple", "cat"]).tolist(), abs=1e-6)
 
 
 def test_faiss_as_backend_gives_the_same_ranking():
     rng = np.random.default_rng(0)
     vectors = rng.integers(-2, 3, (300, 8)).astype(np.float32)
     texts = [str(i) for i in range(300)]
-    exact = GraphIndex.from_texts(texts, vectors=vectors, lexical=False)
-    faiss = GraphIndex.from_texts(texts, vectors=vectors, lexical=False, dense_backend="faiss")
+    exact = GraphIndex.from_texts(texts, vectors=vectors, bm25=False)
+    faiss = GraphIndex.from_texts(texts, vectors=vectors, bm25=False, dense_backend="faiss")
     queries = rng.integers(-2, 3, (5, 8)).astype(np.float32)
     words = [f"q{i}" for i in range(5)]
     assert Vector(exact).retrieve_batch(words, vectors=queries) == Vector(faiss).retrieve_batch(words, vectors=queries)
@@ -96,7 +98,7 @@ def test_reciprocal_rank_fusion_by_hand(device):
 
 def test_weighted_fusion_by_hand():
     hits = Hybrid(index(), fusion="weighted", weights=(0.25, 0.75), backfill=False).retrieve("apple", k=6)
-    scores = BM25(TEXTS).similarities(["apple"])[0]
+    scores = BM25(TEXTS).table(["apple"])[0]
     low, high = scores[0], scores[5]
     dense = {"0": 0.0, "1": 1.0, "2": 0.5, "5": 0.25, "3": 0.0, "4": 0.0}
     lexical = {"5": 1.0, "0": 0.0, "1": 0.0}
@@ -105,7 +107,7 @@ def test_weighted_fusion_by_hand():
         assert hit.score == pytest.approx(0.25 * dense[hit.id] + 0.75 * lexical.get(hit.id, 0.0))
 
 
-@pytest.mark.parametrize("make", [Vector, Lexical, Hybrid, Re2, FastInsight])
+@pytest.mark.parametrize("make", [Vector, BM25Retriever, Hybrid, Re2, FastInsight])
 def test_exactly_k_hits_where_the_corpus_has_them(make):
     retriever = make(index())
     for k in (1, 3, 6):
@@ -157,17 +159,17 @@ def test_vectors_with_nan_are_refused_by_row():
 
 
 def test_a_missing_signal_is_named():
-    bare = GraphIndex.from_texts(TEXTS, lexical=False)
+    bare = GraphIndex.from_texts(TEXTS, bm25=False)
     with pytest.raises(MissingSignalError, match="no vectors"):
         Vector(bare).retrieve("apple")
     with pytest.raises(MissingSignalError, match="no BM25"):
-        Lexical(bare).retrieve("apple")
+        BM25Retriever(bare).retrieve("apple")
     with pytest.raises(MissingSignalError, match="query's vector"):
         Vector(GraphIndex.from_texts(TEXTS, vectors=VECTORS)).retrieve("apple")
 
 
 def test_filters_of_seeds_traversal_and_result():
-    retriever = FastInsight(index(), batch=1, budget=6, backfill=False)
+    retriever = FastInsight(index(), nodes_per_round=1, budget=6, backfill=False)
     assert ids(retriever.retrieve("apple")) == ["1", "2", "0"]
     # What may be returned does not stop the walk ...
     hits = retriever.retrieve("apple", filter={"$id": {"$ne": "1"}})
@@ -179,7 +181,7 @@ def test_filters_of_seeds_traversal_and_result():
 
 
 def test_backfill_respects_the_filter():
-    hits = FastInsight(index(), batch=1, budget=6).retrieve("apple", filter={"$id": {"$in": ["0", "5", "4"]}})
+    hits = FastInsight(index(), nodes_per_round=1, budget=6).retrieve("apple", filter={"$id": {"$in": ["0", "5", "4"]}})
     assert ids(hits) == ["0", "5", "4"]
     assert [h.operator for h in hits] == ["STeX", "Backfill", "Backfill"]
 
@@ -191,7 +193,7 @@ def test_a_retriever_of_ones_own_is_a_pipeline():
 
 
 def test_an_input_that_a_retriever_does_not_read_is_refused():
-    with pytest.raises(InvalidArgumentError, match="reads no 'plan'"):
+    with pytest.raises(InvalidArgumentError, match="does not read 'plan'"):
         Vector(index()).retrieve("apple", plan={})
 
 
@@ -208,14 +210,14 @@ def test_a_pair_is_encoded_once_however_many_rounds_rerank_it():
         calls.extend(pairs)
         return [float(len(text)) for _, text in pairs]
 
-    retriever = FastInsight(index(relevance=scorer), batch=1, budget=6)
-    queries = retriever.index.queries(["apple", "cat"])
+    retriever = FastInsight(index(relevance=scorer), nodes_per_round=1, budget=6)
+    queries = Queries.of(retriever.index, ["apple", "cat"])
     ranking = retriever.rank(queries)
     assert len(calls) == len(set(calls)) == queries.latents.encoded == int(ranking.lengths().sum())
 
 
 def test_concurrent_callers_share_one_index():
-    retriever = FastInsight(index(), batch=2, budget=6)
+    retriever = FastInsight(index(), nodes_per_round=2, budget=6)
     alone = retriever.retrieve("apple")
     results = [None] * 8
 
@@ -233,9 +235,9 @@ def test_concurrent_callers_share_one_index():
 def test_hits_are_json_plain():
     import json
 
-    hit = FastInsight(index(), batch=1, budget=6).retrieve("apple")[1]
+    hit = FastInsight(index(), nodes_per_round=1, budget=6).retrieve("apple")[1]
     plain = json.loads(json.dumps(hit.to_dict()))
-    assert plain["path"] == {"nodes": ["1", "2"], "relations": [""], "forward": [True]}
+    assert plain["path"] == {"nodes": ["1", "2"], "relations": [""], "forward": [True], "titles": ["", ""]}
     assert str(hit.path) == "1 -[]-> 2"
 
 
@@ -256,14 +258,14 @@ def test_search_operators_refuse_unknown_options():
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 def test_cpu_and_gpu_agree():
-    for make in (Vector, Lexical, Hybrid, FastInsight):
+    for make in (Vector, BM25Retriever, Hybrid, FastInsight):
         assert ids(make(index("cpu")).retrieve("apple")) == ids(make(index("cuda")).retrieve("apple"))
 
 
 def test_faiss_settles_long_ties_at_the_cut_as_the_exact_search_does():
     vectors = np.ones((100, 4), np.float32)
     vectors[90] = 2
-    index = GraphIndex.from_texts([str(i) for i in range(100)], vectors=vectors, lexical=False, dense_backend="faiss")
+    index = GraphIndex.from_texts([str(i) for i in range(100)], vectors=vectors, bm25=False, dense_backend="faiss")
     assert ids(Vector(index).retrieve("?", 3, vector=[1.0, 0, 0, 0])) == ["90", "0", "1"]
 
 

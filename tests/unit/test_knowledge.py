@@ -30,8 +30,9 @@ from graph_retrievers.errors import (
     InvalidArgumentError,
     LanguageModelError,
 )
-from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
+from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, Node
 from graph_retrievers.index import GraphIndex
+from tests.helpers import as_edges
 
 KING = Node("p1", "Louis XIII reigned in France. Louis XIII of France married Anne of Austria.", title="Louis XIII")
 QUEEN = Node("p2", "Anne of Austria was queen. She was the mother of Louis XIV.", title="Anne of Austria")
@@ -97,7 +98,7 @@ def test_entities_triples_and_mentions_of_two_documents():
         "entity:louis xiv",
     ]
     assert graph.types == ["passage", "passage", "PERSON", "LOCATION", "PERSON", ""]
-    assert set(graph.edges()) == {
+    assert {(edge.source, edge.target, edge.relation) for edge in graph.edges()} == {
         ("entity:louis xiii of france", "entity:france", "reigned in"),
         ("entity:louis xiii of france", "entity:anne of austria", "married"),
         ("entity:anne of austria", "entity:louis xiv", "mother of"),
@@ -117,11 +118,15 @@ def test_entities_triples_and_mentions_of_two_documents():
 def test_without_resolution_names_stay_apart():
     graph = build(Reader(), resolve=False).graph
     assert "entity:louis xiii" in graph and "entity:louis xiii of france" in graph
-    assert ("entity:louis xiii", "entity:louis xiii of france", "also called") in graph.edges()
+    assert Edge("entity:louis xiii", "entity:louis xiii of france", "also called") in graph.edges()
 
 
 def test_an_entity_without_a_description_has_no_vector():
-    index = build(Reader()).index(lambda texts: np.ones((len(texts), 3), np.float32))
+    def model(texts):
+        return np.ones((len(texts), 3), np.float32)
+
+    built = build(Reader())
+    index = GraphIndex.from_graph(built.graph, embedding=model, vectors=built.vectors(model))
     bare = index.graph.row("entity:louis xiv")
     assert index.dense.vectors[bare].tolist() == [0, 0, 0]
     assert (index.dense.vectors.sum(1) == 0).nonzero().flatten().tolist() == [bare]
@@ -185,11 +190,11 @@ def test_passages_of_one_title_are_read_in_one_prompt_and_linked_by_the_names_th
     together = Reader()
     edges = build(together, parts).graph.edges()
     # Every passage holds the name Anne of Austria as its title; Louis XIV stands in the second alone.
-    assert [e for e in edges if e[2] == "mentions"] == [
+    assert [e for e in edges if e.relation == "mentions"] == as_edges(
         ("a", "entity:anne of austria", "mentions"),
         ("b", "entity:anne of austria", "mentions"),
         ("b", "entity:louis xiv", "mentions"),
-    ]
+    )
     assert len(together.prompts) == 1
     apart = Reader()
     build(apart, parts, merge_titles=False)
@@ -209,7 +214,7 @@ def test_documents_of_both_frameworks_are_read():
     answer = {"entities": [{"name": "Ada", "type": "PERSON", "description": "A mathematician."}], "relations": []}
     documents = [Document("Ada wrote.", id="lc"), TextNode(text="Ada slept.", id_="li")]
     graph = build(lambda prompt: json.dumps(answer), documents).graph
-    assert graph.edges() == [("lc", "entity:ada", "mentions"), ("li", "entity:ada", "mentions")]
+    assert graph.edges() == as_edges(("lc", "entity:ada", "mentions"), ("li", "entity:ada", "mentions"))
 
 
 def test_bad_input_is_refused_before_the_model_is_asked():
@@ -334,14 +339,14 @@ def test_graph_documents_are_read():
     assert graph.ids == ["d1", "passage:1", "Ada", "7", "Bo"]
     assert node(graph, "Ada") == Node("Ada", "A mathematician. Poet's daughter.", "Ada", "Person", {"born": 1815})
     assert node(graph, "7").text == "Analytical Engine" and node(graph, "d1").title == "Notes"
-    assert graph.edges() == [
+    assert graph.edges() == as_edges(
         ("Ada", "7", "WROTE_ON"),
         ("Bo", "Ada", "KNOWS"),
         ("d1", "Ada", "mentions"),
         ("d1", "7", "mentions"),
         ("passage:1", "Ada", "mentions"),
         ("passage:1", "Bo", "mentions"),
-    ]
+    )
     with pytest.raises(InvalidArgumentError, match="Item 0 is a str"):
         from_graph_documents(["Ada"])
 
@@ -367,7 +372,7 @@ def test_a_property_graph_store_is_read(wrap):
     graph = CorpusGraph.from_nodes(*from_property_graph_store(wrap(store)))
     assert graph.ids == ["c1", "Ada", "Engine"] and graph.types == ["passage", "PERSON", "WORK"]
     assert graph.texts == ["Ada wrote.", "A mathematician.", "Engine"]
-    assert graph.edges() == [("Ada", "Engine", "WROTE_ON"), ("c1", "Ada", "mentions")]
+    assert graph.edges() == as_edges(("Ada", "Engine", "WROTE_ON"), ("c1", "Ada", "mentions"))
     with pytest.raises(InvalidArgumentError, match="dict is no property graph store"):
         from_property_graph_store({})
 
@@ -376,7 +381,7 @@ def test_a_property_graph_store_is_read(wrap):
     ("name", "text"),
     [
         ("a.csv", 'Ada,knows,Bo\n\n"Bo, the elder",likes,Ada\n'),
-        ("a.csv", "note,target,relation,source\nx,Bo,knows,Ada\ny,Ada,likes,\"Bo, the elder\"\n"),
+        ("a.csv", 'note,target,relation,source\nx,Bo,knows,Ada\ny,Ada,likes,"Bo, the elder"\n'),
         ("a.tsv", "Head\tRelation\tTail\nAda\tknows\tBo\nBo, the elder\tlikes\tAda\n"),
         ("a.jsonl", '{"subject": "Ada", "predicate": "knows", "object": "Bo"}\n["Bo, the elder", "likes", "Ada"]\n'),
     ],
@@ -390,7 +395,7 @@ def test_triples_are_read_from_files(tmp_path, name, text):
     # The same triples by way of networkx.
     graph = nx.MultiDiGraph()
     graph.add_edges_from((s, t, {"relation": r}) for s, t, r in edges)
-    assert CorpusGraph.from_nodes(*from_networkx(graph)).edges() == edges
+    assert CorpusGraph.from_nodes(*from_networkx(graph)).edges() == as_edges(*edges)
 
 
 @pytest.mark.parametrize(

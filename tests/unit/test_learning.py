@@ -6,16 +6,17 @@ import json
 import pytest
 import torch
 
+from graph_retrievers.commands.fit import FITTERS, add_commands
 from graph_retrievers.datasets import Dataset, Query
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, MissingSignalError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.checkpoint import load_checkpoint, save_checkpoint
-from graph_retrievers.commands.fit import FITTERS, add_commands
 from graph_retrievers.learning.loop import fit
 from graph_retrievers.learning.loss import sampled_cross_entropy
-from graph_retrievers.operators.mor.traversal import MixedTraversal
 from graph_retrievers.operators.mor.reranker import TrajectoryReranker, TrajectoryScorer
 from graph_retrievers.operators.mor.training import Example, fit_trajectory_reranker
+from graph_retrievers.operators.mor.traversal import MixedTraversal
+from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.mor import MoR, fit_mor
 from tests.helpers import HashEmbedding
 from tests.movies import FILMS, PEOPLE, movie_edges, movie_nodes
@@ -126,8 +127,7 @@ def test_the_reranker_learns_to_prefer_what_the_plan_reached(index):
 
 
 def test_the_node_only_reranker_reads_the_last_node_alone(index):
-    queries = index.queries(["a film by Ada Stone"])
-    queries.inputs["plan"] = [examples(index, [0])[0].plan]
+    queries = Queries.of(index, ["a film by Ada Stone"], inputs={"plan": [examples(index, [0])[0].plan]})
     ranking = MixedTraversal(fill=False)(queries)
     seen = TrajectoryReranker(TrajectoryScorer(3, 64), node_only=True).trajectories(queries, ranking)
     assert seen.patterns == [("padding", "padding", "movie"), ("padding", "padding", "padding")]

@@ -143,7 +143,7 @@ class TestTitleMentions:
 
     def test_real_paragraphs_get_the_edges_they_came_with(self, shared_folder):
         dataset = read_dataset(shared_folder / "data" / "wiki-multihop")
-        given_edges = {edge for edge in dataset.edges if edge[2] == "mentions"}
+        given_edges = {(edge.source, edge.target, edge.relation) for edge in dataset.edges if edge.relation == "mentions"}
         found = set(build_edges(dataset.nodes, TitleMentions()))
         assert given_edges <= found
         # The data set leaves out one more title by hand, the first name and adjective "Christian".

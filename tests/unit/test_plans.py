@@ -10,7 +10,15 @@ from graph_retrievers.errors import InvalidArgumentError, InvalidPlanError, Unex
 from graph_retrievers.graph import CorpusGraph, Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.mor.parse import PLAN_SCHEMA, read_plan
-from graph_retrievers.operators.mor.plan import MAX_PATHS, MAX_STEPS, GraphSchema, PathStep, PlanningGraph, ReasoningPath, check_plan
+from graph_retrievers.operators.mor.plan import (
+    MAX_PATHS,
+    MAX_STEPS,
+    GraphSchema,
+    PathStep,
+    PlanningGraph,
+    ReasoningPath,
+    check_plan,
+)
 from graph_retrievers.retrievers.mor import MoR
 from graph_retrievers.signals.language import check_schema
 from tests.helpers import HashEmbedding
@@ -23,9 +31,7 @@ def index():
 
 
 DIRECTED = [{"type": "person", "restriction": "Ada Stone"}, {"type": "movie", "relation": "directed_by"}]
-STEPS = PlanningGraph(
-    (ReasoningPath((PathStep("person", None, ("Ada Stone",)), PathStep("movie", "directed_by"))),)
-)
+STEPS = PlanningGraph((ReasoningPath((PathStep("person", None, ("Ada Stone",)), PathStep("movie", "directed_by"))),))
 
 
 # -- forms ------------------------------------------------------------------------------------------------------------
@@ -124,7 +130,7 @@ def check(index, plan, **options):
     [
         ({"paths": []}, "empty", "no path"),
         ([{"type": "movie", "restriction": "x"}], "single node", "single node"),
-        ([{"type": "film", "restriction": "x"}, {"type": "movie"}], "invalid", "'film' is no node type"),
+        ([{"type": "film", "restriction": "x"}, {"type": "movie"}], "invalid", "'film' is not a node type"),
         ([{"type": "genre", "restriction": "x"}, {"type": "person"}], "invalid", "joins genre and person"),
         ([{"type": "person", "restriction": "x"}, {"type": "movie", "relation": "ate"}], "invalid", "'ate'"),
         ([{"type": "person"}, {"type": "movie", "relation": "directed_by"}], "no start restriction", "no path has"),
@@ -201,7 +207,7 @@ def test_a_bad_plan_gives_text_retrieval_and_says_so(index, plan):
     question = "a comedy called Glass Winter"
     hits = MoR(index, fill=True).retrieve(question, 3, plan=plan)
     assert len(hits.notes) == 1 and "ext retrieval was used" in hits.notes[0] and len(hits.notes[0]) < 400
-    rows = set(index.lexical.search([question], 15)[1][0].tolist())
+    rows = set(index.bm25.search([question], 15)[1][0].tolist())
     assert [hit.id for hit in hits if hit.operator == "TextMatching"] and all(index.graph.row(h.id) in rows for h in hits[:2])
 
 
@@ -286,7 +292,7 @@ def test_without_plan_or_planner_it_says_what_to_pass(index):
 
 
 def test_vectors_can_stand_in_for_bm25(index):
-    dense = GraphIndex.from_nodes(movie_nodes(), movie_edges(), embedding=HashEmbedding(), lexical=False)
+    dense = GraphIndex.from_nodes(movie_nodes(), movie_edges(), embedding=HashEmbedding(), bm25=False)
     plan = [{"type": "person", "restriction": "Ada"}, {"type": "movie", "relation": "directed_by"}]
     hits = MoR(dense, seeds=1, backfill=False).retrieve("films directed by Ada", plan=plan)
     assert [hit.id for hit in hits] == ["m0"]

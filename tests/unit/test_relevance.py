@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 from langchain_core.cross_encoders import BaseCrossEncoder
 
 from graph_retrievers.errors import InvalidArgumentError, InvalidVectorError, MissingSignalError
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.queries import Queries
 from graph_retrievers.signals.cross_encoder import CrossEncoder
-from graph_retrievers.signals.relevance import BiEncoder, PairScorer, as_relevance_model
+from graph_retrievers.signals.models import as_relevance_model
+from graph_retrievers.signals.relevance import BiEncoder, PairScorer
 
 WORDS = ["graph", "node", "edge", "tree"]
 
@@ -41,7 +44,7 @@ class SharedWords(BaseCrossEncoder):
 def test_the_score_of_a_bi_encoder_is_the_dot_product_of_the_two_vectors() -> None:
     model = BiEncoder(CountingWords())
     latent = model.encode(["graph node", "edge edge"], ["a graph with one node and another node", "no such word"])
-    assert latent.tolist() == [[1, 2, 0, 0], [0, 0, 0, 0]]
+    assert latent.tolist() == [[3], [0]]
     assert model.score(latent).tolist() == [3, 0]
 
 
@@ -49,7 +52,7 @@ def test_a_bi_encoder_embeds_each_distinct_query_once_and_keeps_pairs_in_order()
     words = CountingWords()
     latent = BiEncoder(words).encode(["tree", "node", "tree"], ["node tree", "node tree", "tree tree"])
     assert words.queries == ["tree", "node"]
-    assert latent.tolist() == [[0, 0, 0, 1], [0, 1, 0, 0], [0, 0, 0, 2]]
+    assert latent.tolist() == [[1], [1], [2]]
 
 
 whole = st.integers(-50, 50)
@@ -64,15 +67,20 @@ def test_mixing_latents_is_exactly_mixing_node_vectors(data: st.DataObject) -> N
     nodes = torch.tensor(data.draw(table), dtype=torch.float32)
     query = torch.tensor(data.draw(st.lists(whole, min_size=d, max_size=d)), dtype=torch.float32)
     mix = torch.tensor(data.draw(st.lists(st.lists(whole, min_size=n, max_size=n), min_size=n, max_size=n)), dtype=torch.float32)
-    model = BiEncoder()
-    mixed = model.score(mix @ model.encode_vectors(query.expand(n, d), nodes))
+    # The latents of a graph's nodes as an index gives them: the dot products themselves.
+    texts = [str(row) for row in range(n)]
+    index = GraphIndex.from_texts(texts, vectors=nodes, bm25=False, embedding=lambda queries: [query.tolist() for _ in queries])
+    queries = Queries.of(index, ["question"])
+    latents = queries.encode(torch.arange(n).unsqueeze(0))
+    assert latents.shape == (1, n, 1)
+    mixed = index.relevance.score(mix @ latents[0])
     assert torch.equal(mixed, (mix @ nodes) @ query)
 
 
 def test_scores_take_any_leading_dimensions() -> None:
     latent = torch.arange(24, dtype=torch.float32).reshape(2, 3, 4)
-    assert torch.equal(BiEncoder().score(latent), latent.sum(2))
-    assert torch.equal(PairScorer(lambda pairs: []).score(latent), latent[:, :, 0])
+    for model in (BiEncoder(), PairScorer(lambda pairs: [])):
+        assert torch.equal(model.score(latent), latent[:, :, 0])
 
 
 def test_a_bi_encoder_without_an_embedding_says_so() -> None:
@@ -117,7 +125,7 @@ def test_a_name_becomes_a_cross_encoder_that_has_loaded_nothing() -> None:
 
 
 def test_what_is_no_relevance_model_is_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match="int is no relevance model"):
+    with pytest.raises(InvalidArgumentError, match="int is not a relevance model"):
         as_relevance_model(3)
 
 

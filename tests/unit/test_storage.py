@@ -31,9 +31,10 @@ def listing(folder):
 
 
 def assert_same_graph(left, right):
-    for name in ("ids", "texts", "titles", "types", "metadata", "include_titles", "relation_names", "type_names"):
+    names = ("ids", "texts", "titles", "types", "metadata", "include_titles", "relation_names", "type_names")
+    for name in (*names, "edge_texts", "edge_metadata"):
         assert getattr(left, name) == getattr(right, name), name
-    for name in ("sources", "targets", "relations", "indptr", "indices", "degree", "node_types"):
+    for name in ("sources", "targets", "relations", "weights", "indptr", "indices", "degree", "node_types"):
         one, other = getattr(left, name), getattr(right, name)
         assert one.dtype == other.dtype and torch.equal(one.cpu(), other.cpu()), name
 
@@ -56,10 +57,11 @@ class TestRoundTrip:
         assert loaded.device.type == device
         assert_same_graph(loaded.graph, index.graph)
         assert torch.equal(loaded.dense.vectors, index.dense.vectors)
-        assert loaded.lexical.vocabulary == index.lexical.vocabulary
-        assert loaded.lexical.settings() == index.lexical.settings()
-        for name, values in index.lexical.arrays().items():
-            assert torch.equal(loaded.lexical.arrays()[name], values)
+        assert loaded.bm25.vocabulary == index.bm25.vocabulary
+        (arrays, settings), (held, own) = loaded.bm25.state(), index.bm25.state()
+        assert settings == own and list(arrays) == list(held)
+        for name, values in held.items():
+            assert torch.equal(arrays[name], values)
 
     def test_two_saves_write_the_same_bytes(self, tmp_path):
         for name in ("one", "two"):
@@ -69,13 +71,13 @@ class TestRoundTrip:
             assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
     @pytest.mark.parametrize(
-        "signals", [{"lexical": False}, {"embedding": HashEmbedding()}, {"lexical": False, "embedding": HashEmbedding()}]
+        "signals", [{"bm25": False}, {"embedding": HashEmbedding()}, {"bm25": False, "embedding": HashEmbedding()}]
     )
     def test_signals_that_are_not_there_stay_away(self, tmp_path, signals):
         index = GraphIndex.from_nodes(linked_nodes(), **signals)
         index.save(tmp_path / "index")
         loaded = GraphIndex.load(tmp_path / "index")
-        assert (loaded.has_dense, loaded.has_lexical) == (index.has_dense, index.has_lexical)
+        assert (loaded.has_dense, loaded.has_bm25) == (index.has_dense, index.has_bm25)
         assert loaded.graph.num_edges == 0
 
     def test_awkward_texts_survive(self, tmp_path):
@@ -106,11 +108,11 @@ class TestRoundTrip:
 
     def test_settings_can_be_read_alone(self, tmp_path):
         small_index().save(tmp_path / "index")
-        assert storage.read_settings(tmp_path / "index")["dense"] == {
-            "backend": "exact",
-            "embedding": "HashEmbedding",
-            "by_name": False,
-        }
+        found = storage.read_settings(tmp_path / "index")
+        assert found["embedding"] == {"name": "HashEmbedding", "by_name": False}
+        dense = {"name": "dense", "kind": "dense", "settings": {"backend": "exact", "covers": "nodes"}}
+        assert found["signals"][0] == dense
+        assert [signal["name"] for signal in found["signals"]] == ["dense", "bm25"]
 
     def test_files_are_as_readable_as_their_folder(self, tmp_path):
         small_index().save(tmp_path / "index")
@@ -182,7 +184,7 @@ class TestRefused:
 
     def test_a_text_that_is_no_unicode(self, tmp_path):
         with pytest.raises(InvalidArgumentError, match="text of node 'a'"):
-            GraphIndex.from_nodes([Node("a", "half a pair \ud800")], lexical=False).save(tmp_path / "index")
+            GraphIndex.from_nodes([Node("a", "half a pair \ud800")], bm25=False).save(tmp_path / "index")
         assert listing(tmp_path) == []
 
 
@@ -309,7 +311,11 @@ class TestDamage:
         body = json.loads((folder / "manifest.json").read_text())
         body["version"] = storage.FORMAT_VERSION + 1
         (folder / "manifest.json").write_text(json.dumps(body))
-        with pytest.raises(IndexVersionError, match=r"version 2; this package reads up to version 1\. Upgrade"):
+        with pytest.raises(IndexVersionError, match=r"format version 3; this package reads version 2\. Upgrade"):
+            GraphIndex.load(folder)
+        body["version"] = storage.FORMAT_VERSION - 1
+        (folder / "manifest.json").write_text(json.dumps(body))
+        with pytest.raises(IndexVersionError, match=r"format version 1; this package reads version 2\. Build the index again"):
             GraphIndex.load(folder)
         # It is an index all the same, and may be replaced by one that can be read.
         small_index("new").save(folder)

@@ -7,8 +7,9 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.feedback_search import FeedbackSearch
-from graph_retrievers.operators.operator import Ranking
 from graph_retrievers.operators.vector_search import BM25Search
+from graph_retrievers.queries import Queries
+from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.retrievers.walk_fusion import WalkFusion
@@ -34,7 +35,7 @@ def ids(hits):
 def test_the_score_is_the_sum_of_reciprocal_ranks_of_the_lists():
     retriever = WalkFusion(index(), weights=(1.0, 2.0, 0.5, 1.0), constant=5, k=5, backfill=False)
     question = "Who wrote the music of MirrorMask?"
-    queries = retriever.index.queries(question)
+    queries = Queries.of(retriever.index, question)
     expected = {}
     for operator, weight in zip(retriever.operator.operators, (1.0, 2.0, 0.5, 1.0), strict=True):
         for rank, node in enumerate([n for n in operator(queries).nodes[0].tolist() if n >= 0], 1):
@@ -58,8 +59,8 @@ def test_a_link_brings_what_neither_words_nor_vectors_find():
 def test_feedback_finds_what_shares_words_with_the_best_passage_where_no_edge_does():
     question, built = "Where was Iain Ballamy born?", index()
     assert set(ids(Retriever(built, BM25Search(), backfill=False).retrieve(question))) == {"ballamy", "film"}
-    best = Ranking.seeds(torch.tensor([[1, 0]]), torch.tensor([[2.0, 1.0]]), "first")
-    found = FeedbackSearch()(built.queries(question), best)
+    best = Ranking.of(torch.tensor([[1, 0]]), torch.tensor([[2.0, 1.0]]), "first")
+    found = FeedbackSearch()(Queries.of(built, question), best)
     assert [NODES[n].id for n in found.nodes[0].tolist() if n >= 0] == ["ballamy", "film", "guildford"]
     plain, bm25 = (Retriever(index(), search, backfill=False) for search in (FeedbackSearch(), BM25Search()))
     assert ids(plain.retrieve("weaving threads")) == ids(bm25.retrieve("weaving threads"))
