@@ -1,25 +1,25 @@
 """Graph retrievers as LangChain retrievers, and GRanker as a document compressor."""
 
 from langchain_graph_retrievers.base import EngineRetriever
-from langchain_graph_retrievers.cypher import CypherSpreadingActivationRetriever
 from langchain_graph_retrievers.documents import document_prompt, to_context, to_documents
 from langchain_graph_retrievers.granker import GRankerCompressor
-from langchain_graph_retrievers.graph_retriever import GraphRetriever, IndexRetriever
-from langchain_graph_retrievers.knowledge import MoRRetriever, SpreadingActivationRetriever
 from langchain_graph_retrievers.retrievers import (
     BM25Retriever,
     FastInsightRetriever,
     GARRetriever,
+    GraphRetriever,
     HybridRetriever,
+    IndexRetriever,
+    MoRRetriever,
     PPRRetriever,
     Re2Retriever,
+    SpreadingActivationRetriever,
     VectorRetriever,
     WalkFusionRetriever,
 )
 
 __all__ = [
     "BM25Retriever",
-    "CypherSpreadingActivationRetriever",
     "EngineRetriever",
     "FastInsightRetriever",
     "GARRetriever",

@@ -1,82 +1,78 @@
-"""What every LangChain retriever of this package shares: its fields, its ways of making, what it asks of the engine."""
+"""What the LangChain retrievers of this package share: fields, calls of the engine, batches with one traced run a query."""
 
 from __future__ import annotations
 
+import asyncio
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import signature
 from typing import Any, Self
 
+from langchain_core.callbacks import (
+    AsyncCallbackManager,
+    AsyncCallbackManagerForRetrieverRun,
+    CallbackManager,
+    CallbackManagerForRetrieverRun,
+)
 from langchain_core.documents import Document
-from langchain_core.retrievers import LangSmithRetrieverParams
+from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import get_config_list, run_in_executor
 from pydantic import ConfigDict, Field
 
+from graph_retrievers.arguments import positive
 from graph_retrievers.errors import UnexpectedArgumentError
 from graph_retrievers.graph.filters import Filter
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.retrievers.retriever import Retriever
-from langchain_graph_retrievers.batching import BatchRetriever
+from graph_retrievers.retrievers.protocol import RetrieverProtocol
 from langchain_graph_retrievers.documents import to_documents
 
 __all__ = ["EngineRetriever"]
 
-# Keywords of GraphIndex.from_documents and from_texts; whatever else is given is a field of the retriever.
-_INDEX_OPTIONS = (
-    "dense_backend",
-    "device",
-    "include_titles",
-    "lexical",
-    "relevance",
-    "show_progress",
-    "title_key",
-    "titles",
-    "type_key",
-    "vectors",
-)
 
+class EngineRetriever(BaseRetriever):
+    """Base class of LangChain retrievers that ask a retriever of the engine.
 
-class EngineRetriever(BatchRetriever):
-    """A LangChain retriever over an engine retriever; subclasses say which.
-
-    ``invoke`` and ``ainvoke`` take the same keywords as the fields below, for one call, and `vector` (the query's
-    vector, shape [d], where it is known already); a retriever whose engine reads further per-query inputs takes
-    those too, and any other keyword raises. ``batch`` and ``abatch`` run all queries in the engine's lock-step,
-    with one traced run a query.
+    ``invoke`` and ``ainvoke`` take the fields below as keywords for one call, `vector` (the query's vector, shape [d], if it
+    is known already) and the further inputs of the engine retriever, such as ``entities``; other keywords raise. ``batch`` and
+    ``abatch`` give all queries to the engine in one call, with one traced run a query. An engine retriever that has
+    ``aretrieve_batch`` is awaited, another one runs in a thread.
 
     Parameters
     ----------
     k : int, optional
-        Documents to return, at least 1.
+        Documents to return; by default the engine retriever's own k. Chains and facts come behind them.
     filter : mapping or callable, optional
-        Which documents may be *returned* (see :func:`graph_retrievers.graph.filters.filter_mask`); traversal may
-        pass through others. ``{}`` lifts it for one call.
+        Which documents may be returned (see :func:`graph_retrievers.graph.filters.filter_mask`); a traversal may pass through
+        others. ``{}`` lifts it for one call.
     seed_filter, traversal_filter : mapping or callable, optional
         Which documents may start a traversal, and which may be walked to.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
-    k: int | None = Field(None, ge=1)
-    filter: Filter | None = None
-    seed_filter: Filter | None = None
-    traversal_filter: Filter | None = None
+    k: int | None = Field(None, description="Documents to return; by default the engine retriever's own k.")
+    filter: Filter | None = Field(None, description="Which documents may be returned; a traversal may pass through others.")
+    seed_filter: Filter | None = Field(None, description="Which documents may start a traversal.")
+    traversal_filter: Filter | None = Field(None, description="Which documents a traversal may walk to.")
 
-    # -- what subclasses say ------------------------------------------------------------------------------------
+    def __init__(self, **fields: Any) -> None:
+        """Check the fields: pydantic their types, the engine their values."""
+        super().__init__(**fields)
+        if self.k is not None:
+            positive("k", self.k)
+        self._engine()
 
     @abstractmethod
-    def _engine(self) -> Retriever:
+    def _engine(self) -> RetrieverProtocol:
         """Return the engine retriever of the present fields."""
 
-    @abstractmethod
-    def _graph_index(self) -> GraphIndex:
-        """Return the index it searches."""
+    # -- making an index on the way -----------------------------------------------------------------------------
 
     @classmethod
     @abstractmethod
     def from_index(cls, index: GraphIndex, **fields: Any) -> Self:
         """Return a retriever on an index; `fields` are those of the class."""
-
-    # -- making an index on the way -----------------------------------------------------------------------------
 
     @classmethod
     def from_documents(cls, documents: Iterable[Document], embedding: Any = None, *, edges: Any = (), **options: Any) -> Self:
@@ -92,11 +88,10 @@ class EngineRetriever(BatchRetriever):
             What links the documents, such as ``[("cites", "$id")]``; see
             :func:`graph_retrievers.construction.edges.build_edges`.
         **options
-            Fields of the retriever, and keywords of :meth:`graph_retrievers.index.GraphIndex.from_documents`
-            (``relevance``, ``lexical``, ``vectors``, ``device``, ``title_key``, ...).
+            Keywords of :meth:`from_index`, and of :meth:`graph_retrievers.index.GraphIndex.from_documents` (``relevance``,
+            ``bm25``, ``vectors``, ``device``, ``title_key``, ...).
         """
-        index_options, fields = cls._split(options)
-        return cls.from_index(GraphIndex.from_documents(documents, edges=edges, embedding=embedding, **index_options), **fields)
+        return cls._built(GraphIndex.from_documents, documents, options, edges=edges, embedding=embedding)
 
     @classmethod
     def from_texts(
@@ -110,49 +105,151 @@ class EngineRetriever(BatchRetriever):
         **options: Any,
     ) -> Self:
         """Return a retriever over plain texts, building their index; the arguments are those of :meth:`from_documents`."""
-        index_options, fields = cls._split(options)
-        index = GraphIndex.from_texts(texts, ids=ids, metadatas=metadatas, edges=edges, embedding=embedding, **index_options)
-        return cls.from_index(index, **fields)
+        return cls._built(GraphIndex.from_texts, texts, options, ids=ids, metadatas=metadatas, edges=edges, embedding=embedding)
 
     @classmethod
-    def _split(cls, options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the keywords of the index and those of the retriever; refuse others before an index is built."""
+    def _built(cls, build: Callable[..., GraphIndex], items: Any, options: Mapping[str, Any], **given: Any) -> Self:
         own = cls.model_fields.keys() | signature(cls.from_index).parameters.keys()
+        known = signature(build).parameters.keys() | signature(GraphIndex.from_graph).parameters.keys()
+        # Refused before an index is built.
         for name in options:
-            if name not in own and name not in _INDEX_OPTIONS:
-                known = ", ".join(sorted([*cls.model_fields, *_INDEX_OPTIONS]))
-                raise UnexpectedArgumentError(f"{cls.__name__} has no {name!r}; it takes {known}.")
-        index = {name: value for name, value in options.items() if name in _INDEX_OPTIONS}
-        return index, {name: value for name, value in options.items() if name not in index}
+            if name not in own | known:
+                raise UnexpectedArgumentError(f"{cls.__name__} has no {name!r}; it takes {', '.join(sorted(own | known))}.")
+        index = build(items, **given, **{name: value for name, value in options.items() if name not in own})
+        return cls.from_index(index, **{name: value for name, value in options.items() if name in own})
 
-    # -- calls --------------------------------------------------------------------------------------------------
+    # -- calls of the engine ------------------------------------------------------------------------------------
 
-    def _documents(
+    def _arguments(
         self,
-        queries: list[str],
+        count: int,
         k: int | None = None,
         filter: Filter | None = None,
         seed_filter: Filter | None = None,
         traversal_filter: Filter | None = None,
         vector: Any = None,
         **inputs: Any,
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the keywords of ``retrieve_batch`` for some queries: those of every retriever, and the further inputs."""
+        given = {"k": k, "filter": filter, "seed_filter": seed_filter, "traversal_filter": traversal_filter}
+        common = {name: getattr(self, name) if value is None else value for name, value in given.items()}
+        common["vectors"] = None if vector is None else [vector] * count
+        return common, {name: [value] * count for name, value in inputs.items()}
+
+    def _documents(self, queries: list[str], **options: Any) -> list[list[Document]]:
+        common, inputs = self._arguments(len(queries), **options)
+        return [to_documents(hits) for hits in self._engine().retrieve_batch(queries, **common, **inputs)]
+
+    async def _adocuments(self, queries: list[str], **options: Any) -> list[list[Document]]:
+        retrieve = getattr(self._engine(), "aretrieve_batch", None)
+        if retrieve is None:
+            return await run_in_executor(None, self._documents, queries, **options)
+        common, inputs = self._arguments(len(queries), **options)
+        return [to_documents(hits) for hits in await retrieve(queries, **common, **inputs)]
+
+    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Any) -> list[Document]:
+        return self._documents([query], **options)[0]
+
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Any
+    ) -> list[Document]:
+        return (await self._adocuments([query], **options))[0]
+
+    # -- many queries -------------------------------------------------------------------------------------------
+
+    def batch(
+        self,
+        inputs: list[str],
+        config: RunnableConfig | list[RunnableConfig] | None = None,
+        *,
+        return_exceptions: bool = False,
+        **kwargs: Any,
     ) -> list[list[Document]]:
-        results = self._engine().retrieve_batch(
-            queries,
-            self.k if k is None else k,
-            vectors=None if vector is None else [vector] * len(queries),
-            filter=self.filter if filter is None else filter,
-            seed_filter=self.seed_filter if seed_filter is None else seed_filter,
-            traversal_filter=self.traversal_filter if traversal_filter is None else traversal_filter,
-            **{name: [value] * len(queries) for name, value in inputs.items()},
+        """Return the documents of each query, all run in lock-step; see :meth:`Runnable.batch` for the arguments."""
+        if not self._in_lockstep(kwargs):
+            return super().batch(inputs, config, return_exceptions=return_exceptions, **kwargs)
+        runs = self._started(CallbackManager, inputs, config, kwargs)
+        try:
+            outcomes: list[Any] = self._documents(inputs, **kwargs)
+        except Exception as error:
+            outcomes = [error] * len(inputs)
+            if return_exceptions and len(inputs) > 1:
+                # One bad query does not spoil the others.
+                outcomes = [self._outcome(query, kwargs) for query in inputs]
+        _ended(runs, outcomes)
+        return _returned(outcomes, return_exceptions)
+
+    async def abatch(
+        self,
+        inputs: list[str],
+        config: RunnableConfig | list[RunnableConfig] | None = None,
+        *,
+        return_exceptions: bool = False,
+        **kwargs: Any,
+    ) -> list[list[Document]]:
+        """Return what :meth:`batch` returns, without blocking the event loop."""
+        if not self._in_lockstep(kwargs):
+            return await super().abatch(inputs, config, return_exceptions=return_exceptions, **kwargs)
+        runs = await asyncio.gather(*self._started(AsyncCallbackManager, inputs, config, kwargs))
+        try:
+            outcomes: list[Any] = await self._adocuments(inputs, **kwargs)
+        except Exception as error:
+            outcomes = [error] * len(inputs)
+            if return_exceptions and len(inputs) > 1:
+                alone = (self._adocuments([query], **kwargs) for query in inputs)
+                found = await asyncio.gather(*alone, return_exceptions=True)
+                outcomes = [each if isinstance(each, BaseException) else each[0] for each in found]
+        await asyncio.gather(*_ended(runs, outcomes))
+        return _returned(outcomes, return_exceptions)
+
+    def _in_lockstep(self, kwargs: Mapping[str, Any]) -> bool:
+        """Return whether a batch may bypass ``invoke``: not for a subclass that changed what one query gives."""
+        return (
+            type(self)._get_relevant_documents is EngineRetriever._get_relevant_documents
+            and type(self)._aget_relevant_documents is EngineRetriever._aget_relevant_documents
+            and "run_id" not in kwargs
         )
-        return [to_documents(hits) for hits in results]
+
+    def _outcome(self, query: str, kwargs: Mapping[str, Any]) -> list[Document] | Exception:
+        try:
+            return self._documents([query], **kwargs)[0]
+        except Exception as error:
+            return error
+
+    def _started(self, manager: Any, inputs: list[str], config: Any, kwargs: Mapping[str, Any]) -> list[Any]:
+        """Return a run (or what is awaited for one) a query, begun as ``BaseRetriever.invoke`` begins it."""
+        return [
+            manager.configure(
+                inheritable_callbacks=each.get("callbacks"),
+                inheritable_tags=each.get("tags"),
+                local_tags=self.tags,
+                inheritable_metadata={**(each.get("metadata") or {}), **self._get_ls_params(**kwargs)},
+                local_metadata=self.metadata,
+            ).on_retriever_start(None, query, name=each.get("run_name") or self.get_name(), run_id=each.get("run_id"))
+            for query, each in zip(inputs, get_config_list(config, len(inputs)), strict=True)
+        ]
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
         params = super()._get_ls_params(**kwargs)
-        index = self._graph_index()
-        params["ls_vector_store_provider"] = type(index).__name__
-        if index.embedding is not None:
-            params["ls_embedding_provider"] = type(index.embedding).__name__
-            params["ls_embedding_model"] = index.embedding_name
+        engine = self._engine()
+        source = getattr(engine, "index", getattr(engine, "database", engine))
+        params["ls_vector_store_provider"] = type(source).__name__
+        if isinstance(source, GraphIndex) and source.embedding is not None:
+            params["ls_embedding_provider"] = type(source.embedding).__name__
+            params["ls_embedding_model"] = source.embedding_name
         return params
+
+
+def _ended(runs: Iterable[Any], outcomes: Sequence[Any]) -> list[Any]:
+    """End each run with its documents or its error; what asynchronous runs give is to be awaited."""
+    return [
+        run.on_retriever_error(outcome) if isinstance(outcome, BaseException) else run.on_retriever_end(outcome)
+        for run, outcome in zip(runs, outcomes, strict=True)
+    ]
+
+
+def _returned(outcomes: list[Any], return_exceptions: bool) -> list[Any]:
+    failed = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+    if failed and not return_exceptions:
+        raise failed[0]
+    return outcomes

@@ -10,56 +10,74 @@ from typing import Any
 from langchain_core.documents import Document
 from langchain_core.prompts import PromptTemplate
 
-from graph_retrievers.retrievers.context import to_context as hits_to_context
-from graph_retrievers.retrievers.retriever import Hit, HitList, Path
+from graph_retrievers.hits import Hit, Hits, NodePath
 
 __all__ = ["document_prompt", "to_context", "to_documents", "with_metadata"]
 
 _logger = logging.getLogger(__name__)
 
 
-def to_documents(hits: HitList) -> list[Document]:
+def to_documents(hits: Hits) -> list[Document]:
     """Return hits as documents: fresh copies, so that a caller may change them without touching the index.
 
     Parameters
     ----------
-    hits : HitList
+    hits : Hits
 
     Returns
     -------
     list of Document
-        Id, text and metadata of each node, and in the metadata, JSON-plain:
+        Id, text and metadata of each hit. The metadata get, JSON-plain:
 
         - ``score``: float, comparable within one result only;
         - ``operator``: name of the operator that found it (``"Backfill"`` for what vector search filled up);
-        - ``path``: ``{"nodes", "relations", "forward"}``, how it was reached from a seed;
-        - ``title`` and ``type``, where the node has them and the metadata does not say them already;
-        - ``kind``, where a hit is no node (a chain);
+        - ``path``: how it was reached from a seed, as :meth:`graph_retrievers.hits.NodePath.to_dict` gives it;
+        - ``title`` and ``type``, where the node has them. Where the metadata hold another value under such a name, it stays,
+          and the node's is added as ``node_title`` or ``node_type``;
+        - ``kind``: "chain" or "fact", where a hit is not a node;
         - ``notes``: list of str, where the retriever has something to say about the search.
 
-        A document that brings a value of its own under one of these names keeps it as ``original_<name>``. A chain's text
-        is the chain, ``a -[relation]-> b``, and its id the ids of its nodes. Notes on an empty result are logged as a
-        warning, for want of a document to bear them.
+        A value of the document's own under one of the other names is kept as ``original_<name>``. Of a chain or fact, the
+        text is ``a -[relation]-> b`` or the text of the edge, and the id is made of the ids of its nodes. Notes on an empty
+        result are logged as a warning, since there is no document to hold them.
+
+    Examples
+    --------
+    >>> from graph_retrievers import GraphIndex
+    >>> from graph_retrievers.retrievers import BM25
+    >>> index = GraphIndex.from_texts(["a loom", "a punched card"], titles=["Loom", "Card"])
+    >>> document, _ = to_documents(BM25(index).retrieve("Which loom uses a card?", 2))
+    >>> document.page_content, document.metadata["title"], document.metadata["operator"]
+    ('a loom', 'Loom', 'BM25Search')
     """
-    documents = []
     if hits.notes and not hits:
         _logger.warning("Nothing was found: %s.", "; ".join(hits.notes))
-    for hit in hits:
-        added: dict[str, Any] = {"score": hit.score, "operator": hit.operator, "path": hit.path.to_dict()}
-        if hit.kind != "node":
-            added["kind"] = hit.kind
-        if hits.notes:
-            added["notes"] = list(hits.notes)
-        metadata = with_metadata(hit.metadata, added)
+    return [
+        Document(id=hit.id, page_content=hit.text, metadata=with_metadata(hit.metadata, _added(hit, hits.notes))) for hit in hits
+    ]
+
+
+def _added(hit: Hit, notes: Sequence[str]) -> dict[str, Any]:
+    added: dict[str, Any] = {"score": hit.score, "operator": hit.operator, "path": hit.path.to_dict()}
+    if notes:
+        added["notes"] = list(notes)
+    if hit.kind != "node" or hit.metadata.get("kind") in ("chain", "fact"):
+        added["kind"] = hit.kind
+    if hit.kind == "node":
         for name, value in (("title", hit.title), ("type", hit.type)):
-            if value:
-                metadata.setdefault(name, value)
-        documents.append(Document(id=hit.id, page_content=hit.text, metadata=metadata))
-    return documents
+            if _word(hit.metadata, name) != value:
+                added[f"node_{name}" if {name, f"node_{name}"} & hit.metadata.keys() else name] = value
+    return added
+
+
+def _word(metadata: Mapping[str, Any], name: str) -> str:
+    """Return the title or type of a node, as the metadata of its document have it."""
+    value = metadata.get(f"node_{name}", metadata.get(name))
+    return "" if value is None else str(value)
 
 
 def to_context(documents: Sequence[Document]) -> str:
-    """Return documents of a retriever as text for a language model: the chains, then the entities.
+    """Return documents of a retriever as text for a language model: paths, facts and texts.
 
     Parameters
     ----------
@@ -69,28 +87,38 @@ def to_context(documents: Sequence[Document]) -> str:
     Returns
     -------
     str
-        See :func:`graph_retrievers.retrievers.context.to_context`. In a chain: ``retriever | to_context``.
+        What :meth:`graph_retrievers.hits.Hits.to_context` gives for their hits. In a chain: ``retriever | to_context``.
+
+    Examples
+    --------
+    >>> path = {"nodes": ["ada", "engine"], "relations": ["ran on"], "forward": [True]}
+    >>> print(to_context([Document(id="engine", page_content="Of brass.", metadata={"path": path})]))
+    Paths:
+    ada -[ran on]-> engine
+    <BLANKLINE>
+    Texts:
+    - engine: Of brass.
     """
-    return hits_to_context([_hit(document) for document in documents])
+    return Hits(_hit(document) for document in documents).to_context()
 
 
 def _hit(document: Document) -> Hit:
-    metadata = document.metadata
-    path = metadata.get("path") or {"nodes": [document.id or ""], "relations": [], "forward": []}
+    metadata, name = document.metadata, document.id or ""
+    path, kind = metadata.get("path"), metadata.get("kind")
     return Hit(
-        id=document.id or "",
+        id=name,
         text=document.page_content,
         score=0.0,
         operator="",
-        path=_path(path),
-        title=str(metadata.get("title") or ""),
-        type=str(metadata.get("type") or ""),
-        kind=metadata.get("kind", "node"),
+        path=_path(path) if isinstance(path, Mapping) else NodePath((name,)),
+        title=_word(metadata, "title"),
+        type=_word(metadata, "type"),
+        kind=kind if kind in ("chain", "fact") else "node",
     )
 
 
-def _path(plain: Mapping[str, Any]) -> Path:
-    return Path(*(tuple(plain[name]) for name in ("nodes", "relations", "forward")))
+def _path(plain: Mapping[str, Any]) -> NodePath:
+    return NodePath(**{name: tuple(values) for name, values in plain.items()})
 
 
 def with_metadata(metadata: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:

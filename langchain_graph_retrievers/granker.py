@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Self
+from collections.abc import Sequence
+from typing import Any
+from uuid import uuid4
 
 import torch
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import BaseDocumentCompressor, Document
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field
 
-from graph_retrievers.construction.edges import needs_vectors
-from graph_retrievers.construction.excerpt import edges_among
 from graph_retrievers.errors import MissingSignalError
-from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, Node
+from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.granker import GRanker
-from graph_retrievers.operators.operator import Ranking
-from graph_retrievers.signals.embedding import as_embedding, embed_texts
-from graph_retrievers.signals.relevance import BiEncoder, as_relevance_model
+from graph_retrievers.queries import Queries
+from graph_retrievers.results import Ranking
+from graph_retrievers.retrievers.excerpt import excerpt_index
+from graph_retrievers.signals.models import as_relevance_model
 from langchain_graph_retrievers.documents import with_metadata
 
 __all__ = ["GRankerCompressor"]
@@ -27,9 +27,9 @@ __all__ = ["GRankerCompressor"]
 class GRankerCompressor(BaseDocumentCompressor):
     """Rerank documents by a relevance model whose latents are smoothed along the edges among them.
 
-    Documents are matched to the nodes of `index` by id. Where all are known, they are reranked on the index. Where
-    some are not, or there is no index, a small graph of just these documents is made: edges that the index has
-    among them, and those of `edges`; degrees are then those of the small graph.
+    Documents are matched to the nodes of `index` by id. Where all are known, they are reranked on the index. Where some are
+    not, or there is no index, a small graph of these documents alone is made (see
+    :func:`graph_retrievers.retrievers.excerpt.excerpt_index`): the edges that the index has among them, and those of `edges`.
 
     Parameters
     ----------
@@ -40,10 +40,10 @@ class GRankerCompressor(BaseDocumentCompressor):
         :func:`graph_retrievers.construction.edges.build_edges`. What it says of absent documents is passed over.
     relevance : object, optional
         Relevance model: a LangChain ``BaseCrossEncoder``, the name or folder of a cross-encoder, or what else
-        :func:`graph_retrievers.signals.relevance.as_relevance_model` takes.
+        :func:`graph_retrievers.signals.models.as_relevance_model` takes. By default the index's.
     embedding : Embeddings, optional
-        Embeds query and documents where vectors score, for want of a relevance model; the index's own model, if it has
-        one, goes first.
+        Embeds query and documents where there is no relevance model, and for edges between near neighbours. By default the
+        index's.
     top_n : int, optional
         Documents to return; all by default.
     alpha : float, default 0.2
@@ -51,14 +51,33 @@ class GRankerCompressor(BaseDocumentCompressor):
     degree : {"graph", "subgraph"}, default "graph"
         Degree that a neighbour counts inversely to: of the whole graph, or among the documents alone.
 
+    Raises
+    ------
+    MissingSignalError
+        If there is neither an index nor a model.
+    InvalidArgumentError
+        For a value outside its range.
+
     Notes
     -----
-    Documents come back as copies with the score as ``relevance_score`` in their metadata; equal scores keep the
-    order they came in. A document id that comes twice counts once, at its first place.
+    Documents come back as copies with the score as ``relevance_score`` in their metadata; equal scores keep the order they
+    came in. A document id that comes twice counts once, at its first place.
 
     References
     ----------
     FastInsight, section 3.3, Algorithm 2; see :class:`graph_retrievers.operators.granker.GRanker`.
+
+    Examples
+    --------
+    >>> def shared_words(pairs):
+    ...     return [float(len(set(query.split()) & set(text.split()))) for query, text in pairs]
+    >>> documents = [Document("a punched card", id="card"), Document("a loom", id="loom"), Document("an engine", id="engine")]
+    >>> compressor = GRankerCompressor(relevance=shared_words, edges=[("loom", "card", "reads")])
+    >>> for document in compressor.compress_documents(documents, "Which loom uses cards?"):
+    ...     print(document.id, round(document.metadata["relevance_score"], 2))
+    loom 0.8
+    card 0.2
+    engine 0.0
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -67,17 +86,21 @@ class GRankerCompressor(BaseDocumentCompressor):
     edges: Any = Field((), repr=False)
     relevance: Any = Field(None, repr=False, exclude=True)
     embedding: Any = Field(None, repr=False, exclude=True)
-    top_n: int | None = Field(None, ge=1)
-    alpha: float = Field(0.2, ge=0, le=1)
-    degree: Literal["graph", "subgraph"] = "graph"
+    top_n: int | None = None
+    alpha: float = 0.2
+    degree: str = "graph"
 
-    @model_validator(mode="after")
-    def _has_model(self) -> Self:
+    def __init__(self, **fields: Any) -> None:
+        """Check the fields, and load the relevance model once."""
+        super().__init__(**fields)
         if self.index is None and self.relevance is None and self.embedding is None:
             raise MissingSignalError("GRankerCompressor has nothing to score with; pass index=, relevance= or embedding=.")
         if self.relevance is not None:
             self.relevance = as_relevance_model(self.relevance)
-        return self
+        self._operator()
+
+    def _operator(self) -> GRanker:
+        return GRanker(self.alpha, degree=self.degree, k=self.top_n)
 
     def compress_documents(self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None) -> list[Document]:
         """Return copies of the documents, best first.
@@ -90,56 +113,26 @@ class GRankerCompressor(BaseDocumentCompressor):
             Not used: no child run is started.
         """
         distinct: dict[str, Document] = {}
-        for place, document in enumerate(documents):
-            distinct.setdefault(document.id or f"document {place}", document)
+        for document in documents:
+            distinct.setdefault(document.id or str(uuid4()), document)
         if not distinct:
             return []
-        index = self._index_of(distinct)
+        index = excerpt_index(
+            [_node(name, document) for name, document in distinct.items()],
+            index=self.index,
+            edges=self.edges,
+            documents=list(distinct.values()),
+            relevance=self.relevance,
+            embedding=self.embedding,
+        )
         rows = torch.tensor([[index.graph.row(name) for name in distinct]], device=index.device)
-        given = Ranking.seeds(rows, torch.zeros(rows.shape, device=index.device), "given")
-        ranking = GRanker(self.alpha, degree=self.degree, k=self.top_n)(index.queries(query), given)
+        given = Ranking.of(rows, torch.zeros(rows.shape, device=index.device), "given")
+        ranking = self._operator()(Queries.of(index, [query]), given)
         ranked = [distinct[index.graph.ids[row]] for row in ranking.nodes[0].tolist()]
         return [
             document.model_copy(update={"metadata": with_metadata(document.metadata, {"relevance_score": score})})
             for document, score in zip(ranked, ranking.scores[0].tolist(), strict=True)
         ]
-
-    def _index_of(self, documents: Mapping[str, Document]) -> GraphIndex:
-        """Return an index that holds all documents: the given one, or a small one of just these."""
-        index = self.index
-        if index is not None and all(document.id in index.graph for document in documents.values()):
-            embedding = self.embedding if index.embedding is None else None
-            if embedding is None and self.relevance is None:
-                return index
-            return index.with_models(embedding=embedding, relevance=self.relevance)
-        return self._small_index(documents)
-
-    def _small_index(self, documents: Mapping[str, Document]) -> GraphIndex:
-        """Return an index of some documents alone: edges and models of the given index, edges and models of the caller."""
-        relevance, embedding = self.relevance, self.embedding
-        if self.index is not None:
-            embedding = embedding if self.index.embedding is None else self.index.embedding
-            if relevance is None and not isinstance(self.index.relevance, BiEncoder):
-                relevance = self.index.relevance
-        graph = CorpusGraph.from_nodes(_node(name, document) for name, document in documents.items())
-        vectors = None
-        if relevance is None or needs_vectors(self.edges):
-            if embedding is None:
-                raise MissingSignalError("Documents that the index does not hold need a model: pass relevance= or embedding=.")
-            vectors = embed_texts(as_embedding(embedding), graph.contents())
-        nodes = [graph.node(row) for row in range(len(graph))]
-        edges = [*self._known_edges(documents), *edges_among(nodes, self.edges, vectors)]
-        return GraphIndex.from_nodes(nodes, edges, vectors=vectors, lexical=False, embedding=embedding, relevance=relevance)
-
-    def _known_edges(self, documents: Mapping[str, Document]) -> list[Edge]:
-        """Return the edges that the index has among the documents it holds."""
-        if self.index is None:
-            return []
-        graph = self.index.graph
-        names = [name for name, document in documents.items() if document.id in graph]
-        rows = torch.tensor([graph.row(name) for name in names], dtype=torch.int64, device=graph.device)
-        linked = graph.adjacent(rows.unsqueeze(1).expand(-1, len(names)), rows.unsqueeze(0).expand(len(names), -1))
-        return [(names[i], names[j]) for i, j in linked.triu().nonzero().tolist()]
 
 
 def _node(name: str, document: Document) -> Node:

@@ -1,202 +1,274 @@
-"""The named systems of the engine, with their knobs as fields."""
+"""GraphRetriever wraps any retriever of the engine; the named classes get their fields from the engine's classes."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Hashable
+from inspect import cleandoc, formatannotation, getdoc
+from textwrap import fill
+from threading import Lock
+from typing import Any, ClassVar, Self
 
+from langchain_core.retrievers import LangSmithRetrieverParams
 from pydantic import Field
 
+from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.operator import Operator
-from langchain_graph_retrievers.graph_retriever import IndexRetriever
+from graph_retrievers.retrievers.protocol import RetrieverProtocol
+from graph_retrievers.retrievers.registry import build_retriever, retriever_class
+from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.retrievers.signatures import Knob, class_knobs
+from langchain_graph_retrievers.base import EngineRetriever
 
 __all__ = [
     "BM25Retriever",
     "FastInsightRetriever",
     "GARRetriever",
+    "GraphRetriever",
     "HybridRetriever",
+    "IndexRetriever",
+    "MoRRetriever",
     "PPRRetriever",
     "Re2Retriever",
+    "SpreadingActivationRetriever",
     "VectorRetriever",
     "WalkFusionRetriever",
 ]
 
+_KEPT = 8
+
+
+class GraphRetriever(EngineRetriever):
+    """Any retriever of the engine as a LangChain retriever: on an index, in a database, or of your own.
+
+    Parameters
+    ----------
+    retriever : RetrieverProtocol
+        What is asked, such as a :class:`graph_retrievers.retrievers.Retriever` or a
+        :class:`graph_retrievers.stores.cypher.CypherSpreadingActivation`.
+    k : int, optional
+        Documents to return; by default the engine retriever's own k.
+    filter, seed_filter, traversal_filter : mapping or callable, optional
+        Which documents may be returned, may start a traversal, may be walked to; see :class:`EngineRetriever`.
+
+    Examples
+    --------
+    >>> from graph_retrievers.index import GraphIndex
+    >>> from graph_retrievers.operators import BM25Search, GatedPropagation, Pipeline
+    >>> index = GraphIndex.from_texts(
+    ...     ["Ada wrote a program.", "An engine of brass."], ids=["ada", "engine"], edges=[("ada", "engine", "ran on")]
+    ... )
+    >>> walk = Pipeline(BM25Search(1), GatedPropagation(gate="uniform"))
+    >>> retriever = GraphRetriever(retriever=Retriever(index, walk))
+    >>> for document in retriever.invoke("Who wrote a program?"):
+    ...     print(document.page_content, document.metadata["path"]["nodes"])
+    Ada wrote a program. ['ada']
+    An engine of brass. ['ada', 'engine']
+    """
+
+    retriever: RetrieverProtocol = Field(repr=False, exclude=True, description="The engine retriever.")
+
+    def _engine(self) -> RetrieverProtocol:
+        return self.retriever
+
+    @classmethod
+    def from_index(cls, index: GraphIndex, *, system: str | Operator = "fastinsight", **fields: Any) -> Self:
+        """Return a retriever on an index.
+
+        Parameters
+        ----------
+        index : GraphIndex
+        system : str or Operator, default "fastinsight"
+            A name of :func:`graph_retrievers.retrievers.registry.retriever_names`, or operators of your own.
+        **fields
+            Those of the class.
+        """
+        engine = Retriever(index, system) if isinstance(system, Operator) else build_retriever(system, index)
+        return cls(retriever=engine, **fields)
+
+    def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
+        params = super()._get_ls_params(**kwargs)
+        if type(self) is GraphRetriever and self.name is None:
+            params["ls_retriever_name"] = self.retriever.name.lower()
+        return params
+
+
+class Engines:
+    """The last eight engine retrievers by what they were made of, so that none is put together twice.
+
+    LangChain makes a new retriever for every call with configured fields. Its copies share this object as a field, so a
+    checkpoint is read once.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[Hashable, tuple[Retriever, Any]] = {}
+        self._lock = Lock()
+
+    def get(self, system: str, index: GraphIndex, options: dict[str, Any]) -> Retriever:
+        """Return the engine retriever of a system on an index with some options."""
+        key = (system, id(index), *((name, _identity(value)) for name, value in options.items()))
+        with self._lock:
+            # The last one asked for goes to the end. The options are kept so that no other object takes over an id.
+            held = self._made.pop(key, None) or (build_retriever(system, index, **options), options)
+            self._made[key] = held
+            if len(self._made) > _KEPT:
+                del self._made[next(iter(self._made))]
+            return held[0]
+
+    def __reduce__(self) -> tuple[type[Engines], tuple[()]]:
+        """Return an empty object for a copy or a pickle."""
+        return Engines, ()
+
+
+def _identity(value: Any) -> Hashable:
+    # Pydantic copies collections of a configured retriever.
+    value = tuple(value) if isinstance(value, (list, set)) else value
+    try:
+        hash(value)
+    except TypeError:
+        return id(value)
+    return value
+
+
+class IndexRetriever(EngineRetriever):
+    """Base class of the retrievers that are named after a system of the engine.
+
+    A subclass says which system; the keywords of the engine's class, with their defaults and documentation, become its fields.
+    Fields that change hold from the next call. Wrong types raise pydantic's ValidationError, wrong values the engine's
+    InvalidArgumentError; both are ValueErrors.
+
+    Parameters
+    ----------
+    index : GraphIndex
+        What is searched; retrievers may share one.
+    **fields
+        Those of :class:`EngineRetriever`, and the keywords of the engine's class.
+
+    Examples
+    --------
+    >>> class BareRetriever(IndexRetriever):
+    ...     system = "bm25"
+    >>> BareRetriever.from_texts(["a loom", "a punched card"], k=1).invoke("Which loom?")[0].page_content
+    'a loom'
+    """
+
+    system: ClassVar[str]
+    """A name of :func:`graph_retrievers.retrievers.registry.retriever_names`."""
+
+    keywords: ClassVar[tuple[str, ...]]
+    """Fields that the engine's class is constructed with."""
+
+    index: GraphIndex = Field(repr=False, exclude=True, description="What is searched; retrievers may share one.")
+    # A field, not a private attribute: only fields are passed on to configured copies.
+    engines: Engines = Field(default_factory=Engines, repr=False, exclude=True)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Make fields of the keywords of the engine's class, before pydantic reads the fields of this one."""
+        super().__init_subclass__(**kwargs)
+        if "system" not in cls.__dict__:
+            return
+        kind, values = retriever_class(cls.system)
+        # `name` is a field of every Runnable.
+        knobs = {knob.name: knob for knob in (*class_knobs(Retriever), *class_knobs(kind)) if knob.name != "name"}
+        own = cls.__dict__.get("__annotations__", {})
+        for name in knobs.keys() - own.keys():
+            setattr(cls, name, Field(values.get(name, knobs[name].default), description=knobs[name].doc))
+        cls.__annotations__ = {name: knob.annotation for name, knob in knobs.items()} | own
+        # k is given with each call, so that another k needs no other engine retriever.
+        cls.keywords = tuple(name for name in knobs if name != "k")
+        cls.__doc__ = _docstring(cls, kind, knobs)
+
+    def _engine(self) -> Retriever:
+        return self.engines.get(self.system, self.index, {name: getattr(self, name) for name in self.keywords})
+
+    @classmethod
+    def from_index(cls, index: GraphIndex, **fields: Any) -> Self:
+        """Return a retriever on an index; `fields` are those of the class."""
+        return cls(index=index, **fields)
+
+
+def _docstring(cls: type[IndexRetriever], kind: type[Retriever], knobs: dict[str, Knob]) -> str:
+    """Return the docstring of the engine's class, with the fields that all retrievers share in place of its ``**options``."""
+    own = cleandoc(cls.__dict__.get("__doc__") or f"{kind.__name__} as a LangChain retriever.")
+    head, _, rest = (getdoc(kind) or "").partition("**options\n")
+    documented = {knob.name for knob in class_knobs(kind)}
+    shared = "".join(_entry(knob) for name, knob in knobs.items() if name not in documented)
+    filters = (getdoc(EngineRetriever) or "").partition("\nfilter : ")[2]
+    notes = rest.partition("\n\n")[2].partition("Examples\n--------")[0]
+    return f"{own}\n\n{head}{shared}filter : {filters}\n\n{notes}".rstrip() + "\n"
+
+
+def _entry(knob: Knob) -> str:
+    kind = formatannotation(knob.annotation).replace("collections.abc.", "")
+    kind = kind.replace(" | None", ", optional") if knob.default is None else f"{kind}, default {knob.default!r}"
+    return f"{knob.name} : {kind}\n{fill(knob.doc, 120, initial_indent='    ', subsequent_indent='    ')}\n"
+
 
 class VectorRetriever(IndexRetriever):
-    """Vector search: documents by dot product with the query. Fields: see :class:`IndexRetriever`."""
+    """:class:`graph_retrievers.retrievers.Vector` as a LangChain retriever."""
 
     system = "vector"
 
 
 class BM25Retriever(IndexRetriever):
-    """BM25: documents by the words they share with the query. Fields: see :class:`IndexRetriever`."""
+    """:class:`graph_retrievers.retrievers.BM25` as a LangChain retriever."""
 
     system = "bm25"
 
 
 class HybridRetriever(IndexRetriever):
-    """Vector search and BM25 fused.
-
-    Parameters
-    ----------
-    fusion : {"rrf", "weighted"}, default "rrf"
-        Reciprocal ranks, or scores brought to [0, 1].
-    weights : tuple of two floats, default (1.0, 1.0)
-        Of dense and lexical search, each at least 0.
-    **fields
-        Those of :class:`IndexRetriever`.
-    """
+    """:class:`graph_retrievers.retrievers.Hybrid` as a LangChain retriever."""
 
     system = "hybrid"
 
-    fusion: Literal["rrf", "weighted"] = "rrf"
-    weights: tuple[float, float] = (1.0, 1.0)
-
 
 class Re2Retriever(IndexRetriever):
-    """Retrieve-then-rerank: the best of a first search, reordered by the index's relevance model.
-
-    Parameters
-    ----------
-    depth : int, default 100
-        Documents to rerank.
-    first : Operator, optional
-        First search; vector search by default.
-    **fields
-        Those of :class:`IndexRetriever`.
-    """
+    """:class:`graph_retrievers.retrievers.Re2` as a LangChain retriever."""
 
     system = "re2"
 
-    depth: int = Field(100, ge=1)
-    first: Operator | None = None
-
 
 class FastInsightRetriever(IndexRetriever):
-    """FastInsight: vector search, then expansion along edges and graph reranking in turns.
-
-    Parameters
-    ----------
-    budget : int, default 100
-        Documents to reach and score, the paper's b_max.
-    batch_size : int, default 10
-        Documents of the first search and added a round, the paper's BATCH.
-    alpha : float, default 0.2
-        Smoothing of GRanker, in [0, 1]; 0 leaves the edges out of the reranking.
-    beta : float, default 1.0
-        Weight of structure beside similarity in STeX, at least 0.
-    first : Operator, optional
-        First search; dense vector search by default. ``HybridSearch(10, returned=False)`` starts from dense and
-        lexical search fused.
-    degree : {"graph", "subgraph"}, default "graph"
-        Degree that GRanker divides by.
-    **fields
-        Those of :class:`IndexRetriever`.
-
-    References
-    ----------
-    An, Hyun and Kim, "FastInsight: Fast and Insightful Retrieval via Fusion Operators for Graph RAG", SIGIR 2026;
-    see :class:`graph_retrievers.retrievers.fastinsight.FastInsight`.
-
-    Examples
-    --------
-    ::
-
-        retriever = FastInsightRetriever.from_documents(
-            documents, embeddings, edges=[("cites", "$id")], relevance="BAAI/bge-reranker-v2-m3", k=5
-        )
-        chain = {"context": retriever, "question": RunnablePassthrough()} | prompt | model
-    """
+    """:class:`graph_retrievers.retrievers.FastInsight` as a LangChain retriever."""
 
     system = "fastinsight"
 
-    budget: int = Field(100, ge=1)
-    batch_size: int = Field(10, ge=1)
-    alpha: float = Field(0.2, ge=0, le=1)
-    beta: float = Field(1.0, ge=0)
-    first: Operator | None = None
-    degree: Literal["graph", "subgraph"] = "graph"
-
 
 class GARRetriever(IndexRetriever):
-    """GAR, graph-based adaptive reranking: batches from a first search and from the graph in turns, all scored by one model.
-
-    Parameters
-    ----------
-    budget : int, default 100
-        Documents to score.
-    batch_size : int, default 10
-        Documents scored a round.
-    first : Operator, optional
-        First search; the `budget` best of vector search by default.
-    **fields
-        Those of :class:`IndexRetriever`.
-
-    References
-    ----------
-    MacAvaney, Tonellotto and Macdonald, "Adaptive Re-Ranking with a Corpus Graph", CIKM 2022; see
-    :class:`graph_retrievers.retrievers.gar.GAR`.
-    """
+    """:class:`graph_retrievers.retrievers.GAR` as a LangChain retriever."""
 
     system = "gar"
 
-    budget: int = Field(100, ge=1)
-    batch_size: int = Field(10, ge=1)
-    first: Operator | None = None
-
 
 class PPRRetriever(IndexRetriever):
-    """Personalized PageRank, HippoRAG 2 style: a walk that restarts at the seeds ranks all documents.
-
-    Parameters
-    ----------
-    seeds : int, default 5
-        Seeds taken from the first search.
-    damping : float, default 0.5
-        Probability of following an edge, in [0, 1).
-    passage_weight : float, default 0.05
-        Restart weight of all documents together by similarity, beside the seeds' 1. At least 0.
-    first : Operator, optional
-        What finds seeds; vector search by default.
-    **fields
-        Those of :class:`IndexRetriever`.
-
-    References
-    ----------
-    Gutiérrez et al., "From RAG to Memory" (HippoRAG 2), ICML 2025; see :class:`graph_retrievers.retrievers.ppr.PPR`.
-    """
+    """:class:`graph_retrievers.retrievers.PPR` as a LangChain retriever."""
 
     system = "ppr"
 
-    seeds: int = Field(5, ge=1)
-    damping: float = Field(0.5, ge=0, lt=1)
-    passage_weight: float = Field(0.05, ge=0)
-    first: Operator | None = None
-
 
 class WalkFusionRetriever(IndexRetriever):
-    """Hybrid search, PageRank, gated spreading activation and lexical feedback, fused by rank; needs no cross-encoder.
+    """:class:`graph_retrievers.retrievers.WalkFusion` as a LangChain retriever.
 
-    Parameters
-    ----------
-    seeds : int, default 5
-        Documents that PageRank restarts at.
-    weights : tuple of four floats, default (1, 1, 1, 1)
-        Of the four searches, in the order above; 0 leaves one out.
-    constant : int, default 5
-        The c of reciprocal rank fusion.
-    depth : int, default 100
-        Documents taken from each search.
-    **fields
-        Those of :class:`IndexRetriever`.
-
-    References
-    ----------
-    See :class:`graph_retrievers.retrievers.walk_fusion.WalkFusion`.
+    ``invoke(question, entities=["Ada Lovelace"])`` gives names that the question mentions, where they are known.
     """
 
     system = "walk-fusion"
 
-    seeds: int = Field(5, ge=1)
-    weights: tuple[float, float, float, float] = (1.0, 1.0, 1.0, 1.0)
-    constant: int = Field(5, ge=1)
-    depth: int = Field(100, ge=1)
+
+class SpreadingActivationRetriever(IndexRetriever):
+    """:class:`graph_retrievers.retrievers.SpreadingActivation` as a LangChain retriever.
+
+    ``invoke(question, entities=["Ada Lovelace"])`` gives names that the question mentions, where they are known. Chains are
+    documents of the metadata ``kind`` "chain", whose text is the chain, ``a -[relation]-> b``.
+    """
+
+    system = "spreading"
+
+
+class MoRRetriever(IndexRetriever):
+    """:class:`graph_retrievers.retrievers.MoR` as a LangChain retriever.
+
+    ``invoke(question, plan=[...])`` gives the question's plan, where it is known. The metadata ``path`` is the trajectory, and
+    ``notes`` say why a plan could not be walked.
+    """
+
+    system = "mor"
