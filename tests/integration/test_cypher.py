@@ -512,7 +512,7 @@ def test_an_event_loop_after_another_and_threads(cypher_server, written):
 
     async def ask(last):
         hits = await retriever.aretrieve("Who?", entities=["Name 45"])
-        await (retriever.aclose() if last else own._async_drivers[asyncio.get_running_loop()].close())
+        await (retriever.database.aclose() if last else own._async_drivers[asyncio.get_running_loop()].close())
         return [hit.id for hit in hits]
 
     results = []

@@ -114,7 +114,8 @@ class SpreadingActivation(Retriever):
                 exclude_types=excluded,
             ),
         ]
-        if chains is not None:
+        # Chains lead through entities only, so none is the path of a passage.
+        if chains == "hits" or (chains == "path" and not (passages and excluded)):
             operators.append(chain_search or ChainSearch(semantics=semantics, as_trails=chains == "path"))
         if passages and excluded:
             operators.append(PassageGathering(excluded, gate=gate))
