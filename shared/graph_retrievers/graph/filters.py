@@ -29,7 +29,9 @@ def _ordered(test: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
 
 
 def _contains(value: Any, wanted: Any) -> bool:
-    return isinstance(value, (list, tuple, set, str)) and wanted in value
+    if isinstance(value, str):
+        return isinstance(wanted, str) and wanted in value
+    return isinstance(value, (list, tuple, set, frozenset)) and wanted in value
 
 
 _TESTS: dict[str, Callable[[Any, Any], bool]] = {
