@@ -11,63 +11,153 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 ENGINE = ROOT / "shared" / "graph_retrievers"
 
-# room -> rooms it may import. A room is a folder or a top-level module of the engine.
-ALLOWED = {
+# Room -> the rooms it imports, all of them and no other. A room is a folder or a top-level module of the engine.
+ROOMS = {
     "errors": set(),
+    "cache": set(),
     "arguments": {"errors"},
     "device": {"errors"},
-    "graph": {"errors", "device"},
+    "graph": {"errors", "cache", "device"},
     "signals": {"errors", "device", "graph"},
-    "queries": {"errors", "device", "graph", "signals", "index"},
-    "index": {"errors", "device", "graph", "signals", "construction", "queries"},
-    "construction": {"errors", "arguments", "device", "graph", "signals", "index", "queries"},
-    "planning": {"errors", "device", "graph", "signals", "index", "queries", "learning"},
-    "learning": {"errors", "device", "graph", "signals", "index", "queries"},
-    "operators": {"errors", "arguments", "device", "graph", "signals", "index", "queries", "planning", "learning"},
-    "retrievers": {"errors", "device", "graph", "signals", "index", "queries", "construction", "planning", "learning", "operators"},
-    "evaluation": None,
-    "cypher": None,
-    "cli": None,
+    "learning": {"errors"},
+    "construction": {"errors", "arguments", "graph", "signals"},
+    "datasets": {"errors", "graph"},
+    "build": {"errors", "graph", "signals", "construction"},
+    "index": {"errors", "graph", "signals", "build"},
+    "queries": {"errors", "cache", "graph", "signals", "index"},
+    "results": {"errors", "graph"},
+    "hits": {"graph", "results"},
+    "operators": {"errors", "arguments", "cache", "device", "graph", "signals", "learning", "index", "queries", "results"},
+    "retrievers": {
+        *("errors", "arguments", "graph", "signals", "learning", "construction", "datasets", "index", "queries", "results", "hits"),
+        "operators",
+    },
+    "stores": {"errors", "graph", "signals", "index", "hits", "operators", "retrievers"},
+    "evaluation": {"errors", "graph", "signals", "datasets", "index", "queries", "operators", "retrievers"},
+    "commands": {"errors", "signals", "datasets", "index", "retrievers", "evaluation"},
+    "cli": {
+        *("errors", "graph", "signals", "construction", "datasets", "index", "hits", "operators", "retrievers"),
+        "commands",
+    },
 }
-TOP = {"evaluation", "cypher", "cli"}
-# Commands stand on everything, wherever the room that they serve lies.
-COMMANDS = {"learning/command.py", "evaluation/command.py"}
+FOREIGN = {"langchain", "langchain_core", "llama_index", "langchain_graph_retrievers", "llama_graph_retrievers"}
 
 
 def imports(file):
+    """Modules that a file names in any import, inside functions and for types only too; names of modules by themselves."""
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{file}: relative import"
-            yield node.module
+            for alias in node.names:
+                submodule = f"{node.module}.{alias.name}"
+                yield submodule if submodule in MODULES else node.module
 
 
 def engine_files():
     return sorted(file for file in ENGINE.rglob("*.py") if file != ENGINE / "__init__.py")
 
 
+def module_name(file):
+    return ".".join(("graph_retrievers", *file.relative_to(ENGINE).with_suffix("").parts)).removesuffix(".__init__")
+
+
+def room_of(module):
+    return module.split(".")[1]
+
+
+# The root itself, which gives out names of all rooms when they are asked for, is no room.
+MODULES = {module_name(file): file for file in engine_files()}
+
+
+def rooms_imported(file):
+    inside = (module for module in imports(file) if module.startswith("graph_retrievers."))
+    return {room_of(module) for module in inside} - {room_of(module_name(file))}
+
+
 @pytest.mark.parametrize("file", engine_files(), ids=lambda f: str(f.relative_to(ENGINE)))
 def test_engine_rooms_import_only_what_lies_below_them(file):
-    relative = file.relative_to(ENGINE)
-    room = relative.parts[0].removesuffix(".py")
-    for module in imports(file):
-        parts = module.split(".")
-        assert parts[0] not in (
-            "langchain",
-            "langchain_core",
-            "llama_index",
-            "langchain_graph_retrievers",
-            "llama_graph_retrievers",
-        )
-        if parts[0] != "graph_retrievers" or len(parts) == 1 or parts[1] == room:
-            continue
-        if str(relative) in COMMANDS:
-            assert parts[1] != "cli"
-        elif ALLOWED[room] is None:
-            assert parts[1] == "retrievers" or parts[1] not in TOP - {room} or room == "cli", f"{room} imports {module}"
-        else:
-            assert parts[1] in ALLOWED[room], f"{room} imports {module}"
+    assert not {module.split(".")[0] for module in imports(file)} & FOREIGN
+    room = room_of(module_name(file))
+    assert rooms_imported(file) <= ROOMS[room], f"{room} imports {sorted(rooms_imported(file) - ROOMS[room])}"
+
+
+def test_a_room_lists_only_what_it_needs():
+    needed = {room: set() for room in ROOMS}
+    for module, file in MODULES.items():
+        needed[room_of(module)] |= rooms_imported(file)
+    assert needed == ROOMS
+
+
+def circles(edges):
+    """Circles of a graph given as {node: nodes it points to}, each as a list that ends where it begins."""
+    found, state, path = [], {}, []
+
+    def visit(node):
+        state[node] = "open"
+        path.append(node)
+        for target in sorted(edges.get(node, ())):
+            if state.get(target) == "open":
+                found.append([*path[path.index(target) :], target])
+            elif target not in state:
+                visit(target)
+        state[path.pop()] = "done"
+
+    for node in sorted(edges):
+        if node not in state:
+            visit(node)
+    return found
+
+
+def test_a_circle_is_found_and_named():
+    assert circles({"a": {"b"}, "b": {"c", "d"}, "c": {"b"}, "d": set()}) == [["b", "c", "b"]]
+    assert circles({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    edges = {module: (set(imports(file)) & MODULES.keys()) - {module} for module, file in MODULES.items()}
+    assert sum(map(len, edges.values())) > 200, "imports are not read"
+    found = circles(edges)
+    assert not found, "\n".join(" -> ".join(circle) for circle in found)
+    assert not circles(ROOMS)
+
+
+def names_for_type_checkers():
+    """Names of the root as its imports for type checkers give them: (name, module it comes from)."""
+    tree = ast.parse((ENGINE / "__init__.py").read_text(encoding="utf-8"))
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    return [(alias.name, node.module) for node in block.body for alias in node.names]
+
+
+def test_the_root_gives_out_the_names_of_its_rooms():
+    import graph_retrievers
+
+    homes = names_for_type_checkers()
+    assert sorted(graph_retrievers.__all__) == sorted(name for name, _ in homes)
+    assert len(set(graph_retrievers.__all__)) == len(graph_retrievers.__all__) > 50
+    for name, module in homes:
+        home = import_module(module)
+        assert getattr(graph_retrievers, name) is getattr(home, name), "at run time it comes from elsewhere"
+        assert name in home.__all__, f"{name} is not public in {module}"
+    # Every name that the table of homes holds is one of them.
+    assert {name for names in graph_retrievers._HOMES.values() for name in names.split()} <= set(graph_retrievers.__all__)
+    assert set(graph_retrievers.__all__) <= set(dir(graph_retrievers))
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        graph_retrievers.Nothing  # noqa: B018
+
+
+def test_a_star_import_takes_no_name_that_others_need():
+    import builtins
+    import pathlib
+
+    names = {}
+    exec("from pathlib import Path\nfrom graph_retrievers import *", names)
+    import graph_retrievers
+
+    assert names["Path"] is pathlib.Path
+    assert set(graph_retrievers.__all__) <= names.keys()
+    assert not set(graph_retrievers.__all__) & set(dir(builtins))
 
 
 @pytest.mark.parametrize(("door", "other"), [("langchain", "llama"), ("llama", "langchain")])
@@ -88,10 +178,7 @@ def loaded_by(statement):
 
 
 def test_importing_the_engine_stays_light():
-    everything = "; ".join(
-        "import " + ".".join(("graph_retrievers", *file.relative_to(ENGINE).with_suffix("").parts)).removesuffix(".__init__")
-        for file in engine_files()
-    )
+    everything = "; ".join(f"import {module}" for module in MODULES)
     heavy = {
         "langchain",
         "langchain_core",
@@ -115,7 +202,7 @@ def test_every_operator_and_retriever_can_be_imported_from_its_room(room, base):
     package = import_module(f"graph_retrievers.{room}")
     module, name = base.split(".")
     root = getattr(import_module(f"graph_retrievers.{room}.{module}"), name)
-    modules = [import_module(f"graph_retrievers.{room}.{file.stem}") for file in (ENGINE / room).glob("[!_]*.py")]
+    modules = [import_module(name) for name in MODULES if room_of(name) == room]
     classes = {
         public
         for module in modules
