@@ -49,6 +49,7 @@ class Hybrid(Retriever):
     ----------
     index : GraphIndex
     fusion : {"rrf", "weighted"}, default "rrf"
+        Reciprocal ranks, or a weighted sum of scores brought to [0, 1].
     weights : sequence of two floats, default (1.0, 1.0)
         Of dense and lexical search.
     **options

@@ -22,6 +22,7 @@ class PPR(Retriever):
     seeds : int, default 5
         Seeds taken from the first search (HippoRAG 2's linking_top_k).
     damping : float, default 0.5
+        Probability of following an edge, in [0, 1).
     passage_weight : float, default 0.05
         Restart weight of every node by its vector similarity, beside the seeds.
     first : Operator, optional

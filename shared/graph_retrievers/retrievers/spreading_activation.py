@@ -122,7 +122,9 @@ class SpreadingActivation(Retriever):
         operator: Operator = Pipeline(*operators)
         if fuse:
             operator = ReciprocalRankFusion(operator, VectorSearch(100), constant=5)
-        super().__init__(index, operator, k=k, types=returned, **options)
+        if options.get("types") is None:
+            options["types"] = returned
+        super().__init__(index, operator, k=k, **options)
 
 
 def _passages(index: GraphIndex, passages: bool | None, passage_type: str) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
