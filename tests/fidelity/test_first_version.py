@@ -1,0 +1,135 @@
+"""Every retriever on 200 random graphs: the rankings and paths that the first version of the engine found.
+
+The file beside this one holds, by retriever and graph, what commit b35e11d found for three queries each: a list of hits, a hit
+being the numbers of the nodes on its path (of a chain, of its nodes after a leading -1).
+"""
+
+import functools
+import gzip
+import json
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graph_retrievers.graph import Node
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.retrievers.registry import build_retriever, retriever_names
+
+K, GRAPHS, WIDTH = 12, 200, 12
+# Scores this near to each other, relatively, differ by rounding alone: such nodes may have changed places.
+NEAR = 2e-6
+WORDS = "loom card film drama valve cipher census cloth paper river ferry harbour winter engine stone mill gate tower".split()
+NAMES = "Ada Babbage Turing Colossus Bletchley Jacquard Hollerith Kismet Orlok Marsh Winter Harbour Lyon Devon".split()
+TYPES = ["person", "movie", "genre"]
+
+
+@functools.cache
+def case(seed):
+    """Return a random index (by turns sparse, with a line through all nodes, a star, or neither), three queries and their plans.
+
+    What is drawn, and in which order, is part of the data: a change here makes other graphs.
+    """
+    rng = np.random.default_rng(seed)
+    size = int(rng.integers(4, 60))
+    nodes = []
+    for i in range(size):
+        double = rng.random() < 0.7
+        title = f"{rng.choice(NAMES)} {rng.choice(NAMES)}" if double else (str(rng.choice(NAMES)) if rng.random() < 0.5 else "")
+        text = " ".join(rng.choice(WORDS, int(rng.integers(0, 9))))
+        nodes.append(Node(f"n{i}", text, title, str(rng.choice(TYPES)), {"year": int(rng.integers(1900, 1910))}))
+    pairs = [(int(a), int(b)) for a, b in rng.integers(0, size, (int(rng.integers(0, 3 * size)), 2))]
+    if seed % 4 == 1:
+        pairs += [(i, i + 1) for i in range(size - 1)]
+    if seed % 4 == 2:
+        pairs += [(0, i) for i in range(1, size)]
+    edges = [(f"n{a}", f"n{b}", f"r{(a * 7 + b) % 3}") for a, b in pairs]
+    vectors = unit(rng.normal(size=(size, WIDTH)))
+
+    def embed(texts):
+        return unit(np.stack([np.random.default_rng(zlib.crc32(t.encode()) + seed).normal(size=WIDTH) for t in texts]))
+
+    index = GraphIndex.from_nodes(nodes, edges, vectors=vectors, embedding=embed)
+    queries = []
+    for _ in range(3):
+        start = nodes[int(rng.integers(size))]
+        queries.append(f"Which {rng.choice(WORDS)} has {start.title or rng.choice(NAMES)} and {rng.choice(WORDS)}?")
+    plans = []
+    for _ in queries:
+        start, path = nodes[int(rng.integers(size))], []
+        for _ in range(int(rng.integers(1, 3))):
+            kind = str(rng.choice(TYPES))
+            path.append({"type": kind, "relation": None if rng.random() < 0.6 else f"r{rng.integers(3)}"})
+        plans.append({"paths": [[{"type": start.type, "restriction": start.title or "loom"}, *path]]})
+    return index, queries, plans
+
+
+def unit(rows):
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def found(name, seed):
+    """Return what a retriever finds now: for each query its hits as numbers, and their scores."""
+    index, queries, plans = case(seed)
+    chains = {"spreading": "hits", "spreading-uniform": "path"}.get(name) if seed % 2 else None
+    retriever = build_retriever(name, index, **({"chains": chains} if chains else {}))
+    given = {"plan": plans} if name.startswith("mor") else {}
+    return [([numbers(h) for h in hits], [h.score for h in hits]) for hits in retriever.retrieve_batch(queries, K, **given)]
+
+
+def numbers(hit):
+    row = [int(node[1:]) for node in hit.path.nodes]
+    return row if hit.kind == "node" else [-1, *row]
+
+
+@pytest.fixture(scope="module")
+def first_version():
+    return json.loads(gzip.decompress(Path(__file__).with_name("first_version.json.gz").read_bytes()))
+
+
+def test_the_data_cover_every_retriever_and_graph(first_version):
+    assert set(first_version) <= set(retriever_names()) and len(first_version) == 15
+    assert all(len(graphs) == GRAPHS for graphs in first_version.values())
+
+
+@pytest.mark.parametrize("name", retriever_names())
+def test_rankings_are_those_of_the_first_version(name, first_version):
+    if name not in first_version:
+        pytest.skip("the first version had no such retriever")
+    for seed, wanted in enumerate(first_version[name]):
+        for query, (before, (now, scores)) in enumerate(zip(wanted, found(name, seed), strict=True)):
+            assert explained(before, now, scores), f"graph {seed}, query {query}: {before} before, {now} now"
+
+
+def explained(before, now, scores):
+    """Return whether two lists hold the same hits and paths, in one order but for nodes of nearly equal scores."""
+    held = {key(hit): (hit, score) for hit, score in zip(now, scores, strict=True)}
+    if len(before) != len(now) or set(held) != {key(hit) for hit in before}:
+        return False
+    for old, score in zip(before, scores, strict=True):
+        hit, other = held[key(old)]
+        if hit != old or abs(other - score) > NEAR * max(1.0, abs(score)):
+            return False
+    return True
+
+
+def key(hit):
+    """Return what tells a hit from others: the node, the whole chain."""
+    return tuple(hit) if hit[0] < 0 else hit[-1]
+
+
+@pytest.mark.parametrize(
+    ("now", "scores", "equal"),
+    [
+        ([[1], [1, 2], [3]], [3.0, 2.0, 1.0], True),
+        ([[1, 2], [1], [3]], [3.0, 2.999999, 1.0], True),
+        ([[1, 2], [1], [3]], [3.0, 2.9999, 1.0], False),
+        ([[1], [2], [3]], [3.0, 2.0, 1.0], False),
+        ([[1], [1, 2], [4]], [3.0, 2.0, 1.0], False),
+        ([[1], [4, 2], [3]], [3.0, 2.0, 1.0], False),
+        ([[1], [1, 2]], [3.0, 2.0], False),
+    ],
+)
+def test_what_counts_as_equal(now, scores, equal):
+    assert explained([[1], [1, 2], [3]], now, scores) == equal
