@@ -1,0 +1,265 @@
+"""Hits: a sequence that keeps its notes, as text for a language model, and as a subgraph in the forms people draw."""
+
+import json
+import re
+from collections.abc import Sequence
+
+import networkx
+import pytest
+import torch
+
+from graph_retrievers.construction import from_networkx
+from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, Node
+from graph_retrievers.graph.subgraph import Subgraph
+from graph_retrievers.hits import Hit, Hits, NodePath, to_hits
+from graph_retrievers.results import Chains, Facts, Ranking
+
+NODES = [
+    Node("a", "First.", "Ada", "person", {"born": 1815}),
+    Node("b", "Second.", "Babbage", "person"),
+    Node("c", "Third.", "", "engine"),
+    Node("d", "", "Drum"),
+]
+EDGES = [
+    Edge("a", "b", "knows", weight=2.0, text="Ada met Babbage.", metadata={"year": 1833}),
+    Edge("c", "b", "built by"),
+    Edge("c", "d", "has"),
+    Edge("d", "c", "part of"),
+]
+
+
+def graph(device="cpu"):
+    return CorpusGraph.from_nodes(NODES, EDGES, device=device)
+
+
+def found(notes=(("a note",),), **results):
+    """One query: c reached from a over b, then a itself."""
+    trails = torch.tensor([[[0, 1, 2], [-1, -1, 0]]])
+    return Ranking.of(torch.tensor([[2, 0]]), torch.tensor([[0.9, 0.4]]), "Walk", trails, notes=notes, **results)
+
+
+def with_all(shown=None):
+    chains = Chains(torch.tensor([[[1, 2, 3], [0, 1, -1], [-1, -1, -1]]]), torch.tensor([[0.7, 0.6, -torch.inf]]), "Chain")
+    facts = Facts(torch.tensor([[0, 1, -1]]), torch.tensor([[0.8, 0.3, -torch.inf]]), "Fact")
+    return to_hits(found(chains=chains, facts=facts), graph(), 5, shown)[0]
+
+
+# -- the sequence -----------------------------------------------------------------------------------------------------
+
+
+def test_a_slice_keeps_notes_methods_and_what_is_known_of_nodes_on_paths():
+    hits = with_all()
+    assert isinstance(hits, Sequence) and len(hits) == 6 and hits[0] is hits.hits[0] and list(hits) == list(hits.hits)
+    for part in (hits[:1], hits[::2], hits[5:9], hits[:0], hits.nodes, hits.chains, hits.facts):
+        assert isinstance(part, Hits) and part.notes == ("a note",)
+    assert hits[:1].to_context() == "Paths:\nAda -[knows]-> Babbage <-[built by]- c\n\nTexts:\n- c (engine): Third."
+    # b is no hit of the slice, and its title is known all the same.
+    assert {node.title for node in hits[:1].subgraph().nodes} == {"", "Ada", "Babbage"}
+    assert hits[-1] == hits.facts[-1] and hits[2:4] == hits.chains
+    with pytest.raises(IndexError):
+        hits[6]
+
+
+def test_kinds_come_in_order_and_divide_the_hits():
+    hits = with_all()
+    assert [hit.kind for hit in hits] == ["node", "node", "chain", "chain", "fact", "fact"]
+    assert [hit.operator for hit in hits] == ["Walk", "Walk", "Chain", "Chain", "Fact", "Fact"]
+    assert [*hits.nodes, *hits.chains, *hits.facts] == list(hits)
+
+
+def test_equality_is_that_of_hits_and_notes():
+    hits = with_all()
+    assert hits == with_all() and hits == list(hits) and hits == tuple(hits) and Hits() == []
+    assert hits != hits[:3] and hits != list(hits)[:3]
+    assert hits != to_hits(found(notes=()), graph(), 5)[0] and Hits(hits, ["other"]) != hits
+    assert Hits(hits, ["a note"]) == hits and hits != "hits"
+    with pytest.raises(TypeError):
+        hash(hits)
+
+
+def test_hits_do_not_change():
+    hits = with_all()
+    with pytest.raises(TypeError):
+        hits[0] = hits[1]
+    assert not hasattr(hits, "append")
+    with pytest.raises(AttributeError):
+        hits[0].score = 1.0
+
+
+def test_the_repr_tells_ids_operators_and_notes():
+    text = repr(with_all())
+    assert "Hit('c', score=0.9, operator='Walk', path='a -[knows]-> b <-[built by]- c')" in text
+    assert "kind='fact'" in text and text.endswith("notes=['a note'])")
+    assert repr(Hits()) == "Hits([])"
+
+
+# -- from a ranking ---------------------------------------------------------------------------------------------------
+
+
+def test_hits_carry_what_the_graph_and_the_operators_say(device):
+    ranking = found(
+        chains=Chains(torch.tensor([[[1, 2, 3]]]), torch.tensor([[0.7]]), "Chain"),
+        facts=Facts(torch.tensor([[0]]), torch.tensor([[0.8]]), "Fact"),
+    )
+    node, seed, chain, fact = to_hits(ranking, graph(device), 5)[0]
+    assert (node.id, node.text, node.title, node.type, node.score) == ("c", "Third.", "", "engine", pytest.approx(0.9))
+    assert node.path == NodePath(("a", "b", "c"), ("knows", "built by"), (True, False), ("Ada", "Babbage", ""))
+    assert seed.path == NodePath(("a",), (), (), ("Ada",)) and seed.metadata == {"born": 1815}
+    # Of parallel edges the first that joins the two is named.
+    assert (chain.id, chain.text) == ("b | c | d", "Babbage <-[built by]- c -[has]-> Drum")
+    assert (chain.score, chain.kind, chain.edge) == (pytest.approx(0.7), "chain", None)
+    assert (fact.id, fact.text, fact.metadata) == ("a | knows | b", "Ada met Babbage.", {"year": 1833})
+    assert fact.edge == EDGES[0] and str(fact.path) == "a -[knows]-> b"
+
+
+def test_a_fact_without_a_text_reads_as_its_edge():
+    (hit,) = to_hits(found(facts=Facts(torch.tensor([[1]]), torch.ones(1, 1))), graph(), 5)[0].facts
+    assert hit.text == "c -[built by]-> Babbage"
+
+
+def test_relations_that_were_walked_are_named_among_parallel_edges():
+    trails = torch.tensor([[[2, 3]]])
+    # Relations in the order in which they are met: knows, built by, has, part of.
+    for relation, text in [(2, "c -[has]-> d"), (3, "c <-[part of]- d"), (-1, "c -[has]-> d"), (0, "c -[has]-> d")]:
+        walked = Ranking.of(torch.tensor([[3]]), torch.ones(1, 1), "W", trails, relations=torch.tensor([[[relation]]]))
+        assert str(to_hits(walked, graph(), 1)[0][0].path) == text
+
+
+def test_only_the_first_k_nodes_and_all_chains_and_facts():
+    assert [hit.id for hit in with_all()] == ["c", "a", "b | c | d", "a | b", "a | knows | b", "c | built by | b"]
+    ranking = found(facts=Facts(torch.tensor([[0, 1]]), torch.ones(1, 2)))
+    assert [hit.kind for hit in to_hits(ranking, graph(), 1)[0]] == ["node", "fact", "fact"]
+
+
+def test_titles_and_texts_of_nodes_outside_the_filter_are_not_shown():
+    # b may not be shown.
+    hits = with_all(shown=torch.tensor([True, False, True, True]))
+    assert hits[0].path.titles == ("Ada", "", "") and hits[0].path.text == "Ada -[knows]-> b <-[built by]- c"
+    # A chain that ends at b and the facts of b are left out; a chain that passes it is not.
+    assert [hit.id for hit in hits.chains] == ["b | c | d"] and hits.chains[0].path.titles == ("", "", "Drum")
+    assert list(hits.facts) == []
+    assert "Babbage" not in hits.to_context() and "Second." not in hits.to_context()
+    subgraph = hits.subgraph()
+    assert {node.id: (node.title, node.text) for node in subgraph.nodes}["b"] == ("", "")
+    for text in (subgraph.to_mermaid(), subgraph.to_dot(), json.dumps(networkx.node_link_data(subgraph.to_networkx()))):
+        assert "Babbage" not in text and "Second." not in text
+
+
+def test_hits_are_json_plain():
+    for hit in with_all():
+        plain = json.loads(json.dumps(hit.to_dict()))
+        assert (plain["id"], plain["kind"], plain["operator"]) == (hit.id, hit.kind, hit.operator)
+        assert plain["path"]["nodes"] == list(hit.path.nodes) and plain["path"]["titles"] == list(hit.path.titles)
+
+
+def test_changing_a_hit_leaves_the_graph_as_it_was():
+    built = graph()
+    ranking = found(facts=Facts(torch.tensor([[0]]), torch.ones(1, 1)))
+    for hit in to_hits(ranking, built, 5)[0]:
+        hit.metadata["new"] = 1
+    assert built.metadata[0] == {"born": 1815} and built.edge_metadata[0] == {"year": 1833}
+
+
+# -- as text ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_context_has_a_part_only_for_what_is_there():
+    hits = with_all()
+    assert hits.to_context() == "\n".join(
+        [
+            "Paths:",
+            "Babbage <-[built by]- c -[has]-> Drum",
+            "Ada -[knows]-> Babbage",
+            "",
+            "Facts:",
+            "- Ada met Babbage.",
+            "- c -[built by]-> Babbage",
+            "",
+            "Texts:",
+            "- c (engine): Third.",
+            "- Ada (person): First.",
+        ]
+    )
+    assert Hits().to_context() == ""
+    assert hits.facts.to_context() == "Facts:\n- Ada met Babbage.\n- c -[built by]-> Babbage"
+    assert hits[1:2].to_context() == "Texts:\n- Ada (person): First."
+    # A node without text, and one without type.
+    bare = Hit("d", "", 1.0, "x", NodePath(("d",)), title="Drum")
+    assert Hits([bare]).to_context() == "Texts:\n- Drum"
+
+
+def test_paths_that_begin_a_longer_one_are_told_once():
+    paths = [
+        NodePath(("a", "b"), ("r",), (True,)),
+        NodePath(("a", "b", "c"), ("r", "s"), (True, False)),
+        NodePath(("b", "c"), ("s",), (False,)),
+        NodePath(("a", "b"), ("r",), (True,)),
+    ]
+    hits = Hits(Hit(path.nodes[-1], "", 1.0, "x", path) for path in paths)
+    assert hits.to_context().split("\n\n")[0] == "Paths:\na -[r]-> b <-[s]- c\nb <-[s]- c"
+
+
+# -- as a subgraph ----------------------------------------------------------------------------------------------------
+
+
+def test_the_subgraph_of_paths_chains_and_facts():
+    subgraph = with_all().subgraph()
+    assert [node.id for node in subgraph.nodes] == ["c", "a", "b", "d"]
+    assert {node.id: node for node in subgraph.nodes} == {node.id: node for node in NODES}
+    # The fact knows text and weight of its edge, which the path leads over too; every edge stands once.
+    assert set(subgraph.edges) == {EDGES[0], EDGES[1], EDGES[2]} and len(subgraph.edges) == 3
+    (known,) = (edge for edge in subgraph.edges if edge.relation == "knows")
+    assert (known.weight, known.text, known.metadata) == (2.0, "Ada met Babbage.", {"year": 1833})
+    ends = {node.id for node in subgraph.nodes}
+    assert all({edge.source, edge.target} <= ends for edge in subgraph.edges)
+
+
+def test_the_subgraph_of_each_kind_alone():
+    hits = with_all()
+    assert repr(hits.nodes.subgraph()) == "Subgraph(nodes=3, edges=2)"
+    assert {(e.source, e.target) for e in hits.chains.subgraph().edges} == {("c", "b"), ("c", "d"), ("a", "b")}
+    assert hits.facts.subgraph().edges == (EDGES[0], EDGES[1])
+    assert Hits().subgraph() == Subgraph()
+
+
+def test_there_and_back_by_networkx():
+    subgraph = with_all().subgraph()
+    made = subgraph.to_networkx()
+    assert isinstance(made, networkx.MultiDiGraph)
+    nodes, edges = from_networkx(made)
+    assert nodes == list(subgraph.nodes)
+    assert {(e.source, e.target): e for e in edges} == {(e.source, e.target): e for e in subgraph.edges}
+    made.nodes["a"]["metadata"]["born"] = 0
+    assert NODES[0].metadata == {"born": 1815}, "the attributes are a copy"
+
+
+AWKWARD = [
+    'a "quote"',
+    "[bracket] {brace} (round) |bar|",
+    "two\nlines\r\nand\ttabs",
+    "<script>alert('x')</script>",
+    "back\\slash\\",
+    "#quot; &quot; `code`",
+    "]]; click n0 call evil()",
+    'n0["x"] --> n1',
+    "ünï 東京 😀",
+]
+
+
+@pytest.mark.parametrize("text", AWKWARD)
+def test_labels_cannot_leave_their_quotes(text):
+    subgraph = Subgraph((Node("one", "", text), Node(text, "")), (Edge("one", text, text), Edge(text, text)))
+    lines = subgraph.to_mermaid().split("\n")
+    assert len(lines) == 5 and lines[0] == "graph LR"
+    label = r"[\w \-.,:;/()+#]*"
+    assert re.fullmatch(rf'    n0\["{label}"\]', lines[1]) and re.fullmatch(rf'    n1\["{label}"\]', lines[2])
+    assert re.fullmatch(rf'    n0 -->\|"{label}"\| n1', lines[3]) and lines[4] == "    n1 --> n1"
+    # What is read back is the text, with white space made single.
+    written = lines[1].split('"')[1]
+    assert re.sub(r"#(\d+);", lambda code: chr(int(code[1])), written) == " ".join(text.split())
+    dot = subgraph.to_dot().split("\n")
+    assert len(dot) == 6 and (dot[0], dot[-1]) == ("digraph {", "}")
+    quoted = r'"((?:[^"\\]|\\["\\])*)"'
+    match = re.fullmatch(rf"    n0 \[label={quoted}\];", dot[1])
+    assert match and re.sub(r"\\(.)", r"\1", match[1]) == " ".join(text.split())
+    assert re.fullmatch(rf"    n0 -> n1 \[label={quoted}\];", dot[3]) and dot[4] == "    n1 -> n1;"
