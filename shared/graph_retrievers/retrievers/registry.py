@@ -45,7 +45,7 @@ def retriever_class(name: str) -> tuple[type[Retriever], dict[str, Any]]:
     return getattr(import_module(f"graph_retrievers.retrievers.{module}"), attribute), dict(keywords)
 
 
-def build_retriever(name: str, index: GraphIndex, **options: Any) -> Retriever:
+def build_retriever(name: str, index: GraphIndex, /, **options: Any) -> Retriever:
     """Return the retriever of a short name on an index.
 
     Parameters
