@@ -1,0 +1,202 @@
+"""One suite for every retriever, wherever its graph is and whatever asks it: index or database; engine, LangChain, LlamaIndex."""
+
+import asyncio
+
+import pytest
+
+from graph_retrievers import Edge, GraphIndex, Node, RetrieverProtocol, SpreadingActivation
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.stores.cypher import CypherSpreadingActivation, write_graph
+from langchain_graph_retrievers import GraphRetriever as LangChainRetriever
+from llama_graph_retrievers import GraphRetriever as LlamaRetriever
+from tests.helpers import CORPUS, HashEmbedding
+
+QUESTION = "Which machines did Charles Babbage and Alan Turing design?"
+OTHER = "Who counted the census with punched cards?"
+BACKENDS = ("index", "database")
+
+
+@pytest.fixture
+def index():
+    nodes = [
+        Node(name, text, title, metadata={"year": year, "topic": "war" if year > 1930 else "machines"})
+        for name, title, text, year, _ in CORPUS
+    ]
+    edges = [Edge(name, target, "links", weight=2.0) for name, _, _, _, links in CORPUS for target in links]
+    return GraphIndex.from_nodes(nodes, edges, embedding=HashEmbedding())
+
+
+@pytest.fixture(params=BACKENDS)
+def retriever(request, index, database):
+    """The same retriever, over an index and over a database."""
+    if request.param == "index":
+        return SpreadingActivation(index, chains="hits", k=5, threshold=0.001, backfill=False)
+    write_graph(database, index)
+    return CypherSpreadingActivation(database, embedding=index.embedding, chains="hits", k=5, threshold=0.001)
+
+
+class Engine:
+    """The retriever itself."""
+
+    def __init__(self, retriever):
+        self.retriever = retriever
+
+    def one(self, question, **options):
+        return self._plain(self.retriever.retrieve(question, **options))
+
+    def many(self, questions, **options):
+        return [self._plain(hits) for hits in self.retriever.retrieve_batch(questions, **options)]
+
+    async def later(self, question, **options):
+        if hasattr(self.retriever, "aretrieve"):
+            return self._plain(await self.retriever.aretrieve(question, **options))
+        return self.one(question, **options)
+
+    def _plain(self, hits):
+        return [(hit.id, hit.kind, str(hit.path), hit.text, list(hits.notes)) for hit in hits]
+
+
+class LangChain:
+    """The retriever as a LangChain retriever."""
+
+    def __init__(self, retriever):
+        self.retriever = LangChainRetriever(retriever=retriever)
+
+    def one(self, question, **options):
+        return self._plain(self.retriever.invoke(question, **options))
+
+    def many(self, questions, **options):
+        return [self._plain(documents) for documents in self.retriever.batch(questions, **options)]
+
+    async def later(self, question, **options):
+        return self._plain(await self.retriever.ainvoke(question, **options))
+
+    def _plain(self, documents):
+        return [
+            (d.id, d.metadata.get("kind", "node"), _path(d.metadata["path"]), d.page_content, d.metadata.get("notes", []))
+            for d in documents
+        ]
+
+
+class Llama:
+    """The retriever as a LlamaIndex retriever; options for one call are those of a retriever made for it."""
+
+    def __init__(self, retriever):
+        self.engine = retriever
+
+    def _made(self, k=None, filter=None, seed_filter=None, traversal_filter=None, **inputs):
+        return LlamaRetriever(
+            self.engine,
+            similarity_top_k=k,
+            filters=filter,
+            seed_filters=seed_filter,
+            traversal_filters=traversal_filter,
+            inputs={name: lambda question, value=value: value for name, value in inputs.items()},
+        )
+
+    def one(self, question, **options):
+        return self._plain(self._made(**options).retrieve(question))
+
+    def many(self, questions, **options):
+        return [self._plain(nodes) for nodes in self._made(**options).retrieve_batch(questions)]
+
+    async def later(self, question, **options):
+        return self._plain(await self._made(**options).aretrieve(question))
+
+    def _plain(self, nodes):
+        found = []
+        for each in nodes:
+            metadata = each.node.metadata
+            kind, path = metadata.get("kind", "node"), _path(metadata["path"])
+            found.append((each.node.node_id, kind, path, each.node.get_content(), metadata.get("notes", [])))
+        return found
+
+
+def _path(plain):
+    text = plain["nodes"][0]
+    for node, relation, forward in zip(plain["nodes"][1:], plain["relations"], plain["forward"], strict=True):
+        text += f" -[{relation}]-> {node}" if forward else f" <-[{relation}]- {node}"
+    return text
+
+
+@pytest.fixture(params=[Engine, LangChain, Llama], ids=lambda each: each.__name__)
+def way(request, retriever):
+    return request.param(retriever)
+
+
+def nodes_of(hits):
+    return [hit[0] for hit in hits if hit[1] == "node"]
+
+
+def test_the_contract_is_met(retriever):
+    assert isinstance(retriever, RetrieverProtocol)
+    assert (retriever.k, retriever.inputs) == (5, ("entities",)) and retriever.name
+
+
+def test_hits_paths_chains_and_notes_arrive(way):
+    hits = way.one(QUESTION)
+    assert len(nodes_of(hits)) == 5
+    assert any("-[links]->" in path for _, kind, path, _, _ in hits if kind == "node")
+    chains = [hit for hit in hits if hit[1] == "chain"]
+    assert chains and all("[links]" in text and "|" in name for name, _, _, text, _ in chains)
+    assert {name for name, *_ in hits} >= {"babbage", "turing"}
+
+
+def test_index_and_database_find_the_same(index, database):
+    write_graph(database, index)
+    options = {"chains": "hits", "k": 5, "threshold": 0.001}
+    inside = CypherSpreadingActivation(database, embedding=index.embedding, **options)
+    memory = SpreadingActivation(index, backfill=False, **options)
+    calls = [
+        {},
+        {"k": 2},
+        {"entities": ["Herman Hollerith", "nobody at all"]},
+        {"filter": {"topic": "machines"}},
+        {"seed_filter": {"year": {"$lt": 1900}}, "traversal_filter": {"$id": {"$ne": "engine"}}},
+        {"filter": {"year": {"$gte": 1843}}, "seed_filter": {"$title": "Alan Turing"}},
+    ]
+    for call in calls:
+        for make in (Engine, LangChain, Llama):
+            assert make(inside).one(QUESTION, **call) == make(memory).one(QUESTION, **call), (make.__name__, call)
+
+
+def test_k_is_the_number_of_nodes(way):
+    assert [len(nodes_of(way.one(QUESTION, k=k))) for k in (1, 3)] == [1, 3]
+
+
+def test_entities_take_the_place_of_the_names_in_the_question(way):
+    hits = way.one(QUESTION, entities=["Herman Hollerith"])
+    assert "hollerith" in nodes_of(hits) and "turing" not in nodes_of(hits)
+    assert any("nobody" in note for note in way.one(QUESTION, entities=["Alan Turing", "nobody"])[0][4])
+
+
+def test_filters_hold(way):
+    returned = way.one(QUESTION, filter={"topic": "war"})
+    assert nodes_of(returned) and set(nodes_of(returned)) <= {"turing", "bletchley", "colossus"}
+    started = way.one(QUESTION, seed_filter={"$id": "babbage"})
+    assert all(path.startswith("babbage") for _, kind, path, _, _ in started if kind == "node")
+    walked = way.one(QUESTION, traversal_filter={"$id": {"$nin": ["engine", "bletchley"]}})
+    assert nodes_of(walked) and not {"engine", "bletchley"} & set(nodes_of(walked))
+
+
+def test_a_batch_gives_what_its_queries_give(way):
+    together = way.many([QUESTION, OTHER, QUESTION])
+    assert together == [way.one(QUESTION), way.one(OTHER), way.one(QUESTION)]
+
+
+def test_the_event_loop_gives_the_same(way):
+    async def both():
+        return await asyncio.gather(way.later(QUESTION), way.later(OTHER))
+
+    assert asyncio.run(both()) == [way.one(QUESTION), way.one(OTHER)]
+
+
+@pytest.mark.parametrize("options", [{"k": -1}, {"filter": {"year": {"$near": 1}}}, {"seed_filter": 5}, {"plan": []}])
+def test_what_cannot_be_meant_is_refused(way, options):
+    with pytest.raises((InvalidArgumentError, TypeError)):
+        way.one(QUESTION, **options)
+
+
+def test_an_empty_question_is_refused(way):
+    with pytest.raises(InvalidArgumentError, match="non-empty string"):
+        way.one("  ")
