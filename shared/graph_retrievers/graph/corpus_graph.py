@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isfinite
 from numbers import Real
 from typing import Any
 
@@ -17,6 +16,9 @@ from graph_retrievers.device import resolve_device
 from graph_retrievers.errors import DuplicateNodeError, InvalidArgumentError, UnknownNodeError
 
 __all__ = ["CorpusGraph", "Edge", "EdgeLike", "Incidence", "Node"]
+
+# Weights are held in single precision, in which sums of heavier ones and shares of lighter ones are no numbers.
+_LIGHTEST, _HEAVIEST = 1e-30, 1e30
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class Edge:
     relation : str, default ""
         Its name, such as "cites".
     weight : float, default 1.0
-        Strength, above 0: PageRank and message passing read it.
+        Strength, from 1e-30 to 1e30: PageRank and message passing read it.
     text : str, default ""
         What the edge says, such as the sentence that states a fact; signals over edges read it.
     metadata : mapping, default {}
@@ -64,7 +66,7 @@ class Edge:
     Raises
     ------
     InvalidArgumentError
-        If a field is of another type, or the weight is not a finite number above 0.
+        If a field is of another type, or the weight is out of range.
 
     Examples
     --------
@@ -85,8 +87,10 @@ class Edge:
             if not isinstance(getattr(self, name), str):
                 raise InvalidArgumentError(f"The edge {self!r:.200} has the {name} {getattr(self, name)!r}; expected a string.")
         weight = self.weight
-        if isinstance(weight, bool) or not isinstance(weight, Real) or not isfinite(weight) or weight <= 0:
-            raise InvalidArgumentError(f"The edge {self!r:.200} has the weight {weight!r}; expected a finite number above 0.")
+        if isinstance(weight, bool) or not isinstance(weight, Real) or not _LIGHTEST <= weight <= _HEAVIEST:
+            raise InvalidArgumentError(
+                f"The edge {self!r:.200} has the weight {weight!r:.50}; expected a number from {_LIGHTEST} to {_HEAVIEST}."
+            )
         if not isinstance(self.metadata, Mapping):
             raise InvalidArgumentError(f"The edge {self!r:.200} has the metadata {self.metadata!r}; expected a mapping.")
 
@@ -269,7 +273,7 @@ class CorpusGraph:
             torch.tensor([self._row_of[edge.target] for edge in listed], dtype=torch.int64),
             torch.tensor([names[edge.relation] for edge in listed], dtype=torch.int32),
             list(names),
-            torch.tensor([edge.weight for edge in listed], dtype=torch.float32),
+            torch.tensor([float(edge.weight) for edge in listed], dtype=torch.float32),
             [edge.text for edge in listed] if any(edge.text for edge in listed) else [],
             [dict(edge.metadata) for edge in listed] if any(edge.metadata for edge in listed) else [],
         )
