@@ -1,4 +1,6 @@
-"""LangChain models without weights: hashed embeddings, a word-overlap cross-encoder, a chat model that follows a script."""
+"""LangChain models without weights, and a retriever that meets the engine's contract without being one of its classes."""
+
+import asyncio
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.cross_encoders import BaseCrossEncoder
@@ -52,6 +54,40 @@ class ScriptedChatModel(BaseChatModel):
     def _generate(self, messages, stop=None, run_manager=None, **kwargs):
         self.seen.append(messages)
         return ChatResult(generations=[ChatGeneration(message=self.script[len(self.seen) - 1])])
+
+
+class RemoteStore:
+    """What a remote retriever is connected to."""
+
+    def __repr__(self):
+        return "RemoteStore(password='secret')"
+
+
+class RemoteRetriever:
+    """A retriever as one of a database is: it meets the contract, can be awaited, and derives from no class of the engine."""
+
+    name = "RemoteRetriever"
+
+    def __init__(self, engine):
+        self.engine, self.k, self.inputs, self.database = engine, engine.k, engine.inputs, RemoteStore()
+        self.calls = []
+
+    def retrieve(self, query, k=None, *, vector=None, **options):
+        options = {name: [value] if name in self.inputs else value for name, value in options.items()}
+        return self.retrieve_batch([query], k, vectors=None if vector is None else [vector], **options)[0]
+
+    def retrieve_batch(self, queries, k=None, **options):
+        self.calls.append(("sync", len(queries)))
+        return self.engine.retrieve_batch(queries, k, **options)
+
+    async def aretrieve(self, query, k=None, *, vector=None, **options):
+        options = {name: [value] if name in self.inputs else value for name, value in options.items()}
+        return (await self.aretrieve_batch([query], k, vectors=None if vector is None else [vector], **options))[0]
+
+    async def aretrieve_batch(self, queries, k=None, **options):
+        self.calls.append(("async", len(queries)))
+        await asyncio.sleep(0)
+        return self.engine.retrieve_batch(queries, k, **options)
 
 
 class RetrieverEvents(BaseCallbackHandler):

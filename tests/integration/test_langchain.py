@@ -15,7 +15,18 @@ from langchain_core.tools import create_retriever_tool
 from pydantic import ValidationError
 
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.operators import Operator, OperatorKind, Pipeline, VectorSearch
+from graph_retrievers.graph.corpus_graph import Edge, Node
+from graph_retrievers.hits import Hit, Hits, NodePath
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators import (
+    ChainSearch,
+    FactSearch,
+    GatedPropagation,
+    Operator,
+    OperatorKind,
+    Pipeline,
+    VectorSearch,
+)
 from graph_retrievers.operators.granker import GRanker
 from graph_retrievers.retrievers import Retriever
 from langchain_graph_retrievers import (
@@ -27,6 +38,8 @@ from langchain_graph_retrievers import (
     Re2Retriever,
     VectorRetriever,
     document_prompt,
+    retrievers,
+    to_context,
 )
 from tests.helpers import HashEmbedding, WordOverlap, linked_edges, linked_index, linked_nodes
 from tests.integration.langchain_models import (
@@ -73,7 +86,7 @@ def ids(documents):
 
 
 def test_documents_are_those_of_the_engine_with_score_operator_and_path(index):
-    retriever = FastInsightRetriever(index=index, k=5, budget=8, batch_size=2)
+    retriever = FastInsightRetriever(index=index, k=5, budget=8, nodes_per_round=2)
     hits = retriever._engine().retrieve(QUESTIONS[0], 5)
     documents = retriever.invoke(QUESTIONS[0])
     assert ids(documents) == [h.id for h in hits]
@@ -125,6 +138,84 @@ def test_notes_of_the_search_reach_the_documents(index):
     assert not any("notes" in d.metadata for d in plain)
 
 
+def test_facts_are_documents_of_their_own_kind():
+    edges = [Edge("ada", "engine", "programmed", text="Ada programmed it in 1843.", metadata={"year": 1843, "kind": "note"})]
+    nodes = [Node("ada", "A mathematician.", "Ada"), Node("engine", "Of brass.", "Engine")]
+    index = GraphIndex.from_nodes(nodes, edges, embedding=HashEmbedding(), edge_signals=True)
+    engine = Retriever(index, Pipeline(VectorSearch(1), FactSearch(1)), k=1, backfill=False)
+    node, fact = GraphRetriever(retriever=engine).invoke("Who programmed what in 1843?")
+    assert "kind" not in node.metadata
+    assert fact.page_content == "Ada programmed it in 1843." and fact.id == "ada | programmed | engine"
+    assert fact.metadata["kind"] == "fact" and fact.metadata["operator"] == "FactSearch" and fact.metadata["year"] == 1843
+    assert fact.metadata["original_kind"] == "note"
+    assert fact.metadata["path"] == NodePath(("ada", "engine"), ("programmed",), (True,), ("Ada", "Engine")).to_dict()
+    assert json.loads(json.dumps(fact.metadata)) == fact.metadata
+
+
+@pytest.mark.parametrize(
+    "operator",
+    [
+        Pipeline(VectorSearch(3), FactSearch(2)),
+        Pipeline(VectorSearch(2, returned=False), GatedPropagation(gate="uniform"), ChainSearch()),
+        Pipeline(VectorSearch(2, returned=False), GatedPropagation(gate="uniform"), ChainSearch(), FactSearch(2)),
+        Pipeline(VectorSearch(1), GatedPropagation(gate="uniform")),
+    ],
+)
+def test_documents_give_the_context_of_their_hits(operator):
+    """Also where the metadata hold other titles, types, kinds and paths."""
+    metadata = [
+        {"title": "Another title", "type": "pdf"},
+        {"kind": "chain", "path": "/home/a.pdf"},
+        {"title": 7, "type": None, "node_title": "of the user"},
+        {"kind": "film", "type": ["a", "list"]},
+        {"title": "Title 4", "type": "person", "score": 3},
+        {},
+    ]
+    titles, types = ["Title 0", "", "7", "", "Title 4", "Title 5"], ["person", "film", "", "", "person", ""]
+    nodes = [
+        Node(f"n{i}", "" if i == 5 else f"Text of {i}", title, kind, given)
+        for i, (title, kind, given) in enumerate(zip(titles, types, metadata, strict=True))
+    ]
+    edges = [Edge(f"n{i}", f"n{(i + 1) % 6}", "next", text="" if i % 2 else f"Edge {i}") for i in range(6)]
+    index = GraphIndex.from_nodes(nodes, edges, embedding=HashEmbedding(), edge_signals=True)
+    engine = Retriever(index, operator, k=6)
+    for question in ("Text of 2", "Title", "Edge 4"):
+        hits = engine.retrieve(question)
+        documents = GraphRetriever(retriever=engine).invoke(question)
+        assert to_context(documents) == hits.to_context() and len(documents) == len(hits)
+        restored = [Document.model_validate(json.loads(document.model_dump_json())) for document in documents]
+        assert to_context(restored) == hits.to_context()
+    assert to_context([]) == ""
+
+
+def test_metadata_of_the_user_for_title_and_type_stay():
+    nodes = [Node("a", "a loom", "Loom", "machine", {"title": "Weaving", "type": "pdf"})]
+    (found,) = BM25Retriever(index=GraphIndex.from_nodes(nodes)).invoke("loom")
+    assert {"title": "Weaving", "type": "pdf", "node_title": "Loom", "node_type": "machine"}.items() <= found.metadata.items()
+
+
+def test_a_class_of_the_users_own_is_asked(index):
+    class Constant:
+        name, k, inputs = "Constant", 2, ("mood",)
+
+        def retrieve(self, query, k=None, **arguments):
+            return self.retrieve_batch([query], k, **arguments)[0]
+
+        def retrieve_batch(self, queries, k=None, **arguments):
+            self.arguments = arguments
+            return [Hits([Hit("x", query, 1.0, "Constant", NodePath(("x",)))][: k or self.k]) for query in queries]
+
+    engine = Constant()
+    retriever = GraphRetriever(retriever=engine, seed_filter={"a": 1})
+    assert [d.page_content for d in retriever.invoke("hello", mood="good")] == ["hello"]
+    assert engine.arguments["mood"] == ["good"] and engine.arguments["seed_filter"] == {"a": 1}
+    assert [ids(found) for found in retriever.batch(["a", "b"])] == [["x"], ["x"]]
+    events = RetrieverEvents()
+    retriever.invoke("hello", {"callbacks": [events]})
+    (run,) = events.started.values()
+    assert run["metadata"]["ls_retriever_name"] == "constant" and run["metadata"]["ls_vector_store_provider"] == "Constant"
+
+
 async def test_k_is_taken_from_the_call_then_the_field_then_the_engine(index, counting):
     assert len(counting.invoke(QUESTIONS[0])) == 3
     assert len(counting.invoke(QUESTIONS[0], k=5)) == 5
@@ -136,8 +227,9 @@ async def test_k_is_taken_from_the_call_then_the_field_then_the_engine(index, co
 
 @pytest.mark.parametrize("k", [0, -1])
 async def test_k_below_one_is_refused_everywhere(index, k):
-    with pytest.raises(ValidationError, match="greater than or equal to 1"):
-        VectorRetriever(index=index, k=k)
+    for make, given in ((VectorRetriever, {"index": index}), (GraphRetriever, {"retriever": CountingRetriever(index)})):
+        with pytest.raises(InvalidArgumentError, match="k must be an integer of at least 1"):
+            make(**given, k=k)
     retriever = VectorRetriever(index=index)
     with pytest.raises(InvalidArgumentError, match="at least 1"):
         retriever.invoke(QUESTIONS[0], k=k)
@@ -164,29 +256,41 @@ async def test_misspelt_keywords_are_refused(index):
 
 
 @pytest.mark.parametrize(
-    ("make", "wrong"),
+    ("make", "wrong", "error"),
     [
-        (FastInsightRetriever, {"alpha": 1.5}),
-        (FastInsightRetriever, {"beta": -1}),
-        (FastInsightRetriever, {"budget": 0}),
-        (FastInsightRetriever, {"batch_size": 0}),
-        (FastInsightRetriever, {"degree": "both"}),
-        (HybridRetriever, {"fusion": "max"}),
-        (HybridRetriever, {"weights": (1.0,)}),
-        (Re2Retriever, {"depth": 0}),
-        (VectorRetriever, {"filter": 3}),
-        (VectorRetriever, {"index": "folder"}),
+        (FastInsightRetriever, {"alpha": 1.5}, InvalidArgumentError),
+        (FastInsightRetriever, {"beta": -1}, InvalidArgumentError),
+        (FastInsightRetriever, {"budget": 0}, InvalidArgumentError),
+        (FastInsightRetriever, {"budget": "many"}, ValidationError),
+        (FastInsightRetriever, {"nodes_per_round": 0}, InvalidArgumentError),
+        (FastInsightRetriever, {"degree": "both"}, InvalidArgumentError),
+        (FastInsightRetriever, {"first": "vector"}, ValidationError),
+        (HybridRetriever, {"fusion": "max"}, InvalidArgumentError),
+        (HybridRetriever, {"weights": (1.0,)}, InvalidArgumentError),
+        (Re2Retriever, {"depth": 0}, InvalidArgumentError),
+        (VectorRetriever, {"batch_size": 0}, InvalidArgumentError),
+        (VectorRetriever, {"k": None}, ValidationError),
+        (VectorRetriever, {"filter": 3}, ValidationError),
+        (VectorRetriever, {"index": "folder"}, ValidationError),
     ],
 )
-def test_wrong_values_are_refused_at_construction(index, make, wrong):
-    with pytest.raises(ValidationError):
+def test_wrong_values_are_refused_at_construction(index, make, wrong, error):
+    """Pydantic checks types, the engine values; both errors are ValueErrors."""
+    with pytest.raises(error) as raised:
         make(**{"index": index, **wrong})
+    assert isinstance(raised.value, ValueError)
+
+
+def test_what_is_not_a_retriever_is_refused(index):
+    for wrong in (index, VectorSearch(), "fastinsight"):
+        with pytest.raises(ValidationError, match="RetrieverProtocol"):
+            GraphRetriever(retriever=wrong)
 
 
 def test_fields_reach_the_engine(index):
     relevance = WordOverlap()
     reranked = linked_index(relevance=relevance)
-    FastInsightRetriever(index=reranked, budget=6, batch_size=2).invoke(QUESTIONS[0])
+    FastInsightRetriever(index=reranked, budget=6, nodes_per_round=2).invoke(QUESTIONS[0])
     assert relevance.pairs == 6
     Re2Retriever(index=reranked, depth=4).invoke(QUESTIONS[0])
     assert relevance.pairs == 10
@@ -204,9 +308,9 @@ def test_filters_of_the_class_and_of_the_call(index):
     late = retriever.invoke(QUESTIONS[0], filter={"year": {"$gt": 1930}})
     assert set(ids(late)) == {"turing", "bletchley", "colossus"}
     assert ids(VectorRetriever(index=index, filter=lambda node: node.id == "loom").invoke(QUESTIONS[0])) == ["loom"]
-    seeded = FastInsightRetriever(index=index, k=3, budget=3, batch_size=1, seed_filter={"$id": "turing"}).invoke(QUESTIONS[0])
+    seeded = FastInsightRetriever(index=index, k=3, budget=3, nodes_per_round=1, seed_filter={"$id": "turing"}).invoke(QUESTIONS[0])
     assert {d.metadata["path"]["nodes"][0] for d in seeded} == {"turing"}
-    stayed = FastInsightRetriever(index=index, k=3, budget=3, batch_size=1, backfill=False)
+    stayed = FastInsightRetriever(index=index, k=3, budget=3, nodes_per_round=1, backfill=False)
     assert len(stayed.invoke(QUESTIONS[2])) == 3
     assert len(stayed.invoke(QUESTIONS[2], traversal_filter={"topic": "none"})) == 1
 
@@ -293,11 +397,34 @@ def test_configured_k_and_other_fields(index):
     assert len(retriever.invoke(QUESTIONS[0], config={"configurable": {"k": 4}})) == 4
     assert len(retriever.with_config(configurable={"k": 5}).invoke(QUESTIONS[0])) == 5
     assert [len(d) for d in retriever.batch(QUESTIONS, {"configurable": {"k": 3}})] == [3, 3, 3]
-    with pytest.raises(ValidationError):
+    with pytest.raises(InvalidArgumentError, match="at least 1"):
         retriever.invoke(QUESTIONS[0], config={"configurable": {"k": 0}})
     plain = FastInsightRetriever(index=index, k=6, alpha=0.9).invoke(QUESTIONS[1])
     configured = retriever.invoke(QUESTIONS[1], config={"configurable": {"smoothing": 0.9, "k": 6}})
     assert configured == plain
+
+
+def test_generated_fields_can_be_configured_by_name_and_description(index):
+    retriever = FastInsightRetriever(index=index, k=4).configurable_fields(
+        nodes_per_round=ConfigurableField(id="round", name="Round"), budget=ConfigurableField(id="budget")
+    )
+    (schema,) = (spec for spec in retriever.config_specs if spec.id == "budget")
+    assert schema.description == "Nodes to retrieve and score, the paper's b_max." and schema.default == 100
+    configured = retriever.invoke(QUESTIONS[0], config={"configurable": {"round": 1, "budget": 4}})
+    assert configured == FastInsightRetriever(index=index, k=4, nodes_per_round=1, budget=4).invoke(QUESTIONS[0])
+    with pytest.raises(InvalidArgumentError, match="nodes_per_round"):
+        retriever.invoke(QUESTIONS[0], config={"configurable": {"round": 0}})
+
+
+def test_lists_do_not_make_configured_copies_build_anew(index, monkeypatch):
+    built = []
+    real = retrievers.build_retriever
+    monkeypatch.setattr(retrievers, "build_retriever", lambda *given, **options: built.append(given) or real(*given, **options))
+    retriever = HybridRetriever(index=index, fusion="weighted", weights=[0.7, 0.3], types=["", "person"])
+    configured = retriever.configurable_fields(k=ConfigurableField(id="k"))
+    for k in (1, 2, 3):
+        assert len(configured.invoke(QUESTIONS[0], {"configurable": {"k": k}})) == k
+    assert len(built) == 1
 
 
 def test_configuring_builds_nothing_anew():
@@ -315,6 +442,11 @@ def test_changed_fields_hold_from_the_next_call(index):
     retriever.invoke(QUESTIONS[1])
     retriever.alpha = 0.9
     assert retriever.invoke(QUESTIONS[1]) == FastInsightRetriever(index=index, k=6, alpha=0.9).invoke(QUESTIONS[1])
+    retriever.k, retriever.filter = 2, {"topic": "war"}
+    assert ids(retriever.invoke(QUESTIONS[1])) == ids(retriever.invoke(QUESTIONS[1], k=3))[:2] and retriever.alpha == 0.9
+    retriever.alpha = 2.0
+    with pytest.raises(InvalidArgumentError, match="alpha"):
+        retriever.invoke(QUESTIONS[1])
 
 
 @pytest.mark.filterwarnings("ignore::langchain_core._api.beta_decorator.LangChainBetaWarning")
@@ -408,7 +540,7 @@ async def test_a_chain_answers_from_what_was_retrieved(index):
 
 @pytest.mark.parametrize("asynchronous", [False, True])
 async def test_an_agent_calls_the_retriever_as_a_tool(index, asynchronous):
-    retriever = FastInsightRetriever(index=index, k=4, budget=6, batch_size=2)
+    retriever = FastInsightRetriever(index=index, k=4, budget=6, nodes_per_round=2)
     tool = create_retriever_tool(
         retriever,
         "search_history",
@@ -464,11 +596,11 @@ def test_from_documents_links_documents_by_their_metadata(make):
     documents = [Document(id=n.id, page_content=n.text, metadata={"title": n.title, **n.metadata}) for n in linked_nodes()]
     overlap = LangChainWordOverlap()
     retriever = make.from_documents(
-        documents, LangChainHashEmbeddings(), edges=[("links", "$id")], relevance=overlap, k=6, tags=["t"], lexical=False
+        documents, LangChainHashEmbeddings(), edges=[("links", "$id")], relevance=overlap, k=6, tags=["t"], bm25=False
     )
-    index = retriever._graph_index()
-    assert {tuple(sorted(e[:2])) for e in index.graph.edges()} == {tuple(sorted(e[:2])) for e in linked_edges()}
-    assert not index.has_lexical and retriever.tags == ["t"]
+    index = retriever._engine().index
+    assert {tuple(sorted((e.source, e.target))) for e in index.graph.edges()} == {tuple(sorted(e[:2])) for e in linked_edges()}
+    assert not index.has_bm25 and retriever.tags == ["t"]
     found = retriever.invoke(QUESTIONS[0])
     by_id = {d.id: d for d in documents}
     assert overlap.overlap.pairs == len(documents), "the budget covers the corpus, and each pair is scored once"
@@ -486,4 +618,4 @@ def test_from_texts_with_ids_and_metadata():
     )
     (found,) = retriever.invoke("blue sky")
     assert found.id == "b" and found.metadata["n"] == 2
-    assert retriever.index.graph.edges() == [("a", "b", "beside")]
+    assert retriever.index.graph.edges() == [Edge("a", "b", "beside")]

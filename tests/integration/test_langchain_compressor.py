@@ -13,9 +13,12 @@ from pydantic import ValidationError
 
 from graph_retrievers.construction.edges import Metadata, NearestNeighbors
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
+from graph_retrievers.graph.corpus_graph import Edge, Node
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators import Pipeline, Ranking, VectorSearch
+from graph_retrievers.operators import Pipeline, VectorSearch
 from graph_retrievers.operators.granker import GRanker
+from graph_retrievers.queries import Queries
+from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers import Retriever
 from langchain_graph_retrievers import GRankerCompressor, VectorRetriever
 from tests.helpers import HashEmbedding, WordOverlap, linked_index, linked_nodes
@@ -118,6 +121,35 @@ def test_a_model_of_the_caller_takes_precedence_over_the_index():
     assert len(table.calls) == 12 and list(scores(found).values()) == pytest.approx([1.0] * 12)
 
 
+def test_an_embedding_model_of_the_caller_takes_precedence_over_the_index():
+    class Reversed(HashEmbedding):
+        def _vector(self, text):
+            return super()._vector(text)[::-1]
+
+    stranger = Document(id="new", page_content="unseen")
+    for given in (documents(), [*documents(), stranger]):
+        own, lent = HashEmbedding(), Reversed()
+        compressor = GRankerCompressor(index=linked_index(own), embedding=lent, alpha=0)
+        before = (own.document_calls, own.query_calls)
+        compressor.compress_documents(given, QUESTION)
+        assert (own.document_calls, own.query_calls) == before
+        assert lent.query_calls == 1 and lent.document_calls == (stranger in given)
+
+
+def test_weights_of_the_edges_that_the_index_has_are_kept():
+    texts = {"low": "nothing", "middle": "engine", "high": "program engine", "far": "program"}
+    index = GraphIndex.from_nodes(
+        [Node(name, text) for name, text in texts.items()],
+        [Edge("low", "middle", "links", 9.0), Edge("high", "middle", "links", 1.0), Edge("high", "far", "links", 9.0)],
+        relevance=WordOverlap(),
+    )
+    given = [Document(id=name, page_content=text) for name, text in texts.items()]
+    for stranger in ([], [Document(id="new", page_content="unseen")]):
+        found = scores(GRankerCompressor(index=index).compress_documents([*given, *stranger], "program engine"))
+        # Low counts by its weight over its strength, 9 / 9, and high by 1 / 10.
+        assert found["middle"] == pytest.approx(0.8 * 1 + 0.2 * (0 * 1.0 + 2 * 0.1) / 1.1)
+
+
 def test_top_n_copies_and_order():
     given = documents()
     given[0].metadata["relevance_score"] = "of another reranker"
@@ -160,10 +192,13 @@ def test_nearest_neighbours_link_documents_when_there_is_an_embedding_model():
 
 
 def test_bad_input_is_refused():
-    with pytest.raises(ValidationError, match="nothing to score with"):
+    with pytest.raises(MissingSignalError, match="nothing to score with"):
         GRankerCompressor()
     index = linked_index()
-    for wrong in ({"top_nn": 3}, {"top_n": 0}, {"alpha": 2}, {"degree": "both"}, {"index": "folder"}, {"relevance": 3}):
+    for wrong in ({"top_n": 0}, {"alpha": 2}, {"degree": "both"}, {"relevance": 3}):
+        with pytest.raises(InvalidArgumentError):
+            GRankerCompressor(**{"index": index, **wrong})
+    for wrong in ({"top_nn": 3}, {"top_n": "few"}, {"index": "folder"}):
         with pytest.raises(ValidationError):
             GRankerCompressor(**{"index": index, **wrong})
     with pytest.raises(InvalidArgumentError, match="non-empty"):
@@ -185,7 +220,7 @@ async def test_behind_a_vector_store_in_a_contextual_compression_retriever():
     assert [d.id for d in found] == ["ada", "babbage"]
     assert found == await retriever.ainvoke(QUESTION) == retriever.batch([QUESTION])[0]
     rows = torch.tensor([[index.graph.row(d.id) for d in store.similarity_search(QUESTION, k=6)]])
-    expected = GRanker()(index.queries(QUESTION), Ranking.seeds(rows, torch.zeros(rows.shape), "store"))
+    expected = GRanker()(Queries.of(index, [QUESTION]), Ranking.of(rows, torch.zeros(rows.shape), "store"))
     assert [index.graph.row(d.id) for d in found] == expected.nodes[0, :2].tolist()
     assert [d.metadata["relevance_score"] for d in found] == pytest.approx(expected.scores[0, :2].tolist())
     piped = DocumentCompressorPipeline(transformers=[GRankerCompressor(index=index, top_n=4), compressor])

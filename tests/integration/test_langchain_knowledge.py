@@ -12,23 +12,24 @@ from langchain_core.runnables import ConfigurableField, RunnablePassthrough
 from pydantic import ValidationError
 
 from graph_retrievers.datasets import Dataset, Query
-from graph_retrievers.stores.cypher import write_graph
 from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.hits import NodePath
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import pagerank
-from graph_retrievers.retrievers import mor
+from graph_retrievers.retrievers import SpreadingActivation, mor
 from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.stores.cypher import CypherSpreadingActivation, write_graph
 from langchain_graph_retrievers import (
-    CypherSpreadingActivationRetriever,
     GARRetriever,
+    GraphRetriever,
     MoRRetriever,
     PPRRetriever,
     SpreadingActivationRetriever,
-    graph_retriever,
+    retrievers,
     to_context,
 )
 from tests.helpers import HashEmbedding, linked_index
-from tests.integration.langchain_models import LangChainHashEmbeddings, RetrieverEvents, ScriptedChatModel
+from tests.integration.langchain_models import LangChainHashEmbeddings, RemoteRetriever, RetrieverEvents, ScriptedChatModel
 from tests.movies import FILMS, PEOPLE, movie_edges, movie_nodes
 
 QUESTION = "What did Charles Babbage design, and what came of it?"
@@ -60,7 +61,7 @@ def built(monkeypatch):
         names.append(system)
         return build_retriever(system, index, **options)
 
-    monkeypatch.setattr(graph_retriever, "build_retriever", counting)
+    monkeypatch.setattr(retrievers, "build_retriever", counting)
     return names
 
 
@@ -74,7 +75,7 @@ def ids(documents):
 @pytest.mark.parametrize(
     ("make", "fields", "system", "options"),
     [
-        (GARRetriever, {"budget": 6, "batch_size": 2}, "gar", {"budget": 6, "batch": 2}),
+        (GARRetriever, {"budget": 6, "nodes_per_round": 2}, "gar", {"budget": 6, "nodes_per_round": 2}),
         (PPRRetriever, {"seeds": 2, "damping": 0.8, "passage_weight": 0}, "ppr", {"seeds": 2, "damping": 0.8, "passage_weight": 0}),
         (SpreadingActivationRetriever, {"gate": "uniform", "steps": 2}, "spreading", {"gate": "uniform", "steps": 2}),
         (MoRRetriever, {"seeds": 2, "matches": 0}, "mor", {"seeds": 2, "matches": 0}),
@@ -90,22 +91,25 @@ async def test_documents_are_those_of_the_engine(index, make, fields, system, op
 
 
 @pytest.mark.parametrize(
-    ("make", "wrong"),
+    ("make", "wrong", "error"),
     [
-        (GARRetriever, {"budget": 0}),
-        (PPRRetriever, {"damping": 1.0}),
-        (PPRRetriever, {"passage_weight": -1}),
-        (SpreadingActivationRetriever, {"gate": "soft"}),
-        (SpreadingActivationRetriever, {"chains": "both"}),
-        (SpreadingActivationRetriever, {"decay": 0}),
-        (SpreadingActivationRetriever, {"linking": "names"}),
-        (MoRRetriever, {"seeds": 0}),
-        (MoRRetriever, {"reranker": "folder"}),
+        (GARRetriever, {"budget": 0}, InvalidArgumentError),
+        (PPRRetriever, {"damping": 1.0}, InvalidArgumentError),
+        (PPRRetriever, {"passage_weight": -1}, InvalidArgumentError),
+        (SpreadingActivationRetriever, {"gate": "soft"}, InvalidArgumentError),
+        (SpreadingActivationRetriever, {"chains": "both"}, InvalidArgumentError),
+        (SpreadingActivationRetriever, {"decay": 0}, InvalidArgumentError),
+        (SpreadingActivationRetriever, {"hub_exponent": -1}, InvalidArgumentError),
+        (SpreadingActivationRetriever, {"linking": "names"}, ValidationError),
+        (MoRRetriever, {"seeds": 0}, InvalidArgumentError),
+        (MoRRetriever, {"reranker": "folder"}, ValidationError),
+        (MoRRetriever, {"checkpoint": "nowhere"}, InvalidArgumentError),
     ],
 )
-def test_wrong_values_are_refused_at_construction(index, make, wrong):
-    with pytest.raises(ValidationError):
+def test_wrong_values_are_refused_at_construction(index, make, wrong, error):
+    with pytest.raises(error) as raised:
         make(**{"index": index, **wrong})
+    assert isinstance(raised.value, ValueError)
 
 
 def test_thirty_entities_by_default_as_published():
@@ -172,7 +176,8 @@ async def test_the_plan_of_a_call_is_walked(movies):
     retriever = MoRRetriever(index=movies, k=2)
     for found in (retriever.invoke("Which films?", plan=PLAN), await retriever.ainvoke("Which films?", plan=PLAN)):
         assert found[0].id == "m0"
-        assert found[0].metadata["path"] == {"nodes": ["p0", "m0"], "relations": ["directed_by"], "forward": [False]}
+        path = NodePath(("p0", "m0"), ("directed_by",), (False,), ("Ada Stone", FILMS[0]))
+        assert found[0].metadata["path"] == path.to_dict()
         assert "notes" not in found[0].metadata
     assert [d[0].id for d in retriever.batch(["Which films?", "What did she direct?"], plan=PLAN)] == ["m0", "m0"]
 
@@ -207,7 +212,7 @@ def test_a_call_does_not_build_what_stands(index, built):
     assert built == ["spreading"] * 2
 
 
-def test_the_walk_of_pagerank_is_prepared_once(index, monkeypatch):
+def test_the_walk_of_pagerank_is_prepared_once(monkeypatch):
     made = []
 
     class Counted(pagerank.TransitionGraph):
@@ -216,7 +221,7 @@ def test_the_walk_of_pagerank_is_prepared_once(index, monkeypatch):
             super().__init__(graph)
 
     monkeypatch.setattr(pagerank, "TransitionGraph", Counted)
-    retriever = PPRRetriever(index=index).configurable_fields(k=ConfigurableField(id="k"))
+    retriever = PPRRetriever(index=linked_index()).configurable_fields(k=ConfigurableField(id="k"))
     for k in (1, 2, 3):
         assert len(retriever.invoke(QUESTION, {"configurable": {"k": k}})) == k
     assert len(made) == 1
@@ -261,52 +266,84 @@ def test_only_the_last_engines_are_kept_and_copies_make_their_own(index, built):
 # -- in a database ------------------------------------------------------------------------------------------------
 
 
-async def close_async(database):
-    """Close what this event loop opened; the connection itself is for the fixture to clean up with."""
+async def test_the_database_gives_what_the_engine_gives(database, index, monkeypatch):
+    write_graph(database, index)
+    in_database = GraphRetriever(retriever=CypherSpreadingActivation(database, embedding=LangChainHashEmbeddings(), k=5))
+    inside = SpreadingActivationRetriever(index=index, k=5, backfill=False)
+    asked = [(QUESTION, {}), ("Who?", {"entities": ["Colossus"]}), (QUESTION, {"k": 2}), (QUESTION, {"filter": {"topic": "war"}})]
+    from_a_thread = [in_database.batch([question], **given)[0] for question, given in asked]
+    monkeypatch.setattr(database, "read", lambda *args, **parameters: pytest.fail("asked from a thread"))
+    for (question, given), first in zip(asked, from_a_thread, strict=True):
+        events = RetrieverEvents()
+        second = await in_database.ainvoke(question, {"callbacks": [events]}, **given)
+        (third,) = await in_database.abatch([question], **given)
+        expected = inside.invoke(question, **given)
+        for found in (first, second, third):
+            assert ids(found) == ids(expected)
+            for one, other in zip(found, expected, strict=True):
+                assert one.page_content == other.page_content
+                assert one.metadata["score"] == pytest.approx(other.metadata["score"], abs=1e-6)
+                assert one.metadata | {"score": 0} == other.metadata | {"score": 0}
+        (run,) = events.started.values()
+        assert run["metadata"]["ls_retriever_name"] == "cypherspreadingactivation"
+        assert run["metadata"]["ls_vector_store_provider"] == "CypherDatabase"
+    # Close what this event loop opened; the connection itself is for the fixture to clean up with.
     await database._async_drivers.pop(asyncio.get_running_loop()).close()
 
 
 @pytest.fixture
-def in_database(database, index):
-    write_graph(database, index)
-    return CypherSpreadingActivationRetriever.from_database(database, embedding=LangChainHashEmbeddings(), k=5)
+def remote(index):
+    """A retriever of a store that is asked over the network."""
+    return GraphRetriever(retriever=RemoteRetriever(SpreadingActivation(index, k=5, backfill=False)))
 
 
-async def test_the_database_gives_what_the_engine_gives(in_database, index):
+async def test_a_retriever_of_a_store_gives_what_the_engine_gives(remote, index):
     inside = SpreadingActivationRetriever(index=index, k=5, backfill=False)
-    for question, given in ((QUESTION, {}), ("Who?", {"entities": ["Colossus"]}), (QUESTION, {"k": 2})):
-        expected = inside.invoke(question, **given)
-        for found in (in_database.invoke(question, **given), await in_database.ainvoke(question, **given)):
-            assert ids(found) == ids(expected)
-            for one, other in zip(found, expected, strict=True):
-                assert one.page_content == other.page_content
-                assert one.metadata.pop("score") == pytest.approx(other.metadata["score"], abs=1e-6)
-                assert one.metadata == {name: value for name, value in other.metadata.items() if name != "score"}
-    await close_async(in_database.retriever.database)
+    given = [{}, {"k": 2}, {"filter": {"year": {"$lt": 1900}}}, {"vector": HashEmbedding().embed_query("cloth")}]
+    for question, keywords in [("Who?", {"entities": ["Colossus"]}), *((QUESTION, keywords) for keywords in given)]:
+        expected = inside.invoke(question, **keywords)
+        assert expected
+        assert remote.invoke(question, **keywords) == expected == await remote.ainvoke(question, **keywords)
+        assert remote.batch([question], **keywords) == [expected] == await remote.abatch([question], **keywords)
 
 
-async def test_the_database_is_asked_over_the_event_loop(in_database, monkeypatch):
-    monkeypatch.setattr(in_database.retriever.database, "read", lambda *args, **parameters: pytest.fail("asked from a thread"))
+async def test_a_retriever_that_can_be_awaited_is_asked_over_the_event_loop(remote, monkeypatch):
+    monkeypatch.setattr(remote.retriever, "retrieve_batch", lambda *args, **options: pytest.fail("asked from a thread"))
     events = RetrieverEvents()
-    documents = await in_database.ainvoke(QUESTION, {"callbacks": [events]})
+    documents = await remote.ainvoke(QUESTION, {"callbacks": [events]})
     assert ids(documents)[:1] == ["babbage"] and list(events.ended.values()) == [documents]
     (run,) = events.started.values()
-    assert run["metadata"]["ls_retriever_name"] == "cypherspreadingactivation"
-    assert run["metadata"]["ls_vector_store_provider"] == "CypherDatabase"
-    assert [ids(found) for found in await in_database.abatch([QUESTION, "Colossus"], k=1)] == [["babbage"], ["colossus"]]
-    await close_async(in_database.retriever.database)
+    assert run["metadata"]["ls_retriever_name"] == "remoteretriever"
+    assert run["metadata"]["ls_vector_store_provider"] == "RemoteStore"
+    assert [ids(found) for found in await remote.abatch([QUESTION, "Colossus"], k=1)] == [["babbage"], ["colossus"]]
+    assert remote.retriever.calls == [("async", 1), ("async", 2)]
 
 
-def test_chains_and_bad_calls_of_the_database(in_database, database):
-    with_chains = CypherSpreadingActivationRetriever.from_database(database, gate="uniform", chains="hits", k=3)
+async def test_one_bad_query_of_an_awaited_batch(remote):
+    bad = [QUESTION, " ", "Colossus"]
+    with pytest.raises(InvalidArgumentError, match="non-empty"):
+        await remote.abatch(bad)
+    events = RetrieverEvents()
+    found = await remote.abatch(bad, {"callbacks": [events]}, return_exceptions=True)
+    assert isinstance(found[1], InvalidArgumentError) and list(events.failed.values()) == [found[1]]
+    assert [found[0], found[2]] == [remote.invoke(bad[0]), remote.invoke(bad[2])]
+    assert {call for call in remote.retriever.calls if call[0] == "async"} == {("async", 3), ("async", 1)}
+
+
+async def test_chains_and_bad_calls_of_a_store(remote, index):
+    with_chains = GraphRetriever(retriever=RemoteRetriever(SpreadingActivation(index, gate="uniform", chains="hits")), k=3)
     documents = with_chains.invoke(QUESTION)
     assert [d.metadata.get("kind") for d in documents[:4]] == [None, None, None, "chain"]
     assert "Charles Babbage -[links]-> Analytical Engine <-[links]- Ada Lovelace" in [d.page_content for d in documents]
-    assert len(with_chains.configurable_fields(k=ConfigurableField(id="k")).invoke(QUESTION, {"configurable": {"k": 1}})) > 1
+    configured = with_chains.configurable_fields(k=ConfigurableField(id="k"))
+    kinds = [d.metadata.get("kind") for d in configured.invoke(QUESTION, {"configurable": {"k": 1}})]
+    assert kinds[:2] == [None, "chain"]
     with pytest.raises(TypeError, match="kk"):
-        in_database.invoke(QUESTION, kk=1)
+        remote.invoke(QUESTION, kk=1)
+    with pytest.raises(TypeError, match="vectors"):
+        remote.invoke(QUESTION, vectors=[[1.0]])
     with pytest.raises(InvalidArgumentError, match="k must be"):
-        in_database.invoke(QUESTION, k=0)
-    with pytest.raises(TypeError, match="stepps"):
-        CypherSpreadingActivationRetriever.from_database(database, stepps=2)
-    assert "password" not in repr(in_database) and "retriever" not in in_database.model_dump()
+        await remote.ainvoke(QUESTION, k=0)
+    with pytest.raises(ValidationError, match="stepps"):
+        GraphRetriever(retriever=remote.retriever, stepps=2)
+    assert "password" not in repr(remote) and "retriever" not in remote.model_dump()

@@ -8,13 +8,13 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 import langchain_graph_retrievers as package
-from graph_retrievers.stores.cypher import CypherSpreadingActivation, write_graph
 from graph_retrievers.operators import HybridSearch, Pipeline, VectorSearch
 from graph_retrievers.operators.granker import GRanker
-from graph_retrievers.retrievers import Retriever
+from graph_retrievers.retrievers import Retriever, SpreadingActivation
+from graph_retrievers.stores.cypher import CypherSpreadingActivation, write_graph
 from langchain_graph_retrievers import EngineRetriever, IndexRetriever
-from langchain_graph_retrievers.batching import BatchRetriever
 from tests.helpers import HashEmbedding, linked_index
+from tests.integration.langchain_models import RemoteRetriever
 
 
 @functools.cache
@@ -50,7 +50,7 @@ class TestFastInsightRetrieverThatFindsLittle(_Standard):
     """One seed and a budget of one: all but the first document come from backfilling."""
 
     retriever_constructor = package.FastInsightRetriever
-    params = {"budget": 1, "batch_size": 1}
+    params = {"budget": 1, "nodes_per_round": 1}
 
 
 class TestFastInsightRetrieverHybridFirst(_Standard):
@@ -82,7 +82,7 @@ class TestRe2Retriever(_Standard):
 
 class TestGARRetriever(_Standard):
     retriever_constructor = package.GARRetriever
-    params = {"budget": 6, "batch_size": 2}
+    params = {"budget": 6, "nodes_per_round": 2}
 
 
 class TestPPRRetriever(_Standard):
@@ -110,10 +110,18 @@ class TestMoRRetriever(_Standard):
     retriever_constructor = package.MoRRetriever
 
 
-class TestCypherSpreadingActivationRetriever(_Standard):
+class TestGraphRetrieverThatIsAwaited(_Standard):
+    retriever_constructor = package.GraphRetriever
+
+    @property
+    def retriever_constructor_params(self):
+        return {"retriever": RemoteRetriever(SpreadingActivation(shared_index()))}
+
+
+class TestGraphRetrieverInADatabase(_Standard):
     """Against a server."""
 
-    retriever_constructor = package.CypherSpreadingActivationRetriever
+    retriever_constructor = package.GraphRetriever
 
     @pytest.fixture(autouse=True)
     def written(self, database):
@@ -132,7 +140,7 @@ def _subclasses(cls):
 
 @pytest.mark.parametrize(
     "retriever",
-    sorted(set(_subclasses(BaseRetriever)) - {BatchRetriever, EngineRetriever, IndexRetriever}, key=lambda c: c.__name__),
+    sorted(set(_subclasses(BaseRetriever)) - {EngineRetriever, IndexRetriever}, key=lambda c: c.__name__),
 )
 def test_every_retriever_is_exported_and_stands_in_the_standard_tests(retriever):
     tested = {cls.__dict__.get("retriever_constructor") for cls in _Standard.__subclasses__()}
