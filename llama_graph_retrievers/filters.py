@@ -1,116 +1,106 @@
-"""LlamaIndex metadata filters as filters of the engine."""
+"""LlamaIndex metadata filters as filter mappings of the engine."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 from llama_index.core.vector_stores.types import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
 
 from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.filters import Filter
 
 __all__ = ["engine_filter"]
 
-_Test = Callable[[Mapping[str, Any]], bool]
-
-_ORDERS: dict[FilterOperator, Callable[[Any, Any], bool]] = {
-    FilterOperator.GT: lambda value, wanted: value > wanted,
-    FilterOperator.GTE: lambda value, wanted: value >= wanted,
-    FilterOperator.LT: lambda value, wanted: value < wanted,
-    FilterOperator.LTE: lambda value, wanted: value <= wanted,
+# A missing field is None to the engine, which answers as LlamaIndex does: it satisfies != and nin, and nothing else here.
+_SAME = {
+    FilterOperator.EQ: "$eq",
+    FilterOperator.NE: "$ne",
+    FilterOperator.GT: "$gt",
+    FilterOperator.GTE: "$gte",
+    FilterOperator.LT: "$lt",
+    FilterOperator.LTE: "$lte",
+    FilterOperator.IN: "$in",
+    FilterOperator.NIN: "$nin",
+    FilterOperator.CONTAINS: "$contains",
+    FilterOperator.TEXT_MATCH: "$contains",
 }
-
-_LISTS: dict[FilterOperator, Callable[[Any, list[Any]], bool]] = {
-    FilterOperator.IN: lambda value, wanted: value in wanted,
-    FilterOperator.NIN: lambda value, wanted: value not in wanted,
-    FilterOperator.ANY: lambda value, wanted: any(_holds(value, one) for one in wanted),
-    FilterOperator.ALL: lambda value, wanted: all(_holds(value, one) for one in wanted),
-}
-
-_TEXTS: dict[FilterOperator, Callable[[str, str], bool]] = {
-    FilterOperator.TEXT_MATCH: lambda value, wanted: wanted in value,
-    FilterOperator.TEXT_MATCH_INSENSITIVE: lambda value, wanted: wanted.lower() in value.lower(),
-}
+_LISTS = (FilterOperator.IN, FilterOperator.NIN, FilterOperator.ANY, FilterOperator.ALL)
+_TEXTS = (FilterOperator.TEXT_MATCH, FilterOperator.TEXT_MATCH_INSENSITIVE)
 
 
-def engine_filter(filters: MetadataFilters | Filter) -> Filter:
-    """Return filters in the form the engine reads.
+def engine_filter(filters: MetadataFilters | Filter, graph: CorpusGraph | None = None) -> Filter:
+    """Return filters in the form that every engine retriever reads.
 
     Parameters
     ----------
-    filters : MetadataFilters, mapping or callable
-        ``MetadataFilters`` may nest; ``and``, ``or`` and ``not`` (none of the parts may hold) are understood, and
-        every ``FilterOperator``. The engine's own mappings and callables pass as they are.
+    filters : MetadataFilters, mapping, callable or Tensor
+        ``MetadataFilters`` may nest; ``and``, ``or`` and ``not`` (none of the parts may hold) are understood, and every
+        ``FilterOperator``. The engine's own filters pass as they are.
+    graph : CorpusGraph, optional
+        The nodes to be filtered, where they are in memory: ``text_match_insensitive`` is evaluated on them, for want of a
+        filter mapping that says the same.
 
     Returns
     -------
     Filter
         As LlamaIndex' own filter function decides: a field that is missing satisfies only ``!=``, ``nin`` and
-        ``is_empty``. A value of a type that cannot be compared does not match.
+        ``is_empty``. Where that function raises, the answer is False: a value of a type that cannot be compared does not
+        match; ``text_match`` on a list asks whether the text is an item of it. The engine's keys ``$id``, ``$type`` and
+        ``$title`` read the node itself.
 
     Raises
     ------
     InvalidArgumentError
-        If an operator is given a value it cannot use (``in`` without a list, say).
+        If an operator is given a value it cannot use (``in`` without a list, say), or ``text_match_insensitive`` is used
+        without `graph`.
+
+    Examples
+    --------
+    >>> late = MetadataFilter(key="year", operator=">=", value=1900)
+    >>> war = MetadataFilter(key="tags", operator="any", value=["war", "peace"])
+    >>> engine_filter(MetadataFilters(filters=[late, war]))
+    {'$and': [{'year': {'$gte': 1900}}, {'$or': [{'tags': {'$contains': 'war'}}, {'tags': {'$contains': 'peace'}}]}]}
     """
-    if not isinstance(filters, MetadataFilters):
-        return filters
-    test = _all_of(filters)
-    return lambda node: test(node.metadata)
+    return _joined(filters, graph) if isinstance(filters, MetadataFilters) else filters
 
 
-def _all_of(filters: MetadataFilters) -> _Test:
-    tests = [_all_of(part) if isinstance(part, MetadataFilters) else _one(part) for part in filters.filters]
-    if not tests:
-        return lambda metadata: True
-    if filters.condition == FilterCondition.OR:
-        return lambda metadata: any(test(metadata) for test in tests)
+def _joined(filters: MetadataFilters, graph: CorpusGraph | None) -> dict[str, Any]:
+    parts = [_joined(part, graph) if isinstance(part, MetadataFilters) else _one(part, graph) for part in filters.filters]
+    if not parts:
+        return {}
     if filters.condition == FilterCondition.NOT:
-        return lambda metadata: not any(test(metadata) for test in tests)
-    return lambda metadata: all(test(metadata) for test in tests)
+        return {"$not": {"$or": parts}}
+    return {"$or" if filters.condition == FilterCondition.OR else "$and": parts}
 
 
-def _one(part: MetadataFilter) -> _Test:
+def _one(part: MetadataFilter, graph: CorpusGraph | None) -> dict[str, Any]:
     key, operator, wanted = part.key, part.operator, part.value
+    if operator in _LISTS and not isinstance(wanted, list):
+        raise InvalidArgumentError(f"Filter {operator.value!r} on {key!r} takes a list, got {wanted!r}.")
+    if operator in _TEXTS and not isinstance(wanted, str):
+        raise InvalidArgumentError(f"Filter {operator.value!r} on {key!r} takes a string, got {wanted!r}.")
     if operator == FilterOperator.IS_EMPTY:
-        return lambda metadata: metadata.get(key) in (None, "", [])
-    compare = _comparison(part)
-    # What a missing field answers is settled here, so that comparisons need not know of None.
-    missing = operator in (FilterOperator.NE, FilterOperator.NIN)
-    return lambda metadata: missing if metadata.get(key) is None else compare(metadata[key], wanted)
+        return {"$or": [{key: {"$exists": False}}, {key: {"$in": ["", []]}}]}
+    if operator == FilterOperator.TEXT_MATCH_INSENSITIVE:
+        return _insensitive(key, str(wanted), graph)
+    if operator in (FilterOperator.ANY, FilterOperator.ALL):
+        held = [{key: {"$contains": one}} for one in wanted]  # type: ignore[union-attr]
+        return {"$or": held} if operator == FilterOperator.ANY else {"$and": [{key: {"$exists": True}}, *held]}
+    if operator not in _SAME:
+        raise InvalidArgumentError(f"Unknown filter operator {operator!r} on {key!r}.")
+    if wanted is None and operator in (FilterOperator.EQ, FilterOperator.NE):
+        # None equals no field, not even one that is missing.
+        return {key: {"$in" if operator == FilterOperator.EQ else "$nin": []}}
+    return {key: {_SAME[operator]: wanted}}
 
 
-def _comparison(part: MetadataFilter) -> Callable[[Any, Any], bool]:
-    operator = part.operator
-    if operator in _LISTS:
-        if not isinstance(part.value, list):
-            raise InvalidArgumentError(f"Filter {operator.value!r} on {part.key!r} takes a list, got {part.value!r}.")
-        return _LISTS[operator]
-    if operator in _TEXTS:
-        if not isinstance(part.value, str):
-            raise InvalidArgumentError(f"Filter {operator.value!r} on {part.key!r} takes a string, got {part.value!r}.")
-        match = _TEXTS[operator]
-        return lambda value, wanted: isinstance(value, str) and match(value, wanted)
-    if operator in _ORDERS:
-        return lambda value, wanted: _ordered(_ORDERS[operator], value, wanted)
-    if operator == FilterOperator.CONTAINS:
-        return _holds
-    if operator == FilterOperator.NE:
-        return lambda value, wanted: bool(value != wanted)
-    if operator == FilterOperator.EQ:
-        return lambda value, wanted: bool(value == wanted)
-    raise InvalidArgumentError(f"Unknown filter operator {operator!r} on {part.key!r}.")
-
-
-def _ordered(order: Callable[[Any, Any], bool], value: Any, wanted: Any) -> bool:
-    try:
-        return bool(order(value, wanted))
-    except TypeError:
-        return False
-
-
-def _holds(value: Any, one: Any) -> bool:
-    if isinstance(value, str):
-        return isinstance(one, str) and one in value
-    return isinstance(value, (list, tuple, set, frozenset)) and one in value
+def _insensitive(key: str, wanted: str, graph: CorpusGraph | None) -> dict[str, Any]:
+    """Return the nodes whose field holds a text in whatever case."""
+    if graph is None:
+        raise InvalidArgumentError(
+            f"Filter 'text_match_insensitive' on {key!r} works on an index in memory only; for this retriever use 'text_match', "
+            "or pass a filter that it reads itself."
+        )
+    values = ((node, metadata.get(key)) for node, metadata in zip(graph.ids, graph.metadata, strict=True))
+    return {"$id": {"$in": {node for node, value in values if isinstance(value, str) and wanted.lower() in value.lower()}}}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Literal
 
 import torch
@@ -11,20 +10,20 @@ from llama_index.core.bridge.pydantic import Field, PrivateAttr
 from llama_index.core.callbacks import CallbackManager, CBEventType, EventPayload
 from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle, TextNode
+from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle
 
-from graph_retrievers.construction.documents import to_nodes
-from graph_retrievers.construction.edges import Relationships, edge_items, needs_vectors
-from graph_retrievers.construction.excerpt import edges_among
+from graph_retrievers.construction.edges import Relationships
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge
+from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.granker import GRanker
-from graph_retrievers.operators.operator import Ranking
-from graph_retrievers.signals.relevance import BiEncoder, RelevanceModel, as_relevance_model
-from llama_graph_retrievers.building import node_vectors
+from graph_retrievers.queries import Queries
+from graph_retrievers.results import Ranking
+from graph_retrievers.retrievers.excerpt import excerpt_index
+from graph_retrievers.signals.models import as_relevance_model
+from graph_retrievers.signals.relevance import RelevanceModel
 from llama_graph_retrievers.nodes import annotated
-from llama_graph_retrievers.query_vectors import QueryVectors
+from llama_graph_retrievers.vectors import QueryVectors, node_vectors
 
 __all__ = ["GRankerPostprocessor"]
 
@@ -44,9 +43,9 @@ class GRankerPostprocessor(BaseNodePostprocessor):
     top_n : int, default 10
         Nodes to return.
     model : str, Path or RelevanceModel, optional
-        Name or folder of a cross-encoder, or what else
-        :func:`graph_retrievers.signals.relevance.as_relevance_model` takes. By default the relevance model of
-        `index`; without one, the dot product of the vectors scores.
+        The relevance model (`relevance` elsewhere in this package): name or folder of a cross-encoder, or what else
+        :func:`graph_retrievers.signals.models.as_relevance_model` takes. By default that of `index`; without one, the dot
+        product of the vectors scores.
     alpha : float, default 0.2
         Smoothing factor in [0, 1]; 0 is plain reranking by the model.
     degree : {"graph", "subgraph"}, default "graph"
@@ -54,13 +53,13 @@ class GRankerPostprocessor(BaseNodePostprocessor):
     keep_retrieval_score : bool, default False
         Whether the score a node came with is kept in its metadata, as ``retrieval_score``.
     index : GraphIndex, optional
-        Its edges, and its models where none are given here.
+        Its edges with their weights, and its models where none are given here.
     edges : edges, edge specifications or callables, optional
         What links nodes that the index does not know; their relationships by default. See
         :func:`graph_retrievers.construction.edges.build_edges`. What it says of absent nodes is passed over.
     embed_model : BaseEmbedding, optional
-        Embeds query and nodes where vectors score and are not there yet. By default the index's model, else
-        ``Settings.embed_model``.
+        The embedding (`embedding` in the engine): embeds query and nodes where vectors score and are not there yet. By default
+        the index's model, else ``Settings.embed_model``.
     callback_manager : CallbackManager, optional
 
     Notes
@@ -71,6 +70,16 @@ class GRankerPostprocessor(BaseNodePostprocessor):
     References
     ----------
     FastInsight, section 3.3, Algorithm 2; see :class:`graph_retrievers.operators.granker.GRanker`.
+
+    Examples
+    --------
+    >>> from llama_index.core.schema import TextNode
+    >>> nodes = [NodeWithScore(node=TextNode(id_=name, text=name), score=1.0) for name in ("loom", "card", "brass")]
+    >>> def about_cards(pairs):
+    ...     return [float(text == "card") for query, text in pairs]
+    >>> processor = GRankerPostprocessor(model=about_cards, edges=[("loom", "card")])
+    >>> [(hit.node.node_id, round(hit.score, 2)) for hit in processor.postprocess_nodes(nodes, query_str="cards")]
+    [('card', 0.8), ('loom', 0.2), ('brass', 0.0)]
     """
 
     top_n: int = Field(default=10, ge=1, description="Nodes to return.")
@@ -106,8 +115,8 @@ class GRankerPostprocessor(BaseNodePostprocessor):
             "callback_manager": callback_manager or CallbackManager(),
         }
         super().__init__(**fields)
-        self._relevance, self._edges, self._embed_model = relevance, edges, embed_model
-        self._index = index.with_models(relevance=relevance) if index is not None and relevance is not None else index
+        self._relevance, self._index, self._embed_model = relevance, index, embed_model
+        self._edges = [Relationships()] if edges is None else edges
 
     @classmethod
     def class_name(cls) -> str:
@@ -119,7 +128,7 @@ class GRankerPostprocessor(BaseNodePostprocessor):
             raise InvalidArgumentError("GRankerPostprocessor ranks by a query; pass query_bundle= or query_str=.")
         if not nodes:
             return []
-        name = self._model_name()
+        name = self.model or (self._index.relevance.name if self._index is not None else "bi-encoder")
         payload: dict[str, Any] = {
             EventPayload.NODES: nodes,
             EventPayload.MODEL_NAME: name,
@@ -133,62 +142,35 @@ class GRankerPostprocessor(BaseNodePostprocessor):
         dispatcher.event(ReRankEndEvent(nodes=ranked))
         return ranked
 
-    def _model_name(self) -> str:
-        if self._index is not None:
-            return self._index.relevance.name
-        return self.model or "bi-encoder"
-
     def _reranked(self, nodes: list[NodeWithScore], bundle: QueryBundle) -> list[NodeWithScore]:
         first: dict[str, NodeWithScore] = {}
         for scored in nodes:
             first.setdefault(scored.node.node_id, scored)
-        index = self._index_of([scored.node for scored in first.values()])
+        given = [scored.node for scored in first.values()]
+        model = self._embed_model
+        if model is None and self._index is not None:
+            model = self._index.embedding
+        index = excerpt_index(
+            [_as_embedded(node) for node in given],
+            index=self._index,
+            edges=self._edges,
+            documents=given,
+            relevance=self._relevance,
+            embedding=self._embed_model,
+            vectors=lambda: node_vectors(given, model),
+        )
         rows = torch.tensor([[index.graph.row(node) for node in first]], device=index.device)
-        given = Ranking.seeds(rows, torch.zeros(rows.shape, device=index.device), "given")
-        own = self._index.embedding if self._index is not None else None
-        queries = index.queries([bundle.query_str.strip()], vectors=QueryVectors([bundle], self._embed_model, own))
-        ranking = GRanker(self.alpha, degree=self.degree, k=self.top_n)(queries, given)
-        best = zip(ranking.nodes[0].tolist(), ranking.scores[0].tolist(), strict=True)
-        return [self._scored(first[index.graph.ids[row]], score) for row, score in best]
+        ranking = Ranking.of(rows, torch.zeros(rows.shape, device=index.device), "given")
+        queries = Queries.of(index, [bundle.query_str.strip()], vectors=QueryVectors([bundle], model))
+        best = GRanker(self.alpha, degree=self.degree, k=self.top_n)(queries, ranking)
+        pairs = zip(best.nodes[0].tolist(), best.scores[0].tolist(), strict=True)
+        return [self._scored(first[index.graph.ids[row]], score) for row, score in pairs]
 
     def _scored(self, given: NodeWithScore, score: float) -> NodeWithScore:
         node = annotated(given.node, {"retrieval_score": given.score}) if self.keep_retrieval_score else given.node
         return NodeWithScore(node=node, score=score)
 
-    def _index_of(self, nodes: Sequence[BaseNode]) -> GraphIndex:
-        """Return the index if it knows all nodes, else an index of these nodes alone."""
-        whole = self._index
-        if whole is not None and all(node.node_id in whole.graph for node in nodes):
-            return whole
-        relevance, embed_model = self._relevance, self._embed_model
-        specs = list(edge_items(self._edges)) if self._edges is not None else [Relationships()]
-        known: list[Edge] = []
-        if whole is not None:
-            known = edges_within(whole.graph, [node.node_id for node in nodes if node.node_id in whole.graph])
-            relevance = relevance if isinstance(whole.relevance, BiEncoder) else whole.relevance
-            embed_model = embed_model if embed_model is not None else whole.embedding
-        vectors = node_vectors(nodes, embed_model) if relevance is None or needs_vectors(specs) else None
-        documents = [_as_embedded(node) for node in nodes]
-        corpus = to_nodes(documents, title_key="", type_key="")
-        return GraphIndex.from_nodes(
-            corpus,
-            dict.fromkeys([*known, *edges_among(corpus, specs, vectors, documents)]),
-            vectors=vectors,
-            lexical=False,
-            relevance=relevance,
-            device=whole.device if whole is not None else None,
-        )
 
-
-def _as_embedded(node: BaseNode) -> TextNode:
-    """Return a node whose plain text is what LlamaIndex embeds of `node`."""
-    content = node.get_content(metadata_mode=MetadataMode.EMBED)
-    return TextNode(id_=node.node_id, text=content, metadata=node.metadata, relationships=node.relationships)
-
-
-def edges_within(graph: CorpusGraph, nodes: Sequence[str]) -> list[Edge]:
-    """Return the relationship rows of a graph whose ends are both among some nodes."""
-    rows = torch.tensor([graph.row(node) for node in nodes], dtype=torch.int64, device=graph.device)
-    inside = (torch.isin(graph.sources, rows) & torch.isin(graph.targets, rows)).nonzero().flatten()
-    columns = (graph.sources[inside].tolist(), graph.targets[inside].tolist(), graph.relations[inside].tolist())
-    return [(graph.ids[s], graph.ids[t], graph.relation_names[r]) for s, t, r in zip(*columns, strict=True)]
+def _as_embedded(node: BaseNode) -> Node:
+    """Return an engine node whose text is what LlamaIndex embeds of `node`."""
+    return Node(node.node_id, node.get_content(metadata_mode=MetadataMode.EMBED), metadata=dict(node.metadata))

@@ -1,11 +1,12 @@
-"""GraphRetriever: any engine retriever as it stands; IndexRetriever: what the named systems share."""
+"""GraphRetriever: any retriever of the engine, or one of your own, as a LlamaIndex retriever."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Self, TypedDict, Unpack
+from typing import Any, ClassVar, Self
 
+import torch
 from llama_index.core import instrumentation
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.callbacks import CallbackManager
@@ -14,97 +15,89 @@ from llama_index.core.schema import BaseNode, IndexNode, NodeWithScore, QueryBun
 from llama_index.core.storage.docstore.types import BaseDocumentStore
 from llama_index.core.vector_stores.types import MetadataFilters
 
-from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError
+from graph_retrievers.construction.edges import Relationships
+from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, UnexpectedArgumentError
 from graph_retrievers.graph.filters import Filter, filter_mask
+from graph_retrievers.hits import Hits
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.operator import Operator
-from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.retrievers.protocol import RetrieverProtocol
+from graph_retrievers.retrievers.registry import build_retriever, retriever_class
 from graph_retrievers.retrievers.retriever import Retriever
-from llama_graph_retrievers.building import FromNodes
+from graph_retrievers.retrievers.signatures import Knob, class_knobs
+from graph_retrievers.signals.embedding import Embedding
 from llama_graph_retrievers.filters import engine_filter
 from llama_graph_retrievers.nodes import node_lookup, scored_nodes
-from llama_graph_retrievers.query_vectors import QueryVectors
+from llama_graph_retrievers.vectors import QueryVectors, node_vectors
 
-__all__ = ["GraphRetriever", "IndexOptions", "IndexRetriever", "RetrieverOptions"]
+__all__ = ["GraphRetriever", "engine_knobs"]
 
 dispatcher = instrumentation.get_dispatcher(__name__)
 
 
-class RetrieverOptions(TypedDict, total=False):
-    """Keywords that every retriever of this package takes; :class:`GraphRetriever` says what they mean."""
-
-    similarity_top_k: int | None
-    embed_model: Any
-    filters: MetadataFilters | Filter | None
-    seed_filters: MetadataFilters | Filter | None
-    traversal_filters: MetadataFilters | Filter | None
-    nodes: Iterable[BaseNode] | BaseDocumentStore | None
-    inputs: Mapping[str, Callable[[str], Any]] | None
-    provenance: bool
-    callback_manager: CallbackManager | None
-    object_map: dict[str, Any] | None
-    objects: list[IndexNode] | None
-    verbose: bool
-
-
-class GraphRetriever(FromNodes, BaseRetriever):
-    """Any engine retriever, a composition of one's own among them.
+class GraphRetriever(BaseRetriever):
+    """Any retriever of the engine, or one of your own.
 
     Parameters
     ----------
-    retriever : graph_retrievers.retrievers.Retriever
-        The engine retriever.
+    retriever : RetrieverProtocol
+        A composition of operators on an index (:class:`graph_retrievers.retrievers.retriever.Retriever`), a retriever that
+        works inside a graph database (:class:`graph_retrievers.stores.cypher.CypherSpreadingActivation`), or an object of your
+        own with the same methods (see :class:`graph_retrievers.retrievers.protocol.RetrieverProtocol`).
     similarity_top_k : int, optional
-        Nodes to return; 0 returns none. By default the engine retriever's own k, which is 10: LlamaIndex' usual 2
-        would cut off the further hops that a graph is searched for.
+        Nodes to return; 0 returns none. By default the engine retriever's own k, usually 10: LlamaIndex' 2 would cut off
+        the further hops that a graph is searched for. Chains and facts come behind the nodes.
     embed_model : BaseEmbedding, optional
-        Embeds queries; what :func:`graph_retrievers.signals.embedding.as_embedding` takes will do too. By default
-        the model of the index does, and ``Settings.embed_model`` where it has none. It is asked only if an operator
-        reads the query's vector and the ``QueryBundle`` brings none.
+        Embeds queries; what :func:`graph_retrievers.signals.embedding.as_embedding` takes will do too. By default the model of
+        the engine retriever or its index is used, and ``Settings.embed_model`` for an index that has none. It is asked only if
+        the engine reads the query's vector and the ``QueryBundle`` brings none.
     filters : MetadataFilters, mapping or callable, optional
-        Which nodes may be *returned*; traversal may pass through others. The engine's own filters
-        (:func:`graph_retrievers.graph.filters.filter_mask`) do too.
+        Which nodes may be *returned*; traversal may pass through others. The engine's own filters are taken too
+        (see :func:`graph_retrievers.graph.filters.filter_mask`); inside a database only those that are mappings.
     seed_filters, traversal_filters : MetadataFilters, mapping or callable, optional
         Which nodes may start a traversal, and which may be walked to.
     nodes : iterable of BaseNode or document store, optional
         The nodes the index was made of. Hits are then copies of these, with their relationships and of their class;
-        otherwise they are ``TextNode`` objects made of what the index holds.
+        otherwise they are ``TextNode`` objects made of what the engine returns.
     inputs : mapping from str to callable, optional
         What the engine retriever reads besides the query, such as ``entities`` or ``plan``: from the name of an input to
         a function of the query. LlamaIndex has no other place for it where it calls a retriever itself.
     provenance : bool, default True
-        Whether the metadata of a hit say how it was found: ``operator``, ``path`` and, where the retriever has
-        something to note, ``notes``. Neither embedding models nor language models are shown them, and a value of
-        the node's own under one of these names is kept as ``original_<name>``. Pass False inside a
-        ``QueryFusionRetriever``: it tells nodes apart by a hash of their metadata, and would take one node found in
-        two ways for two.
+        Whether the metadata of a hit say how it was found: ``operator``, ``path`` and, where they apply, ``kind`` and
+        ``notes``. Neither embedding models nor language models are shown them, and a value of the node's own under one of
+        these names is kept as ``original_<name>``. Pass False inside a ``QueryFusionRetriever``: it tells nodes apart by a
+        hash of their metadata, and would take one node found in two ways for two.
     callback_manager, object_map, objects, verbose : optional
         As for every LlamaIndex retriever. `objects` are returned (and followed) like `nodes`.
 
     Attributes
     ----------
-    engine : graph_retrievers.retrievers.Retriever
+    engine : RetrieverProtocol
         The engine retriever.
-    index : GraphIndex
-        The index it searches.
+    index : GraphIndex or None
+        The index that the engine retriever searches, where it has one.
 
     Notes
     -----
-    Spaces and line breaks around a query, which ``RetrieverTool`` adds, are dropped.
+    Spaces and line breaks around a query, which ``RetrieverTool`` adds, are dropped. Asynchronous calls await the engine
+    retriever's ``aretrieve_batch`` where it has one, as those that ask a database do, and otherwise run in a thread.
 
     Examples
     --------
-    >>> from graph_retrievers.index import GraphIndex
-    >>> from graph_retrievers.operators import BM25Search
-    >>> from graph_retrievers.retrievers import Retriever
+    >>> from graph_retrievers import BM25Search, GraphIndex, Retriever
     >>> index = GraphIndex.from_texts(["Ada wrote the first program.", "Babbage built an engine."])
-    >>> GraphRetriever(Retriever(index, BM25Search()), similarity_top_k=1).retrieve("Who built an engine?")[0].text
-    'Babbage built an engine.'
+    >>> retriever = GraphRetriever(Retriever(index, BM25Search()), similarity_top_k=1)
+    >>> for hit in retriever.retrieve("Who built an engine?"):
+    ...     print(hit.node.metadata["operator"], hit.text)
+    BM25Search Babbage built an engine.
     """
+
+    embeds_nodes: ClassVar[bool] = True
+    """Whether an index made on the way is to have vectors even if the nodes bring none."""
 
     def __init__(
         self,
-        retriever: Retriever,
+        retriever: RetrieverProtocol,
         *,
         similarity_top_k: int | None = None,
         embed_model: Any = None,
@@ -119,40 +112,31 @@ class GraphRetriever(FromNodes, BaseRetriever):
         objects: list[IndexNode] | None = None,
         verbose: bool = False,
     ) -> None:
-        if not isinstance(retriever, Retriever):
+        if not isinstance(retriever, RetrieverProtocol):
             raise InvalidArgumentError(
-                f"Expected an engine Retriever, got {type(retriever).__name__}; for an index use {type(self).__name__}.from_index."
+                f"Expected an engine retriever (name, k, inputs, retrieve, retrieve_batch), got {type(retriever).__name__}; "
+                f"for an index use {type(self).__name__}.from_index."
             )
         super().__init__(callback_manager=callback_manager, object_map=object_map, objects=objects, verbose=verbose)
-        self.engine, self.index = retriever, retriever.index
+        index = getattr(retriever, "index", None)
+        self.engine, self.index = retriever, index if isinstance(index, GraphIndex) else None
         self.similarity_top_k = retriever.k if similarity_top_k is None else similarity_top_k
-        self._embed_model, self._provenance = embed_model, provenance
-        self._inputs = dict(inputs or {})
+        theirs = (getattr(owner, "embedding", None) for owner in (retriever, index))
+        self._model = embed_model if embed_model is not None else next((m for m in theirs if isinstance(m, Embedding)), None)
+        self._provenance, self._inputs = provenance, dict(inputs or {})
         for name in self._inputs:
             if name not in retriever.inputs:
                 known = ", ".join(retriever.inputs) or "none"
                 raise UnexpectedArgumentError(f"{retriever.name} reads no input {name!r}; besides the query it reads: {known}.")
         given = {"filter": filters, "seed_filter": seed_filters, "traversal_filter": traversal_filters}
-        # Worked out once: the index never changes, and every query would pay for it.
-        self._masks: dict[str, Any] = {
-            name: filter_mask(self.index.graph, engine_filter(wanted)) for name, wanted in given.items() if wanted is not None
-        }
+        self._filters = {name: self._read(wanted) for name, wanted in given.items() if wanted is not None}
         self._lookups = [node_lookup(objects), node_lookup(nodes)]
 
-    @classmethod
-    def from_index(cls, index: GraphIndex, *, system: str | Operator = "fastinsight", **options: Any) -> Self:
-        """Return a retriever on an index.
-
-        Parameters
-        ----------
-        index : GraphIndex
-        system : str or Operator, default "fastinsight"
-            A name of :func:`graph_retrievers.retrievers.registry.retriever_names`, or operators of one's own.
-        **options
-            Keywords of the class.
-        """
-        engine = Retriever(index, system) if isinstance(system, Operator) else build_retriever(system, index)
-        return cls(engine, **options)
+    def _read(self, filters: MetadataFilters | Filter) -> Filter:
+        if self.index is None:
+            return engine_filter(filters)
+        # Worked out once: the index never changes, and every query would pay for it.
+        return filter_mask(self.index.graph, engine_filter(filters, self.index.graph))
 
     @property
     def similarity_top_k(self) -> int:
@@ -165,16 +149,145 @@ class GraphRetriever(FromNodes, BaseRetriever):
             raise InvalidArgumentError(f"similarity_top_k must be an integer of at least 0, got {value!r}.")
         self._similarity_top_k = value
 
+    # -- making -------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_index(cls, index: GraphIndex, *, system: str | Operator = "fastinsight", **options: Any) -> Self:
+        """Return a retriever on an index.
+
+        Parameters
+        ----------
+        index : GraphIndex
+        system : str or Operator, default "fastinsight"
+            A name of :func:`graph_retrievers.retrievers.registry.retriever_names`, or operators of one's own.
+        **options
+            Keywords of the class, and of the engine's class.
+
+        Examples
+        --------
+        >>> index = GraphIndex.from_texts(["A loom.", "A card."])
+        >>> GraphRetriever.from_index(index, system="bm25", backfill=False).retrieve("Which card?")[0].text
+        'A card.'
+        """
+        engine, options = cls._made(index, system, options)
+        return cls(engine, **options)
+
+    @classmethod
+    def _made(cls, index: GraphIndex, system: str | Operator, options: Mapping[str, Any]) -> tuple[Retriever, dict[str, Any]]:
+        """Return an engine retriever, and the options that are not for it."""
+        engine = engine_knobs(Retriever if isinstance(system, Operator) else retriever_class(system)[0])
+        own = {knob.name for knob in class_knobs(GraphRetriever)}
+        for name in options:
+            if name not in engine and name not in own:
+                raise UnexpectedArgumentError(
+                    f"{cls.__name__} does not take {name!r}; it takes {', '.join([*engine, *sorted(own)])}."
+                )
+        knobs = {name: value for name, value in options.items() if name in engine}
+        made = Retriever(index, system, **knobs) if isinstance(system, Operator) else build_retriever(system, index, **knobs)
+        return made, {name: value for name, value in options.items() if name in own}
+
+    @classmethod
+    def from_defaults(
+        cls,
+        index: GraphIndex | None = None,
+        nodes: Sequence[BaseNode] | None = None,
+        docstore: BaseDocumentStore | None = None,
+        *,
+        embed_model: Any = None,
+        edges: Any = None,
+        relevance: Any = None,
+        device: str | torch.device | None = None,
+        show_progress: bool = False,
+        **options: Any,
+    ) -> Self:
+        """Return a retriever on an index, or over nodes whose index is built on the way.
+
+        Parameters
+        ----------
+        index : GraphIndex, optional
+        nodes : sequence of BaseNode, optional
+        docstore : BaseDocumentStore, optional
+            Exactly one of the three.
+        embed_model : BaseEmbedding, optional
+            Embeds nodes that bring no ``embedding``, and queries. ``Settings.embed_model`` is asked only where
+            vectors are needed and this is None.
+        edges : edges, edge specifications or callables, optional
+            What links the nodes (see :func:`graph_retrievers.construction.edges.build_edges`); by default their own
+            relationships. Not for an index, which has its edges.
+        relevance : object, optional
+            Relevance model, such as the name or folder of a cross-encoder; by default the index's own, or the dot
+            product of the vectors.
+        device : str or torch.device, optional
+            Where the index lives; the CPU, or where a given index is, by default.
+        show_progress : bool, default False
+            Progress bars while nodes are embedded and indexed.
+        **options
+            Keywords of :meth:`from_index`.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If not exactly one of the three is given.
+        EmptyGraphError
+            If there are no nodes.
+
+        Notes
+        -----
+        Vectors are those LlamaIndex makes: a node's own ``embedding``, or the embedding of its content with the
+        metadata meant for embedding (``MetadataMode.EMBED``). BM25 and relevance models read the title and the plain
+        text, as on every other index.
+
+        Examples
+        --------
+        >>> from llama_index.core.schema import TextNode
+        >>> nodes = [TextNode(id_="loom", text="A loom."), TextNode(id_="card", text="A card.")]
+        >>> def embed(texts):
+        ...     return [[float("loom" in text.lower()), 1.0] for text in texts]
+        >>> retriever = GraphRetriever.from_defaults(nodes=nodes, embed_model=embed, edges=[("loom", "card", "reads")])
+        >>> [hit.node.node_id for hit in retriever.retrieve("Which loom?")]
+        ['loom', 'card']
+        """
+        given = {"index": index, "nodes": nodes, "docstore": docstore}
+        names = [name for name, value in given.items() if value is not None]
+        if len(names) != 1:
+            raise InvalidArgumentError(f"Pass exactly one of index=, nodes= and docstore=; got {' and '.join(names) or 'none'}.")
+        if index is not None:
+            if edges is not None:
+                raise InvalidArgumentError("edges= goes with nodes= or docstore=; this index has its edges.")
+            index = index.with_models(relevance=relevance) if relevance is not None else index
+            index = index.to(device) if device is not None else index
+            return cls.from_index(index, embed_model=embed_model, **options)
+        listed = list(nodes) if nodes is not None else list(docstore.docs.values()) if docstore is not None else []
+        if not listed:
+            raise EmptyGraphError(f"{names[0]} is empty: an index needs at least one node.")
+        for place, node in enumerate(listed):
+            if not isinstance(node, BaseNode):
+                raise InvalidArgumentError(f"Node {place} is a {type(node).__name__}; expected a BaseNode, such as a TextNode.")
+        vectors = None
+        if cls.embeds_nodes or all(node.embedding is not None for node in listed):
+            vectors = node_vectors(listed, embed_model, show_progress)
+        index = GraphIndex.from_documents(
+            listed,
+            edges=[Relationships()] if edges is None else edges,
+            device=device,
+            embedding=embed_model if vectors is not None else None,
+            vectors=vectors,
+            relevance=relevance,
+            show_progress=show_progress,
+        )
+        return cls.from_index(index, embed_model=embed_model, nodes=docstore if docstore is not None else listed, **options)
+
+    # -- retrieving ---------------------------------------------------------------------------------------------
+
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return self._search([query_bundle])[0]
+        return self._search([query_bundle], {})[0]
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        # Tensor work, and most embedding models, would hold the event loop.
-        return await asyncio.to_thread(self._retrieve, query_bundle)
+        return (await self._asearch([query_bundle], {}))[0]
 
     @dispatcher.span
     def retrieve_batch(self, queries: Sequence[str | QueryBundle], **inputs: Sequence[Any]) -> list[list[NodeWithScore]]:
-        """Return the nodes of each query; the engine runs all of them in lock-step.
+        """Return the nodes of each query; the engine runs all of them together.
 
         Parameters
         ----------
@@ -188,74 +301,63 @@ class GraphRetriever(FromNodes, BaseRetriever):
         list of list of NodeWithScore, length B
             What ``retrieve`` gives for each; ``RetrievalStartEvent`` and ``RetrievalEndEvent`` are emitted for each.
         """
-        if isinstance(queries, (str, QueryBundle)):
-            raise InvalidArgumentError("retrieve_batch takes a list of queries; call retrieve for one.")
-        bundles = [QueryBundle(query) if isinstance(query, str) else query for query in queries]
-        for bundle in bundles:
-            dispatcher.event(RetrievalStartEvent(str_or_query_bundle=bundle))
-        found = self._search(bundles, inputs)
-        results = [self._handle_recursive_retrieval(bundle, nodes) for bundle, nodes in zip(bundles, found, strict=True)]
-        for bundle, nodes in zip(bundles, results, strict=True):
-            dispatcher.event(RetrievalEndEvent(str_or_query_bundle=bundle, nodes=nodes))
-        return results
+        bundles = _started(queries)
+        found = zip(bundles, self._search(bundles, inputs), strict=True)
+        return _ended(bundles, [self._handle_recursive_retrieval(bundle, nodes) for bundle, nodes in found])
 
+    @dispatcher.span
     async def aretrieve_batch(self, queries: Sequence[str | QueryBundle], **inputs: Sequence[Any]) -> list[list[NodeWithScore]]:
-        """Return what :meth:`retrieve_batch` returns, without holding the event loop."""
-        return await asyncio.to_thread(self.retrieve_batch, queries, **inputs)
+        """Return what :meth:`retrieve_batch` returns, without blocking the event loop."""
+        bundles = _started(queries)
+        found = zip(bundles, await self._asearch(bundles, inputs), strict=True)
+        return _ended(bundles, [await self._ahandle_recursive_retrieval(bundle, nodes) for bundle, nodes in found])
 
-    def _search(self, bundles: list[QueryBundle], inputs: Mapping[str, Sequence[Any]] | None = None) -> list[list[NodeWithScore]]:
+    def _search(self, bundles: list[QueryBundle], inputs: Mapping[str, Sequence[Any]]) -> list[list[NodeWithScore]]:
         if self._similarity_top_k == 0:
             return [[] for _ in bundles]
+        texts, options = self._call(bundles, inputs)
+        return self._nodes(self.engine.retrieve_batch(texts, self._similarity_top_k, **options))
+
+    async def _asearch(self, bundles: list[QueryBundle], inputs: Mapping[str, Sequence[Any]]) -> list[list[NodeWithScore]]:
+        ask = getattr(self.engine, "aretrieve_batch", None)
+        if ask is None or self._similarity_top_k == 0:
+            # Tensor work, and most embedding models, would block the event loop.
+            return await asyncio.to_thread(self._search, bundles, inputs)
+        texts, options = await asyncio.to_thread(self._call, bundles, inputs)
+        return self._nodes(await ask(texts, self._similarity_top_k, **options))
+
+    def _call(self, bundles: list[QueryBundle], inputs: Mapping[str, Sequence[Any]]) -> tuple[list[str], dict[str, Any]]:
+        """Return the texts, and the keywords of the engine's ``retrieve_batch``."""
         texts = [bundle.query_str.strip() for bundle in bundles]
-        given: dict[str, Any] = dict(inputs or {})
-        for name in self._inputs.keys() - given.keys():
-            given[name] = [self._inputs[name](text) for text in texts]
-        results = self.engine.retrieve_batch(
-            texts,
-            self._similarity_top_k,
-            vectors=QueryVectors(bundles, self._embed_model, self.index.embedding),
-            **self._masks,
-            **given,
-        )
+        made = {name: [ask(text) for text in texts] for name, ask in self._inputs.items() if name not in inputs}
+        return texts, {"vectors": self._vectors(bundles), **self._filters, **made, **inputs}
+
+    def _vectors(self, bundles: list[QueryBundle]) -> Any:
+        bare = sum(bundle.embedding is None for bundle in bundles)
+        if self._model is None and self.index is None and bare in (0, len(bundles)):
+            # Nothing says that this engine retriever reads vectors, or that it cannot make them itself.
+            return None if bare else [bundle.embedding for bundle in bundles]
+        return QueryVectors(bundles, self._model)
+
+    def _nodes(self, results: Sequence[Hits]) -> list[list[NodeWithScore]]:
         return [scored_nodes(hits, self._provenance, *self._lookups) for hits in results]
 
 
-class IndexOptions(RetrieverOptions, total=False):
-    """Keywords that every named system takes."""
+def engine_knobs(kind: type) -> dict[str, Knob]:
+    """Return the keywords of an engine retriever's class by name, without `k`, which LlamaIndex calls `similarity_top_k`."""
+    return {knob.name: knob for knob in (*class_knobs(kind), *class_knobs(Retriever)) if knob.name != "k"}
 
-    backfill: bool
+
+def _started(queries: Sequence[str | QueryBundle]) -> list[QueryBundle]:
+    if isinstance(queries, (str, QueryBundle)):
+        raise InvalidArgumentError("retrieve_batch takes a list of queries; call retrieve for one.")
+    bundles = [QueryBundle(query) if isinstance(query, str) else query for query in queries]
+    for bundle in bundles:
+        dispatcher.event(RetrievalStartEvent(str_or_query_bundle=bundle))
+    return bundles
 
 
-class IndexRetriever(GraphRetriever):
-    """A named system of the engine on an index; a subclass gives its name and its knobs.
-
-    Parameters
-    ----------
-    index : GraphIndex
-        What is searched; retrievers may share one.
-    knobs : mapping, optional
-        Keywords of the engine's class.
-    backfill : bool, default True
-        Whether vector search (BM25 where the index has no vectors) fills up to `similarity_top_k`, marked by the
-        operator "Backfill".
-    **options
-        Keywords of :class:`~llama_graph_retrievers.GraphRetriever`.
-    """
-
-    system: ClassVar[str]
-    """Name of the engine's class, as :func:`graph_retrievers.retrievers.registry.build_retriever` knows it."""
-
-    def __init__(
-        self,
-        index: GraphIndex,
-        knobs: Mapping[str, Any] | None = None,
-        *,
-        backfill: bool = True,
-        **options: Unpack[RetrieverOptions],
-    ) -> None:
-        super().__init__(build_retriever(self.system, index, backfill=backfill, **(knobs or {})), **options)
-
-    @classmethod
-    def from_index(cls, index: GraphIndex, **options: Any) -> Self:  # type: ignore[override]
-        """Return a retriever on an index; `options` are the keywords of the class."""
-        return cls(index, **options)
+def _ended(bundles: list[QueryBundle], results: list[list[NodeWithScore]]) -> list[list[NodeWithScore]]:
+    for bundle, nodes in zip(bundles, results, strict=True):
+        dispatcher.event(RetrievalEndEvent(str_or_query_bundle=bundle, nodes=nodes))
+    return results

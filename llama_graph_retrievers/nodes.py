@@ -1,19 +1,20 @@
-"""From the engine's hits to LlamaIndex nodes."""
+"""From the engine's hits to LlamaIndex nodes, and from these to text for a language model."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
+from dataclasses import fields, replace
 from typing import Any
 
 from llama_index.core.schema import BaseNode, NodeWithScore, TextNode
 from llama_index.core.storage.docstore.types import BaseDocumentStore
 
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.retrievers.retriever import Hit, HitList
+from graph_retrievers.hits import Hit, Hits, NodePath
 
-__all__ = ["NodeLookup", "annotated", "node_lookup", "provenance", "scored_node", "scored_nodes"]
+__all__ = ["NodeLookup", "annotated", "node_lookup", "scored_nodes", "to_context"]
 
 _logger = logging.getLogger(__name__)
 
@@ -22,13 +23,7 @@ NodeLookup = Callable[[str], BaseNode | None]
 
 
 def node_lookup(nodes: Iterable[BaseNode] | BaseDocumentStore | None) -> NodeLookup:
-    """Return how to find the original node of an id.
-
-    Parameters
-    ----------
-    nodes : iterable of BaseNode, document store or None
-        A document store is asked for each hit, so that its nodes are not held twice.
-    """
+    """Return how to find the original node of an id; a document store is asked for each hit, and its nodes are not copied."""
     if isinstance(nodes, BaseDocumentStore):
         return lambda node: nodes.get_document(node, raise_error=False)
     held: dict[str, BaseNode] = {}
@@ -47,83 +42,91 @@ def annotated(node: BaseNode, added: Mapping[str, Any]) -> BaseNode:
     moved = {name: f"original_{name}" for name in added if name in node.metadata}
     metadata = deepcopy(node.metadata)
     metadata = metadata | {new: metadata[name] for name, new in moved.items()} | dict(added)
+
+    def excluded(keys: list[str]) -> list[str]:
+        return list(dict.fromkeys([*keys, *(moved[key] for key in keys if key in moved), *added]))
+
     return node.model_copy(
         update={
             "metadata": metadata,
             "relationships": dict(node.relationships),
-            "excluded_embed_metadata_keys": _excluded(node.excluded_embed_metadata_keys, added, moved),
-            "excluded_llm_metadata_keys": _excluded(node.excluded_llm_metadata_keys, added, moved),
+            "excluded_embed_metadata_keys": excluded(node.excluded_embed_metadata_keys),
+            "excluded_llm_metadata_keys": excluded(node.excluded_llm_metadata_keys),
         }
     )
 
 
-def _excluded(keys: list[str], added: Iterable[str], moved: Mapping[str, str]) -> list[str]:
-    return list(dict.fromkeys([*keys, *(moved[key] for key in keys if key in moved), *added]))
-
-
-def scored_nodes(hits: HitList, tell: bool, *lookups: NodeLookup) -> list[NodeWithScore]:
+def scored_nodes(hits: Hits, provenance: bool, *lookups: NodeLookup) -> list[NodeWithScore]:
     """Return the hits of one query as scored nodes.
 
     Parameters
     ----------
-    hits : HitList
-    tell : bool
-        Whether the metadata say how each was found (see :func:`provenance`). Notes on an empty result are logged as a
-        warning, for want of a node to bear them.
+    hits : Hits
+    provenance : bool
+        Whether the metadata of each say how it was found:
+
+        - ``operator``: name of the operator that found it (``"Backfill"`` for what vector search filled up);
+        - ``path``: ``{"nodes", "relations", "forward", "titles"}``, how it was reached from a seed;
+        - ``kind``, where it is not a node: "chain" or "fact";
+        - ``notes``: list of str, what the retriever noted about the query, where there is anything.
+
+        Notes on an empty result are logged as a warning, since there is no node to hold them.
     *lookups : callable
-        See :func:`scored_node`.
+        See :func:`node_lookup`. Where one knows the id, a copy of that node is returned, with its relationships;
+        otherwise a ``TextNode`` of what the hit holds.
     """
     if hits.notes and not hits:
         _logger.warning("Nothing was found: %s.", "; ".join(hits.notes))
-    return [scored_node(hit, provenance(hit, hits.notes) if tell else {}, *lookups) for hit in hits]
-
-
-def scored_node(hit: Hit, added: Mapping[str, Any], *lookups: NodeLookup) -> NodeWithScore:
-    """Return a hit as a scored node.
-
-    Parameters
-    ----------
-    hit : Hit
-    added : mapping
-        What its metadata are to say besides (see :func:`provenance`).
-    *lookups : callable
-        See :func:`node_lookup`. Where one knows the id, a copy of that node is returned, with its relationships;
-        otherwise a ``TextNode`` of what the index holds.
-
-    Returns
-    -------
-    NodeWithScore
-    """
-    node = next((found for lookup in lookups if (found := lookup(hit.id)) is not None), None)
-    if node is None:
-        metadata = dict(hit.metadata)
-        for name, value in (("title", hit.title), ("type", hit.type)):
-            if value:
-                metadata.setdefault(name, value)
-        node = TextNode(id_=hit.id, text=hit.text, metadata=metadata)
-    return NodeWithScore(node=annotated(node, added), score=hit.score)
-
-
-def provenance(hit: Hit, notes: tuple[str, ...]) -> dict[str, Any]:
-    """Return how a hit was found, JSON-plain, for its node's metadata.
-
-    Parameters
-    ----------
-    hit : Hit
-    notes : tuple of str
-        What the retriever noted about the query.
-
-    Returns
-    -------
-    dict
-        - ``operator``: name of the operator that found it (``"Backfill"`` for what vector search filled up);
-        - ``path``: ``{"nodes", "relations", "forward"}``, how it was reached from a seed;
-        - ``kind``, where a hit is no node (a chain);
-        - ``notes``: list of str, where there are any.
-    """
-    found: dict[str, Any] = {"operator": hit.operator, "path": hit.path.to_dict()}
-    if hit.kind != "node":
-        found["kind"] = hit.kind
-    if notes:
-        found["notes"] = list(notes)
+    found = []
+    for hit in hits:
+        node = next((known for lookup in lookups if (known := lookup(hit.id)) is not None), None) or _text_node(hit)
+        added: dict[str, Any] = {"operator": hit.operator, "path": hit.path.to_dict()}
+        added |= {"kind": hit.kind} if hit.kind != "node" else {}
+        added |= {"notes": list(hits.notes)} if hits.notes else {}
+        found.append(NodeWithScore(node=annotated(node, added if provenance else {}), score=hit.score))
     return found
+
+
+def _text_node(hit: Hit) -> TextNode:
+    metadata = dict(hit.metadata)
+    for name, value in (("title", hit.title), ("type", hit.type)):
+        if value:
+            metadata.setdefault(name, value)
+    return TextNode(id_=hit.id, text=hit.text, metadata=metadata)
+
+
+def to_context(nodes: Iterable[NodeWithScore]) -> str:
+    """Return what a retriever found as text for a language model: paths, facts and texts, as ``Hits.to_context`` writes them.
+
+    Parameters
+    ----------
+    nodes : iterable of NodeWithScore
+        Of a retriever with ``provenance=True``, in any selection and order; other nodes give their texts alone.
+
+    Examples
+    --------
+    >>> from graph_retrievers import GraphIndex, GatedPropagation, BM25Search, Pipeline
+    >>> from llama_graph_retrievers import GraphRetriever
+    >>> texts, titles = ["Ada wrote a program.", "An engine of brass."], ["Ada", "Engine"]
+    >>> index = GraphIndex.from_texts(texts, titles=titles, edges=[("0", "1", "ran on")])
+    >>> retriever = GraphRetriever.from_index(index, system=Pipeline(BM25Search(1), GatedPropagation(gate="uniform")))
+    >>> print(to_context(retriever.retrieve("Who wrote a program?")))
+    Paths:
+    Ada -[ran on]-> Engine
+    <BLANKLINE>
+    Texts:
+    - Ada: Ada wrote a program.
+    - Engine: An engine of brass.
+    """
+    return Hits(map(_hit, nodes)).to_context()
+
+
+def _hit(scored: NodeWithScore) -> Hit:
+    node, metadata = scored.node, scored.node.metadata
+    told, kind, path = metadata.get("path"), "node", NodePath((node.node_id,))
+    if isinstance(told, Mapping) and "nodes" in told:
+        path = NodePath(*(tuple(told.get(field.name, ())) for field in fields(NodePath)))
+        kind = metadata.get("kind", "node")
+    title, type_ = path.titles[-1] if path.titles else metadata.get("title"), metadata.get("type")
+    found = Hit(node.node_id, node.get_content(), scored.score or 0.0, str(metadata.get("operator", "")), path)
+    return replace(found, title=str(title or ""), type=str(type_ or ""), kind=str(kind))

@@ -14,11 +14,12 @@ from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
 
 from graph_retrievers.construction.knowledge import PASSAGE
 from graph_retrievers.construction.knowledge_readers import from_property_graph_store, store_triplets
+from graph_retrievers.graph.corpus_graph import Edge
+from graph_retrievers.hits import Hits
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.retrievers.retriever import HitList
 from graph_retrievers.retrievers.spreading_activation import SpreadingActivation
 from llama_graph_retrievers.nodes import annotated
-from llama_graph_retrievers.query_vectors import QueryVectors, default_embed_model
+from llama_graph_retrievers.vectors import QueryVectors, default_embed_model
 
 __all__ = ["SpreadingActivationPGRetriever"]
 
@@ -44,8 +45,9 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
     embed_model : BaseEmbedding, optional
         Embeds the entities, by their descriptions or names, and the questions; ``Settings.embed_model`` if None. Not asked
         where an index is given that has vectors and a model.
-    similarity_top_k : int, default 30
-        Entities that paths are taken of. An entity without an edge to another has no triplet.
+    similarity_top_k : int, optional
+        Entities that paths are taken of; the engine's own k, 30, by default. An entity without an edge to another has no
+        triplet.
     entities : callable, optional
         From a question to the names it mentions, or None where names of nodes that stand in it are to be found.
     **knobs
@@ -60,6 +62,18 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
     References
     ----------
     Glybovets and Makarov, "Query-Aware Spreading Activation for Multi-Hop Retrieval over Knowledge Graphs", 2026.
+
+    Examples
+    --------
+    >>> from llama_index.core.graph_stores import SimplePropertyGraphStore
+    >>> from llama_index.core.graph_stores.types import EntityNode, Relation
+    >>> store = SimplePropertyGraphStore()
+    >>> store.upsert_nodes([EntityNode(name="Ada"), EntityNode(name="Engine")])
+    >>> store.upsert_relations([Relation(label="programmed", source_id="Ada", target_id="Engine")])
+    >>> def embed(texts):
+    ...     return [[float("Ada" in text), 1.0] for text in texts]
+    >>> SpreadingActivationPGRetriever(store, embed_model=embed).retrieve("What did Ada program?")[0].text
+    'Ada -> programmed -> Engine'
     """
 
     def __init__(
@@ -70,7 +84,7 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
         *,
         index: GraphIndex | None = None,
         embed_model: Any = None,
-        similarity_top_k: int = 30,
+        similarity_top_k: int | None = None,
         entities: Callable[[str], Sequence[str] | None] | None = None,
         include_text_preamble: str | None = DEFAULT_PREAMBLE,
         callback_manager: CallbackManager | None = None,
@@ -82,13 +96,13 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
             names = {node.id for node in nodes if node.type != PASSAGE}
             index = GraphIndex.from_nodes(
                 [node for node in nodes if node.id in names],
-                [edge for edge in edges if edge[0] in names and edge[1] in names],
+                [edge for edge in map(Edge.of, edges) if edge.source in names and edge.target in names],
                 embedding=embed_model if embed_model is not None else default_embed_model(),
-                lexical=False,
+                bm25=False,
             )
         # What vector search would fill up has no path, hence no triplet.
         options = {"chains": "hits", "passages": False, "backfill": False, **knobs}
-        self.engine = SpreadingActivation(index, k=similarity_top_k, **options)
+        self.engine = SpreadingActivation(index, **options | ({} if similarity_top_k is None else {"k": similarity_top_k}))
         self._models, self._entities = (embed_model, index.embedding), entities
         self._triplets: dict[_Key, Triplet] = {
             (head.id, relation.label, tail.id): (head, relation, tail)
@@ -107,16 +121,15 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
         return [NodeWithScore(node=annotated(each.node, {"notes": list(hits.notes)}), score=each.score) for each in nodes]
 
     async def aretrieve_from_graph(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        """Return what :meth:`retrieve_from_graph` does, without holding the event loop."""
+        """Return what :meth:`retrieve_from_graph` does, without blocking the event loop."""
         return await asyncio.to_thread(self.retrieve_from_graph, query_bundle)
 
-    def _walked(self, hits: HitList) -> dict[_Key, float]:
+    def _walked(self, hits: Hits) -> dict[_Key, float]:
         """Return the triplets on the paths of hits with the score of the best hit each leads to, best first."""
         scores: dict[_Key, float] = {}
         for hit in sorted(hits, key=lambda hit: -hit.score):
-            path = hit.path
-            for near, far, relation, forward in zip(path.nodes, path.nodes[1:], path.relations, path.forward, strict=False):
-                key = (near, relation, far) if forward else (far, relation, near)
+            for edge in hit.path.edges():
+                key = (edge.source, edge.relation, edge.target)
                 if key in self._triplets:
                     scores.setdefault(key, hit.score)
         return scores

@@ -1,254 +1,170 @@
-"""The named systems of the engine, with their knobs."""
+"""The named systems of the engine: keywords, defaults and documentation are those of the engine's classes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Unpack
+import re
+import textwrap
+from collections.abc import Iterable
+from inspect import Parameter, Signature, getdoc
+from typing import Any, ClassVar, Self
 
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.operator import Operator
-from llama_graph_retrievers.graph_retriever import IndexOptions, IndexRetriever
+from graph_retrievers.retrievers.registry import retriever_class
+from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.retrievers.signatures import Knob, class_knobs
+from llama_graph_retrievers.graph_retriever import GraphRetriever, engine_knobs
 
 __all__ = [
     "BM25Retriever",
     "FastInsightRetriever",
     "GARRetriever",
     "HybridRetriever",
+    "IndexRetriever",
+    "MoRRetriever",
     "PPRRetriever",
     "Re2Retriever",
+    "SpreadingActivationRetriever",
     "VectorRetriever",
     "WalkFusionRetriever",
 ]
 
 
-class VectorRetriever(IndexRetriever):
-    """Vector search: nodes by dot product with the query. Keywords: see :class:`IndexRetriever`."""
-
-    system = "vector"
-
-    def __init__(self, index: GraphIndex, **options: Unpack[IndexOptions]) -> None:
-        super().__init__(index, **options)
-
-
-class BM25Retriever(IndexRetriever):
-    """BM25: nodes by the words they share with the query; needs no embedding model. Keywords: see :class:`IndexRetriever`."""
-
-    system = "bm25"
-    embeds_nodes = False
-
-    def __init__(self, index: GraphIndex, **options: Unpack[IndexOptions]) -> None:
-        super().__init__(index, **options)
-
-
-class HybridRetriever(IndexRetriever):
-    """Vector search and BM25 fused.
+class IndexRetriever(GraphRetriever):
+    """A named system of the engine on an index; a subclass says which, and gets its keywords and documentation.
 
     Parameters
     ----------
     index : GraphIndex
-    fusion : {"rrf", "weighted"}, default "rrf"
-        Reciprocal ranks, or scores brought to [0, 1].
-    weights : sequence of two floats, default (1.0, 1.0)
-        Of dense and lexical search, each at least 0.
     **options
-        Keywords of :class:`IndexRetriever`.
-    """
-
-    system = "hybrid"
-
-    def __init__(
-        self,
-        index: GraphIndex,
-        *,
-        fusion: str = "rrf",
-        weights: Sequence[float] = (1.0, 1.0),
-        **options: Unpack[IndexOptions],
-    ) -> None:
-        super().__init__(index, {"fusion": fusion, "weights": weights}, **options)
-
-
-class Re2Retriever(IndexRetriever):
-    """Retrieve-then-rerank: the best of a first search, reordered by the index's relevance model.
-
-    Parameters
-    ----------
-    index : GraphIndex
-    depth : int, default 100
-        Nodes to rerank.
-    first : Operator, optional
-        First search; vector search by default.
-    **options
-        Keywords of :class:`IndexRetriever`.
-    """
-
-    system = "re2"
-
-    def __init__(
-        self, index: GraphIndex, *, depth: int = 100, first: Operator | None = None, **options: Unpack[IndexOptions]
-    ) -> None:
-        super().__init__(index, {"depth": depth, "first": first}, **options)
-
-
-class FastInsightRetriever(IndexRetriever):
-    """FastInsight: vector search, then expansion along edges and graph reranking in turns.
-
-    Parameters
-    ----------
-    index : GraphIndex
-    budget : int, default 100
-        Nodes to reach and score, the paper's b_max.
-    batch : int, default 10
-        Nodes of the first search and nodes added a round, the paper's BATCH.
-    alpha : float, default 0.2
-        Smoothing of GRanker, in [0, 1]; 0 leaves the edges out of the reranking.
-    beta : float, default 1.0
-        Weight of structure beside similarity in STeX, at least 0.
-    first : Operator, optional
-        First search; dense vector search by default. ``HybridSearch(10, returned=False)`` starts from dense and
-        lexical search fused.
-    degree : {"graph", "subgraph"}, default "graph"
-        Degree that GRanker divides by.
-    **options
-        Keywords of :class:`IndexRetriever`.
-
-    References
-    ----------
-    An, Hyun and Kim, "FastInsight: Fast and Insightful Retrieval via Fusion Operators for Graph RAG", SIGIR 2026;
-    see :class:`graph_retrievers.retrievers.fastinsight.FastInsight`.
+        Keywords of the engine's class, and of :class:`~llama_graph_retrievers.GraphRetriever`.
 
     Examples
     --------
-    ::
-
-        retriever = FastInsightRetriever.from_defaults(
-            nodes=nodes, embed_model=embed_model, relevance="BAAI/bge-reranker-v2-m3", similarity_top_k=5
-        )
-        query_engine = RetrieverQueryEngine.from_args(retriever, llm=llm)
+    >>> class Walk(IndexRetriever, system="ppr"):
+    ...     "Personalized PageRank."
+    >>> from inspect import signature
+    >>> [name for name in signature(Walk).parameters][:5]
+    ['index', 'seeds', 'damping', 'passage_weight', 'first']
     """
 
-    system = "fastinsight"
+    engine_class: ClassVar[type[Retriever]]
+    """The engine's class."""
+    system: ClassVar[str]
+    """Its name in :func:`graph_retrievers.retrievers.registry.retriever_names`."""
 
-    def __init__(
-        self,
-        index: GraphIndex,
-        *,
-        budget: int = 100,
-        batch: int = 10,
-        alpha: float = 0.2,
-        beta: float = 1.0,
-        first: Operator | None = None,
-        degree: str = "graph",
-        **options: Unpack[IndexOptions],
-    ) -> None:
-        knobs = {"budget": budget, "batch": batch, "alpha": alpha, "beta": beta, "first": first, "degree": degree}
-        super().__init__(index, knobs, **options)
+    def __init_subclass__(cls, system: str = "", embeds_nodes: bool = True, **keywords: Any) -> None:
+        """Give a class that names a system the keywords and the documentation of the engine's class."""
+        super().__init_subclass__(**keywords)
+        if not system:
+            return
+        cls.system, cls.embeds_nodes, cls.engine_class = system, embeds_nodes, retriever_class(system)[0]
+        knobs = _knobs(cls.engine_class)
+
+        def __init__(self: IndexRetriever, index: GraphIndex, **options: Any) -> None:
+            IndexRetriever.__init__(self, index, **options)
+
+        named = [Parameter(k.name, Parameter.KEYWORD_ONLY, default=k.default, annotation=k.annotation) for k in knobs]
+        given = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in ("self", "index")]
+        __init__.__signature__ = Signature([*given, *named])  # type: ignore[attr-defined]
+        __init__.__qualname__ = f"{cls.__qualname__}.__init__"
+        cls.__init__ = __init__  # type: ignore[method-assign]
+        cls.__doc__ = _documentation(cls.__doc__ or "", cls.engine_class, knobs)
+
+    def __init__(self, index: GraphIndex, **options: Any) -> None:
+        engine, options = self._made(index, self.system, options)
+        super().__init__(engine, **options)
+
+    @classmethod
+    def from_index(cls, index: GraphIndex, **options: Any) -> Self:  # type: ignore[override]
+        """Return a retriever on an index; `options` are the keywords of the class."""
+        return cls(index, **options)
 
 
-class GARRetriever(IndexRetriever):
-    """GAR, graph-based adaptive reranking: batches from a first search and from the graph in turns, all scored by one model.
+def _knobs(kind: type[Retriever]) -> list[Knob]:
+    """Return the keywords of a named class: those of the engine's class, then those of every LlamaIndex retriever."""
+    # The class's own k, where it has one, stands before that of every retriever.
+    k = next(knob.default for knob in (*class_knobs(kind), *class_knobs(Retriever)) if knob.name == "k")
+    common = (Knob(o.name, int, k, o.doc) if o.name == "similarity_top_k" else o for o in class_knobs(GraphRetriever))
+    return [*engine_knobs(kind).values(), *common]
 
-    Parameters
-    ----------
-    index : GraphIndex
-    budget : int, default 100
-        Nodes to score.
-    batch : int, default 10
-        Nodes scored a round.
-    first : Operator, optional
-        First search; the `budget` best of vector search by default.
-    **options
-        Keywords of :class:`IndexRetriever`.
 
-    References
-    ----------
-    MacAvaney, Tonellotto and Macdonald, "Adaptive Re-Ranking with a Corpus Graph", CIKM 2022; see
-    :class:`graph_retrievers.retrievers.gar.GAR`.
+def _documentation(own: str, kind: type[Retriever], knobs: Iterable[Knob]) -> str:
+    """Return a docstring: the first line and the examples of a named class around what the engine's classes say."""
+    summary, _, rest = textwrap.dedent(f"    {own}").strip().partition("\n")
+    before, entries, after = _sections(kind)
+    entries += [entry for base in (Retriever, GraphRetriever) for entry in _sections(base)[1][1:]]
+    defaults = {"index": None} | {knob.name: knob.default for knob in knobs}
+    kept = [entry for entry in entries if defaults.keys() >= set(entry.splitlines()[0].partition(" :")[0].split(", "))]
+    k = f"similarity_top_k : int, default {defaults['similarity_top_k']}"
+    parameters = "".join(["Parameters\n----------\n", *kept]).replace("similarity_top_k : int, optional", k).strip()
+    return "\n\n".join(part for part in (summary, before, parameters, after, rest.strip()) if part) + "\n"
+
+
+def _sections(kind: type) -> tuple[str, list[str], str]:
+    """Return a class's docstring as what stands before its parameters, the parameters one by one, and what stands behind."""
+    parts = re.split(r"^Parameters\n-+\n((?:.*\n)*?)(?=\w.*\n-+\n|\Z)", f"{getdoc(kind)}\n", maxsplit=1, flags=re.MULTILINE)
+    before, section, after = parts if len(parts) == 3 else (*parts, "", "")
+    return before.strip(), re.findall(r"^\S.*\n(?:(?!\S).*\n)*", section.strip() + "\n", flags=re.MULTILINE), after.strip()
+
+
+class VectorRetriever(IndexRetriever, system="vector"):
+    """Vector search on an index."""
+
+
+class BM25Retriever(IndexRetriever, system="bm25", embeds_nodes=False):
+    """BM25 on an index; needs no embedding model.
+
+    Examples
+    --------
+    >>> from llama_index.core.schema import TextNode
+    >>> nodes = [TextNode(id_="loom", text="A loom."), TextNode(id_="card", text="A card.")]
+    >>> BM25Retriever.from_defaults(nodes=nodes, similarity_top_k=1).retrieve("Which card?")[0].text
+    'A card.'
     """
 
-    system = "gar"
 
-    def __init__(
-        self,
-        index: GraphIndex,
-        *,
-        budget: int = 100,
-        batch: int = 10,
-        first: Operator | None = None,
-        **options: Unpack[IndexOptions],
-    ) -> None:
-        super().__init__(index, {"budget": budget, "batch": batch, "first": first}, **options)
+class HybridRetriever(IndexRetriever, system="hybrid"):
+    """Vector search and BM25 on an index."""
 
 
-class PPRRetriever(IndexRetriever):
-    """Personalized PageRank, HippoRAG 2 style: a walk that restarts at the seeds ranks all nodes.
+class Re2Retriever(IndexRetriever, system="re2"):
+    """Retrieve-then-rerank on an index."""
 
-    Parameters
-    ----------
-    index : GraphIndex
-    seeds : int, default 5
-        Seeds taken from the first search.
-    damping : float, default 0.5
-        Probability of following an edge, in [0, 1).
-    passage_weight : float, default 0.05
-        Restart weight of all nodes together by similarity, beside the seeds' 1. At least 0.
-    first : Operator, optional
-        What finds seeds; vector search by default.
-    **options
-        Keywords of :class:`IndexRetriever`.
 
-    References
-    ----------
-    Gutiérrez et al., "From RAG to Memory" (HippoRAG 2), ICML 2025; see :class:`graph_retrievers.retrievers.ppr.PPR`.
+class FastInsightRetriever(IndexRetriever, system="fastinsight"):
+    """FastInsight on an index.
+
+    Examples
+    --------
+    >>> from llama_index.core.schema import TextNode
+    >>> nodes = [TextNode(id_="loom", text="A loom."), TextNode(id_="card", text="A card.")]
+    >>> def embed(texts):
+    ...     return [[float("loom" in text.lower()), 1.0] for text in texts]
+    >>> retriever = FastInsightRetriever.from_defaults(
+    ...     nodes=nodes, embed_model=embed, edges=[("loom", "card", "reads")], nodes_per_round=1
+    ... )
+    >>> for hit in retriever.retrieve("Which loom?"):
+    ...     print(hit.node.metadata["operator"], hit.node.metadata["path"]["nodes"], hit.text)
+    VectorSearch ['loom'] A loom.
+    STeX ['loom', 'card'] A card.
     """
 
-    system = "ppr"
 
-    def __init__(
-        self,
-        index: GraphIndex,
-        *,
-        seeds: int = 5,
-        damping: float = 0.5,
-        passage_weight: float = 0.05,
-        first: Operator | None = None,
-        **options: Unpack[IndexOptions],
-    ) -> None:
-        knobs = {"seeds": seeds, "damping": damping, "passage_weight": passage_weight, "first": first}
-        super().__init__(index, knobs, **options)
+class GARRetriever(IndexRetriever, system="gar"):
+    """GAR, graph-based adaptive reranking, on an index."""
 
 
-class WalkFusionRetriever(IndexRetriever):
-    """Hybrid search, PageRank, gated spreading activation and lexical feedback, fused by rank; needs no cross-encoder.
+class PPRRetriever(IndexRetriever, system="ppr"):
+    """Personalized PageRank on an index."""
 
-    Parameters
-    ----------
-    index : GraphIndex
-    seeds : int, default 5
-        Nodes that PageRank restarts at.
-    weights : sequence of four floats, default (1, 1, 1, 1)
-        Of the four searches, in the order above; 0 leaves one out.
-    constant : int, default 5
-        The c of reciprocal rank fusion.
-    depth : int, default 100
-        Nodes taken from each search.
-    **options
-        Keywords of :class:`IndexRetriever`.
 
-    References
-    ----------
-    See :class:`graph_retrievers.retrievers.walk_fusion.WalkFusion`.
-    """
+class WalkFusionRetriever(IndexRetriever, system="walk-fusion"):
+    """WalkFusion on an index."""
 
-    system = "walk-fusion"
 
-    def __init__(
-        self,
-        index: GraphIndex,
-        *,
-        seeds: int = 5,
-        weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
-        constant: int = 5,
-        depth: int = 100,
-        **options: Unpack[IndexOptions],
-    ) -> None:
-        super().__init__(index, {"seeds": seeds, "weights": weights, "constant": constant, "depth": depth}, **options)
+class SpreadingActivationRetriever(IndexRetriever, system="spreading"):
+    """Query-aware spreading activation on an index; ``inputs={"entities": function}`` names what a question is about."""
+
+
+class MoRRetriever(IndexRetriever, system="mor"):
+    """MoR on an index; ``inputs={"plan": function}`` or ``retrieve_batch(questions, plan=[...])`` give plans that are known."""

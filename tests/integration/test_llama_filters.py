@@ -9,7 +9,8 @@ from llama_index.core.vector_stores import FilterCondition, FilterOperator, Meta
 from llama_index.core.vector_stores.utils import build_metadata_filter_fn
 
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.graph import Node
+from graph_retrievers.graph import CorpusGraph, Node
+from graph_retrievers.graph.filters import filter_mask
 from llama_graph_retrievers import BM25Retriever, FastInsightRetriever, GraphRetriever, HybridRetriever, VectorRetriever
 from llama_graph_retrievers.filters import engine_filter
 from tests.helpers import CORPUS, linked_index
@@ -24,13 +25,14 @@ def one(key, value, operator=Op.EQ):
 
 
 def matched(filters, metadata):
-    return engine_filter(filters)(Node("n", "text", metadata=metadata))
+    graph = CorpusGraph.from_nodes([Node("n", "text", metadata=metadata)])
+    return bool(filter_mask(graph, engine_filter(filters, graph)))
 
 
 # -- meaning ------------------------------------------------------------------------------------------------------------
 
 
-METADATA = {"year": 1843, "name": "Ada Lovelace", "tags": ["poet", "countess"], "empty": ""}
+METADATA = {"year": 1843, "name": "Ada Lovelace", "tags": ["poet", "countess"], "empty": "", "none": []}
 
 
 @pytest.mark.parametrize(
@@ -52,10 +54,22 @@ METADATA = {"year": 1843, "name": "Ada Lovelace", "tags": ["poet", "countess"], 
         ("tags", Op.ANY, ["king"], False),
         ("tags", Op.ALL, ["countess", "poet"], True),
         ("tags", Op.ALL, ["countess", "king"], False),
+        ("tags", Op.ALL, [], True),
+        ("tags", Op.ANY, [], False),
+        ("absent", Op.ALL, [], False),
+        ("absent", Op.CONTAINS, "poet", False),
+        ("name", Op.CONTAINS, "Ada", True),
+        ("name", Op.CONTAINS, 5, False),
+        ("year", Op.CONTAINS, 1, False),
+        ("year", Op.EQ, None, False),
+        ("absent", Op.EQ, None, False),
+        ("year", Op.NE, None, True),
+        ("absent", Op.NE, None, True),
         ("name", Op.TEXT_MATCH, "Lovelace", True),
         ("name", Op.TEXT_MATCH, "lovelace", False),
         ("name", Op.TEXT_MATCH_INSENSITIVE, "lovelace", True),
         ("empty", Op.IS_EMPTY, None, True),
+        ("none", Op.IS_EMPTY, None, True),
         ("absent", Op.IS_EMPTY, None, True),
         ("name", Op.IS_EMPTY, None, False),
         ("absent", Op.EQ, 1, False),
@@ -68,6 +82,27 @@ METADATA = {"year": 1843, "name": "Ada Lovelace", "tags": ["poet", "countess"], 
 )
 def test_each_operator(key, operator, value, expected):
     assert matched(one(key, value, operator), METADATA) is expected
+    opposite = MetadataFilters(filters=one(key, value, operator).filters, condition=FilterCondition.NOT)
+    assert matched(opposite, METADATA) is not expected
+
+
+def test_filters_are_mappings_so_that_a_database_reads_them():
+    """Every operator but one has a mapping, and means the same wherever it is evaluated."""
+    for operator in set(Op) - {Op.TEXT_MATCH_INSENSITIVE}:
+        filters = one("name", ["x"] if operator in (Op.IN, Op.NIN, Op.ANY, Op.ALL) else "x", operator)
+        assert isinstance(engine_filter(filters), dict) and matched(filters, METADATA) == (
+            operator in (Op.NE, Op.NIN, Op.LT, Op.LTE)
+        )
+    with pytest.raises(InvalidArgumentError, match="text_match_insensitive.*in memory only.*'text_match'"):
+        engine_filter(one("name", "x", Op.TEXT_MATCH_INSENSITIVE))
+
+
+def test_case_is_ignored_within_nested_filters_too():
+    loud = MetadataFilter(key="topic", value="WAR", operator=Op.TEXT_MATCH_INSENSITIVE)
+    early = MetadataFilter(key="year", value=1940, operator=Op.LT)
+    filters = MetadataFilters(filters=[MetadataFilters(filters=[loud], condition=FilterCondition.NOT), early])
+    nodes = VectorRetriever(linked_index(), filters=filters, similarity_top_k=12).retrieve("machine")
+    assert {n.node.node_id for n in nodes} == set(YEARS) - WAR
 
 
 def test_every_operator_of_llama_index_is_known():
@@ -162,7 +197,7 @@ def test_a_mask_must_fit_the_graph(mask):
 
 def test_seeds_and_traversal_have_filters_of_their_own():
     index = linked_index()
-    knobs = {"batch": 2, "budget": 12, "backfill": False, "similarity_top_k": 12}
+    knobs = {"nodes_per_round": 2, "budget": 12, "backfill": False, "similarity_top_k": 12}
     seeded = FastInsightRetriever(index, seed_filters=one("topic", "war"), **knobs).retrieve("engine")
     assert {n.node.node_id for n in seeded} <= WAR and seeded
     held = FastInsightRetriever(index, traversal_filters=one("year", 1830, Op.LT), **knobs).retrieve("Analytical Engine")
@@ -172,7 +207,7 @@ def test_seeds_and_traversal_have_filters_of_their_own():
 
 def test_traversal_may_pass_through_what_is_not_returned():
     hidden = one("topic", "machines", Op.NE)
-    knobs = {"batch": 1, "budget": 12, "backfill": False, "similarity_top_k": 12}
+    knobs = {"nodes_per_round": 1, "budget": 12, "backfill": False, "similarity_top_k": 12}
     index = linked_index(include_titles=False)
     seed_only = one("year", 1938)  # Bletchley Park, between Turing and Colossus
     found = FastInsightRetriever(index, filters=one("year", 1943), seed_filters=one("year", 1936), **knobs).retrieve("machine")

@@ -9,9 +9,11 @@ from llama_index.core.schema import MetadataMode, NodeRelationship, NodeWithScor
 
 from graph_retrievers.construction.edges import NearestNeighbors
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
+from graph_retrievers.graph.corpus_graph import Edge
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators import Ranking
 from graph_retrievers.operators.granker import GRanker
+from graph_retrievers.queries import Queries
+from graph_retrievers.results import Ranking
 from graph_retrievers.signals.relevance import PairScorer
 from llama_graph_retrievers import GRankerPostprocessor, VectorRetriever
 from tests.helpers import HashEmbedding, WordOverlap, linked_index
@@ -84,9 +86,9 @@ def test_nearest_neighbours_link_nodes_beside_a_model():
 def test_on_an_index_it_gives_what_the_engines_operator_gives():
     index = linked_index()
     nodes = VectorRetriever(index, similarity_top_k=6).retrieve(QUESTION)
-    queries = index.queries(QUESTION)
+    queries = Queries.of(index, QUESTION)
     rows = torch.tensor([[index.graph.row(n.node.node_id) for n in nodes]])
-    expected = GRanker(0.3)(queries, Ranking.seeds(rows, torch.zeros(1, 6), "x"))
+    expected = GRanker(0.3)(queries, Ranking.of(rows, torch.zeros(1, 6), "x"))
     found = GRankerPostprocessor(top_n=4, alpha=0.3, index=index).postprocess_nodes(nodes, query_str=QUESTION)
     assert [index.graph.row(n.node.node_id) for n in found] == expected.nodes[0, :4].tolist()
     assert [n.score for n in found] == pytest.approx(expected.scores[0, :4].tolist())
@@ -95,11 +97,34 @@ def test_on_an_index_it_gives_what_the_engines_operator_gives():
 def test_nodes_that_the_index_does_not_know_bring_their_own_edges():
     """b and c are on the index and linked there; d is new and says that it follows c. Together: b - c - d."""
     edges = [("a", "b"), ("b", "c")]
-    index = GraphIndex.from_texts(["a", "b", "c"], ids=["a", "b", "c"], edges=edges, lexical=False, relevance=table)
+    index = GraphIndex.from_texts(["a", "b", "c"], ids=["a", "b", "c"], edges=edges, bm25=False, relevance=table)
     new = TextNode(id_="d", text="d", relationships={NodeRelationship.PREVIOUS: RelatedNodeInfo(node_id="c")})
     nodes = scored([TextNode(id_="b", text="b"), TextNode(id_="c", text="c"), new])
     found = GRankerPostprocessor(alpha=0.5, index=index).postprocess_nodes(nodes, query_str="q")
     assert dict(pairs(found)) == {"b": 1.0, "c": 1.375, "d": 1.75}
+
+
+def test_known_edges_keep_their_weights_beside_nodes_that_are_not_known():
+    """a is pulled by b with weight 3 and by c with weight 1, each divided by its degree: 3/3 and 1/1 of its neighbours' mean."""
+    edges = [Edge("a", "b", weight=3.0), Edge("a", "c", weight=1.0), Edge("b", "c", weight=1.0)]
+    index = GraphIndex.from_texts(["a", "b", "c"], ids=["a", "b", "c"], edges=edges, bm25=False, relevance=table)
+    nodes = scored([TextNode(id_=name, text=name) for name in "abcd"])
+    found = dict(pairs(GRankerPostprocessor(alpha=0.5, index=index).postprocess_nodes(nodes, query_str="q")))
+    weights = {"b": 3 / 4, "c": 1 / 2}
+    mean = (weights["b"] * 0.0 + weights["c"] * 2.0) / sum(weights.values())
+    assert found["a"] == pytest.approx(0.5 * 1.0 + 0.5 * mean) and found["d"] == 1.5
+
+
+def test_an_embedding_of_ones_own_overrides_that_of_the_index():
+    own = HashEmbed()
+    embedding = HashEmbedding()
+    index = linked_index(embedding)
+    nodes = VectorRetriever(index).retrieve(QueryBundle(QUESTION, embedding=embedding.embed_query(QUESTION)))
+    before = (embedding.query_calls, embedding.document_calls)
+    for given in (nodes, [*nodes, *scored([TextNode(id_="new", text="a new loom")])]):
+        GRankerPostprocessor(index=index, embed_model=own).postprocess_nodes(given, query_str=QUESTION)
+    assert own.queries == [QUESTION] * 2 and "a new loom" in own.texts
+    assert (embedding.query_calls, embedding.document_calls) == before
 
 
 def test_the_fallback_scores_by_vectors_and_stores_the_querys_back():

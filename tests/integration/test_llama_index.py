@@ -1,6 +1,7 @@
 """The LlamaIndex retrievers: what LlamaIndex asks of a retriever, item by item."""
 
 import asyncio
+import inspect
 import subprocess
 import sys
 import threading
@@ -12,7 +13,7 @@ from llama_index.core.schema import Document, IndexNode, MetadataMode, NodeWithS
 from llama_index.core.storage.docstore import SimpleDocumentStore
 
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, MissingSignalError
-from graph_retrievers.graph import Node
+from graph_retrievers.graph.corpus_graph import Edge, Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, Pipeline, VectorSearch
 from graph_retrievers.operators.granker import GRanker
@@ -81,7 +82,8 @@ def test_every_hit_has_a_score_an_operator_and_a_path_best_first(retriever_class
     assert len(nodes) == len(set(ids(nodes))) == 5
     scores = [n.score for n in nodes]
     assert all(isinstance(n, NodeWithScore) and isinstance(n.score, float) for n in nodes)
-    assert scores == sorted(scores, reverse=True)
+    # Scores that differ by rounding alone count as equal, and stand in the order of the index.
+    assert scores == pytest.approx(sorted(scores, reverse=True), rel=1e-6)
     for n in nodes:
         assert n.node.metadata["operator"]
         assert n.node.metadata["path"]["nodes"][-1] == n.node.node_id
@@ -139,16 +141,21 @@ def test_an_empty_query_is_a_value_error(retriever_class, query):
         retriever_class.from_index(linked_index()).retrieve(query)
 
 
-def test_a_misspelt_keyword_is_refused():
-    with pytest.raises(TypeError, match="similarity_topk"):
+def test_a_misspelt_keyword_is_refused_and_the_right_ones_are_named():
+    with pytest.raises(TypeError, match="similarity_topk.*budget.*similarity_top_k") as caught:
         FastInsightRetriever(linked_index(), similarity_topk=3)
+    assert isinstance(caught.value, InvalidArgumentError) and "'k'" not in str(caught.value)
+    for system in ("bm25", VectorSearch()):
+        with pytest.raises(TypeError, match="GraphRetriever does not take 'k'.*backfill.*similarity_top_k"):
+            GraphRetriever.from_index(linked_index(), system=system, k=3)
     with pytest.raises(TypeError, match="bugdet"):
         FastInsightRetriever.from_defaults(linked_index(), bugdet=3)
 
 
 def test_something_else_than_an_engine_retriever_is_refused():
-    with pytest.raises(InvalidArgumentError, match="from_index"):
-        GraphRetriever(linked_index())
+    for other in (linked_index(), None, VectorRetriever(linked_index())):
+        with pytest.raises(InvalidArgumentError, match="from_index"):
+            GraphRetriever(other)
     with pytest.raises(InvalidArgumentError, match="GraphIndex"):
         VectorRetriever(Retriever(linked_index(), VectorSearch()))
 
@@ -358,15 +365,15 @@ def test_nodes_are_made_of_what_the_index_holds_where_no_nodes_are_given():
 
 
 def test_the_graph_is_made_of_the_nodes_relationships():
-    retriever = FastInsightRetriever.from_defaults(nodes=llama_nodes(), embed_model=HashEmbed(), batch=1)
-    assert ("engine", "jacquard", "child") in retriever.index.graph.edges()
+    retriever = FastInsightRetriever.from_defaults(nodes=llama_nodes(), embed_model=HashEmbed(), nodes_per_round=1)
+    assert Edge("engine", "jacquard", "child") in retriever.index.graph.edges()
     walked = [n.node.metadata["path"] for n in retriever.retrieve(QUESTION) if len(n.node.metadata["path"]["nodes"]) > 1]
     assert walked and all("child" in path["relations"] for path in walked)
 
 
 def test_edges_can_be_given_instead():
     retriever = FastInsightRetriever.from_defaults(nodes=llama_nodes(), embed_model=HashEmbed(), edges=[("ada", "loom", "sees")])
-    assert retriever.index.graph.edges() == [("ada", "loom", "sees")]
+    assert retriever.index.graph.edges() == [Edge("ada", "loom", "sees")]
 
 
 def test_a_docstore_serves_as_source_and_is_asked_for_hits():
@@ -487,16 +494,36 @@ def test_a_composition_of_ones_own():
 def test_a_system_by_its_short_name():
     named = GraphRetriever.from_defaults(linked_index(), system="bm25", similarity_top_k=3)
     assert named.retrieve("engine") == BM25Retriever(linked_index(), similarity_top_k=3).retrieve("engine")
+    few = GraphRetriever.from_index(linked_index(), system="re2", depth=2, backfill=False)
+    assert len(few.retrieve("engine")) == 2
 
 
 def test_knobs_reach_the_engine():
     index = linked_index()
-    knobs = {"budget": 4, "batch": 2, "alpha": 0.0, "beta": 0.5, "first": BM25Search(2), "degree": "subgraph"}
+    knobs = {"budget": 4, "nodes_per_round": 2, "alpha": 0.0, "beta": 0.5, "first": BM25Search(2), "degree": "subgraph"}
     assert len(FastInsightRetriever(index, **knobs, backfill=False).retrieve("engine")) == 4
     assert len(Re2Retriever(index, depth=3, backfill=False).retrieve(QUESTION)) == 3
-    assert len(FastInsightRetriever(index, budget=4, batch=2).retrieve(QUESTION)) == 10
+    assert len(FastInsightRetriever(index, budget=4, nodes_per_round=2).retrieve(QUESTION)) == 10
     weighted = HybridRetriever(index, fusion="weighted", weights=(0.0, 1.0), similarity_top_k=1)
     assert ids(weighted.retrieve("valves")) == ids(BM25Retriever(index, similarity_top_k=1).retrieve("valves"))
+
+
+def test_keywords_of_every_engine_retriever_are_taken():
+    index = linked_index()
+    made = VectorRetriever(index, name="mine", batch_size=3, types=[""], backfill=False)
+    assert (made.engine.name, made.engine.batch_size, made.engine.types, made.engine.backfill) == ("mine", 3, ("",), False)
+    assert VectorRetriever(index, types=["person"], backfill=False).retrieve("engine") == []
+
+
+def test_a_class_derived_from_a_named_one():
+    class Two(BM25Retriever):
+        """Two hits."""
+
+        def __init__(self, index):
+            super().__init__(index, similarity_top_k=2)
+
+    assert list(inspect.signature(Two).parameters) == ["index"] and Two.__doc__ == "Two hits."
+    assert len(Two(linked_index()).retrieve("engine")) == 2
 
 
 def test_backfill_is_marked():

@@ -1,36 +1,40 @@
 """The LlamaIndex retrievers for knowledge graphs: their inputs, chains and plans; in a database and a property graph."""
 
 import asyncio
+import threading
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 from llama_index.core import PropertyGraphIndex, QueryBundle, Settings
 from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
 from llama_index.core.graph_stores import SimplePropertyGraphStore
 from llama_index.core.graph_stores.types import EntityNode, Relation
 from llama_index.core.indices.property_graph import BasePGRetriever, SimpleLLMPathExtractor
 from llama_index.core.llms import MockLLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.query_engine import RetrieverQueryEngine
-from llama_index.core.schema import MetadataMode, TextNode
+from llama_index.core.schema import IndexNode, MetadataMode, NodeWithScore, TextNode
+from llama_index.core.vector_stores import FilterOperator, MetadataFilter, MetadataFilters
 
 import llama_graph_retrievers as package
 from graph_retrievers.construction.knowledge_readers import from_property_graph_store
-from graph_retrievers.stores.cypher import CypherSpreadingActivation, write_graph
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, MissingSignalError
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators import VectorSearch
+from graph_retrievers.operators import FactSearch, Pipeline, VectorSearch
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.stores.cypher import CypherSpreadingActivation, write_graph
 from llama_graph_retrievers import (
-    CypherSpreadingActivationRetriever,
     GARRetriever,
     GraphRetriever,
     MoRRetriever,
     PPRRetriever,
     SpreadingActivationPGRetriever,
     SpreadingActivationRetriever,
+    to_context,
 )
 from tests.helpers import HashEmbedding, linked_index
 from tests.integration.llama_corpus import HashEmbed, instrumentation_events
@@ -46,9 +50,13 @@ def index():
     return linked_index()
 
 
+def movies_index():
+    return GraphIndex.from_nodes(movie_nodes(), movie_edges(), embedding=HashEmbedding())
+
+
 @pytest.fixture(scope="module")
 def movies():
-    return GraphIndex.from_nodes(movie_nodes(), movie_edges(), embedding=HashEmbedding())
+    return movies_index()
 
 
 @pytest.fixture(autouse=True)
@@ -71,8 +79,8 @@ def test_every_class_is_exported_and_has_its_author():
     authors = tomllib.loads(text)["tool"]["llamahub"]["class_authors"]
     classes = {name: value for name, value in vars(package).items() if isinstance(value, type)}
     ours = {name for name, cls in classes.items() if issubclass(cls, (BaseRetriever, BaseNodePostprocessor))}
-    assert ours == set(package.__all__) - {"RetrieverOptions"}
-    assert ours - {"IndexRetriever"} == set(authors)
+    assert ours == set(package.__all__) - {"to_context"}
+    assert ours == set(authors)
 
 
 # -- the engine's answers -----------------------------------------------------------------------------------------
@@ -81,9 +89,9 @@ def test_every_class_is_exported_and_has_its_author():
 @pytest.mark.parametrize(
     ("make", "system", "knobs"),
     [
-        (GARRetriever, "gar", {"budget": 6, "batch": 2}),
+        (GARRetriever, "gar", {"budget": 6, "nodes_per_round": 2}),
         (PPRRetriever, "ppr", {"seeds": 2, "damping": 0.8, "passage_weight": 0}),
-        (SpreadingActivationRetriever, "spreading", {"gate": "uniform", "steps": 2, "chains": "path"}),
+        (SpreadingActivationRetriever, "spreading", {"gate": "uniform", "steps": 2, "hub_exponent": 0.5, "chains": "path"}),
         (MoRRetriever, "mor", {"seeds": 2, "matches": 0, "structure": False}),
     ],
 )
@@ -152,6 +160,40 @@ def test_chains_are_nodes_whose_text_is_the_chain(index):
     assert CHAIN in str(RetrieverQueryEngine.from_args(retriever, llm=MockLLM()).query(QUESTION))
 
 
+def test_facts_are_nodes_whose_text_is_the_fact():
+    index = linked_index(edge_signals=True)
+    retriever = GraphRetriever(Retriever(index, Pipeline(VectorSearch(), FactSearch(2))), similarity_top_k=3)
+    found = retriever.retrieve(QUESTION)
+    facts = [n.node for n in found[3:]]
+    assert len(facts) == 2 and all(n.metadata["kind"] == "fact" and n.metadata["operator"] == "FactSearch" for n in facts)
+    assert [n.text for n in facts] == [hit.text for hit in retriever.engine.retrieve(QUESTION, 3).facts]
+    assert all(n.get_content(MetadataMode.LLM) == n.text for n in facts)
+
+
+@pytest.mark.parametrize("originals", [False, True], ids=["made of hits", "copies of nodes"])
+def test_nodes_as_the_context_of_a_language_model(index, originals):
+    nodes = [TextNode(id_=n.id, text=n.text) for n in map(index.graph.node, range(len(index)))] if originals else None
+    for engine in (
+        build_retriever("spreading", index, gate="uniform"),
+        build_retriever("spreading", index, gate="uniform", chains="hits"),
+        Retriever(linked_index(edge_signals=True), Pipeline(VectorSearch(), FactSearch(2))),
+    ):
+        retriever = GraphRetriever(engine, nodes=nodes, similarity_top_k=4)
+        assert to_context(retriever.retrieve(QUESTION)) == engine.retrieve(QUESTION, 4).to_context()
+    typed = MoRRetriever(movies_index(), planner=lambda question: PLAN, similarity_top_k=3)
+    assert to_context(typed.retrieve("Which films?")) == typed.engine.retrieve("Which films?", 3).to_context()
+
+
+def test_nodes_without_provenance_give_their_texts_alone(index):
+    retriever = SpreadingActivationRetriever(index, provenance=False, similarity_top_k=2)
+    title = {n.node.node_id: n.node.metadata["title"] for n in retriever.retrieve(QUESTION)}
+    expected = [f"- {title[n.node.node_id]}: {n.text}" for n in retriever.retrieve(QUESTION)]
+    assert to_context(retriever.retrieve(QUESTION)).splitlines() == ["Texts:", *expected]
+    foreign = TextNode(id_="x", text="A text.", metadata={"path": "/docs/a.md", "kind": "report"})
+    assert to_context([NodeWithScore(node=foreign)]) == "Texts:\n- x: A text."
+    assert to_context([]) == ""
+
+
 def test_notes_reach_the_user(index, caplog):
     noted = SpreadingActivationRetriever(index, similarity_top_k=3).retrieve("qwertz")
     assert all("no entity of the graph is named" in n.node.metadata["notes"][0] for n in noted)
@@ -165,10 +207,146 @@ def test_plans_of_a_batch_by_a_function_and_by_a_planner(movies):
     assert ids(retriever.retrieve("Which films?")) == ["m0"]
     first, second = retriever.retrieve_batch(["Which films?"] * 2, plan=[other, None])
     assert ids(first) == ["m5"] and ids(second) == ["m0"]
-    assert first[0].node.metadata["path"] == {"nodes": ["p5", "m5"], "relations": ["directed_by"], "forward": [False]}
+    assert first[0].node.metadata["path"] == {
+        "nodes": ["p5", "m5"],
+        "relations": ["directed_by"],
+        "forward": [False],
+        "titles": ["Fay North", "Paper Moon Rising"],
+    }
     assert ids(MoRRetriever(movies, inputs={"plan": lambda question: other}, similarity_top_k=1).retrieve("Which films?")) == ["m5"]
     fallen = MoRRetriever(movies, similarity_top_k=1).retrieve_batch(["Who made Glass Winter?"], plan=[[{"type": "robot"}]])[0]
     assert "robot" in fallen[0].node.metadata["notes"][0]
+
+
+# -- a retriever of one's own ---------------------------------------------------------------------------------------
+
+
+class Plain:
+    """A retriever with neither an index nor a model at hand; what it finds comes from an engine that nobody sees."""
+
+    name, k, inputs = "Plain", 4, ("entities",)
+
+    def __init__(self, index):
+        self._engine = build_retriever("spreading", index, backfill=False)
+        self.calls = []
+
+    def retrieve(self, query, k=None, **arguments):
+        raise AssertionError("asked one by one")
+
+    def retrieve_batch(self, queries, k=None, *, vectors=None, **arguments):
+        self.calls.append({"k": k, "vectors": vectors, **arguments})
+        return self._engine.retrieve_batch(queries, k, vectors=None if vectors is None else np.asarray(vectors), **arguments)
+
+
+class Remote(Plain):
+    """The same, asked over the event loop, as a database is; answers once as many calls as expected are there."""
+
+    expected = 1
+
+    async def aretrieve_batch(self, queries, k=None, **arguments):
+        found = super().retrieve_batch(queries, k, **arguments)
+        async with asyncio.timeout(20):
+            while len(self.calls) < self.expected:
+                await asyncio.sleep(0)
+        return found
+
+    def retrieve_batch(self, queries, k=None, **arguments):
+        raise AssertionError("asked from a thread")
+
+
+def test_a_retriever_of_ones_own_is_given_all_that_the_engine_takes(index):
+    engine = Plain(index)
+    early = MetadataFilter(key="year", value=1840, operator=FilterOperator.LT)
+    original = TextNode(id_="engine", text="The original.")
+    retriever = GraphRetriever(
+        engine,
+        filters=MetadataFilters(filters=[early]),
+        seed_filters={"topic": "machines"},
+        traversal_filters=MetadataFilters(filters=[early]),
+        inputs={"entities": lambda question: ["Charles Babbage"]},
+        nodes=[original],
+    )
+    assert retriever.index is None and retriever.similarity_top_k == 4
+    found = retriever.retrieve(f" {QUESTION}\n")
+    mapping = {"$and": [{"year": {"$lt": 1840}}]}
+    expected = {"filter": mapping, "seed_filter": {"topic": "machines"}, "traversal_filter": mapping}
+    assert engine.calls == [{"k": 4, "vectors": None, "entities": [["Charles Babbage"]], **expected}]
+    hits = engine._engine.retrieve(QUESTION, 4, entities=["Charles Babbage"], **expected)
+    assert ids(found) == [hit.id for hit in hits] and "engine" in ids(found)
+    assert [n.node.metadata["path"] for n in found] == [hit.path.to_dict() for hit in hits]
+    assert next(n.node.text for n in found if n.node.node_id == "engine") == "The original."
+    retriever.retrieve_batch([QUESTION], entities=[["Colossus"]])
+    assert engine.calls[-1]["entities"] == [["Colossus"]]
+    assert GraphRetriever(engine, similarity_top_k=0).retrieve(QUESTION) == [] and len(engine.calls) == 2
+
+
+def test_filters_that_no_mapping_expresses_are_refused_without_an_index(index):
+    loud = MetadataFilter(key="topic", value="WAR", operator=FilterOperator.TEXT_MATCH_INSENSITIVE)
+    with pytest.raises(InvalidArgumentError, match="text_match_insensitive.*'topic'.*'text_match'"):
+        GraphRetriever(Plain(index), filters=MetadataFilters(filters=[loud]))
+    engine = Plain(index)
+    nodes = GraphRetriever(engine, filters=lambda node: node.metadata["topic"] == "war").retrieve("Alan Turing")
+    assert ids(nodes)[0] == "turing" and callable(engine.calls[0]["filter"])
+
+
+def test_vectors_for_a_retriever_of_ones_own(index):
+    engine, embed_model = Plain(index), HashEmbed()
+    vector = HashEmbedding().embed_query(QUESTION)
+    expected = ids(GraphRetriever(engine).retrieve(QUESTION))
+    assert engine.calls[-1]["vectors"] is None  # it makes its own
+    assert ids(GraphRetriever(engine).retrieve(QueryBundle(QUESTION, embedding=vector))) == expected
+    assert engine.calls[-1]["vectors"] == [vector]
+    bundle = QueryBundle(QUESTION)
+    assert ids(GraphRetriever(engine, embed_model=embed_model).retrieve(bundle)) == expected
+    assert bundle.embedding == pytest.approx(vector) and embed_model.queries == [QUESTION]
+    lazy = engine.calls[-1]["vectors"]
+    assert callable(lazy) and len(lazy) == 1 and lazy[0] == bundle.embedding and np.asarray(lazy[:1]).shape == (1, 64)
+    with pytest.raises(MissingSignalError, match="embed_model="):
+        GraphRetriever(engine).retrieve_batch([bundle, "Which code?"])
+    engine.embedding = HashEmbedding()
+    two = [QueryBundle(QUESTION), QueryBundle("Which code?", embedding=vector)]
+    GraphRetriever(engine).retrieve_batch(two)
+    assert engine.embedding.query_calls == 1 and two[0].embedding == pytest.approx(vector) and two[1].embedding == vector
+
+
+async def test_a_retriever_with_asynchronous_methods_is_awaited(index):
+    engine = Remote(index)
+    engine.expected = 3
+    handler = LlamaDebugHandler(print_trace_on_end=False)
+    retriever = GraphRetriever(engine, embed_model=HashEmbed(), callback_manager=CallbackManager([handler]))
+    with instrumentation_events() as events:
+        results = await asyncio.gather(*(retriever.aretrieve(QUESTION) for _ in range(3)))
+    assert ids(results[0])[0] == "babbage" and all(ids(nodes) == ids(results[0]) for nodes in results)
+    assert [e.class_name() for e in events].count("RetrievalEndEvent") == 3
+    assert handler.get_event_pairs(CBEventType.RETRIEVE)[0][1].payload["nodes"] in results
+    with instrumentation_events() as events:
+        batch = await retriever.aretrieve_batch([QUESTION, "Which code?"], entities=[None, ["Colossus"]])
+    assert [ids(nodes)[0] for nodes in batch] == ["babbage", "colossus"]
+    assert [e.nodes for e in events if e.class_name() == "RetrievalEndEvent"] == batch
+    assert await GraphRetriever(engine, similarity_top_k=0).aretrieve(QUESTION) == []
+    with pytest.raises(AssertionError, match="asked from a thread"):
+        retriever.retrieve(QUESTION)
+
+
+async def test_objects_are_followed_behind_an_awaited_retriever(index):
+    whole = TextNode(id_="whole", text="The whole article.")
+    objects = [IndexNode(id_="babbage", text="Babbage", index_id="b", obj=whole)]
+    retriever = GraphRetriever(Remote(index), objects=objects, similarity_top_k=2)
+    for found in (await retriever.aretrieve(QUESTION), (await retriever.aretrieve_batch([QUESTION]))[0]):
+        assert ids(found)[0] == "whole" and len(found) == 2
+
+
+async def test_a_retriever_without_asynchronous_methods_is_asked_in_a_thread(index):
+    seen = []
+
+    class Threaded(Plain):
+        def retrieve_batch(self, queries, k=None, **arguments):
+            seen.append(threading.current_thread())
+            return super().retrieve_batch(queries, k, **arguments)
+
+    retriever = GraphRetriever(Threaded(index))
+    assert ids(await retriever.aretrieve(QUESTION)) == ids((await retriever.aretrieve_batch([QUESTION]))[0])
+    assert len(seen) == 2 and threading.main_thread() not in seen
 
 
 # -- in a database ------------------------------------------------------------------------------------------------
@@ -177,7 +355,7 @@ def test_plans_of_a_batch_by_a_function_and_by_a_planner(movies):
 @pytest.fixture
 def in_database(database, index):
     write_graph(database, index)
-    return CypherSpreadingActivationRetriever.from_database(database, embed_model=HashEmbed(), similarity_top_k=5)
+    return GraphRetriever(CypherSpreadingActivation(database, embedding=HashEmbed()), similarity_top_k=5)
 
 
 async def close_async(database):
@@ -192,6 +370,22 @@ async def test_the_database_gives_what_the_engine_gives(in_database, index):
         assert [n.score for n in found] == pytest.approx([n.score for n in expected], abs=1e-6)
         for one, other in zip(found, expected, strict=True):
             assert one.node.text == other.node.text and one.node.metadata == other.node.metadata
+    assert to_context(found) == to_context(expected)
+    await close_async(in_database.engine.database)
+
+
+async def test_batches_and_filters_of_the_database_retriever(in_database, index):
+    early = MetadataFilter(key="year", value=1840, operator=FilterOperator.LT)
+    named = MetadataFilter(key="topic", value=["machines", "war"], operator=FilterOperator.ANY)
+    filters = MetadataFilters(filters=[early, named])
+    inputs = {"entities": lambda question: ["Charles Babbage"] if "Charles" in question else ["Weaving"]}
+    options = {"filters": filters, "traversal_filters": filters, "inputs": inputs, "similarity_top_k": 4}
+    expected = SpreadingActivationRetriever(index, backfill=False, **options).retrieve_batch([QUESTION, "Which cloth?"])
+    retriever = GraphRetriever(in_database.engine, **options)
+    questions = [QUESTION, "Which cloth?"]
+    for found in (retriever.retrieve_batch(questions), await retriever.aretrieve_batch(questions)):
+        assert [ids(nodes) for nodes in found] == [ids(nodes) for nodes in expected]
+        assert all(n.node.metadata["year"] < 1840 for nodes in found for n in nodes) and ids(found[1])[0] == "loom"
     await close_async(in_database.engine.database)
 
 
@@ -210,24 +404,29 @@ def test_vectors_entities_and_nodes_of_the_database_retriever(in_database, datab
     assert bundle.embedding == pytest.approx(HashEmbedding().embed_query(QUESTION))
     bare = CypherSpreadingActivation(database)
     original = TextNode(id_="colossus", text="The original.")
-    given = CypherSpreadingActivationRetriever(bare, entities=lambda question: ["Colossus"], nodes=[original])
+    given = GraphRetriever(bare, inputs={"entities": lambda question: ["Colossus"]}, nodes=[original])
+    assert given.similarity_top_k == 30
     assert given.retrieve(bundle)[0].node.text == "The original."
     with pytest.raises(MissingSignalError, match="embedding="):
         given.retrieve(QUESTION)
-    chains = CypherSpreadingActivationRetriever.from_database(database, gate="uniform", chains="hits", similarity_top_k=3)
-    assert CHAIN in [n.node.text for n in chains.retrieve(QUESTION)]
+    embed_model = HashEmbed()
+    assert ids(GraphRetriever(bare, embed_model=embed_model).retrieve(QUESTION))[0] == "babbage"
+    assert embed_model.queries == [QUESTION]
+    chains = GraphRetriever(CypherSpreadingActivation(database, gate="uniform", chains="hits"), similarity_top_k=3)
+    found = chains.retrieve(QUESTION)
+    assert CHAIN in [n.node.text for n in found if n.node.metadata.get("kind") == "chain"]
 
 
-async def test_bad_calls_of_the_database_retriever(in_database, database, index):
-    with pytest.raises(InvalidArgumentError, match="from_database"):
-        CypherSpreadingActivationRetriever(index)
+async def test_bad_calls_of_the_database_retriever(in_database, index):
     with pytest.raises(InvalidArgumentError, match="similarity_top_k"):
-        CypherSpreadingActivationRetriever(in_database.engine, similarity_top_k=-1)
-    with pytest.raises(TypeError, match="stepps"):
-        CypherSpreadingActivationRetriever.from_database(database, stepps=2)
+        GraphRetriever(in_database.engine, similarity_top_k=-1)
+    with pytest.raises(TypeError, match="reads no input 'plan'"):
+        GraphRetriever(in_database.engine, inputs={"plan": lambda question: PLAN})
     with pytest.raises(ValueError, match="non-empty"):
         in_database.retrieve(" ")
-    none = CypherSpreadingActivationRetriever(in_database.engine, similarity_top_k=0)
+    with pytest.raises(InvalidArgumentError, match="callable"):
+        GraphRetriever(in_database.engine, filters=lambda node: True).retrieve(QUESTION)
+    none = GraphRetriever(in_database.engine, similarity_top_k=0)
     assert none.retrieve(QUESTION) == await none.aretrieve(QUESTION) == []
 
 
@@ -343,7 +542,7 @@ def test_properties_and_bad_stores():
     store = SimplePropertyGraphStore()
     with pytest.raises(EmptyGraphError):
         SpreadingActivationPGRetriever(store, embed_model=HashEmbed())
-    with pytest.raises(InvalidArgumentError, match="no property graph store"):
+    with pytest.raises(InvalidArgumentError, match="property graph store"):
         SpreadingActivationPGRetriever({}, embed_model=HashEmbed())
     store.upsert_nodes([EntityNode(name="Ada", properties={"born": 1815}), EntityNode(name="Engine")])
     store.upsert_relations([Relation(label="SAW", source_id="Ada", target_id="Engine", properties={"in": 1833})])

@@ -118,7 +118,8 @@ def test_fusion_adds_up_what_two_retrievers_find(retriever):
     )
     expected: dict[str, float] = {}
     for part in parts:
-        for rank, node in enumerate(part.retrieve(QUESTION)):
+        # Fusion orders each list by its scores anew.
+        for rank, node in enumerate(sorted(part.retrieve(QUESTION), key=lambda node: -node.score)):
             expected[node.node.node_id] = expected.get(node.node.node_id, 0.0) + 1 / (60 + rank)
     found = {n.node.node_id: n.score for n in fusion.retrieve(QUESTION)}
     assert found == pytest.approx(dict(sorted(expected.items(), key=lambda item: -item[1])[:6]))
@@ -138,7 +139,7 @@ def test_from_documents_through_a_node_parser_to_an_answer():
     text = " ".join(f"{title}. {body}" for _, title, body, _, _ in CORPUS)
     nodes = SentenceSplitter(chunk_size=32, chunk_overlap=0).get_nodes_from_documents([Document(id_="history", text=text)])
     assert len(nodes) > 5
-    retriever = FastInsightRetriever.from_defaults(nodes=nodes, embed_model=HashEmbed(), similarity_top_k=3, batch=1)
+    retriever = FastInsightRetriever.from_defaults(nodes=nodes, embed_model=HashEmbed(), similarity_top_k=3, nodes_per_round=1)
     # Neighbouring chunks are linked, and the document they came from is no node.
     assert retriever.index.graph.num_edges == len(nodes) - 1
     response = RetrieverQueryEngine.from_args(retriever, llm=MockLLM()).query("census counted by punched cards")

@@ -1,0 +1,113 @@
+"""Vectors of LlamaIndex nodes and queries; those of queries are computed when first asked for, and stored back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from llama_index.core.schema import BaseNode, MetadataMode, QueryBundle
+from torch import Tensor
+
+from graph_retrievers.errors import MissingSignalError
+from graph_retrievers.signals.embedding import as_embedding, check_vectors, embed_texts
+
+__all__ = ["QueryVectors", "default_embed_model", "node_vectors"]
+
+
+class QueryVectors:
+    """Vectors of query bundles, computed only if they are read: a callable, and array-like of shape [B, d].
+
+    A bundle's own ``embedding`` is used where it has one. Otherwise its ``custom_embedding_strs`` (or the query) are
+    embedded, several strings by their mean as LlamaIndex does, and the vector is stored in the bundle for whatever
+    reads it next.
+
+    Parameters
+    ----------
+    bundles : sequence of QueryBundle, length B
+    *models : object or None
+        Embedding models in order of preference; the first that is not None is used, ``Settings.embed_model`` if
+        there is none.
+
+    Examples
+    --------
+    >>> vectors = QueryVectors([QueryBundle("loom"), QueryBundle("engine")], lambda texts: [[len(text), 1] for text in texts])
+    >>> np.asarray(vectors).tolist()
+    [[4.0, 1.0], [6.0, 1.0]]
+    """
+
+    def __init__(self, bundles: Sequence[QueryBundle], *models: Any) -> None:
+        self._bundles = list(bundles)
+        self._models = models
+
+    def __len__(self) -> int:
+        """Return the number of queries."""
+        return len(self._bundles)
+
+    def __getitem__(self, part: Any) -> Any:
+        """Return the vectors of some of the queries, or the vector of one."""
+        if isinstance(part, slice):
+            return QueryVectors(self._bundles[part], *self._models)
+        return QueryVectors([self._bundles[part]], *self._models)._vectors()[0]
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        """Return the vectors of all queries, shape [B, d]."""
+        return np.array(self._vectors(), dtype=dtype)
+
+    def __call__(self, texts: Sequence[str]) -> list[Any]:
+        """Return one vector a text: list of sequences of length d. Texts other than the queries are embedded as they are."""
+        if [text.strip() for text in texts] != [bundle.query_str.strip() for bundle in self._bundles]:
+            return self._embedded(list(texts))
+        return self._vectors()
+
+    def _vectors(self) -> list[Any]:
+        bare = [bundle for bundle in self._bundles if bundle.embedding is None]
+        strings = [[s.strip() for s in bundle.custom_embedding_strs or [bundle.query_str]] for bundle in bare]
+        if bare:
+            flat = iter(self._embedded([s for group in strings for s in group]))
+            for bundle, group in zip(bare, strings, strict=True):
+                bundle.embedding = np.mean([next(flat) for _ in group], axis=0).tolist()
+        return [bundle.embedding for bundle in self._bundles]
+
+    def _embedded(self, strings: list[str]) -> list[Any]:
+        chosen = next((model for model in self._models if model is not None), None)
+        model = as_embedding(chosen if chosen is not None else default_embed_model())
+        if hasattr(model, "embed_queries"):
+            return list(np.asarray(model.embed_queries(strings), dtype=np.float32))
+        return [np.asarray(model.embed_query(s), dtype=np.float32) for s in strings]
+
+
+def node_vectors(nodes: Sequence[BaseNode], embed_model: Any, show_progress: bool = False) -> Tensor:
+    """Return one vector a node: its own ``embedding``, or its content's (``MetadataMode.EMBED``).
+
+    Parameters
+    ----------
+    nodes : sequence of BaseNode, length n
+    embed_model : BaseEmbedding or None
+        ``Settings.embed_model`` if None; not asked where all nodes have vectors.
+    show_progress : bool, default False
+
+    Returns
+    -------
+    Tensor, shape [n, d], float32
+    """
+    bare = [place for place, node in enumerate(nodes) if node.embedding is None]
+    vectors: list[Any] = [node.embedding for node in nodes]
+    if bare:
+        model = as_embedding(embed_model if embed_model is not None else default_embed_model())
+        texts = [nodes[place].get_content(metadata_mode=MetadataMode.EMBED) for place in bare]
+        for place, vector in zip(bare, embed_texts(model, texts, show_progress).tolist(), strict=True):
+            vectors[place] = vector
+    return check_vectors(vectors, len(nodes))
+
+
+def default_embed_model() -> Any:
+    """Return ``Settings.embed_model``; MissingSignalError if there is none to be had."""
+    from llama_index.core import Settings
+
+    try:
+        return Settings.embed_model
+    except (ImportError, ValueError) as error:
+        raise MissingSignalError(
+            "Vectors are needed and no embedding model is at hand; pass embed_model= or set Settings.embed_model."
+        ) from error
