@@ -29,18 +29,62 @@ def descending(scores: Tensor, tolerance: Tensor | float | None = None) -> Tenso
 
     Notes
     -----
-    Sums of the same numbers in another order (a batch of another size, another device) differ in their last bits. Scores next
-    to each other in order that differ by no more than the tolerance count as one score.
+    Sums of the same numbers in another order (a batch of another size, another device) differ in their last bits. From the
+    largest on, a score and all that are smaller by no more than the tolerance count as one; the next smaller begins anew. So
+    scores that differ by more keep their order, however many lie between them.
     """
     values, order = torch.sort(scores, dim=-1, descending=True, stable=True)
-    gap = values[..., :-1] - values[..., 1:]
-    near = (gap <= (_ROUNDING * values[..., :-1].abs() if tolerance is None else tolerance)) & (gap < torch.inf)
-    if not bool((near & (gap > 0)).any()):
+    run = _runs_of_rows(values, tolerance)
+    if run is None:
         return order
+    return order.gather(-1, torch.argsort(run * scores.shape[-1] + order, dim=-1))
+
+
+def _runs_of_rows(values: Tensor, tolerance: Tensor | float | None) -> Tensor | None:
+    """Return the run of each score of falling rows, shape [..., K], numbered over all rows; None where all in a run are equal."""
+    slack = _ROUNDING * values.abs() if tolerance is None else torch.as_tensor(tolerance, device=values.device).expand_as(values)
+    gap = values[..., :-1] - values[..., 1:]
+    near = (gap <= slack[..., :-1]) & (gap < torch.inf)
+    if not bool((near & (gap > 0)).any()):
+        return None
     # Infinite scores have gaps of NaN: those are equal.
-    run = torch.nn.functional.pad(torch.cumsum(~near & ~torch.isnan(gap), -1), (1, 0))
-    place = torch.argsort(run * scores.shape[-1] + order, dim=-1)
-    return order.gather(-1, place)
+    joined = torch.nn.functional.pad(near | torch.isnan(gap), (1, 0))
+    return _runs(values.flatten(), joined.flatten(), slack.flatten()).view(values.shape)
+
+
+def _runs(values: Tensor, joined: Tensor, slack: Tensor) -> Tensor:
+    """Return the number of the run of each score: a run holds the scores that are no further than its slack below its first.
+
+    Parameters
+    ----------
+    values, slack : Tensor, shape [T]
+        Scores, and differences up to which a score equals another.
+    joined : Tensor, shape [T], bool
+        Whether a score lies within the slack of the one before it; the scores of a chain of such fall.
+
+    Returns
+    -------
+    Tensor, shape [T], int64
+        Ascending.
+    """
+    chain = torch.cumsum(~joined, 0) - 1
+    slack = torch.where(torch.isinf(values), 0.0, slack).double()
+    # Between equal infinities there is no depth.
+    depth = (values[~joined][chain].double() - values.double()).nan_to_num(nan=0.0)
+    if bool((depth <= slack[~joined][chain]).all()):
+        return chain
+    # Where the next run would begin, if one began here; chains stand one behind the other on one line.
+    line = chain * (2 * (depth.max() + slack.max())) + depth
+    after = torch.searchsorted(line, line + slack, right=True)
+    end = torch.full_like(after[:1], values.numel())
+    after, first = torch.cat([after, end]), torch.cat([~joined, torch.ones_like(joined[:1])])
+    # Runs begin where chains do and where a run ends; the steps double, so that there are few of them.
+    while True:
+        found = first.clone()
+        found[after[first]] = True
+        if torch.equal(found, first):
+            return torch.cumsum(first[:-1], 0) - 1
+        first, after = found, after[after]
 
 
 def pads_last(real: Tensor) -> Tensor:
@@ -180,7 +224,7 @@ def _by_row_in_runs(order: Tensor, key: Tensor, nodes: Tensor, scores: Tensor) -
     same = (key[ahead] == key[behind]) & ((gap <= _ROUNDING * scores[ahead].abs()) & (gap < torch.inf) | torch.isnan(gap))
     if not bool((same & (gap > 0)).any()):
         return order
-    run = torch.nn.functional.pad(torch.cumsum(~same, 0), (1, 0))
+    run = _runs(scores[order], torch.nn.functional.pad(same, (1, 0)), _ROUNDING * scores[order].abs())
     by_node = torch.argsort(nodes[order], stable=True)
     return order[by_node[torch.argsort(run[by_node], stable=True)]]
 
@@ -214,7 +258,11 @@ def top_k(scores: Tensor, k: int, tolerance: Tensor | float | None = None) -> tu
         slack = _ROUNDING * cut.abs() if tolerance is None else torch.as_tensor(tolerance, device=scores.device)
         slack = torch.where(torch.isinf(cut), 0.0, slack)
         if bool((values[:, k : k + 1] >= cut - slack).any()):
-            above, level = scores > cut + slack, (scores >= cut - slack) & (scores <= cut + slack)
+            run = _runs_of_rows(values, tolerance)
+            if run is not None:
+                cut = values.gather(1, (run == run[:, k - 1 : k]).int().argmax(1, keepdim=True))
+                slack = torch.where(torch.isinf(cut), 0.0, _ROUNDING * cut.abs() if tolerance is None else slack)
+            above, level = scores > cut, (scores >= cut - slack) & (scores <= cut)
             room = k - above.sum(1, keepdim=True)
             keep = above | (level & (torch.cumsum(level, 1) <= room))
             columns = keep.nonzero()[:, 1].view(scores.shape[0], k)
