@@ -43,7 +43,7 @@ def index_of(size, edges, device="cpu"):
     return GraphIndex(CorpusGraph(ids, [""] * size, edges=[(ids[a], ids[b]) for a, b in edges], device=device))
 
 
-def run(index, queries, options=None, search=None):
+def run(index, queries, options=None, search=None, **filters):
     """Propagate from given seeds behind given gates; return the ranking, with the chains where a search is given."""
     table = torch.tensor([gates for gates, _ in queries], dtype=torch.float64, device=index.device)
     width = max(len(seeds) for _, seeds in queries)
@@ -52,7 +52,7 @@ def run(index, queries, options=None, search=None):
     shape = (len(queries), width)
     rows = torch.tensor(nodes, device=index.device).reshape(shape).long()
     start = Ranking.of(rows, torch.tensor(scores, device=index.device).reshape(shape), "Seeds")
-    batch = Queries.of(index, ["question"] * len(queries))
+    batch = Queries.of(index, ["question"] * len(queries), **filters)
     ranking = GatedPropagation(gate=lambda _, b, v: table[b, v], **(options or {}))(batch, start)
     if search is None:
         return ranking
@@ -107,6 +107,22 @@ def test_chains_equal_naive_search(problem, semantics, dedupe, limit):
     for b, (_, seeds) in enumerate(queries):
         expected = best_chains(adjacency(edges, semantics), seeds, activation_of(ranking, b), limit, 4, dedupe)
         found = chains_of(ranking, b)
+        assert [nodes for _, nodes in found] == [nodes for _, nodes in expected]
+        assert [mean for mean, _ in found] == pytest.approx([mean for mean, _ in expected], rel=1e-5)
+
+
+@given(problems(), st.data(), st.sampled_from(["set", "rows"]), st.sampled_from(["after_limit", "before_limit"]))
+@settings(max_examples=60, deadline=None)
+def test_chains_enter_no_node_that_may_not_be_walked_to(problem, data, semantics, dedupe):
+    size, edges, queries = problem
+    walkable = set(data.draw(st.lists(st.integers(0, size - 1), max_size=size)))
+    index, search = index_of(size, edges), ChainSearch(30, dedupe=dedupe, semantics=semantics)
+    ranking = run(index, queries, {"semantics": semantics}, search, traversal_filter=lambda node: int(node.id[1:]) in walkable)
+    open_ways = {u: [v for v in near if v in walkable] for u, near in adjacency(edges, semantics).items()}
+    for b, (_, seeds) in enumerate(queries):
+        expected = best_chains(open_ways, seeds, activation_of(ranking, b), 30, 4, dedupe)
+        found = chains_of(ranking, b)
+        assert {node for _, nodes in found for node in nodes[1:]} <= walkable
         assert [nodes for _, nodes in found] == [nodes for _, nodes in expected]
         assert [mean for mean, _ in found] == pytest.approx([mean for mean, _ in expected], rel=1e-5)
 

@@ -32,8 +32,9 @@ _SLACK = 1e-12
 class ChainSearch(Operator):
     """The best chains from a seed through touched nodes, by mean activation.
 
-    A chain has 1 to `length` edges, begins at a seed, passes through touched nodes only and through none twice. A chain
-    and its reverse are one; a chain that is a prefix of a longer one is absorbed by it.
+    A chain has 1 to `length` edges, begins at a seed, passes through touched nodes only, through none twice and, behind the
+    seed, through none that may not be walked to. A chain and its reverse are one; a chain that is a prefix of a longer one is
+    absorbed by it.
 
     Parameters
     ----------
@@ -103,7 +104,7 @@ class ChainSearch(Operator):
 
     def _search(self, queries: Queries, ranking: Ranking, part: slice) -> tuple[Tensor, Tensor, Tensor]:
         """Return nodes [G, K, L], scores [G, K] and whether they are exact [G], of a group of G queries."""
-        touched = _Touched(queries.index.graph, ranking, part, self.semantics, self.length)
+        touched = _Touched(queries.index.graph, ranking, part, self.semantics, self.length, queries.walk_allowed)
         maximal = self.dedupe == "before_limit"
         floor = torch.full((touched.count,), float("-inf"), dtype=torch.float64, device=queries.index.device)
         if maximal and self.width > _SCOUTS:
@@ -144,7 +145,9 @@ def _along(ranking: Ranking, chains: Tensor) -> Ranking:
 class _Touched:
     """The touched nodes of a group of queries, numbered by query and row, and the edges among them as CSR."""
 
-    def __init__(self, graph: CorpusGraph, ranking: Ranking, part: slice, semantics: str, length: int) -> None:
+    def __init__(
+        self, graph: CorpusGraph, ranking: Ranking, part: slice, semantics: str, length: int, walk_allowed: Tensor | None
+    ) -> None:
         size, device = len(graph), graph.device
         nodes = ranking.nodes[part]
         real = nodes >= 0
@@ -152,6 +155,8 @@ class _Touched:
         keys, order = torch.sort((torch.arange(self.count, device=device).unsqueeze(1) * size + nodes)[real])
         self.query, self.rows = keys // size, keys % size
         self.level = ranking.scores[part][real][order].double()
+        # Seeds that may not be walked to begin chains, and stand in no other place.
+        self.walkable = torch.ones_like(self.rows, dtype=torch.bool) if walk_allowed is None else walk_allowed[self.rows]
         self.seeds = (ranking.trails[part][..., -2:-1][real][order] < 0).all(1).nonzero().flatten()
         self.is_seed = torch.zeros_like(self.rows, dtype=torch.bool)
         self.is_seed[self.seeds] = True
@@ -235,14 +240,19 @@ class _Beam:
             for column in paths.unbind(1):
                 new &= column.index_select(0, owner) != child
             new = new.nonzero().flatten()
-            owner, child = owner.index_select(0, new), child.index_select(0, new)
+            owner, child, entry = owner.index_select(0, new), child.index_select(0, new), entry.index_select(0, new)
+            entered = touched.walkable.index_select(0, child)
+            if self.maximal:
+                # A prefix next to a seed that may not be entered ends the chain from there, if that may enter its first node.
+                joined = entered | touched.walkable.index_select(0, paths[:, 0].index_select(0, owner))
+                children.index_add_(0, owner, joined.long())
+            entered = entered.nonzero().flatten()
+            owner, child, entry = (values.index_select(0, entered) for values in (owner, child, entry))
             total = sums.index_select(0, owner) + touched.level.index_select(0, child)
             floor = self.floor.index_select(0, touched.query.index_select(0, child)) * (1 - _SLACK)
             number = copies.index_select(0, owner)
             if touched.copies is not None:
-                number = number * touched.copies.index_select(0, entry.index_select(0, new))
-            if self.maximal:
-                children.index_add_(0, owner, torch.ones_like(owner))
+                number = number * touched.copies.index_select(0, entry)
             if not self.maximal or nodes > self.length:
                 good = (total / nodes >= floor).nonzero().flatten()
                 self._take(paths, *(values.index_select(0, good) for values in (owner, child, number)))
@@ -281,8 +291,9 @@ class _Beam:
         """Take the chains ``paths[owner] + child`` among the best of their queries, as far as they are."""
         touched = self.touched
         if self.maximal:
-            # Of a chain between two seeds, the direction that starts at the lower one stands for both.
-            kept = (~touched.is_seed[child] | (child > paths[owner, 0])).nonzero().flatten()
+            # Of a chain between two seeds, the direction that starts at the lower one stands for both, where there are both.
+            start = paths[owner, 0]
+            kept = (~touched.is_seed[child] | (child > start) | ~touched.walkable[start]).nonzero().flatten()
             owner, child, copies = owner[kept], child[kept], copies[kept]
         chains = torch.cat([paths.index_select(0, owner), child.unsqueeze(1)], 1)
         # Summed in the order of size, so that a chain and its reverse have the same bits.
