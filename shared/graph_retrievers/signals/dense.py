@@ -115,10 +115,13 @@ class DenseIndex(VectorSignal):
             if allowed is not None:
                 scores = scores.masked_fill(~allowed[..., start : start + _TILE], float("-inf"))
             best, columns = _grouped_top_k(scores, k, slack)
-            values, rows = torch.cat([values, best], 1), torch.cat([rows, columns + start], 1)
-            if values.shape[1] > k:
-                values, order = top_k(values, k, slack)
-                rows = rows.gather(1, order)
+            if not start:
+                values, rows = best, columns
+                continue
+            # In row order, so that ties go to the lower row.
+            rows, order = torch.sort(torch.cat([rows, columns + start], 1), dim=1)
+            values, order = top_k(torch.cat([values, best], 1).gather(1, order), k, slack)
+            rows = rows.gather(1, order)
         return values, torch.where(values > float("-inf"), rows, torch.full_like(rows, -1))
 
     def _search_faiss(self, queries: Tensor, k: int) -> tuple[Tensor, Tensor] | None:
