@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from inspect import signature
+from inspect import Parameter, signature
 from typing import Any, Self
 
 from langchain_core.callbacks import (
@@ -109,8 +109,8 @@ class EngineRetriever(BaseRetriever):
 
     @classmethod
     def _built(cls, build: Callable[..., GraphIndex], items: Any, options: Mapping[str, Any], **given: Any) -> Self:
-        own = cls.model_fields.keys() | signature(cls.from_index).parameters.keys()
-        known = signature(build).parameters.keys() | signature(GraphIndex.from_graph).parameters.keys()
+        own = (cls.model_fields.keys() - {"engines", "index", "retriever"}) | _keywords(cls.from_index)
+        known = _keywords(build) | _keywords(GraphIndex.from_graph)
         # Refused before an index is built.
         for name in options:
             if name not in own | known:
@@ -238,6 +238,10 @@ class EngineRetriever(BaseRetriever):
             params["ls_embedding_provider"] = type(source.embedding).__name__
             params["ls_embedding_model"] = source.embedding_name
         return params
+
+
+def _keywords(function: Callable[..., Any]) -> set[str]:
+    return {name for name, parameter in signature(function).parameters.items() if parameter.kind is Parameter.KEYWORD_ONLY}
 
 
 def _ended(runs: Iterable[Any], outcomes: Sequence[Any]) -> list[Any]:

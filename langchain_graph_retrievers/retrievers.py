@@ -170,8 +170,11 @@ class IndexRetriever(EngineRetriever):
         # `name` is a field of every Runnable.
         knobs = {knob.name: knob for knob in (*class_knobs(Retriever), *class_knobs(kind)) if knob.name != "name"}
         own = cls.__dict__.get("__annotations__", {})
-        for name in knobs.keys() - own.keys():
-            setattr(cls, name, Field(values.get(name, knobs[name].default), description=knobs[name].doc))
+        for name, knob in knobs.items():
+            if name not in own:
+                # Models, which can be anything, are neither shown nor dumped.
+                model = knob.annotation is Any
+                setattr(cls, name, Field(values.get(name, knob.default), description=knob.doc, repr=not model, exclude=model))
         cls.__annotations__ = {name: knob.annotation for name, knob in knobs.items()} | own
         # k is given with each call, so that another k needs no other engine retriever.
         cls.keywords = tuple(name for name in knobs if name != "k")

@@ -250,8 +250,9 @@ async def test_misspelt_keywords_are_refused(index):
         with pytest.raises(TypeError, match="kk"):
             make(index=index).batch(QUESTIONS, kk=3)
     embedding = HashEmbedding()
-    with pytest.raises(TypeError, match="bugdet"):
-        FastInsightRetriever.from_texts(["a"], embedding, bugdet=3)
+    for wrong in ("bugdet", "index", "engines", "signals"):
+        with pytest.raises(TypeError, match=f"has no '{wrong}'; it takes alpha, .*bm25, budget"):
+            FastInsightRetriever.from_texts(["a"], embedding, **{wrong: 3})
     assert embedding.document_calls == 0, "refused before anything is computed"
 
 

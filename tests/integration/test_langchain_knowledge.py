@@ -137,6 +137,7 @@ def test_entities_by_a_chat_model_of_langchain(index):
     model = ScriptedChatModel(script=[AIMessage('{"entities": ["Weaving"]}')], seen=[])
     retriever = SpreadingActivationRetriever(index=index, language_model=model)
     assert retriever.invoke("Who?")[0].id == "loom" and "Who?" in str(model.seen[0])
+    assert repr(retriever) == "SpreadingActivationRetriever()" and "language_model" not in retriever.model_dump()
 
 
 def test_chains_are_documents_whose_text_is_the_chain(index):
