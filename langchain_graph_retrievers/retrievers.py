@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from inspect import cleandoc, formatannotation, getdoc
 from textwrap import fill
 from threading import Lock
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, get_args
 
 from langchain_core.retrievers import LangSmithRetrieverParams
 from pydantic import Field
@@ -172,9 +172,10 @@ class IndexRetriever(EngineRetriever):
         own = cls.__dict__.get("__annotations__", {})
         for name, knob in knobs.items():
             if name not in own:
-                # Models, which can be anything, are neither shown nor dumped.
-                model = knob.annotation is Any
-                setattr(cls, name, Field(values.get(name, knob.default), description=knob.doc, repr=not model, exclude=model))
+                # Models, which can be anything, and operators, which may hold models, are neither shown nor dumped.
+                kinds = (knob.annotation, *get_args(knob.annotation))
+                held = any(each is Any or (isinstance(each, type) and issubclass(each, Operator)) for each in kinds)
+                setattr(cls, name, Field(values.get(name, knob.default), description=knob.doc, repr=not held, exclude=held))
         cls.__annotations__ = {name: knob.annotation for name, knob in knobs.items()} | own
         # k is given with each call, so that another k needs no other engine retriever.
         cls.keywords = tuple(name for name in knobs if name != "k")

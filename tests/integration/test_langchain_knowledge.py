@@ -15,7 +15,7 @@ from graph_retrievers.datasets import Dataset, Query
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.hits import NodePath
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators import pagerank
+from graph_retrievers.operators import EntityLinking, pagerank
 from graph_retrievers.retrievers import SpreadingActivation, mor
 from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.stores.cypher import CypherSpreadingActivation, write_graph
@@ -138,6 +138,8 @@ def test_entities_by_a_chat_model_of_langchain(index):
     retriever = SpreadingActivationRetriever(index=index, language_model=model)
     assert retriever.invoke("Who?")[0].id == "loom" and "Who?" in str(model.seen[0])
     assert repr(retriever) == "SpreadingActivationRetriever()" and "language_model" not in retriever.model_dump()
+    linked = SpreadingActivationRetriever(index=index, linking=EntityLinking(language_model=model), steps=2)
+    assert repr(linked) == "SpreadingActivationRetriever(steps=2)" and "linking" not in linked.model_dump()
 
 
 def test_chains_are_documents_whose_text_is_the_chain(index):
