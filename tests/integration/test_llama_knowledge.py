@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from llama_index.core.llms import MockLLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import IndexNode, MetadataMode, NodeWithScore, TextNode
-from llama_index.core.vector_stores import FilterOperator, MetadataFilter, MetadataFilters
+from llama_index.core.vector_stores import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
 
 import llama_graph_retrievers as package
 from graph_retrievers.construction.knowledge_readers import from_property_graph_store
@@ -36,7 +37,7 @@ from llama_graph_retrievers import (
     SpreadingActivationRetriever,
     to_context,
 )
-from tests.helpers import HashEmbedding, linked_index
+from tests.helpers import HashEmbedding, linked_edges, linked_index, linked_nodes
 from tests.integration.llama_corpus import HashEmbed, instrumentation_events
 from tests.movies import movie_edges, movie_nodes
 
@@ -387,6 +388,26 @@ async def test_batches_and_filters_of_the_database_retriever(in_database, index)
         assert [ids(nodes) for nodes in found] == [ids(nodes) for nodes in expected]
         assert all(n.node.metadata["year"] < 1840 for nodes in found for n in nodes) and ids(found[1])[0] == "loom"
     await close_async(in_database.engine.database)
+
+
+def test_every_filter_operator_means_the_same_in_the_database(database):
+    nodes = linked_nodes()
+    nodes[1::2] = [replace(node, metadata={**node.metadata, "empty": ""}) for node in nodes[1::2]]
+    index = GraphIndex.from_nodes(nodes, linked_edges(), embedding=HashEmbedding())
+    write_graph(database, index)
+    knobs = {"gate": "uniform", "steps": 1, "k": 12}
+    engines = (CypherSpreadingActivation(database, **knobs), build_retriever("spreading", index, backfill=False, **knobs))
+    lists = (FilterOperator.IN, FilterOperator.NIN, FilterOperator.ANY, FilterOperator.ALL)
+    texts = (FilterOperator.CONTAINS, FilterOperator.TEXT_MATCH)
+    everyone = {"entities": lambda question: ["Ada Lovelace", "Punched card", "Alan Turing", "Colossus"]}
+    for operator in set(FilterOperator) - {FilterOperator.TEXT_MATCH_INSENSITIVE}:
+        value = ["war", "engine"] if operator in lists else "war" if operator in texts else 1837
+        keys = ("topic", "links", "absent") if operator in (*lists, *texts) else ("year", "empty", "absent")
+        first, second, absent = (MetadataFilter(key=key, value=value, operator=operator) for key in keys)
+        either = MetadataFilters(filters=[second, absent], condition=FilterCondition.OR)
+        for filters in (MetadataFilters(filters=[first]), MetadataFilters(filters=[either], condition=FilterCondition.NOT)):
+            both = [GraphRetriever(engine, filters=filters, inputs=everyone).retrieve("Who?") for engine in engines]
+            assert ids(both[0]) == ids(both[1]), filters
 
 
 async def test_the_database_is_asked_over_the_event_loop(in_database, monkeypatch):
