@@ -262,7 +262,8 @@ def top_k(scores: Tensor, k: int, tolerance: Tensor | float | None = None) -> tu
             if run is not None:
                 cut = values.gather(1, (run == run[:, k - 1 : k]).int().argmax(1, keepdim=True))
                 slack = torch.where(torch.isinf(cut), 0.0, _ROUNDING * cut.abs() if tolerance is None else slack)
-            above, level = scores > cut, (scores >= cut - slack) & (scores <= cut)
+            # The difference of two near scores is exact; infinite ones have none.
+            above, level = scores > cut, (scores <= cut) & ((cut - scores <= slack) | (scores == cut))
             room = k - above.sum(1, keepdim=True)
             keep = above | (level & (torch.cumsum(level, 1) <= room))
             columns = keep.nonzero()[:, 1].view(scores.shape[0], k)
