@@ -1,0 +1,242 @@
+"""Ties: scores that differ by rounding alone are equal and go to the lower row; scores that differ keep their order."""
+
+import random
+
+import numpy as np
+import pytest
+import torch
+
+from graph_retrievers.graph.ragged import descending, pad_ranked, top_k
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators import HybridSearch, Pipeline, STeX, VectorSearch
+from graph_retrievers.operators.fusion import ReciprocalRankFusion
+from graph_retrievers.queries import Queries
+from graph_retrievers.results import Ranking
+from graph_retrievers.retrievers import Retriever
+from graph_retrievers.signals import dense
+from graph_retrievers.signals.dense import DenseIndex
+
+NOISE = 4e-7
+
+
+def noisy(values, seed):
+    """Values with noise as small as the rounding of single precision, another for each seed."""
+    generator = torch.Generator().manual_seed(seed)
+    values = torch.as_tensor(values, dtype=torch.float64)
+    return (values * (1 + NOISE * (2 * torch.rand(values.shape, generator=generator, dtype=torch.float64) - 1))).float()
+
+
+def inversion(values):
+    """The most by which a score stands below a later one of its row."""
+    later = torch.cummax(values.double().flip(-1), -1).values.flip(-1)
+    return float((later - values.double()).max()) if values.numel() else 0.0
+
+
+# -- the order itself -------------------------------------------------------------------------------------------------
+
+LEVELS = [0.7, 0.2, 0.7, -0.3, 0.0, 0.2, 0.7, -0.3, 0.0, 0.7001]
+ORDER = sorted(range(len(LEVELS)), key=lambda i: (-LEVELS[i], i))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_noise_changes_neither_order_nor_cut(seed, device):
+    scores = noisy([LEVELS, LEVELS], seed).to(device)
+    assert descending(scores).tolist() == [ORDER, ORDER]
+    for k in range(len(LEVELS) + 2):
+        assert top_k(scores, k)[1].tolist() == [ORDER[:k]] * 2
+    places = random.Random(seed).sample(range(10), 10)
+    nodes = torch.tensor(places, device=device)
+    flat = noisy([LEVELS[i] for i in places], seed).to(device)
+    batch = torch.zeros_like(nodes)
+    for k in range(1, 12):
+        found, values, extra = pad_ranked(batch, nodes, flat, nodes + 100, 1, k)
+        assert found[0].tolist() == (ORDER + [-1, -1])[:k]
+        assert extra[0, : min(k, 10)].tolist() == [100 + i for i in ORDER[:k]]
+        assert values[0, : min(k, 10)].tolist() == pytest.approx([LEVELS[i] for i in ORDER[:k]], abs=1e-6)
+
+
+def test_infinite_scores_and_pads():
+    scores = torch.tensor([[-torch.inf, 1.0, torch.inf, 1.0 + 5e-7, torch.inf, -torch.inf, 2.0]])
+    assert descending(scores).tolist() == [[2, 4, 6, 1, 3, 0, 5]]
+    for k in range(8):
+        assert top_k(scores, k)[1].tolist() == [[2, 4, 6, 1, 3, 0, 5][:k]]
+    nodes = torch.tensor([3, -1, 1, 2])
+    values = torch.tensor([-torch.inf, 9.0, torch.inf, -torch.inf])
+    assert pad_ranked(torch.zeros(4, dtype=torch.int64), nodes, values, nodes, 1, 4)[0].tolist() == [[1, 2, 3, -1]]
+
+
+@pytest.mark.parametrize("step", [3e-6, 1e-5, 0.1])
+def test_scores_that_differ_keep_their_order(step):
+    scores = (1.0 - step * torch.arange(8)).flip(0)[None]
+    assert descending(scores).tolist() == [[7, 6, 5, 4, 3, 2, 1, 0]]
+    assert top_k(scores, 3)[1].tolist() == [[7, 6, 5]]
+    nodes = torch.arange(8)
+    assert pad_ranked(nodes * 0, nodes, scores[0], nodes, 1, 8)[0].tolist() == [[7, 6, 5, 4, 3, 2, 1, 0]]
+
+
+@pytest.mark.parametrize("size", [50, 3000])
+@pytest.mark.parametrize("step", [1e-7, 3e-7, 7e-7])
+def test_a_long_list_of_dense_scores_keeps_its_order_up_to_the_tolerance(size, step, device):
+    # Each score is as good as equal to the next; the first and the last are far apart.
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.stack([(1.0 - step * torch.randperm(size, generator=generator)).float() for _ in range(2)]).to(device)
+    order = descending(scores)
+    assert sorted(order[0].tolist()) == list(range(size))
+    assert inversion(scores.gather(1, order)) <= 1.01e-6
+    for k in (1, 7, size // 2, size - 1):
+        values, columns = top_k(scores, k)
+        assert columns.tolist() == order[:, :k].tolist(), "the best k are the first k of all"
+        assert values.tolist() == scores.gather(1, columns).tolist()
+    nodes = torch.arange(size, device=device).repeat(2)
+    batch = torch.arange(2, device=device).repeat_interleave(size)
+    found, values, _ = pad_ranked(batch, nodes, scores.flatten(), nodes, 2, size)
+    assert found.tolist() == order.tolist() and inversion(values) <= 1.01e-6
+
+
+def test_a_score_and_what_is_smaller_by_the_tolerance_count_as_one():
+    # Steps of 0.75 tolerances: pairs from the largest on.
+    scores = torch.tensor([[0.0, 0.75, 1.5, 2.25, 3.0, 3.75]])
+    assert descending(scores, 1.0).tolist() == [[4, 5, 2, 3, 0, 1]]
+    assert top_k(scores, 3, 1.0)[1].tolist() == [[4, 5, 2]]
+    assert descending(scores, torch.tensor([[0.5]])).tolist() == [[5, 4, 3, 2, 1, 0]]
+
+
+# -- vector search ----------------------------------------------------------------------------------------------------
+
+
+def duplicates(copies=5, distinct=40, dimension=48):
+    """Random vectors, each standing several times, far apart from its copies."""
+    generator = torch.Generator().manual_seed(1)
+    base = torch.randn(distinct, dimension, generator=generator)
+    return torch.cat([base] * copies), base
+
+
+def test_copies_of_a_vector_go_by_row_in_batches_of_any_size(device):
+    vectors, base = duplicates()
+    index = DenseIndex(vectors, device=torch.device(device))
+    queries = torch.randn(33, 48, generator=torch.Generator().manual_seed(2)).to(device)
+    exact = queries.double().cpu() @ base.double().T
+    for size in (1, 2, 5, 33):
+        rows = torch.cat([index.search(part, 23)[1] for part in queries.split(size)]).cpu()
+        for b, found in enumerate(rows.tolist()):
+            best = sorted(range(len(base)), key=lambda i: -float(exact[b, i]))
+            expected = [i + 40 * copy for i in best[:5] for copy in range(5)]
+            assert found == expected[:23]
+
+
+@pytest.mark.parametrize("tile", [7, 64, 1000])
+def test_tiles_and_groups_of_any_size_bring_the_same(tile, monkeypatch):
+    vectors, _ = duplicates(copies=20)
+    queries = torch.randn(4, 48, generator=torch.Generator().manual_seed(3))
+    whole = DenseIndex(vectors)
+    expected = {k: whole.search(queries, k)[1].tolist() for k in (1, 10, 799, 800)}
+    monkeypatch.setattr(dense, "_TILE", tile)
+    monkeypatch.setattr(dense, "_GROUP", 8)
+    for k, rows in expected.items():
+        values, found = whole.search(queries, k)
+        assert found.tolist() == rows
+        # The tolerance of a dot product is a share of the lengths of its two vectors.
+        slack = 1.1e-6 * float(whole.norms.max()) * float(torch.linalg.vector_norm(queries, dim=1).max())
+        assert inversion(values) <= slack
+
+
+def test_the_whole_of_a_corpus_of_several_tiles_is_in_order():
+    generator = torch.Generator().manual_seed(4)
+    vectors = torch.nn.functional.normalize(torch.randn(40_000, 8, generator=generator))
+    values, rows = DenseIndex(vectors).search(vectors[:1], 40_000)
+    assert sorted(rows[0].tolist()) == list(range(40_000)) and rows[0, 0] == 0
+    assert inversion(values) <= 1.1e-6
+
+
+def test_sums_in_another_order_tie():
+    # The same products summed in another order: equal in truth, not to the last bit.
+    generator = torch.Generator().manual_seed(6)
+    row, query = torch.randn(257, generator=generator), torch.randn(257, generator=generator)
+    orders = [torch.randperm(257, generator=generator) for _ in range(30)]
+    permuted = torch.stack([torch.cat([row[order] * query[order]]) for order in orders])
+    index = DenseIndex(permuted)
+    sums = index.table(torch.ones(1, 257))
+    assert len(set(sums[0].tolist())) > 1, "the sums do differ in their last bits"
+    for k in (1, 5, 29, 30):
+        assert index.search(torch.ones(1, 257), k)[1].tolist() == [list(range(k))]
+
+
+def test_products_that_cancel_tie_by_the_lengths_of_their_vectors():
+    # Products near 0 of long vectors: what is left is rounding, far more than a millionth of itself.
+    vectors = torch.tensor([[1.0, 3e-8], [1.0, 5e-8], [1.0, -2e-8], [0.0, 1e-3]])
+    assert DenseIndex(vectors).search(torch.tensor([[0.0, 1.0]]), 4)[1].tolist() == [[3, 0, 1, 2]]
+
+
+# -- operators --------------------------------------------------------------------------------------------------------
+
+
+def tied_index(levels, edges=(), seed=0):
+    """An index whose nodes have similarities by level, each with its own noise."""
+    vectors = noisy(levels, seed)[:, None]
+    return GraphIndex.from_texts([f"text {i}" for i in range(len(levels))], edges=edges, vectors=vectors, bm25=False)
+
+
+def ranked(index, operator, k):
+    return [int(hit.id) for hit in Retriever(index, operator, backfill=False).retrieve("q", k, vector=[1.0])]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_vector_search(seed):
+    assert ranked(tied_index(LEVELS, seed=seed), VectorSearch(), 10) == ORDER
+    assert ranked(tied_index(LEVELS, seed=seed), VectorSearch(4), 4) == ORDER[:4]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_stex_adds_equal_candidates_by_row(seed):
+    # Node 0 is the seed, all others are its neighbours.
+    levels = [0.9, 0.2, 0.4, 0.4, 0.2, 0.4, 0.3]
+    index = tied_index(levels, [("0", str(i)) for i in range(1, 7)], seed)
+    for beta in (1.0, 0.0):
+        assert ranked(index, Pipeline(VectorSearch(1), STeX(beta, nodes_per_round=6)), 7) == [0, 2, 3, 5, 6, 1, 4]
+        assert ranked(index, Pipeline(VectorSearch(1), STeX(beta, nodes_per_round=2)), 7) == [0, 2, 3]
+
+
+def fixed(nodes):
+    class Fixed(VectorSearch):
+        def rank(self, queries, ranking):
+            scores = torch.arange(len(nodes), 0, -1)[None].float()
+            return Ranking.of(torch.tensor([nodes]), scores, self.name)
+
+    return Fixed()
+
+
+def test_reciprocal_ranks_that_sum_to_the_same_in_another_order():
+    lists = [[0, 1, 2], [1, 2, 0], [2, 0, 1]]
+    queries = Queries.of(tied_index([0.0] * 3), ["q"], vectors=[[1.0]])
+    sums = {}
+    for place, order in enumerate(([0, 1, 2], [2, 1, 0], [1, 0, 2])):
+        fusion = ReciprocalRankFusion(*(fixed(lists[i]) for i in order), constant=3)
+        found = fusion(queries)
+        assert found.nodes[0].tolist() == [0, 1, 2, *[-1] * 6]
+        sums[place] = found.scores[0, :3].tolist()
+    # By hand: every node is first, second and third once.
+    assert all(score == pytest.approx(1 / 4 + 1 / 5 + 1 / 6) for scores in sums.values() for score in scores)
+    # A node that is really better is first, be it the highest row.
+    better = ReciprocalRankFusion(fixed([2, 0]), fixed([2, 1]))(queries)
+    assert better.nodes[0].tolist()[:3] == [2, 0, 1]
+
+
+@pytest.mark.parametrize("fusion", ["rrf", "weighted"])
+def test_hybrid_search_of_copies(fusion):
+    texts = ["red apple", "green pear", "red apple", "blue sea", "red apple"]
+    vectors = np.array([[0.6, 0.8], [1.0, 0.0], [0.6, 0.8], [0.0, 1.0], [0.6, 0.8]], np.float32)
+    index = GraphIndex.from_texts(texts, vectors=vectors)
+    for count in (1, 3, 8):
+        queries = Queries.of(index, ["red apple"] * count, k=5, vectors=[[0.3, 0.4]] * count)
+        found = HybridSearch(fusion=fusion)(queries).nodes.tolist()
+        assert found == [found[0]] * count and [n for n in found[0] if n in (0, 2, 4)] == [0, 2, 4]
+
+
+def test_dense_scores_through_a_retriever_keep_their_order():
+    size = 2000
+    order = random.Random(0).sample(range(size), size)
+    vectors = torch.tensor([1.0 - 4e-7 * place for place in order])[:, None]
+    index = GraphIndex.from_texts([str(i) for i in range(size)], vectors=vectors, bm25=False)
+    hits = Retriever(index, VectorSearch()).retrieve("q", size, vector=[1.0])
+    assert inversion(torch.tensor([[hit.score for hit in hits]])) <= 1.1e-6
+    assert [hit.id for hit in Retriever(index, VectorSearch()).retrieve("q", 50, vector=[1.0])] == [h.id for h in hits[:50]]
