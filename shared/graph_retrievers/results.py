@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.graph.ragged import columns_of, descending, pads_last
+from graph_retrievers.graph.ragged import columns_of, descending, falling, pads_last
 
 __all__ = ["LONGEST_TRAIL", "Chains", "Facts", "Ranking", "extended_trails", "followed_trails"]
 
@@ -198,7 +198,7 @@ class Ranking:
         order = descending(scores)
         # A real node may score -inf too: pads must still come last.
         order = order.gather(1, pads_last(self.nodes.gather(1, order) >= 0))
-        return replace(self.reordered(order), scores=scores.gather(1, order))
+        return replace(self.reordered(order), scores=falling(scores.gather(1, order)))
 
     def only(self, allowed: Tensor) -> Ranking:
         """Return the ranking without nodes outside `allowed`, shape [N], bool; trails through them are kept."""

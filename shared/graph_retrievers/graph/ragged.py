@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-__all__ = ["columns_of", "descending", "gather_rows", "pad_ranked", "pads_last", "row_pieces", "top_k"]
+__all__ = ["columns_of", "descending", "falling", "gather_rows", "pad_ranked", "pads_last", "row_pieces", "top_k"]
 
 # Scores nearer to each other than this share of the larger differ by the rounding of single precision alone.
 _ROUNDING = 1e-6
@@ -85,6 +85,11 @@ def _runs(values: Tensor, joined: Tensor, slack: Tensor) -> Tensor:
         if torch.equal(found, first):
             return torch.cumsum(first[:-1], 0) - 1
         first, after = found, after[after]
+
+
+def falling(scores: Tensor) -> Tensor:
+    """Return ordered scores, shape [..., K], without the rises by rounding that ties in row order leave."""
+    return torch.cummin(scores, -1).values if scores.numel() else scores
 
 
 def pads_last(real: Tensor) -> Tensor:
@@ -214,7 +219,7 @@ def pad_ranked(
         table_nodes[row, column] = nodes[order]
         table_scores[row, column] = scores[order].float()
         table_extra[row, column] = extra[order]
-    return table_nodes[:, :k], table_scores[:, :k], table_extra[:, :k]
+    return table_nodes[:, :k], falling(table_scores[:, :k]), table_extra[:, :k]
 
 
 def _by_row_in_runs(order: Tensor, key: Tensor, nodes: Tensor, scores: Tensor) -> Tensor:
@@ -270,4 +275,4 @@ def top_k(scores: Tensor, k: int, tolerance: Tensor | float | None = None) -> tu
     columns = torch.sort(columns[:, :k], dim=1).values
     values = scores.gather(1, columns)
     order = descending(values, tolerance)
-    return values.gather(1, order), columns.gather(1, order)
+    return falling(values.gather(1, order)), columns.gather(1, order)
