@@ -55,7 +55,8 @@ class NodePath:
     def _written(self, names: Sequence[str]) -> str:
         text = names[0]
         for name, relation, forward in zip(names[1:], self.relations, self.forward, strict=True):
-            text += (f" -[{relation}]-> " if forward else f" <-[{relation}]- ") + name
+            line = f"-[{relation}]-" if relation else "-"
+            text += (f" {line}> " if forward else f" <{line} ") + name
         return text
 
     def to_dict(self) -> dict[str, list[Any]]:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from graph_retrievers.arguments import positive
 from graph_retrievers.cache import Cache
 from graph_retrievers.errors import InvalidArgumentError, InvalidVectorError, MissingSignalError
 from graph_retrievers.graph.filters import Filter, filter_mask
@@ -152,7 +153,7 @@ class Queries:
             return None if condition is None else filter_mask(index.graph, condition)
 
         masks = (mask(filter), mask(seed_filter), mask(traversal_filter))
-        return cls(index, texts, k, *masks, dict(inputs or {}), vectors)
+        return cls(index, texts, positive("k", k), *masks, dict(inputs or {}), vectors)
 
     def __len__(self) -> int:
         """Return the number of queries B."""
@@ -223,7 +224,14 @@ class Queries:
         -------
         scores, rows
             As :meth:`graph_retrievers.signals.signal.Signal.search` gives them.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the signal covers edges.
         """
+        if self.index.signal(signal).covers != "nodes":
+            raise InvalidArgumentError(f"The signal {signal!r} covers edges; FactSearch searches those.")
         key = ("search", signal, k, id(mask) if mask is not None else None)
         # The mask is kept with the result, so that no other mask can take over its id.
         return self.cache.get(key, lambda: (mask, self.index.signal(signal).search(self.view(signal), k, mask)))[1]

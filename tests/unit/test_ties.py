@@ -86,7 +86,8 @@ def test_a_long_list_of_dense_scores_keeps_its_order_up_to_the_tolerance(size, s
     for k in (1, 7, size // 2, size - 1):
         values, columns = top_k(scores, k)
         assert columns.tolist() == order[:, :k].tolist(), "the best k are the first k of all"
-        assert values.tolist() == scores.gather(1, columns).tolist()
+        assert bool((values[:, 1:] <= values[:, :-1]).all()), "scores fall, ties by rounding included"
+        assert torch.allclose(values, scores.gather(1, columns), rtol=1.01e-6, atol=0)
     nodes = torch.arange(size, device=device).repeat(2)
     batch = torch.arange(2, device=device).repeat_interleave(size)
     found, values, _ = pad_ranked(batch, nodes, scores.flatten(), nodes, 2, size)

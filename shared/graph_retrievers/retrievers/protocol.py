@@ -165,7 +165,8 @@ class BaseRetriever(ABC):
             raise InvalidArgumentError(f"retrieve_batch takes a list of queries, got {queries!r:.80}; call retrieve for one.")
         for position, text in enumerate(queries):
             if not isinstance(text, str) or not text.strip():
-                raise InvalidArgumentError(f"Query {position} is {text!r}; a query is a non-empty string.")
+                hint = " Many queries go to retrieve_batch." if isinstance(text, (list, tuple)) else ""
+                raise InvalidArgumentError(f"Query {position} is {text!r:.80}; a query is a non-empty string.{hint}")
         for name, values in inputs.items():
             if name not in self.inputs:
                 known = ", ".join(self.inputs) or "none"

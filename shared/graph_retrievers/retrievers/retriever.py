@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError
 from graph_retrievers.graph.filters import filter_mask, type_mask
 from graph_retrievers.hits import Hits, to_hits
 from graph_retrievers.index import GraphIndex
@@ -13,6 +14,7 @@ from graph_retrievers.operators.operator import Operator, positive
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers.protocol import BaseRetriever, Call
+from graph_retrievers.retrievers.signatures import class_knobs
 
 __all__ = ["Retriever"]
 
@@ -67,16 +69,21 @@ class Retriever(BaseRetriever):
         types: Collection[str] | None = None,
         batch_size: int = 32,
         name: str | None = None,
+        **unknown: Any,
     ) -> None:
+        if unknown:
+            known = ", ".join(sorted({knob.name for kind in (type(self), Retriever) for knob in class_knobs(kind)}))
+            raise UnexpectedArgumentError(f"{type(self).__name__} does not take {next(iter(unknown))!r}; it takes {known}.")
         if not isinstance(index, GraphIndex):
             raise InvalidArgumentError(
                 f"Expected a GraphIndex, got {type(index).__name__}; build one with GraphIndex.from_documents."
             )
         if not isinstance(operator, Operator):
-            raise InvalidArgumentError(f"Expected an Operator, such as a Pipeline, got {operator!r:.80}.")
+            hint = f"; call it: {operator.__name__}()" if isinstance(operator, type) else ""
+            raise InvalidArgumentError(f"Expected an Operator, such as a Pipeline, got {operator!r:.80}{hint}.")
         self.index, self.operator = index, operator
         self.k, self.batch_size = positive("k", k), positive("batch_size", batch_size)
-        self.backfill, self.types = backfill, None if types is None else tuple(types)
+        self.backfill, self.types = backfill, _types(types)
         self.name = name or type(self).__name__
 
     def __repr__(self) -> str:
@@ -127,3 +134,9 @@ class Retriever(BaseRetriever):
             )
             results.extend(self.hits(queries, self.rank(queries)))
         return results
+
+
+def _types(types: Collection[str] | None) -> tuple[str, ...] | None:
+    if isinstance(types, str):
+        raise InvalidArgumentError(f"types is the single string {types!r}; give a list of node types.")
+    return None if types is None else tuple(types)
