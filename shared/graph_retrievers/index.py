@@ -75,6 +75,8 @@ class GraphIndex:
         for name, signal in self.signals.items():
             if not isinstance(signal, Signal):
                 raise InvalidArgumentError(f"Signal {name!r} is a {type(signal).__name__}; expected a Signal.")
+            if name in ("dense", "bm25") and signal.covers != "nodes":
+                raise InvalidArgumentError(f"Signal {name!r} covers edges; give it another name, such as 'edge_{name}'.")
             rows = graph.num_edges if signal.covers == "edges" else len(graph)
             if len(signal) != rows:
                 raise DimensionMismatchError(
