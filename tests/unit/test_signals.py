@@ -1,0 +1,426 @@
+"""Signals: the contract, signals of one's own, signals over edges, and what saving, moving and updating makes of them."""
+
+import random
+
+import numpy as np
+import pytest
+import torch
+
+from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, MissingSignalError
+from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, Node
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators import BM25Search, EntityLinking, FactSearch, GatedPropagation, HybridSearch, Pipeline, VectorSearch
+from graph_retrievers.queries import Queries
+from graph_retrievers.retrievers import Retriever
+from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.signals.bm25 import BM25
+from graph_retrievers.signals.dense import DenseIndex
+from graph_retrievers.signals.relevance import BiEncoder
+from graph_retrievers.signals.signal import Signal, VectorSignal
+from tests.helpers import HashEmbedding, linked_edges, linked_index, linked_nodes
+
+QUESTIONS = ["who wrote a program for an engine", "punched cards", "codebreakers at Bletchley Park", "zebra"]
+
+
+class Store(VectorSignal):
+    """Vectors in an external store, reached by an address; counts what it is asked."""
+
+    kind = "store"
+    STORES = {}
+
+    def __init__(self, address):
+        self.address, self.vectors = address, np.asarray(self.STORES[address], np.float32)
+        self.dimension = self.vectors.shape[1]
+        self.searches, self.pairs = [], 0
+
+    def __len__(self):
+        return len(self.vectors)
+
+    def search(self, queries, k, allowed=None):
+        self.searches.append((len(queries), k))
+        scores = np.asarray(queries.cpu()) @ self.vectors.T
+        if allowed is not None:
+            scores = np.where(allowed.cpu().numpy(), scores, -np.inf)
+        # Equal products may differ in their last bits; they go to the lower row.
+        rows = np.argsort(-scores.round(5), axis=1, kind="stable")[:, : min(k, len(self))]
+        values = torch.from_numpy(np.take_along_axis(scores, rows, 1))
+        return values, torch.where(values > -torch.inf, torch.from_numpy(rows), -1)
+
+    def scores(self, queries, batch, rows):
+        self.pairs += len(rows)
+        pairs = zip(np.asarray(queries.cpu())[batch.cpu()], self.vectors[rows.cpu()], strict=True)
+        return torch.tensor([float(query @ vector) for query, vector in pairs])
+
+    def state(self):
+        return {}, {"address": self.address}
+
+    @classmethod
+    def restore(cls, tensors, settings, device=None):
+        return cls(settings["address"])
+
+    def to(self, device):
+        return self
+
+
+@pytest.fixture
+def stored():
+    """The linked corpus twice: with vectors in memory, and in a store."""
+    memory = linked_index()
+    Store.STORES["here"] = memory.dense.vectors.tolist()
+    store = Store("here")
+    return memory, GraphIndex(memory.graph, {"dense": store, "bm25": memory.bm25}, embedding=HashEmbedding()), store
+
+
+def same(left, right):
+    for ours, theirs in zip(left, right, strict=True):
+        assert [(hit.id, hit.operator, hit.path) for hit in ours] == [(hit.id, hit.operator, hit.path) for hit in theirs]
+        assert [hit.score for hit in ours] == pytest.approx([hit.score for hit in theirs], abs=1e-5)
+        assert ours.notes == theirs.notes
+
+
+# -- a signal of one's own --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", ["vector", "hybrid", "fastinsight", "gar", "re2", "spreading", "spreading-hybrid", "ppr", "walk-fusion", "mor"]
+)
+def test_a_store_takes_the_place_of_vectors_in_every_retriever(stored, name):
+    memory, outside, store = stored
+    for options in ({}, {"filter": {"topic": "machines"}}, {"seed_filter": {"year": {"$lt": 1900}}}):
+        expected, found = (build_retriever(name, index).retrieve_batch(QUESTIONS, 7, **options) for index in (memory, outside))
+        same(expected, found)
+    assert store.searches or store.pairs
+
+
+def test_a_store_takes_the_place_of_vectors_in_entity_linking(stored):
+    memory, outside, store = stored
+    # No name stands in the question, so that its vector is searched; or the entity's is.
+    for entities in (None, [["a tabulating company"]]):
+        inputs = None if entities is None else {"entities": entities}
+        found = [EntityLinking(budget=3)(Queries.of(index, "which company grew?", inputs=inputs)) for index in (memory, outside)]
+        assert found[0].nodes.tolist() == found[1].nodes.tolist() and found[0].lengths().tolist() != [0]
+        assert found[0].scores.tolist() == [pytest.approx(row, abs=1e-6) for row in found[1].scores.tolist()]
+    assert store.searches
+
+
+def test_fastinsight_reads_the_bi_encoder_from_the_store(stored):
+    memory, outside, store = stored
+    assert isinstance(outside.relevance, BiEncoder)
+    queries = [Queries.of(index, QUESTIONS[:2]) for index in (memory, outside)]
+    nodes = torch.tensor([[0, 5, -1], [3, 2, 1]])
+    latents = [batch.encode(nodes) for batch in queries]
+    assert latents[1].shape == (2, 3, 1)
+    assert torch.allclose(latents[0], latents[1], atol=1e-6)
+    # Texts are not embedded again: the store's vectors are those of the nodes.
+    assert outside.embedding.document_calls == 0
+
+
+def test_a_store_needs_search_and_scores_alone(stored):
+    memory, _, store = stored
+    queries = memory.dense.vectors[:3]
+    assert torch.allclose(store.table(queries), memory.dense.table(queries), atol=1e-6)
+    assert store.norms.tolist() == [1.0] * 12
+    with pytest.raises(InvalidArgumentError, match="Store cannot follow a change"):
+        store.updated(["x"], torch.tensor([-1]), None)
+
+
+def test_the_table_of_a_store_that_does_not_match_all_rows():
+    class Partial(Store):
+        def search(self, queries, k, allowed=None):
+            scores, rows = super().search(queries, k, allowed)
+            return scores.masked_fill(scores <= 0, -torch.inf), torch.where(scores > 0, rows, -1)
+
+    Store.STORES["partial"] = [[1.0], [-1.0], [0.5]]
+    assert Partial("partial").table(torch.tensor([[1.0], [-1.0]])).tolist() == [[1.0, 0.0, 0.5], [0.0, 1.0, 0.0]]
+
+
+def test_single_scores_where_a_table_would_be_too_large(stored, monkeypatch):
+    from graph_retrievers import queries as module
+
+    _, outside, store = stored
+    batch, rows = torch.tensor([[0, 1], [1, 0]]), torch.tensor([[3, 4], [5, 6]])
+    expected = Queries.of(outside, QUESTIONS[:2]).scores(batch, rows)
+    assert store.pairs == 0
+    monkeypatch.setattr(module, "_TABLE_LIMIT", 1)
+    queries = Queries.of(outside, QUESTIONS[:2])
+    assert queries.table() is None
+    assert torch.allclose(queries.scores(batch, rows), expected, atol=1e-6) and store.pairs == 4
+
+
+def test_a_saved_store_is_given_again(stored, tmp_path):
+    memory, outside, store = stored
+    outside.save(tmp_path / "index")
+    with pytest.raises(MissingSignalError, match=r"'dense' of .* is a 'store'; pass it as signals=\{'dense': \.\.\.\}"):
+        GraphIndex.load(tmp_path / "index")
+    loaded = GraphIndex.load(tmp_path / "index", embedding=HashEmbedding(), signals={"dense": store})
+    assert loaded.dense is store
+    same(*(build_retriever("fastinsight", index).retrieve_batch(QUESTIONS, 5) for index in (memory, loaded)))
+
+
+# -- any number of signals --------------------------------------------------------------------------------------------
+
+
+def test_signals_are_searched_by_name(stored):
+    memory, _, store = stored
+    words = BM25(memory.graph.titles)
+    index = GraphIndex(
+        memory.graph, {"dense": memory.dense, "store": store, "titles": words, "bm25": memory.bm25}, embedding=HashEmbedding()
+    )
+    assert list(index.signals) == ["dense", "store", "titles", "bm25"]
+    by_title = Retriever(index, BM25Search(signal="titles"), backfill=False).retrieve("Park of Colossus")
+    assert [hit.id for hit in by_title] == ["colossus", "bletchley"]
+    by_store = Retriever(index, VectorSearch(signal="store")).retrieve_batch(QUESTIONS, 5)
+    same(Retriever(index, VectorSearch()).retrieve_batch(QUESTIONS, 5), by_store)
+    assert store.searches == [(4, 5)]
+    # A mixture of kinds: words by the operator of vectors.
+    assert [hit.id for hit in Retriever(index, VectorSearch(signal="titles"), backfill=False).retrieve("Colossus")] == ["colossus"]
+    queries = Queries.of(index, QUESTIONS[:1])
+    assert queries.view("titles") == QUESTIONS[:1] and queries.view("store").shape == (1, 64)
+    assert queries.table("titles").shape == (1, 12)
+    assert queries.scores(torch.tensor([0]), torch.tensor([1]), "titles").tolist() == [float(queries.table("titles")[0, 1])]
+
+
+def test_a_missing_signal_says_how_to_build_it_and_what_there_is():
+    index = GraphIndex.from_texts(["a loom"])
+    for name, hint in [
+        ("dense", r"no vectors; build it with embedding= or vectors=\. Signals it has: bm25"),
+        ("edge_dense", "no signal 'edge_dense'; build it with edge_signals=True"),
+        ("mine", r"no signal 'mine'; pass it in signals="),
+    ]:
+        with pytest.raises(MissingSignalError, match=hint):
+            index.signal(name)
+    with pytest.raises(MissingSignalError, match="no BM25 scores; build it with bm25=True. Signals it has: none"):
+        GraphIndex.from_texts(["a loom"], bm25=False).bm25.search(["loom"], 1)
+    assert (index.has_dense, index.has_bm25) == (False, True)
+
+
+def test_what_is_no_signal_is_refused():
+    graph = CorpusGraph(["a", "b"], ["", ""], edges=[("a", "b")])
+    with pytest.raises(InvalidArgumentError, match="Signal 'dense' is a list; expected a Signal"):
+        GraphIndex(graph, {"dense": [[1.0], [2.0]]})
+    with pytest.raises(DimensionMismatchError, match="Signal 'dense' covers 1 nodes, the graph has 2"):
+        GraphIndex(graph, {"dense": DenseIndex([[1.0]])})
+    with pytest.raises(DimensionMismatchError, match="Signal 'edge_dense' covers 2 edges, the graph has 1"):
+        GraphIndex(graph, {"edge_dense": DenseIndex([[1.0], [1.0]], covers="edges")})
+    for name in ("dense", "bm25"):
+        with pytest.raises(InvalidArgumentError, match=f"Signal '{name}' covers edges; give it another name"):
+            GraphIndex(graph, {name: DenseIndex([[1.0]], covers="edges")})
+    index = GraphIndex(graph, {"dense": BM25(["a loom", "b"])})
+    with pytest.raises(MissingSignalError, match="'dense' is a BM25; expected a VectorSignal"):
+        index.dense  # noqa: B018
+    with pytest.raises(TypeError):
+        Signal()
+
+
+def test_the_mapping_of_signals_is_copied():
+    signals = {"bm25": BM25(["a loom"])}
+    index = GraphIndex(CorpusGraph(["a"], ["a loom"]), signals)
+    signals.clear()
+    assert index.has_bm25
+
+
+# -- the same contract for all ----------------------------------------------------------------------------------------
+
+TEXTS = ["red apple pie", "green apple", "blue sea", "", "red sea", "apple apple"]
+
+
+def vectors_of(texts):
+    return torch.tensor(HashEmbedding(16).embed_documents(texts))
+
+
+MAKE = {
+    "dense": lambda texts, device="cpu": DenseIndex(vectors_of(texts), device=torch.device(device)),
+    "edges": lambda texts, device="cpu": DenseIndex(vectors_of(texts), device=torch.device(device), covers="edges"),
+    "faiss": lambda texts, device="cpu": DenseIndex(vectors_of(texts), device=torch.device(device), backend="faiss"),
+    "bm25": lambda texts, device="cpu": BM25(texts, device=torch.device(device), k1=1.2, b=0.5, stopwords=None),
+    "rank-bm25": lambda texts, device="cpu": BM25(texts, device=torch.device(device), backend="rank-bm25", covers="edges"),
+}
+WORDS = ["red apple", "sea", "zebra"]
+
+
+def asked(signal, device="cpu"):
+    queries = vectors_of(WORDS).to(device) if signal.reads == "vector" else WORDS
+    scores, rows = signal.search(queries, 4)
+    return scores.tolist(), rows.tolist(), signal.table(queries).tolist()
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_search_table_and_scores_agree(name, device):
+    signal = MAKE[name](TEXTS, device)
+    queries = vectors_of(WORDS).to(device) if signal.reads == "vector" else WORDS
+    table = signal.table(queries)
+    assert table.shape == (3, 6) and len(signal) == 6
+    batch, rows = (grid.flatten() for grid in torch.meshgrid(torch.arange(3), torch.arange(6), indexing="ij"))
+    batch, rows = batch.to(device), rows.to(device)
+    assert signal.scores(queries, batch, rows).tolist() == pytest.approx(table[batch, rows].tolist(), abs=1e-6)
+    allowed = torch.tensor([True, True, False, True, True, False], device=device)
+    for k, mask in [(3, None), (9, None), (3, allowed), (9, allowed)]:
+        scores, found = signal.search(queries, k, mask)
+        assert scores.shape == found.shape == (3, min(k, 6))
+        for b in range(3):
+            real = [row for row in found[b].tolist() if row >= 0]
+            assert found[b].tolist() == real + [-1] * (found.shape[1] - len(real))
+            assert scores[b].tolist()[: len(real)] == pytest.approx([float(table[b, row]) for row in real], abs=1e-6)
+            assert all(score == float("-inf") for score in scores[b].tolist()[len(real) :])
+            pool = [row for row in range(6) if mask is None or bool(mask[row])]
+            if signal.reads == "text":
+                pool = [row for row in pool if float(table[b, row]) > 0]
+            assert real == sorted(pool, key=lambda row: (-round(float(table[b, row]), 5), row))[:k]
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_a_state_gives_the_signal_back(name, device):
+    signal = MAKE[name](TEXTS)
+    tensors, settings = signal.state()
+    assert all(isinstance(tensor, torch.Tensor) for tensor in tensors.values())
+    again = type(signal).restore(tensors, settings, torch.device(device))
+    assert asked(again, device) == asked(signal) and repr(again) == repr(signal)
+    assert again.covers == signal.covers == settings["covers"]
+    moved = signal.to(torch.device(device))
+    assert asked(moved, device) == asked(signal) and moved.covers == signal.covers
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_an_updated_signal_equals_a_fresh_one(name):
+    generator = random.Random(3)
+    for _ in range(15):
+        new = [generator.choice([*TEXTS, "blue pie", "a red zebra", "pear"]) for _ in range(generator.randint(1, 9))]
+        kept = torch.tensor([TEXTS.index(text) if text in TEXTS else -1 for text in new])
+        embedded = []
+
+        def embed(texts, embedded=embedded):
+            embedded.extend(texts)
+            return vectors_of(texts)
+
+        signal = MAKE[name](TEXTS)
+        before = asked(signal)
+        updated = signal.updated(new, kept, embed)
+        assert asked(updated) == asked(MAKE[name](new)) and repr(updated) == repr(MAKE[name](new))
+        assert asked(signal) == before, "the signal itself does not change"
+        # Only what is new is embedded, and nothing for words.
+        assert embedded == ([text for text in new if text not in TEXTS] if signal.reads == "vector" else [])
+
+
+def test_new_vectors_of_another_width_are_refused():
+    with pytest.raises(DimensionMismatchError, match="new vectors"):
+        MAKE["dense"](TEXTS).updated(["x"], torch.tensor([-1]), lambda texts: torch.ones(len(texts), 3))
+
+
+def test_any_set_of_signals_is_saved_and_loaded(tmp_path, device):
+    graph = CorpusGraph.from_nodes(linked_nodes(), linked_edges())
+    signals = {
+        "titles": BM25(graph.titles),
+        "dense": DenseIndex(HashEmbedding().embed_documents(graph.contents())),
+        "second": DenseIndex(HashEmbedding(8).embed_documents(graph.texts), backend="faiss"),
+        "edge_bm25": BM25(graph.edge_contents(), covers="edges"),
+    }
+    index = GraphIndex(graph, signals, embedding=HashEmbedding())
+    index.save(tmp_path / "index")
+    loaded = GraphIndex.load(tmp_path / "index", embedding=HashEmbedding(), device=device)
+    assert list(loaded.signals) == list(signals)
+    for name, signal in signals.items():
+        other = loaded.signal(name)
+        assert type(other) is type(signal) and repr(other) == repr(signal)
+        (ours, settings), (theirs, own) = other.state(), signal.state()
+        assert settings == own and ours.keys() == theirs.keys()
+        assert all(ours[key].device.type == device and torch.equal(ours[key].cpu(), theirs[key]) for key in ours)
+    # A signal that is given takes the place of the saved one, or joins the others.
+    given = {"titles": BM25(graph.texts), "new": BM25(graph.ids)}
+    replaced = GraphIndex.load(tmp_path / "index", signals=given)
+    assert replaced.signal("titles") is given["titles"] and replaced.signal("new") is given["new"]
+    assert set(replaced.signals) == {*signals, "new"}
+
+
+# -- signals over edges -----------------------------------------------------------------------------------------------
+
+PEOPLE = [Node("ada", "", "Ada"), Node("bo", "", "Bo"), Node("cy", "", "Cy"), Node("di", "", "Di")]
+FACTS = [
+    Edge("ada", "bo", "knows", text="Ada met Bo at a party in Turin."),
+    Edge("bo", "cy", "employs"),
+    Edge("cy", "di", "knows", text="Cy wrote letters to Di."),
+    Edge("ada", "di", "paid", text="Ada paid for a party of Di."),
+]
+
+
+def people(**options):
+    return GraphIndex.from_nodes(PEOPLE, FACTS, edge_signals=True, **{"embedding": HashEmbedding(), **options})
+
+
+def test_edges_get_signals_of_their_own():
+    index = people()
+    assert list(index.signals) == ["dense", "bm25", "edge_bm25", "edge_dense"]
+    assert [index.signal(name).covers for name in index.signals] == ["nodes", "nodes", "edges", "edges"]
+    contents = ["Ada met Bo at a party in Turin.", "Bo employs Cy", "Cy wrote letters to Di.", "Ada paid for a party of Di."]
+    assert torch.allclose(index.signal("edge_dense").vectors, torch.tensor(HashEmbedding().embed_documents(contents)))
+    assert index.signal("edge_bm25").search(["employs"], 2)[1].tolist() == [[1, -1]]
+    assert list(people(embedding=None).signals) == ["bm25", "edge_bm25"]
+    assert list(GraphIndex.from_texts(["x"], edge_signals=True).signals) == ["bm25"], "no edges, no signals over them"
+
+
+@pytest.mark.parametrize("signal", ["edge_bm25", "edge_dense"])
+def test_facts_are_found_and_their_ends_are_seeds(signal):
+    index = people()
+    hits = Retriever(index, FactSearch(2, signal=signal), backfill=False).retrieve("a party")
+    scores = index.signal(signal).table(Queries.of(index, "a party").view(signal))[0].tolist()
+    best = sorted(range(4), key=lambda row: (-scores[row], row))[:2]
+    assert signal == "edge_dense" or sorted(best) == [0, 3]
+    read = [edge.text or f"{edge.source.title()} -[{edge.relation}]-> {edge.target.title()}" for edge in FACTS]
+    assert [hit.text for hit in hits.facts] == [read[row] for row in best]
+    assert [hit.score for hit in hits.facts] == pytest.approx([scores[row] for row in best])
+    assert [hit.edge for hit in hits.facts] == [FACTS[row] for row in best]
+    # A node scores what its best fact scores; equal ones go by row.
+    level = {}
+    for row in best:
+        for end in (FACTS[row].source, FACTS[row].target):
+            level[end] = max(level.get(end, -1.0), scores[row])
+    order = sorted(level, key=lambda node: (-level[node], index.graph.row(node)))
+    assert [(hit.id, hit.path.nodes) for hit in hits.nodes] == [(node, (node,)) for node in order]
+    assert [hit.score for hit in hits.nodes] == pytest.approx([level[node] for node in order])
+
+
+def test_facts_keep_to_the_filters():
+    retriever = Retriever(people(), FactSearch(signal="edge_bm25"), backfill=False)
+    hits = retriever.retrieve("a party", filter={"$id": {"$ne": "bo"}})
+    assert [hit.text for hit in hits.facts] == [FACTS[3].text] and {hit.id for hit in hits.nodes} == {"ada", "di"}
+    hits = retriever.retrieve("a party", seed_filter={"$id": {"$ne": "di"}})
+    assert [hit.text for hit in hits.facts] == [FACTS[0].text]
+    assert retriever.retrieve("zebra") == []
+    # Facts that only begin a walk may end at nodes that are not returned; they are not shown.
+    walk = Pipeline(FactSearch(signal="edge_bm25", returned=False), GatedPropagation(gate="uniform", steps=1))
+    hits = Retriever(people(), walk, backfill=False).retrieve("a party", filter={"$id": "cy"})
+    assert [(hit.id, hit.kind) for hit in hits] == [("cy", "node")]
+
+
+def test_facts_travel_behind_what_follows_them():
+    walk = Pipeline(FactSearch(1, signal="edge_bm25"), GatedPropagation(gate="uniform", steps=1))
+    hits = Retriever(people(), walk, backfill=False).retrieve("letters")
+    assert [hit.text for hit in hits.facts] == [FACTS[2].text]
+    assert {hit.id: hit.path.nodes for hit in hits.nodes}["bo"] == ("cy", "bo")
+
+
+def test_a_batch_of_facts_is_what_its_queries_are_alone():
+    retriever = Retriever(people(), FactSearch(3), backfill=False)
+    questions = ["a party", "letters", "who employs whom", "zebra"]
+    same(retriever.retrieve_batch(questions), [retriever.retrieve(question) for question in questions])
+
+
+def test_facts_are_searched_in_signals_over_edges_only():
+    with pytest.raises(InvalidArgumentError, match="the signal 'dense' covers nodes"):
+        Retriever(people(), FactSearch(signal="dense")).retrieve("a party")
+    with pytest.raises(MissingSignalError, match="edge_signals=True"):
+        Retriever(linked_index(), FactSearch()).retrieve("a party")
+    with pytest.raises(InvalidArgumentError, match="limit must be"):
+        FactSearch(0)
+
+
+@pytest.mark.parametrize("operator", [VectorSearch(signal="edge_dense"), BM25Search(signal="edge_bm25")], ids=["vectors", "words"])
+def test_nodes_are_not_searched_in_signals_over_edges(operator):
+    # Row 3 of the edges is no node 3: such rows must never be taken for nodes.
+    with pytest.raises(InvalidArgumentError, match="covers edges; FactSearch searches those"):
+        Retriever(people(), operator).retrieve("a party")
+
+
+def test_hybrid_search_reads_dense_and_words():
+    index = linked_index()
+    only = Retriever(index, HybridSearch(weights=(0, 1)), backfill=False).retrieve("punched cards")
+    assert {hit.id for hit in only} == {"cards", "jacquard", "hollerith"}
