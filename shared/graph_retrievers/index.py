@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from graph_retrievers.build import corpus_of_documents, corpus_of_texts
+from graph_retrievers.construction.documents import to_nodes
+from graph_retrievers.construction.edges import build_edges, edge_items, needs_vectors
 from graph_retrievers.errors import (
     CorruptIndexError,
     DimensionMismatchError,
@@ -31,28 +32,28 @@ _KINDS: dict[str, type[Signal]] = {kind.kind: kind for kind in (DenseIndex, BM25
 
 
 class GraphIndex:
-    """A corpus graph with its signals: what every retriever in memory is given.
+    """A corpus graph with its signals, as every retriever in memory reads it.
 
-    An index is never changed once built, so any number of callers may share it.
+    An index does not change after it is built, so any number of callers may share it.
 
     Parameters
     ----------
     graph : CorpusGraph
     signals : mapping of str to Signal, optional
-        By name. ``"dense"`` (vectors) and ``"bm25"`` over the nodes are what operators read by default; signals over the
-        edges are called ``"edge_dense"`` and ``"edge_bm25"``, others as you like.
+        By name. Operators read ``"dense"`` (vectors) and ``"bm25"`` of the nodes by default; signals of the edges are called
+        ``"edge_dense"`` and ``"edge_bm25"``. Other names are free.
     embedding : object, optional
         Model that embeds queries (see :func:`graph_retrievers.signals.embedding.as_embedding`).
     relevance : object, optional
-        Relevance model (see :func:`graph_retrievers.signals.models.as_relevance_model`); without one, the
-        bi-encoder of the node vectors stands in.
+        Relevance model (see :func:`graph_retrievers.signals.models.as_relevance_model`); by default the bi-encoder of the node
+        vectors.
 
     Raises
     ------
     EmptyGraphError
         If the graph has no node.
     DimensionMismatchError
-        If a signal covers another number of nodes or edges.
+        If the number of rows of a signal differs from the number of nodes or edges.
 
     Examples
     --------
@@ -69,8 +70,7 @@ class GraphIndex:
         embedding: Any = None,
         relevance: Any = None,
     ) -> None:
-        if len(graph) == 0:
-            raise EmptyGraphError("The corpus is empty: an index needs at least one node.")
+        _check_not_empty(graph)
         self.graph, self.signals = graph, dict(signals or {})
         for name, signal in self.signals.items():
             if not isinstance(signal, Signal):
@@ -100,28 +100,27 @@ class GraphIndex:
         dense_backend: str = "exact",
         show_progress: bool = False,
     ) -> GraphIndex:
-        """Return an index of a corpus graph, computing the signals it lacks.
+        """Return an index of a corpus graph; signals that are not given are computed.
 
         Parameters
         ----------
         graph : CorpusGraph
         embedding : object, optional
-            Embedding model; embeds the nodes unless `vectors` are given, and the queries later.
+            Embedding model of the queries, and of the nodes unless `vectors` are given.
         vectors : array-like, shape [N, d], optional
             Node vectors computed elsewhere.
         bm25 : bool, default True
             Whether to build BM25.
         edge_signals : bool, default False
-            Whether the texts of the edges get BM25 (``"edge_bm25"``) and, with an embedding model, vectors
-            (``"edge_dense"``) of their own. An edge without a text reads "source relation target".
+            Whether to build ``"edge_bm25"`` and, with an embedding model, ``"edge_dense"`` from the texts of the edges. An edge
+            without a text is read as "source relation target".
         relevance : object, optional
             Relevance model, see the class.
         dense_backend : {"exact", "faiss"}, default "exact"
         show_progress : bool, default False
-            Progress bars on embedding and BM25.
+            Whether to show progress bars for embedding and BM25.
         """
-        if len(graph) == 0:
-            raise EmptyGraphError("The corpus is empty: an index needs at least one node.")
+        _check_not_empty(graph)
         model = as_embedding(embedding) if embedding is not None else None
         signals: dict[str, Signal] = {}
         if vectors is None and model is not None:
@@ -168,15 +167,45 @@ class GraphIndex:
 
         Parameters
         ----------
-        texts, ids, titles, metadatas, edges, include_titles, device
-            See :func:`graph_retrievers.build.corpus_of_texts`.
+        texts : sequence of str, length N
+        ids : sequence of str, length N, optional
+            Defaults to "0", "1", ...
+        titles : sequence of str, length N, optional
+        metadatas : sequence of mapping, length N, optional
+        edges : edge, edge specification, callable, networkx graph, or a list of these
+            See :mod:`graph_retrievers.construction.edges`.
+        include_titles : bool, default True
+            Whether signals read ``title + ". " + text``.
+        device : str or torch.device, optional
+            Where the index is held; the CPU by default.
         **signals
-            Keywords of :meth:`from_graph`.
+            Keywords of :meth:`from_graph`. Edges between nearest neighbours need `embedding` or `vectors`.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If a column is not a list with one entry per text.
+        EmptyGraphError
+            If there are no texts.
+        MissingSignalError
+            If edges need vectors and there are none.
         """
-        graph, signals = corpus_of_texts(
-            texts, signals, ids=ids, titles=titles, metadatas=metadatas, edges=edges, include_titles=include_titles, device=device
-        )
-        return cls.from_graph(graph, **signals)
+        columns = {"texts": texts, "ids": ids, "titles": titles, "metadatas": metadatas}
+        for name, column in columns.items():
+            if isinstance(column, str):
+                raise InvalidArgumentError(f"{name} is the single string {column[:40]!r}; pass a list with one entry per text.")
+            if column is not None and len(column) != len(texts):
+                raise InvalidArgumentError(f"{name} has {len(column)} entries for {len(texts)} texts; pass one entry per text.")
+        nodes = [
+            Node(
+                id=str(row) if ids is None else ids[row],
+                text=text,
+                title="" if titles is None else titles[row],
+                metadata={} if metadatas is None else metadatas[row],
+            )
+            for row, text in enumerate(texts)
+        ]
+        return cls._linked(nodes, None, edges, include_titles, device, signals)
 
     @classmethod
     def from_documents(
@@ -190,25 +219,41 @@ class GraphIndex:
         device: str | torch.device | None = None,
         **signals: Any,
     ) -> GraphIndex:
-        """Return an index of documents of either framework, or of :class:`Node` objects.
+        """Return an index of documents of LangChain or LlamaIndex, or of :class:`Node` objects.
 
         Parameters
         ----------
-        documents, edges, title_key, type_key, include_titles, device
-            See :func:`graph_retrievers.build.corpus_of_documents`.
-        **signals
-            Keywords of :meth:`from_graph`.
+        documents, title_key, type_key
+            See :func:`graph_retrievers.construction.documents.to_nodes`.
+        edges, include_titles, device, **signals
+            See :meth:`from_texts`.
+
+        Examples
+        --------
+        >>> papers = [Node("a", "Looms.", metadata={"cites": ["b"]}), Node("b", "Punched cards.")]
+        >>> list(GraphIndex.from_documents(papers, edges=("cites", "$id")).graph.edges())
+        [Edge(source='a', target='b', relation='cites', weight=1.0, text='', metadata={})]
         """
-        graph, signals = corpus_of_documents(
-            documents,
-            signals,
-            edges=edges,
-            title_key=title_key,
-            type_key=type_key,
-            include_titles=include_titles,
-            device=device,
-        )
-        return cls.from_graph(graph, **signals)
+        # Some edges are read from the documents themselves, so an iterator has to be kept as a list.
+        documents = list(documents) if isinstance(documents, Iterator) else documents
+        nodes = to_nodes(documents, title_key=title_key, type_key=type_key)
+        return cls._linked(nodes, documents, edges, include_titles, device, signals)
+
+    @classmethod
+    def _linked(
+        cls, nodes: list[Node], documents: Any, edges: Any, include_titles: bool, device: Any, signals: dict[str, Any]
+    ) -> GraphIndex:
+        """Return the index of nodes and of the edges that an ``edges`` argument describes."""
+        _check_not_empty(nodes)
+        edges = edge_items(edges)
+        if needs_vectors(edges) and signals.get("vectors") is None:
+            if signals.get("embedding") is None:
+                raise MissingSignalError("k-nearest edges need vectors; pass embedding= or vectors=.")
+            signals["embedding"] = as_embedding(signals["embedding"])
+            contents = CorpusGraph.from_nodes(nodes, include_titles=include_titles).contents()
+            signals["vectors"] = embed_texts(signals["embedding"], contents, signals.get("show_progress", False))
+        built = build_edges(nodes, edges, signals.get("vectors"), documents)
+        return cls.from_nodes(nodes, built, include_titles=include_titles, device=device, **signals)
 
     # -- saving -------------------------------------------------------------------------------------------------
 
@@ -244,17 +289,17 @@ class GraphIndex:
         embedding, relevance : object, optional
             Models, as for the class; models are not part of a saved index.
         signals : mapping of str to Signal, optional
-            Signals that take the place of saved ones, or join them: those that live in an external store.
+            Signals that replace saved ones or are added to them, such as those in an external store.
         device : str or torch.device, optional
 
         Raises
         ------
         CorruptIndexError
-            If a file is missing, cut short or changed.
+            If a file is missing, truncated or changed.
         IndexVersionError
-            If another version of the format wrote it.
+            If the format has another version.
         MissingSignalError
-            If a saved signal is of a class that this package does not have and is not given.
+            If this package cannot make a saved signal and it is not given.
         """
         from graph_retrievers.graph.storage import read_index
 
@@ -296,7 +341,7 @@ class GraphIndex:
         return "" if model is None else str(getattr(model, "name", getattr(model, "model", type(model).__name__)))
 
     def signal(self, name: str) -> Signal:
-        """Return the signal of a name; MissingSignalError says how to build one that is missing."""
+        """Return a signal by name; the MissingSignalError of a missing one says how to build it."""
         if name in self.signals:
             return self.signals[name]
         hints = {"dense": "build it with embedding= or vectors=", "bm25": "build it with bm25=True"}
@@ -343,3 +388,8 @@ class GraphIndex:
             return self
         signals = {name: signal.to(graph.device) for name, signal in self.signals.items()}
         return GraphIndex(graph, signals, embedding=self.embedding, relevance=self.relevance)
+
+
+def _check_not_empty(nodes: Sized) -> None:
+    if len(nodes) == 0:
+        raise EmptyGraphError("The corpus is empty: an index needs at least one node.")
