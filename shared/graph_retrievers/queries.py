@@ -316,7 +316,20 @@ class Queries:
         if isinstance(model, BiEncoder) and model.embedding is self.index.embedding:
             return self.scores(batch, rows).unsqueeze(1)
         texts = [self.index.graph.content(row) for row in rows.tolist()]
-        return model.encode([self.texts[b] for b in batch.tolist()], texts).to(self.index.device)
+        latents = model.encode([self.texts[b] for b in batch.tolist()], texts).to(self.index.device)
+        # Told here: mixed along edges, such a number would spread to other nodes.
+        self._check(torch.where(torch.isfinite(latents), 0.0, latents).flatten(1).sum(1), batch, rows)
+        return latents
+
+    def _check(self, scores: Tensor, batch: Tensor, nodes: Tensor) -> None:
+        """Raise InvalidVectorError if a score, shape [n], of a query and a node is NaN or infinite."""
+        wrong = (~torch.isfinite(scores)).nonzero().flatten()[:1].tolist()
+        if wrong:
+            node, text = self.index.graph.ids[int(nodes[wrong[0]])], self.texts[int(batch[wrong[0]])]
+            raise InvalidVectorError(
+                f"The relevance model {self.index.relevance.name!r} gave {float(scores[wrong[0]])} for node {node!r} and the "
+                f"query {text!r:.80}; expected finite numbers."
+            )
 
     def relevance(self, nodes: Tensor, mix: Callable[[Tensor], Tensor] | None = None) -> Tensor:
         """Return the relevance model's score of each node.
@@ -340,13 +353,8 @@ class Queries:
         """
         latents = self.encode(nodes)
         scores = self.index.relevance.score(latents if mix is None else mix(latents)).to(nodes.device).float()
-        wrong = (nodes >= 0) & ~torch.isfinite(scores)
-        if bool(wrong.any()):
-            b, column = wrong.nonzero()[0].tolist()
-            raise InvalidVectorError(
-                f"The relevance model {self.index.relevance.name!r} gave {float(scores[b, column])} for node "
-                f"{self.index.graph.ids[int(nodes[b, column])]!r} and the query {self.texts[b]!r:.80}; scores are finite numbers."
-            )
+        batch, column = (nodes >= 0).nonzero(as_tuple=True)
+        self._check(scores[batch, column], batch, nodes[batch, column])
         return scores.masked_fill(nodes < 0, float("-inf"))
 
 
