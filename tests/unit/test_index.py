@@ -238,7 +238,7 @@ def test_hits_are_json_plain():
     hit = FastInsight(index(), nodes_per_round=1, budget=6).retrieve("apple")[1]
     plain = json.loads(json.dumps(hit.to_dict()))
     assert plain["path"] == {"nodes": ["1", "2"], "relations": [""], "forward": [True], "titles": ["", ""]}
-    assert str(hit.path) == "1 -[]-> 2"
+    assert str(hit.path) == "1 -> 2"
 
 
 def test_search_operators_refuse_unknown_options():

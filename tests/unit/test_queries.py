@@ -1,0 +1,289 @@
+"""Queries: frozen, narrowed without a change to what they came from, and sure of what their models give them."""
+
+import copy
+import dataclasses
+import math
+import pickle
+
+import pytest
+import torch
+
+from graph_retrievers.cache import Cache
+from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError, MissingSignalError
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators import GRanker, Operator, OperatorKind, Pipeline, Rerank, VectorSearch
+from graph_retrievers.queries import Queries
+from graph_retrievers.results import Ranking
+from graph_retrievers.retrievers import Retriever
+from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.signals.relevance import RelevanceModel
+from tests.helpers import HashEmbedding, WordOverlap, linked_index
+
+TEXTS = ["punched cards", "an engine"]
+
+
+def queries(texts=TEXTS, index=None, **options):
+    return Queries.of(linked_index() if index is None else index, texts, **options)
+
+
+def mask_of(size, *rows):
+    mask = torch.zeros(size, dtype=torch.bool)
+    mask[list(rows)] = True
+    return mask
+
+
+# -- frozen -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(Queries)])
+def test_nothing_can_be_assigned(name):
+    batch = queries()
+    before = getattr(batch, name)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(batch, name, None)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        delattr(batch, name)
+    assert getattr(batch, name) is before
+
+
+def test_nothing_can_be_added():
+    with pytest.raises(AttributeError):
+        queries().memo = {}
+
+
+def test_texts_and_inputs_of_the_caller_may_change_afterwards():
+    texts, inputs = list(TEXTS), {"entities": [["a"], ["b"]]}
+    batch = queries(texts, inputs=inputs)
+    texts[0] = "other"
+    inputs["plan"] = [1, 2]
+    assert batch.texts == tuple(TEXTS) and list(batch.inputs) == ["entities"]
+
+
+def test_sizes_and_repr():
+    batch = queries(k=3, filter={"topic": "war"}, inputs={"plan": [None, None]})
+    assert len(batch) == 2 and repr(batch) == "Queries(2, k=3, filters=['allowed'], inputs=['plan'])"
+    assert queries("one question").texts == ("one question",) and len(queries([])) == 0
+    assert queries().k == 10
+
+
+# -- narrowed ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_narrowed_copy_shares_what_was_computed_and_leaves_the_original():
+    index = linked_index()
+    batch = queries(index=index, filter={"topic": "machines"}, seed_filter={"$id": {"$ne": "ada"}}, k=4)
+    table, vectors, allowed = batch.table(), batch.vectors, batch.allowed.clone()
+    narrow = batch.narrowed(mask_of(12, 1, 2, 8))
+    assert torch.equal(narrow.allowed, mask_of(12, 1, 2)), "both filters hold"
+    assert torch.equal(batch.allowed, allowed)
+    assert narrow.cache is batch.cache and narrow.latents is batch.latents
+    assert narrow.table() is table and narrow.vectors is vectors
+    assert index.embedding.query_calls == 2
+    assert (narrow.texts, narrow.k, narrow.seeds_allowed) == (batch.texts, 4, batch.seeds_allowed)
+    assert batch.narrowed(None) is batch
+    assert torch.equal(queries().narrowed(allowed).allowed, allowed)
+
+
+def test_what_starts_follows_the_narrowing():
+    batch = queries(seed_filter={"$id": {"$in": ["ada", "ibm"]}})
+    assert batch.starts.nonzero().flatten().tolist() == [0, 7]
+    assert batch.narrowed(mask_of(12, 7, 8)).starts.nonzero().flatten().tolist() == [7]
+    assert batch.starts.nonzero().flatten().tolist() == [0, 7]
+    assert queries().starts is None
+
+
+def test_searches_of_narrowed_copies_are_kept_apart():
+    batch = queries()
+    found = {}
+    for row in range(12):
+        # Masks come and go; none may be taken for another that lay at its place in memory.
+        narrow = batch.narrowed(mask_of(12, row))
+        found[row] = narrow.search("dense", 3, narrow.allowed)[1].tolist()
+    assert found == {row: [[row, -1, -1]] * 2 for row in range(12)}
+    assert batch.search("dense", 12)[1].shape == (2, 12)
+
+
+def test_the_same_search_is_made_once(monkeypatch):
+    batch = queries(filter={"topic": "machines"})
+    calls = []
+    kind = type(batch.index.dense)
+    search = kind.search
+    monkeypatch.setattr(kind, "search", lambda *args: calls.append(args[2]) or search(*args))
+    first = batch.search("dense", 5, batch.allowed)
+    assert batch.search("dense", 5, batch.allowed) is first and calls == [5]
+    batch.search("dense", 6, batch.allowed)
+    batch.search("dense", 5)
+    assert calls == [5, 6, 5]
+
+
+def test_a_copy_starts_without_what_was_computed():
+    cache = Cache()
+    assert cache.get("a", lambda: 1) == 1 and cache.get("a", lambda: 2) == 1
+    for other in (copy.copy(cache), copy.deepcopy(cache), pickle.loads(pickle.dumps(cache))):  # noqa: S301
+        assert other.get("a", lambda: 3) == 3
+    assert cache.get("a", lambda: 4) == 1
+    # None is a value like others, and a failure is not kept.
+    made = []
+    assert cache.get("none", lambda: made.append(1)) is None and cache.get("none", lambda: made.append(1)) is None
+    assert made == [1]
+    with pytest.raises(ZeroDivisionError):
+        cache.get("bad", lambda: 1 / 0)
+    assert cache.get("bad", lambda: 5) == 5
+
+
+# -- inputs -----------------------------------------------------------------------------------------------------------
+
+
+class Echo(Operator):
+    """Finds the nodes that the input names."""
+
+    kind = OperatorKind.VECTOR_SEARCH
+    reads = ("wanted",)
+    seen = ()
+
+    def rank(self, queries, ranking):
+        Echo.seen = queries.input("wanted")
+        rows = [[queries.index.graph.row(node)] if node else [-1] for node in Echo.seen]
+        return Ranking.of(torch.tensor(rows), torch.ones(len(rows), 1), self.name)
+
+
+def test_inputs_are_one_value_a_query_or_none():
+    batch = queries(inputs={"entities": [["a"], None]})
+    assert batch.input("entities") == [["a"], None] and batch.input("plan") == [None, None]
+    batch.input("entities").clear()
+    assert batch.input("entities") == [["a"], None]
+
+
+def test_a_retriever_takes_the_inputs_that_its_operators_read():
+    retriever = Retriever(linked_index(), Pipeline(Echo(), Echo()), backfill=False, batch_size=2)
+    assert retriever.inputs == ("wanted",)
+    assert [hit.id for hit in retriever.retrieve("q", wanted="ibm")] == ["ibm"]
+    assert list(retriever.retrieve("q")) == [] and Echo.seen == [None]
+    found = retriever.retrieve_batch(["a", "b", "c"], wanted=["ada", None, "loom"])
+    assert [[hit.id for hit in hits] for hits in found] == [["ada"], [], ["loom"]]
+    with pytest.raises(InvalidArgumentError, match="does not read 'plan'"):
+        retriever.retrieve("q", plan="x")
+    with pytest.raises(InvalidArgumentError, match="wanted"):
+        retriever.retrieve_batch(["a", "b", "c"], wanted=["ada"])
+
+
+@pytest.mark.parametrize("text", ["", " \n", None, 3, b"x"])
+def test_an_empty_text_is_refused_with_its_place(text):
+    with pytest.raises(InvalidArgumentError, match="Query 1 is "):
+        queries(["fine", text])
+
+
+# -- vectors ----------------------------------------------------------------------------------------------------------
+
+
+def test_vectors_are_embedded_when_they_are_needed_and_once():
+    index = linked_index()
+    batch = queries(index=index)
+    batch.search("bm25", 3)
+    assert index.embedding.query_calls == 0
+    for _ in range(2):
+        assert batch.vectors.shape == (2, 64)
+    assert index.embedding.query_calls == 2
+
+
+def test_given_vectors_are_taken_and_checked():
+    index = linked_index()
+    rows = HashEmbedding().embed_documents(TEXTS)
+    assert queries(index=index, vectors=rows).vectors.tolist() == [pytest.approx(row) for row in rows]
+    assert index.embedding.query_calls == 0
+    for bad, error in [
+        (rows[:1], DimensionMismatchError),
+        ([row[:5] for row in rows], DimensionMismatchError),
+        ([[math.nan] * 64] * 2, InvalidVectorError),
+    ]:
+        with pytest.raises(error, match="query vectors"):
+            queries(index=index, vectors=bad)
+        with pytest.raises(error, match="query vectors"):
+            _ = queries(index=index, vectors=lambda texts, bad=bad: bad).vectors
+    called = []
+    batch = queries(index=index, vectors=lambda texts: called.append(texts) or rows)
+    assert called == [] and batch.vectors is batch.vectors and called == [TEXTS]
+
+
+def test_without_a_model_or_vectors_it_says_what_to_pass():
+    index = GraphIndex.from_texts(["a", "b"], vectors=[[1.0], [2.0]])
+    batch = queries(index=index)
+    assert not batch.has_vectors
+    with pytest.raises(MissingSignalError, match="no embedding model for queries; pass embedding= or the query's vector"):
+        _ = batch.vectors
+    given = queries(index=index, vectors=[[1.0], [1.0]])
+    assert given.has_vectors
+    with pytest.raises(MissingSignalError, match="'Lutetia' is another text"):
+        given.embed(["Lutetia"])
+
+
+def test_scores_and_cosines_by_hand(device):
+    vectors = [[3.0, 4.0], [0.0, 0.0], [-1.0, 0.0]]
+    index = GraphIndex.from_texts(list("abc"), vectors=vectors, bm25=False, device=device)
+    batch = Queries.of(index, TEXTS, vectors=[[2.0, 0.0], [0.0, 5.0]])
+    who, rows = (torch.tensor(t, device=device) for t in ([[0, 0, 0], [1, 1, 1]], [[0, 1, 2], [2, 1, 0]]))
+    assert batch.scores(who, rows).tolist() == [[6.0, 0.0, -2.0], [0.0, 0.0, 20.0]]
+    assert batch.cosines(who, rows).tolist() == [pytest.approx([0.6, 0.0, -1.0]), pytest.approx([0.0, 0.0, 0.8])]
+
+
+# -- relevance --------------------------------------------------------------------------------------------------------
+
+
+class Broken(RelevanceModel):
+    """Gives a number of one's choice for one text, and word counts for others."""
+
+    name = "broken-model"
+
+    def __init__(self, number, text="A company that grew out"):
+        self.number, self.text = number, text
+
+    def encode(self, queries, texts):
+        return torch.tensor([[self.number if self.text in text else float(len(text))] for text in texts]).reshape(-1, 1)
+
+    def score(self, latent):
+        return latent[..., 0]
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("operator", [Rerank(), GRanker(), GRanker(alpha=0.0)], ids=["rerank", "granker", "alpha 0"])
+def test_scores_that_are_no_numbers_name_model_node_and_query(number, operator):
+    index = linked_index(relevance=Broken(number))
+    retriever = Retriever(index, Pipeline(VectorSearch(12), operator))
+    message = r"relevance model 'broken-model' gave (nan|inf|-inf) for node 'ibm' and the query 'who sold machines\?'"
+    with pytest.raises(InvalidVectorError, match=message):
+        retriever.retrieve("who sold machines?")
+
+
+def test_fastinsight_and_gar_refuse_such_scores_too():
+    for name in ("fastinsight", "gar", "re2"):
+        with pytest.raises(InvalidVectorError, match="'broken-model' gave nan for node"):
+            build_retriever(name, linked_index(relevance=Broken(math.nan, ""))).retrieve("who sold machines?")
+
+
+def test_a_number_on_a_pad_is_no_error():
+    batch = queries(index=linked_index(relevance=Broken(0.0)))
+    scores = batch.relevance(torch.tensor([[3, -1], [-1, -1]]))
+    assert scores[0].tolist() == [pytest.approx(len(batch.index.graph.content(3))), float("-inf")]
+    assert scores[1].tolist() == [float("-inf")] * 2
+    spoiled = batch.relevance(torch.tensor([[3, -1], [-1, -1]]), lambda latents: latents / latents)
+    assert spoiled[0].tolist() == [1.0, float("-inf")]
+
+
+def test_a_mix_takes_the_place_of_the_latents():
+    batch = queries(index=linked_index(relevance=Broken(0.0)))
+    nodes = torch.tensor([[3, 4], [4, 5]])
+    plain = batch.relevance(nodes)
+    assert torch.equal(batch.relevance(nodes, lambda latents: 2 * latents), 2 * plain)
+    assert torch.equal(batch.relevance(nodes), plain), "what is held is not mixed"
+
+
+def test_a_pair_is_encoded_once_whoever_asks():
+    model = WordOverlap()
+    batch = queries(index=linked_index(relevance=model))
+    batch.encode(torch.tensor([[0, 1, 1, -1], [0, 5, -1, -1]]))
+    assert model.pairs == batch.latents.encoded == 4
+    narrow = batch.narrowed(mask_of(12, 0, 1))
+    found = narrow.encode(torch.tensor([[1, 0], [5, 2]]))
+    assert model.pairs == batch.latents.encoded == 5
+    assert found.shape == (2, 2, 1)
+    assert queries(index=batch.index).latents.encoded == 0
