@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from graph_retrievers.graph import Node
 from graph_retrievers.index import GraphIndex
@@ -81,6 +82,15 @@ def found(name, seed):
 def numbers(hit):
     row = [int(node[1:]) for node in hit.path.nodes]
     return row if hit.kind == "node" else [-1, *row]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """On graphs of this size, several threads wait for each other more than they compute."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")
