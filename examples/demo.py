@@ -18,6 +18,7 @@ from llama_index.core.query_engine import RetrieverQueryEngine
 
 from graph_retrievers.construction.edges import TitleMentions
 from graph_retrievers.graph import CorpusGraph
+from graph_retrievers.hits import NodePath
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.signals.embedding import minilm
 from langchain_graph_retrievers import FastInsightRetriever
@@ -27,13 +28,9 @@ DATA = Path(__file__).parent / "data"
 QUESTION = "Which country does the composer of the film MirrorMask come from?"
 
 
-def show(rank: int, score: float, operator: str, path: dict[str, list], titles: dict[str, str]) -> None:
+def show(rank: int, score: float, operator: str, path: dict[str, list]) -> None:
     """Print one hit: its score, the operator that found it, and the path that led to it."""
-    names = [titles[node] for node in path["nodes"]]
-    text = names[0]
-    for name, relation, forward in zip(names[1:], path["relations"], path["forward"], strict=True):
-        text += (f" -[{relation}]-> " if forward else f" <-[{relation}]- ") + name
-    print(f"  {rank}. {score:6.3f}  {operator:<13} {text}")
+    print(f"  {rank}. {score:6.3f}  {operator:<13} {NodePath(**{name: tuple(part) for name, part in path.items()}).text}")
 
 
 def main() -> None:
@@ -45,7 +42,6 @@ def main() -> None:
     logging.getLogger("transformers").setLevel(logging.ERROR)
 
     rows = [json.loads(line) for line in (DATA / "nodes.jsonl").open(encoding="utf-8")]
-    titles = {row["id"]: row["title"] for row in rows}
     documents = [Document(row["text"], id=row["id"], metadata={"title": row["title"]}) for row in rows]
     index = GraphIndex.from_documents(
         documents, edges=[TitleMentions()], embedding=minilm(), relevance=options.reranker, show_progress=True
@@ -60,14 +56,14 @@ def main() -> None:
     chain = RunnablePassthrough() | {"question": RunnablePassthrough(), "context": retriever}
     for rank, document in enumerate(chain.invoke(options.question)["context"], 1):
         found = document.metadata
-        show(rank, found["score"], found["operator"], found["path"], titles)
+        show(rank, found["score"], found["operator"], found["path"])
 
     print("\nLlamaIndex: FastInsightRetriever in a RetrieverQueryEngine (a mock language model stands in)")
     engine = RetrieverQueryEngine.from_args(LlamaFastInsightRetriever(index, similarity_top_k=8), llm=MockLLM())
     response = engine.query(options.question)
     for rank, hit in enumerate(response.source_nodes, 1):
         found = hit.node.metadata
-        show(rank, hit.get_score(), found["operator"], found["path"], titles)
+        show(rank, hit.get_score(), found["operator"], found["path"])
     print(f"\nThe language model would read {len(str(response).split())} words of prompt and context.")
 
 
