@@ -71,7 +71,7 @@ def query_text(database: CypherDatabase, plan: QueryPlan, named: bool) -> str:
     parts = [(_entities if named else _dictionary)(database, plan), _nearest(database, plan), _start(database)]
     parts += [_spread(database, plan), _ranked(database)]
     if plan.chains is not None:
-        parts.append(_chains(database, plan.chains))
+        parts.append(_chains(database, plan.chains, plan.traversal_filter))
     parts += [(_passages if plan.passages else _best)(database, plan), _result(database, plan)]
     return "\n".join(parts)
 
@@ -215,7 +215,7 @@ def _ranked(database: CypherDatabase) -> str:
 }}"""
 
 
-def _chains(database: CypherDatabase, search: ChainSearch) -> str:
+def _chains(database: CypherDatabase, search: ChainSearch, walkable: Predicate | None) -> str:
     names = database.schema.names()
     whole = search.dedupe == "before_limit"
     # Parallel relationships make chains of their own only where each of them takes a place in the limit.
@@ -229,14 +229,19 @@ def _chains(database: CypherDatabase, search: ChainSearch) -> str:
         f"WITH missing, state, r, adjacent, {''.join(f'b{h}, ' for h in range(j + 1))}{best.format(j=j)} AS b{j + 1}"
         for j in range(search.length - 1)
     )
+    # Where a filter says which nodes may be walked to, neighbours and chains carry whether the neighbour and the start may be.
+    near, far, start = "", "", ""
+    if walkable is not None:
+        near, far, start = f"open: {walkable.on('near')}, ", "open: there.open, ", f", open: {walkable.on('state[k].n')}"
     # Ties: the shorter chain, the lower rows, the earlier of parallel relationships.
     order = ["weight DESC", "size(places)"]
     order += [f"places[{k}]" for k in range(search.length + 1)] + [f"c.e[{k}].position" for k in range(search.length)]
-    levels = "\n".join(_level(database, search, length) for length in lengths)
+    levels = "\n".join(_level(database, search, length, walkable is not None) for length in lengths)
     chains = [f"c{length}[0..$width]" for length in lengths]
     if whole:
         # Any shorter chain that can go on is absorbed by what it goes on to.
-        ended = "[c IN {} WHERE all(x IN adjacent[c.p[-1]] WHERE x.j IN c.p)]"
+        closed = "" if walkable is None else " OR NOT (x.open OR c.open)"
+        ended = f"[c IN {{}} WHERE all(x IN adjacent[c.p[-1]] WHERE x.j IN c.p{closed})]"
         chains = [ended.format(chain) for chain in chains[:-1]] + chains[-1:]
     return f"""\
 // Chains: relationships whose two ends were touched, as lists of neighbours of each touched node.
@@ -244,11 +249,11 @@ def _chains(database: CypherDatabase, search: ChainSearch) -> str:
   UNWIND range(0, size(state) - 1) AS i
   WITH i, state[i].n AS near
   MATCH (near)-[e{names["edge"]}]-(far:{names["label"]})
-  WITH e, collect(DISTINCT {{i: i, forward: startNode(e) = near}}) AS ends
+  WITH e, collect(DISTINCT {{i: i, {near}forward: startNode(e) = near}}) AS ends
   WHERE size(ends) = 2
   UNWIND [[0, 1], [1, 0]] AS o
-  WITH ends[o[0]] AS here, ends[o[1]].i AS j, e
-  RETURN collect({{i: here.i, j: j, forward: here.forward,
+  WITH ends[o[0]] AS here, ends[o[1]] AS there, e
+  RETURN collect({{i: here.i, j: there.i, {far}forward: here.forward,
                   relation: {_relation(database)}, position: e.{names["position"]}}}) AS pairs
 }}
 {database.call("state, pairs")}
@@ -265,12 +270,12 @@ WITH missing, state, [s IN state | s.r] AS r, adjacent
 WITH missing, state, r, adjacent, [k IN range(0, size(r) - 1) | 0.0] AS b0
 {bounds}
 WITH missing, state, r, adjacent, [{", ".join(f"b{length - 1}" for length in lengths)}] AS bounds, [] AS means0,
-     [k IN range(0, size(r) - 1) WHERE size(state[k].trail) = 1 | {{p: [k], e: [], s: r[k]}}] AS c0
+     [k IN range(0, size(r) - 1) WHERE size(state[k].trail) = 1 | {{p: [k], e: [], s: r[k]{start}}}] AS c0
 {levels}
 {database.call("state, adjacent, " + ", ".join(f"c{length}" for length in lengths))}
   UNWIND {" + ".join(chains)} AS c
   WITH c, round(1e9 * c.s / size(c.p)) / 1e9 AS weight, state[c.p[-1]] AS last,
-       [i IN c.p | coalesce(state[i].n.{names["position"]}, i)] AS places{_one_way(whole)}
+       [i IN c.p | coalesce(state[i].n.{names["position"]}, i)] AS places{_one_way(whole, walkable is not None)}
   WITH c, weight, places
   ORDER BY {", ".join(order)}
   LIMIT $chains
@@ -278,12 +283,13 @@ WITH missing, state, r, adjacent, [{", ".join(f"b{length - 1}" for length in len
 }}"""
 
 
-def _one_way(whole: bool) -> str:
-    # Of a chain between two seeds, the direction that starts at the lower row stands for both.
-    return "\n  WHERE NOT (size(last.trail) = 1 AND places[-1] < places[0])" if whole else ""
+def _one_way(whole: bool, filtered: bool) -> str:
+    # Of a chain between two seeds, the direction that starts at the lower row stands for both, if the other exists.
+    both = " AND c.open" if filtered else ""
+    return f"\n  WHERE NOT (size(last.trail) = 1 AND places[-1] < places[0]{both})" if whole else ""
 
 
-def _level(database: CypherDatabase, search: ChainSearch, length: int) -> str:
+def _level(database: CypherDatabase, search: ChainSearch, length: int, filtered: bool) -> str:
     """Chains of `length` edges out of those one edge shorter: the best by what they can still become."""
     further = search.length - length
     bound = (
@@ -293,19 +299,20 @@ def _level(database: CypherDatabase, search: ChainSearch, length: int) -> str:
     # What cannot reach the worst of the best so far goes; where only whole chains count, none is known to be one yet.
     known = search.dedupe == "after_limit"
     floor = "\n  WHERE size(means) < $chains OR bound >= means[-1] * (1 - 1e-9)" if known else ""
+    entered, start = (" AND x.open", ", open: c.open") if filtered else ("", "")
     text = f"""\
 {database.call(f"r, adjacent, bounds, means{length - 1}, c{length - 1}")}
   WITH r, adjacent, bounds, means{length - 1} AS means, c{length - 1} AS shorter
   UNWIND shorter[0..$width] AS c
   UNWIND adjacent[c.p[-1]] AS x
   WITH r, bounds, means, c, x
-  WHERE NOT x.j IN c.p
+  WHERE NOT x.j IN c.p{entered}
   WITH bounds, means, c, x, x.j AS j, c.s + r[x.j] AS s
   WITH means, c, x, j, s, {bound} AS bound{floor}
   WITH c, x, j, s, bound
   ORDER BY bound DESC
   LIMIT $width + 1
-  RETURN collect({{p: c.p + [j], e: c.e + [x], s: s, bound: bound}}) AS c{length}
+  RETURN collect({{p: c.p + [j], e: c.e + [x], s: s, bound: bound{start}}}) AS c{length}
 }}"""
     if not known or not further:
         return text + f"\nWITH *, [] AS means{length}"
