@@ -1,4 +1,4 @@
-"""Edges sorted by the type of the neighbour and by relation, so that a typed step reads one slice."""
+"""Edges sorted by the type of the neighbour and by relation, so that a typed step reads one slice for each node."""
 
 from __future__ import annotations
 
@@ -13,26 +13,25 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph
 
 __all__ = ["TypedAdjacency", "typed_adjacency"]
 
-# Beyond this many row pointers (one a node and kind of step) rows are found by binary search instead.
+# With more row pointers than this (one for each node and kind of step), rows are found by binary search instead.
 _POINTER_LIMIT = 1 << 27
-# Up to this many nodes and edges a step is quicker as plain Python than as a dozen tensor operations.
+# Up to this many nodes and edges, plain Python takes a step faster than a dozen tensor operations.
 _SMALL_FRONTIER, _SMALL_EDGES = 64, 600
-# With one hit in this many (query, node) places or more, marking places beats sorting hits.
+# With one hit in this many (query, node) places or more, marking places is faster than sorting hits.
 _DENSE_SHARE, _MARK_LIMIT = 50, 1 << 28
 
 
 class TypedAdjacency:
-    """Relationship rows seen from both ends, each node's sorted by the kind of step they allow.
+    """Relationship rows from both ends, those of each node sorted by the kind of step they allow.
 
-    A *kind* is a pair of neighbour type and relation that occurs in the graph. Kinds are numbered so that those
-    of one type (or, with ``order="relation"``, of one relation) follow each other: a step to a type, by any
-    relation or by one, then reads one contiguous slice of a node's edges.
+    A *kind* is a pair of neighbour type and relation that occurs in the graph. Kinds are numbered so that a step to a type,
+    by any relation or by one, reads one contiguous slice of a node's edges.
 
     Parameters
     ----------
     graph : CorpusGraph
     order : {"type", "relation"}, default "type"
-        What comes first in the numbering: "type" serves steps to a type, "relation" steps by a relation to any type.
+        What comes first in the numbering: "type" allows steps to a type, "relation" steps by a relation to any type.
 
     Attributes
     ----------
@@ -40,6 +39,15 @@ class TypedAdjacency:
         The node at the other end; ascending within a node and kind.
     kinds : list of (str, str)
         Type and relation of each kind.
+
+    Examples
+    --------
+    >>> edges = [("ada", "engine", "wrote"), ("ada", "tom", "knows")]
+    >>> graph = CorpusGraph(["ada", "tom", "engine"], [""] * 3, types=["person", "person", "paper"], edges=edges)
+    >>> adjacency = TypedAdjacency(graph)
+    >>> low, high = adjacency.span("person", None)
+    >>> adjacency.step(torch.tensor([0]), [low], [high])[0].tolist()
+    [1]
     """
 
     def __init__(self, graph: CorpusGraph, order: str = "type") -> None:
@@ -47,73 +55,57 @@ class TypedAdjacency:
             raise InvalidArgumentError(f"Unknown order {order!r}; choose 'type' or 'relation'.")
         view = graph.incidence
         self.order, self.num_nodes, self.device = order, len(graph), graph.device
+        types, relations = graph.type_names, sorted(graph.relation_names)
         kind = graph.node_types[view.neighbors.long()].long()
-        relation = view.relations.long()
-        num_types, num_relations = max(len(graph.type_names), 1), max(len(graph.relation_names), 1)
-        # Names decide the numbering, so that it does not depend on the order in which edges were given.
+        # Relations are numbered by name, so that the order in which edges were given does not matter.
         rank = torch.tensor(np.argsort(np.argsort(graph.relation_names)), dtype=torch.int64, device=self.device)
-        relation = rank[relation] if relation.numel() else relation
-        code = kind * num_relations + relation if order == "type" else relation * num_types + kind
-        codes, step = torch.unique(code, return_inverse=True)
-        names = sorted(graph.relation_names)
-        pairs = [divmod(c, num_relations if order == "type" else num_types) for c in codes.tolist()]
-        self.kinds = [(graph.type_names[a], names[b]) if order == "type" else (graph.type_names[b], names[a]) for a, b in pairs]
+        relation = rank[view.relations.long()]
+        if order == "type":
+            codes, step = torch.unique(kind * max(len(relations), 1) + relation, return_inverse=True)
+            pairs = [divmod(code, len(relations)) for code in codes.tolist()]
+        else:
+            codes, step = torch.unique(relation * max(len(types), 1) + kind, return_inverse=True)
+            pairs = [divmod(code, len(types))[::-1] for code in codes.tolist()]
+        self.kinds = [(types[a], relations[b]) for a, b in pairs]
         self.num_kinds = max(len(self.kinds), 1)
         rows = torch.repeat_interleave(torch.arange(len(graph), device=self.device), view.indptr.diff())
         keys, place = torch.sort(rows * self.num_kinds + step, stable=True)
         self.neighbors = view.neighbors[place].contiguous()
-        self._keys: Tensor | None = keys
-        self._pointers: Tensor | None = None
+        self._keys, self._pointers = keys, None
         self._views: tuple[Any, Any] | None = None
         cells = self.num_nodes * self.num_kinds
         if cells <= _POINTER_LIMIT and keys.numel() < 2**31:
             pointers = torch.zeros(cells + 1, dtype=torch.int32, device=self.device)
             pointers[1:] = torch.cumsum(torch.bincount(keys, minlength=cells), 0)
-            self._keys, self._pointers = None, pointers
+            self._keys, self._pointers = keys[:0], pointers
             if self.device.type == "cpu":
                 self._views = memoryview(pointers.numpy()), memoryview(self.neighbors.numpy())  # type: ignore[arg-type]
 
     def span(self, type_name: str | None, relation: str | None) -> tuple[int, int]:
-        """Return the kinds of a step as a half-open range of their numbers; (0, 0) if no edge is of that kind.
+        """Return the kinds of a step as a half-open range of their numbers; (0, 0) if there is no such edge.
 
         Parameters
         ----------
         type_name, relation : str or None
-            Neighbour type and relation; None for any. What comes first in the numbering can be given alone,
-            or with the other.
+            Neighbour type and relation; None for any.
 
         Raises
         ------
         InvalidArgumentError
-            If only the one that comes second is given: its kinds do not follow each other.
+            If only the one that comes second in `order` is given: its kinds are not a range.
         """
         first, second = (type_name, relation) if self.order == "type" else (relation, type_name)
         if first is None and second is not None:
             raise InvalidArgumentError(f"An adjacency ordered by {self.order} cannot step by the other alone.")
-        mine = [
-            i
-            for i, (t, r) in enumerate(self.kinds)
-            if (type_name is None or t == type_name) and (relation is None or r == relation)
-        ]
+        mine = [i for i, (t, r) in enumerate(self.kinds) if type_name in (None, t) and relation in (None, r)]
         return (mine[0], mine[-1] + 1) if mine else (0, 0)
 
     def slices(self, nodes: Tensor, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
-        """Return where the edges of some kinds stand.
-
-        Parameters
-        ----------
-        nodes, low, high : Tensor, shape [M], int64
-            Node rows and half-open ranges of kinds.
-
-        Returns
-        -------
-        start, length : Tensor, shape [M], int64
-        """
+        """Return start and length, each [M], of the edges of `nodes` whose kinds are from `low` to before `high`, [M] each."""
         base = nodes * self.num_kinds
         if self._pointers is not None:
             start = self._pointers[base + low].long()
             return start, self._pointers[base + high].long() - start
-        assert self._keys is not None
         start = torch.searchsorted(self._keys, base + low)
         return start, torch.searchsorted(self._keys, base + high) - start
 
@@ -134,7 +126,7 @@ class TypedAdjacency:
         reached : Tensor, shape [M'], int64
             Keys of the nodes reached, ascending and distinct.
         cut : Tensor, shape [C], int64, or None
-            Walks that met `max_edges`.
+            Walks that reached `max_edges`.
         """
         if self._views is not None and frontier.numel() <= _SMALL_FRONTIER:
             reached = self._small_step(self._views, frontier.tolist(), low, high)
@@ -147,20 +139,7 @@ class TypedAdjacency:
     def edges(
         self, frontier: Tensor, low: list[int], high: list[int], max_edges: int | None = None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Return the edges of a typed step, as :meth:`step` reads them.
-
-        Parameters
-        ----------
-        frontier, low, high, max_edges
-            As for :meth:`step`.
-
-        Returns
-        -------
-        owner, neighbor : Tensor, shape [T], int64
-            Position in `frontier` (ascending) and the node at the other end.
-        cut : Tensor or None
-            As for :meth:`step`.
-        """
+        """Return the edges of a :meth:`step` as places in `frontier` and neighbours, both [T], with the walks that were cut."""
         walk = frontier // self.num_nodes
         ranges = torch.tensor([low, high], dtype=torch.int64, device=self.device)
         start, length = self.slices(frontier - walk * self.num_nodes, ranges[0][walk], ranges[1][walk])
@@ -171,22 +150,10 @@ class TypedAdjacency:
             over = read - (read - length)[first] > max_edges
             cut = torch.unique(walk[over])
             length = length.masked_fill(over, 0)
-        owner, neighbor = self.read(start, length)
-        return owner, neighbor, cut
+        return *self.read(start, length), cut
 
     def read(self, start: Tensor, length: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the neighbours in slices as one flat list.
-
-        Parameters
-        ----------
-        start, length : Tensor, shape [M], int64
-            From :meth:`slices`.
-
-        Returns
-        -------
-        owner, neighbor : Tensor, shape [T], int64
-            The slice of each neighbour (ascending) and the neighbour's row.
-        """
+        """Return the neighbours in :meth:`slices` as one list: the slice of each, ascending, and its row, both [T]."""
         total = int(length.sum())
         owner = torch.repeat_interleave(torch.arange(start.numel(), device=start.device), length, output_size=total)
         shift = start - (torch.cumsum(length, 0) - length)
@@ -223,5 +190,5 @@ def distinct(keys: Tensor, bound: int) -> Tensor:
 
 
 def typed_adjacency(graph: CorpusGraph, order: str = "type") -> TypedAdjacency:
-    """Return the typed adjacency of a graph, built when it is first asked for and kept with the graph."""
+    """Return the typed adjacency of a graph; it is built once and kept with the graph."""
     return graph.cache.get(("typed adjacency", order), lambda: TypedAdjacency(graph, order))

@@ -1,8 +1,9 @@
-"""Walking typed paths from many starts at once, and finding back how a node was reached."""
+"""Typed paths walked from many starts at once (MoR, section 3.2.1), and the trajectories back (section 3.3)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -11,6 +12,10 @@ from graph_retrievers.operators.mor.adjacency import TypedAdjacency, distinct
 from graph_retrievers.operators.mor.plan import GraphSchema, ReasoningPath
 
 __all__ = ["Routes", "Walk", "walk"]
+
+
+# Larger than every rank * N + row, and than every place among the matches of one layer.
+_FAR, _PLACES = 1 << 62, 1 << 20
 
 
 @dataclass(frozen=True)
@@ -37,38 +42,31 @@ class Routes:
 
     @classmethod
     def of(cls, plans: list[tuple[ReasoningPath, ...]], adjacency: TypedAdjacency, schema: GraphSchema) -> Routes:
-        """Return the routes of plans, one tuple of paths a query.
+        """Return the routes of plans, one tuple of paths for each query.
 
-        An adjacency ordered by type steps to the planned type, one ordered by relation along the planned relation
-        alone; that needs one for every step, and takes the alphabetically last one that joins the two types where
-        the plan names none.
+        An adjacency ordered by type steps to the planned type. One ordered by relation steps along the planned relation alone;
+        where the plan has none, along the alphabetically last one that joins the two types.
         """
         paths = [path for plan in plans for path in plan]
         owner = [query for query, plan in enumerate(plans) for _ in plan]
-        spans: dict[tuple[str | None, str | None], tuple[int, int]] = {}
 
+        @cache
         def span(kind: str, relation: str | None, other: str) -> tuple[int, int]:
-            key: tuple[str | None, str | None] = (kind, relation)
-            if adjacency.order == "relation":
-                key = (None, relation if relation is not None else schema.relations(other, kind)[-1])
-            if key not in spans:
-                spans[key] = adjacency.span(*key)
-            return spans[key]
+            if adjacency.order == "type":
+                return adjacency.span(kind, relation)
+            return adjacency.span(None, relation if relation is not None else schema.relations(other, kind)[-1])
 
-        ahead: list[list[tuple[int, int]]] = []
-        back: list[list[tuple[int, int]]] = []
+        ranges: list[list[list[int]]] = [[], [], [], []]
         for step in range(1, max((len(p) for p in paths), default=1)):
-            pairs = [(p.steps[step - 1], p.steps[step]) if step < len(p) else None for p in paths]
-            ahead.append([span(p[1].type, p[1].relation, p[0].type) if p else (0, 0) for p in pairs])
-            back.append([span(p[0].type, p[1].relation, p[1].type) if p else (0, 0) for p in pairs])
-        return cls(
-            paths,
-            owner,
-            [[s[0] for s in row] for row in ahead],
-            [[s[1] for s in row] for row in ahead],
-            [[s[0] for s in row] for row in back],
-            [[s[1] for s in row] for row in back],
-        )
+            cells = []
+            for path in paths:
+                near, far = path.steps[step - 1 : step + 1] if step < len(path) else (None, None)
+                ahead = span(far.type, far.relation, near.type) if near and far else (0, 0)
+                back = span(near.type, far.relation, far.type) if near and far else (0, 0)
+                cells.append((*ahead, *back))
+            for rows, row in zip(ranges, zip(*cells, strict=True), strict=True):
+                rows.append(list(row))
+        return cls(paths, owner, *ranges)
 
 
 @dataclass
@@ -81,11 +79,10 @@ class Walk:
         Keys ``route * N + node`` of every layer, ascending and distinct.
     finals : Tensor, shape [F], int64
         Keys of the last layer of each route, ascending.
-    entries : list of (Tensor, Tensor)
-        For each layer, the keys that text or titles brought, and their places among those of their route.
+    entries, max_edges
+        As given to :func:`walk`.
     cut : set of int
-        Routes that met the limit on edges.
-    max_edges : int or None
+        Routes that reached the limit on edges.
     """
 
     adjacency: TypedAdjacency
@@ -97,15 +94,10 @@ class Walk:
     max_edges: int | None
 
     def trails(self, route: Tensor, nodes: Tensor) -> Tensor:
-        """Return how nodes of the last layer were reached.
+        """Return how nodes of ``finals``, shape [P], were reached by their routes, shape [P].
 
-        Of several ways to a node the longest counts, among equal ones that from the best matching start, then
-        that over the lowest row. A node that text matching found, and no edge, starts a trail of its own.
-
-        Parameters
-        ----------
-        route, nodes : Tensor, shape [P], int64
-            Nodes of ``finals``.
+        The longest of several ways counts, among equal ones that from the best matching start, then that over the lowest row. A
+        node that text matching found, and no edge, starts a trail of its own.
 
         Returns
         -------
@@ -126,16 +118,14 @@ class Walk:
         high = torch.tensor([[0] * count, *self.routes.back_high], device=device)
         here, going = nodes, layer > 0
         for column in range(longest - 2, -1, -1):
-            step = torch.where(going, layer, torch.zeros_like(layer))
+            step = torch.where(going, layer, 0)
             start, length = self.adjacency.slices(here.clamp(min=0), low[step, route], high[step, route])
             owner, neighbor = self.adjacency.read(start, length)
-            key = (step[owner] - 1) * count * size + route[owner] * size + neighbor
-            place = torch.searchsorted(held, key).clamp(max=held.numel() - 1)
-            member = held[place] == key
+            place, member = _find(held, (step[owner] - 1) * count * size + route[owner] * size + neighbor)
             best = torch.full_like(here, _FAR)
             best.scatter_reduce_(0, owner[member], ranks[place[member]] * size + neighbor[member], "amin")
             going = going & (best < _FAR)
-            here = torch.where(going, best % size, torch.full_like(best, -1))
+            here = torch.where(going, best % size, -1)
             table[:, column] = here
             layer = layer - 1
             going = going & (layer > 0)
@@ -143,31 +133,24 @@ class Walk:
 
     def _ranks(self) -> list[Tensor]:
         """Return for every key of every layer where its best trail starts: earlier layers first, then better matches."""
-        ranks = [torch.full_like(keys, _FAR // self.adjacency.num_nodes - 1) for keys in self.layers]
         size = self.adjacency.num_nodes
         if not bool(self.entries[0][1].any()) and not any(len(keys) for keys, _ in self.entries[1:]):
-            # One start a route: there is nothing to choose between.
+            # Every route has one start: there is nothing to choose between.
             return [torch.zeros_like(keys) for keys in self.layers]
+        ranks = [torch.full_like(keys, _FAR // size - 1) for keys in self.layers]
         for layer, (keys, place) in enumerate(self.entries):
             if layer:
-                frontier = self.layers[layer - 1]
-                owner, neighbor, _ = self.adjacency.edges(
-                    frontier, self.routes.low[layer - 1], self.routes.high[layer - 1], self.max_edges
-                )
-                reached = frontier[owner] // size * size + neighbor
-                spot, there = _find(self.layers[layer], reached)
+                frontier, low, high = self.layers[layer - 1], self.routes.low[layer - 1], self.routes.high[layer - 1]
+                owner, neighbor, _ = self.adjacency.edges(frontier, low, high, self.max_edges)
+                spot, there = _find(self.layers[layer], frontier[owner] // size * size + neighbor)
                 ranks[layer].scatter_reduce_(0, spot[there], ranks[layer - 1][owner[there]], "amin")
             spot, there = _find(self.layers[layer], keys)
             ranks[layer].scatter_reduce_(0, spot[there], (layer * _PLACES + place)[there], "amin")
         return ranks
 
 
-# Beyond every rank * N + row, and beyond every place among the matches of one layer.
-_FAR, _PLACES = 1 << 62, 1 << 20
-
-
 def _find(keys: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
-    """Return where `wanted` stand in ascending `keys`, and which of them do."""
+    """Return the places of `wanted` in ascending `keys`, and which of them are there."""
     if keys.numel() == 0:
         return torch.zeros_like(wanted), torch.zeros_like(wanted, dtype=torch.bool)
     place = torch.searchsorted(keys, wanted).clamp(max=keys.numel() - 1)
@@ -190,18 +173,14 @@ def walk(
     adjacency : TypedAdjacency
     routes : Routes
     entries : list of (Tensor, Tensor), length S
-        For each layer, keys ``route * N + node`` that start there, ascending and distinct (the seeds at the first,
-        what text matching adds at later ones), and the place of each among those of its route, 0 the best.
+        For each layer, keys ``route * N + node`` that start there, ascending and distinct (the seeds in the first layer, text
+        matches in later ones), and the place of each among those of its route, 0 for the best.
     banned : Tensor, shape [C], int64, optional
-        Keys that a route may start from but not come back to.
+        Keys that a route may start from but not return to.
     allowed : Tensor, shape [N], bool, optional
         Nodes that may be walked to.
     max_edges : int, optional
         Edges a route may read in a step.
-
-    Returns
-    -------
-    Walk
     """
     size = adjacency.num_nodes
     layers, cut = [entries[0][0]], set[int]()
@@ -216,14 +195,10 @@ def walk(
         if met is not None:
             cut.update(met.tolist())
         layers.append(reached)
-    return Walk(adjacency, routes, layers, _last(routes, layers, size), entries, cut, max_edges)
-
-
-def _last(routes: Routes, layers: list[Tensor], size: int) -> Tensor:
-    """Return the keys of the last layer of each route, ascending."""
-    sizes = [len(path) for path in routes.paths]
-    if all(length == len(layers) for length in sizes):
-        return layers[-1]
-    lengths = torch.tensor(sizes, dtype=torch.int64, device=layers[0].device)
-    ends = [keys[lengths[keys // size] == layer + 1] for layer, keys in enumerate(layers)]
-    return torch.sort(torch.cat(ends)).values
+    # The last layer of each route: routes may differ in length.
+    ends = torch.tensor([len(path) for path in routes.paths], dtype=torch.int64, device=layers[0].device)
+    finals = layers[-1]
+    if bool((ends < len(layers)).any()):
+        last = [keys[ends[keys // size] == layer] for layer, keys in enumerate(layers, 1)]
+        finals = torch.sort(torch.cat(last)).values
+    return Walk(adjacency, routes, layers, finals, entries, cut, max_edges)
