@@ -108,7 +108,10 @@ class Operator(ABC):
     def __call__(self, queries: Queries, ranking: Ranking | None = None) -> Ranking:
         """Return ``prune(rank(queries, ranking))``, with what was found before beyond nodes."""
         before = ranking if ranking is not None else Ranking.empty(len(queries), queries.index.device)
-        return self.prune(self.rank(queries, before)).after(before)
+        found = self.rank(queries, before)
+        if not isinstance(found, Ranking) or len(found) != len(queries):
+            raise InvalidArgumentError(f"{self.name}.rank gave {found!r:.80}; expected a Ranking of {len(queries)} queries.")
+        return self.prune(found).after(before)
 
     def parts(self) -> Iterator[Operator]:
         """Yield the basic operators this one is made of, in order."""
