@@ -196,9 +196,8 @@ def walk(
             cut.update(met.tolist())
         layers.append(reached)
     # The last layer of each route: routes may differ in length.
-    ends = torch.tensor([len(path) for path in routes.paths], dtype=torch.int64, device=layers[0].device)
-    finals = layers[-1]
-    if bool((ends < len(layers)).any()):
-        last = [keys[ends[keys // size] == layer] for layer, keys in enumerate(layers, 1)]
-        finals = torch.sort(torch.cat(last)).values
+    lengths, finals = [len(path) for path in routes.paths], layers[-1]
+    if any(length < len(layers) for length in lengths):
+        ends = torch.tensor(lengths, dtype=torch.int64, device=finals.device)
+        finals = torch.sort(torch.cat([keys[ends[keys // size] == layer] for layer, keys in enumerate(layers, 1)])).values
     return Walk(adjacency, routes, layers, finals, entries, cut, max_edges)
