@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError
-from graph_retrievers.graph.ragged import top_k
+from graph_retrievers.graph.ragged import falling, top_k
 from graph_retrievers.signals.embedding import check_vectors
 from graph_retrievers.signals.signal import VectorSignal
 
@@ -120,8 +120,10 @@ class DenseIndex(VectorSignal):
                 continue
             # In row order, so that ties go to the lower row.
             rows, order = torch.sort(torch.cat([rows, columns + start], 1), dim=1)
-            values, order = top_k(torch.cat([values, best], 1).gather(1, order), k, slack)
-            rows = rows.gather(1, order)
+            values = torch.cat([values, best], 1).gather(1, order)
+            order = top_k(values, k, slack)[1]
+            values, rows = values.gather(1, order), rows.gather(1, order)
+        values = falling(values)
         return values, torch.where(values > float("-inf"), rows, torch.full_like(rows, -1))
 
     def _search_faiss(self, queries: Tensor, k: int) -> tuple[Tensor, Tensor] | None:
@@ -161,19 +163,20 @@ class DenseIndex(VectorSignal):
 
 
 def _grouped_top_k(scores: Tensor, k: int, slack: Tensor) -> tuple[Tensor, Tensor]:
-    """Return :func:`top_k` of wide rows: the k best lie in the k groups with the largest maxima."""
+    """Return the scores of :func:`top_k` of wide rows as they are: the k best lie in the k groups with the largest maxima."""
     size = scores.shape[1]
     groups = size // _GROUP
     if groups <= 2 * k:
-        return top_k(scores, k, slack)
+        columns = top_k(scores, k, slack)[1]
+        return scores.gather(1, columns), columns
     body, tail = scores[:, : groups * _GROUP], scores[:, groups * _GROUP :]
     chosen = top_k(body.reshape(scores.shape[0], groups, _GROUP).amax(2), k, slack)[1]
     chosen = torch.sort(chosen, dim=1).values
     columns = (chosen.unsqueeze(2) * _GROUP + torch.arange(_GROUP, device=scores.device)).flatten(1)
     rest = torch.arange(groups * _GROUP, size, device=scores.device).expand(scores.shape[0], -1)
     columns = torch.cat([columns, rest], 1)
-    values, order = top_k(torch.cat([body.gather(1, columns[:, : k * _GROUP]), tail], 1), k, slack)
-    return values, columns.gather(1, order)
+    columns = columns.gather(1, top_k(torch.cat([body.gather(1, columns[:, : k * _GROUP]), tail], 1), k, slack)[1])
+    return scores.gather(1, columns), columns
 
 
 def _faiss_index(vectors: Tensor) -> Any:
