@@ -1,4 +1,4 @@
-"""What has been computed from something that never changes, kept beside it: the one cache idiom of the package."""
+"""The cache of values that are computed from an immutable object, such as a graph or a batch of queries."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ T = TypeVar("T")
 
 
 class Cache:
-    """Values by key, each computed when it is first asked for.
+    """Values by key, each computed on first use.
 
-    A graph owns one for what follows from its nodes and edges (name tables, transition matrices), a batch of queries owns
-    one for what follows from them (vectors, similarities). Owners never change, so an entry never becomes stale, and it is
-    freed with its owner. A copy or a pickle of the owner starts with an empty cache.
+    A graph has one for tables made of its nodes and edges, a batch of queries has one for vectors and scores. Their owners do
+    not change, so entries are never out of date. A copy or a pickle of the owner starts with an empty cache.
 
     Examples
     --------
@@ -30,10 +29,9 @@ class Cache:
         self._values: dict[Hashable, Any] = {}
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return the value of `key`; call `make` for it where there is none. Threads may compute it twice, and share one."""
+        """Return the value of `key`, from `make` if there is none yet; two threads may both call it, and get the same object."""
         if key not in self._values:
-            value = make()
-            return self._values.setdefault(key, value)  # type: ignore[no-any-return]
+            self._values.setdefault(key, make())
         return self._values[key]  # type: ignore[no-any-return]
 
     def __reduce__(self) -> tuple[type[Cache], tuple[()]]:

@@ -1,4 +1,4 @@
-"""The command line: ``graph-retrievers index | search | evaluate | fit | taxonomy``."""
+"""The command line: ``graph-retrievers index | search | evaluate | make-queries | fit | taxonomy``."""
 
 from __future__ import annotations
 
@@ -27,8 +27,17 @@ _EDGES = ("links", "mentions", "neighbors")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; return its exit status: 0, or 2 for an error, which is one line on stderr."""
-    # Progress and notes of the model library would drown the results.
+    """Run a command; return its exit status: 0, or 2 for an error, which is one line on stderr.
+
+    Examples
+    --------
+    >>> main(["taxonomy"])
+    retriever    composition                              operators
+    vector       O_vs                                     VectorSearch O_vs
+    ...
+    0
+    """
+    # Progress bars and messages of the model library would hide the results.
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     args = _parser().parse_args(arguments)
@@ -37,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return int(args.run(args) or 0)
     except BrokenPipeError:
-        # Whoever read the output has enough; nothing is to be flushed at exit.
+        # The reader of the output has closed it; without this, Python fails again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (GraphRetrieverError, OSError) as error:
@@ -56,36 +65,31 @@ def _parser() -> argparse.ArgumentParser:
 
     index = commands.add_parser("index", help="build an index of documents", description="Build an index of documents and save it.")
     index.add_argument("source", metavar="DIR_OR_DATASET", help="folder of .txt, .md and .html files, or a dataset")
-    index.add_argument("out", metavar="OUT", help="folder to write; an index that lies there is replaced")
+    index.add_argument("out", metavar="OUT", help="folder to write; an existing index in it is replaced")
     model = index.add_mutually_exclusive_group()
     model.add_argument("--embedding", metavar="NAME_OR_DIR", default="minilm", help="embedding model (default: minilm, offline)")
-    model.add_argument("--no-embedding", action="store_true", help="no vectors: BM25 alone")
-    index.add_argument(
-        "--edges",
-        metavar="KINDS",
-        help=f"edges to find, of {', '.join(_EDGES)} or none, with commas between them; a dataset keeps its own besides "
-        "(default: links,mentions for files, none for a dataset)",
-    )
-    index.add_argument("--device", help="where to compute, such as cuda (default: cpu)")
+    model.add_argument("--no-embedding", action="store_true", help="no vectors: BM25 only")
+    edges = f"edges to find: {', '.join(_EDGES)} (with commas between them) or none; a dataset also keeps its own "
+    edges += "(default: links,mentions for files, none for a dataset)"
+    index.add_argument("--edges", metavar="KINDS", help=edges)
+    index.add_argument("--device", help="torch device, such as cuda (default: cpu)")
     index.set_defaults(run=_index)
 
     search = commands.add_parser("search", help="ask an index", description="Ask a saved index and print what it finds.")
     search.add_argument("index", metavar="OUT", help="folder of the index")
     search.add_argument("question", metavar="QUESTION")
     search.add_argument("-k", type=int, default=10, help="hits to print (default: 10)")
-    search.add_argument("--retriever", metavar="NAME", help="see taxonomy (default: fastinsight; bm25 where there are no vectors)")
+    search.add_argument("--retriever", metavar="NAME", help="see taxonomy (default: fastinsight, or bm25 if there are no vectors)")
     search.add_argument("--reranker", metavar="DIR_OR_NAME", help="cross-encoder that scores (default: similarity of the vectors)")
-    search.add_argument(
-        "--max-length", type=int, default=160, metavar="TOKENS", help="tokens the cross-encoder reads of a pair (default: 160)"
-    )
+    tokens = "tokens of question and passage that the cross-encoder reads (default: 160)"
+    search.add_argument("--max-length", type=int, default=160, metavar="TOKENS", help=tokens)
     search.add_argument("--embedding", metavar="NAME_OR_DIR", help="embedding model (default: the one that built the index)")
-    search.add_argument("--device", help="where to compute, such as cuda (default: cpu)")
-    search.add_argument("--json", action="store_true", help="print JSON, for programs")
+    search.add_argument("--device", help="torch device, such as cuda (default: cpu)")
+    search.add_argument("--json", action="store_true", help="print JSON")
     search.set_defaults(run=_search)
 
-    taxonomy = commands.add_parser(
-        "taxonomy", help="the operators each retriever is made of", description="Print the operators of each retriever, by kind."
-    )
+    operators = "print the operators of each retriever"
+    taxonomy = commands.add_parser("taxonomy", help=operators, description="Print the operators of each retriever, by kind.")
     taxonomy.set_defaults(run=_taxonomy)
 
     evaluate.add_commands(commands)
@@ -104,50 +108,45 @@ def _index(args: argparse.Namespace) -> None:
     from graph_retrievers.signals.embedding import load_embedding
 
     started = time.perf_counter()
-    # Before anything is embedded, which takes long.
+    # Checked first, because the embedding takes long.
     check_target(args.out)
     embedding = None if args.no_embedding else load_embedding(_absolute(args.embedding), args.device)
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = {"device": args.device, "embedding": embedding, "show_progress": True}
     if is_dataset(args.source):
         dataset = read_dataset(args.source)
         nodes, options["include_titles"] = dataset.nodes, dataset.include_titles
-        edges = [*dataset.edges, *_edge_specs(args.edges or "none", files=False)]
+        options["edges"] = [*dataset.edges, *_edge_specs(args.edges or "none", files=False)]
     else:
-        nodes = read_folder(args.source)
-        edges = _edge_specs(args.edges or "links,mentions", files=True)
+        nodes, options["edges"] = read_folder(args.source), _edge_specs(args.edges or "links,mentions", files=True)
     with _shown_log():
-        index = GraphIndex.from_documents(
-            nodes, edges=edges, device=args.device, embedding=embedding, show_progress=True, **options
-        )
+        index = GraphIndex.from_documents(nodes, **options)
     index.save(args.out)
-    signals = [f"vectors of {index.embedding_name} ({index.dense.dimension})"] if index.has_dense else []
+    vectors = f"vectors of {index.embedding_name} ({index.dense.dimension}) and " if index.has_dense else ""
     seconds = time.perf_counter() - started
-    print(
-        f"{args.out}: {len(index):,} nodes, {index.graph.num_edges:,} edges, {' and '.join([*signals, 'BM25'])}, in {seconds:.1f} s"
-    )
+    print(f"{args.out}: {len(index):,} nodes, {index.graph.num_edges:,} edges, {vectors}BM25, in {seconds:.1f} s")
 
 
 def _edge_specs(names: str, files: bool) -> list[Any]:
     from graph_retrievers.construction.edges import Links, Metadata, NearestNeighbors, TitleMentions
 
-    chosen = [name.strip() for name in names.split(",") if name.strip()]
+    chosen = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
     for name in chosen:
         if name not in (*_EDGES, "none"):
-            raise InvalidArgumentError(f"--edges {name!r}: choose of {', '.join(_EDGES)}, or none.")
-    # The links of files were read before their tags were taken away.
+            raise InvalidArgumentError(f"--edges {name!r}: choose from {', '.join(_EDGES)}, or none.")
+    # The texts of files have no tags any more; their links were read before.
     links = Metadata("links", "path", relation="links") if files else Links()
     made = {"links": links, "mentions": TitleMentions(), "neighbors": NearestNeighbors()}
-    return [made[name] for name in dict.fromkeys(chosen) if name != "none"]
+    return [made[name] for name in chosen if name != "none"]
 
 
 def _absolute(name: str) -> str:
-    """Return a model's name, or its folder in a form that holds from any other working directory."""
+    """Return the absolute path of a model folder, which any other working directory can use; a name as it is."""
     return str(Path(name).resolve()) if Path(name).is_dir() else name
 
 
 @contextmanager
 def _shown_log() -> Iterator[None]:
-    """Show what the package logs, such as how many edges were found, on stderr."""
+    """Show the log of the package, such as how many edges were found, on stderr."""
     logger = logging.getLogger("graph_retrievers")
     handler, level = logging.StreamHandler(), logger.level
     logger.addHandler(handler)
@@ -166,7 +165,12 @@ def _search(args: argparse.Namespace) -> None:
     from graph_retrievers.index import GraphIndex
     from graph_retrievers.retrievers.registry import build_retriever
 
-    index = GraphIndex.load(args.index, embedding=_query_embedding(args), relevance=_reranker(args), device=args.device)
+    reranker = None
+    if args.reranker is not None:
+        from graph_retrievers.signals.cross_encoder import CrossEncoder
+
+        reranker = CrossEncoder(args.reranker, max_length=args.max_length, device=args.device)
+    index = GraphIndex.load(args.index, embedding=_query_embedding(args), relevance=reranker, device=args.device)
     name = args.retriever or ("fastinsight" if index.has_dense else "bm25")
     hits = build_retriever(name, index).retrieve(args.question, args.k)
     if args.json:
@@ -178,7 +182,7 @@ def _search(args: argparse.Namespace) -> None:
 
 
 def _query_embedding(args: argparse.Namespace) -> Any:
-    """Return the model given, or else the one that built the index."""
+    """Return the given model, else the one that built the index, else None."""
     from graph_retrievers.graph.storage import read_settings
     from graph_retrievers.signals.embedding import load_embedding
 
@@ -189,24 +193,16 @@ def _query_embedding(args: argparse.Namespace) -> Any:
     if built["by_name"]:
         return load_embedding(built["name"], args.device)
     if any(signal["name"] == "dense" for signal in settings["signals"]):
-        # A retriever that reads no vectors does without.
+        # Not an error: some retrievers do not read vectors.
         built_with = built["name"] or "vectors from elsewhere"
         print(f"note: the index was built with {built_with}, which cannot be loaded by name; pass --embedding.", file=sys.stderr)
     return None
 
 
-def _reranker(args: argparse.Namespace) -> Any:
-    if args.reranker is None:
-        return None
-    from graph_retrievers.signals.cross_encoder import CrossEncoder
-
-    return CrossEncoder(args.reranker, max_length=args.max_length, device=args.device)
-
-
 def _table(hits: Hits) -> str:
-    """Return hits as a table: a line each, with the path that led there and the beginning of the text below."""
+    """Return hits as a table: one line each, below it the path to the hit and the beginning of its text."""
     width = max(shutil.get_terminal_size((110, 24)).columns, 60)
-    found_by = max([len(hit.operator) for hit in hits] + [len("found by")])
+    found_by = max(len(name) for name in ["found by", *(hit.operator for hit in hits)])
     indent = " " * (17 + found_by)
     lines = [f"{'#':>3}  {'score':>8}  {'found by':<{found_by}}  node"]
     for rank, hit in enumerate(hits, 1):
@@ -230,7 +226,7 @@ def _taxonomy(args: argparse.Namespace) -> None:
     from graph_retrievers.operators.operator import OperatorKind
     from graph_retrievers.retrievers.registry import build_retriever, retriever_names
 
-    # A retriever is a composition on an index, so two nodes lend theirs to every name.
+    # The composition of a retriever does not depend on the index, so one of two nodes is enough.
     nodes = [Node("a", "one text", "one", "thing"), Node("b", "another text", "other", "thing")]
     index = GraphIndex.from_nodes(
         nodes, [("a", "b", "mentions")], embedding=lambda texts: [[1.0, 0.0]] * len(texts), vectors=[[1.0, 0.0], [0.0, 1.0]]
@@ -241,9 +237,8 @@ def _taxonomy(args: argparse.Namespace) -> None:
             operator = build_retriever(name, index).operator
         except GraphRetrieverError as error:
             rows.append((name, "-", " ".join(str(error).split())))
-            continue
-        steps = dict.fromkeys(f"{step.name} {step.kind.value}" for step in operator.parts())
-        rows.append((name, operator.formula(), ", ".join(steps)))
+        else:
+            rows.append((name, operator.formula(), ", ".join(dict.fromkeys(f"{p.name} {p.kind.value}" for p in operator.parts()))))
     widths = [max(len(row[column]) for row in rows) for column in range(2)]
     for name, formula, made_of in rows:
         print(f"{name:<{widths[0]}}  {formula:<{widths[1]}}  {made_of}")

@@ -30,17 +30,17 @@ class Query:
     ----------
     id, text : str
     gold : tuple of str
-        Ids of the nodes that should be found; at least one.
+        Ids of the relevant nodes.
     split : str
         ``"train"``, ``"dev"``, ``"test"``, or "".
     type : str
         Kind of question, or "".
     entities : tuple of str
-        Names that the question is about, where they are known.
+        Names that the question is about, if they are known.
     plan : tuple of mapping
-        Typed path from a start node to the answers, where it is known.
+        Typed path from a start node to the answers, if it is known.
     answer : str
-        The answer in words, or "".
+        The answer as text, or "".
     extra : mapping
         All other fields of the row.
     """
@@ -58,7 +58,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Nodes, edges and queries of one folder.
+    """Nodes, edges and queries of one folder, see :func:`read_dataset`.
 
     Attributes
     ----------
@@ -67,9 +67,16 @@ class Dataset:
     nodes : list of Node
     edges : list of Edge
     queries : list of Query
-        Empty where the folder has none.
+        Empty if the folder has none.
     include_titles : bool
-        Whether signals read titles: False where they only repeat the id.
+        Whether signals read titles: False if the titles only repeat the ids.
+
+    Examples
+    --------
+    >>> nodes = [Node("ada", "A mathematician."), Node("engine", "A machine.")]
+    >>> dataset = Dataset("tiny", nodes, [Edge("ada", "engine")], [Query("q1", "Who?", ("ada",))], include_titles=True)
+    >>> dataset.graph()
+    CorpusGraph(nodes=2, edges=1, relations=1, device=cpu)
     """
 
     name: str
@@ -94,12 +101,11 @@ def read_dataset(folder: str | Path, *, include_titles: bool | None = None) -> D
     Parameters
     ----------
     folder : str or Path
-        Rows of nodes have ``id`` and ``text``, and may have ``title`` and ``type``; their other fields are
-        metadata. Rows of edges have ``source`` and ``target``, and may have ``relation``, ``weight`` and ``text``; their other
-        fields are metadata. Queries: see :func:`read_queries`.
+        Nodes have ``id`` and ``text``, and may have ``title`` and ``type``. Edges have ``source`` and ``target``, and may
+        have ``relation``, ``weight`` and ``text``. Other fields of both are metadata. Queries: see :func:`read_queries`.
     include_titles : bool, optional
-        Whether signals read ``title + ". " + text``. By default they do, unless most titles hold the digits
-        (four or more) of their own node's id: such titles name nothing.
+        Whether signals read ``title + ". " + text``. By default they do, unless most titles contain the digits (four or
+        more) of their own node's id.
 
     Raises
     ------
@@ -111,13 +117,9 @@ def read_dataset(folder: str | Path, *, include_titles: bool | None = None) -> D
     edges = _read_edges(_need(root, "edges"), lines)
     queries_file = _find(root, "queries")
     queries = read_queries(queries_file, nodes=lines) if queries_file is not None else []
-    return Dataset(
-        name=root.resolve().name,
-        nodes=nodes,
-        edges=edges,
-        queries=queries,
-        include_titles=not _titles_are_ids(nodes) if include_titles is None else include_titles,
-    )
+    if include_titles is None:
+        include_titles = not _titles_are_ids(nodes)
+    return Dataset(root.resolve().name, nodes, edges, queries, include_titles)
 
 
 def read_queries(file: str | Path, *, nodes: Container[str] | None = None) -> list[Query]:
@@ -126,34 +128,29 @@ def read_queries(file: str | Path, *, nodes: Container[str] | None = None) -> li
     Parameters
     ----------
     file : str or Path
-        Plain or ``.gz``. Rows have ``id``, ``query`` and ``gold`` (a list of node ids), and may have ``split``,
+        Plain or ``.gz``. Rows have ``id``, ``query`` and ``gold`` (a list of node ids, at least one), and may have ``split``,
         ``type``, ``entities``, ``plan`` and ``answer``; other fields are kept as ``extra``.
     nodes : container of str, optional
-        Ids that exist; gold nodes must be among them.
+        Ids of the nodes; gold nodes must be among them.
 
     Raises
     ------
     DatasetError
         If the file is missing or a row cannot be read; the message names the file and the line.
     """
-    path = Path(file)
     queries, seen = [], dict[str, int]()
-    for number, row in _rows(path):
-        where = f"{path}:{number}"
+    for number, where, row in _rows(Path(file)):
         query = Query(
-            id=_text(row, "id", where),
+            id=_new_id(row, "query", where, number, seen),
             text=_text(row, "query", where),
-            gold=tuple(_texts(row, "gold", where, needed=True)),
+            gold=tuple(_items(row, "gold", where, str, needed=True)),
             split=_text(row, "split", where, needed=False),
             type=_text(row, "type", where, needed=False),
-            entities=tuple(_texts(row, "entities", where)),
-            plan=tuple(_plan(row, where)),
+            entities=tuple(_items(row, "entities", where, str)),
+            plan=tuple(_items(row, "plan", where, dict)),
             answer=_text(row, "answer", where, needed=False),
             extra=row,
         )
-        if query.id in seen:
-            raise DatasetError(f"{where}: query id {query.id!r} stands in line {seen[query.id]} already; ids are unique.")
-        seen[query.id] = number
         for node in query.gold:
             if nodes is not None and node not in nodes:
                 raise DatasetError(f"{where}: gold {node!r} of query {query.id!r} is not a node of this dataset.")
@@ -162,20 +159,12 @@ def read_queries(file: str | Path, *, nodes: Container[str] | None = None) -> li
 
 
 def _read_nodes(path: Path) -> tuple[list[Node], dict[str, int]]:
+    """Return the nodes, and the line number of each id."""
     nodes, seen = [], dict[str, int]()
-    for number, row in _rows(path):
-        where = f"{path}:{number}"
-        node = Node(
-            id=_text(row, "id", where),
-            text=_text(row, "text", where, empty=True),
-            title=_text(row, "title", where, needed=False),
-            type=_text(row, "type", where, needed=False),
-            metadata=row,
-        )
-        if node.id in seen:
-            raise DatasetError(f"{where}: node id {node.id!r} stands in line {seen[node.id]} already; ids are unique.")
-        seen[node.id] = number
-        nodes.append(node)
+    for number, where, row in _rows(path):
+        name, text = _new_id(row, "node", where, number, seen), _text(row, "text", where, empty=True)
+        title, kind = (_text(row, key, where, needed=False) for key in ("title", "type"))
+        nodes.append(Node(name, text, title, kind, row))
     if not nodes:
         raise DatasetError(f"{path} holds no nodes; a dataset needs at least one.")
     return nodes, seen
@@ -183,8 +172,7 @@ def _read_nodes(path: Path) -> tuple[list[Node], dict[str, int]]:
 
 def _read_edges(path: Path, nodes: Container[str]) -> list[Edge]:
     edges = []
-    for number, row in _rows(path):
-        where = f"{path}:{number}"
+    for _, where, row in _rows(path):
         ends = _text(row, "source", where), _text(row, "target", where)
         for end in ends:
             if end not in nodes:
@@ -199,23 +187,23 @@ def _read_edges(path: Path, nodes: Container[str]) -> list[Edge]:
 
 def _find(root: Path, name: str) -> Path | None:
     if not root.is_dir():
-        raise DatasetError(f"{root} is no folder; a dataset is a folder of nodes.jsonl, edges.jsonl and queries.jsonl.")
+        raise DatasetError(f"{root} is not a folder; a dataset is a folder of nodes.jsonl, edges.jsonl and queries.jsonl.")
     there = [path for end in ("", ".gz") if (path := root / f"{name}.jsonl{end}").is_file()]
     if len(there) > 1:
-        raise DatasetError(f"{there[0]} and {there[1]} are both there; remove one, so that it is clear which counts.")
+        raise DatasetError(f"Both {there[0]} and {there[1]} exist; remove one of them.")
     return there[0] if there else None
 
 
 def _need(root: Path, name: str) -> Path:
     path = _find(root, name)
     if path is None:
-        hint = "; an empty file says that there are none" if name == "edges" else ""
+        hint = "; an empty file means that there are none" if name == "edges" else ""
         raise DatasetError(f"{root / name}.jsonl[.gz] is missing{hint}.")
     return path
 
 
-def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (line number, object) of each line that is not blank."""
+def _rows(path: Path) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    """Yield (line number, "file:line", object) for each line that is not blank."""
     number = 0
     opened: Any = gzip.open if path.suffix == ".gz" else open
     try:
@@ -226,12 +214,21 @@ def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 try:
                     row = json.loads(line)
                 except json.JSONDecodeError as error:
-                    raise DatasetError(f"{path}:{number} is no JSON: {error}.") from error
+                    raise DatasetError(f"{path}:{number} is not JSON: {error}.") from error
                 if not isinstance(row, dict):
                     raise DatasetError(f"{path}:{number} holds a {type(row).__name__}; expected an object, {{...}}.")
-                yield number, row
+                yield number, f"{path}:{number}", row
     except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise DatasetError(f"{path} cannot be read{f' beyond line {number}' if number else ''}: {error}.") from error
+
+
+def _new_id(row: dict[str, Any], kind: str, where: str, number: int, seen: dict[str, int]) -> str:
+    """Take the id out of a row and enter its line number in `seen`; DatasetError if it is there already."""
+    name = _text(row, "id", where)
+    if name in seen:
+        raise DatasetError(f"{where}: {kind} id {name!r} is already used in line {seen[name]}; ids must be unique.")
+    seen[name] = number
+    return name
 
 
 def _text(row: dict[str, Any], key: str, where: str, *, needed: bool = True, empty: bool = False) -> str:
@@ -246,19 +243,14 @@ def _text(row: dict[str, Any], key: str, where: str, *, needed: bool = True, emp
     return value
 
 
-def _texts(row: dict[str, Any], key: str, where: str, *, needed: bool = False) -> list[str]:
+def _items(row: dict[str, Any], key: str, where: str, kind: type, *, needed: bool = False) -> list[Any]:
+    """Take a field out of a row as a list of strings or objects."""
     value = row.pop(key, None)
     if value is None and not needed:
         return []
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value) or (needed and not value):
-        raise DatasetError(f"{where}: {key!r} is {value!r}; expected a list of strings{', at least one' if needed else ''}.")
-    return value
-
-
-def _plan(row: dict[str, Any], where: str) -> list[dict[str, Any]]:
-    value = row.pop("plan", None) or []
-    if not isinstance(value, list) or not all(isinstance(step, dict) for step in value):
-        raise DatasetError(f"{where}: 'plan' is {value!r}; expected a list of objects.")
+    if not isinstance(value, list) or not all(isinstance(item, kind) for item in value) or (needed and not value):
+        expected = f"a list of {'strings' if kind is str else 'objects'}{', at least one' if needed else ''}"
+        raise DatasetError(f"{where}: {key!r} is {value!r}; expected {expected}.")
     return value
 
 

@@ -1,4 +1,4 @@
-"""Choosing the device that holds an index."""
+"""The torch device that holds an index."""
 
 from __future__ import annotations
 
@@ -15,18 +15,22 @@ def resolve_device(device: str | torch.device | None = None) -> torch.device:
     Parameters
     ----------
     device : str or torch.device, optional
-        A torch device such as ``"cpu"``, ``"cuda"`` or ``"cuda:1"``. ``None`` (default) takes the CPU: moving
-        an index to a GPU is a decision, not a side effect.
+        A torch device such as ``"cpu"``, ``"cuda"`` or ``"cuda:1"``; by default the CPU. A GPU is used only if asked for.
 
     Returns
     -------
     torch.device
-        The device, with its index filled in for CUDA.
+        For CUDA, with the index of the device.
 
     Raises
     ------
     DeviceError
         If the name is not a torch device or the machine does not have it.
+
+    Examples
+    --------
+    >>> resolve_device()
+    device(type='cpu')
     """
     try:
         chosen = torch.device(device if device is not None else "cpu")
@@ -36,9 +40,7 @@ def resolve_device(device: str | torch.device | None = None) -> torch.device:
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if (chosen.index or 0) >= count:
             raise DeviceError(f"Device {str(chosen)!r} is not there: torch sees {count} CUDA devices. Pass device='cpu'.")
-        return torch.device("cuda", chosen.index if chosen.index is not None else torch.cuda.current_device())
     try:
-        torch.empty(0, device=chosen)
+        return torch.empty(0, device=chosen).device
     except (RuntimeError, NotImplementedError, AssertionError) as error:
         raise DeviceError(f"Device {str(chosen)!r} is not there ({error}). Pass device='cpu'.") from error
-    return chosen

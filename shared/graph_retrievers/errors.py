@@ -1,7 +1,16 @@
-"""Every error the package raises on purpose: one small tree under :class:`GraphRetrieverError`.
+"""The exceptions of the package; all of them derive from :class:`GraphRetrieverError`.
 
-Each message names what was given, what was expected and how to mend it. Where Python has a
-built-in class for the same mistake, the error derives from it too, so ``except ValueError`` works.
+Each message says what was given, what was expected and how to fix it. Where Python has a built-in exception for the same
+mistake, the class derives from it too.
+
+Examples
+--------
+>>> from graph_retrievers.graph import CorpusGraph
+>>> try:
+...     CorpusGraph(["a", "a"], ["one text", "another text"])
+... except ValueError as error:
+...     print(type(error).__name__)
+DuplicateNodeError
 """
 
 from __future__ import annotations
@@ -33,22 +42,22 @@ __all__ = [
 
 
 class GraphRetrieverError(Exception):
-    """Root of all errors of this package."""
+    """Base class of all errors of this package."""
 
 
 class InvalidArgumentError(GraphRetrieverError, ValueError):
-    """An argument lies outside what the operator, retriever or command accepts."""
+    """An argument that the operator, retriever or command does not accept."""
 
 
 class UnexpectedArgumentError(InvalidArgumentError, TypeError):
-    """A keyword that a retriever does not read."""
+    """A keyword that a retriever does not have."""
 
 
 class UnknownNodeError(GraphRetrieverError, KeyError):
-    """A node id that the corpus graph does not hold."""
+    """A node id that is not in the corpus graph."""
 
     def __str__(self) -> str:
-        """Return the message as written, without the quotes KeyError would add."""
+        """Return the message without the quotes that KeyError adds."""
         return str(self.args[0]) if self.args else ""
 
 
@@ -57,11 +66,11 @@ class DuplicateNodeError(GraphRetrieverError, ValueError):
 
 
 class EmptyGraphError(GraphRetrieverError, ValueError):
-    """An operation that needs at least one node was given none."""
+    """An operation that needs at least one node got none."""
 
 
 class DimensionMismatchError(GraphRetrieverError, ValueError):
-    """Vectors whose number or width differs from what the index holds."""
+    """Vectors whose number or width does not fit the index."""
 
 
 class InvalidVectorError(GraphRetrieverError, ValueError):
@@ -73,7 +82,7 @@ class ConvergenceError(GraphRetrieverError, ArithmeticError):
 
 
 class MissingSignalError(GraphRetrieverError, ValueError):
-    """An operator needs a signal (vectors, BM25, a relevance model) that the index was built without."""
+    """An operator needs a signal (vectors, BM25, a relevance model) that the index does not have."""
 
 
 class CorruptIndexError(GraphRetrieverError):
@@ -81,7 +90,7 @@ class CorruptIndexError(GraphRetrieverError):
 
 
 class IndexVersionError(GraphRetrieverError):
-    """A saved index written by a newer version of the format."""
+    """A saved index in another version of the format."""
 
 
 class ModelHeadError(GraphRetrieverError, ValueError):
@@ -93,7 +102,7 @@ class DeviceError(GraphRetrieverError, RuntimeError):
 
 
 class MissingDependencyError(GraphRetrieverError, ImportError):
-    """An optional package is not installed; the message names the extra that brings it."""
+    """An optional package is not installed; the message names the extra to install."""
 
 
 class DatasetError(GraphRetrieverError, ValueError):
@@ -113,7 +122,7 @@ class DatabaseError(GraphRetrieverError):
 
 
 class DatabaseUnreachableError(DatabaseError, ConnectionError):
-    """A graph database that does not answer: the server is gone, or the address is wrong."""
+    """A graph database that does not answer: the server is down, or the address is wrong."""
 
 
 class DatabaseAuthError(DatabaseError):

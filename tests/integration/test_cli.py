@@ -197,10 +197,10 @@ class TestErrors:
             (["search", "INDEX", "question", "--device", "cuda:99"], "Device 'cuda:99' is not there"),
             (["search", "INDEX", "question", "--embedding", "."], "."),
             (["index", "nowhere", "out"], "nowhere is no folder"),
-            (["index", "PAGES", "PAGES"], "is there and holds no index"),
-            (["index", "PAGES", "out", "--edges", "friends"], "--edges 'friends': choose of links, mentions, neighbors, or none"),
+            (["index", "PAGES", "PAGES"], "exists and is not an index"),
+            (["index", "PAGES", "out", "--edges", "friends"], "--edges 'friends': choose from links, mentions, neighbors, or none"),
             (["index", "PAGES", "out", "--edges", "neighbors", "--no-embedding"], "k-nearest edges need vectors"),
-            (["evaluate", "nowhere"], "nowhere is no folder"),
+            (["evaluate", "nowhere"], "nowhere is not a folder"),
         ],
     )
     def test_an_error_is_one_line_and_status_2(self, pages, indexed, tmp_path, monkeypatch, capsys, arguments, message):

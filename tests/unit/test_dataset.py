@@ -75,20 +75,20 @@ def test_a_folder_is_told_from_a_dataset(tmp_path):
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"nodes": '{"id": "a", "text": "x"}\n{oops\n'}, r"nodes\.jsonl:2 is no JSON"),
+        ({"nodes": '{"id": "a", "text": "x"}\n{oops\n'}, r"nodes\.jsonl:2 is not JSON"),
         ({"nodes": '["a"]\n'}, r"nodes\.jsonl:1 holds a list"),
         ({"nodes": [{"text": "x"}]}, r"nodes\.jsonl:1: 'id' is missing"),
         ({"nodes": [{"id": 7, "text": "x"}]}, r"nodes\.jsonl:1: 'id' is 7; expected a string"),
         ({"nodes": [{"id": " ", "text": "x"}]}, r"nodes\.jsonl:1: 'id' is empty"),
         ({"nodes": [{"id": "a"}]}, r"nodes\.jsonl:1: 'text' is missing"),
         ({"nodes": [{"id": "a", "text": "x", "title": ["t"]}]}, r"nodes\.jsonl:1: 'title' is \['t'\]"),
-        ({"nodes": [NODES[0], NODES[1], NODES[0]]}, r"nodes\.jsonl:3: node id 'a' stands in line 1 already"),
+        ({"nodes": [NODES[0], NODES[1], NODES[0]]}, r"nodes\.jsonl:3: node id 'a' is already used in line 1"),
         ({"nodes": ""}, r"nodes\.jsonl holds no nodes"),
         ({"nodes": None}, r"nodes\.jsonl\[\.gz\] is missing"),
         ({"edges": None}, r"edges\.jsonl\[\.gz\] is missing; an empty file"),
         ({"edges": [EDGES[0], {"source": "a", "target": "c"}]}, r"edges\.jsonl:2: 'c' is not a node of this dataset"),
         ({"edges": [{"source": "a"}]}, r"edges\.jsonl:1: 'target' is missing"),
-        ({"queries": [QUERIES[0], QUERIES[0]]}, r"queries\.jsonl:2: query id 'q1' stands in line 1 already"),
+        ({"queries": [QUERIES[0], QUERIES[0]]}, r"queries\.jsonl:2: query id 'q1' is already used in line 1"),
         (
             {"queries": [{"id": "q", "query": "x", "gold": []}]},
             r"queries\.jsonl:1: 'gold' is \[\]; expected a list of strings, at least one",
@@ -107,7 +107,7 @@ def test_errors_name_file_and_line(tmp_path, files, message):
 
 def test_a_file_that_is_there_twice(tmp_path):
     write(write(tmp_path), ending=".gz")
-    with pytest.raises(DatasetError, match="are both there"):
+    with pytest.raises(DatasetError, match="Both .* exist"):
         read_dataset(tmp_path)
 
 
@@ -131,7 +131,7 @@ def test_a_file_in_another_encoding(tmp_path):
 
 
 def test_no_folder_and_no_file(tmp_path):
-    with pytest.raises(DatasetError, match="nowhere is no folder"):
+    with pytest.raises(DatasetError, match="nowhere is not a folder"):
         read_dataset(tmp_path / "nowhere")
     with pytest.raises(DatasetError, match=r"other\.jsonl cannot be read"):
         read_queries(tmp_path / "other.jsonl")
