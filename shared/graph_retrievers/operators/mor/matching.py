@@ -12,7 +12,7 @@ from graph_retrievers.signals.signal import Signal
 
 __all__ = ["TextMatching"]
 
-# Entries of a [texts, nodes] table of similarities held at a time (float32: 256 MB).
+# Entries of a [texts, nodes] table of similarities in memory at a time (float32: 256 MB).
 _TABLE_ENTRIES = 1 << 26
 
 
@@ -22,8 +22,16 @@ class TextMatching:
     Parameters
     ----------
     signal : str, optional
-        Signal of the index: ``"bm25"``, as the paper takes for two of its graphs, or ``"dense"``, as for the third. By default
-        BM25 where the index has it.
+        Signal of the index: ``"bm25"``, as in the paper for two of its graphs, or ``"dense"``, as for the third. By default BM25
+        where the index has it.
+
+    Examples
+    --------
+    >>> from graph_retrievers import CorpusGraph, GraphIndex
+    >>> graph = CorpusGraph(["a", "b", "c"], ["jazz film", "jazz club", "opera"], types=["movie", "place", "place"])
+    >>> queries = Queries.of(GraphIndex.from_graph(graph), ["jazz"])
+    >>> TextMatching().search(queries, ["jazz"], 2, torch.tensor([[False, True, True]]))[1].tolist()
+    [[1, -1]]
     """
 
     def __init__(self, signal: str | None = None) -> None:
@@ -45,22 +53,10 @@ class TextMatching:
         return signal.table(queries.embed(texts) if signal.reads == "vector" else texts)
 
     def search(self, queries: Queries, texts: list[str], k: int, allowed: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the best nodes for each text.
+        """Return scores, best first, and rows of the best k nodes for each of M texts, both [M, min(k, N)].
 
-        Parameters
-        ----------
-        queries : Queries
-            Says which index is meant.
-        texts : list of str, length M
-        k : int
-        allowed : Tensor, shape [M, N], bool
-            Nodes that may match.
-
-        Returns
-        -------
-        scores : Tensor, shape [M, k'], float32
-        rows : Tensor, shape [M, k'], int64
-            Best first, k' = min(k, N); -1 (score -inf) where fewer nodes match. BM25 matches need a word in common.
+        `allowed`, bool [M, N], says which nodes may match. Rows are -1 and scores -inf where fewer match; a match by BM25 needs
+        a word in common.
         """
         found_scores, found_rows = [], []
         for part in self._parts(len(texts), len(queries.index)):
@@ -76,19 +72,7 @@ class TextMatching:
         return torch.cat(found_scores), torch.cat(found_rows)
 
     def pairs(self, queries: Queries, texts: list[str], owner: Tensor, nodes: Tensor) -> Tensor:
-        """Return the similarity of single pairs.
-
-        Parameters
-        ----------
-        queries : Queries
-        texts : list of str, length M
-        owner, nodes : Tensor, shape [P], int64
-            Text and node of each pair.
-
-        Returns
-        -------
-        Tensor, shape [P], float32
-        """
+        """Return the similarity of P pairs, each of a text and a node given by place and row in `owner` and `nodes`: [P]."""
         scores = torch.zeros(owner.numel(), device=nodes.device)
         for part in self._parts(len(texts), len(queries.index)):
             mine = (owner >= part.start) & (owner < part.stop)

@@ -1,4 +1,4 @@
-"""Reading plans: what published planners emit, and a JSON form of our own."""
+"""Reading plans (MoR, section 3.1.2): what the published planners write, and a JSON form of our own."""
 
 from __future__ import annotations
 
@@ -16,29 +16,22 @@ __all__ = ["PLAN_SCHEMA", "parse_metapath", "read_plan"]
 _MAX_CHARACTERS, _MAX_ITEMS = 20_000, 10_000
 _MAX_PHRASES, _MAX_PHRASE = 16, 1_000
 
-PLAN_SCHEMA: dict[str, Any] = {
+_TEXT: dict[str, Any] = {"type": "string"}
+_TEXT_OR_NULL = {"type": ["string", "null"]}
+_STEP = {
     "type": "object",
     "properties": {
-        "paths": {
-            "type": "array",
-            "maxItems": MAX_PATHS,
-            "items": {
-                "type": "array",
-                "minItems": 1,
-                "maxItems": MAX_STEPS,
-                "items": {
-                    "type": "object",
-                    "properties": {
-                        "type": {"type": "string"},
-                        "relation": {"type": ["string", "null"]},
-                        "restriction": {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": ["string", "null"]}]},
-                    },
-                    "required": ["type"],
-                    "additionalProperties": False,
-                },
-            },
-        }
+        "type": _TEXT,
+        "relation": _TEXT_OR_NULL,
+        "restriction": {"anyOf": [{"type": "array", "items": _TEXT}, _TEXT_OR_NULL]},
     },
+    "required": ["type"],
+    "additionalProperties": False,
+}
+_PATH = {"type": "array", "minItems": 1, "maxItems": MAX_STEPS, "items": _STEP}
+PLAN_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"paths": {"type": "array", "maxItems": MAX_PATHS, "items": _PATH}},
     "required": ["paths"],
     "additionalProperties": False,
 }
@@ -46,21 +39,20 @@ PLAN_SCHEMA: dict[str, Any] = {
 
 
 def read_plan(plan: Any) -> PlanningGraph:
-    """Return a plan in any of the forms planners and callers use.
+    """Return a plan in any of the forms that planners and callers use.
 
     Parameters
     ----------
     plan : PlanningGraph, str, mapping or list
-        A planning graph; a mapping of the form :data:`PLAN_SCHEMA`; a list of steps (one path) or of such lists,
-        a step being a mapping with ``type`` and optionally ``relation`` and ``restriction`` (text or list of
-        texts); a mapping with ``Metapath`` and ``Restriction`` as MoR's planners emit it, the metapath either
-        types joined by ``->`` and ``<-`` or a list of ``[type, relation, type, ...]``; or any of these as text,
-        JSON or Python literal, possibly with words around it.
+        A planning graph; a mapping of the form :data:`PLAN_SCHEMA`; a list of steps (one path) or of such lists, a step being a
+        mapping with ``type`` and optionally ``relation`` and ``restriction`` (text or list of texts); a mapping with
+        ``Metapath`` and ``Restriction`` as MoR's planners write it, the metapath either types joined by ``->`` and ``<-`` or a
+        list of ``[type, relation, type, ...]``; or any of these as text, JSON or Python literal, with words around it or not.
 
     Returns
     -------
     PlanningGraph
-        As written: whether it fits a graph is for :func:`~graph_retrievers.operators.mor.plan.check_plan` to say.
+        As written; :func:`~graph_retrievers.operators.mor.plan.check_plan` compares it to a graph.
 
     Raises
     ------
@@ -69,10 +61,15 @@ def read_plan(plan: Any) -> PlanningGraph:
 
     Notes
     -----
-    Text is only ever read as a literal, never evaluated. Departures from MoR's published parser: apostrophes
-    inside quoted phrases are mended where the literal breaks, instead of spelling contractions out first, which
-    alters phrases ("U-shaped" became "YOU-shaped"); a text that cannot be read is an error here, which MoR turns
-    into text retrieval, and an empty plan there, which has the same effect.
+    Text is read as a literal and never evaluated. Departures from MoR's published parser: apostrophes inside quoted phrases
+    are mended where the literal breaks, instead of spelling contractions out first, which alters phrases ("U-shaped" became
+    "YOU-shaped"); a text that cannot be read is an error here, which MoR turns into text retrieval, and an empty plan there,
+    which has the same effect.
+
+    Examples
+    --------
+    >>> print(read_plan({"Metapath": "person -> movie <- genre", "Restriction": {"person": ["Ada"], "genre": ["drama"]}}))
+    person<Ada> - movie & genre<drama> - movie
     """
     if isinstance(plan, PlanningGraph):
         return plan
@@ -83,7 +80,8 @@ def read_plan(plan: Any) -> PlanningGraph:
             return _published(plan["Metapath"], plan.get("Restriction") or {})
         if "paths" in plan:
             return _steps_plan(plan["paths"])
-        raise InvalidPlanError(f"A plan is a mapping with 'paths' or 'Metapath', this one has {_keys(plan)}.")
+        keys = ", ".join(repr(str(k)[:30]) for k in list(plan)[:5]) or "no keys"
+        raise InvalidPlanError(f"A plan is a mapping with 'paths' or 'Metapath', this one has {keys}.")
     if isinstance(plan, Sequence) and not isinstance(plan, (str, bytes)):
         return _steps_plan([plan] if plan and all(isinstance(step, Mapping) for step in plan) else plan)
     raise InvalidPlanError(f"A plan is a PlanningGraph, a mapping, a list of steps or text, got {type(plan).__name__}.")
@@ -92,17 +90,13 @@ def read_plan(plan: Any) -> PlanningGraph:
 def parse_metapath(metapath: str) -> list[list[str]] | None:
     """Return the routes of a metapath text: runs of one direction, each turned to end where they meet.
 
-    Parameters
-    ----------
-    metapath : str
-        Node types and ``->`` or ``<-`` separated by single spaces, such as
-        ``"institution -> author -> paper <- field_of_study"``.
+    Where directions turn, both runs share the node between them, as in the published code. None stands for a text with a word
+    in the place of an arrow.
 
-    Returns
-    -------
-    list of list of str, or None
-        ``[["institution", "author", "paper"], ["field_of_study", "paper"]]`` for the example; None if a word
-        stands where an arrow should. As published: where directions turn, both runs share the node between them.
+    Examples
+    --------
+    >>> parse_metapath("institution -> author -> paper <- field_of_study")
+    [['institution', 'author', 'paper'], ['field_of_study', 'paper']]
     """
     tokens = metapath.split(" ")
     if len(tokens) == 1:
@@ -127,41 +121,32 @@ def _published(metapath: Any, restriction: Any) -> PlanningGraph:
     if isinstance(metapath, str):
         parsed = parse_metapath(metapath[:_MAX_CHARACTERS]) if metapath else None
         routes = [(route, [None] * len(route)) for route in parsed or []]
-    elif isinstance(metapath, Sequence):
-        for route in _bounded(metapath):
-            if not isinstance(route, Sequence) or isinstance(route, str):
-                raise InvalidPlanError("A metapath of lists holds lists [type, relation, type, ...].")
+    else:
+        for route in _lists(metapath, "A metapath is text or"):
             words = [str(word) for word in route[: 2 * MAX_STEPS + 2]]
             types, relations = words[::2], [None, *words[1::2]]
             if words and len(words) % 2 == 0:
                 # A last type without a relation before it: any relation may lead there.
                 types, relations = [*types, words[-1]], [*relations[:-1], None]
             routes.append((types, relations))
-    else:
-        raise InvalidPlanError(f"A metapath is text or a list of lists, got {type(metapath).__name__}.")
-    return PlanningGraph(
-        tuple(
-            ReasoningPath(tuple(PathStep(t, r, phrases.get(t, ())) for t, r in zip(types, relations, strict=True)))
-            for types, relations in routes
-        )
-    )
+    paths = [[PathStep(t, r, phrases.get(t, ())) for t, r in zip(types, relations, strict=True)] for types, relations in routes]
+    return PlanningGraph(tuple(ReasoningPath(tuple(path)) for path in paths))
 
 
 def _steps_plan(paths: Any) -> PlanningGraph:
-    if not isinstance(paths, Sequence) or isinstance(paths, (str, bytes)):
-        raise InvalidPlanError(f"'paths' is a list of paths, got {type(paths).__name__}.")
-    result = []
-    for path in _bounded(paths):
-        if not isinstance(path, Sequence) or isinstance(path, (str, bytes)):
-            raise InvalidPlanError(f"A path is a list of steps, got {type(path).__name__}.")
-        result.append(ReasoningPath(tuple(_step(step) for step in path[: MAX_STEPS + 1])))
-    return PlanningGraph(tuple(result))
+    read = [[_step(step) for step in path[: MAX_STEPS + 1]] for path in _lists(paths, "'paths' is")]
+    return PlanningGraph(tuple(ReasoningPath(tuple(path)) for path in read))
 
 
-def _bounded(paths: Sequence[Any]) -> Sequence[Any]:
-    if len(paths) > _MAX_ITEMS:
+def _lists(paths: Any, what: str) -> Sequence[Any]:
+    """Return `paths` if it is a list of lists and not too long; raise InvalidPlanError otherwise."""
+    whole = isinstance(paths, Sequence) and not isinstance(paths, (str, bytes))
+    if whole and len(paths) > _MAX_ITEMS:
         raise InvalidPlanError(f"The plan has {len(paths)} paths; at most {MAX_PATHS} are walked.")
-    return paths
+    for part in paths if whole else [paths]:
+        if not whole or not isinstance(part, Sequence) or isinstance(part, (str, bytes)):
+            raise InvalidPlanError(f"{what} a list of lists, one for each path; got {type(part).__name__}.")
+    return paths  # type: ignore[no-any-return]
 
 
 def _step(step: Any) -> PathStep:
@@ -174,11 +159,8 @@ def _step(step: Any) -> PathStep:
 
 
 def _phrases(value: Any) -> tuple[str, ...]:
-    """Return phrases without the empty ones, bounded in number and length; what is no text is not a phrase."""
-    if isinstance(value, str):
-        value = [value]
-    if not isinstance(value, Sequence):
-        return ()
+    """Return the phrases that are texts and not empty, bounded in number and length."""
+    value = [value] if isinstance(value, str) else value if isinstance(value, Sequence) else []
     return tuple(phrase[:_MAX_PHRASE] for phrase in value[:_MAX_PHRASES] if isinstance(phrase, str) and phrase.strip())
 
 
@@ -204,9 +186,5 @@ def _literal(text: str) -> Any:
 
 def _mended(body: str) -> str:
     """Return the literal with apostrophes inside single-quoted phrases dropped, as in 'Kramers' formulas'."""
-    # A quote that opens or closes a phrase stands beside a bracket, a comma or a colon.
+    # A quote that opens or closes a phrase is next to a bracket, a comma or a colon.
     return re.sub(r"(?<![\[{,:\s])'(?!\s*[\]},:])", "", body)
-
-
-def _keys(plan: Mapping[Any, Any]) -> str:
-    return ", ".join(repr(str(k)[:30]) for k in list(plan)[:5]) or "no keys"

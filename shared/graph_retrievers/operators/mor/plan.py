@@ -1,9 +1,9 @@
-"""Planning graphs, the schema they must fit, and the rules that say whether one can be walked (MoR, section 3.1)."""
+"""Planning graphs (MoR, section 3.1), the schema of a graph, and the rules that plans must pass (section 4.1)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,10 +13,8 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph
 
 __all__ = ["MAX_PATHS", "MAX_STEPS", "GraphSchema", "PathStep", "PlanCheck", "PlanningGraph", "ReasoningPath", "check_plan"]
 
-MAX_PATHS = 16
-"""Paths a plan may have; planners emit one to four."""
-MAX_STEPS = 8
-"""Steps a path may have."""
+MAX_PATHS, MAX_STEPS = 16, 8
+"""Paths of a plan, and steps of a path, at most; planners write one to four paths."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +26,7 @@ class PathStep:
     type : str
         Node type.
     relation : str or None
-        Relation walked to get here, in either direction; None for the first step, and where any relation will do.
+        Relation of the edge from the step before, in either direction; None for the first step, and for any relation.
     restriction : tuple of str
         Phrases of the question that the node must fit; empty where there is none.
     """
@@ -45,7 +43,7 @@ class PathStep:
 
 @dataclass(frozen=True)
 class ReasoningPath:
-    """Steps from where a search starts to the nodes asked for."""
+    """Steps from the nodes where a search starts to the nodes asked for."""
 
     steps: tuple[PathStep, ...]
 
@@ -64,7 +62,17 @@ class ReasoningPath:
 
 @dataclass(frozen=True)
 class PlanningGraph:
-    """A plan: reasoning paths that all lead to the nodes asked for (MoR, section 3.1.1)."""
+    """A plan: reasoning paths that all lead to the nodes asked for (MoR, section 3.1.1).
+
+    Examples
+    --------
+    >>> start = PathStep("person", restriction=("Tom Hanks",))
+    >>> plan = PlanningGraph((ReasoningPath((start, PathStep("movie", "starred_actors"))),))
+    >>> print(plan)
+    person<Tom Hanks> -[starred_actors]- movie
+    >>> plan.to_dict()["paths"][0][1]
+    {'type': 'movie', 'relation': 'starred_actors'}
+    """
 
     paths: tuple[ReasoningPath, ...] = ()
 
@@ -78,25 +86,27 @@ class PlanningGraph:
 
 
 def _step_dict(step: PathStep) -> dict[str, Any]:
-    fields: dict[str, Any] = {"type": step.type}
-    if step.relation is not None:
-        fields["relation"] = step.relation
-    if step.restriction:
-        fields["restriction"] = list(step.restriction)
-    return fields
+    fields = {"type": step.type, "relation": step.relation, "restriction": list(step.restriction)}
+    return {name: value for name, value in fields.items() if value or name == "type"}
 
 
 class GraphSchema:
-    """Which node types there are, and which relations join them.
+    """The node types of a graph, and the relations that join them.
 
     Parameters
     ----------
     triples : iterable of (type, relation, type)
-        What stands in the graph; a relation can be walked in either direction.
+        Edges as the graph has them; a relation can be walked in either direction.
     types : iterable of str, optional
         Node types; those of the triples are added.
     targets : iterable of str, optional
         Types that questions ask for: a path must end in one of them. All types by default.
+
+    Examples
+    --------
+    >>> schema = GraphSchema([("movie", "directed_by", "person"), ("movie", "written_by", "person")])
+    >>> schema.relations("person", "movie")
+    ['directed_by', 'written_by']
     """
 
     def __init__(
@@ -116,15 +126,14 @@ class GraphSchema:
     @classmethod
     def of(cls, graph: CorpusGraph, targets: Iterable[str] | None = None) -> GraphSchema:
         """Return the schema of a corpus graph, read from its relationship rows."""
-        triples = graph.cache.get("schema triples", lambda: _triples(graph))
-        return cls(triples, types=graph.type_names, targets=targets)
+        return cls(graph.cache.get("schema triples", lambda: _triples(graph)), types=graph.type_names, targets=targets)
 
     def relations(self, near: str, far: str) -> list[str]:
         """Return the relations that join two types, in alphabetical order."""
         return self._between.get((near, far), [])
 
     def describe(self) -> str:
-        """Return the schema as text for a prompt: the types, then one line a triple."""
+        """Return the schema as text for a prompt: the types, then a line for each triple."""
         lines = [f"{a} -[{r}]-> {b}" if r else f"{a} --> {b}" for a, r, b in self.given]
         return "Node types: " + ", ".join(t or "(none)" for t in self.types) + "\nRelations:\n" + "\n".join(lines)
 
@@ -132,23 +141,20 @@ class GraphSchema:
 def _triples(graph: CorpusGraph) -> list[tuple[str, str, str]]:
     """Return the distinct (type, relation, type) of a graph's relationship rows."""
     names, relations = graph.type_names, graph.relation_names
-    kinds, size = graph.node_types.long(), len(relations)
-    codes = torch.unique((kinds[graph.sources] * max(size, 1) + graph.relations.long()) * len(names) + kinds[graph.targets])
-    triples = []
-    for code in codes.tolist():
-        pair, tail = divmod(code, len(names))
-        triples.append((names[pair // size], relations[pair % size], names[tail]))
-    return triples
+    kinds, size = graph.node_types.long(), max(len(relations), 1)
+    codes = torch.unique((kinds[graph.sources] * size + graph.relations.long()) * len(names) + kinds[graph.targets])
+    parts = [(*divmod(code // len(names), size), code % len(names)) for code in codes.tolist()]
+    return [(names[head], relations[relation], names[tail]) for head, relation, tail in parts]
 
 
 @dataclass(frozen=True)
 class PlanCheck:
-    """What the validity rules say about a plan.
+    """What :func:`check_plan` says about a plan.
 
     Attributes
     ----------
     plan : PlanningGraph
-        The paths that can be walked; none means text retrieval.
+        The paths that can be walked; without any, text retrieval takes place.
     reason : str
         "" if a path can be walked; else "empty", "single node", "invalid" or "no start restriction".
     dropped, skipped : int
@@ -165,46 +171,53 @@ class PlanCheck:
 
 
 def check_plan(plan: PlanningGraph, schema: GraphSchema, last_steps: int | None = None) -> PlanCheck:
-    """Apply the validity rules to a plan (MoR, section 4.1, and what its published code does).
+    """Apply the validity rules to a plan (MoR, section 4.1, and its published code).
 
-    In order: a plan without a path is empty; one path of one node asks for no step; a path is dropped if it does
-    not end in a target type, has an unknown type, or takes a step the schema does not have; a path is skipped if
-    its first node has no restriction, because nothing would start it.
+    In order: a plan without a path is empty; one path of one node has no step to take; a path is dropped if it does not end in
+    a target type, has an unknown type, or takes a step that the schema does not have; a path is skipped if its first node has
+    no restriction, because the search would have no start.
 
     Parameters
     ----------
     plan : PlanningGraph
     schema : GraphSchema
     last_steps : int, optional
-        Keep this many steps at the end of each path, as the published code does (3) for two of its graphs. By
-        default paths are kept whole.
+        Keep this many steps at the end of each path, as the published code does (3) for two of its graphs. All by default.
 
     Returns
     -------
     PlanCheck
-        Never raises: what is wrong with the plan is in the note.
+        Nothing is raised: faults of the plan are in the note.
+
+    Examples
+    --------
+    >>> from graph_retrievers.operators.mor import read_plan
+    >>> schema = GraphSchema([("movie", "directed_by", "person")])
+    >>> plan = read_plan([{"type": "person", "restriction": "Ada"}, {"type": "movie", "relation": "sings"}])
+    >>> check_plan(plan, schema).note
+    "The plan cannot be walked: no relation 'sings' joins person and movie; text retrieval was used instead."
     """
     paths = plan.paths
     if len(paths) > MAX_PATHS or any(len(p) > MAX_STEPS for p in paths):
         sizes = f"{len(paths)} paths of up to {max(len(p) for p in paths)} steps"
-        return _refused("invalid", f"it has {sizes}, at most {MAX_PATHS} of {MAX_STEPS} are walked", dropped=len(paths))
+        return _refused("invalid", f"it has {sizes}, but at most {MAX_PATHS} of {MAX_STEPS} are walked", dropped=len(paths))
     if not any(len(path) for path in paths):
         return _refused("empty", "it has no path")
     if len(paths) == 1 and len(paths[0]) == 1:
-        return _refused("single node", f"it is the single node {paths[0]}, no step to take")
+        return _refused("single node", f"it is the single node {paths[0]}, without a step")
     faults = [_fault(path, schema) for path in paths]
-    fitting = [path for path, fault in zip(paths, faults, strict=True) if not fault]
-    wrong = [fault for fault in faults if fault]
+    fitting = [ReasoningPath(p.steps[-last_steps:]) if last_steps else p for p, f in zip(paths, faults, strict=True) if not f]
+    dropped, parts = len(paths) - len(fitting), list(dict.fromkeys(fault for fault in faults if fault))
     if not fitting:
-        return _refused("invalid", "; ".join(dict.fromkeys(wrong)), dropped=len(wrong))
-    cut = [replace(path, steps=path.steps[-last_steps:]) if last_steps else path for path in fitting]
-    started = [path for path in cut if any(phrase.strip() for phrase in path.steps[0].restriction)]
-    skipped = len(cut) - len(started)
+        return _refused("invalid", "; ".join(parts), dropped)
+    started = [path for path in fitting if any(phrase.strip() for phrase in path.steps[0].restriction)]
+    skipped = len(fitting) - len(started)
     if not started:
-        return _refused("no start restriction", "no path has a restriction on its first node", len(wrong), skipped)
-    parts = list(dict.fromkeys(wrong)) + (["a path without a restriction on its first node was skipped"] if skipped else [])
+        return _refused("no start restriction", "no path has a restriction on its first node", dropped, skipped)
+    if skipped:
+        parts.append("a path without a restriction on its first node was skipped")
     note = f"Part of the plan was left out: {'; '.join(parts)}." if parts else ""
-    return PlanCheck(PlanningGraph(tuple(started)), "", len(wrong), skipped, note)
+    return PlanCheck(PlanningGraph(tuple(started)), "", dropped, skipped, note)
 
 
 def _refused(reason: str, why: str, dropped: int = 0, skipped: int = 0) -> PlanCheck:
@@ -213,7 +226,7 @@ def _refused(reason: str, why: str, dropped: int = 0, skipped: int = 0) -> PlanC
 
 
 def _fault(path: ReasoningPath, schema: GraphSchema) -> str:
-    """Return what keeps a path from being walked, or ""."""
+    """Return why a path cannot be walked, or ""."""
     steps = path.steps
     if not steps or steps[-1].type not in schema.targets:
         return f"a path ends in {_short(steps[-1].type if steps else '')}, which is not asked for"
@@ -221,7 +234,7 @@ def _fault(path: ReasoningPath, schema: GraphSchema) -> str:
         if step.type not in schema.types:
             return f"{_short(step.type)} is not a node type"
     if len(steps) < 2:
-        return "a path of one node takes no step"
+        return "a path of one node has no step"
     for near, far in zip(steps, steps[1:], strict=False):
         known = schema.relations(near.type, far.type)
         if not known or (far.relation is not None and far.relation not in known):
@@ -230,5 +243,5 @@ def _fault(path: ReasoningPath, schema: GraphSchema) -> str:
 
 
 def _short(text: str, limit: int = 60) -> str:
-    """Return untrusted text as it may stand in a note: quoted and cut."""
+    """Return untrusted text for a note: quoted and cut."""
     return repr(text if len(text) <= limit else text[:limit] + "...")

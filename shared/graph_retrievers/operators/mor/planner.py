@@ -1,4 +1,4 @@
-"""Planners: from a question to a plan, by a language model of any kind."""
+"""Planners (MoR, section 3.1.2): from a question to a plan, by a language model of any kind."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ EXAMPLES: tuple[tuple[str, Any], ...] = (
         },
     ),
 )
-"""Questions with their plans for prompts; those of one's own graph teach more."""
+"""Questions with their plans for prompts; examples of one's own graph are better."""
 
-# A schema of more lines than this is cut in a prompt.
 _SCHEMA_LINES = 300
+"""Lines of a schema that are written to a prompt."""
 
 _TASK = """You plan a search in a graph of typed nodes. Write the paths that lead from nodes named in the question to the \
 nodes it asks for.
@@ -53,12 +53,12 @@ either direction. Leave the relation out if any will do.
 
 @runtime_checkable
 class Planner(Protocol):
-    """The port: what a retriever asks of a planner."""
+    """What a retriever asks of a planner."""
 
     def plan(self, queries: Sequence[str], graph: CorpusGraph) -> list[Any]:
-        """Return one plan a question, in any form that :func:`~graph_retrievers.operators.mor.parse.read_plan` reads.
+        """Return a plan for each question, in any form that :func:`~graph_retrievers.operators.mor.parse.read_plan` reads.
 
-        A question for which there is none gets a GraphRetrieverError that says why, returned and not raised.
+        A question without a plan gets a GraphRetrieverError that says why, returned and not raised.
         """
 
 
@@ -70,19 +70,30 @@ def planning_prompt(question: str, schema: GraphSchema, examples: Sequence[tuple
     question : str
     schema : GraphSchema
     examples : sequence of (str, plan), default :data:`EXAMPLES`
+
+    Examples
+    --------
+    >>> schema = GraphSchema([("movie", "directed_by", "person")])
+    >>> print(planning_prompt("Films by Ada?", schema, examples=()).partition("The graph:")[2])
+    <BLANKLINE>
+    Node types: movie, person
+    Relations:
+    movie -[directed_by]-> person
+    <BLANKLINE>
+    Question: "Films by Ada?"
+    Plan:
     """
     lines = schema.describe().split("\n")
     if len(lines) > _SCHEMA_LINES:
         lines = [*lines[:_SCHEMA_LINES], f"({len(lines) - _SCHEMA_LINES} more)"]
     shown = [f"Question: {json.dumps(q)}\nPlan: {json.dumps(read_plan(plan).to_dict())}" for q, plan in examples]
-    parts = [_TASK, "The graph:\n" + "\n".join(lines)]
-    if shown:
-        parts.append("Examples, of other graphs:\n" + "\n".join(shown))
-    return "\n\n".join([*parts, f"Question: {json.dumps(question)}\nPlan:"])
+    header = ["Examples, of other graphs:"] if shown else []
+    parts = [[_TASK], ["The graph:", *lines], header + shown, [f"Question: {json.dumps(question)}", "Plan:"]]
+    return "\n\n".join("\n".join(part) for part in parts if part)
 
 
 class LanguageModelPlanner:
-    """Plans by any language model, as JSON held to :data:`~graph_retrievers.operators.mor.parse.PLAN_SCHEMA`.
+    """Plans by any language model, as JSON that fits :data:`~graph_retrievers.operators.mor.parse.PLAN_SCHEMA`.
 
     Parameters
     ----------
@@ -92,7 +103,14 @@ class LanguageModelPlanner:
     attempts : int, default 3
         Times to ask for one plan.
     workers : int, default 4
-        Questions under way at a time.
+        Questions that are asked at the same time.
+
+    Examples
+    --------
+    >>> answer = '{"paths": [[{"type": "person", "restriction": "Ada"}, {"type": "movie"}]]}'
+    >>> plans = LanguageModelPlanner(lambda prompt: answer).plan(["Which film did Ada write?"], CorpusGraph(["p"], [""]))
+    >>> print(read_plan(plans[0]))
+    person<Ada> - movie
     """
 
     name = "language-model-planner"
@@ -112,27 +130,27 @@ class LanguageModelPlanner:
 
 
 class CausalPlanner:
-    """Plans by a local Hugging Face causal language model: the route of the paper's fine-tuned Llama.
+    """Plans by a local Hugging Face causal language model, such as the paper's fine-tuned Llama.
 
     Parameters
     ----------
     model : str or Path
-        Name on a hub, or a folder. Nothing is loaded before the first question.
+        Name on a hub, or a folder. It is loaded with the first question.
     examples : sequence of (str, plan), optional
-        For a model that was not fine-tuned: the prompt of :func:`planning_prompt` with these examples. By default
-        the question alone is the prompt, as for a model that was.
+        For a model that was not fine-tuned: the prompt of :func:`planning_prompt` with these examples. By default the question
+        alone is the prompt, for a model that was.
     max_new_tokens : int, default 128
         Of the plan, as published.
     batch_size : int, default 8
-        Questions a generation.
+        Questions at a time.
     device : str or torch.device, optional
         Where the model runs; the CPU by default.
 
     Notes
     -----
-    Decoding is greedy, so that a question always gets the same plan; the published code samples at temperature
-    1.5. The tokenizer's chat template is used where it has one, without a system prompt. Weights are read from
-    safetensors only and no code of a model repository is run.
+    Decoding is greedy, so that a question always gets the same plan; the published code samples at temperature 1.5. A chat
+    template of the tokenizer is used, without a system prompt. Weights are read from safetensors only; code of a model
+    repository is never run.
     """
 
     name = "causal-planner"
@@ -175,21 +193,19 @@ class CausalPlanner:
             prompts = [tokenizer.apply_chat_template(turn, tokenize=False, add_generation_prompt=True) for turn in turns]
         texts: list[str] = []
         for start in range(0, len(prompts), self.batch_size):
-            # A chat template has put the special tokens there already.
-            batch = tokenizer(
-                prompts[start : start + self.batch_size], return_tensors="pt", padding=True, add_special_tokens=not chat
-            ).to(self.device)
+            # A chat template adds the special tokens itself.
+            part = prompts[start : start + self.batch_size]
+            batch = tokenizer(part, return_tensors="pt", padding=True, add_special_tokens=not chat).to(self.device)
             inputs = {key: batch[key] for key in ("input_ids", "attention_mask")}
+            limits = {"max_new_tokens": self.max_new_tokens, "do_sample": False, "pad_token_id": tokenizer.pad_token_id}
             with torch.inference_mode():
-                written = model.generate(
-                    **inputs, max_new_tokens=self.max_new_tokens, do_sample=False, pad_token_id=tokenizer.pad_token_id
-                )
+                written = model.generate(**inputs, **limits)
             texts += tokenizer.batch_decode(written[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
         return texts
 
 
 class _CallablePlanner:
-    """A function from a question to a plan, seen through the port."""
+    """A function from a question to a plan, as a planner."""
 
     def __init__(self, function: Callable[[str], Any]) -> None:
         self._function = function
@@ -199,23 +215,12 @@ class _CallablePlanner:
 
 
 def as_planner(planner: Any) -> Planner:
-    """Return `planner` as a :class:`Planner`.
-
-    Parameters
-    ----------
-    planner : Planner or callable
-        An object with ``plan(queries, graph)``, or a function from a question to a plan.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If it is neither.
-    """
+    """Return a :class:`Planner`, or a function from a question to a plan as one; InvalidArgumentError for anything else."""
     if callable(getattr(planner, "plan", None)) and not isinstance(planner, type):
         return planner  # type: ignore[no-any-return]
     if callable(planner) and not isinstance(planner, type):
         return _CallablePlanner(planner)
     raise InvalidArgumentError(
-        f"{planner!r} is no planner; pass an object with plan(queries, graph), such as LanguageModelPlanner(model), "
+        f"{planner!r} is not a planner; pass an object with plan(queries, graph), such as LanguageModelPlanner(model), "
         "or a function from a question to a plan."
     )

@@ -1,4 +1,4 @@
-"""Spans of a question, and what a planner sees of a question with one of them blanked out."""
+"""Spans of a question, and the features of a question with one of them left out."""
 
 from __future__ import annotations
 
@@ -21,14 +21,7 @@ _LONGEST_SPAN, _LONGEST_QUESTION, _PREFIX = 14, 64, 4
 
 
 class Question:
-    """A question as words.
-
-    Parameters
-    ----------
-    text : str
-    graph : CorpusGraph
-        Whose titles are looked for in the question.
-    """
+    """A question as words, in which titles of nodes of a graph are looked for."""
 
     def __init__(self, text: str, graph: CorpusGraph) -> None:
         self.text, self.graph = text, graph
@@ -51,14 +44,14 @@ class Question:
         return next((span for span in self.spans if self.phrase(span).casefold() == wanted), None)
 
     def types(self, span: Span) -> set[str]:
-        """Return the types of the nodes whose title the span is."""
+        """Return the types of the nodes that have the span as their title."""
         return {self.graph.types[row] for row in nodes_titled(self.graph, self.phrase(span))}
 
     def features(self, span: Span, buckets: int) -> list[int]:
-        """Return the hashed features of the question with a span blanked out.
+        """Return the hashed features of the question with a span left out.
 
-        One to three words in a row, the same with words cut to their first four letters, the types of nodes that
-        the span is a title of, and its length.
+        These are runs of one to three words, the same with words cut to their first four letters, the types of nodes that have
+        the span as their title, and its length.
         """
         begin, end = span
         found = []

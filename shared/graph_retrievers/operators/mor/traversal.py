@@ -1,4 +1,4 @@
-"""Planned mixed traversal, O_vgs: typed steps along a plan, with textual matching at every restricted layer (MoR, section 3.2)."""
+"""Planned mixed traversal, O_vgs: typed steps along a plan, with text matches in layers with a restriction (MoR, section 3.2)."""
 
 from __future__ import annotations
 
@@ -16,46 +16,43 @@ from graph_retrievers.graph.ragged import pad_ranked
 from graph_retrievers.operators.mor.adjacency import typed_adjacency
 from graph_retrievers.operators.mor.matching import TextMatching
 from graph_retrievers.operators.mor.parse import read_plan
-from graph_retrievers.operators.mor.plan import GraphSchema, PlanCheck, PlanningGraph, check_plan
+from graph_retrievers.operators.mor.plan import GraphSchema, PathStep, PlanCheck, PlanningGraph, check_plan
 from graph_retrievers.operators.mor.planner import Planner, as_planner
-from graph_retrievers.operators.mor.walk import Routes, Walk, walk
+from graph_retrievers.operators.mor.walk import Routes, Walk, find, walk
 from graph_retrievers.operators.operator import Operator, OperatorKind, positive
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 
 __all__ = ["MixedTraversal"]
 
-_BY_TEXT = "TextMatching"
 _NO_PLAN = "No plan was given and there is no planner; pass plan=, planner= or a checkpoint."
 
 
 class MixedTraversal(Operator):
-    r"""Follow each query's plan through the graph, and bring the nodes it leads to.
+    r"""Follow each query's plan through the graph, and return the nodes it leads to.
 
-    Every reasoning path starts at the `seeds` nodes of its first type that match query and restriction best. Each
-    step goes to the neighbours of the planned type (equation 4), by the planned relation where there is one, in
-    either direction; where the layer has a restriction, the `matches` nodes of its type that match query and
-    restriction best join them (equations 5 and 6). Candidates are the nodes that all paths reach, or any path
-    where no node is reached by all. Fewer than `candidates` are filled up with nodes that match the query, more
-    are cut, by the dot product of node and query vectors (BM25 where the index has no vectors).
+    Every reasoning path starts at the `seeds` nodes of its first type that match query and restriction best. Each step goes to
+    the neighbours of the planned type (equation 4), by the planned relation if there is one, in either direction; in a layer
+    with a restriction, the `matches` nodes of its type that match query and restriction best join them (equations 5 and 6).
+    Candidates are the nodes that all paths reach, or any path if no node is reached by all. Fewer than `candidates` are filled
+    up with nodes that match the query, more are cut, by the dot product of node and query vectors (BM25 if the index has no
+    vectors).
 
-    A query without a plan that can be walked gets text retrieval, and a note that says why.
-
-    A query's plan is the caller's (the input ``plan``, see :func:`~graph_retrievers.operators.mor.parse.read_plan` for its
-    forms) or the planner's.
+    A query's plan is the input ``plan`` (see :func:`~graph_retrievers.operators.mor.parse.read_plan` for its forms), or the
+    planner's. A query without a plan that can be walked gets text retrieval, and a note with the reason.
 
     Parameters
     ----------
     seeds : int, default 5
         Nodes each path starts from.
     matches : int, default 10
-        Nodes that textual matching adds at each restricted layer; 0 walks by structure alone.
+        Nodes that textual matching adds in each layer with a restriction; with 0, structure alone is walked.
     candidates : int, default 100
-        Nodes to bring.
+        Nodes to return.
     fill : bool, default True
         Whether text fills up what the plan finds. False leaves that to what comes after (a retriever's backfill).
     structure : bool, default True
-        False takes no step: text matches at the last layer, and the fill. The paper's ablation.
+        False takes no step: text matches of the last layer, and the fill (the paper's ablation).
     exact_titles : bool, default True
         Whether nodes of the right type whose title is the restriction are the only seeds of a path.
     check_types : bool, default True
@@ -65,27 +62,36 @@ class MixedTraversal(Operator):
     last_steps : int, optional
         Keep this many steps at the end of each path (the published code: 3 for two of its graphs).
     matching : TextMatching, optional
-        BM25 where the index has it, by default.
+        By default BM25 if the index has it.
     max_edges : int, default 1000000
-        Edges a path may read in one step; a note says where that cut a walk short.
+        Edges a path may read in one step; a note says so if that cut a walk short.
     planner : Planner or callable, optional
-        Makes a plan where the caller gives none: see :mod:`graph_retrievers.operators.mor.planner`.
+        Makes a plan if the caller gives none: see :mod:`graph_retrievers.operators.mor.planner`.
 
     Notes
     -----
-    Trails are the trajectories: of several ways to reach a node the longest
-    counts, among equal ones the first path of the plan, within it the best matching start (the published code's
-    order depends on that of a hash set there), then the lowest parent row.
+    Trails are the trajectories. The longest of several ways to a node counts, among equal ones the first path of the plan,
+    within it the best matching start (in the published code it depends on the order of a hash set), then the lowest parent row.
 
-    Departures: restriction phrases are joined by a space (the code joins them by nothing); exact titles, above;
-    a path never comes back to a start node given by its exact title; without a relation in the plan any relation between
-    the two types is walked (the code walks one); the fill is of the types the plan asks for. With
-    ``exact_titles=False, check_types=False`` what is walked is what the code walks.
+    Departures: restriction phrases are joined by a space (the code joins them by nothing); exact titles, above; a path never
+    returns to a start node given by its exact title; without a relation in the plan any relation between the two types is
+    walked (the code walks one); the fill has the types the plan asks for. With ``exact_titles=False, check_types=False`` the
+    walk is that of the code.
 
     References
     ----------
-    Lei et al., "Mixture of Structural-and-Textual Retrieval over Text-rich Graph Knowledge Bases", section 3.2;
-    seeds, matches and candidates of section 4.1.
+    Lei et al., "Mixture of Structural-and-Textual Retrieval over Text-rich Graph Knowledge Bases", section 3.2; seeds, matches
+    and candidates of section 4.1.
+
+    Examples
+    --------
+    >>> from graph_retrievers import GraphIndex
+    >>> graph = CorpusGraph(["ada", "tom", "loom"], ["", "", ""], titles=["Ada", "Tom", "Loom"],
+    ...     types=["person", "person", "movie"], edges=[("ada", "loom", "directed"), ("tom", "loom", "wrote")])
+    >>> plan = [{"type": "movie", "restriction": "Loom"}, {"type": "person", "relation": "directed"}]
+    >>> queries = Queries.of(GraphIndex.from_graph(graph), ["Who directed Loom?"], inputs={"plan": [plan]})
+    >>> MixedTraversal(fill=False)(queries).trails[0, 0].tolist()
+    [2, 0]
     """
 
     kind = OperatorKind.VECTOR_GRAPH_SEARCH
@@ -124,7 +130,7 @@ class MixedTraversal(Operator):
         return graph.cache.get(key, lambda: GraphSchema.of(graph, self.targets))
 
     def check(self, plan: object, graph: CorpusGraph) -> PlanCheck:
-        """Return what the validity rules say about a plan in any form, or about the error a planner gave instead."""
+        """Return what :func:`check_plan` says about a plan in any form, or about the error that a planner returned."""
         try:
             if isinstance(plan, GraphRetrieverError):
                 raise InvalidPlanError(str(plan))
@@ -133,7 +139,7 @@ class MixedTraversal(Operator):
             return PlanCheck(PlanningGraph(), "unreadable", note=f"{error} Text retrieval was used instead.")
 
     def _plans(self, queries: Queries) -> list[Any]:
-        """Return the plan of each query: the caller's, the planner's, or the error that says why there is none."""
+        """Return the plan of each query: the caller's, the planner's, or an error with the reason why there is none."""
         plans = queries.input("plan")
         missing = [row for row, plan in enumerate(plans) if plan is None or (isinstance(plan, (str, list, tuple)) and not plan)]
         made: list[Any] = [InvalidPlanError(_NO_PLAN)] * len(missing)
@@ -146,7 +152,7 @@ class MixedTraversal(Operator):
         return plans
 
     def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
-        """Return the candidates of every query; what came before is not read."""
+        """Return the candidates of every query; the ranking before is not read."""
         graph = queries.index.graph
         checks = [self.check(plan, graph) for plan in self._plans(queries)]
         adjacency = typed_adjacency(graph, "type" if self.check_types else "relation")
@@ -166,82 +172,71 @@ class MixedTraversal(Operator):
             text = f"A walk was cut short after reading {self.max_edges} edges in one step."
             notes[routes.owner[route]] = (*notes[routes.owner[route]], text)
         found = Ranking.of(table, values, self.name, trails, relations=relations, notes=tuple(notes))
-        # A trail of one node: text found it.
-        by_text = (trails[:, :, -2:-1] < 0).all(2)
-        origins = by_text.long().masked_fill(table < 0, -1)
+        # Text matching found a node whose trail is the node alone.
+        origins = (trails[:, :, -2:-1] < 0).all(2).long().masked_fill(table < 0, -1)
         seed_scores = _seed_scores(trails, matches, len(graph))
-        return replace(found, origins=origins, operators=(self.name, _BY_TEXT), seed_scores=seed_scores)
+        return replace(found, origins=origins, operators=(self.name, "TextMatching"), seed_scores=seed_scores)
 
     def _matches(self, queries: Queries, routes: Routes) -> tuple[list[tuple[Tensor, Tensor]], Tensor, tuple[Tensor, Tensor]]:
-        """Return where routes start at each layer (see :func:`walk`), the keys of nodes given by title, and the text matches.
+        """Return the entries of :func:`walk`, the keys of nodes given by title, and the text matches.
 
         The matches are keys ``query * N + node`` and similarities to query and restriction.
         """
-        graph, size = queries.index.graph, len(queries.index)
+        graph, size, device = queries.index.graph, len(queries.index), queries.index.device
         wanted: dict[tuple[int, str, str], int] = {}
         uses: list[tuple[int, int, int]] = []
-        titled: list[list[int]] = []
         for route, path in enumerate(routes.paths):
             for layer, step in enumerate(path.steps):
                 if step.phrase.strip() and (layer == 0 or self.matches):
                     row = wanted.setdefault((routes.owner[route], step.type, step.phrase), len(wanted))
                     uses.append((route, layer, row))
-            titled.append(self._titled(queries, path.steps[0].type, path.steps[0].restriction) if self.exact_titles else [])
         texts = [f"{queries.texts[query]} {phrase}" for query, _, phrase in wanted]
-        rows = torch.full((len(wanted), 0), -1, dtype=torch.int64, device=graph.device)
+        found: list[list[int]] = []
         if wanted:
             names = {name: i for i, name in enumerate(graph.type_names)}
-            types = torch.tensor([names[kind] for _, kind, _ in wanted], device=graph.device)
+            types = torch.tensor([names[kind] for _, kind, _ in wanted], device=device)
             allowed = graph.node_types.unsqueeze(0) == types.unsqueeze(1)
             if queries.seeds_allowed is not None:
                 allowed &= queries.seeds_allowed
-            scores, rows = self.matching.search(queries, texts, max(self.seeds, self.matches), allowed)
-        found = rows.tolist()
+            found = self.matching.search(queries, texts, max(self.seeds, self.matches), allowed)[1].tolist()
         layers: list[list[tuple[int, int]]] = [[] for _ in range(len(routes.low) + 1)]
         owners, kept, pinned = list[int](), list[int](), list[int]()
         for route, layer, row in uses:
-            if layer == 0:
-                hits = titled[route] or [node for node in found[row][: self.seeds] if node >= 0]
-                pinned += [route * size + node for node in titled[route]]
-            else:
-                hits = [node for node in found[row][: self.matches] if node >= 0]
+            hits = [node for node in found[row][: self.matches if layer else self.seeds] if node >= 0]
+            if layer == 0 and self.exact_titles and (titled := self._titled(queries, routes.paths[route].steps[0])):
+                hits = titled
+                pinned += [route * size + node for node in titled]
             layers[layer] += [(route * size + node, place) for place, node in enumerate(hits)]
             owners += [row] * len(hits)
             kept += hits
-        owner = torch.tensor(owners, dtype=torch.int64, device=graph.device)
-        nodes = torch.tensor(kept, dtype=torch.int64, device=graph.device)
-        query = torch.tensor([query for query, _, _ in wanted] or [0], device=graph.device)[owner]
+        owner, nodes, banned = (torch.tensor(rows, dtype=torch.int64, device=device) for rows in (owners, kept, pinned))
+        query = torch.tensor([query for query, _, _ in wanted] or [0], device=device)[owner]
         matches = (query * size + nodes, self.matching.pairs(queries, texts, owner, nodes))
-        tables = [torch.tensor(sorted(layer), dtype=torch.int64, device=graph.device).reshape(-1, 2) for layer in layers]
-        entries = [(table[:, 0].contiguous(), table[:, 1].contiguous()) for table in tables]
-        return entries, torch.tensor(pinned, dtype=torch.int64, device=graph.device), matches
+        tables = [torch.tensor(sorted(layer), dtype=torch.int64, device=device).reshape(-1, 2) for layer in layers]
+        return [(table[:, 0].contiguous(), table[:, 1].contiguous()) for table in tables], banned, matches
 
     @staticmethod
-    def _titled(queries: Queries, kind: str, phrases: Sequence[str]) -> list[int]:
+    def _titled(queries: Queries, step: PathStep) -> list[int]:
         graph, allowed = queries.index.graph, queries.seeds_allowed
-        rows = {row for phrase in phrases for row in nodes_titled(graph, phrase) if graph.types[row] == kind}
+        rows = {row for phrase in step.restriction for row in nodes_titled(graph, phrase) if graph.types[row] == step.type}
         return [row for row in sorted(rows) if allowed is None or bool(allowed[row])]
 
     def _merged(self, queries: Queries, walked: Walk) -> tuple[Tensor, Tensor]:
-        """Return (query, node) of what all paths of a query reach, or any path where none is reached by all."""
+        """Return query and node of what all paths of a query reach, or any path if no node is reached by all: [C] each."""
         size, count = len(queries.index), len(queries)
-        device = walked.finals.device
-        owner = torch.tensor(walked.routes.owner, dtype=torch.int64, device=device)
+        owner = torch.tensor(walked.routes.owner, dtype=torch.int64, device=walked.finals.device)
         route = walked.finals // size
-        reaching = torch.unique(route)
-        paths = torch.bincount(owner[reaching], minlength=count)
+        paths = torch.bincount(owner[torch.unique(route)], minlength=count)
         keys, times = torch.unique(owner[route] * size + walked.finals % size, return_counts=True)
         batch = keys // size
         shared = times == paths[batch]
-        agreed = torch.zeros(count, dtype=torch.bool, device=device)
-        agreed[batch[shared]] = True
-        keep = shared | ~agreed[batch]
+        keep = shared | (torch.bincount(batch[shared], minlength=count) == 0)[batch]
         if queries.allowed is not None:
             keep &= queries.allowed[keys % size]
         return batch[keep], keys[keep] % size
 
     def _filled(self, queries: Queries, checks: list[PlanCheck], batch: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the candidates with nodes that match the query behind them, for queries that have too few."""
+        """Return the candidates, and after them nodes that match the query, for queries that have too few."""
         index, size = queries.index, len(queries.index)
         held = torch.bincount(batch, minlength=len(queries)).tolist()
         short = [b for b, n in enumerate(held) if n < self.candidates and (self.fill or not checks[b].plan.paths)]
@@ -270,9 +265,9 @@ class MixedTraversal(Operator):
 
 
 def _trails(walked: Walk, table: Tensor, planned: Tensor, graph: CorpusGraph) -> tuple[Tensor, Tensor]:
-    """Return the trajectory of each candidate, [B, K, S], and the relation the plan walked in each step, [B, K, S - 1].
+    """Return the trajectory of each candidate, [B, K, S], and the relation that the plan has for each step, [B, K, S - 1].
 
-    A candidate that is not among `planned` is its own trajectory; -1 stands for any relation.
+    The trajectory of a candidate that is not in `planned` is the candidate alone; -1 stands for any relation.
     """
     count, width = table.shape
     size, routes = walked.adjacency.num_nodes, walked.routes
@@ -284,12 +279,11 @@ def _trails(walked: Walk, table: Tensor, planned: Tensor, graph: CorpusGraph) ->
         return trails, relations
     owner = torch.tensor(routes.owner, device=table.device)
     mine = table[owner]
-    keys = torch.arange(len(routes.paths), device=table.device).unsqueeze(1) * size + mine
-    place = torch.searchsorted(walked.finals, keys).clamp(max=walked.finals.numel() - 1)
+    _, there = find(walked.finals, torch.arange(len(routes.paths), device=table.device).unsqueeze(1) * size + mine)
     by_plan = torch.isin(torch.arange(count, device=table.device).unsqueeze(1) * size + table, planned) & (table >= 0)
-    route, column = ((walked.finals[place] == keys) & by_plan[owner]).nonzero(as_tuple=True)
+    route, column = (there & by_plan[owner]).nonzero(as_tuple=True)
     ways = walked.trails(route, mine[route, column])
-    # The longest way wins, the first route of equal ones: one number holds both.
+    # The longest way counts, of equal ones that of the first route: one number has both.
     worth = (ways >= 0).sum(1) * (len(routes.paths) + 1) + (len(routes.paths) - route)
     cell = owner[route] * width + column
     best = torch.full((count * width,), -1, dtype=torch.int64, device=table.device)
@@ -301,7 +295,7 @@ def _trails(walked: Walk, table: Tensor, planned: Tensor, graph: CorpusGraph) ->
 
 
 def _walked_relations(routes: Routes, graph: CorpusGraph, longest: int, device: torch.device) -> Tensor:
-    """Return the relation of each step of each route, at the place it has in a trail: Tensor, shape [R, S - 1]."""
+    """Return the planned relation of each step of each route, at its place in a trail: Tensor, shape [R, S - 1]."""
     numbers = {name: number for number, name in enumerate(graph.relation_names)}
     rows = []
     for path in routes.paths:
@@ -311,16 +305,15 @@ def _walked_relations(routes: Routes, graph: CorpusGraph, longest: int, device: 
 
 
 def _seed_scores(trails: Tensor, matches: tuple[Tensor, Tensor], size: int) -> Tensor:
-    """Return the similarity of the first node of each trail where it matched a restriction, NaN elsewhere: [B, K]."""
+    """Return the similarity of the first node of each trail if it matched a restriction, else NaN: [B, K]."""
     keys, known = matches
-    scores = torch.full(trails.shape[:2], float("nan"), device=trails.device)
-    if not keys.numel() or not scores.numel():
-        return scores
-    # A node that matched for several restrictions keeps its best similarity.
+    # A node that matched several restrictions keeps its best similarity.
     held, place = torch.unique(keys, return_inverse=True)
     best = torch.full((held.numel(),), float("-inf"), device=known.device).scatter_reduce_(0, place, known, "amax")
     start = (trails >= 0).to(torch.int8).argmax(2, keepdim=True)
     batch = torch.arange(trails.shape[0], device=trails.device).unsqueeze(1)
-    wanted = batch * size + trails.gather(2, start).squeeze(2)
-    spot = torch.searchsorted(held, wanted).clamp(max=held.numel() - 1)
-    return torch.where((held[spot] == wanted) & (trails[:, :, -1] >= 0), best[spot], scores)
+    spot, there = find(held, batch * size + trails.gather(2, start).squeeze(2))
+    scores = torch.full(trails.shape[:2], float("nan"), device=trails.device)
+    there &= trails[:, :, -1] >= 0
+    scores[there] = best[spot[there]]
+    return scores

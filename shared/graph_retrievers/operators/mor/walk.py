@@ -11,7 +11,7 @@ from torch import Tensor
 from graph_retrievers.operators.mor.adjacency import TypedAdjacency, distinct
 from graph_retrievers.operators.mor.plan import GraphSchema, ReasoningPath
 
-__all__ = ["Routes", "Walk", "walk"]
+__all__ = ["Routes", "Walk", "find", "walk"]
 
 
 # Larger than every rank * N + row, and than every place among the matches of one layer.
@@ -121,7 +121,7 @@ class Walk:
             step = torch.where(going, layer, 0)
             start, length = self.adjacency.slices(here.clamp(min=0), low[step, route], high[step, route])
             owner, neighbor = self.adjacency.read(start, length)
-            place, member = _find(held, (step[owner] - 1) * count * size + route[owner] * size + neighbor)
+            place, member = find(held, (step[owner] - 1) * count * size + route[owner] * size + neighbor)
             best = torch.full_like(here, _FAR)
             best.scatter_reduce_(0, owner[member], ranks[place[member]] * size + neighbor[member], "amin")
             going = going & (best < _FAR)
@@ -142,14 +142,14 @@ class Walk:
             if layer:
                 frontier, low, high = self.layers[layer - 1], self.routes.low[layer - 1], self.routes.high[layer - 1]
                 owner, neighbor, _ = self.adjacency.edges(frontier, low, high, self.max_edges)
-                spot, there = _find(self.layers[layer], frontier[owner] // size * size + neighbor)
+                spot, there = find(self.layers[layer], frontier[owner] // size * size + neighbor)
                 ranks[layer].scatter_reduce_(0, spot[there], ranks[layer - 1][owner[there]], "amin")
-            spot, there = _find(self.layers[layer], keys)
+            spot, there = find(self.layers[layer], keys)
             ranks[layer].scatter_reduce_(0, spot[there], (layer * _PLACES + place)[there], "amin")
         return ranks
 
 
-def _find(keys: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+def find(keys: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
     """Return the places of `wanted` in ascending `keys`, and which of them are there."""
     if keys.numel() == 0:
         return torch.zeros_like(wanted), torch.zeros_like(wanted, dtype=torch.bool)
