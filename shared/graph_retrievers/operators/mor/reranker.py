@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from graph_retrievers.cache import Cache
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, MissingSignalError
@@ -25,17 +26,16 @@ _TEXT, _STRUCTURE, _PADDING = 0, 1, 2
 
 @dataclass(frozen=True)
 class Trajectories:
-    """What the reranker reads of the trajectories of a ranking; L is the length it looks at.
+    """What the reranker reads of the trajectories of a ranking, with L nodes of each.
 
     Attributes
     ----------
     text : Tensor, shape [B, K, L + 1], float32
-        Textual fingerprint: similarity to the query of each node, padded with 0 at the left, and the score that
-        ordered the candidates.
+        Textual fingerprint: similarity to the query of each node, padded with 0 at the left, and the score of the candidate.
     patterns : list of tuple of str, length S
         Distinct sequences of node types, padded with "padding" at the left.
     pattern : Tensor, shape [B, K], int64
-        Structural fingerprint: which of them.
+        Structural fingerprint: a position in `patterns`.
     identifier : Tensor, shape [B, K, L], int64
         Traversal identifier: 0 found by text, 1 by structure, 2 padding.
     """
@@ -60,13 +60,12 @@ class TrajectoryScorer(nn.Module):
     structure_width : int, default 768
         Width of the text vectors of the structural fingerprint.
     hidden : int, default 256
-        Width each part is brought to.
+        Width of each part.
 
     Notes
     -----
-    As published: nothing stands between the two last layers and the first of them has one output, so that the
-    head is one affine map (the paper says "two fully connected layers"). Parameter names are those of the
-    published weights.
+    As published, the two last layers have no activation between them and the first of them has one output, so that the head is
+    one affine map (the paper says "two fully connected layers"). Parameter names are those of the published weights.
     """
 
     def __init__(self, length: int = 3, structure_width: int = 768, hidden: int = 256) -> None:
@@ -80,13 +79,7 @@ class TrajectoryScorer(nn.Module):
 
     @classmethod
     def of_weights(cls, weights: Mapping[str, Tensor]) -> TrajectoryScorer:
-        """Return the network of some weights, its sizes read from their shapes.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If the weights are those of another network.
-        """
+        """Return the network of some weights, which give its sizes; InvalidArgumentError for weights of another network."""
         try:
             hidden, entries = weights["score_vec_enc.weight"].shape
             model = cls(entries - 1, weights["text_emb_enc.weight"].shape[1], hidden)
@@ -96,18 +89,11 @@ class TrajectoryScorer(nn.Module):
         return model.eval()
 
     def forward(self, structure: Tensor, text: Tensor, identifier: Tensor) -> Tensor:
-        """Return scores: Tensor, shape [...].
-
-        Parameters
-        ----------
-        structure : Tensor, shape [..., structure_width]
-        text : Tensor, shape [..., L + 1]
-        identifier : Tensor, shape [..., L], int64
-        """
+        """Return scores [...] of `structure` [..., structure_width], `text` [..., L + 1] and `identifier` [..., L], int64."""
         return self.score(torch.relu(self.text_emb_enc(structure)), text, identifier)
 
     def score(self, structure: Tensor, text: Tensor, identifier: Tensor) -> Tensor:
-        """Return :meth:`forward` with the structural fingerprint encoded already, shape [..., hidden]."""
+        """Return :meth:`forward` for a structural fingerprint that is encoded already, shape [..., hidden]."""
         symbols = torch.relu(self.symb_enc(identifier)).flatten(-2)
         whole = torch.cat([structure, torch.relu(self.score_vec_enc(text)), symbols], -1)
         return self.fc2(self.fc1(whole)).squeeze(-1)
@@ -122,27 +108,34 @@ class TrajectoryReranker(Operator):
         The network, its weights, or a safetensors file of them (the published ones fit).
     embedding : object, optional
         Text embedding of the structural fingerprint ("padding movie person"), of the scorer's width (see
-        :func:`~graph_retrievers.signals.embedding.as_embedding`); the index's own by default. The published
-        weights need the mean of the last hidden states of bert-base-uncased, 768 wide.
+        :func:`~graph_retrievers.signals.embedding.as_embedding`); the index's own by default. The published weights need the
+        mean of the last hidden states of bert-base-uncased, 768 wide.
     depth : int, optional
         Rerank the best this many of each list and drop the rest; all by default.
     node_only : bool, default False
         Read the last node of each trajectory alone (the paper's Table 3).
     matching : TextMatching, optional
-        Textual similarity; BM25 where the index has it, by default.
+        Textual similarity; by default BM25 if the index has it.
 
     Notes
     -----
-    Textual fingerprint as in the published code: a node that text
-    matching found keeps its similarity to query and restriction, one reached by a step has that to the query alone
-    (the paper's appendix B.2 says query and restriction for all); the identifier depends on the length of the
-    trajectory alone, because only its first node can come from text. Trajectories longer than the network reads
-    are cut at the start.
+    The textual fingerprint is that of the published code: a node that text matching found keeps its similarity to query and
+    restriction, one reached by a step has that to the query alone (the paper's appendix B.2 says query and restriction for
+    all). The identifier depends on the length of the trajectory alone, because only its first node can come from text.
+    Trajectories longer than the network reads are cut at the start.
 
     References
     ----------
-    Lei et al., "Mixture of Structural-and-Textual Retrieval over Text-rich Graph Knowledge Bases", section 3.3 and
-    appendix B.2.
+    Lei et al., "Mixture of Structural-and-Textual Retrieval over Text-rich Graph Knowledge Bases", section 3.3 and appendix B.2.
+
+    Examples
+    --------
+    >>> from graph_retrievers import CorpusGraph, GraphIndex, MixedTraversal
+    >>> graph = CorpusGraph(["a", "b"], ["jazz film", "jazz club"], types=["movie", "place"])
+    >>> queries = Queries.of(GraphIndex.from_graph(graph), ["jazz"])
+    >>> reranker = TrajectoryReranker(TrajectoryScorer(length=2))
+    >>> reranker.trajectories(queries, MixedTraversal()(queries)).patterns
+    [('padding', 'movie'), ('padding', 'place')]
     """
 
     kind = OperatorKind.GRAPH_MODEL_SEARCH
@@ -178,19 +171,12 @@ class TrajectoryReranker(Operator):
         return ranking.rescored(scorer.score(structure[features.pattern], features.text, features.identifier))
 
     def trajectories(self, queries: Queries, ranking: Ranking) -> Trajectories:
-        """Return the trajectories of a ranking as the network reads them.
-
-        Parameters
-        ----------
-        queries : Queries
-        ranking : Ranking
-            As :class:`~graph_retrievers.operators.mor.traversal.MixedTraversal` gives it, or another.
-        """
+        """Return the trajectories of a ranking, of :class:`MixedTraversal` or another, as the network reads them."""
         length = self.scorer.length
-        trails = ranking.trails
-        reached = trails[:, :, -2] >= 0 if trails.shape[2] > 1 else torch.zeros_like(trails[:, :, 0], dtype=torch.bool)
-        full = torch.nn.functional.pad(trails, (max(length - trails.shape[2], 0), 0), value=-1)
-        first = (full >= 0) & torch.nn.functional.pad(full[:, :, :-1] < 0, (1, 0), value=True)
+        # One column more, so that the node before the last can be read in every case.
+        full = pad(ranking.trails, (max(length - ranking.trails.shape[2], 0) + 1, 0), value=-1)
+        reached = full[:, :, -2] >= 0
+        first = (full >= 0) & pad(full[:, :, :-1] < 0, (1, 0), value=True)
         seen, first = full[:, :, -length:].clone(), first[:, :, -length:]
         if self.node_only:
             seen[:, :, :-1] = -1
@@ -198,7 +184,7 @@ class TrajectoryReranker(Operator):
         similarity = self._similarities(queries, seen, first, ranking.seed_scores)
         scores = ranking.scores.masked_fill(ranking.nodes < 0, 0.0)
         identifier = torch.full_like(seen, _PADDING).masked_fill(real, _STRUCTURE)
-        identifier = identifier.masked_fill(real & ~torch.nn.functional.pad(real[:, :, :-1], (1, 0)), _TEXT)
+        identifier = identifier.masked_fill(real & ~pad(real[:, :, :-1], (1, 0)), _TEXT)
         if self.node_only:
             identifier[:, :, -1] = torch.where(reached, _STRUCTURE, _TEXT)
         names = queries.index.graph.type_names
@@ -225,7 +211,7 @@ class TrajectoryReranker(Operator):
         model = self.embedding or queries.index.embedding
         if model is None:
             raise MissingSignalError("The reranker reads node types through a text embedding; pass embedding=.")
-        # The model is kept with its vectors, so that no other can take over its id.
+        # The model is kept with its vectors, so that its id cannot be given to another.
         _, held = self._cache.get(id(model), lambda: (model, dict[tuple[str, ...], Tensor]()))
         new = [p for p in patterns if p not in held]
         if new:

@@ -1,4 +1,4 @@
-"""A small trained planner: the path a question asks for, and the words in it that name where to start."""
+"""A small trained planner: the path a question asks for, and the words of the question that name its start."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from graph_retrievers.operators.mor.spans import Question, Span
 
 __all__ = ["PlannerHistory", "TrainedPlanner", "same_plan"]
 
-_PART = "planner"
+_PART, _OPTIONS = "planner", ("titled", "buckets", "threshold")
 _NEGATIVES, _BATCH = 24, 256
 # From this share of training restrictions on, a restriction is expected to be a title.
 _TITLED_SHARE = 0.95
@@ -35,7 +35,7 @@ class PlannerHistory(History):
     classes : int
         Distinct plans seen, restrictions aside.
     left_out : int
-        Training questions whose plan has no restriction that stands in the question, or more than one.
+        Training questions whose plan has no restriction that is a part of the question, or more than one.
     """
 
     classes: int = 0
@@ -43,19 +43,18 @@ class PlannerHistory(History):
 
 
 class TrainedPlanner:
-    r"""Choose one of the plans seen in training, and the span of the question that is its restriction.
+    r"""Choose one of the plans of the training data, and the span of the question that is its restriction.
 
-    For every span s of the question, a softmax gives the probability of each plan c, and of none, given the
-    question with that span blanked out:
+    For every span s of the question, a softmax gives the probability of each plan c, and of none, given the question with that
+    span left out:
 
     .. math:: p(c \mid q, s) \propto \exp\Big(\sum_{m \in M(c)} \sum_{f \in \phi(q, s)} w_{f m}\Big)
 
-    where :math:`\phi` holds the features of :meth:`graph_retrievers.operators.mor.spans.Question.features`, and M what
-    a plan is made of: itself, its first type, its length, and each step at its place from the start and from the
-    end, so that plans that share a step learn it together. The most probable plan of any span wins, the longer
-    span and then the earlier one where two are equal. Where the span is the title of nodes, the plan must start
-    at a type of theirs; where restrictions were titles in training, spans that are none are only looked at in
-    questions without a title.
+    where :math:`\phi` gives the features of :meth:`graph_retrievers.operators.mor.spans.Question.features`, and M the parts of
+    a plan: itself, its first type, its length, and each step at its place from the start and from the end, so that plans that
+    share a step learn it together. The most probable plan of any span is chosen; among equal ones that of the longer span, then
+    of the earlier one. If the span is the title of nodes, the plan must start at one of their types; if restrictions were
+    titles in training, other spans are read only in questions without a title.
 
     Parameters
     ----------
@@ -70,8 +69,16 @@ class TrainedPlanner:
 
     Notes
     -----
-    MoR fine-tunes Llama 3.2 (3B) to write plans. This planner chooses only what it has seen, plans with one
-    restriction that stands in the question word for word, and trains on a CPU in a minute.
+    MoR fine-tunes Llama 3.2 (3B) to write plans. This planner can only choose plans of the training data, with one restriction
+    that is in the question word for word; it trains on a CPU in a minute.
+
+    Examples
+    --------
+    >>> graph = CorpusGraph(["a", "b"], ["", ""], titles=["Ada", "Tom"], types=["person", "person"])
+    >>> plan = [{"type": "person", "restriction": "Ada"}, {"type": "movie", "relation": "wrote"}]
+    >>> planner, _ = TrainedPlanner.fit([("films by Ada", plan)], [("films by Ada", plan)], graph, epochs=9)
+    >>> print(planner.plan(["new films by Tom"], graph)[0])
+    person<Tom> -[wrote]- movie
     """
 
     name = "trained-planner"
@@ -93,14 +100,7 @@ class TrainedPlanner:
         nn.init.zeros_(self.model.weight)
 
     def plan(self, queries: Sequence[str], graph: CorpusGraph) -> list[Any]:
-        """Return for each question a :class:`PlanningGraph`, or the InvalidPlanError that says why there is none.
-
-        Parameters
-        ----------
-        queries : sequence of str, length B
-        graph : CorpusGraph
-            Its titles and types are looked for in the questions.
-        """
+        """Return for each question a :class:`PlanningGraph`, or an InvalidPlanError with the reason why it has none."""
         return [self._best(Question(query, graph)) for query in queries]
 
     @torch.inference_mode()
@@ -121,10 +121,9 @@ class TrainedPlanner:
         return _with_restriction(self.skeletons[int(classes[best])], question.phrase(spans[best]))
 
     def _logits(self, features: list[list[int]]) -> Tensor:
+        """Return the logits of the plans, none at the end, for lists of features: [n, C + 1]."""
         offsets = torch.tensor([0, *(len(f) for f in features[:-1])]).cumsum(0)
         return self.model(torch.tensor([f for row in features for f in row]), offsets) @ self._made_of
-
-    # -- training -----------------------------------------------------------------------------------------------
 
     @classmethod
     def fit(
@@ -133,25 +132,22 @@ class TrainedPlanner:
         dev: Iterable[tuple[str, Any]],
         graph: CorpusGraph,
         *,
-        epochs: int = 40,
-        patience: int = 6,
-        learning_rate: float = 0.005,
         dropout: float = 0.2,
         seed: int = 0,
-        show_progress: bool = False,
+        **options: Any,
     ) -> tuple[TrainedPlanner, PlannerHistory]:
         """Return a planner trained on questions with their plans.
 
         Parameters
         ----------
         train, dev : iterable of (str, plan)
-            Questions and plans in any form that :func:`~graph_retrievers.operators.mor.parse.read_plan` reads; training
-            stops where the share of dev questions that get exactly their plan no longer grows.
+            Questions and plans in any form that :func:`~graph_retrievers.operators.mor.parse.read_plan` reads; the measure on
+            `dev` is the share of questions that get exactly their plan.
         graph : CorpusGraph
-        epochs, patience, learning_rate, seed, show_progress
-            See :func:`graph_retrievers.learning.loop.fit`.
         dropout : float, default 0.2
             Share of features left out of each example in training.
+        seed, **options
+            See :func:`graph_retrievers.learning.loop.fit`; by default ``epochs=40, patience=6, learning_rate=0.005``.
 
         Raises
         ------
@@ -172,9 +168,9 @@ class TrainedPlanner:
         examples: list[Tensor] = []
         labels: list[int] = []
         for question, plan, gold in usable:
-            for span in [gold, *question.wrong_spans(gold, _NEGATIVES, generator)]:
-                examples.append(torch.tensor(question.features(span, planner.buckets)))
-                labels.append(number[_with_restriction(plan, "")] if span == gold else len(skeletons))
+            spans = [gold, *question.wrong_spans(gold, _NEGATIVES, generator)]
+            examples += [torch.tensor(question.features(span, planner.buckets)) for span in spans]
+            labels += [number[_with_restriction(plan, "")], *[len(skeletons)] * (len(spans) - 1)]
         targets = torch.tensor(labels)
 
         def batches(random: torch.Generator) -> Iterable[tuple[list[list[int]], Tensor]]:
@@ -186,45 +182,28 @@ class TrainedPlanner:
             plans = planner.plan([text for text, _ in held], graph)
             return sum(same_plan(plan, wanted) for plan, (_, wanted) in zip(plans, held, strict=True)) / max(len(held), 1)
 
-        history = fit(
-            planner.model,
-            batches,
-            lambda batch: nn.functional.cross_entropy(planner._logits(batch[0]), batch[1]),
-            right,
-            epochs=epochs,
-            patience=patience,
-            learning_rate=learning_rate,
-            seed=seed,
-            show_progress=show_progress,
-            description="fit planner",
-        )
+        def loss(batch: tuple[list[list[int]], Tensor]) -> Tensor:
+            return nn.functional.cross_entropy(planner._logits(batch[0]), batch[1])
+
+        options = {"epochs": 40, "patience": 6, "learning_rate": 0.005, "description": "fit planner", **options}
+        history = fit(planner.model, batches, loss, right, seed=seed, **options)
         return planner, PlannerHistory(**vars(history), classes=len(skeletons), left_out=len(pairs) - len(usable))
 
     def save(self, folder: str | Path) -> None:
         """Write the planner as the part ``planner`` of a checkpoint."""
-        config = {
-            "plans": [skeleton.to_dict() for skeleton in self.skeletons],
-            "restricted": [_restricted(skeleton)[0][:2] for skeleton in self.skeletons],
-            "titled": self.titled,
-            "buckets": self.buckets,
-            "threshold": self.threshold,
-        }
+        config: dict[str, Any] = {name: getattr(self, name) for name in _OPTIONS}
+        config["plans"] = [skeleton.to_dict() for skeleton in self.skeletons]
+        config["restricted"] = [_restricted(skeleton)[0][:2] for skeleton in self.skeletons]
         save_checkpoint(folder, _PART, {"weight": self.model.weight}, config)
 
     @classmethod
     def load(cls, folder: str | Path) -> TrainedPlanner:
-        """Return the planner of a checkpoint.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If the folder holds none, or one that cannot be read.
-        """
+        """Return the planner of a checkpoint; InvalidArgumentError if the folder has none, or one that cannot be read."""
         tensors, config = load_checkpoint(folder, _PART)
         try:
             plans = zip([read_plan(plan) for plan in config["plans"]], config["restricted"], strict=True)
             skeletons = [_replaced(plan, path, step, ("",)) for plan, (path, step) in plans]
-            planner = cls(skeletons, **{name: config[name] for name in ("titled", "buckets", "threshold")})
+            planner = cls(skeletons, **{name: config[name] for name in _OPTIONS})
             planner.model.load_state_dict(tensors)
         except (KeyError, TypeError, ValueError, IndexError, RuntimeError, InvalidPlanError) as error:
             raise InvalidArgumentError(f"The planner in {folder} cannot be read: {error}") from error
@@ -247,17 +226,16 @@ def _restricted(plan: PlanningGraph) -> list[tuple[int, int, PathStep]]:
 
 
 def _gold(question: Question, plan: PlanningGraph) -> Span | None:
-    """Return the words of the question that are the plan's one restriction."""
+    """Return the span of the question that is the plan's one restriction, or None."""
     found = [phrase for _, _, step in _restricted(plan) for phrase in step.restriction]
     return question.find(found[0]) if len(found) == 1 else None
 
 
 def _replaced(plan: PlanningGraph, path: int, step: int, restriction: tuple[str, ...]) -> PlanningGraph:
-    steps = list(plan.paths[path].steps)
-    steps[step] = replace(steps[step], restriction=restriction)
-    paths = list(plan.paths)
-    paths[path] = ReasoningPath(tuple(steps))
-    return PlanningGraph(tuple(paths))
+    """Return the plan with another restriction of one step."""
+    paths = [list(p.steps) for p in plan.paths]
+    paths[path][step] = replace(paths[path][step], restriction=restriction)
+    return PlanningGraph(tuple(ReasoningPath(tuple(steps)) for steps in paths))
 
 
 def _with_restriction(plan: PlanningGraph, phrase: str) -> PlanningGraph:
@@ -267,7 +245,7 @@ def _with_restriction(plan: PlanningGraph, phrase: str) -> PlanningGraph:
 
 
 def _parts(number: int, skeleton: PlanningGraph) -> set[str]:
-    """Return the names of what a plan is made of."""
+    """Return the names of the parts of a plan, M(c)."""
     parts = {f"plan {number}"}
     for path in skeleton.paths:
         size = len(path)

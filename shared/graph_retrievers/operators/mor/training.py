@@ -25,16 +25,7 @@ _GROUP = 32
 
 @dataclass(frozen=True)
 class Example:
-    """A question with its plan and the rows of its relevant nodes.
-
-    Attributes
-    ----------
-    text : str
-    plan : object
-        In any form that a plan can have; None for text retrieval.
-    gold : tuple of int
-        Node rows.
-    """
+    """A question with its plan, in any form or None for text retrieval, and the rows of its relevant nodes."""
 
     text: str
     plan: Any
@@ -43,7 +34,7 @@ class Example:
 
 @dataclass(frozen=True)
 class _Candidates:
-    """Candidates of Q questions as the network reads them; L nodes a trajectory, K candidates."""
+    """K candidates of each of Q questions as the network reads them, with trajectories of L nodes."""
 
     text: Tensor  # [Q, K, L + 1]
     pattern: Tensor  # [Q, K]
@@ -63,33 +54,31 @@ def fit_trajectory_reranker(
     node_only: bool = False,
     negatives: int = 100,
     batch_size: int = 64,
-    epochs: int = 100,
-    patience: int = 10,
-    learning_rate: float = 1e-3,
     seed: int = 0,
     show_progress: bool = False,
+    **options: Any,
 ) -> tuple[TrajectoryReranker, History]:
-    """Return a reranker trained on the candidates that a traversal brings.
+    """Return a reranker trained on the candidates that a traversal returns.
 
-    For every relevant candidate, `negatives` others of the same question are drawn with replacement, and the loss
-    is the cross entropy of the relevant one among them; questions without a relevant candidate teach nothing.
+    For every relevant candidate, `negatives` others of the same question are drawn with replacement, and the loss is the cross
+    entropy of the relevant one among them; questions without a relevant candidate are not used.
 
     Parameters
     ----------
     index : GraphIndex
     train, dev : sequence of Example
-        Training stops where the mean reciprocal rank on `dev` no longer grows.
+        The measure on `dev` is the mean reciprocal rank.
     traversal : MixedTraversal
-        Brings the candidates, as it will for the trained reranker.
+        Finds the candidates, as it will for the trained reranker.
     length : int, default 3
         Nodes of a trajectory the network reads.
     embedding, node_only
-        As for :class:`~graph_retrievers.operators.mor.reranker.TrajectoryReranker`.
+        See :class:`~graph_retrievers.operators.mor.reranker.TrajectoryReranker`.
     negatives : int, default 100
     batch_size : int, default 64
-        Relevant candidates a step.
-    epochs, patience, learning_rate, seed, show_progress
-        See :func:`graph_retrievers.learning.loop.fit`.
+        Relevant candidates in a step.
+    seed, show_progress, **options
+        See :func:`graph_retrievers.learning.loop.fit`; the learning rate is 1e-3 by default.
 
     Raises
     ------
@@ -98,9 +87,9 @@ def fit_trajectory_reranker(
 
     Notes
     -----
-    Loss, sampling and optimiser are those of the published code (equation 7 has a softmax over the whole candidate
-    set instead). Departures: examples are shuffled, the code goes through them in order; the dev measure is the
-    mean reciprocal rank, the code's the hit rate at 1; the learning rate is 1e-3, the code's 1e-4.
+    Loss, sampling and optimiser are those of the published code (equation 7 has a softmax over the whole candidate set
+    instead). Departures: examples are shuffled, the code reads them in order; the measure on `dev` is the mean reciprocal rank,
+    the code's the hit rate at 1; the learning rate is 1e-3, the code's 1e-4.
     """
     torch.manual_seed(seed)
     embedding = embedding if embedding is not None else index.embedding
@@ -114,7 +103,7 @@ def fit_trajectory_reranker(
     structure = reranker.structure_vectors(Queries.of(index, []), list(patterns)) if patterns else torch.zeros((0, width))
     other = learned.real & ~learned.gold
     counts = other.sum(1)
-    # Of each question, the columns of its negatives first.
+    # The columns of each question's negatives come first.
     columns = pads_last(other)
     positives = (learned.gold & (counts > 0).unsqueeze(1)).nonzero()
     if not len(positives):
@@ -137,28 +126,14 @@ def fit_trajectory_reranker(
         return sampled_cross_entropy(scores(learned, question, column), scores(learned, everywhere, wrong))
 
     def reciprocal_rank() -> float:
-        count, size = held.gold.shape
-        place = torch.arange(size, device=index.device).expand(count, -1)
-        question = torch.arange(count, device=index.device).unsqueeze(1).expand(-1, size)
+        question, place = torch.ones_like(held.gold).nonzero().view(*held.gold.shape, 2).unbind(2)
         values = scores(held, question, place).masked_fill(~held.real, float("-inf"))
-        order = torch.sort(values, dim=1, descending=True, stable=True).indices
-        right = held.gold.gather(1, order)
-        first = torch.where(right.any(1), right.to(torch.int8).argmax(1) + 1, torch.full((count,), 0, device=index.device))
-        return float(torch.where(first > 0, 1.0 / first.clamp(min=1), torch.zeros(count, device=index.device)).mean())
+        right = held.gold.gather(1, torch.sort(values, dim=1, descending=True, stable=True).indices)
+        ranks = right.to(torch.int8).argmax(1) + 1.0
+        return float((right.any(1) / ranks).mean())
 
-    history = fit(
-        scorer,
-        batches,
-        loss,
-        reciprocal_rank,
-        epochs=epochs,
-        patience=patience,
-        learning_rate=learning_rate,
-        seed=seed,
-        show_progress=show_progress,
-        description="fit reranker",
-    )
-    return reranker, history
+    options = {"learning_rate": 1e-3, "description": "fit reranker", **options}
+    return reranker, fit(scorer, batches, loss, reciprocal_rank, seed=seed, show_progress=show_progress, **options)
 
 
 @torch.inference_mode()
@@ -170,7 +145,7 @@ def _gather(
     patterns: dict[tuple[str, ...], int],
     show_progress: bool,
 ) -> _Candidates:
-    """Return the candidates of questions, with the sequences of node types numbered across all of them."""
+    """Return the candidates of questions; `patterns` numbers the sequences of node types of all of them."""
     from tqdm.auto import tqdm
 
     parts: list[_Candidates] = []
