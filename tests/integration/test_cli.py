@@ -87,7 +87,7 @@ class TestIndex:
         status, out, err = run(capsys, "index", pages, tmp_path / "out")
         assert status == 0
         assert "4 nodes, 6 edges, vectors of all-MiniLM-L6-v2 (384) and BM25, in " in out
-        assert "embedding: 100%" in err and "skipped as not in the corpus: 1" in err
+        assert "embedding: 100%" in err and "skipped references to nodes outside the corpus: 1" in err
 
     def test_edges_and_signals_can_be_chosen(self, pages, tmp_path, capsys):
         status, out, _ = run(capsys, "index", pages, tmp_path / "a", "--no-embedding", "--edges", "none")
@@ -196,7 +196,7 @@ class TestErrors:
             (["search", "INDEX", "question", "--retriever", "foo"], "Unknown retriever 'foo'; choose from vector, bm25"),
             (["search", "INDEX", "question", "--device", "cuda:99"], "Device 'cuda:99' is not there"),
             (["search", "INDEX", "question", "--embedding", "."], "."),
-            (["index", "nowhere", "out"], "nowhere is no folder"),
+            (["index", "nowhere", "out"], "nowhere is not a folder"),
             (["index", "PAGES", "PAGES"], "exists and is not an index"),
             (["index", "PAGES", "out", "--edges", "friends"], "--edges 'friends': choose from links, mentions, neighbors, or none"),
             (["index", "PAGES", "out", "--edges", "neighbors", "--no-embedding"], "k-nearest edges need vectors"),
@@ -215,7 +215,7 @@ class TestErrors:
     def test_a_folder_without_documents(self, tmp_path, capsys):
         (tmp_path / "empty").mkdir()
         assert (
-            "holds neither nodes.jsonl[.gz] nor any file with the ending .txt"
+            "has neither nodes.jsonl[.gz] nor a file ending in .txt"
             in run(capsys, "index", tmp_path / "empty", tmp_path / "out")[2]
         )
 

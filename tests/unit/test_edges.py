@@ -101,26 +101,26 @@ class TestWhatIsMeant:
         ("edges", "error", "message"),
         [
             ([("a", "nowhere")], UnknownNodeError, r"Edge 0, \('a', 'nowhere'\), names 'nowhere'"),
-            ([("a", "b"), ("p", "q")], UnknownNodeError, r"Edge 1, \('p', 'q'\), names 'p'.*as a pair of fields it names none"),
+            ([("a", "b"), ("p", "q")], UnknownNodeError, r"Edge 1, \('p', 'q'\), names 'p'.*no node has both as metadata fields either"),
             ([("a", "b", "r"), ("z", "b", "r")], UnknownNodeError, "Edge 1.*names 'z'"),
             ([("a", "cites", "b")], UnknownNodeError, r"wrap the list in Triples"),
             ([("citse", "$id")], InvalidArgumentError, r"'\$id' is a field, but no node has a metadata field 'citse'"),
             ([("cites", "doi")], InvalidArgumentError, "'cites' is a field, but no node has a metadata field 'doi'"),
-            ([Metadata("citse")], InvalidArgumentError, "No node has the metadata field 'citse'.*fields there are: cites, other"),
+            ([Metadata("citse")], InvalidArgumentError, "No node has the metadata field 'citse'.*the metadata fields are: cites, other"),
             ([("other", "$it")], InvalidArgumentError, r"no node has a metadata field '\$it'"),
             ([Links], InvalidArgumentError, r"is the class Links; call it"),
-            ([[("a", "b"), ("b", "c")]], InvalidArgumentError, r"goes in with a star"),
+            ([[("a", "b"), ("b", "c")]], InvalidArgumentError, r"Unpack a list inside the list with a star"),
             ([("a", 3)], InvalidArgumentError, r"Item 0 of edges is \('a', 3\); expected an Edge, \(source id"),
             ([("a", "b", "c", "d")], InvalidArgumentError, r"Item 0 of edges"),
             (["a", "b"], InvalidArgumentError, "Item 0 of edges is 'a'"),
             ("links", InvalidArgumentError, "edges is 'links'; expected a list"),
             ({"a": "b"}, InvalidArgumentError, "expected a list"),
             (7, InvalidArgumentError, "edges is 7"),
-            ([lambda node: "b"], InvalidArgumentError, "gave 'b' for node 'a'; expected a list"),
+            ([lambda node: "b"], InvalidArgumentError, "gave 'b' for 'a'; expected a list"),
             ([lambda node: [1]], InvalidArgumentError, "gave 1 for node 'a'; expected a node id or an edge"),
             ([networkx.Graph([("a", "nowhere")])], UnknownNodeError, "names 'nowhere'"),
-            ([Triples([("a", "r", "nowhere")])], UnknownNodeError, r"Triple 0 .* names 'nowhere', which no node holds as \$id"),
-            ([Relationships()], InvalidArgumentError, "no document given has relationships"),
+            ([Triples([("a", "r", "nowhere")])], UnknownNodeError, r"Triple 0 .* names 'nowhere', which no node has as \$id"),
+            ([Relationships()], InvalidArgumentError, "none of the documents has relationships"),
             ([TitleMentions()], InvalidArgumentError, "No node has a title"),
             ([Links()], InvalidArgumentError, "No node has the metadata field 'url'"),
             ([NearestNeighbors()], MissingSignalError, "need vectors"),
@@ -151,8 +151,8 @@ class TestWhatIsMeant:
             build_edges(PAPERS, [("cites", "$id")])
             build_edges(nodes_of(a={"cites": ["x", "y"]}), [("cites", "$id")])
         assert [(r.levelname, r.getMessage().rpartition("): ")[2]) for r in caplog.records] == [
-            ("INFO", "3 edges; skipped as not in the corpus: 1."),
-            ("WARNING", "0 edges; skipped as not in the corpus: 2."),
+            ("INFO", "3 edges; skipped references to nodes outside the corpus: 1."),
+            ("WARNING", "0 edges; skipped references to nodes outside the corpus: 2."),
         ]
 
     def test_a_callable_may_give_edges_and_absent_ids(self):
@@ -186,14 +186,14 @@ class TestMetadata:
         assert pairs(build_edges(nodes, [("next", "$id")])) == [("7", "8")]
 
     def test_values_that_cannot_be_compared(self):
-        with pytest.raises(InvalidArgumentError, match="Field 'cites' of node 'a' holds a dict"):
+        with pytest.raises(InvalidArgumentError, match="Field 'cites' of 'a' holds a dict"):
             build_edges(nodes_of(a={"cites": [{"id": "a"}]}), [("cites", "$id")])
 
     def test_a_value_that_too_many_hold_links_nothing_and_says_so(self, caplog):
         nodes = nodes_of(**{str(i): {"lang": "en", "topic": i // 2} for i in range(6)})
         with caplog.at_level(logging.WARNING, "graph_retrievers"):
             assert build_edges(nodes, Metadata("lang", "lang", limit=5)) == []
-        assert "1 values that more than 5 nodes hold link nothing" in caplog.text
+        assert "skipped 1 values that more than 5 nodes have" in caplog.text
         assert len(build_edges(nodes, Metadata("lang", "lang", limit=6))) == 15
         assert pairs(build_edges(nodes, Metadata("topic", "topic", limit=2))) == [("0", "1"), ("2", "3"), ("4", "5")]
 

@@ -148,7 +148,7 @@ def test_failure_of_resolution_leaves_names_unmerged_and_says_which():
 
 
 def test_failure_of_every_document_is_an_error():
-    with pytest.raises(LanguageModelError, match="No document gave an entity.*ConnectionError"):
+    with pytest.raises(LanguageModelError, match="The extraction failed for every document.*ConnectionError"):
         build(Reader(fails=["Louis XIII", "Anne of Austria"]))
 
 
@@ -180,7 +180,7 @@ def test_answers_that_came_before_a_break_are_kept(tmp_path):
 def test_a_file_that_is_no_cache_is_refused(tmp_path):
     other = tmp_path / "notes.txt"
     other.write_text("this is not a database" * 100)
-    with pytest.raises(CorruptIndexError, match="notes.txt is no cache"):
+    with pytest.raises(CorruptIndexError, match="notes.txt is not a cache"):
         build(Reader(), cache=other)
 
 
@@ -373,7 +373,7 @@ def test_a_property_graph_store_is_read(wrap):
     assert graph.ids == ["c1", "Ada", "Engine"] and graph.types == ["passage", "PERSON", "WORK"]
     assert graph.texts == ["Ada wrote.", "A mathematician.", "Engine"]
     assert graph.edges() == as_edges(("Ada", "Engine", "WROTE_ON"), ("c1", "Ada", "mentions"))
-    with pytest.raises(InvalidArgumentError, match="dict is no property graph store"):
+    with pytest.raises(InvalidArgumentError, match="dict is not a property graph store"):
         from_property_graph_store({})
 
 
@@ -402,10 +402,10 @@ def test_triples_are_read_from_files(tmp_path, name, text):
     ("name", "text", "message"),
     [
         ("a.csv", "Ada,knows,Bo\nBo\n", "a.csv:2 has 1 columns"),
-        ("a.tsv", "Ada\tknows\t\n", "a.tsv:1 holds no triple"),
-        ("a.jsonl", '{"source": "Ada", "target": "Bo", "relation": "r"}\n{"source": "Ada"}\n', "a.jsonl:2 holds no triple"),
+        ("a.tsv", "Ada\tknows\t\n", "a.tsv:1 is not a triple"),
+        ("a.jsonl", '{"source": "Ada", "target": "Bo", "relation": "r"}\n{"source": "Ada"}\n', "a.jsonl:2 is not a triple"),
         ("a.jsonl", "oops\n", "a.jsonl:1 is not JSON"),
-        ("a.jsonl", "3\n", "a.jsonl:1 holds no triple"),
+        ("a.jsonl", "3\n", "a.jsonl:1 is not a triple"),
         ("a.txt", "Ada knows Bo", "expected .csv, .tsv or .jsonl"),
     ],
 )

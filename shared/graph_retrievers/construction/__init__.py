@@ -1,4 +1,4 @@
-"""Where graphs come from: documents, links, metadata, triples, neighbours."""
+"""Graph construction: nodes and edges from documents, links, metadata, triples, neighbours and networkx."""
 
 from graph_retrievers.construction.edges import (
     EdgeSpec,

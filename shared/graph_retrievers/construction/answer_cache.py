@@ -1,4 +1,4 @@
-"""Answers of a language model kept on disk, so that a repeated run asks nothing twice."""
+"""Answers of a language model kept on disk, so that a repeated run does not ask again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from graph_retrievers.errors import CorruptIndexError
@@ -17,17 +16,9 @@ __all__ = ["AnswerCache"]
 
 
 class AnswerCache:
-    """Answers by the hash of the model's name, the prompt and the schema, in one SQLite file.
+    """Answers by the hash of model name, prompt and schema, in an SQLite file, or in memory if `file` is None.
 
-    Parameters
-    ----------
-    file : str or Path, optional
-        Created if absent; by default answers last as long as the object.
-
-    Raises
-    ------
-    CorruptIndexError
-        If the file is there and is no such cache.
+    The file is created if it does not exist; CorruptIndexError is raised if it is something else.
     """
 
     def __init__(self, file: str | Path | None = None) -> None:
@@ -39,51 +30,31 @@ class AnswerCache:
             self._database.execute("CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL)")
         except sqlite3.DatabaseError as error:
             self._database.close()
-            raise CorruptIndexError(f"{self.file} is no cache of answers ({error}); delete it or name another file.") from error
+            raise CorruptIndexError(f"{self.file} is not a cache of answers ({error}); delete it or pass another file.") from error
 
-    def __enter__(self) -> AnswerCache:
-        """Return the cache."""
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def close(self) -> None:
         """Close the file."""
         self._database.close()
 
-    def ask(
-        self,
-        model: LanguageModel,
-        prompts: Sequence[str],
-        schemas: Sequence[Mapping[str, Any]],
-        *,
-        attempts: int,
-        workers: int,
-        show_progress: bool,
-        description: str,
-    ) -> list[Any]:
-        """Return the answer to each prompt, or the LanguageModelError it ended in.
+    def ask(self, model: LanguageModel, prompts: Sequence[str], schemas: Sequence[Mapping[str, Any]], **options: Any) -> list[Any]:
+        """Return the answer to each prompt (one schema each), or the LanguageModelError it ended in.
 
-        Every answer is written as it comes, so that a run that is broken off loses at most those under way; errors
-        are not kept. The arguments are those of :func:`~graph_retrievers.signals.language.complete_many`, with one
-        schema a prompt.
+        Every answer is written as soon as it arrives, and errors are not kept. `options` are keywords of
+        :func:`~graph_retrievers.signals.language.complete_many`.
         """
         name = str(getattr(model, "name", type(model).__name__))
         keys = [_key(name, prompt, schema) for prompt, schema in zip(prompts, schemas, strict=True)]
         answers: dict[str, Any] = {}
-        for key in dict.fromkeys(keys):
+        missing: dict[str, int] = {}
+        for place, key in enumerate(keys):
             row = self._database.execute("SELECT answer FROM answers WHERE key = ?", (key,)).fetchone()
-            if row is not None:
+            if row is None:
+                missing.setdefault(key, place)
+            else:
                 answers[key] = json.loads(row[0])
-        missing = {key: place for place, key in reversed(list(enumerate(keys))) if key not in answers}
-        places = sorted(missing.values())
-        for position, answer in complete_many(
-            model,
-            [prompts[p] for p in places],
-            [schemas[p] for p in places],
-            attempts=attempts,
-            workers=workers,
-            show_progress=show_progress,
-            description=description,
-        ):
+        places = list(missing.values())
+        asked = complete_many(model, [prompts[place] for place in places], [schemas[place] for place in places], **options)
+        for position, answer in asked:
             key = keys[places[position]]
             answers[key] = answer
             if not isinstance(answer, Exception):

@@ -1,4 +1,4 @@
-"""Documents of either framework as nodes, recognised by their attributes: no framework is imported."""
+"""Documents of LangChain and LlamaIndex as nodes, recognised by their attributes: neither framework is imported."""
 
 from __future__ import annotations
 
@@ -12,25 +12,27 @@ __all__ = ["to_nodes"]
 
 
 def to_nodes(documents: Iterable[Any], title_key: str = "title", type_key: str = "type") -> list[Node]:
-    """Return documents as nodes, in their order.
+    """Return documents as nodes, in the same order.
 
     Parameters
     ----------
     documents : iterable of documents
-        LangChain documents (``page_content``, ``metadata``, ``id``), LlamaIndex nodes (``get_content()``,
-        ``metadata``, ``node_id``) or :class:`Node` objects, which pass through. A document without an id is given
-        its position, "0", "1", ...
+        LangChain documents (``page_content``, ``metadata``, ``id``), LlamaIndex nodes (``get_content()``, ``metadata``,
+        ``node_id``) or :class:`Node` objects, which are returned as they are. The id of a document without one is its
+        position, "0", "1", ...
     title_key, type_key : str, default "title" and "type"
         Metadata fields that hold a node's title and type; "" for none. They stay in the metadata too.
-
-    Returns
-    -------
-    list of Node
 
     Raises
     ------
     InvalidArgumentError
-        If an object is no document, or the field of a title or type holds something else than a word or number.
+        If an object is not a document, or a title or type is not a string or number.
+
+    Examples
+    --------
+    >>> from langchain_core.documents import Document
+    >>> to_nodes([Document("Looms.", metadata={"title": "Lyon"})])
+    [Node(id='0', text='Looms.', title='Lyon', type='', metadata={'title': 'Lyon'})]
     """
     if isinstance(documents, (str, Mapping)) or not isinstance(documents, Iterable):
         raise InvalidArgumentError(f"documents is a {type(documents).__name__}; expected a list of documents.")
@@ -67,6 +69,6 @@ def _word(metadata: Mapping[str, Any], key: str, position: int, argument: str) -
     if isinstance(value, (str, int, float)):
         return str(value)
     raise InvalidArgumentError(
-        f"Document {position} holds a {type(value).__name__} in metadata[{key!r}]; expected a string. Name another field in "
+        f"Document {position} holds a {type(value).__name__} in metadata[{key!r}]; expected a string. Pass another field in "
         f"{argument}, or '' for none."
     )

@@ -1,4 +1,4 @@
-"""Edges of a corpus graph from whatever says which documents belong together.
+"""Edges of a corpus graph from links, metadata, titles, vectors or explicit pairs.
 
 An ``edges`` argument is one of these, or a list that mixes them:
 
@@ -8,11 +8,11 @@ An ``edges`` argument is one of these, or a list that mixes them:
 ``("cites", "$id")``                     a pair of fields, short for :class:`Metadata`
 :class:`Metadata`                        nodes whose metadata name each other or share a value
 :class:`Links`                           HTML and Markdown links
-:class:`TitleMentions`                   texts that hold another node's title
-:class:`NearestNeighbors`                the k nearest neighbours of the vectors
+:class:`TitleMentions`                   texts that contain the title of another node
+:class:`NearestNeighbors`                the k nearest neighbours of each vector
 :class:`Relationships`                   relationships of LlamaIndex nodes
 :class:`Triples`                         (head, relation, tail)
-a networkx graph                         its edges, node labels being ids
+a networkx graph                         its edges; node labels are ids
 a callable                               from a :class:`Node` to ids of other nodes, or to edges
 =======================================  =======================================================================
 """
@@ -43,6 +43,7 @@ __all__ = [
     "Triples",
     "build_edges",
     "edge_items",
+    "is_words",
     "needs_vectors",
 ]
 
@@ -60,49 +61,52 @@ def build_edges(nodes: Sequence[Node], edges: Any, vectors: Any = None, document
     Parameters
     ----------
     nodes : sequence of Node, length N
-    edges : edge, edge specification, callable, networkx graph, or an iterable that mixes them
-        See the head of this module. A tuple of two strings is an edge if both are node ids, and a pair of fields if
-        nodes have both fields; where both or neither holds, an error says so.
+    edges : edge, edge specification, callable, networkx graph, or an iterable of these
+        See this module. A tuple of two strings is an edge if both are node ids, and a pair of fields if nodes have both
+        fields; where both or neither holds, an error says so.
     vectors : array-like, shape [N, d], optional
         Vectors of the nodes, for :class:`NearestNeighbors`.
     documents : sequence, length N, optional
-        What the nodes were made from, for :class:`Relationships`.
+        The documents of the nodes, for :class:`Relationships`.
 
     Returns
     -------
     list of Edge or (source id, target id, relation)
-        In the order of the argument. What a specification or callable finds twice stands once, and it makes no self
-        loops; explicit edges stay as given.
+        In the order of the argument. Repeated edges and self loops of a specification or callable are dropped; explicit
+        edges are kept as given.
 
     Raises
     ------
     UnknownNodeError
-        If an explicit edge names an id that is not a node. What documents themselves name (a citation of a paper
-        outside the corpus, a link to another site) is skipped instead, and counted in one line of the log.
+        If an explicit edge names an id that is not a node. References in the documents to something outside the corpus
+        (a citation, a link to another site) are skipped instead, and counted in one log line.
     InvalidArgumentError
         If an item is none of these, or names a field that no node has.
+
+    Examples
+    --------
+    >>> nodes = [Node("a", "Looms.", metadata={"cites": ["b", "x"]}), Node("b", "Punched cards.")]
+    >>> build_edges(nodes, [("b", "a", "inspired"), ("cites", "$id")])
+    [('b', 'a', 'inspired'), ('a', 'b', 'cites')]
     """
     corpus = Corpus(nodes, documents, vectors)
     built: list[EdgeLike] = []
     for number, item in enumerate(edge_items(edges)):
         if isinstance(item, EdgeSpec):
             built.extend(_found(item, corpus))
-        elif isinstance(item, Edge):
-            built.append(_explicit_edge(item, f"Edge {number}", corpus))
         elif is_networkx(item):
-            built.extend(_explicit_edge(edge, f"An edge of {item}", corpus) for edge in networkx_edges(item))
-        elif _is_words(item):
-            if len(item) == 2 and _is_field_pair(item, number, corpus):
-                built.extend(_found(Metadata(*item), corpus))
-            else:
-                built.append(_explicit(item, f"Edge {number}", corpus))
+            built.extend(_explicit(edge, f"An edge of {item}", corpus) for edge in networkx_edges(item))
+        elif is_words(item) and len(item) == 2 and _is_field_pair(item, number, corpus):
+            built.extend(_found(Metadata(*item), corpus))
+        elif isinstance(item, Edge) or is_words(item):
+            built.append(_explicit(item, f"Edge {number}", corpus))
         elif isinstance(item, type) and issubclass(item, EdgeSpec):
             raise InvalidArgumentError(f"Item {number} of edges is the class {item.__name__}; call it: {item.__name__}(...).")
         elif callable(item):
             built.extend(_found(_Called(item), corpus))
         else:
             nested = isinstance(item, (list, tuple)) and any(isinstance(part, (list, tuple)) for part in item)
-            hint = " A list inside the list goes in with a star: [*pairs, Links()]." if nested else ""
+            hint = " Unpack a list inside the list with a star: [*pairs, Links()]." if nested else ""
             raise InvalidArgumentError(f"Item {number} of edges is {item!r:.80}; expected {_KINDS}.{hint}")
     return built
 
@@ -113,12 +117,12 @@ def needs_vectors(edges: Any) -> bool:
 
 
 def edge_items(edges: Any) -> list[Any]:
-    """Return an ``edges`` argument as a list of its items; a single one, and None, are taken as such."""
+    """Return the items of an ``edges`` argument as a list; a single item becomes a list of one, None an empty list."""
     if edges is None:
         return []
     if isinstance(edges, list):
         return edges
-    single = isinstance(edges, (Edge, EdgeSpec)) or (isinstance(edges, tuple) and _is_words(edges))
+    single = isinstance(edges, (Edge, EdgeSpec)) or (isinstance(edges, tuple) and is_words(edges))
     if single or is_networkx(edges) or callable(edges):
         return [edges]
     if isinstance(edges, (str, Mapping)) or not isinstance(edges, Iterable):
@@ -127,7 +131,7 @@ def edge_items(edges: Any) -> list[Any]:
 
 
 class _Called(EdgeSpec):
-    """A function of the user's own, from a node to its neighbours."""
+    """A function of the user, from a node to its neighbours."""
 
     def __init__(self, function: Callable[[Node], Any]) -> None:
         self.function = function
@@ -137,13 +141,11 @@ class _Called(EdgeSpec):
         for node in corpus.nodes:
             given = self.function(node)
             if isinstance(given, (str, Mapping)) or not isinstance(given, (Iterable, type(None))):
-                raise InvalidArgumentError(
-                    f"{self!r} gave {given!r:.80} for node {node.id!r}; expected a list of node ids or of edges."
-                )
+                raise InvalidArgumentError(f"{self!r} gave {given!r:.80} for {node.id!r}; expected a list of node ids or of edges.")
             for item in given or ():
                 if isinstance(item, str):
                     edges.append((node.id, item, ""))
-                elif _is_words(item):
+                elif is_words(item):
                     edges.append((item[0], item[1], item[2] if len(item) == 3 else ""))
                 else:
                     raise InvalidArgumentError(f"{self!r} gave {item!r:.80} for node {node.id!r}; expected a node id or an edge.")
@@ -154,16 +156,17 @@ def _found(spec: EdgeSpec, corpus: Corpus) -> list[tuple[str, str, str]]:
     found, absent = spec.find(corpus)
     edges = [edge for edge in dict.fromkeys(found) if edge[0] != edge[1]]
     level = logging.WARNING if absent and not edges else logging.INFO
-    logger.log(level, "%r: %d edges; skipped as not in the corpus: %d.", spec, len(edges), absent)
+    logger.log(level, "%r: %d edges; skipped references to nodes outside the corpus: %d.", spec, len(edges), absent)
     return edges
 
 
-def _is_words(item: Any) -> bool:
+def is_words(item: Any) -> bool:
+    """Return whether an item is a list or tuple of two or three strings."""
     return isinstance(item, (tuple, list)) and 2 <= len(item) <= 3 and all(isinstance(part, str) for part in item)
 
 
 def _is_field_pair(pair: Sequence[str], number: int, corpus: Corpus) -> bool:
-    """Return whether a pair of strings names two fields, not two nodes; raise where that cannot be told."""
+    """Return whether a pair of strings names two fields, not two nodes; raise an error if it is ambiguous or names neither."""
     fields = [has_field(corpus, part) for part in pair]
     if all(part in corpus.rows for part in pair):
         if all(fields):
@@ -180,19 +183,16 @@ def _is_field_pair(pair: Sequence[str], number: int, corpus: Corpus) -> bool:
     return all(fields)
 
 
-def _explicit_edge(edge: Edge, what: str, corpus: Corpus) -> Edge:
-    _explicit((edge.source, edge.target, edge.relation), what, corpus)
-    return edge
-
-
-def _explicit(edge: Sequence[str], what: str, corpus: Corpus) -> tuple[str, str, str]:
+def _explicit(item: Edge | Sequence[str], what: str, corpus: Corpus) -> EdgeLike:
+    """Return an explicit edge; raise UnknownNodeError if one of its ends is not a node."""
+    edge = (item.source, item.target, item.relation) if isinstance(item, Edge) else tuple(item)
     for end in edge[:2]:
         if end not in corpus.rows:
             hint = "add the node or drop the edge"
             if len(edge) == 3 and end == edge[1] and edge[0] in corpus.rows and edge[2] in corpus.rows:
                 hint = "if this is (head, relation, tail), wrap the list in Triples(...)"
             elif len(edge) == 2:
-                hint += "; as a pair of fields it names none that a node has"
+                hint += "; no node has both as metadata fields either"
             count = len(corpus.nodes)
-            raise UnknownNodeError(f"{what}, {tuple(edge)!r}, names {end!r}, which is none of the {count} nodes; {hint}.")
-    return (edge[0], edge[1], edge[2] if len(edge) == 3 else "")
+            raise UnknownNodeError(f"{what}, {edge!r}, names {end!r}, which is not one of the {count} nodes; {hint}.")
+    return item if isinstance(item, Edge) else (edge[0], edge[1], edge[2] if len(edge) == 3 else "")

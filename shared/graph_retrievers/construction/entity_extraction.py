@@ -1,4 +1,4 @@
-"""Reading entities and relations out of documents: the question to the language model, and its answers collected.
+"""Entity extraction: the question to the language model, and the entities and relations of its answers.
 
 Glybovets and Makarov, "Query-Aware Spreading Activation for Multi-Hop Retrieval over Knowledge Graphs", section III-A.
 """
@@ -30,17 +30,7 @@ Rules:
 
 @dataclass
 class Entity:
-    """What documents say of one name.
-
-    Attributes
-    ----------
-    names : Counter of str
-        Its spellings.
-    types, descriptions : list of str
-        As the model gave them; both empty for a name that only relations hold.
-    passages : dict of str to None
-        Ids of the passages that name it, in order.
-    """
+    """Spellings, types and descriptions of one name, and the ids of the passages with it (the keys of a dict, in order)."""
 
     names: Counter[str] = field(default_factory=Counter)
     types: list[str] = field(default_factory=list)
@@ -49,29 +39,18 @@ class Entity:
 
     @property
     def title(self) -> str:
-        """The spelling met most often; of equally frequent ones the alphabetically first."""
+        """The most frequent spelling; of equally frequent ones the alphabetically first."""
         return min(self.names, key=lambda name: (-self.names[name], name))
 
 
 def canonical_description(descriptions: Iterable[str]) -> str:
-    """Return many descriptions as one text that does not depend on their order.
-
-    Parameters
-    ----------
-    descriptions : iterable of str
-        Each may hold several, separated by " | ".
-
-    Returns
-    -------
-    str
-        Split, stripped, each once, sorted and joined by a space.
-    """
+    """Return descriptions as one text that does not depend on their order: the distinct parts between " | ", sorted."""
     parts = {" ".join(part.split()) for text in descriptions for part in text.split(" | ")}
     return " ".join(sorted(parts - {""}))
 
 
 def extraction_prompt(group: Sequence[Node]) -> str:
-    """Return the question about passages that make up one document."""
+    """Return the question about the passages of one document."""
     title = f"Title: {group[0].title}\n\n" if group[0].title else ""
     return f"{_TASK}\nThe document:\n<document>\n{title}" + "\n\n".join(node.text for node in group) + "\n</document>"
 
@@ -99,18 +78,7 @@ def _key(name: str) -> str:
 def collect(
     answer: Mapping[str, Any], group: Sequence[Node], entities: dict[str, Entity], triples: dict[tuple[str, str, str], None]
 ) -> None:
-    """Add what one answer says to what was found so far.
-
-    Parameters
-    ----------
-    answer : mapping
-        Of :func:`extraction_schema`.
-    group : sequence of Node
-        The passages it was read from.
-    entities : dict of str to Entity
-        By name in lower case with single spaces.
-    triples : dict of (source, target, relation) to None
-    """
+    """Add the `answer` about the passages in `group` to `entities` (by name in lower case) and `triples` (the keys of a dict)."""
     texts = [(node.id, _key(f"{node.title} {node.text}")) for node in group]
 
     def met(name: str) -> str:

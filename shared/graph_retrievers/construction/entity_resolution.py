@@ -1,4 +1,4 @@
-"""Entity resolution: which names mean one entity (Glybovets and Makarov, section III-A)."""
+"""Entity resolution: names of the same entity (Glybovets and Makarov, section III-A)."""
 
 from __future__ import annotations
 
@@ -9,32 +9,22 @@ from typing import Any
 
 __all__ = ["candidate_clusters", "group_schema", "majority_type", "merged_names", "resolution_prompt"]
 
-# A name of one frequent word would pull thousands of names into one prompt.
+# A name of one frequent word would put thousands of names into one prompt.
 _LARGEST_CLUSTER = 100
 _DESCRIPTION_LENGTH = 120
 
 
 def majority_type(types: Iterable[str]) -> str:
-    """Return the type given most often; of equally frequent ones the alphabetically first, "" if there is none."""
+    """Return the most frequent type; of equally frequent ones the alphabetically first, "" if there is none."""
     counts = Counter(t for t in types if t)
     return min(counts, key=lambda t: (-counts[t], t)) if counts else ""
 
 
 def candidate_clusters(type_of: Mapping[str, str]) -> list[list[str]]:
-    """Return names that may mean one entity.
+    """Return sorted clusters of names that may mean one entity, from a mapping of names to types.
 
-    Parameters
-    ----------
-    type_of : mapping
-        From name to type. Two names of one type are joined if the words of one are a subset of the words of the
-        other; clusters are the connected components.
-
-    Returns
-    -------
-    list of list of str
-        Clusters of two names or more, each in alphabetical order, in the order of their first names. A component of
-        more than 100 names is cut into runs of neighbouring names: the paper asks for one prompt a cluster and says
-        nothing of clusters that no prompt can hold.
+    Two names of one type are joined if the words of one are a subset of the words of the other; clusters are the connected
+    components. One of more than 100 names is divided into several prompts; the paper does not say what to do there.
     """
     by_type: dict[str, list[str]] = defaultdict(list)
     for name in sorted(type_of):
@@ -64,7 +54,7 @@ def _components(names: Sequence[str]) -> list[list[str]]:
 
     for row, tokens in enumerate(words):
         if tokens:
-            # Names that hold all words of this one: no pair of names without a common word is ever looked at.
+            # Names that contain all words of this one; pairs of names without a common word are never compared.
             rarest = sorted((holders[token] for token in tokens), key=len)
             for other in rarest[0].intersection(*rarest[1:]):
                 low, high = sorted((root(row), root(other)))
@@ -76,7 +66,7 @@ def _components(names: Sequence[str]) -> list[list[str]]:
 
 
 def group_schema(cluster: Sequence[str]) -> dict[str, Any]:
-    """Return the schema of the answer about one cluster: disjoint groups of its names, each with its canonical name."""
+    """Return the schema of the answer about one cluster: disjoint groups of its names, each with a canonical name."""
     name = {"type": "string", "enum": list(cluster)}
     group = {
         "type": "object",
@@ -84,17 +74,13 @@ def group_schema(cluster: Sequence[str]) -> dict[str, Any]:
         "required": ["canonical", "members"],
         "additionalProperties": False,
     }
-    return {
-        "type": "object",
-        "properties": {"groups": {"type": "array", "items": group}},
-        "required": ["groups"],
-        "additionalProperties": False,
-    }
+    groups = {"type": "array", "items": group}
+    return {"type": "object", "properties": {"groups": groups}, "required": ["groups"], "additionalProperties": False}
 
 
-def resolution_prompt(cluster: Sequence[str], kind: str, descriptions: Mapping[str, Sequence[str]]) -> str:
-    """Return the question about one cluster; of each name's descriptions, 120 characters are shown."""
-    lines = [f"- {name}: {' '.join(descriptions.get(name, ()))[:_DESCRIPTION_LENGTH] or '(no description)'}" for name in cluster]
+def resolution_prompt(cluster: Sequence[str], kind: str, descriptions: Mapping[str, str]) -> str:
+    """Return the question about one cluster, with the first 120 characters of each name's description."""
+    lines = [f"- {name}: {descriptions.get(name, '')[:_DESCRIPTION_LENGTH] or '(no description)'}" for name in cluster]
     return (
         f"These names of type {kind or 'unknown'} come from one collection of documents. Some of them may be different names "
         "of one and the same entity. Put names into a group only if you are sure that they mean the same entity; leave every "
@@ -104,20 +90,10 @@ def resolution_prompt(cluster: Sequence[str], kind: str, descriptions: Mapping[s
 
 
 def merged_names(clusters: Sequence[Sequence[str]], answers: Sequence[Any]) -> dict[str, str]:
-    """Return which names become which.
+    """Return the canonical name of each alias, from the answers about the clusters (None for a failed one).
 
-    Parameters
-    ----------
-    clusters : sequence of sequence of str, length n
-    answers : sequence, length n
-        What the model said of each (see :func:`group_schema`), None where it said nothing.
-
-    Returns
-    -------
-    dict of str to str
-        From alias to canonical name. A group counts if it has two members or more, its canonical name is among them,
-        and none of them is in an earlier group. The result depends on the order of the clusters only, not on that in
-        which the answers came.
+    A group counts if it has at least two members, its canonical name is one of them, and none of them is in an earlier group. The
+    result depends on the order of the clusters, not on the order in which the answers arrived.
     """
     alias_of: dict[str, str] = {}
     taken: set[str] = set()

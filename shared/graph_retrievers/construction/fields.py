@@ -1,4 +1,4 @@
-"""Edges from fields: nodes whose metadata name each other or share a value; and triples over any field."""
+"""Edges from metadata fields: nodes that name each other or share a value; and triples over any field."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found, positive
+from graph_retrievers.arguments import positive
+from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
 from graph_retrievers.errors import InvalidArgumentError, UnknownNodeError
 from graph_retrievers.graph.corpus_graph import Node
 
@@ -19,23 +20,22 @@ _MISSING = object()
 
 
 class Metadata(EdgeSpec):
-    """Nodes linked by a pair of fields: from a node to those whose target field holds a value of its source field.
+    """Edges from each node to the nodes whose target field contains a value of its source field.
 
     ``Metadata("cites", "$id")`` links a paper to the papers whose ids its field ``cites`` lists;
     ``Metadata("author", "author")`` links nodes that share an author. In a list of edges the pair of strings
-    ``("cites", "$id")`` says the same.
+    ``("cites", "$id")`` is a short form.
 
     Parameters
     ----------
     source, target : str
-        Metadata fields that hold one value or a list of values. ``"$id"``, ``"$title"`` and ``"$type"`` are the
-        node's own; ``"a.b"`` is the entry ``b`` of the mapping (or list of mappings) in ``a``. `target` is
-        ``"$id"`` by default.
+        Metadata fields that hold one value or a list of values; `target` is ``"$id"`` by default. ``"$id"``, ``"$title"`` and
+        ``"$type"`` are the node's own; ``"a.b"`` is the entry ``b`` of the mapping (or list of mappings) in ``a``.
     relation : str, optional
-        Name of the relation; the source field by default.
+        The source field by default.
     limit : int, default 1000
-        A value that more nodes hold in the target field links none: it says little, and the edges would grow with
-        the square of their number. A warning counts such values.
+        A value in the target field of more nodes than this is skipped, and a warning counts such values: it says little, and
+        the number of its edges grows with the square of the number of nodes.
 
     Raises
     ------
@@ -44,24 +44,33 @@ class Metadata(EdgeSpec):
 
     Notes
     -----
-    Values that no node holds (papers outside the corpus) are skipped and counted in the log. With twice the same
-    field each pair is linked once, from the earlier node to the later.
+    Values that no node has (papers outside the corpus) are skipped and counted in the log. If source and target are the same
+    field, each pair is linked once, from the earlier node to the later.
+
+    Examples
+    --------
+    >>> from graph_retrievers.construction import build_edges
+    >>> papers = [Node("a", "", metadata={"author": "Ada"}), Node("b", "", metadata={"author": ["Ada", "Mary"]})]
+    >>> build_edges(papers, Metadata("author", "author"))
+    [('a', 'b', 'author')]
     """
 
     def __init__(self, source: str, target: str = "$id", *, relation: str | None = None, limit: int = 1000) -> None:
         for name in (source, target):
             if not isinstance(name, str) or not name or (name.startswith("$") and name not in _OWN):
-                raise InvalidArgumentError(f"{name!r} is no field; name a metadata field, or $id, $title or $type.")
+                raise InvalidArgumentError(f"{name!r} is not a field; name a metadata field, or $id, $title or $type.")
         self.source, self.target = source, target
         self.relation = source if relation is None else relation
         self.limit = positive("limit", limit)
 
     def find(self, corpus: Corpus) -> Found:
-        """Return the edges; one look-up a value."""
+        """Return the edges, in the order of the nodes."""
         for name in (self.source, self.target):
             if not has_field(corpus, name):
                 there = ", ".join(sorted(corpus.fields)) or "none"
-                raise InvalidArgumentError(f"No node has the metadata field {name!r} of {self!r}; fields there are: {there}.")
+                raise InvalidArgumentError(
+                    f"No node has the metadata field {name!r} of {self!r}; the metadata fields are: {there}."
+                )
         # Ids are strings; a metadata field may hold the same id as a number.
         as_text = self.source in _OWN or self.target in _OWN
         held = _holders(corpus.nodes, self.target, as_text)
@@ -78,7 +87,7 @@ class Metadata(EdgeSpec):
                     (node.id, corpus.nodes[other].id, self.relation) for other in rows if self.source != self.target or other > row
                 )
         if crowded:
-            logger.warning("%r: %d values that more than %d nodes hold link nothing.", self, len(crowded), self.limit)
+            logger.warning("%r: skipped %d values that more than %d nodes have.", self, len(crowded), self.limit)
         return Found(edges, absent)
 
 
@@ -90,13 +99,19 @@ class Triples(EdgeSpec):
     triples : iterable of (head, relation, tail)
         All strings.
     key : str, default "$id"
-        Field by which heads and tails name nodes: ``"$id"``, ``"$title"``, or a metadata field. A name that
-        several nodes hold means each of them.
+        Field by which heads and tails name nodes: ``"$id"``, ``"$title"``, or a metadata field. A name that several nodes
+        have stands for each of them.
 
     Raises
     ------
     UnknownNodeError
         If a head or tail names no node.
+
+    Examples
+    --------
+    >>> from graph_retrievers.construction import build_edges
+    >>> build_edges([Node("1", "", "Ada"), Node("2", "", "Babbage")], Triples([("Ada", "knows", "Babbage")], key="$title"))
+    [('1', '2', 'knows')]
     """
 
     def __init__(self, triples: Iterable[tuple[str, str, str]], key: str = "$id") -> None:
@@ -114,7 +129,7 @@ class Triples(EdgeSpec):
             for name in (head, tail):
                 if name not in held:
                     raise UnknownNodeError(
-                        f"Triple {number} {(head, relation, tail)!r} names {name!r}, which no node holds as {self.key}; "
+                        f"Triple {number} {(head, relation, tail)!r} names {name!r}, which no node has as {self.key}; "
                         "add the node or drop the triple."
                     )
             edges.extend((corpus.nodes[h].id, corpus.nodes[t].id, relation) for h in held[head] for t in held[tail])
@@ -122,14 +137,14 @@ class Triples(EdgeSpec):
 
 
 def has_field(corpus: Corpus, name: str) -> bool:
-    """Return whether a field is one of a node's own, or any node has it in its metadata."""
+    """Return whether a field is one of a node's own, or in the metadata of any node."""
     if name in _OWN or name in corpus.fields:
         return True
-    nested = name.partition(".")[0] in corpus.fields
-    return nested and any(_look_up(node.metadata, name) is not _MISSING for node in corpus.nodes)
+    return name.partition(".")[0] in corpus.fields and any(_look_up(node.metadata, name) is not _MISSING for node in corpus.nodes)
 
 
 def _holders(nodes: Iterable[Node], name: str, as_text: bool) -> dict[Any, list[int]]:
+    """Return the rows of the nodes that have each value of a field."""
     held: dict[Any, list[int]] = {}
     for row, node in enumerate(nodes):
         for value in dict.fromkeys(_values(node, name, as_text)):
@@ -146,15 +161,14 @@ def _values(node: Node, name: str, as_text: bool) -> list[Any]:
             continue
         if not isinstance(value, (str, int, float)):
             raise InvalidArgumentError(
-                f"Field {name!r} of node {node.id!r} holds a {type(value).__name__}; "
-                "edges need strings or numbers, or a list of them."
+                f"Field {name!r} of {node.id!r} holds a {type(value).__name__}; expected strings or numbers, or lists of them."
             )
         values.append(str(value) if as_text else value)
     return sorted(values, key=str) if isinstance(found, (set, frozenset)) else values
 
 
 def _look_up(held: Any, name: str) -> Any:
-    """Return the entry of a mapping under a key, or under a path of keys joined by dots."""
+    """Return the entry of a mapping by a key, or by keys joined with dots; of a list of mappings, all entries."""
     if isinstance(held, (list, tuple)):
         parts = [found for item in held if (found := _look_up(item, name)) is not _MISSING]
         flat = [value for part in parts for value in (part if isinstance(part, (list, tuple)) else [part])]

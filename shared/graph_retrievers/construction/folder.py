@@ -22,36 +22,41 @@ _HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
 
 
 def read_folder(folder: str | Path) -> list[Node]:
-    """Return the ``.txt``, ``.md`` and ``.html`` files of a folder as nodes, in the order of their paths.
+    r"""Return the ``.txt``, ``.md`` and ``.html`` files of a folder as nodes, sorted by path.
 
     Parameters
     ----------
     folder : str or Path
-        Read with its subfolders; what begins with a dot is left out.
+        Read with its subfolders; names that begin with a dot are skipped.
 
     Returns
     -------
     list of Node
-        One a file. The id is the path from the folder on; the title is that of the page, its first heading, or the
-        file's name; the text of HTML comes without its tags. Metadata: ``path``, and ``links``, the addresses that
-        the file links to, those inside the folder as paths from it on.
+        One per file. The id is the path relative to the folder; the title is that of the page, its first heading, or the
+        name of the file; the text of HTML has no tags. Metadata: ``path``, and ``links``, the addresses that the file links
+        to, those inside the folder as relative paths.
 
     Raises
     ------
     DatasetError
-        If the folder is not there or holds no such file, or a file is not UTF-8.
+        If the folder does not exist or has no such file, or a file is not UTF-8.
+
+    Examples
+    --------
+    >>> folder = Path(getfixture("tmp_path"))
+    >>> _ = (folder / "looms.md").write_text("# Looms\nSee [cards](cards.md).")
+    >>> [(node.id, node.title, node.metadata['links']) for node in read_folder(folder)]
+    [('looms.md', 'Looms', ['cards.md'])]
     """
     root = Path(folder)
     if not root.is_dir():
-        raise DatasetError(f"{root} is no folder.")
-    paths = sorted(
-        (path.relative_to(root).as_posix(), path)
-        for path in root.rglob("*")
-        if path.suffix.lower() in _SUFFIXES and path.is_file() and not any(p.startswith(".") for p in path.relative_to(root).parts)
-    )
-    if not paths:
-        raise DatasetError(f"{root} holds neither nodes.jsonl[.gz] nor any file with the ending {', '.join(_SUFFIXES)}.")
-    return [_read(name, path) for name, path in paths]
+        raise DatasetError(f"{root} is not a folder.")
+    paths = [path for path in root.rglob("*") if path.suffix.lower() in _SUFFIXES and path.is_file()]
+    names = sorted((path.relative_to(root).as_posix(), path) for path in paths)
+    names = [(name, path) for name, path in names if not any(part.startswith(".") for part in name.split("/"))]
+    if not names:
+        raise DatasetError(f"{root} has neither nodes.jsonl[.gz] nor a file ending in {', '.join(_SUFFIXES)}.")
+    return [_read(name, path) for name, path in names]
 
 
 def _read(name: str, path: Path) -> Node:
@@ -64,7 +69,7 @@ def _read(name: str, path: Path) -> Node:
         text, title = _page(raw)
     elif path.suffix.lower() in _MARKDOWN and (heading := _HEADING.search(raw)):
         title = heading[1]
-    # Links are resolved as on a web site whose root is the folder.
+    # Links are resolved as on a web site with the folder as its root.
     links = [] if path.suffix.lower() == ".txt" else extract_links(raw, base="/" + quote(name))
     metadata = {"path": name, "links": [link.removeprefix("/") for link in links]}
     title = title or path.stem.replace("_", " ")
@@ -72,13 +77,13 @@ def _read(name: str, path: Path) -> Node:
 
 
 def _without_title(text: str, title: str) -> str:
-    """Return a text without a first line that only repeats its title, as signals read both."""
+    """Return a text without a first line that repeats its title, as signals read both."""
     first, _, rest = text.partition("\n")
     return rest.strip() if first.strip("# \t") == title and rest.strip() else text
 
 
 def _page(page: str) -> tuple[str, str]:
-    """Return text and title of an HTML page: a line a block, white space as a browser shows it."""
+    """Return text and title of an HTML page: one line per block, white space as in a browser."""
     parts: list[str] = []
     titles: dict[str, list[str]] = {"title": [], "h1": []}
     inside = ""
@@ -88,13 +93,13 @@ def _page(page: str) -> tuple[str, str]:
                 titles[inside].append(piece.text)
             if inside != "title":
                 parts.append(_SPACES.sub(" ", piece.text))
-            continue
-        if piece.tag in titles and not titles[piece.tag]:
-            inside = piece.tag
-        elif piece.tag == f"/{inside}":
-            inside = ""
-        if piece.tag.lstrip("/") not in _INLINE:
-            parts.append("\n")
+        else:
+            if piece.tag in titles and not titles[piece.tag]:
+                inside = piece.tag
+            elif piece.tag == f"/{inside}":
+                inside = ""
+            if piece.tag.lstrip("/") not in _INLINE:
+                parts.append("\n")
     lines = (" ".join(line.split()) for line in "".join(parts).split("\n"))
     title = next((" ".join("".join(words).split()) for words in titles.values() if "".join(words).strip()), "")
     return "\n".join(line for line in lines if line), title

@@ -1,7 +1,7 @@
-"""A small reader of HTML: tags and texts in one pass, in time linear in the page whatever it holds.
+"""A small HTML reader: tags and texts in one pass, in linear time for any page.
 
-The parser of the standard library takes time quadratic in the number of tags that are left open (15 kB of ``<a``
-take it seconds on Python 3.11), which is too much to risk on pages from anywhere.
+The parser of the standard library takes quadratic time in the number of tags that are left open (seconds for 15 kB of ``<a``
+on Python 3.11), which is a risk for pages from the web.
 """
 
 from __future__ import annotations
@@ -13,23 +13,17 @@ from typing import NamedTuple
 
 __all__ = ["Piece", "read_html"]
 
-# A tag ends at ">" outside quotes; one that meets "<" first is no tag, so that no text is looked at twice.
+# A tag ends at ">" outside quotes; one with "<" before that is text, so that nothing is read twice.
 _TAG = re.compile(r"""<(/?)([a-zA-Z][^\s/<>"']*)((?:[^<>"']|"[^"]*"|'[^']*')*+)>""")
 _ATTRIBUTE = re.compile(r"""([^\s"'<>/=]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'<>]+))""")
 _RAW = {name: re.compile(f"</{name}", re.IGNORECASE) for name in ("script", "style")}
 
 
 class Piece(NamedTuple):
-    """A tag or a stretch of text.
+    """A tag or a stretch of text at the position `start` of the page.
 
-    Attributes
-    ----------
-    start : int
-        Where it stands in the page.
-    tag : str
-        Name of the tag in lower case, with a slash in front if it closes; "" for text.
-    text : str
-        The text, or the attributes of the tag; escapes are resolved in texts only.
+    `tag` is its name in lower case, with a leading slash if it closes, and "" for text. `text` is the text with escapes resolved,
+    or the attributes of the tag as written.
     """
 
     start: int
@@ -37,7 +31,7 @@ class Piece(NamedTuple):
     text: str
 
     def attribute(self, name: str) -> str:
-        """Return the value of an attribute, or "" if the tag has none of the name."""
+        """Return the value of an attribute, "" if the tag does not have it."""
         for key, *values in _ATTRIBUTE.findall(self.text):
             if key.lower() == name:
                 return unescape("".join(values))
@@ -45,7 +39,7 @@ class Piece(NamedTuple):
 
 
 def read_html(page: str) -> Iterator[Piece]:
-    """Yield the tags and texts of a page in order; comments, scripts and styles are left out."""
+    """Yield the tags and texts of a page in order, without comments, scripts and styles."""
     place = 0
     while (start := page.find("<", place)) >= 0:
         if start > place:

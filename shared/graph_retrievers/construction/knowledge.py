@@ -1,4 +1,4 @@
-"""A knowledge graph from text: entities and triples that a language model reads out of documents.
+"""A knowledge graph from text: a language model extracts entities and triples from documents.
 
 Glybovets and Makarov, "Query-Aware Spreading Activation for Multi-Hop Retrieval over Knowledge Graphs", section III-A.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -50,13 +51,13 @@ _LOGGER = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Failure:
-    """Something that a language model could not be brought to answer.
+    """A question that the language model did not answer.
 
     Attributes
     ----------
     stage : {"extraction", "resolution"}
     ids : tuple of str
-        The documents that gave no entities, or the names that were left unmerged.
+        The documents without entities, or the names that were not merged.
     reason : str
     """
 
@@ -67,18 +68,18 @@ class Failure:
 
 @dataclass(frozen=True)
 class KnowledgeGraph:
-    """What a :class:`KnowledgeGraphBuilder` made.
+    """The result of a :class:`KnowledgeGraphBuilder`.
 
     Attributes
     ----------
     graph : CorpusGraph
-        First the passages, as they were given, of type "passage"; then the entities in the order of their ids, which are
-        "entity:" and the name in lower case. An entity's text is its description (see :func:`canonical_description`);
-        an entity that only relations name has neither text nor type.
+        First the passages in the given order, of type "passage"; then the entities, sorted by id, which is "entity:" and the
+        name in lower case. The text of an entity is its description (see :func:`canonical_description`); an entity that
+        occurs in relations only has neither text nor type.
     aliases : dict of str to str
         Names that entity resolution merged, each with the name it became.
     failures : tuple of Failure
-        What is missing: empty if all went well.
+        Empty if all questions were answered.
     """
 
     graph: CorpusGraph
@@ -86,9 +87,9 @@ class KnowledgeGraph:
     failures: tuple[Failure, ...] = ()
 
     def vectors(self, embedding: Any, *, show_progress: bool = False) -> Tensor:
-        """Return vectors of the nodes in which entities without a description have none (a row of zeros).
+        """Return vectors of the nodes: Tensor, shape [N, d], float32; a row of zeros for entities without a description.
 
-        Such an entity has nothing that a query could be compared to, and a semantic gate stays closed for it. For an index:
+        Such an entity has no text to compare with a query, and a semantic gate is closed for it. For an index:
         ``GraphIndex.from_graph(built.graph, embedding=model, vectors=built.vectors(model))``.
 
         Parameters
@@ -96,10 +97,6 @@ class KnowledgeGraph:
         embedding : object
             Embedding model of nodes and queries.
         show_progress : bool, default False
-
-        Returns
-        -------
-        Tensor, shape [N, d], float32
         """
         contents = self.graph.contents()
         described = [row for row, text in enumerate(self.graph.texts) if text]
@@ -119,34 +116,43 @@ class KnowledgeGraphBuilder:
     language_model : object
         See :func:`graph_retrievers.signals.language.as_language_model`.
     entity_types : sequence of str or None, default the paper's five
-        Types an entity may have. None lets the model name them: dates, professions and the like become nodes, which the
-        paper names as what its graph lacks.
+        Types of entities. None lets the model choose them, so that dates, professions and the like become nodes, which
+        the paper names as missing in its graph.
     resolve : bool, default True
-        Whether names that mean one entity are merged.
+        Whether to merge names of the same entity.
     merge_titles : bool, default True
-        Whether documents that share a title are read in one prompt, as the paper has it. For long documents cut into
-        chunks that all bear the document's title, pass False.
+        Whether documents with the same title are read in one prompt, as in the paper. Pass False for long documents cut
+        into chunks that have the document's title.
     cache : str or Path, optional
-        SQLite file that keeps the answers by content hash: a repeated run asks only for what is new or failed.
+        SQLite file that keeps the answers by content hash, so that a repeated run asks only what is new or failed.
     attempts : int, default 3
-        How often one prompt is asked until the answer keeps to the schema.
+        How often a prompt is asked until the answer satisfies the schema.
     workers : int, default 4
-        Prompts under way at a time.
+        Prompts asked at the same time.
     show_progress : bool, default False
 
     Raises
     ------
     InvalidArgumentError
-        If `entity_types` is empty or names the type of passages, or the model is none.
+        If `entity_types` is empty or contains the type of passages, or the model is not a language model.
 
     Notes
     -----
-    Names are compared in lower case with single spaces; a node's title is the spelling met most often. A passage is linked
-    to each entity whose name it holds, or, where no passage of a document holds it, each passage of that document is.
+    Names are compared in lower case with single spaces; a node's title is the most frequent spelling. A passage is linked to
+    each entity whose name it contains; if no passage of a document contains the name, all passages of that document are linked.
 
-    Departures from the published code: every relation is an edge of its own (there, the relations of an ordered pair
-    are joined to one text); entity resolution is applied (there, the call is commented out); names keep their spelling
-    for display; aliases do not depend on the order in which answers arrive.
+    Differences from the published code: every relation is an edge of its own (there, the relations of an ordered pair are joined
+    to one text); entity resolution is applied (there, the call is commented out); titles keep their spelling; aliases do not
+    depend on the order in which answers arrive.
+
+    Examples
+    --------
+    >>> import json
+    >>> ada = {"name": "Ada", "type": "PERSON", "description": "A mathematician."}
+    >>> answer = json.dumps({"entities": [ada], "relations": [{"source": "Ada", "relation": "knew", "target": "Babbage"}]})
+    >>> built = KnowledgeGraphBuilder(lambda prompt: answer).build([Node("1", "Ada knew Babbage.")])
+    >>> [(edge.source, edge.relation, edge.target) for edge in built.graph.edges()][0]
+    ('entity:ada', 'knew', 'entity:babbage')
     """
 
     def __init__(
@@ -179,22 +185,24 @@ class KnowledgeGraphBuilder:
         Returns
         -------
         KnowledgeGraph
-            A document whose extraction fails keeps its passages; ``failures`` names it and the log warns of it.
+            If the extraction of a document fails, its passages are kept; ``failures`` and a warning name it.
 
         Raises
         ------
         EmptyGraphError
             If there is no document.
+        DuplicateNodeError
+            If two documents have the same id.
         LanguageModelError
             If the extraction failed for every document.
         """
         passages = [replace(node, type=PASSAGE) for node in to_nodes(documents)]
         if not passages:
-            raise EmptyGraphError("No document was given; a knowledge graph needs at least one.")
+            raise EmptyGraphError("There are no documents; a knowledge graph needs at least one.")
         twice = [name for name, count in Counter(node.id for node in passages).items() if count > 1]
         if twice:
-            raise DuplicateNodeError(f"Id {twice[0]!r} is given to more than one document; make ids unique.")
-        with AnswerCache(self.cache) as cache:
+            raise DuplicateNodeError(f"{twice[0]!r} is the id of more than one document; make ids unique.")
+        with closing(AnswerCache(self.cache)) as cache:
             entities, triples, failures = self._extract(passages, cache)
             aliases: dict[str, str] = {}
             if self.resolve:
@@ -202,7 +210,8 @@ class KnowledgeGraphBuilder:
                 failures += unmerged
         for failure in failures:
             _LOGGER.warning("%s failed for %s: %s", failure.stage, ", ".join(failure.ids), failure.reason)
-        return KnowledgeGraph(_graph(passages, entities, triples, aliases), _titles(entities, aliases), tuple(failures))
+        titles = {entities[alias].title: entities[name].title for alias, name in sorted(aliases.items())}
+        return KnowledgeGraph(_graph(passages, entities, triples, aliases), titles, tuple(failures))
 
     def _extract(
         self, passages: list[Node], cache: AnswerCache
@@ -222,33 +231,21 @@ class KnowledgeGraphBuilder:
                 continue
             collect(answer, group, entities, triples)
         if len(failures) == len(groups):
-            raise LanguageModelError(f"No document gave an entity; the first failed with: {failures[0].reason}")
+            raise LanguageModelError(f"The extraction failed for every document; the first error: {failures[0].reason}")
         return entities, list(triples), failures
 
     def _resolve(self, entities: dict[str, Entity], cache: AnswerCache) -> tuple[dict[str, str], list[Failure]]:
-        title_of = {key: entity.title for key, entity in entities.items()}
-        key_of = {title: key for key, title in title_of.items()}
-        clusters = candidate_clusters(
-            {title_of[key]: kind for key, entity in entities.items() if (kind := majority_type(entity.types))}
-        )
-        prompts = []
-        for cluster in clusters:
-            about = {title: [canonical_description(entities[key_of[title]].descriptions)] for title in cluster}
-            prompts.append(resolution_prompt(cluster, majority_type(entities[key_of[cluster[0]]].types), about))
-        answers = cache.ask(
-            self.language_model, prompts, [group_schema(cluster) for cluster in clusters], description="resolving", **self._asking
-        )
-        failures = [
-            Failure("resolution", tuple(cluster), str(answer))
-            for cluster, answer in zip(clusters, answers, strict=True)
-            if isinstance(answer, Exception)
-        ]
+        key_of = {entity.title: key for key, entity in entities.items()}
+        type_of = {entity.title: kind for entity in entities.values() if (kind := majority_type(entity.types))}
+        about = {entity.title: canonical_description(entity.descriptions) for entity in entities.values()}
+        clusters = candidate_clusters(type_of)
+        prompts = [resolution_prompt(cluster, type_of[cluster[0]], about) for cluster in clusters]
+        schemas = [group_schema(cluster) for cluster in clusters]
+        answers = cache.ask(self.language_model, prompts, schemas, description="resolving", **self._asking)
+        failed = [(cluster, answer) for cluster, answer in zip(clusters, answers, strict=True) if isinstance(answer, Exception)]
+        failures = [Failure("resolution", tuple(cluster), str(answer)) for cluster, answer in failed]
         alias_of = merged_names(clusters, [None if isinstance(answer, Exception) else answer for answer in answers])
         return {key_of[alias]: key_of[name] for alias, name in alias_of.items()}, failures
-
-
-def _titles(entities: Mapping[str, Entity], aliases: Mapping[str, str]) -> dict[str, str]:
-    return {entities[alias].title: entities[name].title for alias, name in sorted(aliases.items())}
 
 
 def _graph(
@@ -266,7 +263,7 @@ def _graph(
     for key in sorted(kinds):
         kind = majority_type(kind for kind in kinds[key] if kind != PASSAGE)
         nodes.append(Node(f"entity:{key}", canonical_description(descriptions[key]), entities[key].title, kind))
-    # A relation of an entity with itself says nothing; merging names makes such.
+    # Merging names can make relations of an entity with itself; these are dropped.
     renamed = {(aliases.get(s, s), aliases.get(t, t), relation): None for s, t, relation in triples}
     edges = [(f"entity:{s}", f"entity:{t}", relation) for s, t, relation in renamed if s != t]
     order = {node.id: row for row, node in enumerate(passages)}

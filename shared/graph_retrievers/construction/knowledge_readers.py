@@ -1,8 +1,8 @@
-"""Knowledge graphs that exist already: LangChain graph documents, LlamaIndex property graphs, files of triples.
+"""Existing knowledge graphs: LangChain graph documents, LlamaIndex property graphs, files of triples.
 
-Each reader gives nodes and edges for ``GraphIndex.from_nodes(*reader(...), embedding=...)``; for networkx see
-:func:`graph_retrievers.construction.networkx_graphs.from_networkx`. Frameworks are recognised by attributes and never
-imported. An entity without a description says its own name, so that it can be embedded.
+Each function returns nodes and edges for ``GraphIndex.from_nodes(*reader(...), embedding=...)``; for networkx see
+:func:`graph_retrievers.construction.networkx_graphs.from_networkx`. Frameworks are recognised by attributes and not
+imported. The text of an entity without a description is its name, so that it can be embedded.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _COLUMNS = (("source", "head", "subject"), ("relation", "predicate", "label"), (
 
 @dataclass
 class _Entities:
-    """Entities met so far, in order, with all that was said of each."""
+    """Entities in order of appearance, with all types and properties given for each."""
 
     types: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     properties: dict[str, list[Mapping[str, Any]]] = field(default_factory=lambda: defaultdict(list))
@@ -63,15 +63,15 @@ def from_graph_documents(documents: Iterable[Any]) -> _NodesAndEdges:
     Returns
     -------
     nodes : list of Node
-        The source documents, of type "passage" (without an id: "passage:" and the position), then the entities under
-        their own ids. What several documents say of one entity is joined.
+        The source documents, of type "passage" (without an id: "passage:" and the position), then the entities with their
+        own ids. The descriptions of an entity in several documents are joined.
     edges : list of (source id, target id, relation)
-        The relationships, each once, then "mentions" from each passage to its entities.
+        The distinct relationships, then "mentions" from each passage to its entities.
 
     Raises
     ------
     InvalidArgumentError
-        If an object is no graph document.
+        If an object is not a graph document.
     """
     entities = _Entities()
     passages: list[Node] = []
@@ -97,21 +97,21 @@ def from_graph_documents(documents: Iterable[Any]) -> _NodesAndEdges:
 
 
 def from_property_graph_store(store: Any) -> _NodesAndEdges:
-    """Return the nodes and edges of a LlamaIndex property graph store.
+    """Return the nodes and edges of a LlamaIndex property graph store, see :func:`from_graph_documents`.
 
     Parameters
     ----------
     store : PropertyGraphStore
         Read with ``get()`` and ``get_triplets(ids=...)``. Chunk nodes become passages; an entity whose property
-        ``triplet_source_id`` names a chunk is linked to it by "mentions".
+        ``triplet_source_id`` is the id of a chunk is linked to it by "mentions".
 
     Raises
     ------
     InvalidArgumentError
-        If the object is no such store.
+        If the object is not a property graph store.
     """
     if not (hasattr(store, "get") and hasattr(store, "get_triplets")):
-        raise InvalidArgumentError(f"{type(store).__name__} is no property graph store; expected get() and get_triplets().")
+        raise InvalidArgumentError(f"{type(store).__name__} is not a property graph store; expected get() and get_triplets().")
     entities, passages = _Entities(), dict[str, Node]()
     for node in store.get():
         if hasattr(node, "text"):
@@ -134,10 +134,10 @@ def from_property_graph_store(store: Any) -> _NodesAndEdges:
 
 
 def store_triplets(store: Any, ids: list[str]) -> Iterator[Any]:
-    """Return the triplets of a property graph store that the nodes `ids` have part in; some may come twice."""
+    """Yield the triplets of a property graph store that have one of the nodes `ids` at an end; some may be repeated."""
     held: Any = getattr(store, "graph", None)
     if hasattr(held, "triplets") and hasattr(held, "get_triplets"):
-        # The store that comes with the framework holds all in memory, where asking by id takes quadratic time.
+        # The framework's own store keeps everything in memory; reading it by id takes quadratic time.
         yield from sorted(held.get_triplets(), key=lambda triplet: tuple(part.id for part in triplet))
         return
     for start in range(0, len(ids), 1000):
@@ -145,37 +145,44 @@ def store_triplets(store: Any, ids: list[str]) -> Iterator[Any]:
 
 
 def from_triples_file(file: str | Path) -> _NodesAndEdges:
-    """Return the nodes and edges of a file of triples.
+    r"""Return the nodes and edges of a file of triples.
 
     Parameters
     ----------
     file : str or Path
         ``.csv``, ``.tsv`` or ``.jsonl``, UTF-8. Columns are named ``source`` (``head``, ``subject``), ``relation``
-        (``predicate``, ``label``) and ``target`` (``tail``, ``object``); a table whose first line does not name them
-        has them in this order. Further columns are not read.
+        (``predicate``, ``label``) and ``target`` (``tail``, ``object``); without a line of column names, the first three
+        columns are read in this order.
 
     Returns
     -------
     nodes : list of Node
-        One a name, in order of appearance; the name is both id and text.
+        One per name, in order of appearance; the name is both id and text.
     edges : list of (source id, target id, relation)
 
     Raises
     ------
     DatasetError
-        If the file is missing, of another kind, or a line holds no triple; the message names the line.
+        If the file is missing or of another kind, or a line is not a triple; the message names the line.
+
+    Examples
+    --------
+    >>> path = Path(getfixture("tmp_path")) / "facts.csv"
+    >>> _ = path.write_text("head,relation,tail\nAda,knew,Babbage\n")
+    >>> from_triples_file(path)[1]
+    [('Ada', 'Babbage', 'knew')]
     """
     path = Path(file)
     readers = {".csv": _table_rows, ".tsv": _table_rows, ".jsonl": _json_rows}
     if path.suffix not in readers:
-        raise DatasetError(f"{path} is no file of triples that can be read; expected .csv, .tsv or .jsonl.")
+        raise DatasetError(f"{path} is not a file of triples; expected .csv, .tsv or .jsonl.")
     names: dict[str, None] = {}
     edges = []
     try:
         for line, triple in readers[path.suffix](path):
             source, relation, target = (str(part).strip() if part is not None else "" for part in triple)
             if not source or not target:
-                raise DatasetError(f"{path}:{line} holds no triple; expected a source, a relation and a target.")
+                raise DatasetError(f"{path}:{line} is not a triple; expected a source, a relation and a target.")
             names |= {source: None, target: None}
             edges.append((source, target, relation))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
@@ -215,4 +222,4 @@ def _json_rows(path: Path) -> Iterator[tuple[int, list[Any]]]:
             elif isinstance(row, dict):
                 yield line, [next((row[n] for n in column if n in row), None) for column in _COLUMNS]
             else:
-                raise DatasetError(f"{path}:{line} holds no triple; expected an object with source, relation and target.")
+                raise DatasetError(f"{path}:{line} is not a triple; expected an object with source, relation and target.")

@@ -1,8 +1,9 @@
-"""Edges from hyperlinks: HTML anchors and Markdown links in the texts of nodes."""
+"""Edges from hyperlinks in the texts of nodes: HTML anchors and Markdown links."""
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit, urlunsplit
 
 from graph_retrievers.construction.html import read_html
@@ -11,8 +12,8 @@ from graph_retrievers.errors import InvalidArgumentError
 
 __all__ = ["Links", "extract_links", "normalize_url"]
 
-# Inline links "[text](target)", reference definitions "[name]: target" and autolinks "<https://...>". A target may
-# stand in angle brackets, and may hold round brackets one level deep, as Wikipedia's do.
+# Inline links "[text](target)", reference definitions "[name]: target" and autolinks "<https://...>". Angle
+# brackets around a target are allowed, and one level of round brackets inside it, as in addresses of Wikipedia.
 _INLINE = re.compile(r"\]\(\s*(?:<([^<>\n]*)>|((?:[^()\s<>]|\([^()\s]*\))+))")
 _REFERENCE = re.compile(r"^[ ]{0,3}\[[^\[\]\n]+\]:[ \t]*(?:<([^<>\n]*)>|(\S+))", re.MULTILINE)
 _AUTOLINK = re.compile(r"<(https?://[^<>\s]+)>()")
@@ -21,40 +22,45 @@ _AUTOLINK = re.compile(r"<(https?://[^<>\s]+)>()")
 class Links(EdgeSpec):
     """Hyperlinks between nodes: ``<a href>`` and Markdown links, resolved against the address of the node.
 
+    A link gives an edge to every node with that address, so to all chunks of a page. Links to other addresses are skipped and
+    counted in the log.
+
     Parameters
     ----------
     url_field : str, default "url"
         Metadata field that holds a node's address: a URL, or a path such as ``guide/start.md``. Links are resolved
-        against it as a browser does, without their fragment.
+        against it as in a browser, without their fragment.
     relation : str, default "links"
-        Name of the relation.
 
     Raises
     ------
     InvalidArgumentError
         If no node has the field.
 
-    Notes
-    -----
-    A link leads to every node at that address, so to all chunks of a page. Links that lead elsewhere are skipped
-    and counted in the log.
+    Examples
+    --------
+    >>> from graph_retrievers.construction import build_edges
+    >>> from graph_retrievers.graph import Node
+    >>> pages = [Node("a", "See [looms](b.md).", metadata={"url": "docs/a.md"}), Node("b", "", metadata={"url": "docs/b.md"})]
+    >>> build_edges(pages, Links())
+    [('a', 'b', 'links')]
     """
 
     def __init__(self, url_field: str = "url", relation: str = "links") -> None:
         self.url_field, self.relation = url_field, relation
 
     def find(self, corpus: Corpus) -> Found:
-        """Return the edges, in the order in which the links stand."""
-        if not any(node.metadata.get(self.url_field) for node in corpus.nodes):
-            raise InvalidArgumentError(
-                f"No node has the metadata field {self.url_field!r}, so links lead nowhere; put each node's address there, or name "
-                "the field in Links(url_field=...)."
-            )
+        """Return the edges, in the order of the links."""
         addresses = [str(node.metadata.get(self.url_field) or "") for node in corpus.nodes]
-        held: dict[str, list[int]] = {}
+        if not any(addresses):
+            raise InvalidArgumentError(
+                f"No node has the metadata field {self.url_field!r}, so links cannot be resolved; put each node's address there, "
+                "or name the field in Links(url_field=...)."
+            )
+        held: dict[str, list[int]] = defaultdict(list)
         for row, address in enumerate(addresses):
             if address:
-                held.setdefault(normalize_url(address), []).append(row)
+                held[normalize_url(address)].append(row)
         edges: list[tuple[str, str, str]] = []
         absent = 0
         for node, address in zip(corpus.nodes, addresses, strict=True):
@@ -66,7 +72,7 @@ class Links(EdgeSpec):
 
 
 def extract_links(text: str, base: str = "") -> list[str]:
-    """Return the addresses that a text links to: each once, in order, normalised (see :func:`normalize_url`).
+    """Return the distinct addresses that a text links to, in order and normalised (see :func:`normalize_url`).
 
     Parameters
     ----------
@@ -74,6 +80,11 @@ def extract_links(text: str, base: str = "") -> list[str]:
         HTML or Markdown.
     base : str, default ""
         Address of the text, against which links are resolved.
+
+    Examples
+    --------
+    >>> extract_links("[one](b.md) and <a href='/c#top'>two</a>", base="https://example.org/docs/a.md")
+    ['https://example.org/docs/b.md', 'https://example.org/c']
     """
     found: list[tuple[int, str]] = []
     for pattern in (_INLINE, _REFERENCE, _AUTOLINK):
@@ -86,15 +97,14 @@ def extract_links(text: str, base: str = "") -> list[str]:
             try:
                 targets.append(normalize_url(urljoin(base, target.strip())))
             except ValueError:
-                # Not an address at all, such as "http://[".
-                continue
+                continue  # Not an address, such as "http://[".
     return list(dict.fromkeys(targets))
 
 
 def normalize_url(url: str) -> str:
-    """Return a URL or path in the form in which two are compared.
+    """Return a URL or path in a form that can be compared.
 
-    Scheme and host in lower case, escapes resolved, no fragment, no slash at the end, no "./" in front.
+    Scheme and host are in lower case, escapes are resolved, and the fragment, a slash at the end and a leading "./" are removed.
     """
     parts = urlsplit(urldefrag(url.strip()).url)
     path = unquote(parts.path).rstrip("/").removeprefix("./")

@@ -1,4 +1,4 @@
-"""Edges from verbatim mentions: a text that holds the title of another node."""
+"""Edges from verbatim mentions: texts that contain the title of another node."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
-from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found, positive
+from graph_retrievers.arguments import positive
+from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import Node
 
@@ -19,29 +20,26 @@ _CALENDAR = frozenset(
     "January February March April May June July August September October November December "
     "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
 )
-# Titles with these qualifiers are about a word, not about a thing that the word names in a text.
+# Titles with these qualifiers are about a word, not about the thing that a text means by it.
 _ABOUT_WORDS = frozenset(["disambiguation", "name", "surname", "given name", "magazine"])
 
 
 class TitleMentions(EdgeSpec):
-    """Texts that hold the title of another node verbatim.
+    """Edges from texts to the nodes whose titles they contain verbatim.
 
-    A match is case-sensitive and stands at word boundaries; at each place the longest title wins, and a text never
-    matches its own title. To keep chance matches out,
+    A match is case-sensitive and starts and ends at word boundaries. At each position the longest title is taken, and a text
+    does not match its own title. A title of several nodes gives an edge to each of them. To avoid chance matches,
 
     - a one-word title that occurs in lower case in 3 or more texts is skipped, and so are months and weekdays;
-    - a qualifier such as "(film)" at the end of a title is dropped where the rest names no other node; a one-word
-      rest only where 3 or fewer texts hold it, and never for "(disambiguation)", "(name)", "(surname)",
-      "(given name)" and "(magazine)".
-
-    A title that several nodes carry leads to each of them.
+    - a qualifier such as "(film)" at the end of a title is dropped if the rest is not the name of another node; a one-word
+      rest only if 3 or fewer texts contain it. The qualifiers "(disambiguation)", "(name)", "(surname)", "(given name)" and
+      "(magazine)" are never dropped.
 
     Parameters
     ----------
     min_length : int, default 4
         Fewest characters of a title.
     relation : str, default "mentions"
-        Name of the relation.
 
     Raises
     ------
@@ -50,9 +48,14 @@ class TitleMentions(EdgeSpec):
 
     Notes
     -----
-    One pass: at each word a table tells which lengths titles that begin with it have, and one look-up a length
-    tells whether the text goes on as one of them. The rules on lower case and calendar are made for English; in
-    scripts without spaces between words, titles match only where punctuation surrounds them.
+    Each text is read once. The rules about lower case and the calendar are made for English; in scripts without spaces
+    between words, titles match only next to punctuation.
+
+    Examples
+    --------
+    >>> from graph_retrievers.construction import build_edges
+    >>> build_edges([Node("a", "He met Ada Lovelace."), Node("b", "", "Ada Lovelace")], TitleMentions())
+    [('a', 'b', 'mentions')]
     """
 
     def __init__(self, min_length: int = 4, *, relation: str = "mentions") -> None:
@@ -60,9 +63,9 @@ class TitleMentions(EdgeSpec):
         self.relation = relation
 
     def find(self, corpus: Corpus) -> Found:
-        """Return the edges, in the order in which the mentions stand."""
+        """Return the edges, in the order of the mentions."""
         if not any(node.title for node in corpus.nodes):
-            raise InvalidArgumentError("No node has a title to be mentioned; give titles, or leave TitleMentions out.")
+            raise InvalidArgumentError("No node has a title; give titles, or leave TitleMentions out.")
         names = self._names(corpus.nodes)
         starts: dict[str, set[tuple[int, int]]] = defaultdict(set)
         for name in names:
@@ -71,19 +74,20 @@ class TitleMentions(EdgeSpec):
         ordered = {word: sorted(places, key=lambda place: (-place[1], place)) for word, places in starts.items()}
         edges: list[tuple[str, str, str]] = []
         for row, node in enumerate(corpus.nodes):
-            own = {node.title, _base(node.title)}
+            own = {node.title, _base_and_qualifier(node.title)[0]}
             for name in _matches(node.text, names, ordered, own):
                 edges.extend((node.id, corpus.nodes[other].id, self.relation) for other in names[name] if other != row)
         return Found(edges)
 
     def _names(self, nodes: Sequence[Node]) -> dict[str, tuple[int, ...]]:
-        """Return what is looked for, and the nodes it means; none where a name is matched only to be left out."""
-        titled: dict[str, list[int]] = {}
-        bases: dict[str, set[str]] = {}
+        """Return the names to look for, each with the rows of its nodes; no rows if a match of the name gives no edge."""
+        titled: dict[str, list[int]] = defaultdict(list)
+        bases: dict[str, set[tuple[str, str]]] = defaultdict(set)
         for row, node in enumerate(nodes):
             if node.title:
-                titled.setdefault(node.title, []).append(row)
-                bases.setdefault(_base(node.title), set()).add(node.title)
+                titled[node.title].append(row)
+                base, qualifier = _base_and_qualifier(node.title)
+                bases[base].add((node.title, qualifier))
         wanted = {form for title in {*titled, *bases} if _WORD.fullmatch(title) for form in (title, title.lower())}
         held = Counter(word for node in nodes for word in set(_WORD.findall(node.text)) & wanted)
 
@@ -91,11 +95,11 @@ class TitleMentions(EdgeSpec):
             lower = name.lower()
             return name in _CALENDAR or (lower != name and held[lower] >= _COMMON)
 
-        # Bases mean nothing by themselves, but a text must not match inside its own one.
+        # Titles without their qualifiers give no edges by default, but a text must not match inside its own.
         names: dict[str, tuple[int, ...]] = dict.fromkeys(bases, ())
         for base, titles in bases.items():
-            title = next(iter(titles))
-            alone = len(titles) == 1 and base != title and _qualifier(title) not in _ABOUT_WORDS and len(base) >= self.min_length
+            title, qualifier = next(iter(titles))
+            alone = len(titles) == 1 and base != title and qualifier not in _ABOUT_WORDS and len(base) >= self.min_length
             if alone and not common(base) and held[base] <= _COMMON:
                 names[base] = tuple(titled[title])
         for title, rows in titled.items():
@@ -106,21 +110,16 @@ class TitleMentions(EdgeSpec):
         return names
 
 
-def _base(title: str) -> str:
-    """Return a title without its qualifier: "Titanic" of "Titanic (1997 film)"."""
+def _base_and_qualifier(title: str) -> tuple[str, str]:
+    """Return ("Titanic", "1997 film") for "Titanic (1997 film)", and (title, "") for a title without a qualifier."""
     match = _QUALIFIED.fullmatch(title)
-    return match[1] if match else title
-
-
-def _qualifier(title: str) -> str:
-    match = _QUALIFIED.fullmatch(title)
-    return match[2] if match else ""
+    return (match[1], match[2]) if match else (title, "")
 
 
 def _matches(
     text: str, names: dict[str, tuple[int, ...]], starts: dict[str, list[tuple[int, int]]], own: set[str]
 ) -> Iterator[str]:
-    """Yield the names that a text holds, from left to right, none overlapping; the text's own are passed over."""
+    """Yield the names in a text from left to right, without overlaps and without the text's own names."""
     done = 0
     for word in _WORD.finditer(text):
         if word.start() < done:

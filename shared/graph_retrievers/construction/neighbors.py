@@ -1,10 +1,11 @@
-"""Edges from nearness: the k nearest neighbours of each node's vector."""
+"""Edges from each node to the k nearest neighbours of its vector."""
 
 from __future__ import annotations
 
 import torch
 
-from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found, positive
+from graph_retrievers.arguments import positive
+from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.embedding import check_vectors
@@ -17,28 +18,31 @@ _BATCH = 1024
 class NearestNeighbors(EdgeSpec):
     """The k nearest neighbours of each node by cosine: the corpus graph of graph-based adaptive reranking.
 
+    The search is exact. Edges point from a node to its neighbours, nearest first; ties go to the lower row.
+
     Parameters
     ----------
     k : int, default 10
-        Neighbours of a node; fewer only in a corpus of k nodes or fewer.
+        Neighbours per node; fewer only if the corpus has k nodes or fewer.
     min_similarity : float, optional
-        Least cosine of a neighbour, in [-1, 1]; by default all k count.
+        Smallest cosine of a neighbour, in [-1, 1]; unlimited by default.
     relation : str, default "similar"
-        Name of the relation.
 
     Raises
     ------
     MissingSignalError
         If the nodes have no vectors.
 
-    Notes
-    -----
-    Exact, in tiles of bounded size. An edge points from a node to its neighbour, nearest first; ties go to the
-    lower row.
-
     References
     ----------
     MacAvaney et al., "Adaptive Re-Ranking with a Corpus Graph", CIKM 2022, section 3.
+
+    Examples
+    --------
+    >>> from graph_retrievers.construction import build_edges
+    >>> from graph_retrievers.graph import Node
+    >>> build_edges([Node(name, "") for name in "abc"], NearestNeighbors(1), vectors=[[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]])
+    [('a', 'b', 'similar'), ('b', 'a', 'similar'), ('c', 'b', 'similar')]
     """
 
     needs_vectors = True
@@ -46,7 +50,7 @@ class NearestNeighbors(EdgeSpec):
     def __init__(self, k: int = 10, *, min_similarity: float | None = None, relation: str = "similar") -> None:
         self.k = positive("k", k)
         if min_similarity is not None and not -1 <= min_similarity <= 1:
-            raise InvalidArgumentError(f"min_similarity is a cosine in [-1, 1], got {min_similarity!r}.")
+            raise InvalidArgumentError(f"min_similarity must be a cosine in [-1, 1], got {min_similarity!r}.")
         self.min_similarity, self.relation = min_similarity, relation
 
     def find(self, corpus: Corpus) -> Found:
@@ -58,7 +62,7 @@ class NearestNeighbors(EdgeSpec):
         edges: list[tuple[str, str, str]] = []
         for start in range(0, len(index), _BATCH):
             own = torch.arange(start, min(start + _BATCH, len(index)), device=vectors.device).unsqueeze(1)
-            # One more than asked, as a node finds itself; among many equal nodes it may not, then the last goes.
+            # One more than asked, as a node finds itself; among many equal nodes it may not, and the last is dropped.
             scores, rows = index.search(vectors[own[:, 0]], self.k + 1)
             keep = rows != own
             keep &= torch.cumsum(keep, 1) <= self.k

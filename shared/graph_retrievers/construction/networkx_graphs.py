@@ -1,4 +1,4 @@
-"""Corpus graphs from networkx and back."""
+"""Conversion of corpus graphs from networkx and to networkx."""
 
 from __future__ import annotations
 
@@ -25,61 +25,57 @@ def from_networkx(
     graph : networkx graph
         Of any class. The id of a node is its label as a string.
     text, title, type : str
-        Node attributes that hold these; a node without a text says its own id. All other attributes are metadata,
-        and so are the entries of an attribute ``metadata`` that is a mapping.
+        Node attributes that hold these; the text of a node without one is its id. All other attributes become metadata,
+        and so do the entries of an attribute ``metadata`` that is a mapping.
     relation : str, default "relation"
-        Edge attribute that holds the relation; "" where an edge has none.
+        Edge attribute that holds the relation, "" if an edge has none. The attributes ``weight``, ``text`` and ``metadata``
+        of an edge are kept.
 
     Returns
     -------
     nodes : list of Node
     edges : list of Edge
-        Weight, text and metadata are those of the attributes of these names. An edge of an undirected graph stands once.
+        An edge of an undirected graph is given once.
+
+    Examples
+    --------
+    >>> import networkx
+    >>> nodes, edges = from_networkx(networkx.path_graph(["ada", "babbage"]))
+    >>> [node.id for node in nodes], edges[0].source, edges[0].target
+    (['ada', 'babbage'], 'ada', 'babbage')
     """
     if not is_networkx(graph):
-        raise InvalidArgumentError(f"Expected a networkx graph, got {_class_name(graph)}.")
+        raise InvalidArgumentError(f"Expected a networkx graph, got {graph.__class__.__name__}.")
     nodes = []
     for label, attributes in graph.nodes(data=True):
         rest = dict(attributes)
-        fields = {name: rest.pop(key, None) for name, key in (("text", text), ("title", title), ("type", type))}
-        metadata = rest.pop("metadata", {})
-        rest |= metadata if isinstance(metadata, Mapping) else {"metadata": metadata}
-        nodes.append(
-            Node(
-                id=str(label),
-                text=str(label) if fields["text"] is None else str(fields["text"]),
-                title=str(fields["title"] or ""),
-                type=str(fields["type"] or ""),
-                metadata=rest,
-            )
-        )
+        said, name, kind, metadata = (rest.pop(key, None) for key in (text, title, type, "metadata"))
+        if metadata is not None:
+            rest |= metadata if isinstance(metadata, Mapping) else {"metadata": metadata}
+        nodes.append(Node(str(label), str(label) if said is None else str(said), str(name or ""), str(kind or ""), rest))
     return nodes, networkx_edges(graph, relation)
 
 
 def networkx_edges(graph: networkx.Graph, relation: str = "relation") -> list[Edge]:
-    """Return the edges of a networkx graph; weight, text and metadata are those of the attributes of these names."""
+    """Return the edges of a networkx graph, see :func:`from_networkx`."""
     return [
         Edge(
-            str(source),
-            str(target),
-            str(data.get(relation) or ""),
-            data.get("weight", 1.0),
-            str(data.get("text") or ""),
-            data.get("metadata") or {},
+            source=str(source),
+            target=str(target),
+            relation=str(data.get(relation) or ""),
+            weight=data.get("weight", 1.0),
+            text=str(data.get("text") or ""),
+            metadata=data.get("metadata") or {},
         )
         for source, target, data in graph.edges(data=True)
     ]
 
 
 def to_networkx(graph: CorpusGraph) -> networkx.MultiDiGraph:
-    """Return a corpus graph as networkx, one edge a relationship row, so that :func:`from_networkx` gives back what was there."""
+    """Return a corpus graph as networkx with one edge per relationship row; :func:`from_networkx` reverses it."""
     return Subgraph(tuple(graph.node(row) for row in range(len(graph))), tuple(graph.edges())).to_networkx()
 
 
 def is_networkx(value: Any) -> bool:
     """Return whether a value is a networkx graph, without importing networkx."""
     return hasattr(value, "is_directed") and hasattr(value, "is_multigraph") and hasattr(value, "edges")
-
-
-def _class_name(value: object) -> str:
-    return value.__class__.__name__

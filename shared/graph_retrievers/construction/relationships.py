@@ -1,4 +1,4 @@
-"""Edges from the relationships that LlamaIndex nodes carry."""
+"""Edges from the relationships of LlamaIndex nodes."""
 
 from __future__ import annotations
 
@@ -10,23 +10,32 @@ from graph_retrievers.errors import InvalidArgumentError
 
 __all__ = ["Relationships"]
 
-# Values of NodeRelationship, for relationships that were read from JSON.
+# Values of NodeRelationship, for relationships read from JSON.
 _KINDS = {"1": "source", "2": "previous", "3": "next", "4": "parent", "5": "child"}
-# The same fact seen from the other end is written as one edge.
+# Relationships written from their other end, so that a pair of them is one edge.
 _INVERSE = {"previous": "next", "parent": "child"}
 
 
 class Relationships(EdgeSpec):
     """Relationships of LlamaIndex nodes: next, previous, parent, child and source.
 
-    A relationship that both ends name is one edge: ``previous`` is written as the other node's ``next``, ``parent``
-    as the parent's ``child``; ``source`` points from a chunk to its document. Nodes that are not in the corpus
-    (the documents of chunks, mostly) are skipped and counted in the log.
+    A relationship that both ends name becomes one edge: ``previous`` is written as the other node's ``next``, and ``parent`` as
+    the parent's ``child``. ``source`` points from a chunk to its document. Nodes outside the corpus (mostly the documents of
+    chunks) are skipped and counted in the log.
 
     Raises
     ------
     InvalidArgumentError
-        If none of the documents has relationships, as LangChain documents and plain texts have not.
+        If no document has relationships, as with LangChain documents and plain texts.
+
+    Examples
+    --------
+    >>> from graph_retrievers.index import GraphIndex
+    >>> from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
+    >>> chunks = [TextNode(id_="a", text="Looms."), TextNode(id_="b", text="Cards.")]
+    >>> chunks[0].relationships[NodeRelationship.NEXT] = RelatedNodeInfo(node_id="b")
+    >>> GraphIndex.from_documents(chunks, edges=Relationships()).graph.relation_names
+    ['next']
     """
 
     def find(self, corpus: Corpus) -> Found:
@@ -34,8 +43,8 @@ class Relationships(EdgeSpec):
         documents = corpus.documents or ()
         if not any(hasattr(document, "relationships") for document in documents):
             raise InvalidArgumentError(
-                "Relationships() reads LlamaIndex nodes, and no document given has relationships; "
-                "pass the nodes to GraphIndex.from_documents, or name another source of edges."
+                "Relationships() reads LlamaIndex nodes, but none of the documents has relationships; "
+                "pass the nodes to GraphIndex.from_documents, or use another source of edges."
             )
         edges = []
         for node, document in zip(corpus.nodes, documents, strict=True):

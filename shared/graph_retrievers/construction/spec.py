@@ -1,4 +1,4 @@
-"""What a source of edges is: a small class that reads a corpus and says which nodes belong together."""
+"""The contract of a source of edges: a class that reads a corpus and returns the edges it finds."""
 
 from __future__ import annotations
 
@@ -8,23 +8,22 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from graph_retrievers.arguments import positive
 from graph_retrievers.graph.corpus_graph import Node
 
-__all__ = ["Corpus", "EdgeSpec", "Found", "positive"]
+__all__ = ["Corpus", "EdgeSpec", "Found"]
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """What edges are found in.
+    """The nodes to find edges between.
 
     Attributes
     ----------
     nodes : sequence of Node, length N
     documents : sequence, length N, optional
-        The documents that the nodes were made from, where there are any.
+        The documents that the nodes were made from.
     vectors : array-like, shape [N, d], optional
-        Vectors of the nodes, where they are known.
+        Vectors of the nodes.
     """
 
     nodes: Sequence[Node]
@@ -42,33 +41,36 @@ class Corpus:
         return {key for node in self.nodes for key in node.metadata}
 
     def known(self, edges: Iterable[tuple[str, str, str]]) -> Found:
-        """Return the edges both of whose ends are nodes, and count the others."""
+        """Return the edges whose two ends are nodes, and the number of the others."""
         listed = list(edges)
         kept = [edge for edge in listed if edge[0] in self.rows and edge[1] in self.rows]
         return Found(kept, len(listed) - len(kept))
 
 
 class Found(NamedTuple):
-    """Edges that a specification found.
-
-    Attributes
-    ----------
-    edges : list of (source id, target id, relation)
-    absent : int
-        How many targets were named that are not in the corpus: citations of other papers, links to other sites.
-    """
+    """Edges, and how many references to targets outside the corpus were skipped."""
 
     edges: list[tuple[str, str, str]]
     absent: int = 0
 
 
 class EdgeSpec(ABC):
-    """A source of edges that lies in the documents themselves.
+    """A source of edges: an abstract class with one method.
 
     Attributes
     ----------
     needs_vectors : bool
-        Whether it reads the nodes' vectors.
+        Whether :meth:`find` reads the nodes' vectors; False by default.
+
+    Examples
+    --------
+    >>> from graph_retrievers.construction import build_edges
+    >>> class SameYear(EdgeSpec):
+    ...     def find(self, corpus):
+    ...         pairs = [(a, b) for a in corpus.nodes for b in corpus.nodes if a.metadata["year"] == b.metadata["year"]]
+    ...         return Found([(a.id, b.id, "same year") for a, b in pairs if a.id < b.id])
+    >>> build_edges([Node("a", "", metadata={"year": 1801}), Node("b", "", metadata={"year": 1801})], SameYear())
+    [('a', 'b', 'same year')]
     """
 
     needs_vectors: bool = False
