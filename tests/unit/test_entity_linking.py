@@ -137,7 +137,7 @@ def test_the_budget_is_shared_among_the_entities(entities, each):
     missing = [e for e in entities if e != "Berlin"]
     assert model.asked == missing[:5]
     assert len(found[0]) <= min(5, each * len(missing)) + ("Berlin" in entities)
-    assert ("for want of budget" in seeds.notes[0][0]) is (len(missing) > 5)
+    assert ("budget is used up" in seeds.notes[0][0]) is (len(missing) > 5)
 
 
 def test_a_searched_entity_scores_by_the_question_or_as_a_database_index_would():

@@ -1,4 +1,4 @@
-"""Entity linking, O_vs: the nodes that a question names, and where it names none, the nodes nearest to it.
+"""Entity linking, O_vs: the nodes that a question names, or the nodes nearest to it.
 
 Glybovets and Makarov, "Query-Aware Spreading Activation", section III-B and Algorithm 1, lines 3 to 6.
 """
@@ -48,14 +48,15 @@ def extract_entities(language_model: Any, questions: Sequence[str]) -> list[list
         See :func:`graph_retrievers.signals.language.as_language_model`.
     questions : sequence of str, length B
 
-    Returns
-    -------
-    list of list of str, length B
-
     Raises
     ------
     LanguageModelError
-        If the model failed or did not keep to the schema.
+        If the model failed or its answer does not fit the schema.
+
+    Examples
+    --------
+    >>> extract_entities(lambda prompt: '{"entities": ["Ada Lovelace"]}', ["Who taught Ada Lovelace?"])
+    [['Ada Lovelace']]
     """
     entities: list[list[str]] = [[] for _ in questions]
     for position, answer in complete_many(language_model, [_PROMPT + question for question in questions], _SCHEMA):
@@ -66,78 +67,73 @@ def extract_entities(language_model: Any, questions: Sequence[str]) -> list[list
 
 
 def named_entities(given: Sequence[Any], questions: Sequence[str], language_model: Any = None) -> list[list[str] | None]:
-    """Return the entities of each question, each once: those given, or what a language model extracts; else None.
+    """Return the entities of each question, each once: those given, or what a language model extracts; None if neither exists.
 
-    Parameters
-    ----------
-    given : sequence, length B
-        A list of names for each question, or None.
-    questions : sequence of str, length B
-    language_model : object, optional
-        Asked about the questions without a list.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If what is given is not a list of non-empty strings.
+    Raises InvalidArgumentError for anything that is neither None nor a list of strings that are not empty.
     """
     entities = list(given)
     for b, names in enumerate(entities):
         plain = isinstance(names, (list, tuple)) and all(isinstance(name, str) and name.strip() for name in names)
         if names is not None and not plain:
             raise InvalidArgumentError(f"entities of query {b} are {names!r}; expected a list of non-empty strings, or None.")
-    asked = [b for b, names in enumerate(entities) if names is None]
-    if language_model is not None and asked:
+    asked = [b for b, names in enumerate(entities) if names is None and language_model is not None]
+    if asked:
         for b, names in zip(asked, extract_entities(language_model, [questions[b] for b in asked]), strict=True):
             entities[b] = names
     return [None if names is None else list(dict.fromkeys(names)) for names in entities]
 
 
 def missing_note(missing: Sequence[str], room: int) -> str:
-    """Return the note on entities that no node is named by, of which the first `room` are searched by vector."""
+    """Return the note on entities without a node of their name, of which the first `room` are searched by vector."""
     note = f"no node is named {', '.join(map(repr, missing[:room]))}: seeds from vector search"
     rest = ", ".join(map(repr, missing[room:]))
-    return f"{note}; not searched for want of budget: {rest}" if rest else note
+    return f"{note}; not searched, as the budget is used up: {rest}" if rest else note
 
 
 class EntityLinking(Operator):
     """Seeds from the names in a question.
 
-    The entities of a question are, in this order of precedence: what the caller gives as the input ``entities``; what
-    `language_model` extracts; the names of nodes that stand in the question (longest match, one pass). Each entity
-    is matched to all nodes of that name, with score 1. An entity without such a node is searched by the vector of its
-    name: ``max(1, budget // number of entities)`` nodes, never more than `budget` in all. Where a question has no
-    entity at all, its own vector finds `budget` nodes.
+    The entities of a question are the input ``entities``; else what `language_model` extracts; else the names of nodes that are
+    part of the question (longest match, one pass). Each entity is matched to all nodes of that name, with score 1. An entity
+    without such a node is searched by the vector of its name: ``max(1, budget // number of entities)`` nodes, at most `budget`
+    in all. If a question has no entity at all, its own vector finds `budget` nodes.
 
     Parameters
     ----------
     language_model : object, optional
         Extracts entities (see :func:`graph_retrievers.signals.language.as_language_model`).
     case : {"fold", "exact"}, default "fold"
-        Whether case is folded when names are compared; of names that differ in case only, the one written as in the
-        question is meant. Either way, words in lower case are names only where the question names nothing with a
-        capital (see :meth:`graph_retrievers.graph.names.NameTable.find`).
+        Whether case is folded when names are compared; of names that differ in case only, the one written as in the question is
+        taken. Either way, words in lower case are names only in questions that name nothing with a capital (see
+        :meth:`graph_retrievers.graph.names.NameTable.find`).
     budget : int, default 5
-        Nodes that vector search may bring for one question.
+        Nodes that vector search may add for one question.
     fallback_score : {"cosine", "index"}, default "cosine"
-        Score of a node that vector search brings: the cosine of question and node, as the paper states it; or
-        (1 + cosine of entity and node) / 2, what the vector index of the paper's database gives, so that even
-        unrelated nodes start at half of an exact match.
+        Score of a node that vector search finds: the cosine of question and node, as in the paper; or (1 + cosine of entity and
+        node) / 2, as in the vector index of the paper's database, with which even unrelated nodes start at half of an exact
+        match.
     exclude_types : sequence of str, default ()
-        Node types that are no entities.
+        Node types that are not entities.
 
     Raises
     ------
     InvalidArgumentError
-        For an unknown option, or entities that are no list of strings.
+        For an unknown option, or entities that are not a list of strings.
     LanguageModelError
         If the language model failed.
 
     Notes
     -----
-    A node's name is its title, or its id where the title is empty. Nodes whose score is not positive are no seeds.
-    A node matched by several entities keeps its best score. Entities beyond the budget, in the order given, are not
-    searched and a note says so.
+    A node's name is its title, or its id if the title is empty. Nodes whose score is not positive are not seeds. A node matched
+    by several entities keeps its best score. Entities beyond the budget, in the order given, are not searched and a note says
+    so.
+
+    Examples
+    --------
+    >>> from graph_retrievers import CorpusGraph, GraphIndex
+    >>> graph = CorpusGraph(["a", "b"], ["", ""], titles=["Ada Lovelace", "Charles Babbage"])
+    >>> EntityLinking()(Queries.of(GraphIndex.from_graph(graph), ["Who taught Ada Lovelace?"])).nodes.tolist()
+    [[0]]
     """
 
     kind = OperatorKind.VECTOR_SEARCH
@@ -156,21 +152,18 @@ class EntityLinking(Operator):
             raise InvalidArgumentError(f"Unknown case {case!r}; choose 'fold' or 'exact'.")
         if fallback_score not in ("cosine", "index"):
             raise InvalidArgumentError(f"Unknown fallback_score {fallback_score!r}; choose 'cosine' or 'index'.")
-        self.language_model = language_model
+        self.language_model, self.exclude_types = language_model, tuple(exclude_types)
         self.case, self.budget, self.fallback_score = case, positive("budget", budget), fallback_score
-        self.exclude_types = tuple(exclude_types)
 
     def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
-        """Return the seeds of each query with their matching scores; what came before is not read."""
+        """Return the seeds of each query with their matching scores; the ranking before is not read."""
         device = queries.index.device
         mask = queries.seeds_allowed
         if self.exclude_types:
             kept = ~type_mask(queries.index.graph, self.exclude_types)
             mask = kept if mask is None else mask & kept
         allowed = None if mask is None else mask.cpu().numpy()
-        matched: list[tuple[int, int]] = []
-        searched: list[tuple[int, str | None, int]] = []
-        notes: list[tuple[str, ...]] = []
+        matched, searched, notes = list[tuple[int, int]](), list[tuple[int, str | None, int]](), list[tuple[str, ...]]()
         for b, entities in enumerate(named_entities(queries.input("entities"), queries.texts, self.language_model)):
             rows, missing, count = self._match(queries, queries.texts[b], entities, allowed)
             matched += [(b, row) for row in rows]
@@ -190,12 +183,9 @@ class EntityLinking(Operator):
     def _match(
         self, queries: Queries, text: str, entities: list[str] | None, allowed: np.ndarray | None
     ) -> tuple[list[int], list[str], int]:
-        """Return rows of exact matches, entities without one, and how many entities there are."""
+        """Return rows of exact matches, entities without one, and the number of entities."""
         names = name_table(queries.index.graph, fold=self.case == "fold")
-        if entities is None:
-            found = names.find(text)
-        else:
-            found = [(entity, names.rows(entity)) for entity in entities]
+        found = names.find(text) if entities is None else [(entity, names.rows(entity)) for entity in entities]
         kept = [(name, [row for row in rows if allowed is None or allowed[row]]) for name, rows in found]
         rows = [row for _, group in kept for row in group]
         if entities is None:
@@ -218,16 +208,13 @@ class EntityLinking(Operator):
     def _search(
         self, queries: Queries, searched: list[tuple[int, str | None, int]], mask: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return query, node and score of what vector search brings."""
+        """Return query, node and score of the nodes that vector search finds, each [n]."""
         device = queries.index.device
-        batch = torch.tensor([b for b, _, _ in searched], dtype=torch.int64, device=device)
-        width = torch.tensor([k for _, _, k in searched], dtype=torch.int64, device=device)
+        batch, width = torch.tensor([(b, k) for b, _, k in searched], device=device).unbind(1)
         named = [i for i, (_, text, _) in enumerate(searched) if text is not None]
-        # An index without an embedding model says so before anything is compared to the wrong text.
-        of_names = queries.embed([searched[i][1] or "" for i in named]) if named else None
         vectors = queries.vectors[batch]
-        if of_names is not None:
-            vectors[named] = of_names
+        if named:
+            vectors[named] = queries.embed([searched[i][1] or "" for i in named])
         cosines, nodes = _nearest(queries.index.dense, vectors, int(width.max()), mask)
         inside = (nodes >= 0) & (torch.arange(nodes.shape[1], device=device) < width.unsqueeze(1))
         batch = batch.unsqueeze(1).expand_as(nodes)[inside]
@@ -240,10 +227,10 @@ class EntityLinking(Operator):
 def _nearest(dense: VectorSignal, vectors: Tensor, k: int, allowed: Tensor | None) -> tuple[Tensor, Tensor]:
     """Return the k nodes of largest cosine, as :meth:`VectorSignal.search` does; nodes without a vector are left out."""
     norms = dense.norms
-    there = norms > 0
-    allowed = there if allowed is None else there & allowed
+    real = norms > 0
+    allowed = real if allowed is None else real & allowed
     vectors = torch.nn.functional.normalize(vectors, dim=1)
-    if bool(((norms - 1).abs() < 1e-4)[there].all()):
+    if bool(((norms - 1).abs() < 1e-4)[real].all()):
         return dense.search(vectors, k, allowed)
     values, rows = [], []
     for part in vectors.split(max(1, _TABLE_LIMIT // len(dense))):
@@ -254,7 +241,7 @@ def _nearest(dense: VectorSignal, vectors: Tensor, k: int, allowed: Tensor | Non
 
 
 def _distinct(batch: Tensor, nodes: Tensor, scores: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return every (query, node) once, with its best score."""
+    """Return every query and node once, with the best score."""
     keys, place = torch.unique(batch * size + nodes, return_inverse=True)
     best = torch.zeros(keys.numel(), device=scores.device).scatter_reduce_(0, place, scores, "amax")
     return keys // size, keys % size, best

@@ -10,7 +10,7 @@ from torch import Tensor
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.filters import type_mask
 from graph_retrievers.operators.operator import Operator, OperatorKind, positive
-from graph_retrievers.operators.spreading.propagation import STATE_LIMIT, Gate, PropagationState, active_entries, as_gate
+from graph_retrievers.operators.spreading.propagation import STATE_LIMIT, Gate, PropagationState, active_entries, as_gate, groups
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 
@@ -18,26 +18,35 @@ __all__ = ["PassageGathering"]
 
 
 class PassageGathering(Operator):
-    r"""Passages ranked by the activation they gather from the entities that stand in them.
+    r"""Passages ranked by the activation they gather from the entities that they mention.
 
-    A passage p linked to the activated entities M(p) scores :math:`\sigma(p) \sum_{e \in M(p)} r(e)`: one more step of
-    equation 1 of Glybovets and Makarov, from all touched entities to the passages, without decay and threshold. The
-    paper names it as future work (section VII) and gives no formula.
+    A passage p linked to the activated entities M(p) scores :math:`\sigma(p) \sum_{e \in M(p)} r(e)`: one more step of equation
+    1 of Glybovets and Makarov, from all touched entities to the passages, without decay and threshold. The paper names it as
+    future work (section VII) and gives no formula.
 
     Parameters
     ----------
     types : sequence of str, default ("passage",)
         Node types that are passages.
     gate : {"cosine", "uniform"} or callable, default "cosine"
-        As for :class:`~graph_retrievers.operators.spreading.propagation.GatedPropagation`; a passage without a vector
-        gathers nothing behind the cosine gate.
+        See :class:`~graph_retrievers.operators.spreading.propagation.GatedPropagation`; with the cosine gate, a passage without a
+        vector gathers nothing.
     k : int, optional
         Passages to keep; all by default.
 
     Notes
     -----
-    A passage's path is that of the entity that gives it most, and itself. Passages that the traversal filter excludes
-    gather nothing. The work is that of one step of propagation.
+    A passage's path is that of the entity that gives it most, and itself. Passages that the traversal filter excludes gather
+    nothing. The work is that of one step of propagation.
+
+    Examples
+    --------
+    >>> from graph_retrievers import CorpusGraph, GraphIndex
+    >>> graph = CorpusGraph(["ada", "p"], ["", ""], types=["person", "passage"], edges=[("p", "ada")])
+    >>> entities = Ranking.of(torch.tensor([[0]]), torch.tensor([[0.5]]), "Entities")
+    >>> ranking = PassageGathering(gate="uniform")(Queries.of(GraphIndex.from_graph(graph), ["?"]), entities)
+    >>> ranking.nodes.tolist(), ranking.scores.tolist()
+    ([[1]], [[0.5]])
     """
 
     kind = OperatorKind.VECTOR_GRAPH_SEARCH
@@ -50,16 +59,11 @@ class PassageGathering(Operator):
         self.k = None if k is None else positive("k", k)
 
     def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
-        """Return the passages linked to what the ranking holds."""
-        size, device = len(queries.index), queries.index.device
-        passages = type_mask(queries.index.graph, self.types)
-        group = max(1, STATE_LIMIT // size)
-        parts = [
-            self._gather(queries, ranking, range(start, min(start + group, len(queries))), passages)
-            for start in range(0, len(queries), group)
-        ]
+        """Return the passages linked to the nodes of the ranking."""
+        size, passages = len(queries.index), type_mask(queries.index.graph, self.types)
+        parts = [self._gather(queries, ranking, group, passages) for group in groups(queries, STATE_LIMIT)]
         if not parts:
-            return Ranking.empty(0, device)
+            return Ranking.empty(0, queries.index.device)
         keys, scores, givers = (torch.cat(columns) for columns in zip(*parts, strict=True))
         width = int(torch.bincount(keys // size, minlength=1).max()) if keys.numel() else 0
         return self.reached(ranking, keys // size, keys % size, scores.float(), givers, width)

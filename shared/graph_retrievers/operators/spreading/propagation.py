@@ -1,7 +1,6 @@
-"""Gated spreading activation, O_vgs: activation walks the graph, and every node it enters asks the query first.
+"""Gated spreading activation, O_vgs: activation spreads along edges, and enters a node as far as it resembles the query.
 
-Glybovets and Makarov, "Query-Aware Spreading Activation for Multi-Hop Retrieval over Knowledge Graphs", equations
-1 and 2.
+Glybovets and Makarov, "Query-Aware Spreading Activation for Multi-Hop Retrieval over Knowledge Graphs", equations 1 and 2.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.filters import type_mask
 from graph_retrievers.graph.ragged import gather_rows, pad_ranked, row_pieces
 from graph_retrievers.operators.operator import Operator, OperatorKind, positive
@@ -24,29 +24,21 @@ __all__ = ["GatedPropagation", "cosine_gate"]
 Gate = Callable[[Queries, Tensor, Tensor], Tensor]
 """From queries and the entries (query, node row), shape [n] each, to gates of at most 1, shape [n]."""
 
-# Entries of the state that one group of queries holds, and edges read at a time: what bounds the memory.
+# Limits of memory: entries of the state of one group of queries, and edges read at a time.
 STATE_LIMIT = 1 << 22
 EDGE_LIMIT = 1 << 22
 _GATE_LIMIT = 1 << 16
 _LAST = 2**31 - 1
-# Activations nearer to each other than this share are equal: what differs is the rounding.
+# Activations that differ by less than this share are equal: the rest is rounding.
 _EQUAL = 1e-9
 
 
 def cosine_gate(queries: Queries, batch: Tensor, nodes: Tensor) -> Tensor:
-    """Return max(cos(query, node), 0), the gate of equation 1.
+    """Return max(cos(query, node), 0), the gate of equation 1, for queries and node rows of shape [n]: [n], float64.
 
-    Parameters
-    ----------
-    queries : Queries
-    batch, nodes : Tensor, shape [n], int64
-
-    Returns
-    -------
-    Tensor, shape [n], float64
-        0 where the node has no vector (a row of zeros): such a node cannot receive.
+    A node without a vector (a row of zeros) has 0 and cannot receive.
     """
-    # In pieces: without a table of similarities, each entry costs a row of vectors.
+    # In pieces: without a table of similarities, each entry needs a row of vectors in memory.
     parts = zip(batch.split(_GATE_LIMIT), nodes.split(_GATE_LIMIT), strict=True)
     return torch.cat([queries.cosines(b, v) for b, v in parts]).clamp(min=0.0)
 
@@ -70,7 +62,7 @@ class GatedPropagation(Operator):
         A(v) = \{u : (u, v) \in E,\; r(u) > \tau,\; r(u) > r(v)\}
 
     is added to r(v) where it exceeds :math:`\tau` (equations 1 and 2). Edges carry activation both ways. Activations
-    may exceed 1 and flow back to a seed: the condition r(u) > r(v) does not prevent it, whatever the paper says.
+    may exceed 1 and flow back to a seed: unlike the paper says, the condition r(u) > r(v) does not prevent it.
 
     Parameters
     ----------
@@ -84,11 +76,11 @@ class GatedPropagation(Operator):
         sigma: ``max(cos(query, node vector), 0)``, the constant 1 (the paper's ablation), or a function of
         (queries, query of each entry, node row of each entry) that gives values in [0, 1].
     semantics : {"set", "rows"}, default "set"
-        Whether a neighbour counts once, as in equation 1, or once for each relationship row that joins it, as in
-        the paper's database query.
+        Whether a neighbour counts once, as in equation 1, or once for each relationship row to it, as in the paper's database
+        query.
     hub_exponent : float in [0, 1], default 0
-        p of the damping of hubs, which the paper does not have: a node gives each neighbour ``r(u) / degree(u) ** p``
-        instead of r(u). Around 0.25, with a tenth of the default threshold, it finds somewhat more among fewer nodes.
+        p of the damping of hubs, which the paper does not have: a node gives each neighbour ``r(u) / degree(u) ** p`` instead
+        of r(u). Around 0.25, with a tenth of the default threshold, it finds somewhat more among fewer nodes.
     exclude_types : sequence of str, default ()
         Node types that activation neither starts from nor enters.
     k : int, optional
@@ -101,19 +93,27 @@ class GatedPropagation(Operator):
 
     Notes
     -----
-    Reads the seeds and their scores from the ranking before it; seeds with a score of 0 or less are dropped. Gives
-    all touched nodes by activation, ties to the lower row, each with its path: the parent of a node is the neighbour
-    that gave most when the node was first entered (ties: the lower row). ``Ranking.touched`` holds how
-    many nodes each query touched.
+    Reads the seeds and their scores from the ranking before it; seeds with a score of 0 or less are dropped. Returns all touched
+    nodes by activation, ties to the lower row, each with its path: the parent of a node is the neighbour that gave most when
+    the node was first entered (ties: the lower row). ``Ranking.touched`` has the number of nodes that each query touched.
 
-    A node without a vector (a row of zeros) has gate 0 and never receives; with the uniform gate every node may. That
-    is the paper's ablation as equation 1 states it.
+    A node without a vector (a row of zeros) has gate 0 and never receives; with the uniform gate every node may, as in the
+    paper's ablation.
 
-    A step reads the edges of the nodes above the threshold and no others, so the work is at most T times the edges of
-    the touched nodes; edges are read in pieces of 4 million, and queries run in groups whose state holds at most 4
-    million entries (or one query). Sums are taken in 64-bit integers scaled to the largest activation, exact to about
-    1e-12 of it, and activations within a billionth of each other are equal: neither the order of a sum, which a GPU does
-    not fix, nor its rounding decides over r(u) > r(v).
+    A step reads the edges of the nodes above the threshold and no others, so the work is at most T times the edges of the
+    touched nodes; edges are read in pieces of 4 million, and queries run in groups whose state has at most 4 million entries
+    (or one query). Sums are taken in 64-bit integers scaled to the largest activation, exact to about 1e-12 of it, and
+    activations within a billionth of each other are equal: r(u) > r(v) depends neither on the order of a sum, which a GPU does
+    not fix, nor on its rounding.
+
+    Examples
+    --------
+    >>> from graph_retrievers import CorpusGraph, GraphIndex
+    >>> graph = CorpusGraph(["a", "b", "c"], [""] * 3, edges=[("a", "b"), ("b", "c")])
+    >>> seeds = Ranking.of(torch.tensor([[0]]), torch.tensor([[1.0]]), "Seeds")
+    >>> ranking = GatedPropagation(steps=2, gate="uniform")(Queries.of(GraphIndex.from_graph(graph), ["?"]), seeds)
+    >>> [(node, round(score, 2)) for node, score in zip(ranking.nodes[0].tolist(), ranking.scores[0].tolist())]
+    [(1, 1.4), (0, 1.0), (2, 0.49)]
     """
 
     kind = OperatorKind.VECTOR_GRAPH_SEARCH
@@ -147,19 +147,14 @@ class GatedPropagation(Operator):
     def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
         """Return all touched nodes of each query by activation."""
         size = len(queries.index)
-        group = max(1, STATE_LIMIT // size)
-        parts = [
-            self._spread(queries, ranking, range(start, min(start + group, len(queries))))
-            for start in range(0, len(queries), group)
-        ]
+        parts = [self._spread(queries, ranking, group) for group in groups(queries, STATE_LIMIT)]
         if not parts:
             return Ranking.empty(0, queries.index.device)
         keys, activation, parents = (torch.cat(columns) for columns in zip(*parts, strict=True))
         counts = torch.bincount(keys // size, minlength=len(queries))
         position = torch.arange(keys.numel(), device=keys.device)
-        width = int(counts.max())
-        table, scores, place = pad_ranked(keys // size, keys % size, activation.float(), position, len(queries), width)
-        if width == 0:
+        table, scores, place = pad_ranked(keys // size, keys % size, activation.float(), position, len(queries), int(counts.max()))
+        if keys.numel() == 0:
             return Ranking.of(table, scores, self.name, touched=counts)
         real, place = table >= 0, place.clamp(min=0)
         reached = torch.where(real, (parents[place] >= 0).long(), -1)
@@ -168,7 +163,7 @@ class GatedPropagation(Operator):
         return replace(found, origins=reached, operators=((ranking.operators or ("Seed",))[-1], self.name))
 
     def _trails(self, keys: Tensor, parents: Tensor, table: Tensor, place: Tensor, size: int) -> Tensor:
-        """Return whole paths, so that a hit keeps its own where its parents are cut off: one look up a step."""
+        """Return the paths of all nodes, so that a hit keeps its own if its parents are cut off: [B, K, steps + 1]."""
         up = torch.searchsorted(keys, keys - keys % size + parents.clamp(min=0))
         columns = [table]
         for _ in range(self.steps):
@@ -195,7 +190,7 @@ class GatedPropagation(Operator):
             given = values / degree[front % size] if self.hub_exponent else values
             entered, sums, nearest = state.incoming(front, values, given)
             gain = self.decay * sums
-            # A gate is at most 1, so what does not pass the threshold without it needs none.
+            # A gate is at most 1, so it is only needed where the gain without it is above the threshold.
             kept = (gain > self.threshold).nonzero().flatten()
             if self._gate is not None:
                 asked = entered.index_select(0, kept)
@@ -210,20 +205,24 @@ class GatedPropagation(Operator):
         return touched + group.start * size, state.level[touched], parents
 
 
+def neighborhood(graph: CorpusGraph, semantics: str) -> tuple[Tensor, Tensor]:
+    """Return CSR pointers and neighbours: each neighbour once ("set"), or once for each relationship row ("rows")."""
+    if semantics == "set":
+        return graph.indptr, graph.indices
+    return graph.incidence.indptr, graph.incidence.neighbors
+
+
 class PropagationState:
     """Activations of a group of queries, and the sums of one step.
 
-    The tables are dense, of the size of the group's similarities, and made once; a step reads and writes only what
-    its front reaches. Entry ``b * N + v`` is node v for the group's query b.
+    The tables are dense and made once; a step reads and writes only what its front reaches. Entry ``b * N + v`` is node v for
+    the group's query b.
     """
 
     def __init__(self, queries: Queries, count: int, semantics: str, walk: Tensor | None) -> None:
         graph = queries.index.graph
         self.size, self.count, self.walk, device = len(graph), count, walk, graph.device
-        if semantics == "set":
-            self.indptr, self.neighbors = graph.indptr, graph.indices
-        else:
-            self.indptr, self.neighbors = graph.incidence.indptr, graph.incidence.neighbors
+        self.indptr, self.neighbors = neighborhood(graph, semantics)
         self.widest = max(1, int((graph.degree if semantics == "set" else self.indptr.diff()).max()))
         entries = count * self.size
         self.level = torch.zeros(entries, dtype=torch.float64, device=device)
@@ -232,23 +231,21 @@ class PropagationState:
         self._mark = torch.empty(entries, dtype=torch.int32, device=device)
 
     def incoming(self, front: Tensor, values: Tensor, given: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return what the front gives.
+        """Return what the front gives to its neighbours in one step.
 
         Parameters
         ----------
         front : Tensor, shape [F], int64
             Entries above the threshold, ascending.
-        values : Tensor, shape [F], float64
-            Their activations.
-        given : Tensor, shape [F], float64
-            What each gives a neighbour.
+        values, given : Tensor, shape [F], float64
+            Their activations, and what each gives a neighbour.
 
         Returns
         -------
         entered : Tensor, shape [M], int64
             Entries that receive, each once.
         sums : Tensor, shape [M], float64
-            What is given by the neighbours u in the front with r(u) > r(v).
+            What the neighbours u in the front with r(u) > r(v) give.
         nearest : Tensor, shape [M], int64
             Node row of the neighbour that gives most, of equal ones the lowest.
         """
@@ -273,7 +270,7 @@ class PropagationState:
             owner, target = owner.index_select(0, kept), target.index_select(0, kept)
             self._sum.index_add_(0, target, whole.index_select(0, owner))
             self._first.scatter_reduce_(0, target, place.index_select(0, owner), "amin")
-            # Each target once: of all that write their number to it, the one whose number stays.
+            # Each target once: of all that write their number to it, only one number remains.
             number = torch.arange(target.numel(), dtype=torch.int32, device=front.device)
             self._mark.scatter_(0, target, number)
             parts.append(target.masked_select(self._mark.index_select(0, target) == number))
@@ -284,31 +281,22 @@ class PropagationState:
         return entered, sums, nearest
 
     def _units(self, query: Tensor, values: Tensor) -> Tensor:
-        """Return the integer that stands for 1, per query: the largest power of two that cannot overflow."""
+        """Return the integer for 1 of each query: the largest power of two that cannot overflow."""
         top = torch.zeros(self.count, dtype=torch.float64, device=values.device).scatter_reduce_(0, query, values, "amax")
         return torch.exp2(61 - torch.ceil(torch.log2(top.clamp(min=1e-300) * self.widest)))
 
 
+def groups(queries: Queries, limit: int) -> list[range]:
+    """Return the queries in groups, as many together as have `limit` entries (query, node) at most, and at least one."""
+    group = max(1, limit // len(queries.index))
+    return [range(start, min(start + group, len(queries))) for start in range(0, len(queries), group)]
+
+
 def active_entries(ranking: Ranking, group: range, size: int, excluded: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the nodes of a group of queries whose score is positive.
+    """Return the nodes of a group of queries with a positive score: keys, columns and scores (float64), each [n].
 
-    Parameters
-    ----------
-    ranking : Ranking
-    group : range
-        The queries.
-    size : int
-        Number of nodes N.
-    excluded : Tensor, shape [N], bool, optional
-        Nodes to leave out.
-
-    Returns
-    -------
-    keys : Tensor, shape [n], int64
-        ``b * N + row`` with b counted from the group's first query, ascending.
-    columns : Tensor, shape [n], int64
-        Where they stand in the ranking.
-    scores : Tensor, shape [n], float64
+    Keys are ``b * N + row``, ascending, b from the group's first query; columns are those of the ranking. `size` is N, and
+    `excluded`, bool [N], says which nodes to leave out.
     """
     nodes, scores = ranking.nodes[group.start : group.stop], ranking.scores[group.start : group.stop]
     good = (nodes >= 0) & (scores > 0)
