@@ -1,4 +1,4 @@
-"""What a user gets: hits with their paths, as text for a language model and as a subgraph."""
+"""Hits with their paths, as text for a language model and as a subgraph."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ __all__ = ["Hit", "Hits", "NodePath", "to_hits"]
 
 @dataclass(frozen=True)
 class NodePath:
-    """How a hit was reached: nodes from a seed to the hit, and the relations between them.
+    """The path to a hit: nodes from a seed to the hit, and the relations between them.
 
     Attributes
     ----------
     nodes : tuple of str, length n >= 1
         Node ids; the last is the hit.
     relations : tuple of str, length n - 1
-        Relation of each step ("" where the edge has no name).
+        Relation of each step ("" where the edge has none).
     forward : tuple of bool, length n - 1
         True where the edge points along the path.
     titles : tuple of str, length n, or ()
-        Names of the nodes; "" where one has none or may not be shown.
+        Titles of the nodes; "" where a node has none or may not be shown.
 
     Examples
     --------
@@ -81,18 +81,22 @@ class Hit:
     text : str
         The node's text, the fact's text, the chain as text.
     score : float
-        What ordered it; comparable within one result only.
+        The score that ordered it; comparable within one result only.
     operator : str
         Name of the operator that found it.
     path : NodePath
-        How it was reached; of a chain or fact the nodes it joins.
+        Path to it; of a chain or fact the nodes it joins.
     title, type : str
-        The node's.
     metadata : mapping
-        The node's or edge's metadata, a copy of its first level.
+        Of the node or edge, a copy of its first level.
     kind : {"node", "chain", "fact"}
     edge : Edge or None
         The edge of a fact.
+
+    Examples
+    --------
+    >>> Hit("p1", "A text.", 0.75, "VectorSearch", NodePath(("p1",)))
+    Hit('p1', score=0.75, operator='VectorSearch')
     """
 
     id: str
@@ -115,12 +119,7 @@ class Hit:
     def to_dict(self) -> dict[str, Any]:
         """Return the hit as a JSON-plain mapping."""
         return {
-            "id": self.id,
-            "score": self.score,
-            "title": self.title,
-            "text": self.text,
-            "type": self.type,
-            "operator": self.operator,
+            **{name: getattr(self, name) for name in ("id", "score", "title", "text", "type", "operator")},
             "path": self.path.to_dict(),
             "metadata": dict(self.metadata),
             "kind": self.kind,
@@ -128,7 +127,7 @@ class Hit:
 
 
 class Hits(Sequence[Hit]):
-    """Hits of one query, best first: the nodes, then chains and facts where an operator found such.
+    """Hits of one query: the nodes, best first, then the chains and facts.
 
     A slice is a Hits with the same notes.
 
@@ -136,9 +135,9 @@ class Hits(Sequence[Hit]):
     ----------
     hits : iterable of Hit
     notes : sequence of str, default ()
-        What a person should know: a limit that cut the search short, a fallback that was taken.
+        Messages for the user: a limit that cut the search short, a fallback that was taken.
     mentioned : mapping of str to Node, optional
-        Nodes on paths that are not hits themselves, by id: what :meth:`subgraph` knows of them.
+        Nodes on paths that are not hits themselves, by id, for :meth:`subgraph`.
 
     Attributes
     ----------
@@ -215,21 +214,16 @@ class Hits(Sequence[Hit]):
         return self._of(hit for hit in self.hits if hit.kind == "fact")
 
     def to_context(self) -> str:
-        """Return the hits as text for a language model, each part only where there is something to say.
+        """Return the hits as text for a language model, in up to three parts; "" for no hits.
 
         First the paths, one a line, as ``a -[relation]-> b <-[relation]- c`` with the direction of each edge: the chains, or
-        where there are none the paths by which the hits were reached, without those that begin a longer one. Then the facts,
-        then the nodes in their order as ``- name (type): text``, type and text left out where a node has none.
-
-        Returns
-        -------
-        str
-            Empty for no hits.
+        if there are none the paths to the hits, except those that begin a longer one. Then the facts, then the nodes in their
+        order as ``- name (type): text``, without the type and text that a node does not have.
 
         References
         ----------
         Glybovets and Makarov, "Query-Aware Spreading Activation for Multi-Hop Retrieval over Knowledge Graphs", section
-        III-B, "Context assembly", with headings of our own.
+        III-B, "Context assembly"; the headings are added here.
         """
         paths = [hit.text for hit in self.chains] or _walked(hit.path for hit in self.nodes)
         parts = [("Paths:", paths), ("Facts:", [f"- {hit.text}" for hit in self.facts])]
@@ -241,7 +235,7 @@ class Hits(Sequence[Hit]):
         nodes = {hit.id: Node(hit.id, hit.text, hit.title, hit.type, hit.metadata) for hit in self.nodes}
         for node in (node for hit in self.hits for node in hit.path.nodes):
             nodes.setdefault(node, self._mentioned.get(node, Node(node, "")))
-        # A fact knows more of its edge than a path that leads over it.
+        # The edge of a fact has more fields than a step of a path.
         facts = [hit.edge for hit in self.hits if hit.edge is not None]
         known = {(edge.source, edge.target, edge.relation) for edge in facts}
         steps = (edge for hit in self.hits if hit.edge is None for edge in hit.path.edges())
@@ -273,8 +267,8 @@ def to_hits(ranking: Ranking, graph: CorpusGraph, k: int, shown: Tensor | None =
     graph : CorpusGraph
     k : int
     shown : Tensor, shape [N], bool, optional
-        Nodes that may be returned: titles and contents of others on paths are not shown, and chains and facts that end at
-        another are left out.
+        Nodes that may be returned: titles and contents of other nodes on paths are hidden, and chains and facts that end at
+        such a node are left out.
 
     Returns
     -------
@@ -284,14 +278,14 @@ def to_hits(ranking: Ranking, graph: CorpusGraph, k: int, shown: Tensor | None =
     top = ranking.top(k)
     paths = _Paths(graph, shown)
     walked = _trail_paths(paths, top)
-    chains = [[] for _ in range(len(top))] if ranking.chains is None else _chain_hits(ranking, paths)
-    facts = [[] for _ in range(len(top))] if ranking.facts is None else _fact_hits(ranking, paths)
+    chains, facts = _chain_hits(ranking, paths), _fact_hits(ranking, paths)
     nodes, scores, origins = top.nodes.tolist(), top.scores.tolist(), top.origins.tolist()
     results = []
     for b in range(len(top)):
-        places = [(node, place) for place, node in enumerate(nodes[b]) if node >= 0]
         hits = [
-            _node_hit(graph, node, scores[b][place], top.operators[origins[b][place]], walked[b][place]) for node, place in places
+            _node_hit(graph, node, scores[b][place], top.operators[origins[b][place]], walked[b][place])
+            for place, node in enumerate(nodes[b])
+            if node >= 0
         ]
         hits += chains[b] + facts[b]
         mentioned = {node: found for hit in hits for node in hit.path.nodes if (found := paths.node(node)) is not None}
@@ -313,7 +307,7 @@ class _Paths:
         return self.graph.node(row) if self.may_show(row) else None
 
     def of(self, trails: Sequence[Sequence[int]], relations: Sequence[Sequence[int]] | None = None) -> list[NodePath]:
-        """Return a path for each trail, all in one look-up; `relations` names the relation of each step, -1 for the first."""
+        """Return a path for each trail in one look-up; `relations` has the relation of each step, -1 for the first."""
         graph = self.graph
         steps = [pair for trail in trails for pair in zip(trail, trail[1:], strict=False)]
         near, far = torch.tensor(steps, dtype=torch.int64, device=graph.device).reshape(-1, 2).unbind(1)
@@ -341,7 +335,7 @@ def _trail_paths(paths: _Paths, ranking: Ranking) -> list[list[NodePath]]:
     for b, row in enumerate(table):
         for place, trail in enumerate(row):
             rows = [node for node in trail if node >= 0]
-            # A pad has no trail, and no path is asked for it below.
+            # Pads have no trail.
             if rows:
                 trails.append(rows)
                 relations.append([] if walked is None else walked[b][place][len(trail) - len(rows) :])
@@ -355,7 +349,8 @@ def _node_hit(graph: CorpusGraph, row: int, score: float, operator: str, path: N
 
 
 def _chain_hits(ranking: Ranking, paths: _Paths) -> list[list[Hit]]:
-    assert ranking.chains is not None
+    if ranking.chains is None:
+        return [[] for _ in range(len(ranking))]
     results, name = [], ranking.chains.operator
     for table, scores in zip(ranking.chains.nodes.tolist(), ranking.chains.scores.tolist(), strict=True):
         found = [([row for row in rows if row >= 0], score) for rows, score in zip(table, scores, strict=True)]
@@ -366,7 +361,8 @@ def _chain_hits(ranking: Ranking, paths: _Paths) -> list[list[Hit]]:
 
 
 def _fact_hits(ranking: Ranking, paths: _Paths) -> list[list[Hit]]:
-    assert ranking.facts is not None
+    if ranking.facts is None:
+        return [[] for _ in range(len(ranking))]
     graph, name = paths.graph, ranking.facts.operator
     results = []
     for rows, scores in zip(ranking.facts.rows.tolist(), ranking.facts.scores.tolist(), strict=True):

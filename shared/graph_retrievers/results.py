@@ -1,8 +1,8 @@
-"""What flows between operators: ranked nodes, how each was reached, and results beyond nodes."""
+"""Rankings, the data that operators pass on: nodes, the trails to them, and other results."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,27 +15,20 @@ from graph_retrievers.graph.ragged import columns_of, descending, falling, pads_
 __all__ = ["LONGEST_TRAIL", "Chains", "Facts", "Ranking", "extended_trails", "followed_trails"]
 
 LONGEST_TRAIL = 32
-"""Nodes of a trail that are kept; a longer one is told from its last nodes on, so that no shape grows without bound."""
+"""Most nodes of a trail that are kept, the last ones, so that no shape grows without bound."""
 
-# What each place of a ranking holds, and what stands on pads.
-_PADS = {
-    "nodes": -1,
-    "scores": float("-inf"),
-    "trails": -1,
-    "origins": -1,
-    "relations": -1,
-    "seed_scores": float("nan"),
-}
+# The columns of a ranking and the values of their pads.
+_PADS = dict.fromkeys(("nodes", "trails", "origins", "relations"), -1) | {"scores": float("-inf"), "seed_scores": float("nan")}
 
 
 @dataclass(frozen=True)
 class Chains:
-    """Paths as results in their own right, for B queries.
+    """Chains: paths as results, for B queries.
 
     Attributes
     ----------
     nodes : Tensor, shape [B, K, L], int64
-        Node rows of each chain from its first node on, best chain first; -1 pads.
+        Node rows of each chain in order, best chain first; -1 pads.
     scores : Tensor, shape [B, K], float32
         -inf on pads.
     operator : str
@@ -47,7 +40,7 @@ class Chains:
     operator: str = "Chains"
 
     def append(self, other: Chains) -> Chains:
-        """Return these chains with others behind them."""
+        """Return these chains with others at the end."""
         length = max(self.nodes.shape[2], other.nodes.shape[2])
         nodes = torch.cat([_widened(chains.nodes, 0, length - chains.nodes.shape[2]) for chains in (self, other)], 1)
         scores = torch.cat([self.scores, other.scores], 1)
@@ -57,7 +50,7 @@ class Chains:
 
 @dataclass(frozen=True)
 class Facts:
-    """Edges as results in their own right, for B queries.
+    """Facts: edges as results, for B queries.
 
     Attributes
     ----------
@@ -74,7 +67,7 @@ class Facts:
     operator: str = "Facts"
 
     def append(self, other: Facts) -> Facts:
-        """Return these facts with those of another behind them that are not here yet."""
+        """Return these facts with the new ones of another at the end."""
         fresh = (other.rows >= 0) & (columns_of(self.rows, other.rows) < 0)
         rows = torch.cat([self.rows, torch.where(fresh, other.rows, -1)], 1)
         scores = torch.cat([self.scores, other.scores], 1).masked_fill(rows < 0, float("-inf"))
@@ -84,35 +77,33 @@ class Facts:
 
 @dataclass(frozen=True)
 class Ranking:
-    """A batch of ranked node lists, held as padded tensors on the index's device, and what else was found.
+    """Ranked node lists of B queries as padded tensors on the index's device, with chains, facts and notes.
 
-    Use :meth:`of` to make one; pads stand at the end of a row.
+    Use :meth:`of` to make one; pads are at the end of a row.
 
     Attributes
     ----------
     nodes : Tensor, shape [B, K], int64
         Node rows, best first; -1 pads.
     scores : Tensor, shape [B, K], float32
-        The score that ordered them; -inf on pads.
+        The scores that ordered them; -inf on pads.
     trails : Tensor, shape [B, K, L], int64
-        How each was reached: the node rows from a seed to the node itself, which is the last. -1 pads at the left.
+        Path to each node: the node rows from a seed to the node itself, which is last. -1 pads on the left.
     origins : Tensor, shape [B, K], int64
         Index into `operators`: the operator that found the node.
     operators : tuple of str
-        Names of operators met so far.
+        Names of the operators so far.
     relations : Tensor, shape [B, K, L - 1], int64, optional
-        Relation walked in each step of the trail, an index into ``CorpusGraph.relation_names``; -1, and None for all,
-        where the first row that joins the two nodes is meant.
+        Relation of each step of the trail, an index into ``CorpusGraph.relation_names``; -1 (None for all) stands for the first
+        row that joins the two nodes.
     seed_scores : Tensor, shape [B, K], float32, optional
-        Score with which the first node of the trail was found, where it is known; NaN elsewhere.
+        Score with which the first node of the trail was found; NaN where it is not known.
     chains : Chains, optional
-        Paths as results.
     facts : Facts, optional
-        Edges as results.
     notes : tuple of tuple of str, length B, or ()
-        What a person should know about each query: a search cut short by a limit, a fallback taken.
+        Messages about each query: a search cut short by a limit, a fallback taken.
     touched : Tensor, shape [B], int64, optional
-        How many nodes were looked at, where an operator counts them.
+        Number of nodes visited, where an operator counts them.
     """
 
     nodes: Tensor
@@ -155,7 +146,7 @@ class Ranking:
         [2]
         """
         nodes = nodes.to(torch.int64)
-        scores = torch.where(nodes >= 0, scores.float(), torch.full_like(scores, float("-inf"), dtype=torch.float32))
+        scores = torch.where(nodes >= 0, scores.float(), float("-inf"))
         trails = nodes.unsqueeze(2) if trails is None else trails
         return cls(nodes, scores, trails, torch.where(nodes >= 0, 0, -1), (operator,), **results)
 
@@ -164,7 +155,7 @@ class Ranking:
         return self.nodes.shape[0]
 
     def __repr__(self) -> str:
-        """Return the sizes and what there is besides nodes."""
+        """Return the sizes, the operators and which results there are besides nodes."""
         beyond = [name for name in ("chains", "facts") if getattr(self, name) is not None]
         return f"Ranking(queries={len(self)}, width={self.width}, operators={list(self.operators)}, beyond_nodes={beyond})"
 
@@ -181,20 +172,15 @@ class Ranking:
 
     def top(self, k: int) -> Ranking:
         """Return the first `k` of each list."""
-        return self._with({name: value[:, :k] for name, value in self._columns().items()})
+        return replace(self, **{name: value[:, :k] for name, value in self._columns().items()})
 
     def reordered(self, order: Tensor) -> Ranking:
-        """Return the same columns in another order: `order`, shape [B, K], holds the column of each place."""
-        return self._with({name: _gathered(value, order) for name, value in self._columns().items()})
+        """Return the same columns in another order: `order`, shape [B, K], holds the column for each place."""
+        return replace(self, **{name: _gathered(value, order) for name, value in self._columns().items()})
 
     def rescored(self, scores: Tensor) -> Ranking:
-        """Return the same nodes with new scores, sorted; equal scores keep their present order, pads stay last.
-
-        Parameters
-        ----------
-        scores : Tensor, shape [B, K], float32
-        """
-        scores = torch.where(self.nodes >= 0, scores.float(), torch.full_like(scores, float("-inf"), dtype=torch.float32))
+        """Return the same nodes with new scores, shape [B, K], sorted; equal scores keep their present order, pads stay last."""
+        scores = torch.where(self.nodes >= 0, scores.float(), float("-inf"))
         order = descending(scores)
         # A real node may score -inf too: pads must still come last.
         order = order.gather(1, pads_last(self.nodes.gather(1, order) >= 0))
@@ -205,7 +191,7 @@ class Ranking:
         return self.kept(allowed[self.nodes.clamp(min=0)] & (self.nodes >= 0))
 
     def kept(self, keep: Tensor) -> Ranking:
-        """Return the ranking with the places of `keep`, shape [B, K], bool, only; gaps close up."""
+        """Return the ranking with only the places of `keep`, shape [B, K], bool, moved together."""
         order = pads_last(keep)
         keep = keep.gather(1, order)
 
@@ -213,22 +199,22 @@ class Ranking:
             mask = keep if value.dim() == 2 else keep.unsqueeze(2)
             return torch.where(mask, _gathered(value, order), torch.full_like(value, _PADS[name]))
 
-        return self._with({name: column(name, value) for name, value in self._columns().items()})
+        return replace(self, **{name: column(name, value) for name, value in self._columns().items()})
 
     def append(self, other: Ranking, capacity: Tensor | int) -> Ranking:
-        """Return this ranking with another's nodes behind it, each list capped; chains, facts and notes of both.
+        """Return this ranking with another's nodes at the end, each list capped; chains, facts and notes of both.
 
         Parameters
         ----------
         other : Ranking
-            Nodes to add; those already here are skipped.
+            Nodes to add; those that are already here are skipped.
         capacity : Tensor of shape [B] or int
-            The most nodes a list may hold. For an int, it is also the width of the result.
+            The most nodes a list may hold; an int is also the width of the result.
 
         Returns
         -------
         Ranking
-            Scores are kept as they came, so the result is ordered only until the next operator ranks it.
+            Scores are unchanged, so the result may not be in descending order.
         """
         if len(self) != len(other):
             raise InvalidArgumentError(f"Cannot append rankings of {len(self)} and {len(other)} queries.")
@@ -238,7 +224,7 @@ class Ranking:
         fresh = (other.nodes >= 0) & (columns_of(self.nodes, other.nodes) < 0)
         left, right = self.aligned(other), other.aligned(self)
         columns = {name: torch.cat([left[name], right[name].to(left[name].dtype)], 1) for name in left}
-        joined = replace(self._with(columns), operators=operators).beside(other)
+        joined = replace(self, **columns, operators=operators).beside(other)
         result = joined.kept(torch.cat([self.nodes >= 0, fresh], 1))
         if isinstance(capacity, int):
             return result.top(capacity).trimmed()
@@ -246,7 +232,7 @@ class Ranking:
         return result.kept((place < capacity.unsqueeze(1)) & (result.nodes >= 0)).trimmed()
 
     def trimmed(self) -> Ranking:
-        """Return the ranking with trails no longer than the longest, at most :data:`LONGEST_TRAIL`."""
+        """Return the ranking with trails cut to the longest one, at most :data:`LONGEST_TRAIL` nodes."""
         length = self.trails.shape[2]
         if length <= 2 or not self.trails.numel():
             return self
@@ -258,18 +244,18 @@ class Ranking:
     # -- results beyond nodes -----------------------------------------------------------------------------------
 
     def beside(self, other: Ranking) -> Ranking:
-        """Return this ranking with the chains, facts, notes and counts of another behind its own."""
-        chains, facts, touched = self.chains, self.facts, self.touched
-        if other.chains is not None and other.chains is not chains:
-            chains = other.chains if chains is None else chains.append(other.chains)
-        if other.facts is not None and other.facts is not facts:
-            facts = other.facts if facts is None else facts.append(other.facts)
-        if other.touched is not None and other.touched is not touched:
-            touched = other.touched if touched is None else touched + other.touched
-        return replace(self, chains=chains, facts=facts, touched=touched, notes=_joined(self.notes, other.notes))
+        """Return this ranking with the chains, facts, notes and counts of another added after its own."""
+        mine, others = ({name: getattr(r, name) for name in ("chains", "facts", "touched")} for r in (self, other))
+        for name, value in others.items():
+            own = mine[name]
+            if own is None:
+                mine[name] = value
+            elif value is not None and value is not own:
+                mine[name] = own + value if name == "touched" else own.append(value)
+        return replace(self, **mine, notes=_joined(self.notes, other.notes))
 
     def after(self, before: Ranking) -> Ranking:
-        """Return this ranking with what an earlier one found beyond nodes, where this one says nothing of its own."""
+        """Return this ranking with the results beyond nodes of an earlier one, where it has none of its own."""
         return replace(
             self,
             chains=before.chains if self.chains is None else self.chains,
@@ -284,14 +270,11 @@ class Ranking:
             return self
         return replace(self, notes=_joined(self.notes, tuple((note,) if here else () for here in which)))
 
-    def _with(self, columns: Mapping[str, Any]) -> Ranking:
-        return replace(self, **columns)
-
     def _columns(self) -> dict[str, Tensor]:
         return {name: value for name in _PADS if (value := getattr(self, name)) is not None}
 
     def aligned(self, other: Ranking) -> dict[str, Tensor]:
-        """Return the columns by name, with those that only `other` has, and with trails as long as the longer ones."""
+        """Return the columns by name, with those that only `other` has, and with trails at least as long as its trails."""
         longer = max(other.trails.shape[2] - self.trails.shape[2], 0)
         columns = self._columns() | {"trails": _widened(self.trails, longer, 0)}
         length = columns["trails"].shape[2]
@@ -328,15 +311,18 @@ def extended_trails(trails: Tensor, place: Tensor, nodes: Tensor) -> Tensor:
     ----------
     trails : Tensor, shape [B, K, L], int64
         Trails of the ranking.
-    place : Tensor, shape [B, M], int64
-        Column each node was reached from; -1 for a seed.
-    nodes : Tensor, shape [B, M], int64
-        -1 pads.
+    place, nodes : Tensor, shape [B, M], int64
+        Column that each node was reached from (-1 for a seed), and the node (-1 pads).
 
     Returns
     -------
     Tensor, shape [B, M, L + 1], int64
-        At most :data:`LONGEST_TRAIL` nodes: the last ones.
+        The last :data:`LONGEST_TRAIL` nodes at most.
+
+    Examples
+    --------
+    >>> extended_trails(torch.tensor([[[4, 2]]]), torch.tensor([[0, -1]]), torch.tensor([[7, 9]])).tolist()
+    [[[4, 2, 7], [-1, -1, 9]]]
     """
     if trails.shape[1] == 0:
         return nodes.unsqueeze(2)
@@ -345,19 +331,22 @@ def extended_trails(trails: Tensor, place: Tensor, nodes: Tensor) -> Tensor:
 
 
 def followed_trails(nodes: Tensor, parents: Tensor) -> Tensor:
-    """Return trails where each node knows the node it was reached from.
+    """Return trails of nodes whose parents are known.
 
     Parameters
     ----------
-    nodes : Tensor, shape [B, K], int64
-        -1 pads.
-    parents : Tensor, shape [B, K], int64
-        Node each was reached from; -1 for a seed. A parent outside `nodes` begins the trail.
+    nodes, parents : Tensor, shape [B, K], int64
+        Nodes (-1 pads), and the node that each was reached from (-1 for a seed). A parent outside `nodes` begins the trail.
 
     Returns
     -------
     Tensor, shape [B, K, L], int64
-        At most :data:`LONGEST_TRAIL` nodes: the last ones.
+        The last :data:`LONGEST_TRAIL` nodes at most.
+
+    Examples
+    --------
+    >>> followed_trails(torch.tensor([[4, 2, 7]]), torch.tensor([[-1, 4, 2]])).tolist()
+    [[[-1, -1, 4], [-1, 4, 2], [4, 2, 7]]]
     """
     columns, current = [nodes], parents
     while len(columns) < LONGEST_TRAIL and bool((current >= 0).any()):

@@ -144,7 +144,7 @@ class TestWhereItGoes:
         (tmp_path / "letters" / "manifest.json").write_text('{"format": "something else"}')
         (tmp_path / "file").write_text("x")
         for name in ("letters", "file"):
-            with pytest.raises(InvalidArgumentError, match=f"{name} is there and holds no index"):
+            with pytest.raises(InvalidArgumentError, match=f"{name} exists and is not an index"):
                 small_index().save(tmp_path / name)
         assert listing(tmp_path) == ["file", "letters"] and listing(tmp_path / "letters") == ["manifest.json"]
 

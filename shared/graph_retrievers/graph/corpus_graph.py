@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from numbers import Real
 from typing import Any
 
@@ -17,26 +18,30 @@ from graph_retrievers.errors import DuplicateNodeError, InvalidArgumentError, Un
 
 __all__ = ["CorpusGraph", "Edge", "EdgeLike", "Incidence", "Node"]
 
-# Weights are held in single precision, in which sums of heavier ones and shares of lighter ones are no numbers.
+# In single precision, sums of larger weights overflow and shares of smaller ones vanish.
 _LIGHTEST, _HEAVIEST = 1e-30, 1e30
 
 
 @dataclass(frozen=True)
 class Node:
-    """One node as users hand it over.
+    """One node: a document, an entity or a passage.
 
     Parameters
     ----------
     id : str
         Identifier, unique in the graph.
     text : str
-        What the node says.
     title : str, default ""
-        Its name; signals read ``title + ". " + text``.
+        Name; signals read ``title + ". " + text``.
     type : str, default ""
         Node type, for typed graphs.
     metadata : mapping, default {}
-        Anything else; filters read it.
+        Any further values; filters read them.
+
+    Examples
+    --------
+    >>> Node("p1", "The engine weaves patterns.", title="Engine", metadata={"year": 1843}).metadata["year"]
+    1843
     """
 
     id: str
@@ -48,20 +53,19 @@ class Node:
 
 @dataclass(frozen=True)
 class Edge:
-    """One edge as users hand it over: a relationship row of the graph.
+    """One edge: a relationship row of the graph.
 
     Parameters
     ----------
     source, target : str
         Ids of the nodes it joins.
     relation : str, default ""
-        Its name, such as "cites".
+        Name of the relation, such as "cites".
     weight : float, default 1.0
-        Strength, from 1e-30 to 1e30: PageRank and message passing read it.
+        From 1e-30 to 1e30; PageRank and GRanker read it.
     text : str, default ""
-        What the edge says, such as the sentence that states a fact; signals over edges read it.
+        Text of the edge, such as the sentence that states a fact; signals over edges read it.
     metadata : mapping, default {}
-        Anything else.
 
     Raises
     ------
@@ -108,25 +112,23 @@ class Edge:
 
 
 EdgeLike = Edge | tuple[str, str] | tuple[str, str, str]
-"""An edge as users may write it."""
+"""An edge as callers may give it."""
 
 
 @dataclass(frozen=True)
 class Incidence:
-    """Relationship rows as seen from each node: a CSR over both ends of every row.
+    """Relationship rows as seen from each node: a CSR matrix over both ends of every row.
 
     Attributes
     ----------
     indptr : Tensor, shape [N + 1], int64
         Row pointers.
-    neighbors : Tensor, shape [2R], int32
-        Node at the other end; ascending within a node.
-    relations : Tensor, shape [2R], int32
-        Relation of the row, an index into ``CorpusGraph.relation_names``.
+    neighbors, relations : Tensor, shape [2R], int32
+        Node at the other end, ascending within a node, and index of the relation in ``CorpusGraph.relation_names``.
     forward : Tensor, shape [2R], bool
         True where the row points from the node to the neighbour.
     rows : Tensor, shape [2R], int64
-        The relationship row itself.
+        The relationship row.
     """
 
     indptr: Tensor
@@ -139,10 +141,9 @@ class Incidence:
 class CorpusGraph:
     """Nodes with texts, and the relations between them, on one device.
 
-    Two views of the edges stand beside each other. *Relationship rows* keep what was given: direction, relation
-    and parallel edges. The *simple* view collapses them to an undirected graph without self loops, as CSR with
-    int32 columns; ``degree`` counts distinct neighbours. FastInsight and GAR read the simple view, PageRank, spreading
-    activation and typed traversal the rows.
+    There are two views of the edges. *Relationship rows* keep what was given: direction, relation and parallel edges. The
+    *simple* view is the undirected graph without parallel edges and self loops, as CSR. FastInsight and GAR read the simple
+    view; PageRank, spreading activation and typed traversal read the rows.
 
     Parameters
     ----------
@@ -151,33 +152,31 @@ class CorpusGraph:
     titles, types : sequence of str, length N, optional
         Name and type of each node; empty strings by default.
     metadata : sequence of mapping, length N, optional
-        What filters read; empty by default.
+        Empty by default.
     edges : iterable of Edge, (source, target) or (source, target, relation)
         Relationship rows by node id. Every id must be a node.
     include_titles : bool, default True
-        Whether signals read ``title + ". " + text`` (the text alone where a title is empty or False is given).
+        Whether signals read ``title + ". " + text``; the text alone where a title is empty.
     device : str or torch.device, optional
-        Where the tensors live; the CPU by default.
+        Device of the tensors; the CPU by default.
 
     Attributes
     ----------
     indptr : Tensor, shape [N + 1], int64
     indices : Tensor, shape [nnz], int32
-        The simple view; columns ascend within a row and each undirected edge stands twice.
+        The simple view; columns ascend within a row and each undirected edge has two entries.
     degree : Tensor, shape [N], int32
-        Distinct neighbours of each node.
+        Number of distinct neighbours of each node.
     sources, targets : Tensor, shape [R], int64
     relations : Tensor, shape [R], int32
-        Relationship rows in the order given; `relations` points into ``relation_names``.
+        Relationship rows in the order given; `relations` is an index into ``relation_names``.
     weights : Tensor, shape [R], float32
-        Weight of each relationship row.
-    edge_texts : list of str, length R
-    edge_metadata : list of dict, length R
-        What the rows say besides; empty lists where no row says anything.
-    cache : Cache
-        What follows from the graph and has been computed already.
+    edge_texts, edge_metadata : list, length R
+        Texts and metadata of the rows; an empty list where no row has any.
     node_types : Tensor, shape [N], int32
         Index into ``type_names``.
+    cache : Cache
+        Results that depend on the graph alone.
 
     Raises
     ------
@@ -186,7 +185,7 @@ class CorpusGraph:
     UnknownNodeError
         If an edge names an id that is not a node.
     InvalidArgumentError
-        If the sequences differ in length, an id is not a non-empty string, or an edge is not one.
+        If the sequences differ in length, an id is not a non-empty string, or an edge is malformed.
 
     Examples
     --------
@@ -268,9 +267,10 @@ class CorpusGraph:
                     )
             names.setdefault(edge.relation, len(names))
             listed.append(edge)
+        sources, targets = ([self._row_of[getattr(edge, end)] for edge in listed] for end in ("source", "target"))
         self._set_rows(
-            torch.tensor([self._row_of[edge.source] for edge in listed], dtype=torch.int64),
-            torch.tensor([self._row_of[edge.target] for edge in listed], dtype=torch.int64),
+            torch.tensor(sources, dtype=torch.int64),
+            torch.tensor(targets, dtype=torch.int64),
             torch.tensor([names[edge.relation] for edge in listed], dtype=torch.int32),
             list(names),
             torch.tensor([float(edge.weight) for edge in listed], dtype=torch.float32),
@@ -383,18 +383,7 @@ class CorpusGraph:
         return self.cache.get("strength", make)
 
     def adjacent(self, left: Tensor, right: Tensor) -> Tensor:
-        """Return whether pairs of nodes are linked in the simple view.
-
-        Parameters
-        ----------
-        left, right : Tensor, any one shape, int64
-            Node rows; a pair with -1 on either side is not adjacent.
-
-        Returns
-        -------
-        Tensor, same shape, bool
-            One binary search a pair, so hubs cost no more than leaves.
-        """
+        """Return whether pairs of nodes are linked in the simple view, as a bool Tensor; see :meth:`adjacency`."""
         return self.adjacency(left, right) > 0
 
     def adjacency(self, left: Tensor, right: Tensor) -> Tensor:
@@ -402,8 +391,8 @@ class CorpusGraph:
 
         Parameters
         ----------
-        left, right : Tensor, any one shape, int64
-            As for :meth:`adjacent`.
+        left, right : Tensor, of one shape, int64
+            Node rows; a pair with -1 on either side is not linked.
 
         Returns
         -------
@@ -454,15 +443,15 @@ class CorpusGraph:
         near, far : Tensor, shape [P], int64
             Node rows.
         relation : Tensor, shape [P], int64, optional
-            Index into ``relation_names`` of the relation wanted; -1, and the default, take any. Where no row of that relation
-            joins the two, the first of any relation does.
+            Index of the preferred relation in ``relation_names``; -1, and the default, for any. Where no row of that relation
+            joins the two nodes, the first row of any relation is returned.
 
         Returns
         -------
         rows : Tensor, shape [P], int64
-            Relationship rows; -1 where none joins the two.
+            Relationship rows; -1 where no row joins the two nodes.
         forward : Tensor, shape [P], bool
-            True where the row points from `near` to `far`, and where there is none.
+            True where the row points from `near` to `far`, and where there is no row.
         """
         keys, size = self.incidence_keys, self.incidence_keys.numel()
         if size == 0:
@@ -490,18 +479,15 @@ class CorpusGraph:
         chosen = range(self.num_edges) if rows is None else rows
         place = torch.tensor(chosen, dtype=torch.int64, device=self.device)
         columns = [column[place].tolist() for column in (self.sources, self.targets, self.relations, self.weights)]
-        texts, metadata = self.edge_texts, self.edge_metadata
-        return [
-            Edge(
-                self.ids[s], self.ids[t], self.relation_names[r], w, texts[row] if texts else "", metadata[row] if metadata else {}
-            )
-            for row, s, t, r, w in zip(chosen, *columns, strict=True)
-        ]
+        texts = [self.edge_texts[row] for row in chosen] if self.edge_texts else repeat("")
+        metadata = [self.edge_metadata[row] for row in chosen] if self.edge_metadata else ({} for _ in chosen)
+        named = ([self.ids[s] for s in columns[0]], [self.ids[t] for t in columns[1]], [self.relation_names[r] for r in columns[2]])
+        return list(map(Edge, *named, columns[3], texts, metadata))
 
     def edge_contents(self) -> list[str]:
-        """Return what signals read of each relationship row: its text, or where that is empty "source relation target".
+        """Return what signals read of each relationship row: its text, or "source relation target" where the text is empty.
 
-        Names of the ends are their titles (ids where a title is empty). Length R, in row order.
+        The ends are named by their titles, by their ids where a title is empty. The list has length R.
         """
         names = [title or node for title, node in zip(self.titles, self.ids, strict=True)]
         texts = self.edge_texts or [""] * self.num_edges

@@ -1,8 +1,8 @@
-"""Metadata filters: from a condition a person writes to a mask over nodes."""
+"""Metadata filters: conditions on nodes as masks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import torch
@@ -14,7 +14,7 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 __all__ = ["Filter", "filter_mask", "type_mask"]
 
 Filter = Mapping[str, Any] | Callable[[Node], bool] | Tensor
-"""A condition on nodes: a mapping over metadata, a function of a :class:`Node`, or a mask made from either."""
+"""A condition on nodes: a mapping over metadata, a function of a :class:`Node`, or a mask that :func:`filter_mask` returned."""
 
 
 def _ordered(test: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
@@ -22,7 +22,7 @@ def _ordered(test: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
         try:
             return value is not None and bool(test(value, wanted))
         except TypeError:
-            # Values of another type are not in order with the wanted one: no match.
+            # Values of different types have no order.
             return False
 
     return compare
@@ -57,9 +57,8 @@ def filter_mask(graph: CorpusGraph, condition: Filter) -> Tensor:
     condition : mapping, callable or Tensor
         A mapping from metadata key to a value (equality) or to ``{operator: value}`` with the operators ``$eq``,
         ``$ne``, ``$gt``, ``$gte``, ``$lt``, ``$lte``, ``$in``, ``$nin``, ``$contains``, ``$exists``; all entries
-        must hold. ``$and`` and ``$or`` take a list of mappings, ``$not`` one. The keys ``$id``, ``$type`` and
-        ``$title`` read the node itself. Or a callable from :class:`Node` to bool. Or a mask that this function
-        returned earlier, so that a filter used for many queries is worked out once.
+        must hold. ``$and`` and ``$or`` take a list of mappings, ``$not`` takes one. The keys ``$id``, ``$type`` and ``$title``
+        read the node itself. Or a callable from :class:`Node` to bool, or a mask that this function returned earlier.
 
     Returns
     -------
@@ -69,6 +68,12 @@ def filter_mask(graph: CorpusGraph, condition: Filter) -> Tensor:
     ------
     InvalidArgumentError
         For an unknown operator, a mask of another graph, or a condition that is none of these.
+
+    Examples
+    --------
+    >>> graph = CorpusGraph(["a", "b"], ["", ""], metadata=[{"year": 1843}, {"year": 1991}])
+    >>> filter_mask(graph, {"$or": [{"year": {"$gte": 1900}}, {"$id": "c"}]})
+    tensor([False,  True])
     """
     if isinstance(condition, Tensor):
         if condition.dtype != torch.bool or condition.shape != (len(graph),):
@@ -98,27 +103,22 @@ _Test = Callable[[CorpusGraph, int], bool]
 def _compile(condition: Mapping[str, Any]) -> _Test:
     if not isinstance(condition, Mapping):
         raise InvalidArgumentError(f"A part of a filter is a mapping, got {condition!r}.")
-    tests: list[_Test] = []
-    for key, wanted in condition.items():
-        if not isinstance(key, str):
-            raise InvalidArgumentError(f"Filter keys are strings, got {key!r}.")
-        if key in ("$and", "$or"):
-            if isinstance(wanted, Mapping) or not isinstance(wanted, (list, tuple)):
-                raise InvalidArgumentError(f"Filter {key} takes a list of mappings, got {wanted!r}.")
-            tests.append(_joined([_compile(part) for part in wanted], all if key == "$and" else any))
-        elif key == "$not":
-            tests.append(_negated(_compile(wanted)))
-        else:
-            tests.append(_field_test(key, wanted))
-    return _joined(tests, all)
+    tests = [_entry_test(key, wanted) for key, wanted in condition.items()]
+    return lambda g, r: all(test(g, r) for test in tests)
 
 
-def _joined(tests: list[_Test], how: Callable[[Iterable[bool]], bool]) -> _Test:
-    return lambda g, r: how(test(g, r) for test in tests)
-
-
-def _negated(test: _Test) -> _Test:
-    return lambda g, r: not test(g, r)
+def _entry_test(key: str, wanted: Any) -> _Test:
+    if not isinstance(key, str):
+        raise InvalidArgumentError(f"Filter keys are strings, got {key!r}.")
+    if key in ("$and", "$or"):
+        if not isinstance(wanted, (list, tuple)):
+            raise InvalidArgumentError(f"Filter {key} takes a list of mappings, got {wanted!r}.")
+        parts, how = [_compile(part) for part in wanted], all if key == "$and" else any
+        return lambda g, r: how(part(g, r) for part in parts)
+    if key == "$not":
+        negated = _compile(wanted)
+        return lambda g, r: not negated(g, r)
+    return _field_test(key, wanted)
 
 
 def _field_test(key: str, wanted: Any) -> _Test:

@@ -10,7 +10,7 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph
 
 __all__ = ["NameTable", "name_table", "name_words", "nodes_titled"]
 
-# Words; marks one by one; and each sign of the scripts that put no space between words.
+# Words, single punctuation marks, and single characters of scripts without spaces between words.
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _TOKEN = re.compile(rf"[{_CJK}]|[^\W{_CJK}]+|[^\w\s]")
 _PLAIN = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2010": "-", "\u2011": "-", "\u2013": "-"})
@@ -23,26 +23,30 @@ def name_words(text: str, *, fold: bool = False) -> list[str]:
 
 
 class NameTable:
-    """Names of nodes, hashed by their words.
+    """Names of nodes, and names found in texts.
 
     Parameters
     ----------
     names : sequence of str, length N
         Name of each node; several nodes may share one, and an empty name is never found.
     fold : bool, default False
-        Whether case is folded. Of names that differ in case only, the one spelled as the text spells it is meant, where
-        there is one.
+        Whether case is ignored. Of names that differ in case only, the one spelled as in the text is preferred.
 
     Attributes
     ----------
     capitals : bool
-        Whether most names hold a capital letter, so that a lower-case word of a text is rarely meant as a name.
+        Whether most names contain a capital letter, so that a lower-case word of a text is rarely meant as a name.
 
     Notes
     -----
-    A name is a run of words and punctuation marks, so matches begin and end at word boundaries and spacing does not
-    count; typographic quotes and dashes equal plain ones. A text of n words costs at most n times the number of
-    distinct lengths of names that begin with the same word.
+    A name is a run of words and punctuation marks: matches begin and end at word boundaries, white space does not count, and
+    typographic quotes and dashes equal plain ones. A text of n words costs at most n times the number of distinct lengths of
+    names that begin with the same word.
+
+    Examples
+    --------
+    >>> NameTable(["Ada Lovelace", "Ada", "Charles Babbage"]).find("Did Ada Lovelace meet Charles  Babbage?")
+    [('Ada Lovelace', [0]), ('Charles Babbage', [2])]
     """
 
     def __init__(self, names: Sequence[str], *, fold: bool = False) -> None:
@@ -75,12 +79,11 @@ class NameTable:
         return self._spelled.get(" ".join(words)) or self._rows.get(key, [])
 
     def find(self, text: str) -> list[tuple[str, list[int]]]:
-        """Return the names that stand in a text: (name as the text spells it, rows of its nodes), in order.
+        """Return the names in a text, in order: (name as the text spells it, rows of its nodes).
 
-        Matches do not overlap; from left to right, the longest name that begins at a word is taken. Where most names
-        hold a capital, matches that the text writes in lower case count only if it writes none otherwise: in "which
-        actors star in Kismet", Kismet is a name and "actors" is not, whatever nodes there are; in "who directed
-        kismet", all are.
+        Matches do not overlap; from left to right, the longest name that begins at a word is taken. Where most names contain a
+        capital, matches in lower case count only if no match of the text contains a capital: in "which actors star in Kismet",
+        Kismet is a name and "actors" is not, even if there is such a node; in "who directed kismet", kismet is.
         """
         written = name_words(text)
         words = [word.casefold() for word in written] if self.fold else written
@@ -101,7 +104,7 @@ class NameTable:
 
 
 def name_table(graph: CorpusGraph, fold: bool = False) -> NameTable:
-    """Return the names of a graph's nodes (titles, ids where a title is empty), made once a graph and case."""
+    """Return the table of a graph's node names (titles, ids where a title is empty); kept in the cache of the graph."""
 
     def make() -> NameTable:
         return NameTable([title or node for title, node in zip(graph.titles, graph.ids, strict=True)], fold=fold)
@@ -115,8 +118,8 @@ def nodes_titled(graph: CorpusGraph, title: str) -> list[int]:
     def make() -> dict[str, list[int]]:
         held: dict[str, list[int]] = {}
         for row, name in enumerate(graph.titles):
-            if name:
-                held.setdefault(name.strip().casefold(), []).append(row)
+            held.setdefault(name.strip().casefold(), []).append(row)
+        held.pop("", None)
         return held
 
     return graph.cache.get("titles", make).get(title.strip().casefold(), [])

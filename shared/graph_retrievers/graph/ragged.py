@@ -13,13 +13,19 @@ __all__ = ["columns_of", "descending", "falling", "gather_rows", "pad_ranked", "
 _ROUNDING = 1e-6
 
 
+def _slack(values: Tensor, tolerance: Tensor | float | None) -> Tensor:
+    """Return the difference up to which another score equals each of `values`; 0 for infinite ones."""
+    slack = _ROUNDING * values.abs() if tolerance is None else torch.as_tensor(tolerance, device=values.device)
+    return torch.where(torch.isinf(values), 0.0, slack)
+
+
 def descending(scores: Tensor, tolerance: Tensor | float | None = None) -> Tensor:
     """Return the order of each row by falling score; scores that differ only by rounding keep their present order.
 
     Parameters
     ----------
     scores : Tensor, shape [..., K]
-        Free of NaN. Ties are broken by the present order, so put first what is to go first among equals.
+        Free of NaN. Equal scores keep their present order.
     tolerance : float or Tensor, shape [..., 1], optional
         Difference up to which two scores are equal; by default a millionth of the larger, the rounding of single precision.
 
@@ -30,60 +36,47 @@ def descending(scores: Tensor, tolerance: Tensor | float | None = None) -> Tenso
     Notes
     -----
     Sums of the same numbers in another order (a batch of another size, another device) differ in their last bits. From the
-    largest on, a score and all that are smaller by no more than the tolerance count as one; the next smaller begins anew. So
-    scores that differ by more keep their order, however many lie between them.
+    largest score on, a score and all that are smaller by no more than the tolerance count as equal; the next smaller score
+    begins a new run. So scores that differ by more keep their order, however many lie between them.
+
+    Examples
+    --------
+    >>> descending(torch.tensor([0.5, 0.9, 0.90000004, 0.7]))
+    tensor([1, 2, 3, 0])
     """
     values, order = torch.sort(scores, dim=-1, descending=True, stable=True)
-    run = _runs_of_rows(values, tolerance)
+    run = _runs(values, _slack(values, tolerance))
     if run is None:
         return order
     return order.gather(-1, torch.argsort(run * scores.shape[-1] + order, dim=-1))
 
 
-def _runs_of_rows(values: Tensor, tolerance: Tensor | float | None) -> Tensor | None:
-    """Return the run of each score of falling rows, shape [..., K], numbered over all rows; None where all in a run are equal."""
-    slack = _ROUNDING * values.abs() if tolerance is None else torch.as_tensor(tolerance, device=values.device).expand_as(values)
+def _runs(values: Tensor, slack: Tensor, comparable: Tensor | None = None) -> Tensor | None:
+    """Return the run of each score, counted over all rows: the scores no further below the first of the run than its slack.
+
+    `values` and `slack` have shape [..., K], the values of a row fall; `comparable`, shape [..., K - 1], says which neighbours
+    may be in one run. None where all scores of every run are equal.
+    """
     gap = values[..., :-1] - values[..., 1:]
-    near = (gap <= slack[..., :-1]) & (gap < torch.inf)
+    # The gap between equal infinities is NaN.
+    near = (gap <= slack[..., :-1]) | torch.isnan(gap)
+    if comparable is not None:
+        near &= comparable
     if not bool((near & (gap > 0)).any()):
         return None
-    # Infinite scores have gaps of NaN: those are equal.
-    joined = torch.nn.functional.pad(near | torch.isnan(gap), (1, 0))
-    return _runs(values.flatten(), joined.flatten(), slack.flatten()).view(values.shape)
-
-
-def _runs(values: Tensor, joined: Tensor, slack: Tensor) -> Tensor:
-    """Return the number of the run of each score: a run holds the scores that are no further than its slack below its first.
-
-    Parameters
-    ----------
-    values, slack : Tensor, shape [T]
-        Scores, and differences up to which a score equals another.
-    joined : Tensor, shape [T], bool
-        Whether a score lies within the slack of the one before it; the scores of a chain of such fall.
-
-    Returns
-    -------
-    Tensor, shape [T], int64
-        Ascending.
-    """
-    chain = torch.cumsum(~joined, 0) - 1
-    slack = torch.where(torch.isinf(values), 0.0, slack).double()
-    # Between equal infinities there is no depth.
-    depth = (values[~joined][chain].double() - values.double()).nan_to_num(nan=0.0)
-    if bool((depth <= slack[~joined][chain]).all()):
-        return chain
-    # Where the next run would begin, if one began here; chains stand one behind the other on one line.
-    line = chain * (2 * (depth.max() + slack.max())) + depth
-    after = torch.searchsorted(line, line + slack, right=True)
-    end = torch.full_like(after[:1], values.numel())
-    after, first = torch.cat([after, end]), torch.cat([~joined, torch.ones_like(joined[:1])])
-    # Runs begin where chains do and where a run ends; the steps double, so that there are few of them.
+    # A score that is not near the one before it begins a run. Between two such scores, `after` says where the next run would
+    # begin if one began at a score. Scores are compared by their number in the sorted list of distinct scores, which is exact.
+    first = torch.nn.functional.pad(~near, (1, 0), value=True).flatten()
+    levels, level = torch.unique(-values.flatten().double(), return_inverse=True)
+    line = torch.cumsum(first, 0) * (levels.numel() + 1)
+    after = torch.searchsorted(line + level, line + torch.searchsorted(levels, (slack - values.double()).flatten(), right=True))
+    after, first = (torch.nn.functional.pad(column, (0, 1), value=end) for column, end in ((after, line.numel()), (first, True)))
+    # Runs begin where a run ends; the steps double, so that there are few of them.
     while True:
         found = first.clone()
         found[after[first]] = True
         if torch.equal(found, first):
-            return torch.cumsum(first[:-1], 0) - 1
+            return (torch.cumsum(first[:-1], 0) - 1).view(values.shape)
         first, after = found, after[after]
 
 
@@ -98,7 +91,7 @@ def pads_last(real: Tensor) -> Tensor:
 
 
 def columns_of(table: Tensor, nodes: Tensor) -> Tensor:
-    """Return where nodes stand in the same row of a table.
+    """Return the columns of nodes in the same row of a table.
 
     Parameters
     ----------
@@ -110,7 +103,12 @@ def columns_of(table: Tensor, nodes: Tensor) -> Tensor:
     Returns
     -------
     Tensor, shape [B, M], int64
-        Column in `table`, -1 where it is not there. The work grows with (K + M) log K, so wide rows cost no table of K * M.
+        -1 where a node is not in the table. The work grows with (K + M) log K.
+
+    Examples
+    --------
+    >>> columns_of(torch.tensor([[7, 3, -1]]), torch.tensor([[3, 5]]))
+    tensor([[ 1, -1]])
     """
     if table.shape[1] == 0:
         return torch.full_like(nodes, -1)
@@ -140,6 +138,11 @@ def gather_rows(indptr: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     Notes
     -----
     The total T is read by the host once: on a GPU this is the only synchronisation.
+
+    Examples
+    --------
+    >>> gather_rows(torch.tensor([0, 2, 2, 5]), torch.tensor([2, 0]))
+    (tensor([0, 0, 0, 1, 1]), tensor([2, 3, 4, 0, 1]))
     """
     safe = rows.clamp(min=0)
     start = indptr[safe]
@@ -155,14 +158,7 @@ def gather_rows(indptr: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
 def row_pieces(indptr: Tensor, rows: Tensor, limit: int) -> Iterator[slice]:
     """Yield slices that cover `rows` and together read at most `limit` CSR entries each, or hold a single row.
 
-    Parameters
-    ----------
-    indptr : Tensor, shape [N + 1], int64
-        Row pointers of a CSR matrix.
-    rows : Tensor, shape [M], int64
-        Rows to read.
-    limit : int
-        Entries a slice may read: what bounds the memory of :func:`gather_rows`.
+    `indptr` and `rows` are those of :func:`gather_rows`, without -1; `limit` bounds its memory.
     """
     if rows.numel() == 0:
         return
@@ -182,18 +178,15 @@ def pad_ranked(
     """Sort flat candidates of many queries and pad them to one table.
 
     The order is score descending, then node row ascending; scores that differ only by rounding are equal, as for
-    :func:`descending`. Entries with a node of -1 are dropped.
+    :func:`descending`. Entries with a node of -1 are dropped, candidates beyond `k` a query are cut.
 
     Parameters
     ----------
     batch, nodes, extra : Tensor, shape [T], int64
-        Query of each candidate, its node row, and one value that travels along (its parent, say).
+        Query of each candidate, its node row, and one value that is sorted along (its parent, say).
     scores : Tensor, shape [T], float32
-        Score of each candidate.
-    num_queries : int
-        Number of queries B.
-    k : int
-        Width of the table; candidates beyond it are cut.
+    num_queries, k : int
+        Shape of the table; B is `num_queries`.
 
     Returns
     -------
@@ -205,8 +198,11 @@ def pad_ranked(
     order = torch.argsort(nodes, stable=True)
     order = order[torch.argsort(scores[order], descending=True, stable=True)]
     order = order[torch.argsort(key[order], stable=True)]
-    order = _by_row_in_runs(order, key, nodes, scores)
-    key = key[order]
+    key, values = key[order], scores[order]
+    run = _runs(values, _slack(values, None), key[:-1] == key[1:])
+    if run is not None:
+        by_node = torch.argsort(nodes[order], stable=True)
+        order = order[by_node[torch.argsort(run[by_node], stable=True)]]
     starts = torch.searchsorted(key, torch.arange(num_queries + 1, device=device))
     place = torch.arange(key.numel(), device=device) - starts[key]
     # What does not fit goes to one spare column, so that no shape depends on the data.
@@ -222,34 +218,27 @@ def pad_ranked(
     return table_nodes[:, :k], falling(table_scores[:, :k]), table_extra[:, :k]
 
 
-def _by_row_in_runs(order: Tensor, key: Tensor, nodes: Tensor, scores: Tensor) -> Tensor:
-    """Return an order by (key, falling score) with runs of scores that differ only by rounding put in node order."""
-    ahead, behind = order[:-1], order[1:]
-    gap = scores[ahead] - scores[behind]
-    same = (key[ahead] == key[behind]) & ((gap <= _ROUNDING * scores[ahead].abs()) & (gap < torch.inf) | torch.isnan(gap))
-    if not bool((same & (gap > 0)).any()):
-        return order
-    run = _runs(scores[order], torch.nn.functional.pad(same, (1, 0)), _ROUNDING * scores[order].abs())
-    by_node = torch.argsort(nodes[order], stable=True)
-    return order[by_node[torch.argsort(run[by_node], stable=True)]]
-
-
 def top_k(scores: Tensor, k: int, tolerance: Tensor | float | None = None) -> tuple[Tensor, Tensor]:
     """Return the k largest entries of each row; ties go to the lower column.
 
     Parameters
     ----------
     scores : Tensor, shape [B, N]
-        Scores, free of NaN.
+        Free of NaN.
     k : int
-        Number of entries to keep; clamped to N.
+        Clamped to N.
     tolerance : float or Tensor, shape [B, 1], optional
-        Difference up to which two scores are a tie, see :func:`descending`.
+        As for :func:`descending`.
 
     Returns
     -------
     values, columns : Tensor, shape [B, min(k, N)]
         Best first.
+
+    Examples
+    --------
+    >>> top_k(torch.tensor([[0.2, 0.9, 0.9]]), 2)
+    (tensor([[0.9000, 0.9000]]), tensor([[1, 2]]))
     """
     size = scores.shape[1]
     k = min(k, size)
@@ -260,15 +249,12 @@ def top_k(scores: Tensor, k: int, tolerance: Tensor | float | None = None) -> tu
     values, columns = torch.topk(scores, min(k + 1, size), dim=1)
     if size > k:
         cut = values[:, k - 1 : k]
-        slack = _ROUNDING * cut.abs() if tolerance is None else torch.as_tensor(tolerance, device=scores.device)
-        slack = torch.where(torch.isinf(cut), 0.0, slack)
-        if bool((values[:, k : k + 1] >= cut - slack).any()):
-            run = _runs_of_rows(values, tolerance)
+        if bool((values[:, k : k + 1] >= cut - _slack(cut, tolerance)).any()):
+            run = _runs(values, _slack(values, tolerance))
             if run is not None:
                 cut = values.gather(1, (run == run[:, k - 1 : k]).int().argmax(1, keepdim=True))
-                slack = torch.where(torch.isinf(cut), 0.0, _ROUNDING * cut.abs() if tolerance is None else slack)
             # The difference of two near scores is exact; infinite ones have none.
-            above, level = scores > cut, (scores <= cut) & ((cut - scores <= slack) | (scores == cut))
+            above, level = scores > cut, (scores <= cut) & ((cut - scores <= _slack(cut, tolerance)) | (scores == cut))
             room = k - above.sum(1, keepdim=True)
             keep = above | (level & (torch.cumsum(level, 1) <= room))
             columns = keep.nonzero()[:, 1].view(scores.shape[0], k)

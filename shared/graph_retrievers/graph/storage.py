@@ -1,13 +1,13 @@
-"""Saved indexes: a folder with the tensors, the nodes and the settings of an index, and a manifest over them.
+"""Saved indexes: a folder with the tensors, the nodes and the settings of an index, and a manifest of them.
 
-``manifest.json`` names every other file of the index with its size and SHA-256. The files carry part of their
-checksum in their names and are never changed once written, so replacing the manifest is the one step that turns an
-old index into a new one: a save that fails, at whatever point, leaves the old index whole.
+``manifest.json`` lists every other file of the index with its size and SHA-256. The names of these files contain part of
+their checksum, and the files are never changed once written. Replacing the manifest is therefore the one step that turns
+an old index into a new one; a save that fails at any point leaves the old index intact.
 
 ===========================  ==================================================================================
 ``tensors-*.safetensors``    relationship rows with their weights, tensors of the signals
 ``nodes-*.sqlite``           ids, texts, titles, types and metadata (as JSON); texts and metadata of edges
-``settings-*.json``          what the signals need besides tensors, the BM25 vocabulary among it
+``settings-*.json``          settings of the signals, such as the BM25 vocabulary
 ``manifest.json``            format, version, counts, files, and a checksum of itself
 ===========================  ==================================================================================
 """
@@ -53,7 +53,7 @@ def write_index(
     Parameters
     ----------
     folder : str or Path
-        Made if it is not there. An index that lies there is replaced; anything else is left alone.
+        Created if it does not exist. An existing index in it is replaced; a folder with other files is an error.
     graph : CorpusGraph
     tensors : mapping of str to Tensor
         Tensors of the signals, on any device.
@@ -63,12 +63,11 @@ def write_index(
     Raises
     ------
     InvalidArgumentError
-        If the folder holds something else than an index, or if metadata, a text or a setting cannot be written
-        as it is. Nothing has been written then.
+        If the folder contains something other than an index, or if metadata, a text or a setting cannot be written
+        exactly. Nothing is written in that case.
     """
     target = Path(folder).expanduser().resolve()
     check_target(target)
-    settings = dict(settings)
     _check_plain(settings, "settings")
     for row, node in enumerate(graph.ids):
         _check_plain(graph.metadata[row], f"metadata of node {node!r}")
@@ -113,7 +112,7 @@ def read_index(
     ----------
     folder : str or Path
     device : str or torch.device, optional
-        Where the graph's tensors go; the CPU by default. The signals' tensors come on the CPU.
+        Device of the graph's tensors; the CPU by default. The signals' tensors are on the CPU.
 
     Returns
     -------
@@ -164,7 +163,7 @@ def check_target(folder: str | os.PathLike[str]) -> None:
         return
     if target.is_dir() and (not any(target.iterdir()) or _is_ours(target / _MANIFEST)):
         return
-    raise InvalidArgumentError(f"{target} is there and holds no index; name another folder, or remove this one first.")
+    raise InvalidArgumentError(f"{target} exists and is not an index; name another folder, or remove this one first.")
 
 
 def _is_ours(manifest: Path) -> bool:
@@ -177,7 +176,7 @@ def _is_ours(manifest: Path) -> bool:
 
 @contextmanager
 def _workshop(target: Path) -> Iterator[Path]:
-    """Give a temporary folder beside `target`, on the same file system, that is gone afterwards."""
+    """Yield a temporary folder beside `target`, on the same file system, and remove it afterwards."""
     made = target.parent / f".{target.name}.{uuid.uuid4().hex}.tmp"
     made.mkdir()
     try:
@@ -187,10 +186,10 @@ def _workshop(target: Path) -> Iterator[Path]:
 
 
 def _part(made: Path, kind: str, suffix: str, write: Callable[[Path], None]) -> tuple[str, dict[str, Any]]:
-    """Write one file and name it after its content; return its line of the manifest."""
+    """Write one file and name it after its content; return its entry of the manifest."""
     draft = made / f"{kind}.{suffix}"
     write(draft)
-    # safetensors makes files for their owner alone; an index is as readable as the folder it lies in.
+    # safetensors makes files that only their owner can read; an index is as readable as its folder.
     draft.chmod(made.stat().st_mode & 0o666)
     _sync(draft)
     digest = _sha256(draft)
@@ -205,23 +204,19 @@ def _publish(made: Path, target: Path) -> None:
         os.rename(made, target)
         _sync(target.parent)
         return
-    old = set(_files(target / _MANIFEST))
-    new = set(_files(made / _MANIFEST))
-    moved: list[Path] = []
+    old, new = set(_files(target / _MANIFEST)), set(_files(made / _MANIFEST))
     try:
-        for name in sorted(new):
-            if name not in old:
-                moved.append(target / name)
+        for name in new:
             os.replace(made / name, target / name)
         _sync(target)
         os.replace(made / _MANIFEST, target / _MANIFEST)
     except BaseException:
-        for path in moved:
-            path.unlink(missing_ok=True)
+        for name in new - old:
+            (target / name).unlink(missing_ok=True)
         raise
     _sync(target)
     for name in old - new:
-        # The new index stands; a leftover that cannot be removed does it no harm.
+        # The new index is complete; a file that cannot be removed is harmless.
         with suppress(OSError):
             (target / name).unlink()
 
@@ -235,7 +230,7 @@ def _files(manifest: Path) -> list[str]:
 
 def _write_nodes(path: Path, graph: CorpusGraph) -> None:
     with closing(sqlite3.connect(path)) as database:
-        # A file that is thrown away when anything fails needs no journal.
+        # The file is deleted when anything fails, so it needs no journal.
         database.execute("PRAGMA journal_mode=OFF")
         database.execute("PRAGMA synchronous=OFF")
         database.execute(
@@ -266,7 +261,7 @@ def _manifest_text(body: Mapping[str, Any]) -> str:
 
 
 def _sync(path: Path) -> None:
-    """Ask the system to bring a file, or a folder's list of files, to the disk."""
+    """Write a file, or a folder's list of files, from the system's buffers to the disk."""
     if os.name == "nt" and path.is_dir():
         return
     handle = os.open(path, os.O_RDONLY if os.name != "nt" else os.O_RDWR)
@@ -279,29 +274,28 @@ def _sync(path: Path) -> None:
 def _check_plain(value: Any, where: str, depth: int = 0) -> None:
     """Raise unless JSON gives `value` back as it is."""
     if depth > _DEPTH:
-        raise InvalidArgumentError(f"{where:.80}... is nested more than {_DEPTH} deep, or holds itself; flatten it.")
+        raise InvalidArgumentError(f"{where:.80}... is nested more than {_DEPTH} levels deep, or contains itself; flatten it.")
     kind = type(value)
     if value is None or kind in (bool, int, str) or (kind is float and math.isfinite(value)):
         return
     if kind is list:
         for place, item in enumerate(value):
             _check_plain(item, f"{where}[{place}]", depth + 1)
-        return
-    if kind is dict and all(type(key) is str for key in value):
+    elif kind is dict and all(type(key) is str for key in value):
         for key, item in value.items():
             _check_plain(item, f"{where}[{key!r}]", depth + 1)
-        return
-    raise InvalidArgumentError(
-        f"{where} is {value!r:.80} ({kind.__name__}), which JSON would not give back as it is; use None, bool, int, finite "
-        "float, str, lists and dicts with string keys."
-    )
+    else:
+        raise InvalidArgumentError(
+            f"{where} is {value!r:.80} ({kind.__name__}), which JSON does not read back unchanged; use None, bool, int, finite "
+            "float, str, lists and dicts with string keys."
+        )
 
 
 def _check_text(text: str, where: str) -> None:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise InvalidArgumentError(f"{where} is no valid Unicode ({error.reason} at {error.start}); decode it again.") from error
+        raise InvalidArgumentError(f"{where} is not valid Unicode ({error.reason} at {error.start}); decode it again.") from error
 
 
 # -- reading ----------------------------------------------------------------------------------------------------
@@ -320,14 +314,14 @@ def _read_manifest(root: Path) -> dict[str, Any]:
     try:
         body = json.loads(raw)
     except ValueError as error:
-        raise _corrupt(path, "is cut short or changed (it is no JSON)") from error
+        raise _corrupt(path, "is truncated or changed (it is not JSON)") from error
     if not isinstance(body, dict) or body.get("format") != _FORMAT:
         raise _corrupt(path, f"is changed, or belongs to something else (its format is not {_FORMAT!r})")
     version = body.get("version")
     if isinstance(version, int) and version != FORMAT_VERSION:
         advice = "Upgrade graph-retrievers" if version > FORMAT_VERSION else "Build the index again"
         raise IndexVersionError(f"{path} is of format version {version}; this package reads version {FORMAT_VERSION}. {advice}.")
-    # The text itself is compared, not only what it says: not one byte may differ.
+    # The text is compared, not only its values: every byte counts.
     if _manifest_text({key: value for key, value in body.items() if key != "checksum"}).encode() != raw:
         raise _corrupt(path, "is changed (its checksum does not match)")
     return body
@@ -367,12 +361,6 @@ def _read_nodes(path: Path) -> tuple[dict[str, list[Any]], list[str], list[dict[
         rows = database.execute("SELECT id, text, title, type, metadata FROM nodes ORDER BY row").fetchall()
         tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         edges = database.execute("SELECT text, metadata FROM edges ORDER BY row").fetchall() if "edges" in tables else []
-    ids, texts, titles, types, metadata = zip(*rows, strict=True) if rows else ((),) * 5
-    columns = {
-        "ids": list(ids),
-        "texts": list(texts),
-        "titles": list(titles),
-        "types": list(types),
-        "metadata": [json.loads(text) for text in metadata],
-    }
+    columns = {name: [row[i] for row in rows] for i, name in enumerate(("ids", "texts", "titles", "types", "metadata"))}
+    columns["metadata"] = [json.loads(text) for text in columns["metadata"]]
     return columns, [text for text, _ in edges], [json.loads(entry) for _, entry in edges]

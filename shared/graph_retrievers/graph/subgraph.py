@@ -1,4 +1,4 @@
-"""A small part of a graph as a result: nodes and edges, and the forms in which people look at them."""
+"""A small part of a graph as a result, with conversions for viewing it."""
 
 from __future__ import annotations
 
@@ -42,11 +42,7 @@ class Subgraph:
         return f"Subgraph(nodes={len(self.nodes)}, edges={len(self.edges)})"
 
     def to_networkx(self) -> networkx.MultiDiGraph:
-        """Return the subgraph as networkx: labels are ids.
-
-        Nodes have the attributes ``text``, ``title``, ``type`` and ``metadata``, edges ``relation``, ``weight``, ``text`` and
-        ``metadata``.
-        """
+        """Return the subgraph as a networkx graph of ids, with the other fields of nodes and edges as attributes."""
         import networkx
 
         made = networkx.MultiDiGraph()
@@ -59,27 +55,25 @@ class Subgraph:
 
     def to_mermaid(self) -> str:
         """Return the subgraph as a Mermaid flowchart, which GitHub and many notebooks draw."""
-        lines = ["graph LR"]
-        lines += [f'    n{number}["{_mermaid(node.title or node.id)}"]' for number, node in enumerate(self.nodes)]
-        number_of = {node.id: number for number, node in enumerate(self.nodes)}
+        number, lines = {node.id: n for n, node in enumerate(self.nodes)}, ["graph LR"]
+        lines += [f'    n{number[node.id]}["{_mermaid(node.title or node.id)}"]' for node in self.nodes]
         for edge in self.edges:
             label = f'|"{_mermaid(edge.relation)}"|' if edge.relation else ""
-            lines.append(f"    n{number_of[edge.source]} -->{label} n{number_of[edge.target]}")
+            lines.append(f"    n{number[edge.source]} -->{label} n{number[edge.target]}")
         return "\n".join(lines)
 
     def to_dot(self) -> str:
         """Return the subgraph in the DOT language of Graphviz."""
-        lines = ["digraph {"]
-        lines += [f"    n{number} [label={_dot(node.title or node.id)}];" for number, node in enumerate(self.nodes)]
-        number_of = {node.id: number for number, node in enumerate(self.nodes)}
+        number, lines = {node.id: n for n, node in enumerate(self.nodes)}, ["digraph {"]
+        lines += [f"    n{number[node.id]} [label={_dot(node.title or node.id)}];" for node in self.nodes]
         for edge in self.edges:
             label = f" [label={_dot(edge.relation)}]" if edge.relation else ""
-            lines.append(f"    n{number_of[edge.source]} -> n{number_of[edge.target]}{label};")
+            lines.append(f"    n{number[edge.source]} -> n{number[edge.target]}{label};")
         return "\n".join([*lines, "}"])
 
 
 def _mermaid(text: str) -> str:
-    """Return a text for a quoted Mermaid label: whatever could end the label or be read as markup is written as its code."""
+    """Return a text as a quoted Mermaid label: characters that could end the label or be read as markup become codes."""
     plain = " ".join(text.split())
     return re.sub(r"[^\w \-.,:;/()+]", lambda match: f"#{ord(match[0])};", plain)
 

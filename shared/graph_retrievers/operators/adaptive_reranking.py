@@ -17,10 +17,10 @@ __all__ = ["AdaptiveReranking"]
 
 
 class AdaptiveReranking(Operator):
-    """Score batches taken in turn from the first ranking and from the neighbours of what scored well.
+    """Score batches taken in turn from the first ranking and from the neighbours of high-scoring nodes.
 
-    Even rounds take the best `nodes_per_round` of the first ranking, odd rounds the best of the frontier; a pool that is
-    empty passes its turn. A neighbour's priority in the frontier is the highest score of the nodes that brought it.
+    Even rounds take the best `nodes_per_round` of the first ranking, odd rounds the best of the frontier; an empty pool is
+    skipped. A neighbour's priority in the frontier is the highest score of the nodes it was reached from.
 
     Parameters
     ----------
@@ -33,15 +33,21 @@ class AdaptiveReranking(Operator):
 
     Notes
     -----
-    The published code's rules, which the paper leaves open: within a pool, ties go to what entered first; a batch
-    expands in descending order of (score, node id as text); a node expands only while the frontier holds fewer
-    nodes than the budget leaves, or if its score is at least the lowest score that ever added a node; a finished
-    ranking is ordered by (score, round) descending. Neighbours enter in row order. Nodes of the first ranking that
-    were never scored follow behind, each one below the last.
+    What the paper leaves open follows the published code: within a pool, ties go to the node that entered first; a batch
+    expands in descending order of (score, node id as text); a node expands only while the frontier holds fewer nodes than
+    the budget leaves, or if its score is at least the lowest score that ever added a node; the result is ordered by
+    (score, round), descending.
+    that were never scored come last, each scored one below the node before it.
 
     References
     ----------
     MacAvaney, Tonellotto and Macdonald, "Adaptive Re-Ranking with a Corpus Graph", CIKM 2022, Algorithm 1.
+
+    Examples
+    --------
+    >>> from graph_retrievers.operators import BM25Search, Pipeline
+    >>> print(Pipeline(BM25Search(10), AdaptiveReranking(budget=20)).formula())
+    O_vs -> (O_vs, O_gs, O_m)*
     """
 
     kind = OperatorKind.MODEL_SEARCH
@@ -66,11 +72,11 @@ class AdaptiveReranking(Operator):
         pools = _Pools(queries, ranking, self.budget, self.nodes_per_round)
         round_number = 0
         while pools.go_on():
-            nodes, parents, origins = pools.draw(odd=round_number % 2 == 1)
-            if nodes is not None and parents is not None and origins is not None:
+            drawn = pools.draw(odd=round_number % 2 == 1)
+            if drawn is not None:
                 if self.on_batch is not None:
-                    self.on_batch(round_number, nodes)
-                pools.take(nodes, parents, origins, queries.relevance(nodes), round_number)
+                    self.on_batch(round_number, drawn[0])
+                pools.take(*drawn, queries.relevance(drawn[0]), round_number)
             round_number += 1
         return pools.result(ranking, self.name)
 
@@ -96,13 +102,9 @@ class _Pools:
         self.rounds, self.from_, self.origins = self.nodes, self.nodes, self.nodes
         self.id_rank = _id_rank(self.graph.ids, self.device)
 
-    def scored(self) -> Tensor:
-        """Return how many nodes each query has scored: [B]."""
-        return (self.nodes >= 0).sum(1)
-
     def left(self) -> Tensor:
         """Return how many nodes each query may still score: [B]."""
-        return self.budget - self.scored()
+        return self.budget - (self.nodes >= 0).sum(1)
 
     def frontier_sizes(self) -> Tensor:
         return torch.bincount(self.keys // self.size, minlength=self.count)
@@ -112,12 +114,12 @@ class _Pools:
             return False
         return bool(((self.left() > 0) & (self.waiting.any(1) | (self.frontier_sizes() > 0))).any())
 
-    def draw(self, odd: bool) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-        """Return the next batch of one pool as [B, batch] nodes with their parents and origins, best first."""
+    def draw(self, odd: bool) -> tuple[Tensor, Tensor, Tensor] | None:
+        """Return the next nodes of one pool, [B, batch], best first, with parents and origins; None from an empty frontier."""
         if odd:
             if not self.keys.numel():
-                return None, None, None
-            # Ties to what entered first: the list is put in that order, and pad_ranked's node order made to follow it.
+                return None
+            # Ties go to what entered first: pad_ranked sees positions in that order in place of node rows.
             entry = torch.argsort(self.order)
             place, _, _ = pad_ranked(
                 self.keys[entry] // self.size, torch.arange(entry.numel(), device=self.device), self.priority[entry], entry,
@@ -163,16 +165,14 @@ class _Pools:
             keep &= self.queries.walk_allowed[target]
         owner, target = owner[keep], target[keep]
         key, priority = owner * self.size + target, score[owner]
-        place = torch.searchsorted(self.keys, key)
         held = torch.zeros_like(key, dtype=torch.bool)
+        better = held
         if self.keys.numel():
-            place = place.clamp(max=self.keys.numel() - 1)
+            place = torch.searchsorted(self.keys, key).clamp(max=self.keys.numel() - 1)
             held = self.keys[place] == key
             better = held & (priority > self.priority[place])
             self.priority[place[better]] = priority[better]
             self.parents[place[better]] = node[owner[better]]
-        else:
-            better = held
         hit = torch.zeros(self.count, dtype=torch.bool, device=self.device)
         hit[owner[better | ~held]] = True
         self.lowest = torch.where(hit & (score < self.lowest), score, self.lowest)

@@ -1,4 +1,4 @@
-"""What vector search finds, behind what other operators found."""
+"""Results of vector search appended to a ranking that is too short."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Backfill(Operator):
 
     Notes
     -----
-    Nodes that are there keep their places. Added ones come last, carry the operator name "Backfill" and scores below all
-    others, one less each, as graph-based adaptive reranking does it; a list that was empty has the scores of the search.
+    Nodes of the ranking keep their places. Added nodes come last, have the operator name "Backfill" and scores below all
+    others, each one less than the node before; in a list that was empty they have the scores of the search.
 
     Examples
     --------
@@ -34,7 +34,7 @@ class Backfill(Operator):
     kind = OperatorKind.VECTOR_SEARCH
 
     def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
-        """Return the ranking with more nodes behind it."""
+        """Return the ranking with the added nodes at its end."""
         index, k = queries.index, min(queries.k, len(queries.index))
         lengths = ranking.lengths()
         dense = index.has_dense and (queries.has_vectors or not index.has_bm25)

@@ -1,4 +1,4 @@
-"""Search over the edges of a graph by what they say."""
+"""Search over the texts of the edges of a graph."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ class FactSearch(Operator):
     Parameters
     ----------
     limit : int, default 10
-        Facts to find.
+        Number of facts.
     signal : str, default "edge_dense"
         Signal over the edges: ``"edge_dense"`` or ``"edge_bm25"`` (``GraphIndex.from_graph(..., edge_signals=True)``).
     returned : bool, default True
-        Whether both ends must be nodes that may be returned; False where the facts are seeds of a traversal.
+        Whether the return filter applies to both ends; False where the facts are seeds of a traversal.
 
     Notes
     -----
-    A node scores what its best fact scores, and is a seed. Edges of which an end may not start a traversal are not found.
+    A node has the score of its best fact, and is a seed. Edges with an end that may not start a traversal are not found.
 
     Examples
     --------

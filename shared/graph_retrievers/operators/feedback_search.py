@@ -1,4 +1,4 @@
-"""Lexical search with pseudo-relevance feedback: the question together with the text found first, O_vs."""
+"""BM25 with pseudo-relevance feedback: the question together with the text found first, O_vs."""
 
 from __future__ import annotations
 
@@ -12,24 +12,30 @@ __all__ = ["FeedbackSearch"]
 class FeedbackSearch(Operator):
     """BM25 with the question and the text of the best node found so far as the query.
 
-    The words of a passage that answers the first half of a question often name what the second half needs, also
-    where no edge joins the two.
+    The words of a passage that answers the first half of a question often name what the second half needs, even where no
+    edge joins the two passages.
 
     Parameters
     ----------
-    k : int, optional
-        Nodes to find; by default as many as hits are asked for.
-    returned : bool, default True
-        Whether the return filter applies here too (see :class:`~graph_retrievers.operators.vector_search.VectorSearch`).
+    k, returned
+        As for :class:`~graph_retrievers.operators.vector_search.VectorSearch`.
 
     Notes
     -----
-    Given no ranking, it is plain BM25. Rocchio's expansion with one document and equal weights for both texts. No edge
-    joins what it finds to the node whose text was used, so its finds count as seeds: their paths begin with them.
+    Without an earlier ranking, it is plain BM25. Rocchio's expansion with one document and equal weights for both texts. No edge
+    joins the results to the node whose text was used, so they are seeds: their paths begin with them.
 
     References
     ----------
     Rocchio, "Relevance Feedback in Information Retrieval", in The SMART Retrieval System, 1971.
+
+    Examples
+    --------
+    >>> from graph_retrievers import BM25Search, GraphIndex, Pipeline, Retriever
+    >>> index = GraphIndex.from_texts(["Ada wrote for Babbage", "Babbage built engines", "A loom"])
+    >>> search = Pipeline(BM25Search(1), FeedbackSearch())
+    >>> [hit.text for hit in Retriever(index, search, backfill=False).retrieve("Ada")]
+    ['Ada wrote for Babbage', 'Babbage built engines']
     """
 
     kind = OperatorKind.VECTOR_SEARCH

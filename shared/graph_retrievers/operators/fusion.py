@@ -40,13 +40,13 @@ def fused(rankings: Sequence[Ranking], parts: Sequence[Tensor]) -> Ranking:
     rankings : sequence of Ranking, length L
         Of the same B queries.
     parts : sequence of Tensor, shape [B, K_l], float32
-        What each place brings to the score of its node.
+        Part of the score of the node at each place.
 
     Returns
     -------
     Ranking
-        Ties go to the lower node row. A node keeps the operator and the trail of the ranking that brings most to its score,
-        of equal ones the first. Chains, facts and notes of all.
+        Ties go to the lower node row. A node keeps the operator and the trail of the ranking with the largest part of its
+        score, of the first among equals. Chains, facts and notes of all are kept.
     """
     merged = rankings[0]
     for ranking in rankings[1:]:
@@ -62,13 +62,13 @@ def fused(rankings: Sequence[Ranking], parts: Sequence[Tensor]) -> Ranking:
         scores = scores + share
         merged = _told_by(merged, ranking, place, share > most)
         most = torch.maximum(most, share)
-    # By node row first, so that equal scores end in that order.
+    # First by node row: rescored keeps the order of equal scores.
     order = torch.argsort(merged.nodes, dim=1, stable=True)
     return merged.reordered(order).rescored(scores.gather(1, order))
 
 
 def _told_by(merged: Ranking, ranking: Ranking, place: Tensor, where: Tensor) -> Ranking:
-    """Return a merged ranking whose places `where` tell origin and trail as the places `place` of one ranking do."""
+    """Return a merged ranking with origin and trail at the places `where` taken from the places `place` of one ranking."""
     names = torch.tensor([merged.operators.index(name) for name in ranking.operators] or [0], device=place.device)
     named = replace(ranking, origins=names[ranking.origins.clamp(min=0)])
     left, right = merged.aligned(named), named.reordered(place).aligned(merged)
@@ -81,7 +81,7 @@ def _told_by(merged: Ranking, ranking: Ranking, place: Tensor, where: Tensor) ->
 
 
 class ReciprocalRankFusion(Composite):
-    r"""Operators side by side; a node scores :math:`\sum_s w_s / (c + r_s)` over the lists s that hold it at rank r_s.
+    r"""Run operators side by side; a node scores :math:`\sum_s w_s / (c + r_s)` over the lists s that hold it at rank r_s.
 
     Cormack, Clarke and Büttcher, "Reciprocal rank fusion outperforms Condorcet and individual rank learning methods",
     SIGIR 2009.
@@ -89,9 +89,9 @@ class ReciprocalRankFusion(Composite):
     Parameters
     ----------
     *operators : Operator
-        Two or more; each is given what came before the fusion.
+        Two or more; each is called with the ranking from before the fusion.
     weights : sequence of float, optional
-        One an operator; all 1 by default, and one at least above 0. A list of weight 0 is not searched.
+        One for each operator, all 1 by default; at least one is above 0. A list of weight 0 is not searched.
     depth : int, default 100
         Nodes taken from each list.
     constant : int, default 60
@@ -99,8 +99,7 @@ class ReciprocalRankFusion(Composite):
 
     Notes
     -----
-    A node keeps the operator and path of the list that brings most to its score. Ties go to the lower node row. The result
-    has the chains, facts and notes of all lists.
+    Operators, trails, chains, facts and ties: see :func:`fused`.
 
     Examples
     --------

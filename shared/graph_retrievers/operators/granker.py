@@ -19,7 +19,7 @@ def propagation_matrix(adjacency: Tensor, degree: Tensor) -> Tensor:
     Parameters
     ----------
     adjacency : Tensor, shape [..., K, K]
-        Weights of the edges among the retrieved nodes (bool for an unweighted graph): symmetric, no self loops.
+        Weights (or bool) of the edges among the retrieved nodes: symmetric, no self loops.
     degree : Tensor, shape [..., K]
         Degree of each node: the sum of its weights. A neighbour counts inversely to its own degree.
 
@@ -27,6 +27,13 @@ def propagation_matrix(adjacency: Tensor, degree: Tensor) -> Tensor:
     -------
     Tensor, shape [..., K, K], float32
         Rows sum to 1; the row of a node without neighbours is zero.
+
+    Examples
+    --------
+    >>> propagation_matrix(torch.tensor([[0, 1, 1], [1, 0, 0], [1, 0, 0]]), torch.tensor([2, 1, 3]))
+    tensor([[0.0000, 0.7500, 0.2500],
+            [1.0000, 0.0000, 0.0000],
+            [1.0000, 0.0000, 0.0000]])
     """
     weights = adjacency.float() / torch.where(degree > 0, degree, 1).float().unsqueeze(-2)
     total = weights.sum(-1, keepdim=True)
@@ -48,8 +55,7 @@ def latent_graph_fusion(latents: Tensor, propagation: Tensor, alpha: float) -> T
     Returns
     -------
     Tensor, shape [..., K, d]
-        The H' of the paper. A node without neighbours keeps its latent: the paper's formula divides by zero there,
-        and shrinking it to (1 - alpha) H would change what the head makes of it.
+        The H' of the paper. A node without neighbours keeps its latent, where the paper's formula divides by zero.
     """
     if alpha == 0:
         return latents
@@ -69,22 +75,27 @@ class GRanker(Operator):
     alpha : float, default 0.2
         Smoothing factor; 0 is plain reranking by the model.
     degree : {"graph", "subgraph"}, default "graph"
-        Which degree D holds. The paper's text says the subgraph's, its line 3 the whole graph's; the latter is the
-        symbol that STeX shares, and the default here.
+        Degree in D. The paper's text says the subgraph's, its line 3 the whole graph's, which STeX uses too.
     k : int, optional
         Nodes to keep; all by default.
 
     Notes
     -----
-    Weights of edges take the place of the ones in the paper's binary A, and D holds their sums; of parallel edges the largest
-    weight counts. Where no edge has a weight, both are the paper's.
-
-    The latent of a (query, node) pair is computed once and kept with the queries; a later round redoes only the
-    mixing and the head. Equal scores keep their present order.
+    Edge weights replace the ones of the paper's binary A, and D holds their sums; of parallel edges the largest weight counts.
+    The latent of a (query, node) pair is computed once and kept with the queries. Equal scores keep their present order.
 
     References
     ----------
     FastInsight, section 3.3, Algorithm 2.
+
+    Examples
+    --------
+    >>> from graph_retrievers.operators import Pipeline, VectorSearch
+    >>> Pipeline(VectorSearch(10), GRanker(alpha=0.3))
+    Pipeline(
+      VectorSearch(k=10, returned=True, signal='dense'),
+      GRanker(alpha=0.3, degree='graph'),
+    )
     """
 
     kind = OperatorKind.GRAPH_MODEL_SEARCH

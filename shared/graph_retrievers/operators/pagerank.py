@@ -19,23 +19,21 @@ from graph_retrievers.results import Ranking, followed_trails
 __all__ = ["PersonalizedPageRank", "TransitionGraph", "certified_top_k", "personalized_pagerank"]
 
 _MAX_STEPS = 10_000
-# Share of the walk that may still be under way when a proven set is returned.
-_SHARE_LEFT = 0.04
-# Share at which the walk ends where nothing is proven.
-_SHARE_OVER = 1e-9
-# Lead that a proven set needs: larger than the rounding of sums in double precision, also at nodes of a million edges.
+# Share of the walk that may still be under way when a proven set is returned, and at which an unproven walk ends.
+_SHARE_LEFT, _SHARE_OVER = 0.04, 1e-9
+# Relative lead that a proven set needs: more than the rounding of sums in double precision, even at nodes of a million edges.
 _LEAD = 1e-9
 
 
 class TransitionGraph:
-    r"""Undirected weighted adjacency for random walks, as CSR; weights of parallel relationship rows add up, self loops drop.
+    """Undirected weighted adjacency for random walks, as CSR: weights of parallel rows are added, self loops dropped.
 
     Parameters
     ----------
     graph : CorpusGraph
     walk_allowed : Tensor, shape [N], bool, optional
-        Nodes that may be walked to, all by default. Other nodes are left along their edges but never entered, so that the
-        adjacency is one of directed edges then, and :func:`certified_top_k` does not hold for it.
+        Nodes that may be walked to, all by default. Other nodes can be left but not entered; edges are then directed, and
+        :func:`certified_top_k` does not hold.
 
     Attributes
     ----------
@@ -44,49 +42,40 @@ class TransitionGraph:
     weights : Tensor, shape [nnz], float64
         Sum of the weights of the relationship rows between the two nodes.
     strength : Tensor, shape [N], float64
-        Sum of the weights by which a node is left.
+        Sum of the weights of the edges that leave a node.
     """
 
     def __init__(self, graph: CorpusGraph, walk_allowed: Tensor | None = None) -> None:
         size = len(graph)
         proper = graph.sources != graph.targets
-        ends = graph.sources[proper], graph.targets[proper]
-        keys = torch.cat([ends[0] * size + ends[1], ends[1] * size + ends[0]])
-        keys, place = torch.unique(keys, return_inverse=True)
+        source, target = graph.sources[proper], graph.targets[proper]
+        keys, place = torch.unique(torch.cat([source * size + target, target * size + source]), return_inverse=True)
         weights = torch.zeros(keys.numel(), dtype=torch.float64, device=graph.device)
         weights.index_add_(0, place, graph.weights[proper].double().repeat(2))
         if walk_allowed is not None:
             entered = walk_allowed[keys // max(size, 1)]
             keys, weights = keys[entered], weights[entered]
-        rows = keys // max(size, 1)
-        self.size = size
-        self.neighbors = (keys % max(size, 1)).to(torch.int32)
-        self.weights = weights
+        rows, columns = keys // max(size, 1), keys % max(size, 1)
+        self.size, self.weights, self.neighbors = size, weights, columns.to(torch.int32)
         self.indptr = torch.zeros(size + 1, dtype=torch.int64, device=graph.device)
         self.indptr[1:] = torch.cumsum(torch.bincount(rows, minlength=size), 0)
-        self.strength = torch.zeros(size, dtype=torch.float64, device=graph.device).index_add_(
-            0, self.neighbors.long(), self.weights
-        )
-        self._matrices: dict[torch.dtype, Tensor] = {}
+        self.strength = torch.zeros(size, dtype=torch.float64, device=graph.device).index_add_(0, columns, weights)
 
-    def product(self, dtype: torch.dtype) -> Tensor:
-        """Return W D^-1 as a sparse CSR matrix, shape [N, N]: entry (v, u) is w(u, v) / strength(u)."""
-        if dtype not in self._matrices:
-            values = (self.weights / self.strength[self.neighbors.long()]).to(dtype)
-            with warnings.catch_warnings():
-                # torch announces at the first CSR tensor of a process that they are new; a user need not know.
-                warnings.simplefilter("ignore", UserWarning)
-                self._matrices[dtype] = torch.sparse_csr_tensor(
-                    self.indptr.to(torch.int32), self.neighbors, values, (self.size, self.size), check_invariants=False
-                )
-        return self._matrices[dtype]
+    @cached_property
+    def product(self) -> Tensor:
+        """W D^-1 as a sparse CSR matrix, shape [N, N], float64: entry (v, u) is w(u, v) / strength(u)."""
+        values = self.weights / self.strength[self.neighbors.long()]
+        shape = (self.size, self.size)
+        with warnings.catch_warnings():
+            # torch warns at the first CSR tensor of a process that these tensors are in beta.
+            warnings.simplefilter("ignore", UserWarning)
+            return torch.sparse_csr_tensor(self.indptr.to(torch.int32), self.neighbors, values, shape, check_invariants=False)
 
     @cached_property
     def inverse(self) -> tuple[Tensor, Tensor]:
         """Inverses of the strengths, 0 where there is no edge, and a tensor that is infinite there and 0 elsewhere."""
         alone = self.strength == 0
-        nothing = torch.zeros_like(self.strength)
-        return torch.where(alone, nothing, 1.0 / self.strength), nothing.masked_fill(alone, torch.inf)
+        return (1.0 / self.strength).masked_fill(alone, 0.0), torch.zeros_like(self.strength).masked_fill(alone, torch.inf)
 
 
 def _normalised(restart: Tensor) -> Tensor:
@@ -111,7 +100,7 @@ def personalized_pagerank(graph: TransitionGraph, restart: Tensor, *, damping: f
     restart : Tensor, shape [B, N]
         Restart weights, not negative; each row is brought to sum 1.
     damping : float, default 0.5
-        Probability d of following an edge (HippoRAG's word; FastInsight's alpha is 1 - d).
+        Probability d of following an edge; FastInsight's alpha is 1 - d.
     tolerance : float, default 1e-9
         Bound on the L1 error of each row, its rounding included.
 
@@ -125,24 +114,30 @@ def personalized_pagerank(graph: TransitionGraph, restart: Tensor, *, damping: f
     InvalidArgumentError
         If damping is not in [0, 1) or a row of restart weights is negative or all zero.
     ConvergenceError
-        If the bound is not met after 10,000 steps, or never will be in double precision.
+        If the bound is not met after 10,000 steps, or cannot be met in double precision.
 
     Notes
     -----
-    With c the change of the last step and e its rounding, the L1 error is at most (d c + e) / (1 - d); bringing the sum
-    S of the row to 1 makes of it at most 2 / S times that.
+    With c the change of the last step and e its rounding, the L1 error is at most (d c + e) / (1 - d). Dividing the row by its
+    sum S multiplies the error by at most 2 / S.
+
+    Examples
+    --------
+    >>> graph = TransitionGraph(CorpusGraph(["a", "b", "c"], [""] * 3, edges=[("a", "b"), ("b", "c")]))
+    >>> personalized_pagerank(graph, torch.tensor([[1.0, 0.0, 0.0]])).numpy().round(3)
+    array([[0.583, 0.333, 0.083]])
     """
     _check_damping(damping)
     restart = _normalised(restart)
-    # Rounding of one step, of which a node has as many additions as edges: relative to its value.
+    # Relative rounding error of one step; a node has as many additions as edges.
     rounding = torch.finfo(torch.float64).eps * (torch.diff(graph.indptr) + 4).double()
     # The columns are queries: one sparse product a step serves all of them. For one query the vector form is faster.
     start = restart.T.contiguous() if restart.shape[0] != 1 else restart[0].clone()
     value, restarted = start, (1 - damping) * start
     before: float | Tensor = float("inf")
     for _ in range(_MAX_STEPS):
-        # Isolated nodes are left out of the walk; by linearity the mass they would return only rescales the result.
-        new = (graph.product(torch.float64) @ value).mul_(damping).add_(restarted)
+        # Isolated nodes are left out of the walk: by linearity, the mass they return only rescales the result.
+        new = (graph.product @ value).mul_(damping).add_(restarted)
         change = value.sub_(new).abs_().sum(0)
         value = new
         error = 2 * (damping * change + rounding @ value) / ((1 - damping) * value.sum(0))
@@ -150,7 +145,7 @@ def personalized_pagerank(graph: TransitionGraph, restart: Tensor, *, damping: f
         if not bool(left.any()):
             value = value.T if value.dim() == 2 else value.unsqueeze(0)
             return value / value.sum(1, keepdim=True)
-        # Without rounding, each change would be smaller than the one before by the factor d.
+        # Without rounding, each change is smaller than the one before by the factor d.
         if bool((left & (change >= before)).any()):
             raise ConvergenceError(
                 f"PageRank with damping {damping} cannot meet the tolerance {tolerance:g} on this graph: rounding alone leaves "
@@ -171,49 +166,51 @@ def _too_slow(damping: float, error: float) -> str:
 def certified_top_k(graph: TransitionGraph, restart: Tensor, k: int, *, damping: float = 0.5) -> tuple[Tensor, Tensor, Tensor]:
     r"""Return the k nodes of highest personalized PageRank, stopping as soon as they are proven.
 
-    The walk is followed step by step: :math:`x_0 = s`, :math:`x_{t+1} = d\, W D^{-1} x_t`, and
-    :math:`p_t = (1 - d) \sum_{j < t} x_j` never exceeds the truth p. On an undirected graph the largest and the
-    smallest ratio :math:`\rho = x_t(u) / \deg(u)` only draw closer as the walk goes on, so that
+    With :math:`x_0 = s`, :math:`x_{t+1} = d\, W D^{-1} x_t`, the sum :math:`p_t = (1 - d) \sum_{j < t} x_j` never exceeds the
+    true p. On an undirected graph the largest and the smallest ratio :math:`\rho = x_t(u) / \deg(u)` approach each other, and
 
     .. math:: d \rho_{min} \deg(v) \le p(v) - p_t(v) - (1 - d) x_t(v) \le d \rho_{max} \deg(v).
 
-    When the k lower bounds lie above every other node's upper bound, the set is proven: usually after a handful of
-    steps, of which the first touch a few nodes only. Where no more than k nodes can be reached, the set is proven once
-    it holds all of them. The order within the set is that of the estimates.
+    The set is proven when its k lower bounds lie above every other node's upper bound, usually after a few steps, of which
+    the first touch few nodes; where at most k nodes can be reached, when it contains all of them.
 
     Parameters
     ----------
-    graph : TransitionGraph
-    restart : Tensor, shape [B, N]
-        Restart weights, not negative; each row is brought to sum 1.
+    graph, restart, damping
+        As for :func:`personalized_pagerank`.
     k : int
         Clamped to N.
-    damping : float, default 0.5
 
     Returns
     -------
     nodes : Tensor, shape [B, k], int64
         Best first by estimate; -1 pads where fewer nodes are reached.
     scores : Tensor, shape [B, k], float64
-        Estimates: p_t plus the mass still under way, where it stands. The exact values sum to 1; all errors together
-        stay below 0.08, and in practice far below. Zero on pads.
+        Estimates, including the mass that is still under way. The exact values sum to 1; all errors together are below 0.08,
+        in practice far below. Zero on pads.
     certified : Tensor, shape [B], bool
-        Whether the set is proven: no node outside it has a value above one inside by more than rounding (a share of
-        1e-9), and none has a positive value where there are pads. Where the k-th and the next node are equal, no set
-        is. A set that is not proven is that of the walk when a share of 1e-9 is still under way, so that what is
-        missing exceeds what was taken, or a pad, by at most that.
+        Whether the set is proven: no node outside it has a value above one inside by more than a share of 1e-9, and none has
+        a positive value where there are pads. Where the k-th and the next node are equal, no set can be proven. An unproven
+        set is that of the walk when a share of 1e-9 is still under way, so no node outside exceeds one inside by more.
 
     Raises
     ------
     InvalidArgumentError
-        If damping is not in [0, 1) or a row of restart weights is negative or all zero.
+        As for :func:`personalized_pagerank`.
     ConvergenceError
-        If a set is not proven and more than a share of 1e-9 is under way after 10,000 steps, at a damping above .997.
+        If a set is not proven after 10,000 steps, which takes a damping above .997.
 
     References
     ----------
-    The bound is that of forward push: Andersen, Chung and Lang, "Local Graph Partitioning using PageRank Vectors",
-    FOCS 2006, Lemma 5; with a lower bound of the same form beside it.
+    The upper bound is that of forward push: Andersen, Chung and Lang, "Local Graph Partitioning using PageRank Vectors",
+    FOCS 2006, Lemma 5; the lower bound is analogous.
+
+    Examples
+    --------
+    >>> graph = TransitionGraph(CorpusGraph(["a", "b", "c"], [""] * 3, edges=[("a", "b"), ("b", "c")]))
+    >>> nodes, _, certified = certified_top_k(graph, torch.tensor([[1.0, 0.0, 0.0]]), 2)
+    >>> nodes.tolist(), certified.tolist()
+    ([[0, 1]], [True])
     """
     _check_damping(damping)
     restart = _normalised(restart)
@@ -237,7 +234,7 @@ def _walk(graph: TransitionGraph, restart: Tensor, k: int, damping: float) -> tu
     linked = graph.strength[seeds] > 0
     mass, estimate = torch.zeros_like(restart), torch.zeros_like(restart)
     mass[seeds] = torch.where(linked, given, 0.0)
-    # A seed without edges keeps (1 - d) of its mass; what it returns rescales everything alike.
+    # A seed without edges keeps (1 - d) of its mass; the mass it returns rescales all values alike.
     estimate[seeds] = torch.where(linked, 0.0, (1 - damping) * given)
     whole = float(given[linked].sum())
     scale = 1.0 / (whole + (1 - damping) * float(given[~linked].sum()))
@@ -252,11 +249,11 @@ def _walk(graph: TransitionGraph, restart: Tensor, k: int, damping: float) -> tu
             continue
         if outside is None:
             held = estimate > 0
-            # Also those whose value is too small for a float.
+            # Including seeds whose value is too small for a float.
             held[seeds] = True
             reached = int(held.sum())
             if reached == before or share <= _SHARE_OVER:
-                # What the walk has not reached it never will, once no edge leaves the nodes that it reached.
+                # Once no edge leaves the reached nodes, the walk never reaches others.
                 outside = ~held if _closed(graph, held, damping) else None
             before = reached
         nodes, proven = _certificate(graph, estimate, mass, k, damping, outside)
@@ -275,9 +272,9 @@ def _walk(graph: TransitionGraph, restart: Tensor, k: int, damping: float) -> tu
 
 
 def _step(graph: TransitionGraph, mass: Tensor, front: Tensor | None, damping: float) -> tuple[Tensor, Tensor | None]:
-    """Return d W D^-1 mass and the nodes that hold it; None once so many do that a whole product is cheaper."""
+    """Return d W D^-1 mass and the nodes with mass; None in their place once a product with the whole matrix is cheaper."""
     if front is None or front.numel() > graph.size // 16:
-        return (graph.product(torch.float64) @ mass).mul_(damping), None
+        return (graph.product @ mass).mul_(damping), None
     owner, entry = gather_rows(graph.indptr, front)
     target = graph.neighbors[entry].long()
     share = (damping * mass[front] * graph.inverse[0][front])[owner] * graph.weights[entry]
@@ -311,19 +308,9 @@ def _closed(graph: TransitionGraph, held: Tensor, damping: float) -> bool:
 
 
 def _parents(graph: TransitionGraph, found: Ranking, seeds: Tensor) -> Tensor:
-    """Return, for each found node, the one ranked before it that sends it most of the walk's mass; -1 for seeds.
+    """Return for each found node the one ranked before it that sends it most of the walk's mass: [B, K]; -1 for seeds, [B, S].
 
-    Parameters
-    ----------
-    graph : TransitionGraph
-    found : Ranking
-        Scores are shares of the walk, shape [B, K].
-    seeds : Tensor, shape [B, S]
-
-    Returns
-    -------
-    Tensor, shape [B, K], int64
-        Ranked before: so that parents lead back to a seed, or to a node reached from nodes that were not kept.
+    Parents are ranked before, so they lead back to a seed, or to a node reached from nodes that were not kept.
     """
     count, width = found.nodes.shape
     if not found.nodes.numel():
@@ -339,7 +326,7 @@ def _parents(graph: TransitionGraph, found: Ranking, seeds: Tensor) -> Tensor:
     before = (keys[at] == wanted) & (column < place % width)
     flow = found.scores[batch, column] * (graph.weights[entry] / graph.strength[near]).float()
     place, near, flow = place[before], near[before], flow[before]
-    # Neighbours come in row order, so that equal flows leave the lower row first; then one run for each place.
+    # Neighbours are in row order, so of equal flows the lower row is first; then one run for each place.
     by_flow = torch.sort(flow, descending=True, stable=True).indices
     by_place = by_flow[torch.sort(place[by_flow], stable=True).indices]
     first = torch.ones_like(by_place, dtype=torch.bool)
@@ -350,37 +337,44 @@ def _parents(graph: TransitionGraph, found: Ranking, seeds: Tensor) -> Tensor:
 
 
 class PersonalizedPageRank(Operator):
-    r"""Rank all nodes by a random walk that restarts at the nodes found so far: O_gs.
+    """Rank all nodes by a random walk that restarts at the nodes found so far: O_gs.
 
-    The seeds of a query share a restart weight of 1 by their scores; all nodes together share `passage_weight` by
-    their vector similarity to the query, brought to [0, 1] by min-max.
+    The seeds of a query share a restart weight of 1 in proportion to their positive scores; all nodes together share
+    `passage_weight` in proportion to their vector similarity to the query, brought to [0, 1] by min-max.
 
     Parameters
     ----------
     k : int, optional
-        Nodes to keep; by default as many as hits are asked for, at least 100.
+        Nodes to keep; by default as many as the hits requested, at least 100.
     damping : float, default 0.5
         Probability of following an edge.
     passage_weight : float, default 0.05
-        Restart weight of all nodes together, beside the seeds' 1. 0 restarts at the seeds alone, and stops as soon as the
-        nodes to keep are proven (:func:`certified_top_k`).
+        Restart weight of all nodes together, next to the seeds' 1. With 0 the walk restarts at the seeds alone and stops as
+        soon as the nodes to keep are proven (:func:`certified_top_k`).
 
     Notes
     -----
     A hit's path follows, node by node, the neighbour ranked before it that sends it most of the walk's mass.
 
-    Parallel relationship rows add up, direction is ignored, and a node without edges sends its mass to the restart
-    distribution. Seeds are weighted by their positive scores. A query without a seed restarts by similarity alone; where
-    there is nothing to restart at, nothing is found. The seed filter holds for similarity too.
+    Weights of parallel relationship rows are added, direction is ignored, and a node without edges sends its mass to the restart
+    distribution. A query without seeds restarts by similarity alone; without similarities it finds nothing. The seed filter
+    applies to similarity too.
 
-    HippoRAG 2 gives *each* passage 0.05 of its similarity. There passages are leaves that hang on phrases; on a corpus
-    graph, whose passages link to each other, thousands of such weights would drown the seeds and hubs would win.
-    Hence one weight for all of them together.
+    HippoRAG 2 gives *each* passage 0.05 of its similarity. There passages are leaves attached to phrases; in a corpus graph
+    passages link to each other, and thousands of such weights would outweigh the seeds. Hence one weight for all together.
 
     References
     ----------
     Gutiérrez et al., "From RAG to Memory" (HippoRAG 2), ICML 2025; Jeh and Widom, "Scaling Personalized Web
     Search", WWW 2003; FastInsight, Example 2.
+
+    Examples
+    --------
+    >>> from graph_retrievers import BM25Search, GraphIndex, Pipeline, Retriever
+    >>> index = GraphIndex.from_texts(["a loom", "a card", "an engine"], edges=[("0", "1"), ("1", "2")])
+    >>> walk = Pipeline(BM25Search(1), PersonalizedPageRank(passage_weight=0))
+    >>> [hit.path.text for hit in Retriever(index, walk).retrieve("loom")]
+    ['0', '0 -> 1', '0 -> 1 -> 2']
     """
 
     kind = OperatorKind.GRAPH_SEARCH
@@ -394,13 +388,12 @@ class PersonalizedPageRank(Operator):
 
     def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
         """Return nodes by their share of the walk."""
-        walk = queries.walk_allowed
-        corpus = queries.index.graph
+        walk, corpus = queries.walk_allowed, queries.index.graph
         graph = corpus.cache.get("transitions", lambda: TransitionGraph(corpus)) if walk is None else TransitionGraph(corpus, walk)
         keep = min(self.k or max(queries.k, 100), graph.size)
         restart = self._restart(queries, ranking)
         nowhere = restart.sum(1, keepdim=True) <= 0
-        # Any weights will do for a query that restarts nowhere: what they lead to is dropped.
+        # The weights of a query without restart nodes do not matter: its results are dropped.
         restart = restart.masked_fill(nowhere, 1.0)
         if self.passage_weight == 0 and walk is None:
             nodes, scores, certified = certified_top_k(graph, restart, keep, damping=self.damping)

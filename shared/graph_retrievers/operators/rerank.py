@@ -1,4 +1,4 @@
-"""Model-based search, O_m: nodes a relevance model scores highest (FastInsight, Definition 4)."""
+"""Model-based search, O_m: the nodes with the best scores of a relevance model (FastInsight, Definition 4)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Rerank"]
 
 
 class Rerank(Operator):
-    """Rerank nodes by the relevance model of the index, each by itself.
+    """Rerank nodes by the relevance model of the index, each node on its own.
 
     Parameters
     ----------
@@ -20,7 +20,13 @@ class Rerank(Operator):
     Notes
     -----
     The scores are the model's own outputs (raw logits of a cross-encoder). Equal scores keep their present order.
-    A pair that was scored before, in this or another operator, is not encoded again.
+    A (query, node) pair is encoded once, also across operators.
+
+    Examples
+    --------
+    >>> from graph_retrievers.operators import BM25Search, Pipeline
+    >>> print(Pipeline(BM25Search(100), Rerank(10)).formula())
+    O_vs -> O_m
     """
 
     kind = OperatorKind.MODEL_SEARCH

@@ -26,13 +26,13 @@ class STeX(Operator):
     .. math:: S_n = v_q \cdot v_n + \beta \left(1 - \frac{r_{best} - 1}{R - 1} + \frac{|A(n)| - 1}{C - 1}\right),
 
     where the first fraction is dropped (with its 1) for R = 1 and the second for C <= 1. The degree counts distinct
-    neighbours in the whole graph, direction ignored: candidates are found along one direction of an edge in line 1
-    and tested along the other in line 4, so only a symmetric edge set leaves A(n) never empty.
+    neighbours in the whole graph. The direction of edges is ignored: line 1 of the paper follows edges one way and line 4
+    tests them the other way, so A(n) is never empty only if edges are symmetric.
 
     Parameters
     ----------
     beta : float, default 1.0
-        Score ratio; 0 leaves similarity alone, ``math.inf`` structure alone.
+        Score ratio; 0 for similarity alone, ``math.inf`` for structure alone.
     nodes_per_round : int, default 10
         Candidates added a round.
     budget : int, optional
@@ -45,6 +45,14 @@ class STeX(Operator):
     References
     ----------
     FastInsight, section 3.4, Algorithm 3.
+
+    Examples
+    --------
+    >>> from graph_retrievers import BM25Search, GraphIndex, Pipeline, Retriever
+    >>> index = GraphIndex.from_texts(["a loom", "a card", "an engine"], edges=[("0", "1"), ("1", "2")], vectors=[[1], [0], [0]])
+    >>> retriever = Retriever(index, Pipeline(BM25Search(1), STeX()), backfill=False)
+    >>> [hit.path.text for hit in retriever.retrieve("loom", vector=[1])]
+    ['0', '0 -> 1']
     """
 
     kind = OperatorKind.VECTOR_GRAPH_SEARCH
@@ -71,7 +79,7 @@ class STeX(Operator):
         place, entry = gather_rows(graph.indptr, ranking.nodes.flatten())
         batch, node = place // max(width, 1), graph.indices[entry].long()
         key = batch * size + node
-        # Entries come in rank order, so after a stable sort the first of a run is the best-ranked neighbour.
+        # Entries are in rank order, so after a stable sort the first of a run is the best-ranked neighbour.
         key, order = torch.sort(key, stable=True)
         batch, node, rank = batch[order], node[order], (place % max(width, 1))[order]
         first = torch.ones_like(key, dtype=torch.bool)
@@ -81,17 +89,14 @@ class STeX(Operator):
 
         ranked = ranking.lengths()[batch]
         capacity = torch.minimum(graph.degree[node].long(), ranked)
-        structure = torch.where(ranked > 1, 1 - rank / (ranked - 1).clamp(min=1), torch.zeros_like(rank, dtype=torch.float32))
-        structure = structure + torch.where(capacity > 1, (linked - 1) / (capacity - 1).clamp(min=1), torch.zeros_like(structure))
-        if math.isinf(self.beta):
-            scores = structure
-        else:
-            scores = queries.scores(batch, node) + self.beta * structure
+        structure = torch.where(ranked > 1, 1 - rank / (ranked - 1).clamp(min=1), 0.0)
+        structure = structure + torch.where(capacity > 1, (linked - 1) / (capacity - 1).clamp(min=1), 0.0)
+        scores = structure if math.isinf(self.beta) else queries.scores(batch, node) + self.beta * structure
 
         candidate = first & ~_among(key, ranking.nodes, size)
         if queries.walk_allowed is not None:
             candidate &= queries.walk_allowed[node]
-        node = torch.where(candidate, node, torch.full_like(node, -1))
+        node = torch.where(candidate, node, -1)
         return self.reached(ranking, batch, node, scores, rank, min(self.nodes_per_round, size))
 
 

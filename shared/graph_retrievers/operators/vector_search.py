@@ -1,4 +1,4 @@
-"""Vector search, O_vs: nodes whose vectors, words or both are nearest to the query (FastInsight, Definition 2)."""
+"""Vector search, O_vs: nodes by vectors, words or both (FastInsight, Definition 2)."""
 
 from __future__ import annotations
 
@@ -20,16 +20,23 @@ class VectorSearch(Operator):
     Parameters
     ----------
     k : int, optional
-        Nodes to find; by default as many as hits are asked for.
+        Nodes to find; by default the number of hits requested.
     returned : bool, default True
-        Whether the return filter applies here too: True where the hits are the result, False where they are
-        seeds of a traversal that may pass through nodes that are not returned.
+        Whether the return filter applies: True where the nodes are the result, False where they are seeds of a traversal,
+        which may pass through nodes that are not returned.
     signal : str, default "dense"
-        Which signal of the index is searched.
+        Name of the signal that is searched.
 
     Notes
     -----
     Exact. Ties go to the lower node row. For unit vectors the dot product is the cosine.
+
+    Examples
+    --------
+    >>> from graph_retrievers import GraphIndex, Retriever
+    >>> index = GraphIndex.from_texts(["a loom", "a card"], vectors=[[1, 0], [0, 1]])
+    >>> Retriever(index, VectorSearch(1)).retrieve("cards", vector=[0.1, 0.9])[0].text
+    'a card'
     """
 
     kind = OperatorKind.VECTOR_SEARCH
@@ -45,16 +52,20 @@ class VectorSearch(Operator):
 
 
 class BM25Search(VectorSearch):
-    """The k nodes with the largest BM25 score; nodes without a word of the query are not found.
+    """The k nodes with the largest BM25 score; nodes that share no word with the query are not found.
 
     Parameters
     ----------
-    k : int, optional
-        Nodes to find; by default as many as hits are asked for.
-    returned : bool, default True
+    k, returned
         As for :class:`VectorSearch`.
     signal : str, default "bm25"
-        Which signal of the index is searched.
+
+    Examples
+    --------
+    >>> from graph_retrievers import GraphIndex, Retriever
+    >>> index = GraphIndex.from_texts(["a loom", "a card", "one card"])
+    >>> [hit.text for hit in Retriever(index, BM25Search(), backfill=False).retrieve("card")]
+    ['a card', 'one card']
     """
 
     def __init__(self, k: int | None = None, *, returned: bool = True, signal: str = "bm25") -> None:
@@ -66,22 +77,28 @@ class HybridSearch(Operator):
 
     With ``fusion="rrf"`` (reciprocal rank fusion, Cormack et al., SIGIR 2009) a node scores
     :math:`\sum_s w_s / (c + r_s)` over the searches s that find it among their `depth` best, at rank r_s >= 1.
-    With ``fusion="weighted"`` it scores :math:`\sum_s w_s \hat{x}_s`, each search's scores brought to [0, 1] by
+    With ``fusion="weighted"`` it scores :math:`\sum_s w_s \hat{x}_s`, where each search's scores are brought to [0, 1] by
     min-max over its `depth` best; a node that a search does not find has 0 there.
 
     Parameters
     ----------
-    k : int, optional
-        Nodes to find; by default as many as hits are asked for.
+    k, returned
+        As for :class:`VectorSearch`.
     fusion : {"rrf", "weighted"}, default "rrf"
     weights : sequence of two floats, default (1.0, 1.0)
-        Of dense and lexical search. A search of weight 0 is not made.
+        Of dense search and BM25. A search of weight 0 is left out.
     depth : int, default 100
-        Nodes taken from each search (k if that is more).
+        Nodes taken from each search (k if that is larger).
     constant : int, default 60
         The c of reciprocal rank fusion.
-    returned : bool, default True
-        As for :class:`VectorSearch`.
+
+    Examples
+    --------
+    >>> from graph_retrievers import GraphIndex, Retriever
+    >>> index = GraphIndex.from_texts(["a loom", "a card"], vectors=[[1, 0], [0, 1]])
+    >>> hits = Retriever(index, HybridSearch(constant=1)).retrieve("card", vector=[1, 0])
+    >>> [(hit.text, round(hit.score, 3)) for hit in hits]
+    [('a card', 0.833), ('a loom', 0.5)]
     """
 
     kind = OperatorKind.VECTOR_SEARCH

@@ -1,9 +1,9 @@
-"""The retriever contract: what anything that retrieves, in memory or in a database, has and does."""
+"""The contract of retrievers, in memory or in a database."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -15,21 +15,29 @@ from graph_retrievers.signals.embedding import check_vectors
 
 __all__ = ["AsyncRetriever", "BaseRetriever", "Call", "RetrieverProtocol"]
 
+_FILTERS = ("filter", "seed_filter", "traversal_filter")
+
 
 @runtime_checkable
 class RetrieverProtocol(Protocol):
-    """What the framework packages and the evaluation ask of a retriever: :class:`BaseRetriever`, or a class of your own.
+    """The interface that the framework packages and the evaluation use: :class:`BaseRetriever`, or a class of your own.
 
-    A retriever whose backend is asynchronous has ``aretrieve`` and ``aretrieve_batch`` with the same arguments too.
+    An asynchronous retriever also has ``aretrieve`` and ``aretrieve_batch`` with the same arguments.
 
     Attributes
     ----------
     name : str
-        How tables call it.
+        Name in tables.
     k : int
         Hits to return by default.
     inputs : tuple of str
-        Further per-query arguments that it reads, such as ``entities``.
+        Names of further per-query arguments, such as ``entities``.
+
+    Examples
+    --------
+    >>> from graph_retrievers import BM25, GraphIndex
+    >>> isinstance(BM25(GraphIndex.from_texts(["a loom"])), RetrieverProtocol)
+    True
     """
 
     name: str
@@ -56,7 +64,7 @@ class Call:
     k : int
     vectors : Tensor, shape [B, d], callable or None
     filters : dict of str to filter
-        Those that are given, of ``filter``, ``seed_filter`` and ``traversal_filter``.
+        Those that are given, by the names of the arguments.
     inputs : dict of str to sequence, length B
     """
 
@@ -68,9 +76,20 @@ class Call:
 
 
 class BaseRetriever(ABC):
-    """What every retriever of this package shares: its arguments, and their checks.
+    """Arguments and their checks, shared by every retriever of this package.
 
-    A subclass sets `name` and `k`, has `inputs`, and writes :meth:`search`.
+    A subclass sets `name`, `k` and `inputs`, and implements :meth:`search`.
+
+    Examples
+    --------
+    >>> from graph_retrievers import Hit, NodePath
+    >>> class Echo(BaseRetriever):
+    ...     name, k = "Echo", 1
+    ...
+    ...     def search(self, call):
+    ...         return [Hits([Hit(text, text, 1.0, self.name, NodePath((text,)))][: call.k]) for text in call.queries]
+    >>> Echo().retrieve("a loom")[0].text
+    'a loom'
     """
 
     name: str
@@ -98,15 +117,14 @@ class BaseRetriever(ABC):
         ----------
         query : str
         k : int, optional
-            Nodes to return; the retriever's own k by default. Fewer come only where there are fewer, or where the retriever
-            does not fill up.
+            Nodes to return, if there are as many; the retriever's own k by default.
         vector : array-like, shape [d], optional
-            The query's vector, if it is known already.
+            The query's vector, if it has been computed already.
         filter, seed_filter, traversal_filter : mapping or callable, optional
             Which nodes may be returned, may start a traversal, may be walked to (see
             :func:`graph_retrievers.graph.filters.filter_mask`). A retriever in a database takes mappings only.
         **inputs
-            What else this retriever reads for a query; the names are in ``inputs``.
+            Further inputs of this retriever; their names are in ``inputs``.
 
         Returns
         -------
@@ -122,7 +140,8 @@ class BaseRetriever(ABC):
         DimensionMismatchError, InvalidVectorError
             If the vector is not [d], or holds NaN or infinity.
         """
-        return self.search(self._one(query, k, vector, filter, seed_filter, traversal_filter, inputs))[0]
+        filters = {"filter": filter, "seed_filter": seed_filter, "traversal_filter": traversal_filter}
+        return self.search(self._one(query, k, vector, **filters, **inputs))[0]
 
     def retrieve_batch(
         self,
@@ -143,8 +162,8 @@ class BaseRetriever(ABC):
         k, filter, seed_filter, traversal_filter
             As for :meth:`retrieve`, the same for all queries.
         vectors : array-like, shape [B, d], optional
-            Or what computes them when they are first needed: an object that a slice of the queries can be taken from, and
-            that is called with their texts.
+            Or an object that computes them when they are first needed: it is called with the texts of the queries, and a slice
+            of it gives the vectors of a slice of them.
         **inputs : sequence, length B
             One value a query.
 
@@ -153,14 +172,16 @@ class BaseRetriever(ABC):
         list of Hits, length B
             What :meth:`retrieve` gives for each query.
         """
-        return self.search(self._call(queries, k, vectors, (filter, seed_filter, traversal_filter), inputs))
+        filters = {"filter": filter, "seed_filter": seed_filter, "traversal_filter": traversal_filter}
+        return self.search(self._call(queries, k, vectors, **filters, **inputs))
 
-    def _one(self, query: str, k: int | None, vector: Any, *arguments: Any) -> Call:
-        """Return the call of one query; the arguments are the three filters and the inputs."""
+    def _one(self, query: str, k: int | None, vector: Any = None, **arguments: Any) -> Call:
         vectors = None if vector is None else vector.unsqueeze(0) if hasattr(vector, "unsqueeze") else [vector]
-        return self._call([query], k, vectors, arguments[:3], {name: [value] for name, value in arguments[3].items()})
+        return self._call([query], k, vectors, **{n: value if n in _FILTERS else [value] for n, value in arguments.items()})
 
-    def _call(self, queries: Sequence[str], k: int | None, vectors: Any, filters: Sequence[Any], inputs: Mapping[str, Any]) -> Call:
+    def _call(self, queries: Sequence[str], k: int | None, vectors: Any = None, **arguments: Any) -> Call:
+        filters = {name: arguments.pop(name) for name in _FILTERS if arguments.get(name) is not None}
+        inputs = {name: values for name, values in arguments.items() if name not in _FILTERS}
         if isinstance(queries, str) or not isinstance(queries, Sequence):
             raise InvalidArgumentError(f"retrieve_batch takes a list of queries, got {queries!r:.80}; call retrieve for one.")
         for position, text in enumerate(queries):
@@ -179,9 +200,7 @@ class BaseRetriever(ABC):
                 raise InvalidArgumentError(f"{name} has {len(values)} entries for {len(queries)} queries.")
         if vectors is not None and not callable(vectors):
             vectors = check_vectors(vectors, len(queries), name="query vectors")
-        given = zip(("filter", "seed_filter", "traversal_filter"), filters, strict=True)
-        k = self.k if k is None else positive("k", k)
-        return Call(list(queries), k, vectors, {name: c for name, c in given if c is not None}, dict(inputs))
+        return Call(list(queries), self.k if k is None else positive("k", k), vectors, filters, inputs)
 
 
 class AsyncRetriever(BaseRetriever):
@@ -191,30 +210,10 @@ class AsyncRetriever(BaseRetriever):
     async def asearch(self, call: Call) -> list[Hits]:
         """Return what :meth:`search` does, without blocking the event loop."""
 
-    async def aretrieve(
-        self,
-        query: str,
-        k: int | None = None,
-        *,
-        vector: Any = None,
-        filter: Filter | None = None,
-        seed_filter: Filter | None = None,
-        traversal_filter: Filter | None = None,
-        **inputs: Any,
-    ) -> Hits:
-        """Return what :meth:`retrieve` does, without blocking the event loop."""
-        return (await self.asearch(self._one(query, k, vector, filter, seed_filter, traversal_filter, inputs)))[0]
+    async def aretrieve(self, query: str, k: int | None = None, **arguments: Any) -> Hits:
+        """Return what :meth:`retrieve` does with the same arguments, without blocking the event loop."""
+        return (await self.asearch(self._one(query, k, **arguments)))[0]
 
-    async def aretrieve_batch(
-        self,
-        queries: Sequence[str],
-        k: int | None = None,
-        *,
-        vectors: Any = None,
-        filter: Filter | None = None,
-        seed_filter: Filter | None = None,
-        traversal_filter: Filter | None = None,
-        **inputs: Sequence[Any],
-    ) -> list[Hits]:
-        """Return what :meth:`retrieve_batch` does, without blocking the event loop."""
-        return await self.asearch(self._call(queries, k, vectors, (filter, seed_filter, traversal_filter), inputs))
+    async def aretrieve_batch(self, queries: Sequence[str], k: int | None = None, **arguments: Any) -> list[Hits]:
+        """Return what :meth:`retrieve_batch` does with the same arguments, without blocking the event loop."""
+        return await self.asearch(self._call(queries, k, **arguments))
