@@ -63,12 +63,7 @@ class GraphIndex:
     """
 
     def __init__(
-        self,
-        graph: CorpusGraph,
-        signals: Mapping[str, Signal] | None = None,
-        *,
-        embedding: Any = None,
-        relevance: Any = None,
+        self, graph: CorpusGraph, signals: Mapping[str, Signal] | None = None, *, embedding: Any = None, relevance: Any = None
     ) -> None:
         _check_not_empty(graph)
         self.graph, self.signals = graph, dict(signals or {})

@@ -322,10 +322,10 @@ def test_a_folder_that_holds_no_model_is_refused(content: str | None, tmp_path: 
 @pytest.mark.parametrize(
     ("model", "options", "message"),
     [
-        (Path("nowhere/at/all"), {}, "is no folder"),
-        ("/nowhere/at/all", {}, "is no folder"),
-        ("", {}, "is no model"),
-        (None, {}, "is no model"),
+        (Path("nowhere/at/all"), {}, "is not a folder"),
+        ("/nowhere/at/all", {}, "is not a folder"),
+        ("", {}, "is not a model"),
+        (None, {}, "is not a model"),
         (("model", "tokenizer"), {}, "Expected \\(model, tokenizer\\)"),
         ("name", {"max_length": 7}, "at least 8"),
         ("name", {"batch_tokens": 0}, "at least 1"),

@@ -97,7 +97,7 @@ def test_models_of_both_frameworks_and_callables_fit_the_port():
 
 @pytest.mark.parametrize("model", [None, "gpt", 3, FakeListChatModel])
 def test_what_is_no_model_is_refused(model):
-    with pytest.raises(InvalidArgumentError, match="no language model"):
+    with pytest.raises(InvalidArgumentError, match="not a language model"):
         as_language_model(model)
 
 

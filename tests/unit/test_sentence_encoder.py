@@ -17,7 +17,7 @@ def encoder():
 
 
 def test_vectors_are_the_mean_of_the_last_states_and_of_length_one(encoder):
-    tokenizer, model = encoder._model()
+    tokenizer, model = encoder._read()
     vectors = encoder.embed_documents(TEXTS)
     for text, vector in zip(TEXTS, vectors, strict=True):
         with torch.inference_mode():

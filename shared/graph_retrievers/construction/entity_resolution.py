@@ -7,6 +7,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import networkx
+
 __all__ = ["candidate_clusters", "group_schema", "majority_type", "merged_names", "resolution_prompt"]
 
 # A name of one frequent word would put thousands of names into one prompt.
@@ -44,25 +46,13 @@ def _components(names: Sequence[str]) -> list[list[str]]:
     for row, tokens in enumerate(words):
         for token in tokens:
             holders[token].add(row)
-    parent = list(range(len(names)))
-
-    def root(row: int) -> int:
-        while parent[row] != row:
-            parent[row] = parent[parent[row]]
-            row = parent[row]
-        return row
-
+    graph = networkx.empty_graph(len(names))
     for row, tokens in enumerate(words):
         if tokens:
             # Names that contain all words of this one; pairs of names without a common word are never compared.
             rarest = sorted((holders[token] for token in tokens), key=len)
-            for other in rarest[0].intersection(*rarest[1:]):
-                low, high = sorted((root(row), root(other)))
-                parent[high] = low
-    components: dict[int, list[str]] = defaultdict(list)
-    for row, name in enumerate(names):
-        components[root(row)].append(name)
-    return [components[row] for row in sorted(components)]
+            graph.add_edges_from((row, other) for other in rarest[0].intersection(*rarest[1:]))
+    return [[names[row] for row in sorted(component)] for component in networkx.connected_components(graph)]
 
 
 def group_schema(cluster: Sequence[str]) -> dict[str, Any]:

@@ -18,7 +18,8 @@ _BATCH = 1024
 class NearestNeighbors(EdgeSpec):
     """The k nearest neighbours of each node by cosine: the corpus graph of graph-based adaptive reranking.
 
-    The search is exact. Edges point from a node to its neighbours, nearest first; ties go to the lower row.
+    Edges point from a node to its neighbours, nearest first; ties go to the lower row. The search is exact. Source: MacAvaney et
+    al., "Adaptive Re-Ranking with a Corpus Graph", CIKM 2022, section 3.
 
     Parameters
     ----------
@@ -32,10 +33,6 @@ class NearestNeighbors(EdgeSpec):
     ------
     MissingSignalError
         If the nodes have no vectors.
-
-    References
-    ----------
-    MacAvaney et al., "Adaptive Re-Ranking with a Corpus Graph", CIKM 2022, section 3.
 
     Examples
     --------

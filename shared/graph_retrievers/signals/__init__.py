@@ -1,1 +1,1 @@
-"""How a query meets a node: dense vectors, words, relevance models, language models."""
+"""Scores of queries with nodes: dense vectors, BM25, relevance models; and embedding and language models."""

@@ -1,4 +1,4 @@
-"""BM25 as a signal: scores held as one sparse matrix on the device."""
+"""BM25 as a signal: all scores in one sparse matrix on the device."""
 
 from __future__ import annotations
 
@@ -16,30 +16,31 @@ from graph_retrievers.signals.signal import Signal
 
 __all__ = ["BM25"]
 
+_OPTIONS = ("k1", "b", "stopwords", "backend", "covers")
+
 
 class BM25(Signal):
-    """BM25 (Lucene form) with eager scores: term -> documents as CSC arrays on the device.
+    """BM25 (Lucene form) with precomputed scores.
 
-    The scores are those of bm25s, computed once for every (term, document) that occurs; a query sums the columns
-    of its terms, a repeated term counting as often as it stands. Only scores above zero match.
+    The scores of bm25s are computed once for every (term, document) that occurs. A query adds the scores of its terms; repeated
+    terms count repeatedly. Documents without a score above zero do not match.
 
     Parameters
     ----------
     texts : sequence of str, length N
-        Documents.
     k1 : float, default 1.5
         Term frequency saturation.
     b : float, default 0.75
         Length normalisation.
     stopwords : str or list of str, default "en"
-        As bm25s takes them; ``None`` keeps every word.
+        As in bm25s; None keeps every word.
     backend : {"bm25s", "rank-bm25"}, default "bm25s"
-        ``"rank-bm25"`` takes the scores of ``BM25Okapi`` of that package (whose idf differs) for the same words.
+        ``"rank-bm25"`` uses the scores of ``BM25Okapi`` of that package, whose idf differs, with the same words.
     device : torch.device, optional
-        Where the matrix lives; the CPU by default.
+        The CPU by default.
     covers : {"nodes", "edges"}, default "nodes"
     show_progress : bool, default False
-        A progress bar while texts are split into words.
+        Whether to show a progress bar while texts are split into words.
 
     Examples
     --------
@@ -94,15 +95,14 @@ class BM25(Signal):
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return the CSC arrays ``indptr`` [V + 1], ``rows`` [nnz] and ``data`` [nnz], and the vocabulary with the settings."""
-        names = ("k1", "b", "stopwords", "backend", "covers", "num_documents", "vocabulary")
-        settings = {name: getattr(self, name) for name in names}
+        settings = {name: getattr(self, name) for name in (*_OPTIONS, "num_documents", "vocabulary")}
         return {"indptr": self.indptr, "rows": self.rows, "data": self.data}, settings
 
     @classmethod
     def restore(cls, tensors: dict[str, Tensor], settings: dict[str, Any], device: torch.device | None = None) -> BM25:
         """Return the signal of a :meth:`state`."""
         made = object.__new__(cls)
-        for name in ("k1", "b", "stopwords", "backend", "covers", "num_documents"):
+        for name in (*_OPTIONS, "num_documents"):
             setattr(made, name, settings[name])
         made._assign(settings["vocabulary"], tensors["indptr"], tensors["rows"], tensors["data"], device)
         return made
@@ -112,20 +112,16 @@ class BM25(Signal):
         return BM25.restore(*self.state(), device)
 
     def updated(self, contents: Sequence[str], kept: Tensor, embed: Callable[[list[str]], Tensor]) -> BM25:
-        """Return BM25 of a changed corpus: word statistics are those of the whole corpus, so it is built again."""
-        options = {name: getattr(self, name) for name in ("k1", "b", "stopwords", "backend", "covers")}
-        return BM25(contents, device=self.device, **options)
+        """Return BM25 of a changed corpus; it is built again, as word statistics depend on the whole corpus."""
+        return BM25(contents, device=self.device, **{name: getattr(self, name) for name in _OPTIONS})
 
     def tokenize(self, texts: Sequence[str], show_progress: bool = False) -> list[list[str]]:
-        """Return the words of each text: lower case, two characters or more, stop words dropped."""
-        bm25s = _import_bm25s()
-        words = bm25s.tokenize(
-            list(texts), stopwords=self.stopwords or [], return_ids=False, show_progress=show_progress, leave=False
-        )
-        return [list(w) for w in words]
+        """Return the words of each text: lower case, at least two characters, without stop words."""
+        options = {"stopwords": self.stopwords or [], "return_ids": False, "show_progress": show_progress, "leave": False}
+        return [list(words) for words in _import_bm25s().tokenize(list(texts), **options)]
 
     def table(self, queries: Sequence[str]) -> Tensor:
-        """Return BM25 scores with every document: Tensor, shape [B, N], float32."""
+        """Return BM25 scores of every document: Tensor, shape [B, N], float32."""
         terms = [[self.vocabulary[w] for w in words if w in self.vocabulary] for words in self.tokenize(queries)]
         flat = torch.tensor([t for ts in terms for t in ts], dtype=torch.int64, device=self.device)
         owner = torch.tensor([q for q, ts in enumerate(terms) for _ in ts], dtype=torch.int64, device=self.device)
@@ -139,7 +135,7 @@ class BM25(Signal):
         return self.table(queries)[batch, rows]
 
     def search(self, queries: Sequence[str], k: int, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return the k documents of largest score; see :meth:`Signal.search`. Without a common word, no match."""
+        """Return the k documents with the largest scores; see :meth:`Signal.search`."""
         scores = self.table(queries)
         if allowed is not None:
             scores = scores.masked_fill(~allowed, 0.0)

@@ -1,4 +1,4 @@
-"""Splitting a sequence-classification model into its encoder and its head."""
+"""Separation of a sequence-classification model into its encoder and its head."""
 
 from __future__ import annotations
 
@@ -14,29 +14,20 @@ __all__ = ["ClassificationHead", "split_head"]
 
 
 class ClassificationHead:
-    """What stands between the last hidden states of an encoder and its one logit.
+    """The part of a model between the last hidden states of its encoder and its one logit.
 
-    Parameters
-    ----------
-    steps : list of Module
-        Applied in turn to the pooled latents.
-    pooling : {"cls", "mean"}
-        How the hidden states of a pair become one latent: the first token, or the mean over all tokens.
-    sequence : bool
-        Whether the first step expects a sequence, of which it reads the first token.
-
-    Notes
-    -----
-    Half-precision steps are copied to float32: a bfloat16 logit has 8 significant bits and would tie where the
-    latents do not.
+    `steps` are applied in turn to the pooled latents. `pooling` makes one latent of the hidden states of a pair: "cls" takes the
+    first token, "mean" the mean over all tokens. `sequence` says whether the first step expects a sequence, of which it reads the
+    first token. Half-precision steps are copied to float32: a bfloat16 logit has 8 significant bits and would cause ties.
     """
 
     def __init__(self, steps: list[nn.Module], pooling: Literal["cls", "mean"], sequence: bool) -> None:
         self.pooling = pooling
         self._sequence = sequence
-        self._steps = [_in_float32(step) for step in steps]
-        parameter = next(self._steps[-1].parameters())
-        self.device = parameter.device
+        self._steps = [
+            copy.deepcopy(step).float() if any(p.dtype != torch.float32 for p in step.parameters()) else step for step in steps
+        ]
+        self.device = next(self._steps[-1].parameters()).device
 
     def pool(self, hidden: Tensor, mask: Tensor) -> Tensor:
         """Return the latent of each row: shape [n, d], float32, from hidden states [n, L, d] and a mask [n, L]."""
@@ -55,40 +46,18 @@ class ClassificationHead:
         return out[..., 0]
 
 
-def _in_float32(module: nn.Module) -> nn.Module:
-    if all(p.dtype == torch.float32 for p in module.parameters()):
-        return module
-    return copy.deepcopy(module).float()
-
-
 def split_head(model: Any) -> ClassificationHead:
-    """Return the head of a Hugging Face sequence-classification model.
+    """Return the head of a Hugging Face sequence-classification model; ModelHeadError if it is of another form.
 
-    The families that are known, each with the latent taken *before* the whole head:
+    The known families, each with the latent taken *before* the whole head:
 
-    ========================================  =========================================
-    family                                    head
-    ========================================  =========================================
-    BERT, ERNIE, MegatronBERT                 pooler (dense, tanh), classifier
-    RoBERTa, XLM-R, CamemBERT, MPNet, ELECTRA  classifier (dense, activation, out_proj)
-    DeBERTa, DeBERTa-v2                       context pooler, classifier
-    DistilBERT                                pre_classifier, ReLU, classifier
-    ModernBERT                                mean or first token; head, classifier
-    ========================================  =========================================
-
-    Parameters
-    ----------
-    model : PreTrainedModel
-        In evaluation mode.
-
-    Returns
-    -------
-    ClassificationHead
-
-    Raises
-    ------
-    ModelHeadError
-        If the head is of another form.
+    ==========================================  =======================================
+    BERT, ERNIE, MegatronBERT                   pooler (dense, tanh), classifier
+    RoBERTa, XLM-R, CamemBERT, MPNet, ELECTRA   classifier (dense, activation, out_proj)
+    DeBERTa, DeBERTa-v2                         context pooler, classifier
+    DistilBERT                                  pre_classifier, ReLU, classifier
+    ModernBERT                                  mean or first token; head, classifier
+    ==========================================  =======================================
     """
     base: Any = model.base_model
     classifier: Any = getattr(model, "classifier", None)
@@ -103,7 +72,7 @@ def split_head(model: Any) -> ClassificationHead:
         return ClassificationHead([pooler, classifier], "cls", True)
     if hasattr(classifier, "dense") and hasattr(classifier, "out_proj"):
         return ClassificationHead([classifier], "cls", True)
-    raise unsplittable(model, "its head has a form that is not known")
+    raise unsplittable(model, "the form of its head is not known")
 
 
 def unsplittable(model: Any, reason: str) -> ModelHeadError:

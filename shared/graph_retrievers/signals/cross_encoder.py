@@ -1,4 +1,4 @@
-"""A cross-encoder: query and text read together by a Hugging Face sequence-classification model."""
+"""A cross-encoder: a Hugging Face sequence-classification model that reads query and text together."""
 
 from __future__ import annotations
 
@@ -21,52 +21,55 @@ from graph_retrievers.signals.relevance import RelevanceModel, check_pairs
 __all__ = ["CrossEncoder"]
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-# Two pairs of unequal length: with them a split is checked against the model's own logits when it is loaded.
+# Two pairs of unequal length, to compare the parts with the model's own logits when it is loaded.
 _PROBE = (["what is a graph", "where"], ["A graph has nodes and edges between them; a tree is one.", "Here."])
 
 
 class CrossEncoder(RelevanceModel):
-    """A relevance model split in two: an encoder that gives latents, and the head that scores them.
+    """A cross-encoder in two parts: an encoder that computes latents, and a head that scores them.
 
-    The latent is the representation just before the classification head (for BERT the last hidden state of
-    [CLS], not the pooled output), as GRanker needs it (FastInsight, section 4.1), and
-    ``score(encode(queries, texts))`` is ``model(...).logits[:, 0]``. That equality is checked on two short pairs
-    when the model is loaded.
+    The latent is the representation just before the classification head (for BERT the last hidden state of [CLS], not the pooled
+    output), as GRanker needs it (FastInsight, section 4.1). ``score(encode(queries, texts))`` equals ``model(...).logits[:, 0]``;
+    this is checked on two short pairs when the model is loaded.
 
     Parameters
     ----------
     model : str, Path, or (model, tokenizer)
-        Name on a hub, a folder, or a loaded sequence-classification model with its tokenizer. Nothing is loaded
-        before the first use; call :meth:`load` to see errors earlier.
+        Name on a hub, a folder, or a loaded sequence-classification model with its tokenizer. A name or folder is loaded
+        at first use; call :meth:`load` to see errors earlier.
     max_length : int, default 512
-        Tokens read of a pair, special tokens included; the longer of query and text is cut first. Lowered to what
-        the model can take.
+        Tokens read of a pair, special tokens included; the longer of query and text is truncated first. Reduced to what
+        the model accepts.
     batch_tokens : int, optional
-        Tokens a forward pass. By default 2048 on a CPU, where more falls out of the caches, and 65536 elsewhere.
+        Tokens per forward pass; by default 2048 on a CPU, because of its caches, and 65536 elsewhere.
     device : str or torch.device, optional
-        Where the model runs: by default the CPU, or where a loaded model is.
+        By default the CPU, or the device of a loaded model.
     dtype : {"float32", "bfloat16", "float16"} or torch.dtype, optional
-        Precision of the encoder. By default float32 on a CPU (half-precision weights are raised) and the dtype of
-        the weights elsewhere. "bfloat16" is about twice as fast, and its scores differ by some hundredths of
-        their standard deviation. The head is always float32.
+        Precision of the encoder; by default float32 on a CPU and the dtype of the weights elsewhere. "bfloat16" is about
+        twice as fast, and its scores differ by some hundredths of their standard deviation. The head is always float32.
 
     Attributes
     ----------
     pairs_encoded : int
-        How many pairs have been encoded so far.
+        Number of pairs encoded so far.
 
     Raises
     ------
     InvalidArgumentError
-        If an argument lies outside these, or a folder does not exist; when loading, if nothing can be loaded.
+        If an argument is invalid, a folder does not exist, or (when loading) the model cannot be loaded.
     ModelHeadError
-        When loading: the weights of the head are missing, it has not one logit, or it cannot be split.
+        When loading: the head has no trained weights, does not have one logit, or cannot be separated.
 
     Notes
     -----
-    Weights are read from safetensors only and no code of a model repository is run. Pairs are sorted by length, so
-    that little is padded; models of BERT's architecture are run without any padding in their linear layers, see
-    :class:`~graph_retrievers.signals.packed_encoder.PackedEncoder`. A batch gives each pair what it gets alone.
+    Weights are read from safetensors only, and code of a model repository is not run. Pairs are sorted by length to reduce
+    padding; models of BERT's architecture run without padding in their linear layers, see
+    :class:`~graph_retrievers.signals.packed_encoder.PackedEncoder`. The scores of a pair do not depend on its batch.
+
+    Examples
+    --------
+    >>> model = CrossEncoder("cross-encoder/ms-marco-MiniLM-L6-v2")
+    >>> scores = model.score(model.encode(["looms", "looms"], ["A loom weaves.", "A card."]))  # doctest: +SKIP
     """
 
     def __init__(
@@ -89,44 +92,31 @@ class CrossEncoder(RelevanceModel):
             device = device if device is not None else model[0].device
         elif isinstance(model, str | os.PathLike) and str(model):
             if (isinstance(model, os.PathLike) or os.path.isabs(model)) and not Path(model).is_dir():
-                raise InvalidArgumentError(f"{str(model)!r} is no folder; pass a model folder, or a name on a hub as a string.")
+                raise InvalidArgumentError(f"{str(model)!r} is not a folder; pass a model folder, or a name on a hub as a string.")
             self.name = Path(model).resolve().name if Path(model).is_dir() else str(model)
         else:
-            raise InvalidArgumentError(f"{model!r} is no model; pass a name, a folder, or (model, tokenizer).")
+            raise InvalidArgumentError(f"{model!r} is not a model; pass a name, a folder, or (model, tokenizer).")
         self.device = resolve_device(device)
-        self._dtype = _DTYPES.get(str(dtype).removeprefix("torch.")) if dtype is not None else None
         on_cpu = self.device.type == "cpu"
+        wanted = dtype if dtype is not None or not on_cpu else torch.float32
+        self._dtype = _DTYPES.get(str(wanted).removeprefix("torch."))
         if (dtype is not None and self._dtype is None) or (on_cpu and self._dtype == torch.float16):
             raise InvalidArgumentError(
                 f"dtype {dtype!r} cannot be used on {self.device}; pass 'float32' or 'bfloat16' (on a GPU also 'float16')."
             )
-        if self._dtype is None and on_cpu:
-            self._dtype = torch.float32
-        self.max_length = max_length
-        self.batch_tokens = batch_tokens or (2048 if on_cpu else 65536)
+        self.max_length, self.batch_tokens = max_length, batch_tokens or (2048 if on_cpu else 65536)
         self.pairs_encoded = 0
         self._source = model
         self._parts: _Parts | None = None
         self._lock = threading.Lock()
 
     def load(self) -> CrossEncoder:
-        """Load the model now rather than at the first pair, and return self."""
+        """Load the model now and return self."""
         self._loaded()
         return self
 
     def encode(self, queries: Sequence[str], texts: Sequence[str]) -> Tensor:
-        """Return the latent of each pair: Tensor, shape [n, d], float32, on the model's device.
-
-        Parameters
-        ----------
-        queries, texts : sequence of str, length n
-            Pair i is ``(queries[i], texts[i])``.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If the two are not lists of equal length.
-        """
+        """Return the latent of each pair: Tensor, shape [n, d], float32, on the model's device."""
         check_pairs(queries, texts)
         parts = self._loaded()
         if not texts:
@@ -139,17 +129,15 @@ class CrossEncoder(RelevanceModel):
 
     @torch.inference_mode()
     def score(self, latent: Tensor) -> Tensor:
-        """Return the raw logit of each latent: Tensor, shape [...], float32, from shape [..., d]."""
+        """Return the logit of each latent: Tensor, shape [...], float32, from shape [..., d]."""
         parts = self._loaded()
-        scores = parts.head(latent.reshape(-1, parts.width))
-        return scores.reshape(latent.shape[:-1]).to(latent.device)
+        return parts.head(latent.reshape(-1, parts.width)).reshape(latent.shape[:-1]).to(latent.device)
 
     def _loaded(self) -> _Parts:
         if self._parts is None:
             with self._lock:
                 if self._parts is None:
-                    model, tokenizer = self._read()
-                    self._parts = _Parts(model, tokenizer, self.max_length)
+                    self._parts = _Parts(*self._read(), self.max_length)
         return self._parts
 
     def _read(self) -> tuple[Any, Any]:
@@ -175,17 +163,17 @@ class CrossEncoder(RelevanceModel):
                 f"No cross-encoder could be loaded from {source!r}: {error} Expected a name on a hub or a folder with "
                 "config.json, model.safetensors and tokenizer files of a sequence-classification model."
             ) from error
-        # transformers fills what a checkpoint lacks with random numbers and only warns.
+        # transformers only warns that it fills missing weights with random numbers.
         if report["missing_keys"]:
             raise ModelHeadError(
                 f"{source!r} has no weights for {', '.join(sorted(report['missing_keys'])[:6])} of {type(model).__name__}: "
-                "it is no trained cross-encoder. Pass a sequence-classification model, or use BiEncoder for an embedding model."
+                "it is not a trained cross-encoder. Pass a sequence-classification model, or use BiEncoder for an embedding model."
             )
         return model.eval().to(self.device), tokenizer
 
 
 class _Parts:
-    """A loaded model: tokenizer, encoder and head."""
+    """Tokenizer, encoder and head of a loaded model."""
 
     def __init__(self, model: Any, tokenizer: Any, max_length: int) -> None:
         if getattr(model.config, "num_labels", None) != 1:
@@ -225,7 +213,7 @@ class _Parts:
         return latents
 
     def _padded(self, batch: dict[str, list[list[int]]]) -> dict[str, Tensor]:
-        """Return the inputs of a forward pass, padded on the right whatever the tokenizer does."""
+        """Return the inputs of a forward pass, padded on the right (tokenizers differ in this)."""
         lengths = torch.tensor([len(ids) for ids in batch["input_ids"]])
         mask = torch.arange(int(lengths.max())) < lengths.unsqueeze(1)
         inputs = {"attention_mask": mask.long()}
@@ -236,7 +224,7 @@ class _Parts:
         return {key: table.to(self._base.device) for key, table in inputs.items()}
 
     def _check(self, model: Any) -> None:
-        """Hold the split, and then the packed encoder, against the model's own logits."""
+        """Compare the latents and scores, then those of the packed encoder, with the model's own logits."""
         probe = self.tokenize(*_PROBE)
         with torch.inference_mode():
             expected = model(**self._padded(probe)).logits.float()
@@ -256,7 +244,7 @@ class _Parts:
 
 
 def _batches(lengths: list[int], budget: int) -> Iterator[list[int]]:
-    """Yield rows by falling length, so many at a time that padding them all to the first stays within the budget."""
+    """Yield rows by decreasing length, in batches whose size when padded is at most the budget."""
     rows: list[int] = []
     for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
         if rows and lengths[rows[0]] * (len(rows) + 1) > budget:
@@ -268,7 +256,7 @@ def _batches(lengths: list[int], budget: int) -> Iterator[list[int]]:
 
 
 def _longest(model: Any, tokenizer: Any) -> int:
-    """Return how many tokens the model can take."""
+    """Return the largest number of tokens that the model accepts."""
     limits = [tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None)]
     table = getattr(getattr(model.base_model, "embeddings", None), "position_embeddings", None)
     if isinstance(table, torch.nn.Embedding):

@@ -1,4 +1,4 @@
-"""The dense signal: vectors held in memory, and exact search over them."""
+"""The dense signal: vectors in memory with exact search."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _ROUNDING = 1e-6
 
 
 class DenseIndex(VectorSignal):
-    """Vectors of all rows, searched by dot product (equal to the cosine for unit vectors).
+    """Vectors of all rows, searched by dot product, which is the cosine for unit vectors.
 
     Parameters
     ----------
     vectors : array-like, shape [N, d]
-        One vector a row, in row order. A row of zeros is no vector.
+        In row order. A row of zeros means that the row has no vector.
     device : torch.device, optional
-        Where they live; the CPU by default.
+        The CPU by default.
     backend : {"exact", "faiss"}, default "exact"
-        ``"exact"`` multiplies in tiles on the device. ``"faiss"`` asks an ``IndexFlatIP`` of faiss (extra
-        ``faiss``) for searches without a filter; scores are the same.
+        ``"exact"`` multiplies in tiles on the device. ``"faiss"`` uses an ``IndexFlatIP`` of faiss (extra ``faiss``) for
+        searches without a filter; the scores are the same.
     covers : {"nodes", "edges"}, default "nodes"
 
     Attributes
@@ -82,7 +82,7 @@ class DenseIndex(VectorSignal):
 
     @cached_property
     def norms(self) -> Tensor:  # type: ignore[override]
-        """Lengths of the vectors: Tensor, shape [N], float32; 0 where a row has no vector (a row of zeros)."""
+        """Lengths of the vectors: Tensor, shape [N], float32; 0 for a row without a vector."""
         return torch.linalg.vector_norm(self.vectors, dim=1)
 
     @cached_property
@@ -100,16 +100,14 @@ class DenseIndex(VectorSignal):
         return torch.cat([(queries[b] * self.vectors.index_select(0, row)).sum(-1) for b, row in parts])
 
     def search(self, queries: Tensor, k: int, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return the k rows of largest dot product; see :meth:`Signal.search`. Sums that differ by rounding are ties."""
+        """Return the k rows of largest dot product; see :meth:`Signal.search`. Scores that differ by rounding only are ties."""
         k = min(k, len(self))
-        if self._faiss is not None and allowed is None and k:
-            found = self._search_faiss(queries, k)
-            if found is not None:
-                return found
+        if self._faiss is not None and allowed is None and k and (found := self._search_faiss(queries, k)) is not None:
+            return found
         slack = _ROUNDING * self._longest * torch.linalg.vector_norm(queries, dim=1, keepdim=True)
         values = torch.empty((queries.shape[0], 0), device=queries.device)
         rows = torch.empty((queries.shape[0], 0), dtype=torch.int64, device=queries.device)
-        # Tiles keep the table of scores in cache and bounded; the best of each are merged.
+        # Tiles bound the table of scores and keep it in cache; the best of each are merged.
         for start in range(0, len(self), _TILE):
             scores = queries @ self.vectors[start : start + _TILE].T
             if allowed is not None:
@@ -127,8 +125,8 @@ class DenseIndex(VectorSignal):
         return values, torch.where(values > float("-inf"), rows, torch.full_like(rows, -1))
 
     def _search_faiss(self, queries: Tensor, k: int) -> tuple[Tensor, Tensor] | None:
-        """Return what faiss finds; None where more rows tie at the cut than it brought, and row order cannot be told."""
-        # Some more than asked, so that a tie at the cut is seen and settled towards the lower row.
+        """Return the result of faiss; None if there are more ties at rank k than it returned, so that row order is unknown."""
+        # Some more than k, to see ties at rank k, which go to the lower row.
         reach = min(k + 16, len(self))
         slack = _ROUNDING * self._longest.cpu() * torch.linalg.vector_norm(queries.cpu(), dim=1, keepdim=True)
         scores, rows = self._faiss.search(queries.cpu().numpy().astype(np.float32), reach)
@@ -140,7 +138,7 @@ class DenseIndex(VectorSignal):
         return values.to(queries.device), table_rows.gather(1, columns).to(queries.device)
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Return the vectors, and backend and rows as settings."""
+        """Return the vectors and the settings."""
         return {"vectors": self.vectors}, {"backend": self.backend, "covers": self.covers}
 
     @classmethod
@@ -163,7 +161,7 @@ class DenseIndex(VectorSignal):
 
 
 def _grouped_top_k(scores: Tensor, k: int, slack: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the scores of :func:`top_k` of wide rows as they are: the k best lie in the k groups with the largest maxima."""
+    """Return :func:`top_k` of wide rows: the k best are in the k groups of columns with the largest maxima."""
     size = scores.shape[1]
     groups = size // _GROUP
     if groups <= 2 * k:

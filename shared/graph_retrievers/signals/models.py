@@ -1,4 +1,4 @@
-"""What a user passes as a relevance model, as one of ours."""
+"""Adapters that turn what users pass as a relevance model into a :class:`RelevanceModel`."""
 
 from __future__ import annotations
 
@@ -17,13 +17,19 @@ def as_relevance_model(model: Any) -> RelevanceModel:
     Parameters
     ----------
     model : RelevanceModel, str, Path, object with ``score(pairs)``, or callable
-        A name or folder is loaded as a cross-encoder; a LangChain ``BaseCrossEncoder`` or any callable from a
-        list of (query, text) to scores becomes a :class:`PairScorer`.
+        A name or folder is loaded as a cross-encoder; a LangChain ``BaseCrossEncoder`` or a callable from a list of
+        (query, text) to scores becomes a :class:`PairScorer`.
 
     Raises
     ------
     InvalidArgumentError
         If it is none of these.
+
+    Examples
+    --------
+    >>> model = as_relevance_model(lambda pairs: [len(text) for _, text in pairs])
+    >>> model.score(model.encode(["q", "q"], ["loom", "cards"]))
+    tensor([4., 5.])
     """
     if isinstance(model, RelevanceModel):
         return model

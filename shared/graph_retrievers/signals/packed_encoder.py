@@ -1,4 +1,4 @@
-"""BERT's encoder over packed rows: no padding, and no work that the [CLS] latent does not need."""
+"""BERT's encoder without padding, and without work that the [CLS] latent does not need."""
 
 from __future__ import annotations
 
@@ -16,20 +16,13 @@ _FAMILY = {"BertModel", "RobertaModel", "XLMRobertaModel", "CamembertModel", "El
 class PackedEncoder:
     """The last hidden state of the first token, computed without padding.
 
-    The tokens of all rows lie one after the other in one table [T, d]: embeddings, linear layers and norms run over
-    it, with the three projections of a layer fused. Attention runs over groups of rows of equal length, whose
-    heads are a view of that table. In the last layer keys and values are computed for all tokens, the rest for
-    the first token of each row alone. All of it is exact: the same sums as the model's, in another order.
+    The tokens of all rows are in one table [T, d]. Embeddings, linear layers and norms run over this table, with the three
+    projections of a layer fused; attention runs over groups of rows of equal length, whose heads are a view of it. In the last
+    layer, keys and values are computed for all tokens, the rest for the first token of each row only. The sums are those of the
+    model, in another order.
 
-    Parameters
-    ----------
-    model : PreTrainedModel
-        An encoder for which :meth:`fits` holds.
-
-    Notes
-    -----
-    On a CPU a group holds rows of exactly one length, which costs no padding and no mask. Elsewhere the number of
-    kernels counts for more, and a group takes rows down to 3/4 of its longest, padded and masked for attention only.
+    On a CPU all rows of a group have the same length, so there is no padding and no mask. Elsewhere the number of kernels matters
+    more: a group includes rows down to 3/4 of its longest, padded and masked for attention only.
     """
 
     def __init__(self, model: Any) -> None:
@@ -58,15 +51,7 @@ class PackedEncoder:
         )
 
     def __call__(self, ids: list[list[int]], types: list[list[int]] | None) -> Tensor:
-        """Return the last hidden state of each row's first token: Tensor, shape [n, d].
-
-        Parameters
-        ----------
-        ids : list of list of int, length n
-            Tokens of each row, longest row first.
-        types : list of list of int, optional
-            Token types, alike.
-        """
+        """Return the last hidden state of each row's first token, shape [n, d], from tokens (longest row first) and token types."""
         lengths = [len(row) for row in ids]
         layout = self._groups(lengths)
         tokens = self._flat(ids)
@@ -89,7 +74,7 @@ class PackedEncoder:
 
     @staticmethod
     def _rest(layer: Any, attended: Tensor, hidden: Tensor) -> Tensor:
-        """Return what a layer does after attention, row by row."""
+        """Return the output of a layer from the output of its attention, row by row."""
         hidden = layer.attention.output(attended, hidden)
         return layer.output(layer.intermediate(hidden), hidden)  # type: ignore[no-any-return]
 
@@ -104,7 +89,7 @@ class PackedEncoder:
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def _attend_first(self, query: Tensor, projected: Tensor, layout: list[_Group]) -> Tensor:
-        """Return attention of one query a row over packed keys and values: shape [n, d], from [n, d] and [T, 2 d]."""
+        """Return attention of one query per row over packed keys and values: shape [n, d], from [n, d] and [T, 2 d]."""
         parts = []
         for group in layout:
             key, value = self._split(projected, group, 2)
@@ -144,7 +129,7 @@ class PackedEncoder:
         return torch.tensor([token for row in rows for token in row], device=self._device)
 
     def _positions(self, tokens: Tensor, lengths: list[int]) -> Tensor:
-        """Return the position of each token in its row, in the model's own counting."""
+        """Return the position of each token in its row, as the model counts."""
         sizes = torch.tensor(lengths, device=self._device)
         padding = self._position_padding
         if padding is None:
@@ -159,7 +144,7 @@ class PackedEncoder:
 
 
 class _Group(NamedTuple):
-    """Consecutive rows that attend together; the last three only where their lengths differ."""
+    """Consecutive rows with joint attention; the last three fields are None if their lengths are equal."""
 
     first: int
     rows: int

@@ -1,7 +1,7 @@
 """Relevance models: (query, text) -> latent -> score.
 
-The split in two halves is what graph model-based search needs: GRanker mixes latents along edges before the
-head turns them into scores. ``score(encode(queries, texts))`` is the model's own output.
+GRanker mixes latents along edges before the head turns them into scores, so a model has these two parts.
+``score(encode(queries, texts))`` is the model's own output.
 """
 
 from __future__ import annotations
@@ -20,25 +20,19 @@ __all__ = ["BiEncoder", "PairScorer", "RelevanceModel", "check_pairs"]
 
 
 class RelevanceModel(ABC):
-    """The port: a model that reads a query and a text together.
+    """A model that scores pairs of query and text in two steps: an abstract class.
 
     Attributes
     ----------
     name : str
-        How tables and traces call it.
+        Used in tables and traces.
     """
 
     name: str = ""
 
     @abstractmethod
     def encode(self, queries: Sequence[str], texts: Sequence[str]) -> Tensor:
-        """Return the latent of each pair: Tensor, shape [n, d], float32.
-
-        Parameters
-        ----------
-        queries, texts : sequence of str, length n
-            Pair i is ``(queries[i], texts[i])``.
-        """
+        """Return the latent of each pair (``queries[i]``, ``texts[i]``): Tensor, shape [n, d], float32."""
 
     @abstractmethod
     def score(self, latent: Tensor) -> Tensor:
@@ -46,7 +40,7 @@ class RelevanceModel(ABC):
 
 
 def check_pairs(queries: Sequence[str], texts: Sequence[str]) -> None:
-    """Raise InvalidArgumentError unless the two are lists of equal length."""
+    """Raise InvalidArgumentError unless both are lists, of equal length."""
     if isinstance(queries, str) or isinstance(texts, str):
         raise InvalidArgumentError("Got a single string; expected two lists of strings of equal length, one pair a row.")
     if len(queries) != len(texts):
@@ -54,7 +48,7 @@ def check_pairs(queries: Sequence[str], texts: Sequence[str]) -> None:
 
 
 class BiEncoder(RelevanceModel):
-    r"""The fallback where no cross-encoder is at hand: the dot product of query and node vectors.
+    r"""The dot product of query and node vectors, used where there is no cross-encoder.
 
     The latent is the dot product :math:`v_q \cdot v_n` itself, of width 1. As the dot product is linear in the node vector,
     mixing these latents along edges gives the dot product of the query with the mixed node vectors.
@@ -62,7 +56,7 @@ class BiEncoder(RelevanceModel):
     Parameters
     ----------
     embedding : Embedding, optional
-        Model that embeds texts; not needed where the index holds the vectors.
+        Model that embeds texts; not needed if the index has the vectors.
     """
 
     name = "bi-encoder"
@@ -88,16 +82,22 @@ class BiEncoder(RelevanceModel):
 
 
 class PairScorer(RelevanceModel):
-    """A model that gives scores only, such as a LangChain ``BaseCrossEncoder``: its latent is the score itself.
+    """A model that only returns scores, such as a LangChain ``BaseCrossEncoder``; its latent is the score itself.
 
-    Graph rerankers then mix scores, not representations: a weaker form, and the only one such a model allows.
+    Graph rerankers then mix scores instead of representations, which is weaker.
 
     Parameters
     ----------
     score_pairs : callable
-        From a list of (query, text) to a list of n numbers.
+        From a list of n (query, text) to n numbers.
     name : str, optional
-        How tables call it.
+
+    Examples
+    --------
+    >>> model = PairScorer(lambda pairs: [float(query in text) for query, text in pairs])
+    >>> model.encode(["loom", "loom"], ["A loom.", "A card."])
+    tensor([[1.],
+            [0.]])
     """
 
     def __init__(self, score_pairs: Callable[[list[tuple[str, str]]], Any], name: str = "pair-scorer") -> None:

@@ -1,4 +1,4 @@
-"""The signal contract: one way in which queries meet the nodes, or the edges, of a graph."""
+"""The contract of signals: scores of queries with the nodes, or the edges, of a graph."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ __all__ = ["Signal", "VectorSignal"]
 
 
 class Signal(ABC):
-    """Scores of queries with the rows of a graph: its nodes, or its relationship rows.
+    """Scores of queries with the rows of a graph, which are its nodes or its edges: an abstract class.
 
-    An index holds any number of signals by name. A subclass sets `kind` and `reads` and writes the abstract methods; an
-    external store that searches by itself needs :meth:`search` and :meth:`scores`, and a state of its address.
+    An index holds any number of signals by name. A subclass sets `kind` and `reads` and defines the abstract methods. A signal in
+    an external store needs :meth:`search` and :meth:`scores`, and its address as the state. :class:`BM25` and :class:`DenseIndex`
+    are the signals of this package.
 
     Attributes
     ----------
     kind : str
         Name of the class in saved indexes.
     reads : {"text", "vector"}
-        What :meth:`search` and :meth:`scores` are given as queries: a list of B strings, or a Tensor of shape [B, d].
+        The form of queries in :meth:`search` and :meth:`scores`: a list of B strings, or a Tensor of shape [B, d].
     covers : {"nodes", "edges"}
-        Which rows are scored: row i is node i, or relationship row i, of the graph.
+        Whether row i is node i or edge i of the graph.
     """
 
     kind: ClassVar[str] = ""
@@ -45,9 +46,9 @@ class Signal(ABC):
         Parameters
         ----------
         queries : list of str, length B, or Tensor, shape [B, d]
-            As `reads` says.
+            See `reads`.
         k : int
-            Clamped to the number of rows N.
+            Reduced to the number of rows N if larger.
         allowed : Tensor, shape [N] or [B, N], bool, optional
             Rows that may be returned.
 
@@ -55,23 +56,15 @@ class Signal(ABC):
         -------
         scores : Tensor, shape [B, k], float32
         rows : Tensor, shape [B, k], int64
-            Best first; -1 (score -inf) where fewer rows match.
+            Best first; padded with -1 (score -inf).
         """
 
     @abstractmethod
     def scores(self, queries: Any, batch: Tensor, rows: Tensor) -> Tensor:
-        """Return the scores of single pairs: Tensor, shape [n], float32.
-
-        Parameters
-        ----------
-        queries : list of str or Tensor
-            As for :meth:`search`.
-        batch, rows : Tensor, shape [n], int64
-            Query and row of each pair.
-        """
+        """Return the scores of the pairs (``queries[batch[i]]``, ``rows[i]``): Tensor, shape [n], float32."""
 
     def table(self, queries: Any) -> Tensor:
-        """Return the scores of every row: Tensor, shape [B, N], float32; 0 where a row does not match."""
+        """Return the scores of every row: Tensor, shape [B, N], float32; 0 if a row does not match."""
         scores, rows = self.search(queries, len(self))
         table = torch.zeros((rows.shape[0], len(self) + 1), device=scores.device)
         # Pads go to a spare column.
@@ -79,7 +72,7 @@ class Signal(ABC):
 
     @abstractmethod
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Return what a saved index keeps: tensors by name, and JSON-plain settings."""
+        """Return the content of a saved index: tensors by name, and settings that JSON can represent."""
 
     @classmethod
     @abstractmethod
@@ -98,14 +91,14 @@ class Signal(ABC):
         contents : sequence of str, length N'
             Content of every row of the new corpus.
         kept : Tensor, shape [N'], int64
-            The present row of each new row, -1 where the content is new.
+            The present row of each new row, -1 if the content is new.
         embed : callable
-            From a list of n contents to their vectors, shape [n, d]; asked only for new contents.
+            From a list of n contents to their vectors, shape [n, d]; called for new contents only.
 
         Raises
         ------
         InvalidArgumentError
-            If the signal cannot follow a change (the default): build it again.
+            If the signal has to be built again (the default).
         """
         raise InvalidArgumentError(f"{type(self).__name__} cannot follow a change of its corpus; build the index again.")
 
@@ -124,5 +117,5 @@ class VectorSignal(Signal):
 
     @property
     def norms(self) -> Tensor:
-        """Lengths of the vectors: Tensor, shape [N], float32; all 1 by default. 0 where a row has no vector."""
+        """Lengths of the vectors: Tensor, shape [N], float32; all 1 by default. 0 for a row without a vector."""
         return torch.ones(len(self))
