@@ -1,7 +1,7 @@
-"""Chains of activated nodes: the best paths from a seed through what activation touched, by mean activation.
+"""Chains of activated nodes: the best paths from a seed through touched nodes, by mean activation.
 
-Glybovets and Makarov, "Query-Aware Spreading Activation for Multi-Hop Retrieval over Knowledge Graphs", section III-B
-and Algorithm 1, lines 18 and 19.
+Glybovets and Makarov, "Query-Aware Spreading Activation for Multi-Hop Retrieval over Knowledge Graphs", section III-B and
+Algorithm 1, lines 18 and 19.
 """
 
 from __future__ import annotations
@@ -15,26 +15,27 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.ragged import columns_of, gather_rows, pads_last, row_pieces
 from graph_retrievers.operators.operator import Operator, OperatorKind, positive
+from graph_retrievers.operators.spreading.propagation import groups, neighborhood
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Chains, Ranking
 
 __all__ = ["ChainSearch"]
 
-# Entries of the table from nodes to touched nodes that one group of queries holds, and edges expanded at a time.
+# Limits of memory: entries of the table from nodes to touched nodes of one group of queries, and edges expanded at a time.
 STATE_LIMIT = 1 << 22
 EDGE_LIMIT = 1 << 20
-# Width of the first, quick pass of a search that knows no threshold until its last level.
+# Width of the first, quick pass of a search that has no threshold before its last level.
 _SCOUTS = 64
-# Bounds are compared with this much slack, so that rounding drops no chain.
+# Bounds are compared with this tolerance, so that no chain is dropped by rounding.
 _SLACK = 1e-12
 
 
 class ChainSearch(Operator):
     """The best chains from a seed through touched nodes, by mean activation.
 
-    A chain has 1 to `length` edges, begins at a seed, passes through touched nodes only, through none twice and, behind the
-    seed, through none that may not be walked to. A chain and its reverse are one; a chain that is a prefix of a longer one is
-    absorbed by it.
+    A chain has 1 to `length` edges, begins at a seed, passes through touched nodes only, through none twice and, after the seed,
+    through none that may not be walked to. A chain and its reverse are one; a chain that is a prefix of a longer one is absorbed
+    by it.
 
     Parameters
     ----------
@@ -43,16 +44,16 @@ class ChainSearch(Operator):
     length : int, default 4
         Most edges of a chain.
     dedupe : {"after_limit", "before_limit"}, default "after_limit"
-        When reversed and absorbed chains are dropped: from the `limit` best, as the published code does, so that fewer
-        remain; or from all chains there are, so that `limit` remain where there are as many.
+        When reversed and absorbed chains are dropped: from the `limit` best, as in the published code, so that fewer remain; or
+        from all chains, so that `limit` remain if there are as many.
     semantics : {"set", "rows"}, default "set"
-        Whether parallel relationship rows are one edge, or each makes a chain of its own that counts towards the limit
-        of ``"after_limit"``, as in the paper's database query.
+        Whether parallel relationship rows are one edge, or each makes a chain of its own that counts towards the limit of
+        ``"after_limit"``, as in the paper's database query.
     width : int, default 4096
         Prefixes of chains that are kept for a query at each length.
     as_trails : bool, default False
-        Whether chains are results of their own (``Ranking.chains``, further hits), or, if True, the trails of the nodes they
-        lead to: a node that the best chains pass then tells the first of them as its path.
+        Whether chains are results of their own (``Ranking.chains``, further hits) or, if True, the trails of the nodes they lead
+        to: the first of the best chains through a node is then its path.
 
     Raises
     ------
@@ -61,15 +62,24 @@ class ChainSearch(Operator):
 
     Notes
     -----
-    Expects the whole ranking of :class:`~graph_retrievers.operators.spreading.propagation.GatedPropagation`, gives it back
-    with the chains. Of equal means the shorter chain comes first, then the one of lower node rows.
+    Expects the whole ranking of :class:`~graph_retrievers.operators.spreading.propagation.GatedPropagation` and returns it with
+    the chains. Of equal means the shorter chain comes first, then the one of lower node rows.
 
-    Chains are found length by length. A prefix is dropped when no continuation can reach the limit-th best mean so
-    far: with B_0 = 0 and B_j(v) the largest of r(w) + B_{j-1}(w) over the touched neighbours w of v, a prefix of m nodes
-    that ends at v and sums to s cannot exceed the largest of (s + B_j(v)) / (m + j). B_j lets a walk return to a node,
-    so it is never too low and the result is exact, unless a query has more than `width` prefixes left: then those of
-    the lowest bounds go, and if one of them might have mattered, a note says so. A length costs at most
-    `width` times the largest touched degree.
+    Chains are found length by length. A prefix is dropped when no continuation can reach the limit-th best mean so far: with
+    B_0 = 0 and B_j(v) the largest of r(w) + B_{j-1}(w) over the touched neighbours w of v, a prefix of m nodes that ends at v
+    and sums to s cannot exceed the largest of (s + B_j(v)) / (m + j). B_j lets a walk return to a node, so it is never too low
+    and the result is exact, unless a query has more than `width` prefixes left: then those of the lowest bounds are dropped,
+    and a note says so if one of them might have mattered. A length costs at most `width` times the largest touched degree.
+
+    Examples
+    --------
+    >>> from graph_retrievers import CorpusGraph, GatedPropagation, GraphIndex
+    >>> graph = CorpusGraph(["a", "b", "c"], [""] * 3, edges=[("a", "b"), ("b", "c")])
+    >>> queries = Queries.of(GraphIndex.from_graph(graph), ["?"])
+    >>> seeds = Ranking.of(torch.tensor([[0]]), torch.tensor([[1.0]]), "Seeds")
+    >>> ranking = ChainSearch()(queries, GatedPropagation(gate="uniform", steps=2)(queries, seeds))
+    >>> ranking.chains.nodes[0, 0].tolist()
+    [0, 1, 2, -1, -1]
     """
 
     kind = OperatorKind.GRAPH_SEARCH
@@ -93,8 +103,7 @@ class ChainSearch(Operator):
 
     def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
         """Return the ranking with the best chains through its nodes."""
-        group = max(1, STATE_LIMIT // len(queries.index))
-        parts = [self._search(queries, ranking, slice(start, start + group)) for start in range(0, len(queries), group)]
+        parts = [self._search(queries, ranking, slice(group.start, group.stop)) for group in groups(queries, STATE_LIMIT)]
         if not parts:
             return ranking
         nodes, scores, exact = (torch.cat(column) for column in zip(*parts, strict=True))
@@ -103,17 +112,17 @@ class ChainSearch(Operator):
         return _along(ranking, nodes) if self.as_trails else replace(ranking, chains=Chains(nodes, scores, self.name))
 
     def _search(self, queries: Queries, ranking: Ranking, part: slice) -> tuple[Tensor, Tensor, Tensor]:
-        """Return nodes [G, K, L], scores [G, K] and whether they are exact [G], of a group of G queries."""
+        """Return nodes [G, K, L] and scores [G, K] of the chains of G queries, and whether they are exact [G]."""
         touched = _Touched(queries.index.graph, ranking, part, self.semantics, self.length, queries.walk_allowed)
         maximal = self.dedupe == "before_limit"
         floor = torch.full((touched.count,), float("-inf"), dtype=torch.float64, device=queries.index.device)
         if maximal and self.width > _SCOUTS:
-            # Where only whole chains count, no prefix can be dropped before some are known: a narrow pass finds them.
-            floor = _Beam(touched, self.limit, _SCOUTS, maximal, floor).run().floor
-        beam = _Beam(touched, self.limit, self.width, maximal, floor).run()
+            # If only whole chains count, no prefix can be dropped before some are known: a narrow pass finds them.
+            floor = _Beam(touched, self.limit, _SCOUTS, maximal, floor).floor
+        beam = _Beam(touched, self.limit, self.width, maximal, floor)
         nodes, scores, copies = beam.table()
         if not maximal:
-            # Chains that parallel rows multiply take as many places.
+            # A chain over parallel rows takes as many places of the limit as there are ways to choose its rows.
             keep = (torch.cumsum(copies, 1) - copies < self.limit) & (nodes[..., 0] >= 0)
             nodes, scores = _kept(nodes, scores, keep)
             nodes, scores = _kept(nodes, scores, _distinct(nodes))
@@ -122,11 +131,11 @@ class ChainSearch(Operator):
 
 
 def _along(ranking: Ranking, chains: Tensor) -> Ranking:
-    """Return a ranking whose trails are the best chains, shape [B, K, L], up to each node that one leads to."""
+    """Return the ranking with the best of `chains` [B, K, L] up to each node as its trail, if one leads there."""
     count, _, length = chains.shape
     if ranking.width == 0 or chains.shape[1] == 0:
         return ranking
-    # Every node a chain leads to, the best chain first; of equal ones only the first stays.
+    # Every node after the start of a chain, the best chain first; of equal nodes only the first remains.
     ends = chains[:, :, 1:].reshape(count, -1)
     ascending, order = torch.sort(ends, dim=1, stable=True)
     repeated = torch.nn.functional.pad(ascending[:, 1:] == ascending[:, :-1], (1, 0))
@@ -134,7 +143,7 @@ def _along(ranking: Ranking, chains: Tensor) -> Ranking:
     place = columns_of(ends, ranking.nodes)
     chain, last = place.clamp(min=0) // (length - 1), place.clamp(min=0) % (length - 1) + 1
     rows = chains.gather(1, chain.unsqueeze(2).expand(-1, -1, length))
-    # Shifted to the right, so that a trail ends with its node.
+    # Moved to the right, so that a trail ends with its node.
     column = torch.arange(length, device=chains.device) - (length - 1 - last.unsqueeze(2))
     led = torch.where(column >= 0, rows.gather(2, column.clamp(min=0)), -1)
     longest = max(length, ranking.trails.shape[2])
@@ -155,15 +164,14 @@ class _Touched:
         keys, order = torch.sort((torch.arange(self.count, device=device).unsqueeze(1) * size + nodes)[real])
         self.query, self.rows = keys // size, keys % size
         self.level = ranking.scores[part][real][order].double()
-        # Seeds that may not be walked to begin chains, and stand in no other place.
+        # A seed that may not be walked to can only be the first node of a chain.
         self.walkable = torch.ones_like(self.rows, dtype=torch.bool) if walk_allowed is None else walk_allowed[self.rows]
         self.seeds = (ranking.trails[part][..., -2:-1][real][order] < 0).all(1).nonzero().flatten()
         self.is_seed = torch.zeros_like(self.rows, dtype=torch.bool)
         self.is_seed[self.seeds] = True
         number = torch.full((self.count * size,), -1, dtype=torch.int32, device=device)
         number[keys] = torch.arange(keys.numel(), dtype=torch.int32, device=device)
-        view = graph.incidence if semantics == "rows" else None
-        indptr, neighbors = (graph.indptr, graph.indices) if view is None else (view.indptr, view.neighbors)
+        indptr, neighbors = neighborhood(graph, semantics)
         nears, fars = [self.rows[:0]], [self.rows[:0]]
         for piece in row_pieces(indptr, self.rows, EDGE_LIMIT):
             owner, entry = gather_rows(indptr, self.rows[piece])
@@ -175,8 +183,8 @@ class _Touched:
             fars.append(far.index_select(0, kept).long())
         near, far = torch.cat(nears), torch.cat(fars)
         self.copies: Tensor | None = None
-        if view is not None:
-            # Parallel rows stand side by side: one edge each, with their number.
+        if semantics == "rows":
+            # Parallel rows follow each other: one edge for them all, with their number.
             pairs, self.copies = torch.unique_consecutive(torch.stack([near, far]), dim=1, return_counts=True)
             near, far = pairs.unbind(0)
         self.far = far
@@ -190,7 +198,7 @@ class _Touched:
         self.reach = reach
 
     def bound(self, sums: Tensor, ends: Tensor, nodes: int, shortest: int) -> Tensor:
-        """Return the best mean within reach of prefixes of `nodes` nodes, by `shortest` more nodes or more."""
+        """Return upper bounds of the means of chains that add at least `shortest` nodes to prefixes of `nodes` nodes."""
         best = torch.full_like(sums, float("-inf"))
         for j in range(shortest, len(self.reach) - nodes + 1):
             best = torch.maximum(best, (sums + self.reach[j].index_select(0, ends)) / (nodes + j))
@@ -200,12 +208,8 @@ class _Touched:
 class _Beam:
     """One search, length by length, over all queries of a group.
 
-    Attributes
-    ----------
-    floor : Tensor, shape [count], float64
-        Mean of the worst chain among the best so far, -inf while there are fewer than the limit.
-    cut : Tensor, shape [count], float64
-        Highest bound of a prefix that the width cut off, -inf where none was.
+    For each query, `floor` is the mean of the worst of the best chains so far (-inf while there are fewer than the limit), and
+    `cut` the highest bound of a prefix beyond the width (-inf if there was none).
     """
 
     def __init__(self, touched: _Touched, limit: int, width: int, maximal: bool, floor: Tensor) -> None:
@@ -214,20 +218,13 @@ class _Beam:
         self.floor, self.cut = floor, torch.full_like(floor, float("-inf"))
         self._paths = touched.seeds.new_empty((0, self.length + 1))
         self._means, self._copies = touched.level[:0], touched.seeds[:0]
-
-    def run(self) -> _Beam:
-        """Search all lengths."""
-        touched = self.touched
-        paths = touched.seeds.unsqueeze(1)
-        prefixes = (paths, touched.level[touched.seeds], torch.ones_like(touched.seeds))
+        prefixes = (touched.seeds.unsqueeze(1), touched.level[touched.seeds], torch.ones_like(touched.seeds))
         for _ in range(self.length):
-            if prefixes[0].shape[0] == 0:
-                break
-            prefixes = self._lengthen(*prefixes)
-        return self
+            if prefixes[0].shape[0]:
+                prefixes = self._lengthen(*prefixes)
 
     def _lengthen(self, paths: Tensor, sums: Tensor, copies: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Take chains of one more edge among the best; return those that may be part of a better chain still."""
+        """Add the best of the chains with one more edge; return those that may become a better chain."""
         touched, nodes = self.touched, paths.shape[1] + 1
         ends = paths[:, -1]
         children = torch.zeros_like(ends)
@@ -240,10 +237,10 @@ class _Beam:
             for column in paths.unbind(1):
                 new &= column.index_select(0, owner) != child
             new = new.nonzero().flatten()
-            owner, child, entry = owner.index_select(0, new), child.index_select(0, new), entry.index_select(0, new)
+            owner, child, entry = (values.index_select(0, new) for values in (owner, child, entry))
             entered = touched.walkable.index_select(0, child)
             if self.maximal:
-                # A prefix next to a seed that may not be entered ends the chain from there, if that may enter its first node.
+                # Next to a seed that may not be entered, the prefix is the end of a chain from there, if its start may be entered.
                 joined = entered | touched.walkable.index_select(0, paths[:, 0].index_select(0, owner))
                 children.index_add_(0, owner, joined.long())
             entered = entered.nonzero().flatten()
@@ -269,14 +266,14 @@ class _Beam:
         if not found:
             return paths[:0], sums[:0], copies[:0]
         owner, child, number, bound = self._narrowed(found)
-        # The floor has risen since the first of them were found.
+        # The floor may be higher than when the first of them were found.
         kept = (bound >= self.floor[touched.query[child]] * (1 - _SLACK)).nonzero().flatten()
         owner, child, number = (values.index_select(0, kept) for values in (owner, child, number))
         longer = torch.cat([paths.index_select(0, owner), child.unsqueeze(1)], 1)
         return longer, sums.index_select(0, owner) + touched.level.index_select(0, child), number
 
     def _narrowed(self, found: list[tuple[Tensor, Tensor, Tensor, Tensor]]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return the prefixes of highest bounds, `width` a query at most, in the order they came."""
+        """Return the prefixes of highest bounds, at most `width` of each query, in their given order."""
         owner, child, number, bound = (torch.cat(column) for column in zip(*found, strict=True))
         query = self.touched.query[child]
         if child.numel() and int(torch.bincount(query).max()) > self.width:
@@ -288,10 +285,10 @@ class _Beam:
         return owner, child, number, bound
 
     def _take(self, paths: Tensor, owner: Tensor, child: Tensor, copies: Tensor) -> None:
-        """Take the chains ``paths[owner] + child`` among the best of their queries, as far as they are."""
+        """Add the chains ``paths[owner] + child`` to the best of their queries, and keep the best."""
         touched = self.touched
         if self.maximal:
-            # Of a chain between two seeds, the direction that starts at the lower one stands for both, where there are both.
+            # Of the two directions of a chain between seeds, only the one from the lower row is kept, if both exist.
             start = paths[owner, 0]
             kept = (~touched.is_seed[child] | (child > start) | ~touched.walkable[start]).nonzero().flatten()
             owner, child, copies = owner[kept], child[kept], copies[kept]
@@ -306,7 +303,7 @@ class _Beam:
         means = torch.cat([self._means, total / values.shape[1]])
         copies = torch.cat([self._copies, copies])
         if self.maximal:
-            # Shorter chains that end at a dead end come late; among equals they still go first.
+            # Shorter chains without a continuation are found late; among equals they are still first.
             order = torch.argsort((chains >= 0).sum(1), stable=True)
             chains, means, copies = chains[order], means[order], copies[order]
         query = touched.query[chains[:, 0]]
@@ -330,7 +327,7 @@ class _Beam:
 
 
 def _places(query: Tensor, values: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Return the order by query, then value descending (equal ones as they came), and the place of each in its query."""
+    """Return the order by query, then value descending (stable), and the place of each in its query."""
     order = torch.argsort(values, descending=True, stable=True)
     order = order[torch.argsort(query[order], stable=True)]
     sorted_query = query[order]
@@ -339,7 +336,7 @@ def _places(query: Tensor, values: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def _kept(nodes: Tensor, scores: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
-    """Return tables [G, K, L + 1] and [G, K] with the chains of `keep` only, gaps closed up."""
+    """Return tables [G, K, L + 1] and [G, K] with the chains of `keep` only, without gaps."""
     order = pads_last(keep)
     keep = keep.gather(1, order)
     nodes = nodes.gather(1, order.unsqueeze(2).expand_as(nodes)).masked_fill(~keep.unsqueeze(2), -1)
@@ -347,7 +344,7 @@ def _kept(nodes: Tensor, scores: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _distinct(nodes: Tensor) -> Tensor:
-    """Return which chains, shape [G, K, L + 1], are neither the reverse of an earlier one nor absorbed by a longer one."""
+    """Return which chains [G, K, L + 1] are neither the reverse of an earlier one nor absorbed by a longer one."""
     length = (nodes >= 0).sum(2)
     back = length.unsqueeze(2) - 1 - torch.arange(nodes.shape[2], device=nodes.device)
     reverse = torch.where(back >= 0, nodes.gather(2, back.clamp(min=0)), -1)
@@ -355,6 +352,6 @@ def _distinct(nodes: Tensor) -> Tensor:
     turned = reverse.unsqueeze(1)
     earlier = torch.ones(nodes.shape[1], nodes.shape[1], dtype=torch.bool, device=nodes.device).tril(-1)
     repeated = ((chain == turned).all(3) & earlier).any(2)
-    begins = ((chain == other) | (chain < 0)).all(3) | ((chain == turned) | (chain < 0)).all(3)
-    absorbed = (begins & (length.unsqueeze(1) > length.unsqueeze(2))).any(2)
+    prefix = ((chain == other) | (chain < 0)).all(3) | ((chain == turned) | (chain < 0)).all(3)
+    absorbed = (prefix & (length.unsqueeze(1) > length.unsqueeze(2))).any(2)
     return (length > 0) & ~repeated & ~absorbed
