@@ -12,7 +12,7 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.checkpoint import load_checkpoint, save_checkpoint
 from graph_retrievers.operators.mor import MixedTraversal, TrainedPlanner, TrajectoryReranker
 from graph_retrievers.operators.mor.training import Example, fit_trajectory_reranker
-from graph_retrievers.operators.operator import Operator, Pipeline
+from graph_retrievers.operators.operator import Pipeline
 from graph_retrievers.retrievers.retriever import Retriever
 
 __all__ = ["MoR", "fit_mor"]
@@ -21,45 +21,53 @@ _RERANKER, _PLANNER = "reranker", "planner"
 
 
 class MoR(Retriever):
-    r"""A plan of typed paths, a traversal that mixes structure and text, a reranker that reads the trajectory.
+    r"""A plan of typed paths, a traversal that mixes structure and text, and a reranker that reads the trajectories.
 
     .. math:: O_{vgs} \to O_{gm}
 
-    A query's plan is the caller's (``retrieve(question, plan=...)``, see
-    :func:`~graph_retrievers.operators.mor.parse.read_plan` for its forms) or the planner's. A plan that cannot be
-    walked gives text retrieval, and the result's notes say why. Each hit's path is its trajectory.
+    A query's plan is the caller's (``retrieve(question, plan=...)``, see :func:`~graph_retrievers.operators.mor.parse.read_plan`
+    for its forms) or the planner's. A plan that cannot be walked gives text retrieval, and the result's notes say why. Each
+    hit's path is its trajectory.
 
     Parameters
     ----------
     index : GraphIndex
         With node types; with BM25 or vectors.
     planner : Planner or callable, optional
-        Makes a plan where the caller gives none: see :mod:`graph_retrievers.operators.mor.planner`, and
+        Makes a plan if the caller gives none: see :mod:`graph_retrievers.operators.mor.planner`, and
         :class:`~graph_retrievers.operators.mor.trained.TrainedPlanner`.
     reranker : TrajectoryReranker, optional
-        Without one, candidates are ordered by the similarity of their vectors (BM25 where there are none), the
-        paper's ablation.
+        Without one, candidates are ordered by the similarity of their vectors (BM25 without vectors), the paper's ablation.
     checkpoint : str or Path, optional
-        Folder written by ``graph-retrievers fit mor``: its planner and reranker stand in for those not given.
+        Folder written by ``graph-retrievers fit mor``: its planner and reranker are used if none are given.
     rerank : bool, default True
         False leaves the checkpoint's reranker out.
     seeds, matches, candidates : int, default 5, 10 and 100
-        Nodes each path starts from, text matches at each restricted layer (0 for structure alone), and candidates.
+        Nodes each path starts from, text matches in each layer with a restriction (0 for structure alone), and candidates.
     structure : bool, default True
         False takes no step in the graph, the ablation by text alone.
     fill : bool, optional
-        Whether text fills the candidates up before they are ordered; by default where a reranker or no structure
-        orders them. Otherwise text comes behind what the plan found, as the retriever's backfill. The paper
-        always fills, which without a reranker lets similar texts outrank what the plan leads to.
+        Whether text fills up the candidates before they are ordered; by default if a reranker or no structure orders them.
+        Otherwise text comes after what the plan found, as the retriever's backfill. The paper always fills, which without a
+        reranker lets similar texts outrank what the plan leads to.
     traversal : MixedTraversal, optional
-        For its other options; takes the place of the five above, and of the planner.
+        For its other options; replaces the five above, and the planner.
     **options
         Keywords of :class:`Retriever`.
 
     References
     ----------
-    Lei et al., "Mixture of Structural-and-Textual Retrieval over Text-rich Graph Knowledge Bases", sections 3.1 to
-    3.3; defaults of section 4.1.
+    Lei et al., "Mixture of Structural-and-Textual Retrieval over Text-rich Graph Knowledge Bases", sections 3.1 to 3.3; defaults
+    of section 4.1.
+
+    Examples
+    --------
+    >>> from graph_retrievers import CorpusGraph
+    >>> graph = CorpusGraph(["ada", "loom"], ["", ""], titles=["Ada", "Loom"], types=["person", "movie"],
+    ...     edges=[("ada", "loom", "directed")])
+    >>> plan = [{"type": "movie", "restriction": "Loom"}, {"type": "person", "relation": "directed"}]
+    >>> print(MoR(GraphIndex.from_graph(graph)).retrieve("Who directed Loom?", plan=plan)[0].path.text)
+    Loom <-[directed]- Ada
     """
 
     def __init__(
@@ -83,17 +91,16 @@ class MoR(Retriever):
         if traversal is None:
             fill = (reranker is not None or not structure) if fill is None else fill
             traversal = MixedTraversal(seeds, matches, candidates, fill=fill, structure=structure, planner=planner)
-        steps: list[Operator] = [traversal, *([reranker] if reranker is not None else [])]
-        super().__init__(index, Pipeline(*steps), **options)
+        super().__init__(index, Pipeline(traversal, *([reranker] if reranker is not None else [])), **options)
 
 
 def _loaded(
     checkpoint: str | Path, index: GraphIndex, planner: Any, reranker: TrajectoryReranker | None, rerank: bool
 ) -> tuple[Any, TrajectoryReranker | None]:
-    """Return planner and reranker of a checkpoint where none is given."""
+    """Return planner and reranker, those of a checkpoint where none is given."""
     held = {part: (Path(checkpoint) / f"{part}.json").is_file() for part in (_PLANNER, _RERANKER)}
     if not any(held.values()):
-        raise InvalidArgumentError(f"{checkpoint} holds neither a planner nor a reranker; make one with graph-retrievers fit mor.")
+        raise InvalidArgumentError(f"{checkpoint} has neither a planner nor a reranker; make one with graph-retrievers fit mor.")
     if planner is None and held[_PLANNER]:
         planner = TrainedPlanner.load(checkpoint)
     if rerank and reranker is None and held[_RERANKER]:
@@ -103,20 +110,14 @@ def _loaded(
 
 
 def fit_mor(
-    dataset: Dataset,
-    index: GraphIndex,
-    folder: str | Path,
-    *,
-    node_only: bool = False,
-    seed: int = 0,
-    show_progress: bool = False,
+    dataset: Dataset, index: GraphIndex, folder: str | Path, *, node_only: bool = False, seed: int = 0, show_progress: bool = False
 ) -> dict[str, Any]:
     """Train MoR's planner and reranker on a dataset, and write both as a checkpoint.
 
     Parameters
     ----------
     dataset : Dataset
-        Its queries of the splits "train" and "dev" that have plans.
+        Its queries of the splits "train" and "dev" that have plans are read.
     index : GraphIndex
         Of the dataset's graph.
     folder : str or Path
@@ -129,37 +130,32 @@ def fit_mor(
     Returns
     -------
     dict
-        How the training went, JSON-plain.
+        How the training went, for JSON.
 
     Raises
     ------
     InvalidArgumentError
-        If no query of the split "train" has a plan.
+        If no query of one of the splits has a plan.
 
     Notes
     -----
-    The reranker learns from the candidates of the given plans, and from those of text retrieval for the same
-    questions, which is what it will be given where a plan cannot be walked.
+    The reranker learns from the candidates of the given plans, and from those of text retrieval for the same questions, which
+    it will get if a plan cannot be walked.
     """
     train = [query for query in dataset.queries if query.split == "train" and query.plan]
     dev = [query for query in dataset.queries if query.split == "dev" and query.plan]
     if not train or not dev:
         found = f"{len(train)} train and {len(dev)} dev queries with a plan"
         raise InvalidArgumentError(f"{dataset.name} has {found}; MoR learns from both.")
+    options: dict[str, Any] = {"seed": seed, "show_progress": show_progress}
     pairs = [[(query.text, list(query.plan)) for query in split] for split in (train, dev)]
-    planner, planned = TrainedPlanner.fit(pairs[0], pairs[1], index.graph, seed=seed, show_progress=show_progress)
+    planner, planned = TrainedPlanner.fit(pairs[0], pairs[1], index.graph, **options)
     planner.save(folder)
     examples = [[_example(query, index) for query in split] for split in (train, dev)]
+    by_text = [replace(example, plan=None) for example in examples[0]]
     length = max(len(query.plan) for query in train)
     reranker, ranked = fit_trajectory_reranker(
-        index,
-        examples[0] + [replace(example, plan=None) for example in examples[0]],
-        examples[1],
-        MixedTraversal(),
-        length=length,
-        node_only=node_only,
-        seed=seed,
-        show_progress=show_progress,
+        index, examples[0] + by_text, examples[1], MixedTraversal(), length=length, node_only=node_only, **options
     )
     config = {"node_only": node_only, "embedding": index.embedding_name, "seed": seed, "history": ranked.to_dict()}
     save_checkpoint(folder, _RERANKER, reranker.scorer.state_dict(), config)

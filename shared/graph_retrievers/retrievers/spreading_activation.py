@@ -20,9 +20,9 @@ __all__ = ["SpreadingActivation"]
 class SpreadingActivation(Retriever):
     """Entities by the activation that reaches them from the entities of the question, gated by the question.
 
-    Entity linking finds the seeds, gated propagation runs a fixed number of steps, and the most activated nodes are
-    the hits, each with the path that first carried activation to it. Options add the best chains, rank passages
-    instead, or fuse the result with vector search.
+    Entity linking finds the seeds, gated propagation runs a fixed number of steps, and the most activated nodes are the hits,
+    each with the path that first carried activation to it. Options add the best chains, rank passages instead, or fuse the
+    result with vector search.
 
     Parameters
     ----------
@@ -36,24 +36,24 @@ class SpreadingActivation(Retriever):
     hub_exponent : float, default 0
         The propagation: see :class:`~graph_retrievers.operators.spreading.propagation.GatedPropagation`.
     language_model : object, optional
-        Extracts the entities of a question; without one, names of nodes that stand in the question are taken.
+        Extracts the entities of a question; without one, entities are the names of nodes in the question.
     linking : EntityLinking, optional
-        Finds the seeds; takes the place of `language_model` and allows further options.
+        Finds the seeds; replaces `language_model` and allows further options.
     chains : {"hits", "path"}, optional
-        ``"hits"``: chains come behind the nodes as up to 30 further hits of kind "chain", without those that end at a node
-        that may not be returned. ``"path"``: a hit's path is the
-        best chain that leads to it, where there is one. By default no chains are searched.
+        ``"hits"``: chains come after the nodes as up to 30 further hits of kind "chain", without those that end at a node that
+        may not be returned. ``"path"``: a hit's path is the best chain that leads to it, if there is one. By default no chains
+        are searched.
     chain_search : ChainSearch, optional
         Finds the chains; 30 of 1 to 4 edges by default.
     passages : bool, optional
-        For graphs with passages that are linked to the entities they mention. True: activation walks among entities
-        only, and the hits are passages, by the activation of the entities in them. False: passages are neither entered
-        nor returned. By default all nodes are alike. Without effect where no node, or every node, is a passage.
+        For graphs with passages that are linked to the entities they mention. True: activation walks among entities only, and
+        the hits are passages, by the activation of their entities. False: passages are neither entered nor returned. By default
+        all nodes are alike. Without effect if no node, or every node, is a passage.
     passage_type : str, default "passage"
         Node type of passages.
     fuse : bool, default False
-        Whether the ranking is fused with that of vector search by reciprocal ranks, c = 5: the first ranks of either
-        count more than with the usual 60 (see :class:`~graph_retrievers.operators.fusion.ReciprocalRankFusion`).
+        Whether the ranking is fused with that of vector search by reciprocal ranks, c = 5: the first ranks of either count more
+        than with the usual 60 (see :class:`~graph_retrievers.operators.fusion.ReciprocalRankFusion`).
     k : int, default 30
         Hits to return (the paper's K_e).
     **options
@@ -66,15 +66,22 @@ class SpreadingActivation(Retriever):
 
     Notes
     -----
-    ``retrieve`` takes ``entities=[...]``, names that the question mentions; they take the place of extraction.
-
-    Departures from the paper: where no entity is found in the question, its vector finds the seeds, and where fewer than
-    k nodes are activated, vector search fills up (``backfill=False`` returns what the paper would).
+    ``retrieve`` takes ``entities=[...]``, names that the question mentions, which replace extraction. Departures from the paper:
+    if no entity is found in the question, its vector finds the seeds, and if fewer than k nodes are activated, vector search
+    fills up (``backfill=False`` returns what the paper would).
 
     References
     ----------
-    Glybovets and Makarov, "Query-Aware Spreading Activation for Multi-Hop Retrieval over Knowledge Graphs",
-    arXiv:2606.30133, 2026.
+    Glybovets and Makarov, "Query-Aware Spreading Activation for Multi-Hop Retrieval over Knowledge Graphs", arXiv:2606.30133,
+    2026.
+
+    Examples
+    --------
+    >>> from graph_retrievers import CorpusGraph
+    >>> graph = CorpusGraph(["a", "b"], ["", ""], titles=["Ada", "Loom"], edges=[("a", "b", "wrote")])
+    >>> hits = SpreadingActivation(GraphIndex.from_graph(graph), gate="uniform").retrieve("What did Ada write?")
+    >>> [hit.path.text for hit in hits]
+    ['Ada', 'Ada -[wrote]-> Loom']
     """
 
     def __init__(
@@ -128,7 +135,7 @@ class SpreadingActivation(Retriever):
 
 
 def _passages(index: GraphIndex, passages: bool | None, passage_type: str) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
-    """Return the node types that activation leaves out, and those that are returned (None for all)."""
+    """Return the node types that activation does not enter, and those that are returned (None for all)."""
     if passages is None or not isinstance(index, GraphIndex):
         return (), None
     mask = type_mask(index.graph, (passage_type,))

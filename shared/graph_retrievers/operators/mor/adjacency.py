@@ -24,21 +24,9 @@ _DENSE_SHARE, _MARK_LIMIT = 50, 1 << 28
 class TypedAdjacency:
     """Relationship rows from both ends, those of each node sorted by the kind of step they allow.
 
-    A *kind* is a pair of neighbour type and relation that occurs in the graph. Kinds are numbered so that a step to a type,
-    by any relation or by one, reads one contiguous slice of a node's edges.
-
-    Parameters
-    ----------
-    graph : CorpusGraph
-    order : {"type", "relation"}, default "type"
-        What comes first in the numbering: "type" allows steps to a type, "relation" steps by a relation to any type.
-
-    Attributes
-    ----------
-    neighbors : Tensor, shape [E], int32
-        The node at the other end; ascending within a node and kind.
-    kinds : list of (str, str)
-        Type and relation of each kind.
+    A *kind* is a pair of neighbour type and relation that occurs in the graph. Kinds are numbered so that a step to a type, by
+    any relation or by one, reads one contiguous slice of a node's edges; with ``order="relation"``, a step by a relation, to any
+    type or to one. `kinds` lists the pairs, `neighbors` [E], int32, the nodes at the other ends.
 
     Examples
     --------
@@ -82,17 +70,9 @@ class TypedAdjacency:
                 self._views = memoryview(pointers.numpy()), memoryview(self.neighbors.numpy())  # type: ignore[arg-type]
 
     def span(self, type_name: str | None, relation: str | None) -> tuple[int, int]:
-        """Return the kinds of a step as a half-open range of their numbers; (0, 0) if there is no such edge.
+        """Return the kinds of a step as a half-open range, None standing for any type or relation; (0, 0) if there is no such edge.
 
-        Parameters
-        ----------
-        type_name, relation : str or None
-            Neighbour type and relation; None for any.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If only the one that comes second in `order` is given: its kinds are not a range.
+        What comes second in `order` cannot be given alone, because its kinds are not a range: InvalidArgumentError.
         """
         first, second = (type_name, relation) if self.order == "type" else (relation, type_name)
         if first is None and second is not None:
@@ -110,23 +90,10 @@ class TypedAdjacency:
         return start, torch.searchsorted(self._keys, base + high) - start
 
     def step(self, frontier: Tensor, low: list[int], high: list[int], max_edges: int | None = None) -> tuple[Tensor, Tensor | None]:
-        """Take one typed step from the frontiers of many walks at once.
+        """Take one typed step from the frontiers of W walks at once; return the nodes reached, and the walks that were cut.
 
-        Parameters
-        ----------
-        frontier : Tensor, shape [M], int64
-            Keys ``walk * N + node``, ascending and distinct.
-        low, high : list of int, length W
-            Kinds each walk steps by, as half-open ranges; an empty range ends a walk.
-        max_edges : int, optional
-            Edges a walk may read; the nodes of its frontier that come after are left out.
-
-        Returns
-        -------
-        reached : Tensor, shape [M'], int64
-            Keys of the nodes reached, ascending and distinct.
-        cut : Tensor, shape [C], int64, or None
-            Walks that reached `max_edges`.
+        `frontier` has keys ``walk * N + node``, int64 [M], ascending and distinct, as have the nodes reached. Walk w steps by the
+        kinds from ``low[w]`` to before ``high[w]`` and reads at most `max_edges`: nodes of its frontier beyond that are left out.
         """
         if self._views is not None and frontier.numel() <= _SMALL_FRONTIER:
             reached = self._small_step(self._views, frontier.tolist(), low, high)

@@ -151,16 +151,9 @@ def _triples(graph: CorpusGraph) -> list[tuple[str, str, str]]:
 class PlanCheck:
     """What :func:`check_plan` says about a plan.
 
-    Attributes
-    ----------
-    plan : PlanningGraph
-        The paths that can be walked; without any, text retrieval takes place.
-    reason : str
-        "" if a path can be walked; else "empty", "single node", "invalid" or "no start restriction".
-    dropped, skipped : int
-        Paths that do not fit the schema, and paths without a restriction at their start.
-    note : str
-        The same for a person to read; "" if every path can be walked.
+    `plan` has the paths that can be walked; without any, text retrieval takes place. `reason` is "" if there is one, else
+    "empty", "single node", "invalid" or "no start restriction". `dropped` counts paths that do not fit the schema, `skipped`
+    those without a restriction at their start; `note` says the same for a person to read, "" if every path can be walked.
     """
 
     plan: PlanningGraph

@@ -63,13 +63,7 @@ class Planner(Protocol):
 
 
 def planning_prompt(question: str, schema: GraphSchema, examples: Sequence[tuple[str, Any]] = EXAMPLES) -> str:
-    """Return a prompt for a plan: the task, the graph's schema, examples, and the question.
-
-    Parameters
-    ----------
-    question : str
-    schema : GraphSchema
-    examples : sequence of (str, plan), default :data:`EXAMPLES`
+    """Return a prompt for a plan: the task, the graph's schema, examples of questions with plans, and the question.
 
     Examples
     --------
@@ -85,7 +79,7 @@ def planning_prompt(question: str, schema: GraphSchema, examples: Sequence[tuple
     """
     lines = schema.describe().split("\n")
     if len(lines) > _SCHEMA_LINES:
-        lines = [*lines[:_SCHEMA_LINES], f"({len(lines) - _SCHEMA_LINES} more)"]
+        lines[_SCHEMA_LINES:] = [f"({len(lines) - _SCHEMA_LINES} more)"]
     shown = [f"Question: {json.dumps(q)}\nPlan: {json.dumps(read_plan(plan).to_dict())}" for q, plan in examples]
     header = ["Examples, of other graphs:"] if shown else []
     parts = [[_TASK], ["The graph:", *lines], header + shown, [f"Question: {json.dumps(question)}", "Plan:"]]
@@ -123,10 +117,8 @@ class LanguageModelPlanner:
         """Return a plan for each question, or the LanguageModelError of the question that got none."""
         schema = GraphSchema.of(graph)
         prompts = [planning_prompt(query, schema, self.examples) for query in queries]
-        plans: list[Any] = [None] * len(prompts)
-        for place, answer in complete_many(self.model, prompts, PLAN_SCHEMA, attempts=self.attempts, workers=self.workers):
-            plans[place] = answer
-        return plans
+        plans = dict(complete_many(self.model, prompts, PLAN_SCHEMA, attempts=self.attempts, workers=self.workers))
+        return [plans[place] for place in range(len(prompts))]
 
 
 class CausalPlanner:

@@ -1,4 +1,4 @@
-"""Trajectory reranker, O_gm: candidates scored by how the traversal reached them (MoR, section 3.3)."""
+"""Trajectory reranker, O_gm: candidates scored by how the traversal reached them (MoR, section 3.3 and appendix B.2)."""
 
 from __future__ import annotations
 
@@ -26,24 +26,12 @@ _TEXT, _STRUCTURE, _PADDING = 0, 1, 2
 
 @dataclass(frozen=True)
 class Trajectories:
-    """What the reranker reads of the trajectories of a ranking, with L nodes of each.
+    """What the reranker reads of the trajectories of a ranking, with L nodes of each, padded at the left."""
 
-    Attributes
-    ----------
-    text : Tensor, shape [B, K, L + 1], float32
-        Textual fingerprint: similarity to the query of each node, padded with 0 at the left, and the score of the candidate.
-    patterns : list of tuple of str, length S
-        Distinct sequences of node types, padded with "padding" at the left.
-    pattern : Tensor, shape [B, K], int64
-        Structural fingerprint: a position in `patterns`.
-    identifier : Tensor, shape [B, K, L], int64
-        Traversal identifier: 0 found by text, 1 by structure, 2 padding.
-    """
-
-    text: Tensor
-    patterns: list[tuple[str, ...]]
-    pattern: Tensor
-    identifier: Tensor
+    text: Tensor  # [B, K, L + 1], textual fingerprint: similarity of each node to the query, and the score of the candidate
+    patterns: list[tuple[str, ...]]  # distinct sequences of node types
+    pattern: Tensor  # [B, K], structural fingerprint: a position in patterns
+    identifier: Tensor  # [B, K, L], traversal identifier: 0 found by text, 1 by structure, 2 padding
 
 
 class TrajectoryScorer(nn.Module):
@@ -124,10 +112,6 @@ class TrajectoryReranker(Operator):
     all). The identifier depends on the length of the trajectory alone, because only its first node can come from text.
     Trajectories longer than the network reads are cut at the start.
 
-    References
-    ----------
-    Lei et al., "Mixture of Structural-and-Textual Retrieval over Text-rich Graph Knowledge Bases", section 3.3 and appendix B.2.
-
     Examples
     --------
     >>> from graph_retrievers import CorpusGraph, GraphIndex, MixedTraversal
@@ -190,8 +174,7 @@ class TrajectoryReranker(Operator):
         names = queries.index.graph.type_names
         kinds = torch.where(real, queries.index.graph.node_types[seen.clamp(min=0)].long(), len(names))
         distinct, pattern = torch.unique(kinds.flatten(0, 1), dim=0, return_inverse=True)
-        words = [*names, "padding"]
-        patterns = [tuple(words[kind] for kind in row) for row in distinct.tolist()]
+        patterns = [tuple([*names, "padding"][kind] for kind in row) for row in distinct.tolist()]
         text = torch.cat([similarity, scores.unsqueeze(-1)], -1)
         return Trajectories(text, patterns, pattern.view(seen.shape[:2]), identifier)
 

@@ -30,12 +30,8 @@ _TITLED_SHARE = 0.95
 class PlannerHistory(History):
     """How the training of a planner went.
 
-    Attributes
-    ----------
-    classes : int
-        Distinct plans seen, restrictions aside.
-    left_out : int
-        Training questions whose plan has no restriction that is a part of the question, or more than one.
+    `classes` counts the distinct plans apart from restrictions, `left_out` the training questions whose plan has no restriction
+    that is a part of the question, or more than one.
     """
 
     classes: int = 0

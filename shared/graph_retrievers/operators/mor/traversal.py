@@ -78,11 +78,6 @@ class MixedTraversal(Operator):
     walked (the code walks one); the fill has the types the plan asks for. With ``exact_titles=False, check_types=False`` the
     walk is that of the code.
 
-    References
-    ----------
-    Lei et al., "Mixture of Structural-and-Textual Retrieval over Text-rich Graph Knowledge Bases", section 3.2; seeds, matches
-    and candidates of section 4.1.
-
     Examples
     --------
     >>> from graph_retrievers import GraphIndex
@@ -164,7 +159,8 @@ class MixedTraversal(Operator):
         batch, nodes = self._merged(queries, walked)
         planned = batch * len(graph) + nodes
         batch, nodes = self._filled(queries, checks, batch, nodes)
-        scores = self._scores(queries, batch, nodes)
+        dense = queries.index.has_dense
+        scores = queries.scores(batch, nodes) if dense else self.matching.pairs(queries, list(queries.texts), batch, nodes)
         table, values, _ = pad_ranked(batch, nodes, scores, nodes, len(queries), min(self.candidates, len(graph)))
         trails, relations = _trails(walked, table, planned, graph)
         notes = [(check.note,) if check.note else () for check in checks]
@@ -245,7 +241,7 @@ class MixedTraversal(Operator):
         names = {name: i for i, name in enumerate(index.graph.type_names)}
         wanted = torch.zeros((len(short), len(names)), dtype=torch.bool, device=index.device)
         for row, b in enumerate(short):
-            kinds = {path.steps[-1].type for path in checks[b].plan.paths} or set(self.schema(index.graph).targets)
+            kinds = {path.steps[-1].type for path in checks[b].plan.paths} or self.schema(index.graph).targets
             wanted[row, [names[kind] for kind in kinds]] = True
         allowed = wanted[:, index.graph.node_types.long()]
         if queries.starts is not None:
@@ -257,11 +253,6 @@ class MixedTraversal(Operator):
         room = torch.tensor([self.candidates - held[b] for b in short], device=index.device).unsqueeze(1)
         new &= torch.cumsum(new, 1) <= room
         return torch.cat([batch, place[new]]), torch.cat([nodes, rows[new]])
-
-    def _scores(self, queries: Queries, batch: Tensor, nodes: Tensor) -> Tensor:
-        if queries.index.has_dense:
-            return queries.scores(batch, nodes)
-        return self.matching.pairs(queries, list(queries.texts), batch, nodes)
 
 
 def _trails(walked: Walk, table: Tensor, planned: Tensor, graph: CorpusGraph) -> tuple[Tensor, Tensor]:
@@ -290,18 +281,12 @@ def _trails(walked: Walk, table: Tensor, planned: Tensor, graph: CorpusGraph) ->
     best.scatter_reduce_(0, cell, worth, "amax")
     chosen = worth == best[cell]
     trails.view(-1, longest)[cell[chosen]] = ways[chosen]
-    relations.view(-1, longest - 1)[cell[chosen]] = _walked_relations(routes, graph, longest, table.device)[route[chosen]]
+    numbers: dict[str | None, int] = {name: number for number, name in enumerate(graph.relation_names)}
+    planned_relations = [[numbers.get(step.relation, -1) for step in path.steps[1:]] for path in routes.paths]
+    padded = [[-1] * (longest - 1 - len(row)) + row for row in planned_relations]
+    walked_relations = torch.tensor(padded, dtype=torch.int64, device=table.device).reshape(-1, longest - 1)
+    relations.view(-1, longest - 1)[cell[chosen]] = walked_relations[route[chosen]]
     return trails, relations
-
-
-def _walked_relations(routes: Routes, graph: CorpusGraph, longest: int, device: torch.device) -> Tensor:
-    """Return the planned relation of each step of each route, at its place in a trail: Tensor, shape [R, S - 1]."""
-    numbers = {name: number for number, name in enumerate(graph.relation_names)}
-    rows = []
-    for path in routes.paths:
-        walked = [-1 if step.relation is None else numbers.get(step.relation, -1) for step in path.steps[1:]]
-        rows.append([-1] * (longest - 1 - len(walked)) + walked)
-    return torch.tensor(rows, dtype=torch.int64, device=device).reshape(len(rows), longest - 1)
 
 
 def _seed_scores(trails: Tensor, matches: tuple[Tensor, Tensor], size: int) -> Tensor:

@@ -20,21 +20,11 @@ _FAR, _PLACES = 1 << 62, 1 << 20
 
 @dataclass(frozen=True)
 class Routes:
-    """The paths of a batch of plans, as numbers.
-
-    Attributes
-    ----------
-    paths : list of ReasoningPath, length R
-    owner : list of int, length R
-        Query of each path, ascending.
-    low, high : list of S - 1 lists of R int
-        Kinds of edges of every step, forwards; an empty range where a path has ended.
-    back_low, back_high : likewise
-        Kinds of edges that lead back.
-    """
+    """The R paths of a batch of plans, as numbers; S is the number of nodes of the longest."""
 
     paths: list[ReasoningPath]
-    owner: list[int]
+    owner: list[int]  # query of each path, ascending
+    # Kinds of edges of each step, [S - 1][R], forwards and back, as half-open ranges; empty where a path has ended.
     low: list[list[int]]
     high: list[list[int]]
     back_low: list[list[int]]
@@ -71,38 +61,21 @@ class Routes:
 
 @dataclass
 class Walk:
-    """What a walk found.
-
-    Attributes
-    ----------
-    layers : list of Tensor, shape [M_l], int64
-        Keys ``route * N + node`` of every layer, ascending and distinct.
-    finals : Tensor, shape [F], int64
-        Keys of the last layer of each route, ascending.
-    entries, max_edges
-        As given to :func:`walk`.
-    cut : set of int
-        Routes that reached the limit on edges.
-    """
+    """What :func:`walk` found, with what it was given."""
 
     adjacency: TypedAdjacency
     routes: Routes
-    layers: list[Tensor]
-    finals: Tensor
+    layers: list[Tensor]  # keys route * N + node of each layer, ascending and distinct
+    finals: Tensor  # keys of the last layer of each route, ascending
     entries: list[tuple[Tensor, Tensor]]
-    cut: set[int]
+    cut: set[int]  # routes that reached the limit on edges
     max_edges: int | None
 
     def trails(self, route: Tensor, nodes: Tensor) -> Tensor:
-        """Return how nodes of ``finals``, shape [P], were reached by their routes, shape [P].
+        """Return how nodes of ``finals`` [P] were reached by their routes [P], from start to node, -1 padded at the left: [P, S].
 
         The longest of several ways counts, among equal ones that from the best matching start, then that over the lowest row. A
         node that text matching found, and no edge, starts a trail of its own.
-
-        Returns
-        -------
-        Tensor, shape [P, S], int64
-            From the start on the left to the node; -1 pads at the left.
         """
         size, count = self.adjacency.num_nodes, len(self.routes.paths)
         device = nodes.device
@@ -168,19 +141,10 @@ def walk(
 ) -> Walk:
     """Walk every route from its starts, layer by layer (MoR, equations 4 and 6).
 
-    Parameters
-    ----------
-    adjacency : TypedAdjacency
-    routes : Routes
-    entries : list of (Tensor, Tensor), length S
-        For each layer, keys ``route * N + node`` that start there, ascending and distinct (the seeds in the first layer, text
-        matches in later ones), and the place of each among those of its route, 0 for the best.
-    banned : Tensor, shape [C], int64, optional
-        Keys that a route may start from but not return to.
-    allowed : Tensor, shape [N], bool, optional
-        Nodes that may be walked to.
-    max_edges : int, optional
-        Edges a route may read in a step.
+    `entries` has for each layer the keys ``route * N + node`` that start there, ascending and distinct (the seeds in the first
+    layer, text matches in later ones), and the place of each among those of its route, 0 for the best. `banned` are keys that a
+    route may start from but not return to, `allowed`, bool [N], the nodes that may be walked to; a route reads at most
+    `max_edges` edges in a step.
     """
     size = adjacency.num_nodes
     layers, cut = [entries[0][0]], set[int]()

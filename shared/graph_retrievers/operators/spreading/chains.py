@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.ragged import columns_of, gather_rows, pads_last, row_pieces
 from graph_retrievers.operators.operator import Operator, OperatorKind, positive
 from graph_retrievers.operators.spreading.propagation import groups, neighborhood
@@ -113,7 +112,7 @@ class ChainSearch(Operator):
 
     def _search(self, queries: Queries, ranking: Ranking, part: slice) -> tuple[Tensor, Tensor, Tensor]:
         """Return nodes [G, K, L] and scores [G, K] of the chains of G queries, and whether they are exact [G]."""
-        touched = _Touched(queries.index.graph, ranking, part, self.semantics, self.length, queries.walk_allowed)
+        touched = _Touched(queries, ranking, part, self.semantics, self.length)
         maximal = self.dedupe == "before_limit"
         floor = torch.full((touched.count,), float("-inf"), dtype=torch.float64, device=queries.index.device)
         if maximal and self.width > _SCOUTS:
@@ -154,11 +153,9 @@ def _along(ranking: Ranking, chains: Tensor) -> Ranking:
 class _Touched:
     """The touched nodes of a group of queries, numbered by query and row, and the edges among them as CSR."""
 
-    def __init__(
-        self, graph: CorpusGraph, ranking: Ranking, part: slice, semantics: str, length: int, walk_allowed: Tensor | None
-    ) -> None:
-        size, device = len(graph), graph.device
-        nodes = ranking.nodes[part]
+    def __init__(self, queries: Queries, ranking: Ranking, part: slice, semantics: str, length: int) -> None:
+        graph, walk_allowed = queries.index.graph, queries.walk_allowed
+        size, device, nodes = len(graph), graph.device, ranking.nodes[part]
         real = nodes >= 0
         self.count = nodes.shape[0]
         keys, order = torch.sort((torch.arange(self.count, device=device).unsqueeze(1) * size + nodes)[real])
@@ -191,11 +188,10 @@ class _Touched:
         self.indptr = torch.zeros(keys.numel() + 1, dtype=torch.int64, device=device)
         self.indptr[1:] = torch.cumsum(torch.bincount(near, minlength=keys.numel()), 0)
         # reach[:, j]: the largest sum of activations of a walk of j more nodes.
-        reach = [torch.zeros_like(self.level)]
+        self.reach = [torch.zeros_like(self.level)]
         for _ in range(length):
             best = torch.full_like(self.level, float("-inf"))
-            reach.append(best.scatter_reduce_(0, near, (self.level + reach[-1]).index_select(0, far), "amax"))
-        self.reach = reach
+            self.reach.append(best.scatter_reduce_(0, near, (self.level + self.reach[-1]).index_select(0, far), "amax"))
 
     def bound(self, sums: Tensor, ends: Tensor, nodes: int, shortest: int) -> Tensor:
         """Return upper bounds of the means of chains that add at least `shortest` nodes to prefixes of `nodes` nodes."""
@@ -317,8 +313,7 @@ class _Beam:
         """Return chains [count, limit, length + 1], means and copies [count, limit], best first; -1, -inf and 0 pad."""
         count, device = self.touched.count, self._means.device
         query = self.touched.query[self._paths[:, 0]]
-        starts = torch.searchsorted(query, torch.arange(count, device=device))
-        place = torch.arange(query.numel(), device=device) - starts[query]
+        place = _columns(query, count)
         paths = torch.full((count, self.limit, self.length + 1), -1, dtype=torch.int64, device=device)
         means = torch.full((count, self.limit), float("-inf"), dtype=torch.float64, device=device)
         copies = torch.zeros((count, self.limit), dtype=torch.int64, device=device)
@@ -330,9 +325,13 @@ def _places(query: Tensor, values: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Return the order by query, then value descending (stable), and the place of each in its query."""
     order = torch.argsort(values, descending=True, stable=True)
     order = order[torch.argsort(query[order], stable=True)]
-    sorted_query = query[order]
-    starts = torch.searchsorted(sorted_query, torch.arange(count, device=query.device))
-    return order, torch.arange(query.numel(), device=query.device) - starts[sorted_query]
+    return order, _columns(query[order], count)
+
+
+def _columns(query: Tensor, count: int) -> Tensor:
+    """Return the place of each entry among those of its query; queries are ascending."""
+    starts = torch.searchsorted(query, torch.arange(count, device=query.device))
+    return torch.arange(query.numel(), device=query.device) - starts[query]
 
 
 def _kept(nodes: Tensor, scores: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:

@@ -231,23 +231,11 @@ class PropagationState:
         self._mark = torch.empty(entries, dtype=torch.int32, device=device)
 
     def incoming(self, front: Tensor, values: Tensor, given: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return what the front gives to its neighbours in one step.
+        """Return what the front gives to its neighbours in one step: the entries that receive, the sums, the nearest, each [M].
 
-        Parameters
-        ----------
-        front : Tensor, shape [F], int64
-            Entries above the threshold, ascending.
-        values, given : Tensor, shape [F], float64
-            Their activations, and what each gives a neighbour.
-
-        Returns
-        -------
-        entered : Tensor, shape [M], int64
-            Entries that receive, each once.
-        sums : Tensor, shape [M], float64
-            What the neighbours u in the front with r(u) > r(v) give.
-        nearest : Tensor, shape [M], int64
-            Node row of the neighbour that gives most, of equal ones the lowest.
+        `front` [F] are the entries above the threshold, ascending, `values` their activations, `given` what each gives a
+        neighbour. Entries receive from the neighbours u in the front with r(u) > r(v); the nearest is the node row of the one
+        that gives most, of equal ones the lowest.
         """
         query, rows = front // self.size, front % self.size
         base, unit = front - rows, self._units(query, given)
