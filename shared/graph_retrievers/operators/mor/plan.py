@@ -53,11 +53,9 @@ class ReasoningPath:
 
     def __str__(self) -> str:
         """Return the path as text, e.g. ``person<Tom Hanks> -[starred_actors]- movie``."""
-        parts = []
-        for number, step in enumerate(self.steps):
-            link = "" if number == 0 else f" -[{step.relation}]- " if step.relation else " - "
-            parts.append(link + step.type + (f"<{step.phrase}>" if step.restriction else ""))
-        return "".join(parts)
+        links = ["", *(f" -[{step.relation}]- " if step.relation else " - " for step in self.steps[1:])]
+        nodes = [step.type + (f"<{step.phrase}>" if step.restriction else "") for step in self.steps]
+        return "".join(link + node for link, node in zip(links, nodes, strict=False))
 
 
 @dataclass(frozen=True)

@@ -167,8 +167,7 @@ class TrajectoryReranker(Operator):
         real = seen >= 0
         similarity = self._similarities(queries, seen, first, ranking.seed_scores)
         scores = ranking.scores.masked_fill(ranking.nodes < 0, 0.0)
-        identifier = torch.full_like(seen, _PADDING).masked_fill(real, _STRUCTURE)
-        identifier = identifier.masked_fill(real & ~pad(real[:, :, :-1], (1, 0)), _TEXT)
+        identifier = torch.where(real, torch.where(pad(real[:, :, :-1], (1, 0)), _STRUCTURE, _TEXT), _PADDING)
         if self.node_only:
             identifier[:, :, -1] = torch.where(reached, _STRUCTURE, _TEXT)
         names = queries.index.graph.type_names

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, InvalidPlanError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.graph.filters import type_mask
 from graph_retrievers.graph.names import nodes_titled
 from graph_retrievers.graph.ragged import pad_ranked
 from graph_retrievers.operators.mor.adjacency import typed_adjacency
@@ -189,9 +190,7 @@ class MixedTraversal(Operator):
         texts = [f"{queries.texts[query]} {phrase}" for query, _, phrase in wanted]
         found: list[list[int]] = []
         if wanted:
-            names = {name: i for i, name in enumerate(graph.type_names)}
-            types = torch.tensor([names[kind] for _, kind, _ in wanted], device=device)
-            allowed = graph.node_types.unsqueeze(0) == types.unsqueeze(1)
+            allowed = torch.stack([type_mask(graph, [kind]) for _, kind, _ in wanted])
             if queries.seeds_allowed is not None:
                 allowed &= queries.seeds_allowed
             found = self.matching.search(queries, texts, max(self.seeds, self.matches), allowed)[1].tolist()
@@ -238,12 +237,9 @@ class MixedTraversal(Operator):
         short = [b for b, n in enumerate(held) if n < self.candidates and (self.fill or not checks[b].plan.paths)]
         if not short:
             return batch, nodes
-        names = {name: i for i, name in enumerate(index.graph.type_names)}
-        wanted = torch.zeros((len(short), len(names)), dtype=torch.bool, device=index.device)
-        for row, b in enumerate(short):
-            kinds = {path.steps[-1].type for path in checks[b].plan.paths} or self.schema(index.graph).targets
-            wanted[row, [names[kind] for kind in kinds]] = True
-        allowed = wanted[:, index.graph.node_types.long()]
+        targets = self.schema(index.graph).targets
+        kinds = [[path.steps[-1].type for path in checks[b].plan.paths] or targets for b in short]
+        allowed = torch.stack([type_mask(index.graph, types) for types in kinds])
         if queries.starts is not None:
             allowed &= queries.starts
         reach = self.candidates + max(held[b] for b in short)

@@ -165,9 +165,8 @@ class EntityLinking(Operator):
         allowed = None if mask is None else mask.cpu().numpy()
         matched, searched, notes = list[tuple[int, int]](), list[tuple[int, str | None, int]](), list[tuple[str, ...]]()
         for b, entities in enumerate(named_entities(queries.input("entities"), queries.texts, self.language_model)):
-            rows, missing, count = self._match(queries, queries.texts[b], entities, allowed)
+            rows, wanted, note = self._linked(queries, queries.texts[b], entities, allowed)
             matched += [(b, row) for row in rows]
-            wanted, note = self._plan(missing, count, queries.index.has_dense)
             searched += [(b, text, k) for text, k in wanted]
             notes.append(note)
         batch, nodes = torch.tensor(matched, dtype=torch.int64, device=device).reshape(-1, 2).unbind(1)
@@ -180,30 +179,26 @@ class EntityLinking(Operator):
         table, values, _ = pad_ranked(batch, nodes, scores, torch.full_like(nodes, -1), len(queries), width)
         return Ranking.of(table, values, self.name, notes=tuple(notes))
 
-    def _match(
+    def _linked(
         self, queries: Queries, text: str, entities: list[str] | None, allowed: np.ndarray | None
-    ) -> tuple[list[int], list[str], int]:
-        """Return rows of exact matches, entities without one, and the number of entities."""
+    ) -> tuple[list[int], list[tuple[str | None, int]], tuple[str, ...]]:
+        """Return rows of exact matches, names to search by vector (None: the question) for so many nodes each, and a note."""
         names = name_table(queries.index.graph, fold=self.case == "fold")
         found = names.find(text) if entities is None else [(entity, names.rows(entity)) for entity in entities]
         kept = [(name, [row for row in rows if allowed is None or allowed[row]]) for name, rows in found]
-        rows = [row for _, group in kept for row in group]
         if entities is None:
-            return rows, [], sum(1 for _, group in kept if group)
-        return rows, [name for name, group in kept if not group], len(kept)
-
-    def _plan(self, missing: list[str], count: int, vectors: bool) -> tuple[list[tuple[str | None, int]], tuple[str, ...]]:
-        """Return what to search (None: the question itself) with the number of nodes each, and a note."""
-        if not vectors and (missing or count == 0):
-            named = f"no node is named {', '.join(map(repr, missing))}" if missing else "no entity of the graph is named"
-            return [], (f"{named}; there are no vectors to search by",)
-        if count == 0:
-            return [(None, self.budget)], ("no entity of the graph is named: seeds from vector search of the question",)
-        if not missing:
-            return [], ()
-        each = max(1, self.budget // count)
+            kept = [(name, group) for name, group in kept if group]
+        rows, missing = [row for _, group in kept for row in group], [name for name, group in kept if not group]
+        if kept and not missing:
+            return rows, [], ()
+        named = f"no node is named {', '.join(map(repr, missing))}" if missing else "no entity of the graph is named"
+        if not queries.index.has_dense:
+            return rows, [], (f"{named}; there are no vectors to search by",)
+        if not kept:
+            return rows, [(None, self.budget)], (f"{named}: seeds from vector search of the question",)
+        each = max(1, self.budget // len(kept))
         room = self.budget // each
-        return [(entity, each) for entity in missing[:room]], (missing_note(missing, room),)
+        return rows, [(entity, each) for entity in missing[:room]], (missing_note(missing, room),)
 
     def _search(
         self, queries: Queries, searched: list[tuple[int, str | None, int]], mask: Tensor | None

@@ -175,7 +175,10 @@ class GatedPropagation(Operator):
         """Return keys (query * N + row, ascending), activations and parents of what a group of queries touches."""
         size = len(queries.index)
         excluded = type_mask(queries.index.graph, self.exclude_types) if self.exclude_types else None
-        state = PropagationState(queries, len(group), self.semantics, _without(queries.walk_allowed, excluded))
+        walk = queries.walk_allowed
+        if excluded is not None:
+            walk = ~excluded if walk is None else walk & ~excluded
+        state = PropagationState(queries, len(group), self.semantics, walk)
         touched, _, scores = active_entries(ranking, group, size, excluded)
         top = torch.zeros(len(group), dtype=torch.float64, device=scores.device).scatter_reduce_(0, touched // size, scores, "amax")
         state.level[touched] = scores / top[touched // size]
@@ -238,7 +241,10 @@ class PropagationState:
         that gives most, of equal ones the lowest.
         """
         query, rows = front // self.size, front % self.size
-        base, unit = front - rows, self._units(query, given)
+        base = front - rows
+        # The integer for 1 of each query: the largest power of two with which no sum can overflow.
+        top = torch.zeros(self.count, dtype=torch.float64, device=front.device).scatter_reduce_(0, query, given, "amax")
+        unit = torch.exp2(61 - torch.ceil(torch.log2(top.clamp(min=1e-300) * self.widest)))
         whole = torch.round(given * unit[query]).to(torch.int64)
         less = values * (1 - _EQUAL)
         order = torch.argsort(given, descending=True, stable=True)
@@ -268,11 +274,6 @@ class PropagationState:
         self._sum[entered], self._first[entered] = 0, _LAST
         return entered, sums, nearest
 
-    def _units(self, query: Tensor, values: Tensor) -> Tensor:
-        """Return the integer for 1 of each query: the largest power of two that cannot overflow."""
-        top = torch.zeros(self.count, dtype=torch.float64, device=values.device).scatter_reduce_(0, query, values, "amax")
-        return torch.exp2(61 - torch.ceil(torch.log2(top.clamp(min=1e-300) * self.widest)))
-
 
 def groups(queries: Queries, limit: int) -> list[range]:
     """Return the queries in groups, as many together as have `limit` entries (query, node) at most, and at least one."""
@@ -293,7 +294,3 @@ def active_entries(ranking: Ranking, group: range, size: int, excluded: Tensor |
     batch, columns = good.nonzero().unbind(1)
     keys, order = torch.sort(batch * size + nodes[good])
     return keys, columns[order], scores[good][order].double()
-
-
-def _without(mask: Tensor | None, excluded: Tensor | None) -> Tensor | None:
-    return mask if excluded is None else ~excluded if mask is None else mask & ~excluded
