@@ -34,7 +34,8 @@ _KINDS: dict[str, type[Signal]] = {kind.kind: kind for kind in (DenseIndex, BM25
 class GraphIndex:
     """A corpus graph with its signals, as every retriever in memory reads it.
 
-    An index does not change after it is built, so any number of callers may share it.
+    An index does not change after it is built, so any number of callers may share it. Raises EmptyGraphError if the graph has no
+    node, and DimensionMismatchError if a signal has another number of rows than the graph has nodes or edges.
 
     Parameters
     ----------
@@ -47,13 +48,6 @@ class GraphIndex:
     relevance : object, optional
         Relevance model (see :func:`graph_retrievers.signals.models.as_relevance_model`); by default the bi-encoder of the node
         vectors.
-
-    Raises
-    ------
-    EmptyGraphError
-        If the graph has no node.
-    DimensionMismatchError
-        If the number of rows of a signal differs from the number of nodes or edges.
 
     Examples
     --------
@@ -160,6 +154,9 @@ class GraphIndex:
     ) -> GraphIndex:
         """Return an index of plain texts.
 
+        Raises InvalidArgumentError if a column is not a list with one entry per text, EmptyGraphError if there are no texts, and
+        MissingSignalError if edges need vectors and there are none.
+
         Parameters
         ----------
         texts : sequence of str, length N
@@ -175,15 +172,6 @@ class GraphIndex:
             Where the index is held; the CPU by default.
         **signals
             Keywords of :meth:`from_graph`. Edges between nearest neighbours need `embedding` or `vectors`.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If a column is not a list with one entry per text.
-        EmptyGraphError
-            If there are no texts.
-        MissingSignalError
-            If edges need vectors and there are none.
         """
         columns = {"texts": texts, "ids": ids, "titles": titles, "metadatas": metadatas}
         for name, column in columns.items():
@@ -278,6 +266,9 @@ class GraphIndex:
     ) -> GraphIndex:
         """Return a saved index.
 
+        Raises CorruptIndexError if a file is missing, truncated or changed, IndexVersionError if the format has another version,
+        and MissingSignalError if this package cannot make a saved signal and it is not given.
+
         Parameters
         ----------
         folder : str or Path
@@ -286,15 +277,6 @@ class GraphIndex:
         signals : mapping of str to Signal, optional
             Signals that replace saved ones or are added to them, such as those in an external store.
         device : str or torch.device, optional
-
-        Raises
-        ------
-        CorruptIndexError
-            If a file is missing, truncated or changed.
-        IndexVersionError
-            If the format has another version.
-        MissingSignalError
-            If this package cannot make a saved signal and it is not given.
         """
         from graph_retrievers.graph.storage import read_index
 

@@ -14,6 +14,8 @@ __all__ = ["to_nodes"]
 def to_nodes(documents: Iterable[Any], title_key: str = "title", type_key: str = "type") -> list[Node]:
     """Return documents as nodes, in the same order.
 
+    Raises InvalidArgumentError if an object is not a document, or a title or type is not a string or number.
+
     Parameters
     ----------
     documents : iterable of documents
@@ -22,11 +24,6 @@ def to_nodes(documents: Iterable[Any], title_key: str = "title", type_key: str =
         position, "0", "1", ...
     title_key, type_key : str, default "title" and "type"
         Metadata fields that hold a node's title and type; "" for none. They stay in the metadata too.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If an object is not a document, or a title or type is not a string or number.
 
     Examples
     --------

@@ -56,7 +56,9 @@ _KINDS = (
 
 
 def build_edges(nodes: Sequence[Node], edges: Any, vectors: Any = None, documents: Sequence[Any] | None = None) -> list[EdgeLike]:
-    """Return the edges between nodes that an ``edges`` argument describes.
+    """Return the edges between nodes that an ``edges`` argument describes, in its order.
+
+    Repeated edges and self loops of a specification or callable are dropped; explicit edges are kept as given.
 
     Parameters
     ----------
@@ -68,12 +70,6 @@ def build_edges(nodes: Sequence[Node], edges: Any, vectors: Any = None, document
         Vectors of the nodes, for :class:`NearestNeighbors`.
     documents : sequence, length N, optional
         The documents of the nodes, for :class:`Relationships`.
-
-    Returns
-    -------
-    list of Edge or (source id, target id, relation)
-        In the order of the argument. Repeated edges and self loops of a specification or callable are dropped; explicit
-        edges are kept as given.
 
     Raises
     ------

@@ -24,7 +24,10 @@ class Metadata(EdgeSpec):
 
     ``Metadata("cites", "$id")`` links a paper to the papers whose ids its field ``cites`` lists;
     ``Metadata("author", "author")`` links nodes that share an author. In a list of edges the pair of strings
-    ``("cites", "$id")`` is a short form.
+    ``("cites", "$id")`` is a short form. If source and target are the same field, each pair is linked once, from the earlier node
+    to the later. Values that no node has (papers outside the corpus) are skipped and counted in the log.
+
+    Raises InvalidArgumentError if no node has one of the fields, or a value is neither a string nor a number.
 
     Parameters
     ----------
@@ -36,16 +39,6 @@ class Metadata(EdgeSpec):
     limit : int, default 1000
         A value in the target field of more nodes than this is skipped, and a warning counts such values: it says little, and
         the number of its edges grows with the square of the number of nodes.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If no node has one of the fields, or a value is neither a string nor a number.
-
-    Notes
-    -----
-    Values that no node has (papers outside the corpus) are skipped and counted in the log. If source and target are the same
-    field, each pair is linked once, from the earlier node to the later.
 
     Examples
     --------
@@ -92,20 +85,14 @@ class Metadata(EdgeSpec):
 
 
 class Triples(EdgeSpec):
-    """Triples (head, relation, tail) as edges from head to tail.
+    """Triples (head, relation, tail) as edges from head to tail; UnknownNodeError if a head or tail names no node.
 
     Parameters
     ----------
-    triples : iterable of (head, relation, tail)
-        All strings.
+    triples : iterable of (str, str, str)
     key : str, default "$id"
         Field by which heads and tails name nodes: ``"$id"``, ``"$title"``, or a metadata field. A name that several nodes
         have stands for each of them.
-
-    Raises
-    ------
-    UnknownNodeError
-        If a head or tail names no node.
 
     Examples
     --------

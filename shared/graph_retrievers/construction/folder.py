@@ -24,22 +24,11 @@ _HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
 def read_folder(folder: str | Path) -> list[Node]:
     r"""Return the ``.txt``, ``.md`` and ``.html`` files of a folder as nodes, sorted by path.
 
-    Parameters
-    ----------
-    folder : str or Path
-        Read with its subfolders; names that begin with a dot are skipped.
+    Raises DatasetError if the folder does not exist or has no such file, or a file is not UTF-8.
 
-    Returns
-    -------
-    list of Node
-        One per file. The id is the path relative to the folder; the title is that of the page, its first heading, or the
-        name of the file; the text of HTML has no tags. Metadata: ``path``, and ``links``, the addresses that the file links
-        to, those inside the folder as relative paths.
-
-    Raises
-    ------
-    DatasetError
-        If the folder does not exist or has no such file, or a file is not UTF-8.
+    Subfolders are included; names that begin with a dot are skipped. The id of a node is the path relative to the folder; its title
+    is that of the page, its first heading, or the name of the file; the text of HTML has no tags. Metadata: ``path``, and
+    ``links``, the addresses that the file links to, those inside the folder as relative paths.
 
     Examples
     --------

@@ -53,12 +53,7 @@ _LOGGER = logging.getLogger(__name__)
 class Failure:
     """A question that the language model did not answer.
 
-    Attributes
-    ----------
-    stage : {"extraction", "resolution"}
-    ids : tuple of str
-        The documents without entities, or the names that were not merged.
-    reason : str
+    `stage` is "extraction" or "resolution"; `ids` are the documents without entities, or the names that were not merged.
     """
 
     stage: str
@@ -89,14 +84,8 @@ class KnowledgeGraph:
     def vectors(self, embedding: Any, *, show_progress: bool = False) -> Tensor:
         """Return vectors of the nodes: Tensor, shape [N, d], float32; a row of zeros for entities without a description.
 
-        Such an entity has no text to compare with a query, and a semantic gate is closed for it. For an index:
-        ``GraphIndex.from_graph(built.graph, embedding=model, vectors=built.vectors(model))``.
-
-        Parameters
-        ----------
-        embedding : object
-            Embedding model of nodes and queries.
-        show_progress : bool, default False
+        Such an entity has no text to compare with a query, and a semantic gate is closed for it. `embedding` is the model
+        of nodes and queries. For an index: ``GraphIndex.from_graph(built.graph, embedding=model, vectors=built.vectors(model))``.
         """
         contents = self.graph.contents()
         described = [row for row, text in enumerate(self.graph.texts) if text]
@@ -110,6 +99,8 @@ class KnowledgeGraph:
 
 class KnowledgeGraphBuilder:
     """Builds a knowledge graph from documents with a language model.
+
+    Raises InvalidArgumentError if `entity_types` is empty or contains "passage", or the model is not a language model.
 
     Parameters
     ----------
@@ -130,11 +121,6 @@ class KnowledgeGraphBuilder:
     workers : int, default 4
         Prompts asked at the same time.
     show_progress : bool, default False
-
-    Raises
-    ------
-    InvalidArgumentError
-        If `entity_types` is empty or contains the type of passages, or the model is not a language model.
 
     Notes
     -----
@@ -177,24 +163,11 @@ class KnowledgeGraphBuilder:
     def build(self, documents: Iterable[Any]) -> KnowledgeGraph:
         """Return the knowledge graph of documents.
 
-        Parameters
-        ----------
-        documents : iterable of documents
-            See :func:`graph_retrievers.construction.documents.to_nodes`.
+        `documents` are those of :func:`graph_retrievers.construction.documents.to_nodes`. If the extraction of a document fails,
+        its passages are kept, and ``failures`` and a warning name it.
 
-        Returns
-        -------
-        KnowledgeGraph
-            If the extraction of a document fails, its passages are kept; ``failures`` and a warning name it.
-
-        Raises
-        ------
-        EmptyGraphError
-            If there is no document.
-        DuplicateNodeError
-            If two documents have the same id.
-        LanguageModelError
-            If the extraction failed for every document.
+        Raises EmptyGraphError if there is no document, DuplicateNodeError if two have the same id, and LanguageModelError if the
+        extraction failed for every document.
         """
         passages = [replace(node, type=PASSAGE) for node in to_nodes(documents)]
         if not passages:

@@ -52,7 +52,7 @@ class _Entities:
 
 
 def from_graph_documents(documents: Iterable[Any]) -> _NodesAndEdges:
-    """Return the nodes and edges of LangChain graph documents.
+    """Return the nodes and edges of LangChain graph documents; InvalidArgumentError if an object is not one.
 
     Parameters
     ----------
@@ -60,18 +60,9 @@ def from_graph_documents(documents: Iterable[Any]) -> _NodesAndEdges:
         Objects with ``nodes`` (``id``, ``type``, ``properties``), ``relationships`` (``source``, ``target``, ``type``)
         and ``source``, the document they were read from.
 
-    Returns
-    -------
-    nodes : list of Node
-        The source documents, of type "passage" (without an id: "passage:" and the position), then the entities with their
-        own ids. The descriptions of an entity in several documents are joined.
-    edges : list of (source id, target id, relation)
-        The distinct relationships, then "mentions" from each passage to its entities.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If an object is not a graph document.
+    The nodes are the source documents, of type "passage" (without an id: "passage:" and the position), then the entities with
+    their own ids; the descriptions of an entity in several documents are joined. The edges are the distinct relationships, then
+    "mentions" from each passage to its entities.
     """
     entities = _Entities()
     passages: list[Node] = []
@@ -99,16 +90,13 @@ def from_graph_documents(documents: Iterable[Any]) -> _NodesAndEdges:
 def from_property_graph_store(store: Any) -> _NodesAndEdges:
     """Return the nodes and edges of a LlamaIndex property graph store, see :func:`from_graph_documents`.
 
+    Raises InvalidArgumentError if the object is not a property graph store.
+
     Parameters
     ----------
     store : PropertyGraphStore
         Read with ``get()`` and ``get_triplets(ids=...)``. Chunk nodes become passages; an entity whose property
         ``triplet_source_id`` is the id of a chunk is linked to it by "mentions".
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the object is not a property graph store.
     """
     if not (hasattr(store, "get") and hasattr(store, "get_triplets")):
         raise InvalidArgumentError(f"{type(store).__name__} is not a property graph store; expected get() and get_triplets().")
@@ -145,7 +133,9 @@ def store_triplets(store: Any, ids: list[str]) -> Iterator[Any]:
 
 
 def from_triples_file(file: str | Path) -> _NodesAndEdges:
-    r"""Return the nodes and edges of a file of triples.
+    r"""Return the nodes and edges of a file of triples: one node per name, in order of appearance, with the name as id and text.
+
+    Raises DatasetError if the file is missing or of another kind, or a line is not a triple; the message names the line.
 
     Parameters
     ----------
@@ -153,17 +143,6 @@ def from_triples_file(file: str | Path) -> _NodesAndEdges:
         ``.csv``, ``.tsv`` or ``.jsonl``, UTF-8. Columns are named ``source`` (``head``, ``subject``), ``relation``
         (``predicate``, ``label``) and ``target`` (``tail``, ``object``); without a line of column names, the first three
         columns are read in this order.
-
-    Returns
-    -------
-    nodes : list of Node
-        One per name, in order of appearance; the name is both id and text.
-    edges : list of (source id, target id, relation)
-
-    Raises
-    ------
-    DatasetError
-        If the file is missing or of another kind, or a line is not a triple; the message names the line.
 
     Examples
     --------

@@ -23,7 +23,7 @@ class Links(EdgeSpec):
     """Hyperlinks between nodes: ``<a href>`` and Markdown links, resolved against the address of the node.
 
     A link gives an edge to every node with that address, so to all chunks of a page. Links to other addresses are skipped and
-    counted in the log.
+    counted in the log. Raises InvalidArgumentError if no node has `url_field`.
 
     Parameters
     ----------
@@ -31,11 +31,6 @@ class Links(EdgeSpec):
         Metadata field that holds a node's address: a URL, or a path such as ``guide/start.md``. Links are resolved
         against it as in a browser, without their fragment.
     relation : str, default "links"
-
-    Raises
-    ------
-    InvalidArgumentError
-        If no node has the field.
 
     Examples
     --------
@@ -74,12 +69,7 @@ class Links(EdgeSpec):
 def extract_links(text: str, base: str = "") -> list[str]:
     """Return the distinct addresses that a text links to, in order and normalised (see :func:`normalize_url`).
 
-    Parameters
-    ----------
-    text : str
-        HTML or Markdown.
-    base : str, default ""
-        Address of the text, against which links are resolved.
+    `text` is HTML or Markdown; `base` is its address, against which links are resolved.
 
     Examples
     --------

@@ -35,21 +35,14 @@ class TitleMentions(EdgeSpec):
       rest only if 3 or fewer texts contain it. The qualifiers "(disambiguation)", "(name)", "(surname)", "(given name)" and
       "(magazine)" are never dropped.
 
+    Each text is read once. Raises InvalidArgumentError if no node has a title. The rules about lower case and the calendar are made
+    for English; in scripts without spaces between words, titles match only next to punctuation.
+
     Parameters
     ----------
     min_length : int, default 4
         Fewest characters of a title.
     relation : str, default "mentions"
-
-    Raises
-    ------
-    InvalidArgumentError
-        If no node has a title.
-
-    Notes
-    -----
-    Each text is read once. The rules about lower case and the calendar are made for English; in scripts without spaces
-    between words, titles match only next to punctuation.
 
     Examples
     --------

@@ -19,7 +19,8 @@ class NearestNeighbors(EdgeSpec):
     """The k nearest neighbours of each node by cosine: the corpus graph of graph-based adaptive reranking.
 
     Edges point from a node to its neighbours, nearest first; ties go to the lower row. The search is exact. Source: MacAvaney et
-    al., "Adaptive Re-Ranking with a Corpus Graph", CIKM 2022, section 3.
+    al., "Adaptive Re-Ranking with a Corpus Graph", CIKM 2022, section 3. Raises MissingSignalError if the
+    nodes have no vectors.
 
     Parameters
     ----------
@@ -28,11 +29,6 @@ class NearestNeighbors(EdgeSpec):
     min_similarity : float, optional
         Smallest cosine of a neighbour, in [-1, 1]; unlimited by default.
     relation : str, default "similar"
-
-    Raises
-    ------
-    MissingSignalError
-        If the nodes have no vectors.
 
     Examples
     --------

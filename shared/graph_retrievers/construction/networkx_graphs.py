@@ -29,13 +29,7 @@ def from_networkx(
         and so do the entries of an attribute ``metadata`` that is a mapping.
     relation : str, default "relation"
         Edge attribute that holds the relation, "" if an edge has none. The attributes ``weight``, ``text`` and ``metadata``
-        of an edge are kept.
-
-    Returns
-    -------
-    nodes : list of Node
-    edges : list of Edge
-        An edge of an undirected graph is given once.
+        of an edge are kept. An edge of an undirected graph is returned once.
 
     Examples
     --------

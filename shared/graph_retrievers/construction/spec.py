@@ -55,12 +55,7 @@ class Found(NamedTuple):
 
 
 class EdgeSpec(ABC):
-    """A source of edges: an abstract class with one method.
-
-    Attributes
-    ----------
-    needs_vectors : bool
-        Whether :meth:`find` reads the nodes' vectors; False by default.
+    """A source of edges: an abstract class with one method. `needs_vectors` says whether :meth:`find` reads the nodes' vectors.
 
     Examples
     --------

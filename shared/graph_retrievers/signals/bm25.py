@@ -23,7 +23,8 @@ class BM25(Signal):
     """BM25 (Lucene form) with precomputed scores.
 
     The scores of bm25s are computed once for every (term, document) that occurs. A query adds the scores of its terms; repeated
-    terms count repeatedly. Documents without a score above zero do not match.
+    terms count repeatedly. Documents without a score above zero do not match. Sources: Robertson and Zaragoza, "The Probabilistic
+    Relevance Framework: BM25 and Beyond", 2009; Kamphuis et al., "Which BM25 Do You Mean?", ECIR 2020 (the Lucene form).
 
     Parameters
     ----------
@@ -47,11 +48,6 @@ class BM25(Signal):
     >>> bm25 = BM25(["A loom weaves cloth.", "Punched cards drive a loom.", "A cipher."])
     >>> bm25.search(["punched cards"], 2)[1].tolist()
     [[1, -1]]
-
-    References
-    ----------
-    Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009;
-    Kamphuis et al., "Which BM25 Do You Mean?", ECIR 2020 (the Lucene form).
     """
 
     kind = "bm25"

@@ -30,7 +30,7 @@ class CrossEncoder(RelevanceModel):
 
     The latent is the representation just before the classification head (for BERT the last hidden state of [CLS], not the pooled
     output), as GRanker needs it (FastInsight, section 4.1). ``score(encode(queries, texts))`` equals ``model(...).logits[:, 0]``;
-    this is checked on two short pairs when the model is loaded.
+    this is checked on two short pairs when the model is loaded. ``pairs_encoded`` is the number of pairs encoded so far.
 
     Parameters
     ----------
@@ -48,22 +48,11 @@ class CrossEncoder(RelevanceModel):
         Precision of the encoder; by default float32 on a CPU and the dtype of the weights elsewhere. "bfloat16" is about
         twice as fast, and its scores differ by some hundredths of their standard deviation. The head is always float32.
 
-    Attributes
-    ----------
-    pairs_encoded : int
-        Number of pairs encoded so far.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If an argument is invalid, a folder does not exist, or (when loading) the model cannot be loaded.
-    ModelHeadError
-        When loading: the head has no trained weights, does not have one logit, or cannot be separated.
-
     Notes
     -----
-    Weights are read from safetensors only, and code of a model repository is not run. Pairs are sorted by length to reduce
-    padding; models of BERT's architecture run without padding in their linear layers, see
+    Loading raises InvalidArgumentError if nothing can be loaded, and ModelHeadError if the head has no trained weights, does not
+    have one logit, or cannot be separated. Weights are read from safetensors only, and code of a model repository is not run.
+    Pairs are sorted by length to reduce padding; models of BERT's architecture run without padding in their linear layers, see
     :class:`~graph_retrievers.signals.packed_encoder.PackedEncoder`. The scores of a pair do not depend on its batch.
 
     Examples

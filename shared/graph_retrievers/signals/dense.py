@@ -31,17 +31,13 @@ class DenseIndex(VectorSignal):
     Parameters
     ----------
     vectors : array-like, shape [N, d]
-        In row order. A row of zeros means that the row has no vector.
+        In row order, kept as ``vectors`` in float32. A row of zeros means that the row has no vector.
     device : torch.device, optional
         The CPU by default.
     backend : {"exact", "faiss"}, default "exact"
         ``"exact"`` multiplies in tiles on the device. ``"faiss"`` uses an ``IndexFlatIP`` of faiss (extra ``faiss``) for
         searches without a filter; the scores are the same.
     covers : {"nodes", "edges"}, default "nodes"
-
-    Attributes
-    ----------
-    vectors : Tensor, shape [N, d], float32
 
     Examples
     --------

@@ -52,19 +52,10 @@ class _Adapted:
 
 
 def as_embedding(model: Any) -> Embedding:
-    """Return `model` as an :class:`Embedding`.
+    """Return `model` as an :class:`Embedding`; InvalidArgumentError if it is none of the kinds below.
 
-    Parameters
-    ----------
-    model : object
-        A LangChain ``Embeddings``, a LlamaIndex ``BaseEmbedding``, a sentence-transformers model, a :class:`SentenceEncoder`,
-        or a callable from a list of n texts to an array of shape [n, d]. A name or folder is loaded with
-        :func:`load_embedding`.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If it is none of these.
+    It is a LangChain ``Embeddings``, a LlamaIndex ``BaseEmbedding``, a sentence-transformers model, a :class:`SentenceEncoder`, or
+    a callable from a list of n texts to an array of shape [n, d]. A name or folder is loaded with :func:`load_embedding`.
 
     Examples
     --------
@@ -93,6 +84,9 @@ def as_embedding(model: Any) -> Embedding:
 def check_vectors(vectors: Any, count: int | None = None, width: int | None = None, name: str = "vectors") -> Tensor:
     """Return `vectors` as a finite float32 tensor of shape [n, d].
 
+    Raises DimensionMismatchError if the shape is different, and InvalidVectorError, which names the first row, if an entry is NaN,
+    infinite or so large that dot products overflow (beyond 1e15).
+
     Parameters
     ----------
     vectors : array-like, shape [n, d]
@@ -100,13 +94,6 @@ def check_vectors(vectors: Any, count: int | None = None, width: int | None = No
         The n and d expected.
     name : str, default "vectors"
         Used in error messages.
-
-    Raises
-    ------
-    DimensionMismatchError
-        If the shape is different.
-    InvalidVectorError
-        If an entry is NaN, infinite or so large that dot products overflow (beyond 1e15); the message names the first row.
 
     Examples
     --------
@@ -229,7 +216,9 @@ class SentenceEncoder:
         """Return the unit vector of one query: Tensor, shape [d], float32."""
         return self.embed_documents([text])[0]
 
-    embed_queries = embed_documents
+    def embed_queries(self, texts: list[str]) -> Tensor:
+        """Return unit vectors of many queries: Tensor, shape [n, d], float32."""
+        return self.embed_documents(texts)
 
 
 def minilm(**options: Any) -> SentenceEncoder:
@@ -249,14 +238,9 @@ def minilm(**options: Any) -> SentenceEncoder:
 
 
 def load_embedding(name: str | Path, device: str | torch.device | None = None) -> SentenceEncoder:
-    """Return the sentence encoder that a name in a command or saved index stands for.
+    """Return a :class:`SentenceEncoder` by name: :func:`minilm` for "minilm" and "all-MiniLM-L6-v2".
 
-    Parameters
-    ----------
-    name : str or Path
-        ``"minilm"`` or ``"all-MiniLM-L6-v2"`` for :func:`minilm`; otherwise a name on a hub, or a folder.
-    device : str or torch.device, optional
-        The CPU by default.
+    Other names are those of models on a hub, or folders. The model runs on `device`, by default the CPU.
     """
     if str(name) in ("minilm", "all-MiniLM-L6-v2"):
         return minilm(device=device)

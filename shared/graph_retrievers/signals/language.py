@@ -37,21 +37,16 @@ class _Adapted:
 
 
 def as_language_model(model: Any) -> LanguageModel:
-    """Return `model` as a :class:`LanguageModel`.
+    """Return `model` as a :class:`LanguageModel`; InvalidArgumentError if it is none of the kinds below.
 
-    Parameters
-    ----------
-    model : object
-        A LangChain chat model or LLM (``invoke``; ``with_structured_output`` is used if there is a schema), a LlamaIndex
-        ``LLM`` (``complete`` and ``stream_complete``), a :class:`LanguageModel`, or a callable from a prompt to a text.
+    It is a LangChain chat model or LLM (``invoke``; ``with_structured_output`` is used if there is a schema), a LlamaIndex ``LLM``
+    (``complete`` and ``stream_complete``), a :class:`LanguageModel`, or a callable from a prompt to a text.
 
-    Raises
-    ------
-    InvalidArgumentError
-        If it is none of these.
+    Examples
+    --------
+    >>> as_language_model(str.upper).complete("loom")
+    'LOOM'
     """
-    if isinstance(model, _Adapted):
-        return model
     labels = [getattr(model, key, None) for key in ("model_name", "model", "name")]
     name = next((label for label in labels if isinstance(label, str) and label), type(model).__name__)
     if not isinstance(model, type):
@@ -91,7 +86,7 @@ def _text(message: Any) -> str:
 
 
 def complete_json(model: Any, prompt: str, schema: Schema, *, attempts: int = 3) -> Any:
-    """Return a language model's answer as a JSON value that satisfies a schema.
+    """Return a language model's answer as a JSON value that satisfies a schema; LanguageModelError if there is none.
 
     Parameters
     ----------
@@ -103,11 +98,6 @@ def complete_json(model: Any, prompt: str, schema: Schema, *, attempts: int = 3)
         JSON schema, see :func:`check_schema` for the keywords.
     attempts : int, default 3
         How often to ask. Further prompts contain the rejected answer and the reason.
-
-    Raises
-    ------
-    LanguageModelError
-        If the model failed, or no answer satisfied the schema.
 
     Examples
     --------
@@ -174,6 +164,11 @@ def complete_many(
         Position of the prompt; the order is that of completion.
     answer : object or LanguageModelError
         What :func:`complete_json` returned or raised; after an error the other prompts are still asked.
+
+    Examples
+    --------
+    >>> list(complete_many(lambda prompt: "1801", ["When?", "When then?"], {"type": "integer"}, workers=1))
+    [(0, 1801), (1, 1801)]
     """
     from tqdm.auto import tqdm
 

@@ -12,18 +12,13 @@ __all__ = ["as_relevance_model"]
 
 
 def as_relevance_model(model: Any) -> RelevanceModel:
-    """Return `model` as a :class:`RelevanceModel`.
+    """Return `model` as a :class:`RelevanceModel`; InvalidArgumentError if it is none of the kinds below.
 
     Parameters
     ----------
     model : RelevanceModel, str, Path, object with ``score(pairs)``, or callable
         A name or folder is loaded as a cross-encoder; a LangChain ``BaseCrossEncoder`` or a callable from a list of
         (query, text) to scores becomes a :class:`PairScorer`.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If it is none of these.
 
     Examples
     --------

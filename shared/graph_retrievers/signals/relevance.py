@@ -20,13 +20,7 @@ __all__ = ["BiEncoder", "PairScorer", "RelevanceModel", "check_pairs"]
 
 
 class RelevanceModel(ABC):
-    """A model that scores pairs of query and text in two steps: an abstract class.
-
-    Attributes
-    ----------
-    name : str
-        Used in tables and traces.
-    """
+    """A model that scores pairs of query and text in two steps: an abstract class. Tables and traces use its `name`."""
 
     name: str = ""
 
@@ -57,6 +51,13 @@ class BiEncoder(RelevanceModel):
     ----------
     embedding : Embedding, optional
         Model that embeds texts; not needed if the index has the vectors.
+
+    Examples
+    --------
+    >>> from graph_retrievers.signals.embedding import as_embedding
+    >>> model = BiEncoder(as_embedding(lambda texts: [[float(len(text)), 1.0] for text in texts]))
+    >>> model.score(model.encode(["loom"], ["cards"]))
+    tensor([21.])
     """
 
     name = "bi-encoder"

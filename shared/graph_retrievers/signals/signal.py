@@ -84,33 +84,16 @@ class Signal(ABC):
         """Return this signal on another device."""
 
     def updated(self, contents: Sequence[str], kept: Tensor, embed: Callable[[list[str]], Tensor]) -> Self:
-        """Return the signal of a changed corpus.
+        """Return the signal of a changed corpus; by default InvalidArgumentError says to build the index again.
 
-        Parameters
-        ----------
-        contents : sequence of str, length N'
-            Content of every row of the new corpus.
-        kept : Tensor, shape [N'], int64
-            The present row of each new row, -1 if the content is new.
-        embed : callable
-            From a list of n contents to their vectors, shape [n, d]; called for new contents only.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If the signal has to be built again (the default).
+        `contents` are those of the N' rows of the new corpus. `kept`, shape [N'], int64, is the present row of each new row, -1 if
+        the content is new. `embed` returns the vectors, shape [n, d], of a list of n contents; it is called for new contents only.
         """
         raise InvalidArgumentError(f"{type(self).__name__} cannot follow a change of its corpus; build the index again.")
 
 
 class VectorSignal(Signal):
-    """A signal that compares vectors; scores are dot products.
-
-    Attributes
-    ----------
-    dimension : int
-        Width d of the vectors.
-    """
+    """A signal that compares vectors of width `dimension`; scores are dot products."""
 
     reads: ClassVar[Literal["text", "vector"]] = "vector"
     dimension: int
