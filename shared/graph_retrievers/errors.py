@@ -13,33 +13,6 @@ Examples
 DuplicateNodeError
 """
 
-from __future__ import annotations
-
-__all__ = [
-    "ConvergenceError",
-    "CorruptIndexError",
-    "DatabaseAuthError",
-    "DatabaseError",
-    "DatabaseUnreachableError",
-    "DatasetError",
-    "DeviceError",
-    "DimensionMismatchError",
-    "DuplicateNodeError",
-    "EmptyGraphError",
-    "GraphRetrieverError",
-    "IndexVersionError",
-    "InvalidArgumentError",
-    "InvalidPlanError",
-    "InvalidVectorError",
-    "LanguageModelError",
-    "MissingDatabaseFeatureError",
-    "MissingDependencyError",
-    "MissingSignalError",
-    "ModelHeadError",
-    "UnexpectedArgumentError",
-    "UnknownNodeError",
-]
-
 
 class GraphRetrieverError(Exception):
     """Base class of all errors of this package."""

@@ -164,7 +164,7 @@ def test_stark_gives_a_missing_answer_a_place_among_the_rest():
     assert found == {"hit@1": 0.0, "hit@5": 1.0, "recall@20": 1.0, "mrr": pytest.approx(0.2)}
     many = stark_metrics({node: 1.0 for node in nodes[:20]}, ["25"], nodes)
     assert many["recall@20"] == 0.0 and many["mrr"] == pytest.approx(1 / 26)
-    with pytest.raises(InvalidArgumentError, match="no candidate"):
+    with pytest.raises(InvalidArgumentError, match="not a candidate"):
         stark_metrics({"x": 1.0}, ["0"], nodes)
 
 

@@ -11,32 +11,25 @@ from typing import Any
 
 __all__ = ["FITTERS", "add_commands", "run_fit"]
 
-FITTERS: dict[str, tuple[str, str]] = {
-    "mor": ("graph_retrievers.retrievers.mor", "fit_mor"),
-}
+FITTERS: dict[str, tuple[str, str]] = {"mor": ("graph_retrievers.retrievers.mor", "fit_mor")}
 """Name of a retriever -> module and function ``(dataset, index, folder, *, seed, show_progress) -> summary``."""
 
 
 def add_commands(subparsers: Any) -> None:
-    """Add the command to a parser; it sets ``run``, a function from the parsed arguments to an exit status.
-
-    Parameters
-    ----------
-    subparsers : object
-        What :meth:`argparse.ArgumentParser.add_subparsers` returned.
-    """
+    """Add the command to what `add_subparsers` of :mod:`argparse` returned; it sets ``run``, see :func:`run_fit`."""
     parser = subparsers.add_parser(
         "fit",
         help="train a retriever's models on a dataset",
-        description="Train a retriever's models on the train split of a dataset, stopping early on its dev split. The folder "
-        "written is what evaluate --checkpoint NAME=DIR takes.",
+        description="Train a retriever's models on the train split of a dataset, with early stopping on its dev split. The folder "
+        "written is for evaluate --checkpoint NAME=DIR.",
     )
-    parser.add_argument("name", metavar="NAME", choices=sorted(FITTERS), help=f"one of: {', '.join(sorted(FITTERS))}")
-    parser.add_argument("dataset", metavar="DATASET", help="folder of nodes.jsonl[.gz], edges.jsonl[.gz] and queries.jsonl[.gz]")
-    parser.add_argument("--out", required=True, metavar="DIR", help="folder for the checkpoint")
-    parser.add_argument("--embedding", metavar="DIR_OR_NAME", help="embedding model (default: all-MiniLM-L6-v2, extra 'offline')")
-    parser.add_argument("--device", help="where index and models live, such as cuda (default: cpu)")
-    parser.add_argument("--seed", type=int, default=0, help="of everything drawn at random (default: 0)")
+    add = parser.add_argument
+    add("name", metavar="NAME", choices=sorted(FITTERS), help=f"one of: {', '.join(sorted(FITTERS))}")
+    add("dataset", metavar="DATASET", help="folder of nodes.jsonl[.gz], edges.jsonl[.gz] and queries.jsonl[.gz]")
+    add("--out", required=True, metavar="DIR", help="folder for the checkpoint")
+    add("--embedding", metavar="DIR_OR_NAME", help="embedding model (default: all-MiniLM-L6-v2, extra 'offline')")
+    add("--device", help="torch device of the index and the models, such as cuda (default: cpu)")
+    add("--seed", type=int, default=0, help="random seed (default: 0)")
     parser.set_defaults(run=run_fit)
 
 
@@ -45,12 +38,12 @@ def run_fit(args: argparse.Namespace) -> int:
     from graph_retrievers.datasets import read_dataset
     from graph_retrievers.evaluation.cache import cached_vectors
     from graph_retrievers.index import GraphIndex
-    from graph_retrievers.signals.embedding import SentenceEncoder, minilm
+    from graph_retrievers.signals.embedding import load_embedding
 
     module, function = FITTERS[args.name]
     dataset = read_dataset(args.dataset)
     graph = dataset.graph(args.device)
-    embedding = SentenceEncoder(args.embedding, device=args.device) if args.embedding else minilm(device=args.device)
+    embedding = load_embedding(args.embedding or "minilm", args.device)
     vectors = cached_vectors(embedding, graph.contents(), show_progress=True)
     index = GraphIndex.from_graph(graph, embedding=embedding, vectors=vectors)
     summary = getattr(import_module(module), function)(dataset, index, Path(args.out), seed=args.seed, show_progress=True)

@@ -1,45 +1,43 @@
-"""Why a retriever misses what it misses, and what closeness in the graph has to do with it."""
+"""Why a retriever misses relevant nodes, and how that depends on distance in the graph."""
 
 from __future__ import annotations
 
+import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from statistics import fmean, stdev
 
 import torch
 
-from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.evaluation.metrics import recall, relevant_nodes
 from graph_retrievers.evaluation.results import Evaluation
-from graph_retrievers.evaluation.topological import path_costs
+from graph_retrievers.evaluation.topological import node_rows, path_costs
 
 __all__ = ["FATES", "correlation", "fates", "quartiles", "recall_gain_correlations"]
 
-FATES = ("hit", "ranked low", "passed over", "never reached", "not connected")
-"""What can become of a relevant node, see :func:`fates`."""
+FATES = {
+    "hit": "among the first k",
+    "ranked low": "retrieved, but ranked below k",
+    "passed over": "not retrieved, but a neighbour of a retrieved node",
+    "never reached": "connected to the retrieved nodes, but more than one step away",
+    "not connected": "no path leads there from the retrieved nodes, so a larger budget does not help",
+}
+"""What can happen to a relevant node, and what it means."""
 
 
 def fates(evaluation: Evaluation, retriever: str, queries: Iterable[str] | None = None) -> Counter[str]:
-    """Count what became of every relevant node under a retriever.
+    """Count what happened to the relevant nodes of some queries (all by default) under a retriever, by the keys of ``FATES``.
 
-    Parameters
-    ----------
-    evaluation : Evaluation
-    retriever : str
-    queries : iterable of str, optional
-        Ids of the queries to count; all by default.
-
-    Returns
-    -------
-    Counter
-        By the words of ``FATES``:
-
-        - ``"hit"``: among the first k;
-        - ``"ranked low"``: the retriever held it, and ranked it below k (the reranker's doing);
-        - ``"passed over"``: a neighbour of a node that was held, so it stood in the frontier when the budget was
-          spent or the search ended;
-        - ``"never reached"``: connected to what was held, but farther than a step;
-        - ``"not connected"``: no path leads there from what was held, so that no budget would do.
+    Examples
+    --------
+    >>> from graph_retrievers import GraphIndex
+    >>> from graph_retrievers.datasets import Query
+    >>> from graph_retrievers.evaluation.harness import evaluate
+    >>> from graph_retrievers.graph import CorpusGraph
+    >>> graph = CorpusGraph(["ada", "engine"], ["She wrote a program.", "A machine."], edges=[("ada", "engine")])
+    >>> query = Query("q1", "Who wrote a program for a machine?", ("ada", "engine"))
+    >>> evaluation = evaluate(GraphIndex.from_graph(graph), [query], {"mine": lambda text: ["ada"]}, timed_queries=0)
+    >>> fates(evaluation, "mine")
+    Counter({'hit': 1, 'passed over': 1, 'ranked low': 0, 'never reached': 0, 'not connected': 0})
     """
     graph, counts = evaluation.graph, Counter(dict.fromkeys(FATES, 0))
     for query in queries if queries is not None else evaluation.gold:
@@ -48,19 +46,15 @@ def fates(evaluation: Evaluation, retriever: str, queries: Iterable[str] | None 
         gold = relevant_nodes(evaluation.gold[query])
         counts["hit"] += len(gold & top)
         counts["ranked low"] += len((gold & held) - top)
-        lost = sorted(gold - held)
-        rows = torch.tensor([graph.row(node) for node in sorted(held) if node in graph], dtype=torch.int64, device=graph.device)
-        if not lost:
+        if not gold - held:
             continue
-        targets = torch.tensor([graph.row(node) for node in lost], dtype=torch.int64, device=graph.device)
-        costs = path_costs(graph, targets)
-        for target, cost in zip(targets, costs, strict=True):
+        rows = node_rows(graph, (node for node in sorted(held) if node in graph))
+        targets = node_rows(graph, sorted(gold - held))
+        for target, cost in zip(targets, path_costs(graph, targets), strict=True):
             if bool(graph.adjacent(rows, target.expand_as(rows)).any()):
                 counts["passed over"] += 1
-            elif bool(torch.isfinite(cost[rows]).any()):
-                counts["never reached"] += 1
             else:
-                counts["not connected"] += 1
+                counts["never reached" if bool(torch.isfinite(cost[rows]).any()) else "not connected"] += 1
     return counts
 
 
@@ -71,13 +65,12 @@ def quartiles(evaluation: Evaluation, first: str) -> list[tuple[str, float, floa
     ----------
     evaluation : Evaluation
     first : str
-        The retriever whose hits are the first search, such as ``"vector"``.
+        The retriever that does the first search, such as ``"vector"``.
 
     Returns
     -------
     list of (name, lowest, highest, query ids)
-        Lowest first. Queries of the same value stay together, so groups differ in size, and one may span several
-        quartiles (``"Q3 to Q4"``).
+        Lowest first. Queries of the same value stay together, so one group may span several quartiles (``"Q3 to Q4"``).
     """
     metric = f"tr@{evaluation.k}"
     values = {query: row[metric] for query, row in evaluation.values[first].items()}
@@ -94,39 +87,29 @@ def quartiles(evaluation: Evaluation, first: str) -> list[tuple[str, float, floa
 
 
 def recall_gain_correlations(evaluation: Evaluation, retriever: str, first: str) -> tuple[float, float] | None:
-    r"""Return how Recall and MissTR of a first search correlate with what a retriever then gains.
+    r"""Return how Recall and MissTR of a first search correlate with the recall that a retriever then gains.
 
-    The gain is :math:`\Delta R = R_{total} - R@k_{first}`: recall of all that the retriever held in the end, minus
-    recall of the first search (FastInsight, section 5.3.1 and Table 6). Recalls are not capped.
-
-    Parameters
-    ----------
-    evaluation : Evaluation
-    retriever, first : str
+    The gain is :math:`\Delta R = R_{total} - R@k_{first}`: recall of all that the retriever retrieved, minus recall of the
+    first search (FastInsight, section 5.3.1 and Table 6). Recalls are not capped.
 
     Returns
     -------
     (float, float) or None
-        Pearson's correlation with Recall and with MissTR; None where one of them, or the gain, does not vary.
+        Pearson's correlation with Recall and with MissTR; None if one of them, or the gain, does not vary.
     """
     k = evaluation.k
     gains, recalls, misses = [], [], []
     for query, gold in evaluation.gold.items():
-        before = evaluation.values[first][query]
-        held = evaluation.returned[retriever][query]
+        before, held = evaluation.values[first][query], evaluation.returned[retriever][query]
         recalls.append(before[f"uncapped-recall@{k}"])
         misses.append(before[f"miss-tr@{k}"])
-        gains.append(recall(list(dict.fromkeys(held.found + held.ids)), gold) - recalls[-1])
-    pair = correlation(recalls, gains), correlation(misses, gains)
-    return None if pair[0] is None or pair[1] is None else (pair[0], pair[1])
+        gains.append(recall(held.found + held.ids, gold) - recalls[-1])
+    with_recall, with_misses = correlation(recalls, gains), correlation(misses, gains)
+    return None if with_recall is None or with_misses is None else (with_recall, with_misses)
 
 
 def correlation(left: Sequence[float], right: Sequence[float]) -> float | None:
     """Return Pearson's correlation of two columns of equal length; None if one does not vary."""
-    if len(left) != len(right):
-        raise InvalidArgumentError(f"Columns of {len(left)} and {len(right)} values cannot be correlated.")
-    if len(left) < 2 or min(stdev(left), stdev(right)) < 1e-12:
+    if len(left) == len(right) and (len(left) < 2 or min(statistics.stdev(left), statistics.stdev(right)) < 1e-12):
         return None
-    middle_left, middle_right = fmean(left), fmean(right)
-    products = sum((a - middle_left) * (b - middle_right) for a, b in zip(left, right, strict=True))
-    return products / ((len(left) - 1) * stdev(left) * stdev(right))
+    return statistics.correlation(left, right)

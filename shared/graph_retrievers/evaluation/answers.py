@@ -13,23 +13,24 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def normalize_answer(text: str) -> str:
-    """Return `text` in lower case, without punctuation, then without articles, with single spaces."""
+    """Return `text` in lower case, without punctuation and articles, with single spaces."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
 def exact_match(prediction: str, truth: str) -> float:
-    """Return 1.0 if both are the same once normalised, else 0.0."""
+    """Return 1.0 if both are the same after normalisation, else 0.0."""
     return float(normalize_answer(prediction) == normalize_answer(truth))
 
 
 def token_f1(prediction: str, truth: str) -> float:
-    """Return the harmonic mean of precision and recall of the words of a prediction, both sides normalised.
+    """Return the harmonic mean of precision and recall of the words of a prediction (Rajpurkar et al., "SQuAD", 2016).
 
-    Two answers that are both empty once normalised agree (1.0); one empty answer against words does not (0.0).
+    Both sides are normalised. If one is empty after that, the result is 1.0 if the other is too, else 0.0.
 
-    References
-    ----------
-    Rajpurkar et al., "SQuAD", 2016.
+    Examples
+    --------
+    >>> token_f1("The Eiffel Tower", "eiffel tower, Paris")
+    0.8
     """
     predicted, expected = normalize_answer(prediction).split(), normalize_answer(truth).split()
     if not predicted or not expected:

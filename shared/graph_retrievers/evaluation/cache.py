@@ -1,4 +1,4 @@
-"""Vectors and latents on disk, so that what took minutes to compute is computed once."""
+"""Vectors and latents on disk, so that they are computed only once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from graph_retrievers.signals.relevance import BiEncoder
 
 __all__ = ["LatentStore", "cache_folder", "cached_vectors"]
 
-# Models with other weights, another pooling or another cut-off disagree on these texts.
+# Models with other weights, another pooling or another maximum length give other vectors for these texts.
 _PROBES = ["probe", " ".join(f"word {number} of a long text." for number in range(200))]
 
 
@@ -31,13 +31,13 @@ def cache_folder() -> Path:
 
 
 def cached_vectors(embedding: Any, contents: list[str], *, folder: Path | None = None, show_progress: bool = False) -> Tensor:
-    """Return the vectors of texts, read from disk where the same model has embedded the same texts before.
+    """Return the vectors of texts; from disk if the same model has embedded the same texts before.
 
     Parameters
     ----------
     embedding : object
-        Embedding model, see :func:`~graph_retrievers.signals.embedding.as_embedding`. It is recognised by its name
-        and by its vectors of two probe texts.
+        Embedding model, see :func:`~graph_retrievers.signals.embedding.as_embedding`. It is identified by its name and by its
+        vectors of two fixed texts.
     contents : list of str, length n
     folder : Path, optional
         :func:`cache_folder` by default.
@@ -46,6 +46,13 @@ def cached_vectors(embedding: Any, contents: list[str], *, folder: Path | None =
     Returns
     -------
     Tensor, shape [n, d], float32
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> model = lambda texts: [[float(len(text)), 1.0] for text in texts]
+    >>> cached_vectors(model, ["two words"], folder=Path(tempfile.mkdtemp()))
+    tensor([[9., 1.]])
     """
     model = as_embedding(embedding)
     probe = check_vectors(model.embed_documents(list(_PROBES)), len(_PROBES))
@@ -55,27 +62,23 @@ def cached_vectors(embedding: Any, contents: list[str], *, folder: Path | None =
     if held is not None and held.get("vectors", torch.empty(0)).shape == (len(contents), probe.shape[1]):
         return held["vectors"]
     vectors = embed_texts(model, contents, show_progress=show_progress)
-    _save({"vectors": vectors.contiguous()}, path)
+    _save({"vectors": vectors}, path)
     return vectors
 
 
 class LatentStore:
-    """Latents of (query, node) pairs on disk: one file for each query, relevance model and corpus.
+    """Latents of (query, node) pairs in a folder: one file for each query, relevance model and corpus.
 
-    Latents of the bi-encoder are not kept: computing them costs less than reading them.
-
-    Parameters
-    ----------
-    folder : Path
+    Latents of the bi-encoder are not kept: computing them is faster than reading them.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        # Models and corpora by identity, with their digests; kept alive, so that an identity is not given twice.
+        # (Object, digest) of models and graphs by identity; the object is kept, so that its identity is not reused.
         self._digests: dict[int, tuple[Any, str]] = {}
 
     def load(self, batch: Queries) -> None:
-        """Give a new batch the latents that the store holds for its queries."""
+        """Add the stored latents of its queries to a new batch."""
         if isinstance(batch.index.relevance, BiEncoder):
             return
         size, keys, latents = len(batch.index), [], []
@@ -89,7 +92,7 @@ class LatentStore:
             batch.latents.encoded = 0
 
     def save(self, batch: Queries) -> None:
-        """Put the latents of a batch on disk if it has encoded any since they were loaded."""
+        """Write the latents of a batch to disk if it has encoded any since they were loaded."""
         if isinstance(batch.index.relevance, BiEncoder) or not batch.latents.encoded:
             return
         held, size = batch.latents.tensors(), len(batch.index)
@@ -110,7 +113,7 @@ class LatentStore:
 
 
 def _rounded(probe: Tensor) -> str:
-    # Two digits: the last bits of a vector depend on the number of threads and on the device.
+    # Two decimals: the last bits of a vector depend on the number of threads and on the device.
     return str((probe.float().cpu() * 100).round().int().tolist())
 
 
@@ -123,7 +126,7 @@ def _digest(texts: Iterable[str]) -> str:
 
 
 def _load(path: Path) -> dict[str, Tensor] | None:
-    """Return the tensors of a file, None if it is not there or not whole: it is then written again."""
+    """Return the tensors of a file; None if it is missing or damaged, and has to be written again."""
     try:
         return load_file(path)
     except (OSError, SafetensorError):
@@ -131,13 +134,8 @@ def _load(path: Path) -> dict[str, Tensor] | None:
 
 
 def _save(tensors: dict[str, Tensor], path: Path) -> None:
-    """Write tensors under another name first, so that a reader sees the whole file or none."""
+    """Write tensors to a temporary file and rename it, so that a reader never sees a part of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-    os.close(handle)
-    try:
-        save_file({key: value.cpu().contiguous() for key, value in tensors.items()}, name)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        save_file({key: value.cpu().contiguous() for key, value in tensors.items()}, Path(folder) / path.name)
+        os.replace(Path(folder) / path.name, path)

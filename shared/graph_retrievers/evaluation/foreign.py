@@ -1,4 +1,4 @@
-"""Retrievers from elsewhere: LangChain and LlamaIndex ones, and plain callables, seen by what they can do."""
+"""Retrievers of LangChain and LlamaIndex, and plain callables, as functions from a query to node ids and scores."""
 
 from __future__ import annotations
 
@@ -18,27 +18,31 @@ def as_search(retriever: Any) -> Callable[[str], Scored]:
     Parameters
     ----------
     retriever : object
-        With ``invoke(text)`` that returns documents (LangChain): the node id is the document's ``id``, or ``"id"``
-        in its metadata. Or with ``retrieve(text)`` that returns nodes with scores (LlamaIndex): the node's
-        ``node_id``; or hits. Or a callable from a text to node ids, or to (id, score) pairs.
+        With ``invoke(text)`` that returns documents (LangChain): the node id is the document's ``id``, or ``"id"`` in its
+        metadata. Or with ``retrieve(text)`` that returns nodes with scores (LlamaIndex): the node id is ``node_id``. Or a
+        callable from a text to node ids, to (id, score) pairs, or to hits.
 
     Returns
     -------
     callable
-        Where the retriever gives no scores, 1 / rank stands in, so that no two tie. An id that comes twice (two
-        chunks of one document) counts at its first place.
+        If the retriever gives no scores, they are 1 / rank. An id that is returned twice counts at its first place.
 
     Raises
     ------
     InvalidArgumentError
-        If it is none of these; while searching, if a result carries no id.
+        If `retriever` is none of these; during the search, if a result has no id.
+
+    Examples
+    --------
+    >>> as_search(lambda text: ["ada", "engine"])("Who?")
+    [('ada', 1.0), ('engine', 0.5)]
     """
     if callable(getattr(retriever, "invoke", None)):
-        return lambda text: _scored([(_document_id(d), _document_score(d)) for d in retriever.invoke(text)])
+        return lambda text: _scored([_of_document(document) for document in retriever.invoke(text)])
     if callable(getattr(retriever, "retrieve", None)):
-        return lambda text: _scored([(_node_id(n), getattr(n, "score", None)) for n in retriever.retrieve(text)])
+        return lambda text: _scored([_of_node(result) for result in retriever.retrieve(text)])
     if callable(retriever):
-        return lambda text: _scored([_pair(item) for item in retriever(text)])
+        return lambda text: _scored([_of_item(item) for item in retriever(text)])
     raise InvalidArgumentError(
         f"{type(retriever).__name__} cannot be evaluated; pass a retriever with invoke(text) or retrieve(text), or a "
         "callable from a text to node ids."
@@ -54,22 +58,21 @@ def _scored(items: list[tuple[str, float | None]]) -> Scored:
     return [(node, float(score)) for node, score in first.items() if score is not None]
 
 
-def _document_id(document: Any) -> str:
-    found = getattr(document, "id", None) or (getattr(document, "metadata", None) or {}).get("id")
-    return _checked(found, document)
+def _of_document(document: Any) -> tuple[str, float | None]:
+    metadata = getattr(document, "metadata", None) or {}
+    score = metadata.get("score")
+    if isinstance(score, bool) or not isinstance(score, int | float):
+        score = None
+    return _checked(getattr(document, "id", None) or metadata.get("id"), document), score
 
 
-def _document_score(document: Any) -> float | None:
-    score = (getattr(document, "metadata", None) or {}).get("score")
-    return float(score) if isinstance(score, int | float) and not isinstance(score, bool) else None
-
-
-def _node_id(result: Any) -> str:
+def _of_node(result: Any) -> tuple[str, float | None]:
     node = getattr(result, "node", result)
-    return _checked(next((found for name in ("node_id", "id_", "id") if (found := getattr(node, name, None))), None), result)
+    found = next((found for name in ("node_id", "id_", "id") if (found := getattr(node, name, None))), None)
+    return _checked(found, result), getattr(result, "score", None)
 
 
-def _pair(item: Any) -> tuple[str, float | None]:
+def _of_item(item: Any) -> tuple[str, float | None]:
     if isinstance(item, str):
         return item, None
     if isinstance(item, Mapping) and "id" in item:
@@ -82,7 +85,7 @@ def _pair(item: Any) -> tuple[str, float | None]:
 def _checked(node: Any, source: Any) -> str:
     if not isinstance(node, str) or not node:
         raise InvalidArgumentError(
-            f"A result of type {type(source).__name__} carries no node id; set the document's id (or metadata['id']) to the "
-            "id of its node, or pass a callable that returns ids."
+            f"A result of type {type(source).__name__} has no node id; set the document's id (or metadata['id']) to the id of its "
+            "node, or pass a callable that returns ids."
         )
     return node

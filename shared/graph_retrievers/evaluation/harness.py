@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,16 +14,16 @@ import torch
 from tqdm.auto import tqdm
 
 from graph_retrievers import __version__
+from graph_retrievers.arguments import positive
 from graph_retrievers.datasets import Query
 from graph_retrievers.errors import InvalidArgumentError, UnknownNodeError
 from graph_retrievers.evaluation.cache import LatentStore
-from graph_retrievers.evaluation.costs import Work, measure
+from graph_retrievers.evaluation.costs import measure
 from graph_retrievers.evaluation.foreign import Scored, as_search
 from graph_retrievers.evaluation.metrics import Gold
 from graph_retrievers.evaluation.records import Records, Returned
 from graph_retrievers.evaluation.results import Evaluation
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.operator import positive
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.retrievers.retriever import Retriever
@@ -30,9 +31,9 @@ from graph_retrievers.retrievers.retriever import Retriever
 __all__ = ["ANNOTATIONS", "evaluate"]
 
 ANNOTATIONS = ("entities", "plan")
-"""What queries may carry beside their text, and some retrievers read."""
+"""Annotations of queries that some retrievers read."""
 
-# Retrievers that score every node they touch hold thousands; analyses look at no more than these.
+# Retrievers may score thousands of nodes; analyses need only the first of them.
 _FOUND_LIMIT = 1000
 
 
@@ -59,57 +60,58 @@ def evaluate(
     Parameters
     ----------
     index : GraphIndex
-        What is searched. Retrievers may stand on other indexes of the same graph (another relevance model).
+        Retrievers may use other indexes of the same graph (with another relevance model).
     queries : sequence of Query
-        Questions with their relevant nodes; those without any are left out, and a note says so.
+        Questions with their relevant nodes; those without any are left out, with a note.
     retrievers : mapping of str to object, or sequence of str and Retriever
-        By name. A value may be a :class:`Retriever`, a LangChain or LlamaIndex retriever, a callable (see
-        :func:`~graph_retrievers.evaluation.foreign.as_search`), or a run: what was retrieved elsewhere, by query id
-        (see :func:`~graph_retrievers.evaluation.run_files.read_run`). A bare string is a short name of
-        :func:`~graph_retrievers.retrievers.registry.build_retriever`.
+        By name. A value may be a :class:`Retriever`, a short name of
+        :func:`~graph_retrievers.retrievers.registry.build_retriever`, a LangChain or LlamaIndex retriever, a callable (see
+        :func:`~graph_retrievers.evaluation.foreign.as_search`), or a run by query id (see
+        :func:`~graph_retrievers.evaluation.run_files.read_run`).
     k : int, default 10
-        Hits to ask for and to measure at. A retriever from elsewhere returns what it returns; the first k count.
+        Hits to ask for and to measure at. If another library's retriever returns more, the first k count.
     qrels : mapping, optional
         Judgements that replace the queries' relevant nodes: a grade for each judged node, by query id.
     use : sequence of str, default ()
-        Which of the queries' own annotations (``"entities"``, ``"plan"``) are handed to the retrievers that read
-        them. By default none is: the retrievers are compared on the text of the question alone.
+        Annotations of the queries (``"entities"``, ``"plan"``) to give to the retrievers that read them. By default all
+        retrievers see only the text of the question.
     batch_size : int, default 32
-        Queries that run in lock-step, and that share their latents among the retrievers.
+        Queries that run together; the retrievers share their latents.
     timed_queries : int, default 20
-        Queries that each retriever runs again, one at a time and sharing nothing, to measure what a query costs;
-        0 measures no costs.
+        Queries that each retriever runs again, one at a time and without sharing, to measure costs; 0 measures none.
     seed : int, default 0
-        Draws the timed queries.
+        Seed for drawing the timed queries.
     resume : str or Path, optional
-        Folder that keeps results and latents as they come; an evaluation that was stopped goes on from there, and
-        one with a further retriever encodes only what that one adds.
+        Folder that keeps results and latents; an evaluation that was stopped continues from there.
     latents : str or Path, optional
-        Another folder for the latents, which evaluations of the same queries may share.
+        Another folder for the latents, which evaluations of the same queries can share.
     about : mapping of str to str, optional
-        What else stands behind a retriever's name (the digest of a checkpoint): kept results of another are refused.
+        What else defines a retriever (the digest of a checkpoint), by name; kept results are used only if it is the same.
     dataset, split : str, default ""
-        Where the queries come from, for the record.
+        Where the queries come from.
     show_progress : bool, default False
-        Progress bars.
-
-    Returns
-    -------
-    Evaluation
 
     Raises
     ------
     InvalidArgumentError
-        If an argument is out of range, no query has relevant nodes, two queries share an id, or a retriever returns
-        only ids that the graph does not hold.
+        If an argument is out of range, no query has relevant nodes, two queries have the same id, or a retriever returns
+        only ids that are not in the graph.
     UnknownNodeError
-        If a query names a relevant node that the graph does not hold.
+        If a relevant node of a query is not in the graph.
+
+    Examples
+    --------
+    >>> from graph_retrievers.graph import CorpusGraph
+    >>> index = GraphIndex.from_graph(CorpusGraph(["ada", "engine"], ["She wrote a program.", "A machine."]))
+    >>> evaluation = evaluate(index, [Query("q1", "Who wrote a program?", ("ada",))], ["bm25"], k=1, timed_queries=0)
+    >>> evaluation.results()["bm25"]["recall@1"]
+    1.0
     """
     positive("k", k)
     positive("batch_size", batch_size)
-    strange = [name for name in use if name not in ANNOTATIONS]
-    if strange:
-        raise InvalidArgumentError(f"Unknown annotation {strange[0]!r}; queries carry {' and '.join(ANNOTATIONS)}.")
+    for name in use:
+        if name not in ANNOTATIONS:
+            raise InvalidArgumentError(f"Unknown annotation {name!r}; choose from {', '.join(ANNOTATIONS)}.")
     kept, gold, notes = _checked(index, queries, qrels)
     built = _built(index, retrievers, k)
     header = _header(index, kept, gold, k, use, dataset, split)
@@ -119,50 +121,46 @@ def evaluate(
     for name, description in descriptions.items():
         records.describe(name, description)
     kept_latents = Path(latents) if latents is not None else folder and folder / "latents"
-    store = LatentStore(kept_latents) if kept_latents else None
-    runner = _Runner(index, kept, k, tuple(use), store)
-    todo = [
-        (start, name)
-        for start in range(0, len(kept), batch_size)
-        for name in built
-        if any(q.id not in records.returned[name] for q in kept[start : start + batch_size])
-    ]
-    try:
-        with tqdm(total=len(todo), desc="evaluating", unit="chunk", disable=not show_progress) as bar:
-            for start, name in todo:
-                bar.set_postfix_str(name)
-                part = slice(start, min(start + batch_size, len(kept)))
-                records.add(name, runner.run(built[name], part))
-                bar.update()
-    finally:
-        # What was encoded is kept, whatever stopped the evaluation.
-        runner.close()
+    runner = _Runner(kept, k, tuple(use), LatentStore(kept_latents) if kept_latents else None)
+    _run_missing(runner, built, records, batch_size, show_progress)
     if timed_queries:
         untimed = [name for name in built if name not in records.costs and not isinstance(built[name], Mapping)]
         for name in tqdm(untimed, desc="timing", unit="retriever", disable=not show_progress):
-            once = _single(built[name], kept, k, tuple(use))
-            costs = measure(once, len(kept), sample=timed_queries, seed=seed, device=index.device)
-            records.add_costs(name, costs.to_dict())
+            costs = measure(runner.single(built[name]), len(kept), sample=timed_queries, seed=seed, device=index.device)
+            records.add_costs(name, costs)
     returned = {name: {q.id: records.returned[name][q.id] for q in kept} for name in built}
     notes += _unknown(index, returned)
-    settings = header | {
-        "retrievers": descriptions,
-        "batch_size": batch_size,
-        "timed_queries": timed_queries,
-        "seed": seed,
-        "device": str(index.device),
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-    }
+    made_with = {"batch_size": batch_size, "timed_queries": timed_queries, "seed": seed, "device": str(index.device)}
+    versions = {"torch": torch.__version__, "python": platform.python_version()}
     costs_by_name = {name: records.costs[name] for name in built if name in records.costs}
+    settings = header | {"retrievers": descriptions} | made_with | versions
     return Evaluation(dataset, split, k, kept, gold, returned, index.graph, costs_by_name, settings, notes)
+
+
+def _run_missing(runner: _Runner, built: dict[str, Any], records: Records, batch_size: int, show_progress: bool) -> None:
+    """Run each retriever on the chunks of queries that have no results yet."""
+    queries = runner.queries
+    todo = [
+        (slice(start, start + batch_size), name)
+        for start in range(0, len(queries), batch_size)
+        for name in built
+        if any(q.id not in records.returned[name] for q in queries[start : start + batch_size])
+    ]
+    try:
+        with tqdm(todo, desc="evaluating", unit="chunk", disable=not show_progress) as bar:
+            for part, name in bar:
+                bar.set_postfix_str(name)
+                records.add(name, runner.run(built[name], part))
+    finally:
+        # Latents are kept even if the evaluation fails or is stopped.
+        runner.close()
 
 
 class _Runner:
     """Runs retrievers on chunks of queries; those of one chunk share query vectors and latents."""
 
-    def __init__(self, index: GraphIndex, queries: list[Query], k: int, use: tuple[str, ...], store: LatentStore | None) -> None:
-        self.index, self.queries, self.k, self.use, self.store = index, queries, k, use, store
+    def __init__(self, queries: list[Query], k: int, use: tuple[str, ...], store: LatentStore | None) -> None:
+        self.queries, self.k, self.use, self.store = queries, k, use, store
         self._chunk: slice | None = None
         self._batches: dict[int, Queries] = {}
 
@@ -177,12 +175,11 @@ class _Runner:
             self._chunk = part
         batch = self._batches.get(id(retriever.index))
         if batch is None:
-            batch = Queries.of(retriever.index, [q.text for q in chunk], k=self.k)
-            self._batches[id(retriever.index)] = batch
+            batch = self._batches[id(retriever.index)] = Queries.of(retriever.index, [q.text for q in chunk], k=self.k)
             if self.store is not None:
                 self.store.load(batch)
-        # Vectors, similarities and latents are the same for every retriever; what it is told besides the text is not.
-        batch = replace(batch, inputs=_inputs(retriever, chunk, self.use))
+        # Vectors, similarities and latents are shared by the retrievers; their inputs are not.
+        batch = replace(batch, inputs=self._inputs(retriever, chunk))
         ranking = retriever.rank(batch)
         ids = retriever.index.graph.ids
         found = [
@@ -196,52 +193,45 @@ class _Runner:
         }
 
     def close(self) -> None:
-        """Put the latents of the present chunk on disk and forget the chunk."""
+        """Write the latents of the present chunk to disk and drop the chunk."""
         if self.store is not None:
             for batch in self._batches.values():
                 self.store.save(batch)
         self._chunk, self._batches = None, {}
 
+    def single(self, retriever: Any) -> Callable[[int], tuple[int, int | None] | None]:
+        """Return a function that runs one query by itself, and returns the numbers of encoded and of touched nodes."""
 
-def _single(retriever: Any, queries: list[Query], k: int, use: tuple[str, ...]) -> Callable[[int], Work | None]:
-    """Return a function that runs one query by itself, as a user would."""
+        def once(position: int) -> tuple[int, int | None] | None:
+            query = self.queries[position]
+            if not isinstance(retriever, Retriever):
+                retriever(query.text)
+                return None
+            batch = Queries.of(retriever.index, [query.text], k=self.k, inputs=self._inputs(retriever, [query]))
+            ranking = retriever.rank(batch)
+            retriever.hits(batch, ranking)
+            return batch.latents.encoded, None if ranking.touched is None else int(ranking.touched.sum())
 
-    def once(position: int) -> Work | None:
-        query = queries[position]
-        if not isinstance(retriever, Retriever):
-            retriever(query.text)
-            return None
-        batch = Queries.of(retriever.index, [query.text], k=k, inputs=_inputs(retriever, [query], use))
-        ranking = retriever.rank(batch)
-        retriever.hits(batch, ranking)
-        return Work(batch.latents.encoded, None if ranking.touched is None else int(ranking.touched.sum()))
+        return once
 
-    return once
-
-
-def _inputs(retriever: Retriever, queries: Sequence[Query], use: tuple[str, ...]) -> dict[str, Sequence[Any]]:
-    wanted = [name for name in use if name in retriever.inputs]
-    return {name: [list(getattr(query, name)) or None for query in queries] for name in wanted}
+    def _inputs(self, retriever: Retriever, queries: Sequence[Query]) -> dict[str, Sequence[Any]]:
+        wanted = [name for name in self.use if name in retriever.inputs]
+        return {name: [list(getattr(query, name)) or None for query in queries] for name in wanted}
 
 
 def _returned(pairs: Scored, k: int, found: Scored | None = None) -> Returned:
-    top, found = pairs[:k], (pairs if found is None else found)[:_FOUND_LIMIT]
-    return Returned(
-        tuple(node for node, _ in top),
-        tuple(score for _, score in top),
-        tuple(node for node, _ in found),
-        tuple(score for _, score in found),
-    )
+    ids, scores = zip(*pairs[:k], strict=True) if pairs else ((), ())
+    everything = (pairs if found is None else found)[:_FOUND_LIMIT]
+    return Returned(ids, scores, tuple(node for node, _ in everything), tuple(score for _, score in everything))
 
 
 def _checked(
     index: GraphIndex, queries: Sequence[Query], qrels: Mapping[str, Mapping[str, float]] | None
 ) -> tuple[list[Query], dict[str, Gold], list[str]]:
-    """Return the queries that can be measured, what is relevant to each, and what to say about the others."""
-    ids = [query.id for query in queries]
-    if len(set(ids)) != len(ids):
-        twice = next(name for name in ids if ids.count(name) > 1)
-        raise InvalidArgumentError(f"Two queries have the id {twice!r}; make ids unique.")
+    """Return the queries that can be measured, the relevant nodes of each, and a note about the others."""
+    twice = [name for name, count in Counter(query.id for query in queries).items() if count > 1]
+    if twice:
+        raise InvalidArgumentError(f"Two queries have the id {twice[0]!r}; ids must be unique.")
     kept: list[Query] = []
     gold: dict[str, Gold] = {}
     for query in queries:
@@ -250,8 +240,8 @@ def _checked(
         missing = [node for node in relevant if node not in index.graph]
         if missing:
             raise UnknownNodeError(
-                f"Query {query.id!r} names {missing[0]!r} as relevant, which is not a node of this graph of {len(index)} nodes; "
-                "evaluate on the graph the queries were made for, or leave the query out."
+                f"Query {query.id!r} names {missing[0]!r} as relevant, which is not one of the {len(index)} nodes of this graph; "
+                "use the graph that the queries were made for, or leave the query out."
             )
         if relevant:
             kept.append(query)
@@ -264,25 +254,23 @@ def _checked(
 
 def _built(index: GraphIndex, retrievers: Mapping[str, Any] | Sequence[str | Retriever], k: int) -> dict[str, Any]:
     if isinstance(retrievers, str):
-        raise InvalidArgumentError("retrievers is a list of names or a mapping from names to retrievers, not a string.")
+        raise InvalidArgumentError("retrievers must be a list of names or a mapping from names to retrievers, not a string.")
     if not isinstance(retrievers, Mapping):
         listed = {r if isinstance(r, str) else r.name: r for r in retrievers}
         if len(listed) != len(retrievers):
-            raise InvalidArgumentError("Two retrievers have the same name; pass a mapping from names of your own.")
+            raise InvalidArgumentError("Two retrievers have the same name; pass a mapping from other names.")
         retrievers = listed
     if not retrievers:
         raise InvalidArgumentError("There are no retrievers to evaluate; name at least one.")
-    built: dict[str, Any] = {}
-    for name, given in retrievers.items():
-        if isinstance(given, Retriever):
-            built[name] = given
-        elif isinstance(given, Mapping):
-            built[name] = {query: [(str(node), float(score)) for node, score in pairs] for query, pairs in given.items()}
-        elif isinstance(given, str):
-            built[name] = build_retriever(given, index, k=k)
-        else:
-            built[name] = as_search(given)
-    return built
+
+    def build(given: Any) -> Any:
+        if isinstance(given, Mapping):
+            return {query: [(str(node), float(score)) for node, score in pairs] for query, pairs in given.items()}
+        if isinstance(given, str):
+            return build_retriever(given, index, k=k)
+        return given if isinstance(given, Retriever) else as_search(given)
+
+    return {name: build(given) for name, given in retrievers.items()}
 
 
 def _description(retriever: Any) -> str:
@@ -320,9 +308,9 @@ def _unknown(index: GraphIndex, returned: dict[str, dict[str, Returned]]) -> lis
         strange = [node for node in ids if node not in index.graph]
         if ids and len(strange) == len(ids):
             raise InvalidArgumentError(
-                f"{name} returned only ids that the graph does not hold, such as {strange[0]!r}; a node here is called "
-                f"{index.graph.ids[0]!r}. Let the retriever return the ids of nodes."
+                f"{name} returned only ids that are not in the graph, such as {strange[0]!r}; an id of this graph is "
+                f"{index.graph.ids[0]!r}. Let the retriever return ids of nodes."
             )
         if strange:
-            notes.append(f"{name} returned {len(strange)} of {len(ids)} ids that no node has; they count as not relevant.")
+            notes.append(f"{name} returned {len(strange)} of {len(ids)} ids that are not in the graph; they count as not relevant.")
     return notes

@@ -1,8 +1,7 @@
-"""Queries of one's own: questions over linked pairs of nodes, so that a corpus without labels can be evaluated."""
+"""Questions about linked pairs of nodes, to evaluate on a corpus without labelled queries."""
 
 from __future__ import annotations
 
-import gzip
 import json
 import random
 import re
@@ -13,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from graph_retrievers.arguments import positive
 from graph_retrievers.datasets import Query
 from graph_retrievers.errors import InvalidArgumentError, LanguageModelError
+from graph_retrievers.evaluation.run_files import write_text
+from graph_retrievers.evaluation.tables import listed
 from graph_retrievers.graph.corpus_graph import CorpusGraph
-from graph_retrievers.operators.operator import positive
 from graph_retrievers.signals.language import complete_many
 
 __all__ = ["linked_pairs", "make_queries", "write_queries"]
@@ -62,16 +63,16 @@ def make_queries(
     ----------
     graph : CorpusGraph
     count : int, default 100
-        Questions to make; fewer come where the graph has fewer pairs.
+        Questions to make; fewer if the graph has fewer pairs.
     language_model : object, optional
-        Writes the questions (see :func:`~graph_retrievers.signals.language.as_language_model`), and may turn a pair
-        down. Without one, a question is put together from words of both texts, see the notes.
+        Writes the questions (see :func:`~graph_retrievers.signals.language.as_language_model`), and may reject a pair. Without
+        one, a question is made of words of both texts, see the notes.
     seed : int, default 0
-        Draws the pairs.
+        Seed for drawing the pairs.
     split : str, default "test"
-        What the queries say of themselves.
+        Split of the queries.
     workers : int, default 4
-        Questions under way at a time.
+        Questions that are written at the same time.
     show_progress : bool, default False
 
     Returns
@@ -84,18 +85,24 @@ def make_queries(
     InvalidArgumentError
         If no two nodes with words are linked.
     LanguageModelError
-        If the language model fails, or turns every pair down.
+        If the language model fails, or rejects every pair.
 
     Notes
     -----
-    The extractive form is ``What links A to x, y and z?``, where A is the title of the first node (or its three most
-    telling words) and x, y, z are the most telling words of the second that the first lacks: frequent in it, rare
-    in the corpus, and found in at least two texts where there are enough of these, so that no word gives the node
-    away. Such questions favour search by words; a language model's do not, and should be preferred.
+    Without a language model, questions are ``What links A to x, y and z?``, where A is the title of the first node (or three
+    words of it) and x, y, z are words of the second that the first lacks: frequent in it, rare in the corpus, and in at least
+    two texts if there are enough of these. Such questions favour search by words, so a language model should be preferred.
 
     References
     ----------
     FastInsight, section 4.2.1: synthetic queries over connected pairs of nodes.
+
+    Examples
+    --------
+    >>> texts = ["She wrote a program.", "A machine with gears and cards."]
+    >>> graph = CorpusGraph(["ada", "engine"], texts, titles=["Ada Lovelace", "Engine"], edges=[("ada", "engine")])
+    >>> make_queries(graph, 1)[0].text
+    'What links Ada Lovelace to and, cards and gears?'
     """
     positive("count", count)
     pairs = linked_pairs(graph, seed=seed)
@@ -112,18 +119,9 @@ def make_queries(
 
 
 def linked_pairs(graph: CorpusGraph, *, seed: int = 0) -> list[tuple[int, int]]:
-    """Return linked pairs of nodes with words, in random order, each node the first of at most one.
+    """Return linked pairs (source row, target row) of nodes with words, in random order.
 
-    Parameters
-    ----------
-    graph : CorpusGraph
-    seed : int, default 0
-
-    Returns
-    -------
-    list of (row, row)
-        The first refers to the second, where edges have a direction. A node that many refer to (a hub) is drawn no
-        more often than its share of one node's edges.
+    Each node is the source of at most one pair, so that a node with many edges is not drawn too often.
     """
     spoken = np.array([bool(_WORD.search(text)) for text in graph.texts], dtype=bool)
     rows = np.stack([graph.sources.cpu().numpy(), graph.targets.cpu().numpy()], 1)
@@ -144,74 +142,58 @@ def linked_pairs(graph: CorpusGraph, *, seed: int = 0) -> list[tuple[int, int]]:
 
 
 def write_queries(path: str | Path, queries: Sequence[Query]) -> None:
-    """Write queries as JSON lines, the form that :func:`~graph_retrievers.datasets.read_queries` reads.
-
-    Parameters
-    ----------
-    path : str or Path
-        Gzipped where it ends in ``.gz``.
-    queries : sequence of Query
-    """
+    """Write queries as JSON lines for :func:`~graph_retrievers.datasets.read_queries`, compressed if `path` ends with ``.gz``."""
     lines = []
     for query in queries:
         row: dict[str, Any] = {"id": query.id, "query": query.text, "gold": list(query.gold)}
         row |= {name: value for name in ("type", "split", "answer") if (value := getattr(query, name))}
         lines.append(json.dumps(row, ensure_ascii=False) + "\n")
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(target.name + ".partial")
-    data = "".join(lines).encode("utf-8")
-    partial.write_bytes(gzip.compress(data, mtime=0) if target.suffix == ".gz" else data)
-    partial.replace(target)
+    write_text(path, "".join(lines))
 
 
 def _written(
     graph: CorpusGraph, pairs: list[tuple[int, int]], count: int, model: Any, workers: int, show_progress: bool
 ) -> list[tuple[str, tuple[int, int]]]:
+    """Return questions of the language model with their pairs; pairs are tried until `count` of them have one."""
     questions: list[tuple[str, tuple[int, int]]] = []
-    failure: LanguageModelError | None = None
+    failures: list[LanguageModelError] = []
     start = 0
     while len(questions) < count and start < len(pairs):
         part = pairs[start : start + count - len(questions)]
         start += len(part)
-        prompts = [
-            _PROMPT.format(first=graph.content(first)[:_TEXT_LIMIT], second=graph.content(second)[:_TEXT_LIMIT])
-            for first, second in part
-        ]
-        answers = dict(
-            complete_many(model, prompts, _SCHEMA, workers=workers, show_progress=show_progress, description="writing questions")
-        )
+        texts = [[graph.content(row)[:_TEXT_LIMIT] for row in pair] for pair in part]
+        prompts = [_PROMPT.format(first=first, second=second) for first, second in texts]
+        options: dict[str, Any] = {"workers": workers, "show_progress": show_progress, "description": "writing questions"}
+        answers = dict(complete_many(model, prompts, _SCHEMA, **options))
         failures = [answer for answer in answers.values() if isinstance(answer, LanguageModelError)]
         if len(failures) == len(part):
-            failure = failures[0]
             break
         for position, pair in enumerate(part):
             answer = answers[position]
             if not isinstance(answer, LanguageModelError) and answer["needs_both"] and answer["question"].strip():
                 questions.append((" ".join(answer["question"].split()), pair))
     if not questions:
-        raise failure or LanguageModelError(f"The language model found a question for none of {start} linked pairs.")
+        none = LanguageModelError(f"The language model wrote a question for none of {start} linked pairs.")
+        raise failures[0] if len(failures) == len(part) else none
     return questions
 
 
 def _extracted(graph: CorpusGraph, pairs: list[tuple[int, int]]) -> list[tuple[str, tuple[int, int]]]:
+    """Return questions made of words of the texts with their pairs."""
     words = [Counter(word.lower() for word in _WORD.findall(graph.content(row))) for row in range(len(graph))]
     texts_with: Counter[str] = Counter(word for counted in words for word in counted)
 
-    def telling(row: int, without: set[str]) -> list[str]:
+    def characteristic(row: int, without: set[str]) -> str:
+        """Return the three words of the highest TF-IDF, if possible without some words and with words of several texts."""
         known = [word for word in words[row] if word not in without] or list(words[row])
         shared = [word for word in known if texts_with[word] > 1]
         chosen = shared if len(shared) >= 3 else known
         chosen.sort(key=lambda word: (-words[row][word] * np.log(len(graph) / texts_with[word]), word))
-        return chosen[:3]
+        return listed(chosen[:3])
 
     questions = []
     for first, second in pairs:
-        subject = graph.titles[first] if graph.include_titles and graph.titles[first] else _listed(telling(first, set()))
+        subject = graph.titles[first] if graph.include_titles and graph.titles[first] else characteristic(first, set())
         title = {word.lower() for word in _WORD.findall(graph.titles[second])}
-        questions.append((f"What links {subject} to {_listed(telling(second, set(words[first]) | title))}?", (first, second)))
+        questions.append((f"What links {subject} to {characteristic(second, set(words[first]) | title)}?", (first, second)))
     return questions
-
-
-def _listed(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

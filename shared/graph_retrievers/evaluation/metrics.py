@@ -1,8 +1,15 @@
 """Metrics of one ranked list against the nodes that are relevant to its query.
 
-Every function reads a ranking of node ids, best first, and `gold`: a collection of relevant ids, or a mapping from
-id to a grade, where a grade above 0 is relevant. An id that is repeated in a ranking counts at its first place
-only. A query without relevant nodes has no defined value: the functions raise, the harness leaves it out.
+All functions take a ranking of node ids, best first, and `gold`: a collection of relevant ids, or a mapping from id to a grade,
+where a grade above 0 is relevant. A repeated id counts at its first place only. Without relevant nodes they raise
+InvalidArgumentError.
+
+Examples
+--------
+>>> recall(["a", "x", "b"], ["a", "b", "c"], 2), capped_recall(["a", "x", "b"], ["a", "b", "c"], 2)
+(0.3333333333333333, 0.5)
+>>> reciprocal_rank(["x", "a"], ["a"])
+0.5
 """
 
 from __future__ import annotations
@@ -19,14 +26,7 @@ Gold = Collection[str] | Mapping[str, float]
 
 
 def capped_recall(ranking: Sequence[str], gold: Gold, k: int) -> float:
-    r"""Return the share of what k places could hold: :math:`|rel \cap top_k| / \min(k, |rel|)`.
-
-    Parameters
-    ----------
-    ranking : sequence of str
-        Node ids, best first.
-    gold : collection or mapping of str
-    k : int
+    r"""Return the share of what k places can hold: :math:`|rel \cap top_k| / \min(k, |rel|)`.
 
     References
     ----------
@@ -37,7 +37,7 @@ def capped_recall(ranking: Sequence[str], gold: Gold, k: int) -> float:
 
 
 def recall(ranking: Sequence[str], gold: Gold, k: int | None = None) -> float:
-    """Return the share of relevant nodes among the first `k` (among all, for None)."""
+    """Return the share of relevant nodes among the first `k` (among all for None)."""
     relevant = relevant_nodes(gold)
     return len(relevant.intersection(_top(ranking, k))) / len(relevant)
 
@@ -48,7 +48,7 @@ def hit(ranking: Sequence[str], gold: Gold, k: int) -> float:
 
 
 def reciprocal_rank(ranking: Sequence[str], gold: Gold, k: int | None = None) -> float:
-    """Return 1 / rank of the first relevant node, 0.0 if none is among the first `k` (among all, for None)."""
+    """Return 1 / rank of the first relevant node, 0.0 if none is among the first `k` (among all for None)."""
     relevant = relevant_nodes(gold)
     return next((1 / rank for rank, node in enumerate(_top(ranking, k), 1) if node in relevant), 0.0)
 
@@ -65,10 +65,9 @@ def average_precision(ranking: Sequence[str], gold: Gold, k: int | None = None) 
 
 
 def ndcg(ranking: Sequence[str], gold: Gold, k: int | None = None) -> float:
-    r"""Return discounted cumulative gain over that of the best possible ranking.
+    r"""Return discounted cumulative gain, divided by that of the best possible ranking.
 
-    The gain of a node is its grade (1 where `gold` has none) and its discount :math:`1 / \log_2(rank + 1)`, as
-    trec_eval has it.
+    As in trec_eval, the gain of a node is its grade (1 if `gold` has no grades), and its discount :math:`1 / \log_2(rank + 1)`.
     """
     grades = {node: gold[node] if isinstance(gold, Mapping) else 1.0 for node in relevant_nodes(gold)}
     ideal = sorted(grades.values(), reverse=True)[:k]

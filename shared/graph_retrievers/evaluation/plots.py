@@ -22,22 +22,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "check_matplotlib",
-    "data_uri",
-    "plot_budget_recall",
-    "plot_budget_topological_recall",
-    "plot_fates",
-    "plot_overview",
-    "plot_quartiles",
-    "plot_sensitivity",
-    "plot_types",
-    "to_svg",
-]
-
-# Okabe and Ito's colours, which colour-blind readers can tell apart, and three more.
-_COLORS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#8C6D31", "#999999", "#882255", "#44AA99", "#332288", "#AA4499"]
-_SUBJECT = "#D55E00"
+# The colours of Okabe and Ito, which colour-blind readers can tell apart, and others for further retrievers.
+_COLORS = {"fastinsight": "#D55E00", "vector": "#0072B2", "bm25": "#E69F00", "hybrid": "#009E73", "re2": "#CC79A7"}
+_COLORS |= {"gar": "#56B4E9", "ppr": "#8C6D31", "spreading": "#999999"}
+_MORE_COLORS = ["#882255", "#44AA99", "#332288", "#AA4499"]
 _FATE_COLORS = dict(zip(FATES, ["#009E73", "#E69F00", "#56B4E9", "#CC79A7", "#999999"], strict=True))
 _MARKERS = "osD^vPX*<>p"
 
@@ -49,139 +37,100 @@ def check_matplotlib() -> None:
 
 
 def plot_overview(evaluation: Evaluation) -> Figure:
-    """Return bars of Recall@k with 95 % bootstrap intervals, one a retriever."""
-    names, metric = evaluation.retrievers, f"recall@{evaluation.k}"
-    figure, axes = _figure(9, 0.8 + 0.36 * len(names))
-    colors = _colors(names)
-    for row, name in enumerate(names):
-        values = evaluation.column(name, metric)
-        mean = fmean(values)
-        axes.barh(row, mean, color=colors[name], height=0.7, xerr=_interval(values), error_kw={"ecolor": "#333", "capsize": 3})
-        axes.text(min(mean + _interval(values)[1][0], 1) + 0.01, row, f"{mean:.3f}", va="center", weight="bold")
-    axes.set_yticks(range(len(names)), names)
-    axes.invert_yaxis()
-    axes.set_xlim(0, 1.08)
-    axes.set_xlabel(f"Recall@{evaluation.k} (bar: mean, whisker: 95 % interval)")
-    axes.grid(axis="y", visible=False)
+    """Return bars of Recall@k with 95 % bootstrap intervals, one for each retriever."""
+    names = evaluation.retrievers
+    figure, axes = _rows(names, f"Recall@{evaluation.k} (bar: mean, whisker: 95 % interval)", 1.08)
+    for row, (name, color) in enumerate(_colors(names).items()):
+        values = evaluation.column(name, f"recall@{evaluation.k}")
+        mean, interval = fmean(values), _interval(values)
+        axes.barh(row, mean, color=color, height=0.7, xerr=interval, error_kw={"ecolor": "#333", "capsize": 3})
+        axes.text(min(mean + interval[1][0], 1) + 0.01, row, f"{mean:.3f}", va="center", weight="bold")
     return figure
 
 
 def plot_types(evaluation: Evaluation) -> Figure:
     """Return bars of Recall@k by type of query."""
-    types, names = evaluation.types(), evaluation.retrievers
-    figure, axes = _figure(11, 4.4)
-    _grouped(axes, evaluation, [(f"{name}\n({len(queries)})", queries) for name, queries in types.items()], names)
+    groups = [(f"{name}\n({len(queries)})", queries) for name, queries in evaluation.types().items()]
+    figure, axes = _grouped(evaluation, groups, (11, 4.4))
     axes.tick_params(axis="x", labelsize=8)
     return figure
 
 
 def plot_quartiles(evaluation: Evaluation, first: str) -> Figure:
     """Return bars of Recall@k by quartile of the first search's Topological Recall (FastInsight, Figure 5)."""
-    figure, axes = _figure(9, 4.2)
     groups = [
         (f"{name}: {low:.2f} to {high:.2f}\n({len(queries)} queries)", queries)
         for name, low, high, queries in quartiles(evaluation, first)
     ]
-    _grouped(axes, evaluation, groups, evaluation.retrievers, intervals=True)
+    figure, axes = _grouped(evaluation, groups, (9, 4.2), intervals=True)
     axes.set_xlabel(f"Topological Recall of the first {evaluation.k} by {first}")
     return figure
 
 
 def plot_budget_recall(sweep: Sweep) -> Figure:
-    """Return query time against Recall@k, a curve a retriever and a point a budget (FastInsight, Figure 4)."""
-    figure, axes = _figure(7.5, 4.6)
-    colors, metric = _colors(sweep.retrievers), f"recall@{sweep.evaluation.k}"
-    for place, name in enumerate(sweep.retrievers):
-        points = [
-            (sweep.evaluation.costs[label]["seconds_per_query"], fmean(sweep.evaluation.column(label, metric)), value)
-            for value in sweep.values
-            if (label := sweep.name(name, value)) in sweep.evaluation.costs
-        ]
-        if not points:
-            continue
-        seconds, recalls, values = zip(*points, strict=True)
-        axes.plot(seconds, recalls, color=colors[name], marker=_MARKERS[place % len(_MARKERS)], label=name)
-        for position in {0, len(points) - 1}:
-            axes.annotate(
-                f"{values[position]:g}",
-                (seconds[position], recalls[position]),
-                xytext=(0, 7),
-                textcoords="offset points",
-                ha="center",
-                fontsize=8,
-                color=colors[name],
-            )
-    axes.set_xlabel("mean time of one query by itself (seconds)")
+    """Return Recall@k against query time: a curve for each retriever, a point for each budget (FastInsight, Figure 4)."""
+    curves: dict[str, list[tuple[float, float, float]]] = {}
+    for name in sweep.retrievers:
+        timed = [value for value in sweep.values if sweep.name(name, value) in sweep.evaluation.costs]
+        seconds = [sweep.evaluation.costs[sweep.name(name, value)]["seconds_per_query"] for value in timed]
+        curves[name] = list(zip(seconds, _recalls(sweep, name, timed), timed, strict=True))
+    figure, axes = _curves({name: [point[:2] for point in points] for name, points in curves.items()})
+    for name, color in _colors(sweep.retrievers).items():
+        for x, y, value in {*curves[name][:1], *curves[name][-1:]}:
+            place: dict[str, Any] = {"xytext": (0, 7), "textcoords": "offset points", "ha": "center", "fontsize": 8}
+            axes.annotate(f"{value:g}", (x, y), color=color, **place)
+    axes.set_xlabel("mean time of a single query (seconds)")
     axes.set_ylabel(f"Recall@{sweep.evaluation.k}")
     axes.set_xlim(left=0)
-    _widened(axes)
-    axes.legend()
     return figure
 
 
 def plot_budget_topological_recall(sweep: Sweep) -> Figure:
     """Return Topological Recall of all that was retrieved against the budget (FastInsight, Figure 6)."""
-    figure, axes = _figure(7.5, 4.6)
-    colors, evaluation = _colors(sweep.retrievers), sweep.evaluation
-    labels = [sweep.name(name, value) for name in sweep.retrievers for value in sweep.values]
-    total = dict.fromkeys(labels, 0.0)
+    evaluation = sweep.evaluation
+    total = dict.fromkeys(evaluation.retrievers, 0.0)
     for query, gold in evaluation.gold.items():
-        held = [evaluation.returned[label][query].found for label in labels]
-        for label, credit in zip(labels, topological_credit(evaluation.graph, held, relevant_nodes(gold)), strict=True):
+        held = [evaluation.returned[label][query].found for label in total]
+        for label, credit in zip(total, topological_credit(evaluation.graph, held, relevant_nodes(gold)), strict=True):
             total[label] += fmean(credit) / len(evaluation.gold)
-    for place, name in enumerate(sweep.retrievers):
-        heights = [total[sweep.name(name, value)] for value in sweep.values]
-        axes.plot(sweep.values, heights, color=colors[name], marker=_MARKERS[place % len(_MARKERS)], label=name)
+    curves = {name: [(value, total[sweep.name(name, value)]) for value in sweep.values] for name in sweep.retrievers}
+    figure, axes = _curves(curves)
     axes.set_xlabel("budget (nodes retrieved)")
-    axes.set_ylabel("Topological Recall of all retrieved")
-    _widened(axes)
-    axes.legend()
+    axes.set_ylabel("Topological Recall of all retrieved nodes")
     return figure
 
 
 def plot_sensitivity(sweeps: Sequence[Sweep], defaults: dict[str, float]) -> Figure:
-    """Return Recall@k against a parameter, one panel a sweep; a band marks the default (FastInsight, Figure 7)."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(4.8 * len(sweeps), 3.8), layout="constrained")
-    panels = figure.subplots(1, len(sweeps), sharey=True, squeeze=False)[0]
+    """Return Recall@k against a parameter, one panel for each sweep; a band marks the default (FastInsight, Figure 7)."""
+    figure, panels = _figure(4.8 * len(sweeps), 3.8, len(sweeps))
     for axes, sweep in zip(panels, sweeps, strict=True):
-        _styled(axes)
-        places, colors = range(len(sweep.values)), _colors(sweep.retrievers)
-        for name in sweep.retrievers:
-            metric = f"recall@{sweep.evaluation.k}"
-            heights = [fmean(sweep.evaluation.column(sweep.name(name, value), metric)) for value in sweep.values]
-            axes.plot(places, heights, color=colors[name], marker="o", label=name)
+        places = range(len(sweep.values))
+        for name, color in _colors(sweep.retrievers).items():
+            axes.plot(places, _recalls(sweep, name, sweep.values), color=color, marker="o", label=name)
         if defaults.get(sweep.parameter) in sweep.values:
             middle = sweep.values.index(defaults[sweep.parameter])
             axes.axvspan(middle - 0.25, middle + 0.25, color="#F0E442", alpha=0.45, lw=0)
         axes.set_xticks(places, ["∞" if math.isinf(value) else f"{value:g}" for value in sweep.values])
         axes.set_xlabel(sweep.parameter)
-        _widened(axes)
+        _widen(axes)
     panels[0].set_ylabel(f"Recall@{sweeps[0].evaluation.k}")
     panels[0].legend()
     return figure
 
 
 def plot_fates(evaluation: Evaluation, retriever: str) -> Figure:
-    """Return what became of the relevant nodes under one retriever, by type of query, as stacked bars."""
+    """Return what happened to the relevant nodes under one retriever, by type of query, as stacked bars."""
     groups = {"all": list(evaluation.gold)} | evaluation.types()
-    figure, axes = _figure(9, 1.2 + 0.36 * len(groups))
+    figure, axes = _rows(list(groups), f"share of relevant nodes under {retriever} (in the bars: their number)", 1)
     for row, queries in enumerate(groups.values()):
-        counts = fates(evaluation, retriever, queries)
-        left, total = 0.0, sum(counts.values())
-        for fate in FATES:
-            share = counts[fate] / total
-            axes.barh(row, share, left=left, color=_FATE_COLORS[fate], height=0.72, label=fate if row == 0 else None)
+        counts, left = fates(evaluation, retriever, queries), 0.0
+        for fate, color in _FATE_COLORS.items():
+            share = counts[fate] / counts.total()
+            axes.barh(row, share, left=left, color=color, height=0.72, label=fate if row == 0 else None)
             if share >= 0.04:
                 axes.text(left + share / 2, row, f"{counts[fate]}", ha="center", va="center", fontsize=8, color="white")
             left += share
-    axes.set_yticks(range(len(groups)), list(groups))
-    axes.invert_yaxis()
-    axes.set_xlim(0, 1)
-    axes.set_xlabel(f"share of relevant nodes under {retriever} (in the bars: their number)")
-    axes.grid(axis="y", visible=False)
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(FATES), frameon=False, fontsize=8)
+    _legend_above(axes, len(FATES))
     return figure
 
 
@@ -196,54 +145,58 @@ def to_svg(figure: Figure) -> bytes:
 
 
 def data_uri(svg: bytes) -> str:
-    """Return an SVG as a data URI, which a page can hold."""
+    """Return an SVG as a data URI, for use in a page."""
     return "data:image/svg+xml;base64," + base64.b64encode(svg).decode("ascii")
 
 
-def _figure(width: float, height: float) -> tuple[Figure, Axes]:
+def _figure(width: float, height: float, panels: int = 1) -> tuple[Figure, list[Any]]:
+    """Return a figure with panels side by side."""
     check_matplotlib()
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, _styled(figure.subplots())
+    columns = list(figure.subplots(1, panels, sharey=True, squeeze=False)[0])
+    for axes in columns:
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(color="#dddddd", linewidth=0.7)
+        axes.set_axisbelow(True)
+    return figure, columns
 
 
-def _styled(axes: Any) -> Any:
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(color="#dddddd", linewidth=0.7)
-    axes.set_axisbelow(True)
-    return axes
+def _rows(names: Sequence[str], label: str, right: float) -> tuple[Figure, Axes]:
+    """Return a figure for horizontal bars, one row for each name."""
+    figure, (axes,) = _figure(9, 1 + 0.36 * len(names))
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_xlim(0, right)
+    axes.set_xlabel(label)
+    axes.grid(axis="y", visible=False)
+    return figure, axes
 
 
-def _widened(axes: Axes, least: float = 0.1) -> None:
-    """Let the vertical axis span at least `least`, so that noise does not look like a difference."""
-    low, high = axes.get_ylim()
-    middle, half = (low + high) / 2, max(high - low, least) * 0.55
-    axes.set_ylim(middle - half, middle + half)
-
-
-def _colors(names: Sequence[str]) -> dict[str, str]:
-    """Return a colour for each name; the same in every picture of retrievers that are always there."""
-    known = ["vector", "bm25", "hybrid", "re2", "gar", "ppr", "spreading"]
-    free = iter(_COLORS[len(known) :] * len(names))
-    chosen = {}
-    for name in names:
-        if name == "fastinsight":
-            chosen[name] = _SUBJECT
-        else:
-            chosen[name] = _COLORS[known.index(name)] if name in known else next(free)
-    return chosen
+def _curves(curves: dict[str, list[tuple[float, float]]]) -> tuple[Figure, Axes]:
+    """Return a figure of named curves of (x, y) points; names without points are left out."""
+    figure, (axes,) = _figure(7.5, 4.6)
+    for place, (name, color) in enumerate(_colors(list(curves)).items()):
+        if curves[name]:
+            axes.plot(*zip(*curves[name], strict=True), color=color, marker=_MARKERS[place % len(_MARKERS)], label=name)
+    _widen(axes)
+    axes.legend()
+    return figure, axes
 
 
 def _grouped(
-    axes: Axes, evaluation: Evaluation, groups: list[tuple[str, list[str]]], names: Sequence[str], intervals: bool = False
-) -> None:
-    colors, width, metric = _colors(names), 0.84 / len(names), f"recall@{evaluation.k}"
-    for place, name in enumerate(names):
-        columns = [evaluation.column(name, metric, queries) for _, queries in groups]
+    evaluation: Evaluation, groups: list[tuple[str, list[str]]], size: tuple[float, float], intervals: bool = False
+) -> tuple[Figure, Axes]:
+    """Return a figure of Recall@k as vertical bars, by groups of queries."""
+    figure, (axes,) = _figure(*size)
+    names = evaluation.retrievers
+    width = 0.84 / len(names)
+    for place, (name, color) in enumerate(_colors(names).items()):
+        columns = [evaluation.column(name, f"recall@{evaluation.k}", queries) for _, queries in groups]
         offsets = [group - 0.42 + width * (place + 0.5) for group in range(len(groups))]
         heights = [fmean(column) for column in columns]
-        axes.bar(offsets, heights, width * 0.95, color=colors[name], label=name)
+        axes.bar(offsets, heights, width * 0.95, color=color, label=name)
         if intervals:
             for offset, height, column in zip(offsets, heights, columns, strict=True):
                 axes.errorbar(offset, height, yerr=_interval(column), ecolor="#333", elinewidth=0.8, capsize=1.5)
@@ -251,7 +204,29 @@ def _grouped(
     axes.set_ylabel(f"Recall@{evaluation.k}")
     axes.set_ylim(0, 1.02)
     axes.grid(axis="x", visible=False)
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=min(len(names), 8), frameon=False, fontsize=8)
+    _legend_above(axes, min(len(names), 8))
+    return figure, axes
+
+
+def _legend_above(axes: Axes, columns: int) -> None:
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=columns, frameon=False, fontsize=8)
+
+
+def _widen(axes: Axes, least: float = 0.1) -> None:
+    """Let the vertical axis span at least `least`, so that noise does not look like a difference."""
+    low, high = axes.get_ylim()
+    middle, half = (low + high) / 2, max(high - low, least) * 0.55
+    axes.set_ylim(middle - half, middle + half)
+
+
+def _colors(names: Sequence[str]) -> dict[str, str]:
+    """Return a colour for each name; common retrievers have the same colour in every picture."""
+    free = iter(_MORE_COLORS * len(names))
+    return {name: _COLORS.get(name) or next(free) for name in names}
+
+
+def _recalls(sweep: Sweep, retriever: str, values: Sequence[float]) -> list[float]:
+    return [fmean(sweep.evaluation.column(sweep.name(retriever, value), f"recall@{sweep.evaluation.k}")) for value in values]
 
 
 def _interval(values: Sequence[float]) -> list[list[float]]:

@@ -1,4 +1,4 @@
-"""What each retriever returned for each query, kept on disk as it comes, so that a stopped evaluation goes on."""
+"""What each retriever returned for each query, kept on disk, so that a stopped evaluation can continue."""
 
 from __future__ import annotations
 
@@ -18,15 +18,10 @@ class Returned:
 
     Attributes
     ----------
-    ids : tuple of str
-        Nodes, best first, at most k.
-    scores : tuple of float
-        Their scores.
-    found : tuple of str
-        All that its operators held in the end, best first, before the cut to k and without backfill (the first
-        1000).
-    found_scores : tuple of float
-        Their scores.
+    ids, scores : tuple of str, tuple of float
+        Nodes, best first, at most k, and their scores.
+    found, found_scores : tuple of str, tuple of float
+        All nodes that its operators found, best first, without the cut to k and without backfill (the first 1000).
     """
 
     ids: tuple[str, ...]
@@ -43,14 +38,14 @@ class Records:
     path : Path or None
         File to read and to append to; None keeps results in memory only.
     header : dict
-        What the results depend on (dataset, k, models). A file written under another header is refused.
+        What the results depend on (dataset, k, models). It must be the same as in the file.
 
     Raises
     ------
     InvalidArgumentError
-        If the file belongs to another evaluation.
+        If the file is from another evaluation.
     DatasetError
-        If a line of it cannot be read. A last line that was cut short is dropped: its chunk runs again.
+        If a line cannot be read. An incomplete last line is dropped, and its chunk runs again.
     """
 
     def __init__(self, path: Path | None, header: dict[str, Any]) -> None:
@@ -76,13 +71,11 @@ class Records:
             try:
                 record = json.loads(line)
             except json.JSONDecodeError as error:
-                raise DatasetError(f"{path}, line {number}, is no JSON ({error}); delete the file to start over.") from error
+                raise DatasetError(f"{path}, line {number}, is not JSON ({error}); delete the file to start again.") from error
             if "header" in record:
                 if record["header"] != header:
-                    raise InvalidArgumentError(
-                        f"{path} holds another evaluation: {record['header']} there, {header} here. "
-                        "Delete it or give another folder."
-                    )
+                    there = f"{path} holds another evaluation: {record['header']} instead of {header}"
+                    raise InvalidArgumentError(f"{there}. Delete it or give another folder.")
             elif "retriever" in record:
                 self._described[record["retriever"]] = record["is"]
             elif "costs" in record:
@@ -97,11 +90,11 @@ class Records:
                 file.write("".join(json.dumps(record) + "\n" for record in records))
 
     def describe(self, retriever: str, description: str) -> None:
-        """Say what stands behind a name; InvalidArgumentError if the file knows it as something else."""
+        """Describe the retriever of a name; InvalidArgumentError if the file has another description of it."""
         known = self._described.setdefault(retriever, description)
         if known != description:
             raise InvalidArgumentError(
-                f"{self.path} holds results of {retriever!r} as {known}, which now is {description}. "
+                f"{self.path} holds results of {retriever!r}, which was {known} and is now {description}. "
                 "Delete the file, give another folder, or rename the retriever."
             )
         if retriever not in self.returned:
@@ -114,6 +107,6 @@ class Records:
         self._append(*({"of": retriever, "query": query, **asdict(result)} for query, result in results.items()))
 
     def add_costs(self, retriever: str, costs: dict[str, Any]) -> None:
-        """Keep what a query costs a retriever."""
+        """Keep the costs of a retriever."""
         self.costs[retriever] = costs
         self._append({"of": retriever, "costs": costs})

@@ -1,4 +1,4 @@
-"""The outcome of an evaluation: what was returned for each query, its metrics and its costs."""
+"""The results of an evaluation: what was returned for each query, metrics and costs."""
 
 from __future__ import annotations
 
@@ -20,20 +20,15 @@ __all__ = ["Evaluation", "query_metrics"]
 
 
 def query_metrics(ranking: Sequence[str], gold: Gold, k: int) -> dict[str, float]:
-    """Return the metrics of one ranked list.
+    """Return the metrics of one ranked list, see :mod:`~graph_retrievers.evaluation.metrics`.
 
-    Parameters
-    ----------
-    ranking : sequence of str
-        Node ids, best first.
-    gold : collection or mapping of str
-    k : int
+    They are ``recall@k`` (capped), ``uncapped-recall@k``, ``ndcg@k``, ``hit@1``, ``hit@k``, and ``mrr`` and ``map`` over the
+    first k.
 
-    Returns
-    -------
-    dict
-        ``recall@k`` (capped), ``uncapped-recall@k``, ``ndcg@k``, ``hit@1``, ``hit@k``, and ``mrr`` and ``map`` over
-        the first k.
+    Examples
+    --------
+    >>> query_metrics(["x", "a"], ["a", "b"], 2)["recall@2"]
+    0.5
     """
     return {
         f"recall@{k}": metrics.capped_recall(ranking, gold, k),
@@ -48,28 +43,28 @@ def query_metrics(ranking: Sequence[str], gold: Gold, k: int) -> dict[str, float
 
 @dataclass
 class Evaluation:
-    """What came of evaluating retrievers on one set of queries.
+    """The results of several retrievers on one set of queries, see :func:`~graph_retrievers.evaluation.harness.evaluate`.
 
     Attributes
     ----------
     dataset, split : str
-        Where the queries came from.
+        Where the queries come from.
     k : int
         Hits asked for; metrics are at k.
     queries : list of Query
-        The queries that were evaluated; those without relevant nodes are not among them.
+        Without those that have no relevant nodes.
     gold : dict of str to collection or mapping of str
         Relevant nodes, or a grade for each judged node, by query id.
     returned : dict of str to dict of str to Returned
         By retriever and query id.
     graph : CorpusGraph
-        What was searched; Topological Recall walks it.
+        The graph that was searched.
     costs : dict of str to dict
-        Costs of each retriever where they were measured, see :class:`~graph_retrievers.evaluation.costs.Costs`.
+        Costs of each retriever that was timed, see :func:`~graph_retrievers.evaluation.costs.measure`.
     settings : dict
-        Models, seeds and versions that made it.
+        Models, seeds and versions.
     notes : list of str
-        What a reader should know: queries that were left out, ids that no node has.
+        Queries that were left out, returned ids that are not in the graph.
     """
 
     dataset: str
@@ -92,8 +87,8 @@ class Evaluation:
     def values(self) -> dict[str, dict[str, dict[str, float]]]:
         """Metrics by retriever, query id and metric name.
 
-        Those of :func:`query_metrics` on the hits; ``tr@k`` and ``miss-tr@k`` (Topological Recall by hops, and its
-        part from missed nodes) on the first k hits; ``mtrr`` and ``tmhits@k`` on all that the operators scored.
+        Those of :func:`query_metrics`; ``tr@k`` and ``miss-tr@k`` (Topological Recall by hops, and its part from missed nodes)
+        of the first k hits; ``mtrr`` and ``tmhits@k`` of all nodes that the operators scored.
         """
         table: dict[str, dict[str, dict[str, float]]] = {name: {} for name in self.retrievers}
         for query, gold in self.gold.items():
@@ -111,7 +106,7 @@ class Evaluation:
         return table
 
     def column(self, retriever: str, metric: str, queries: Iterable[str] | None = None) -> list[float]:
-        """Return one metric of one retriever for each query (all of them by default), in order."""
+        """Return one metric of one retriever for each of some queries, by default all."""
         rows = self.values[retriever]
         return [rows[query][metric] for query in (queries if queries is not None else rows)]
 
@@ -136,16 +131,14 @@ class Evaluation:
         return dict(sorted(groups.items()))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the evaluation as JSON-plain: the form of ``evaluate --json``."""
+        """Return the evaluation in the form of ``evaluate --json``."""
         return {
             "dataset": self.dataset,
             "split": self.split,
             "k": self.k,
             "queries": len(self.queries),
             "results": self.results(),
-            "per_query": {
-                name: {query: list(result.ids) for query, result in results.items()} for name, results in self.returned.items()
-            },
+            "per_query": {name: {query: list(r.ids) for query, r in rows.items()} for name, rows in self.returned.items()},
             "settings": self.settings,
             "notes": self.notes,
         }

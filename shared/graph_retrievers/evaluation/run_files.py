@@ -1,7 +1,9 @@
-"""TREC run files and relevance judgements (qrels): what other tools read and write."""
+"""TREC run files and relevance judgements (qrels), the exchange formats of evaluation tools."""
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import numpy as np
 
 from graph_retrievers.errors import DatasetError, InvalidArgumentError
 
-__all__ = ["Qrels", "Run", "read_qrels", "read_run", "write_qrels", "write_run"]
+__all__ = ["Qrels", "Run", "read_qrels", "read_run", "write_qrels", "write_run", "write_text"]
 
 Run = dict[str, list[tuple[str, float]]]
 """(Node id, score), best first, by query id."""
@@ -19,7 +21,7 @@ Qrels = dict[str, dict[str, float]]
 
 
 def write_run(path: str | Path, run: Mapping[str, Sequence[tuple[str, float]]], *, tag: str = "graph-retrievers") -> None:
-    """Write a run file: ``query Q0 node rank score tag``, one line a node.
+    """Write a run file: a line ``query Q0 node rank score tag`` for each node.
 
     Parameters
     ----------
@@ -31,8 +33,16 @@ def write_run(path: str | Path, run: Mapping[str, Sequence[tuple[str, float]]], 
 
     Notes
     -----
-    Tools read the order off the scores, in single precision, and break ties in their own ways. A score that is not
-    below the one before it is therefore lowered to the next smaller number, so that every tool sees this order.
+    Other tools sort by the scores, in single precision, and break ties differently. A score that is not below the one before it
+    is therefore lowered to the next smaller number, so that every tool gets this order.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "mine.run"
+    >>> write_run(path, {"q1": [("ada", 2.5), ("engine", 1.0)]})
+    >>> read_run(path)
+    {'q1': [('ada', 2.5), ('engine', 1.0)]}
     """
     lines = []
     for query, pairs in run.items():
@@ -40,23 +50,23 @@ def write_run(path: str | Path, run: Mapping[str, Sequence[tuple[str, float]]], 
         for rank, (node, score) in enumerate(pairs, 1):
             last = min(np.float32(score), np.nextafter(last, np.float32(-np.inf)))
             lines.append(f"{_word(query)} Q0 {_word(node)} {rank} {last!s} {_word(tag)}\n")
-    _write(path, lines)
+    write_text(path, "".join(lines))
 
 
 def read_run(path: str | Path) -> Run:
-    """Read a run file; scores order it, descending, and equal ones keep the order of their ranks.
+    """Read a run file, sorted by descending score, and by rank where scores are equal.
 
     Raises
     ------
     DatasetError
-        If a line is no ``query Q0 node rank score tag`` or a query lists a node twice; the message names it.
+        If a line is not ``query Q0 node rank score tag`` or a query lists a node twice; the message names the line.
     """
     found: dict[str, dict[str, tuple[float, float]]] = {}
     for where, fields in _lines(path, 6):
         query, _, node, rank, score, _ = fields
         nodes = found.setdefault(query, {})
         if node in nodes:
-            raise DatasetError(f"{where}: query {query!r} lists node {node!r} twice; a run lists a node once.")
+            raise DatasetError(f"{where}: query {query!r} lists node {node!r} twice; a run lists each node once.")
         nodes[node] = (_number(score, "score", where), _number(rank, "rank", where))
     return {
         query: [(node, score) for node, (score, _) in sorted(nodes.items(), key=lambda item: (-item[1][0], item[1][1]))]
@@ -65,22 +75,22 @@ def read_run(path: str | Path) -> Run:
 
 
 def write_qrels(path: str | Path, qrels: Mapping[str, Mapping[str, float] | Collection[str]]) -> None:
-    """Write judgements: ``query 0 node grade``, one line each; a node without a grade gets 1.
+    """Write judgements: a line ``query 0 node grade`` for each node.
 
     Parameters
     ----------
     path : str or Path
     qrels : mapping of str to mapping or collection of str
-        Relevant nodes, or a grade for each judged node, by query id. Grades are whole numbers.
+        Relevant nodes (written with grade 1), or a whole number as grade for each judged node, by query id.
     """
     lines = []
     for query, judged in qrels.items():
         grades = judged if isinstance(judged, Mapping) else dict.fromkeys(judged, 1.0)
         for node, grade in grades.items():
             if grade != int(grade):
-                raise InvalidArgumentError(f"Query {query!r} grades {node!r} with {grade!r}; qrels hold whole numbers.")
+                raise InvalidArgumentError(f"Query {query!r} grades {node!r} with {grade!r}; grades in qrels are whole numbers.")
             lines.append(f"{_word(query)} 0 {_word(node)} {int(grade)}\n")
-    _write(path, lines)
+    write_text(path, "".join(lines))
 
 
 def read_qrels(path: str | Path) -> Qrels:
@@ -89,7 +99,7 @@ def read_qrels(path: str | Path) -> Qrels:
     Raises
     ------
     DatasetError
-        If a line is of another form; the message names it.
+        If a line has another form; the message names it.
     """
     found: Qrels = {}
     for where, (query, _, node, grade) in _lines(path, 4):
@@ -99,16 +109,16 @@ def read_qrels(path: str | Path) -> Qrels:
 
 def _lines(path: str | Path, width: int) -> Iterator[tuple[str, list[str]]]:
     try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        data = Path(path).read_bytes()
+        text = (gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data).decode("utf-8")
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise DatasetError(f"{path} cannot be read: {error}.") from error
     for number, line in enumerate(text.splitlines(), 1):
         fields = line.split()
-        if not fields:
-            continue
-        if len(fields) != width:
+        if fields and len(fields) != width:
             raise DatasetError(f"{path}:{number} has {len(fields)} columns; expected {width}.")
-        yield f"{path}:{number}", fields
+        if fields:
+            yield f"{path}:{number}", fields
 
 
 def _number(text: str, name: str, where: str) -> float:
@@ -123,13 +133,14 @@ def _number(text: str, name: str, where: str) -> float:
 
 def _word(text: str) -> str:
     if not text or any(character.isspace() for character in text):
-        raise InvalidArgumentError(f"{text!r} cannot stand in a TREC file: ids and tags there are words without spaces.")
+        raise InvalidArgumentError(f"{text!r} cannot be written to a TREC file: its ids and tags are words without spaces.")
     return text
 
 
-def _write(path: str | Path, lines: list[str]) -> None:
-    target = Path(path)
+def write_text(path: str | Path, text: str) -> None:
+    """Write a file, compressed if it ends with ``.gz``, under another name first, so that readers never see a part of it."""
+    target, data = Path(path), text.encode("utf-8")
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(target.name + ".partial")
-    partial.write_text("".join(lines), encoding="utf-8")
+    partial.write_bytes(gzip.compress(data, mtime=0) if target.suffix == ".gz" else data)
     partial.replace(target)

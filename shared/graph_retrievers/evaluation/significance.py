@@ -1,4 +1,4 @@
-"""Which differences between retrievers are real: paired bootstrap and randomisation tests."""
+"""Which differences between retrievers are significant: paired bootstrap and randomisation tests."""
 
 from __future__ import annotations
 
@@ -24,15 +24,13 @@ class Comparison:
     Attributes
     ----------
     metric, better, worse : str
-        The metric, and the retrievers by their means (in the order of the evaluation where these are equal).
+        The metric, and the two retrievers (in the order of the evaluation if their means are equal).
     difference : float
         Mean of `better` minus mean of `worse`, at least 0.
     low, high : float
         Bounds of the 95 % bootstrap interval of the difference.
-    p_value : float
-        Of the randomisation test, two-sided, before correction.
-    adjusted : float
-        The same after Holm's correction for all pairs compared.
+    p_value, adjusted : float
+        Of the two-sided randomisation test, before and after Holm's correction for all compared pairs.
     """
 
     metric: str
@@ -46,12 +44,12 @@ class Comparison:
 
     @property
     def real(self) -> bool:
-        """Whether the difference stands at the level of 5 % after correction."""
+        """Whether the difference is significant at the level of 5 % after correction."""
         return self.adjusted < 0.05
 
 
 def compare(evaluation: Evaluation, metric: str, *, samples: int = 10_000, seed: int = 0) -> list[Comparison]:
-    """Return every pair of retrievers compared by one metric.
+    """Compare every pair of retrievers by one metric.
 
     Parameters
     ----------
@@ -65,48 +63,46 @@ def compare(evaluation: Evaluation, metric: str, *, samples: int = 10_000, seed:
     Returns
     -------
     list of Comparison
-        Pairs in the order of the evaluation's retrievers. Empty for a single retriever.
+        In the order of the evaluation's retrievers; empty for a single retriever.
     """
     if metric not in evaluation.metric_names:
         raise InvalidArgumentError(f"Unknown metric {metric!r}; choose from {', '.join(evaluation.metric_names)}.")
     columns = {name: torch.tensor(evaluation.column(name, metric), dtype=torch.float64) for name in evaluation.retrievers}
-    pairs: list[tuple[str, str]] = []
-    for left, right in combinations(evaluation.retrievers, 2):
-        pairs.append((right, left) if columns[right].mean() > columns[left].mean() else (left, right))
+    means = {name: float(column.mean()) for name, column in columns.items()}
+    # Sorting is stable: equal means keep the order of the evaluation.
+    pairs = [sorted(pair, key=lambda name: -means[name]) for pair in combinations(evaluation.retrievers, 2)]
     if not pairs:
         return []
     differences = torch.stack([columns[better] - columns[worse] for better, worse in pairs], 1)
     low, high = _bootstrap(differences, samples, 0.95, seed)
     p_values = _randomization(differences, samples, seed).tolist()
-    means = differences.mean(0).tolist()
-    table = zip(pairs, means, low.tolist(), high.tolist(), p_values, holm(p_values), strict=True)
-    return [
-        Comparison(metric, better, worse, difference, lower, upper, p_value, adjusted)
-        for (better, worse), difference, lower, upper, p_value, adjusted in table
-    ]
+    table = zip(differences.mean(0).tolist(), low.tolist(), high.tolist(), p_values, holm(p_values), strict=True)
+    return [Comparison(metric, better, worse, *numbers) for (better, worse), numbers in zip(pairs, table, strict=True)]
 
 
 def paired_bootstrap(
     left: Sequence[float], right: Sequence[float], *, samples: int = 10_000, confidence: float = 0.95, seed: int = 0
 ) -> tuple[float, float]:
-    """Return a confidence interval of the mean of ``left - right``: percentiles over resampled queries.
+    """Return a confidence interval (low, high) of the mean of ``left - right``: percentiles over resampled queries.
 
     Parameters
     ----------
     left, right : sequence of float, length n
-        One value a query, of the same queries.
+        One value for each query, of the same queries.
     samples : int, default 10000
     confidence : float, default 0.95
         In (0, 1).
     seed : int, default 0
 
-    Returns
-    -------
-    low, high : float
-
     References
     ----------
     Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 13.
+
+    Examples
+    --------
+    >>> low, high = paired_bootstrap([1.0, 0.5, 0.75], [0.5, 0.25, 0.75])
+    >>> low, high
+    (0.0, 0.5)
     """
     if not 0 < confidence < 1:
         raise InvalidArgumentError(f"confidence must lie in (0, 1), got {confidence!r}.")
@@ -117,20 +113,18 @@ def paired_bootstrap(
 def randomization_test(left: Sequence[float], right: Sequence[float], *, samples: int = 10_000, seed: int = 0) -> float:
     r"""Return the two-sided p-value of the mean of ``left - right`` when the sides of each query are swapped at random.
 
-    With :math:`2^n` at most `samples` every swap is tried and the value is exact; else `samples` are drawn, and the
-    observed one is counted among them, so that the value is never 0.
-
-    Parameters
-    ----------
-    left, right : sequence of float, length n
-        One value a query, of the same queries.
-    samples : int, default 10000
-    seed : int, default 0
+    If :math:`2^n` is at most `samples`, every swap is tried and the value is exact; otherwise `samples` swaps are drawn, and the
+    observed values count as one more, so that the result is never 0. Arguments: see :func:`paired_bootstrap`.
 
     References
     ----------
     Smucker, Allan and Carterette, "A Comparison of Statistical Significance Tests for Information Retrieval
     Evaluation", CIKM 2007.
+
+    Examples
+    --------
+    >>> randomization_test([1.0, 1.0, 1.0], [0.0, 0.0, 0.0])  # 2 of 8 swaps
+    0.25
     """
     return float(_randomization(_paired(left, right), samples, seed))
 
@@ -168,7 +162,7 @@ def _bootstrap(differences: Tensor, samples: int, confidence: float, seed: int) 
 def _randomization(differences: Tensor, samples: int, seed: int) -> Tensor:
     """Return p-values, shape [P], of differences, shape [n, P]."""
     count = differences.shape[0]
-    # Rounding must not make an equal sum a smaller one.
+    # Equal sums may differ by rounding.
     observed = differences.sum(0).abs() - 1e-9
     if 2**count <= samples:
         bits = torch.arange(2**count).unsqueeze(1) >> torch.arange(count)

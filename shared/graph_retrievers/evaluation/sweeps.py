@@ -1,4 +1,4 @@
-"""Evaluations over a parameter: what the pictures of budgets and of sensitivity are drawn from."""
+"""Evaluations over the values of a parameter, for the pictures of budgets and of sensitivity."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BUDGETS = (10, 20, 40, 60, 80, 100)
 ALPHAS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0)
 BETAS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, math.inf)
 
-# The parameter by which a retriever is told how many nodes its relevance model may score.
+# Retrievers with a limit on the nodes that their relevance model scores, and the name of that parameter.
 _BUDGETED = {"re2": "depth", "gar": "budget", "fastinsight": "budget"}
 
 
@@ -35,9 +35,8 @@ class Sweep:
         ``"budget"``, ``"alpha"`` or ``"beta"``.
     values : tuple of float
     evaluation : Evaluation
-        Its retrievers are named :meth:`name`.
+        Its retrievers are named by :meth:`name`.
     retrievers : tuple of str
-        Those that were varied.
     """
 
     parameter: str
@@ -46,7 +45,7 @@ class Sweep:
     retrievers: tuple[str, ...]
 
     def name(self, retriever: str, value: float) -> str:
-        """Return what the evaluation calls a retriever at a value."""
+        """Return the name of a retriever at a value, such as ``"gar budget=20"``."""
         return _name(retriever, self.parameter, value)
 
 
@@ -58,12 +57,10 @@ def sweep(
     retrievers: Sequence[str],
     *,
     k: int = 10,
-    timed_queries: int = 0,
-    seed: int = 0,
     resume: str | Path | None = None,
-    show_progress: bool = False,
+    **options: Any,
 ) -> Sweep:
-    """Return retrievers evaluated at several values of a parameter; latents are shared by all of them.
+    """Return retrievers evaluated at several values of a parameter; they share latents.
 
     Parameters
     ----------
@@ -72,30 +69,30 @@ def sweep(
     parameter : {"budget", "alpha", "beta"}
     values : sequence of float
     retrievers : sequence of str
-        Short names.
-    k, timed_queries, seed, show_progress
-        See :func:`~graph_retrievers.evaluation.harness.evaluate`.
+        Short names of retrievers that have the parameter.
+    k : int, default 10
     resume : str or Path, optional
-        Folder of an evaluation; results are kept in a folder of the parameter's name below it, latents with its own.
+        Folder of an evaluation: results are kept in a subfolder with the parameter's name, latents together with its own.
+    **options
+        Of :func:`~graph_retrievers.evaluation.harness.evaluate`.
+
+    Examples
+    --------
+    >>> from graph_retrievers.graph import CorpusGraph
+    >>> graph = CorpusGraph(["ada", "engine"], ["She wrote a program.", "A machine."])
+    >>> index = GraphIndex.from_graph(graph, embedding=lambda texts: [[float(len(text)), 1.0] for text in texts])
+    >>> found = sweep(index, [Query("q1", "Who?", ("ada",))], "budget", [1, 2], ["re2"], timed_queries=0)
+    >>> found.evaluation.retrievers
+    ['re2 budget=1', 're2 budget=2']
     """
     variants: dict[str, Any] = {}
     for retriever in retrievers:
         keyword = _BUDGETED[retriever] if parameter == "budget" else parameter
         for value in values:
             variants[_name(retriever, parameter, value)] = build_retriever(retriever, index, k=k, **{keyword: value})
-    folder = None if resume is None else Path(resume)
-    evaluation = evaluate(
-        index,
-        queries,
-        variants,
-        k=k,
-        timed_queries=timed_queries,
-        seed=seed,
-        resume=folder and folder / parameter,
-        latents=folder and folder / "latents",
-        dataset=f"sweep of {parameter}",
-        show_progress=show_progress,
-    )
+    if resume is not None:
+        options |= {"resume": Path(resume) / parameter, "latents": Path(resume) / "latents"}
+    evaluation = evaluate(index, queries, variants, k=k, dataset=f"sweep of {parameter}", **options)
     return Sweep(parameter, tuple(values), evaluation, tuple(retrievers))
 
 
@@ -104,57 +101,37 @@ def sweep_all(
     queries: Sequence[Query],
     retrievers: Sequence[str],
     *,
-    k: int = 10,
     sample: int = 40,
     timed_queries: int = 5,
     seed: int = 0,
-    resume: str | Path | None = None,
-    show_progress: bool = False,
+    **options: Any,
 ) -> dict[str, Sweep]:
-    """Return the sweeps of the report: the budget of those that have one, alpha and beta of FastInsight.
+    """Return the sweeps of the report by parameter: the budget of the retrievers that have one, alpha and beta of FastInsight.
 
     Parameters
     ----------
     index : GraphIndex
     queries : sequence of Query
-        `sample` of them, drawn with `seed`, are used.
     retrievers : sequence of str
         Short names; those without the parameter are left out.
-    k, timed_queries, resume, show_progress
-        See :func:`~graph_retrievers.evaluation.harness.evaluate`; only the sweep of the budget is timed.
     sample : int, default 40
+        Queries to use, drawn with `seed`.
+    timed_queries : int, default 5
+        Queries to time; only in the sweep of the budget.
     seed : int, default 0
-
-    Returns
-    -------
-    dict of str to Sweep
-        By parameter; without those that no retriever has.
+    **options
+        Of :func:`sweep`.
     """
     rows = sorted(random.Random(seed).sample(range(len(queries)), min(sample, len(queries))))
     chosen = [queries[row] for row in rows]
     budgeted = [name for name in retrievers if name in _BUDGETED]
     tuned = [name for name in retrievers if name == "fastinsight"]
-    plan: list[tuple[str, tuple[float, ...], list[str]]] = [
-        ("budget", BUDGETS, budgeted),
-        ("alpha", ALPHAS, tuned),
-        ("beta", BETAS, tuned),
-    ]
-    return {
-        parameter: sweep(
-            index,
-            chosen,
-            parameter,
-            values,
-            names,
-            k=k,
-            timed_queries=timed_queries if parameter == "budget" else 0,
-            seed=seed,
-            resume=resume,
-            show_progress=show_progress,
-        )
-        for parameter, values, names in plan
-        if names
-    }
+    sweeps: dict[str, Sweep] = {}
+    for parameter, values, names in (("budget", BUDGETS, budgeted), ("alpha", ALPHAS, tuned), ("beta", BETAS, tuned)):
+        if names:
+            timed = timed_queries if parameter == "budget" else 0
+            sweeps[parameter] = sweep(index, chosen, parameter, values, names, timed_queries=timed, seed=seed, **options)
+    return sweeps
 
 
 def _name(retriever: str, parameter: str, value: float) -> str:

@@ -7,17 +7,13 @@ from collections.abc import Sequence
 from graph_retrievers.evaluation.results import Evaluation
 from graph_retrievers.evaluation.significance import Comparison
 
-__all__ = ["aligned", "format_seconds", "results_table"]
+__all__ = ["aligned", "format_seconds", "listed", "results_table"]
 
 
 def results_table(evaluation: Evaluation, comparisons: Sequence[Comparison] = ()) -> str:
-    """Return Recall@k (capped), nDCG@k, MRR, Hit@1, Hit@k and mean query time: one line a retriever.
+    """Return Recall@k (capped), nDCG@k, MRR, Hit@1, Hit@k and mean query time, with a line for each retriever.
 
-    Parameters
-    ----------
-    evaluation : Evaluation
-    comparisons : sequence of Comparison, optional
-        A last column names the retrievers that each is really above.
+    If comparisons are given, a last column names the retrievers that are significantly worse.
     """
     k = evaluation.k
     names = [f"recall@{k}", f"ndcg@{k}", "mrr", *dict.fromkeys(["hit@1", f"hit@{k}"])]
@@ -35,7 +31,13 @@ def results_table(evaluation: Evaluation, comparisons: Sequence[Comparison] = ()
 
 
 def format_seconds(seconds: float | None) -> str:
-    """Return a duration as people read it: ``0.8 ms``, ``35 ms``, ``2.41 s``; a dash for None."""
+    """Return a duration with its unit, "-" for None.
+
+    Examples
+    --------
+    >>> format_seconds(0.0008), format_seconds(0.035), format_seconds(2.414)
+    ('0.8 ms', '35 ms', '2.41 s')
+    """
     if seconds is None:
         return "-"
     if seconds < 0.01:
@@ -44,10 +46,15 @@ def format_seconds(seconds: float | None) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows of cells as lines: the first column to the left, the others to the right."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    """Return rows of cells as lines, the first column aligned to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
         cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as in a sentence: ``a, b and c``."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

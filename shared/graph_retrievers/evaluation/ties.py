@@ -1,4 +1,4 @@
-"""Metrics that are exact where scores tie: MTRR and TMHits@k (G-RAG, section 4.2)."""
+"""Metrics that are exact for tied scores: MTRR and TMHits@k (G-RAG, section 4.2)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ __all__ = ["tied_hits", "tied_reciprocal_rank"]
 def tied_reciprocal_rank(ids: Sequence[str], scores: Sequence[float], gold: Collection[str]) -> float:
     r"""Return the mean over found relevant nodes of 1 / mean rank among their ties; MTRR is its mean over queries.
 
-    With a nodes scored strictly higher and :math:`\tau` nodes of the same score (the node included), a relevant
-    node counts :math:`2 / (2 (a + 1) + \tau - 1)`.
+    With a nodes of a higher score and :math:`\tau` nodes of the same score (the node included), a relevant node counts
+    :math:`2 / (2 (a + 1) + \tau - 1)`: one over the mean rank, as published, not the mean of 1 / rank.
 
     Parameters
     ----------
@@ -24,46 +24,38 @@ def tied_reciprocal_rank(ids: Sequence[str], scores: Sequence[float], gold: Coll
         Scored nodes, in any order.
     scores : sequence of float, length n
     gold : collection of str
-        Relevant ids; those that were not scored are left out.
-
-    Returns
-    -------
-    float
-        0.0 if no relevant node was scored, so that such a query keeps its place in the mean.
-
-    Notes
-    -----
-    This is one over the mean rank, as published, and not the mean of 1 / rank over random orders of the ties.
+        Relevant ids; those without a score are left out. If none has a score, the result is 0.0.
 
     References
     ----------
     Dong et al., "Don't Forget to Connect! Improving RAG with Graph-based Reranking", section 4.2.
+
+    Examples
+    --------
+    >>> tied_reciprocal_rank(["a", "b", "c"], [0.5, 0.5, 0.1], ["b"])  # rank 1 or 2, so 1.5 on average
+    0.6666666666666666
     """
     above, ties = _above_and_ties(ids, scores, gold)
-    if above.numel() == 0:
-        return 0.0
-    return float((2 / (2 * (above + 1) + ties - 1)).mean())
+    return float((2 / (2 * (above + 1) + ties - 1)).mean()) if above.numel() else 0.0
 
 
 def tied_hits(ids: Sequence[str], scores: Sequence[float], gold: Collection[str], k: int = 10) -> float:
     r"""Return the mean over found relevant nodes of their chance to be among the first `k`; TMHits@k is its mean.
 
-    The chance, when ties are ordered at random, is :math:`\mathrm{clip}(k - a, 0, \tau) / \tau`. The paper's
-    formula gives values above 1 when ties fit below k, and 1 to a node with exactly k better ones; this is what it
-    describes in words. See :func:`tied_reciprocal_rank` for the arguments.
+    The chance, with ties in random order, is :math:`\mathrm{clip}(k - a, 0, \tau) / \tau`. This is what the paper describes in
+    words: its formula gives values above 1 if all ties are among the first k, and 1 to a node with exactly k better ones.
+    Arguments: see :func:`tied_reciprocal_rank`.
     """
     if k < 1:
         raise InvalidArgumentError(f"k must be at least 1, got {k!r}.")
     above, ties = _above_and_ties(ids, scores, gold)
-    if above.numel() == 0:
-        return 0.0
-    return float(((k - above).clamp(min=0).minimum(ties) / ties).mean())
+    return float(((k - above).clamp(min=0).minimum(ties) / ties).mean()) if above.numel() else 0.0
 
 
 def _above_and_ties(ids: Sequence[str], scores: Sequence[float], gold: Collection[str]) -> tuple[Tensor, Tensor]:
-    """Return for each found relevant node how many score higher and how many the same, float64."""
+    """Return for each found relevant node how many nodes score higher and how many the same, float64."""
     if len(ids) != len(scores):
-        raise InvalidArgumentError(f"{len(scores)} scores were given for {len(ids)} nodes; give one each.")
+        raise InvalidArgumentError(f"Got {len(scores)} scores for {len(ids)} nodes; give one for each.")
     table = torch.tensor(list(scores), dtype=torch.float64)
     if bool(torch.isnan(table).any()):
         raise InvalidArgumentError("A score is NaN; metrics need comparable scores.")
@@ -71,5 +63,4 @@ def _above_and_ties(ids: Sequence[str], scores: Sequence[float], gold: Collectio
     values = table[[place for place, node in enumerate(ids) if node in wanted]]
     rising = torch.sort(table).values
     not_above = torch.searchsorted(rising, values, right=True)
-    below = torch.searchsorted(rising, values)
-    return (len(ids) - not_above).double(), (not_above - below).double()
+    return (len(ids) - not_above).double(), (not_above - torch.searchsorted(rising, values)).double()

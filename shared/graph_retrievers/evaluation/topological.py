@@ -1,8 +1,8 @@
-"""Topological Recall: recall that credits what lies close to the retrieved nodes (FastInsight, section 4.3.2)."""
+"""Topological Recall: recall that also credits nodes close to the retrieved ones (FastInsight, section 4.3.2)."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import torch
 from torch import Tensor
@@ -14,47 +14,41 @@ from graph_retrievers.graph.ragged import gather_rows
 __all__ = ["READINGS", "miss_topological_recall", "path_costs", "topological_credit", "topological_recall", "uncertainty"]
 
 READINGS = ("hops", "weighted")
-"""The two readings of "shortest path", see :func:`path_costs`."""
+"""The two meanings of "shortest path", see :func:`path_costs`."""
 
 
 def path_costs(graph: CorpusGraph, oracle: Tensor, *, reading: str = "hops", targets: Tensor | None = None) -> Tensor:
-    r"""Return what it costs to reach oracle nodes from every node of the graph.
+    r"""Return the costs of the paths from every node of the graph to the oracle nodes.
 
-    The cost of a path is the sum of :math:`\ln(1 + \deg(n))` over its nodes, the first included and the oracle
-    node left out.
+    The cost of a path is the sum of :math:`\ln(1 + \deg(n))` over its nodes, with the first and without the oracle node.
 
     Parameters
     ----------
     graph : CorpusGraph
-        Its simple view is walked; degrees count distinct neighbours in the whole graph.
+        Paths ignore the direction of edges; degrees count distinct neighbours.
     oracle : Tensor, shape [M], int64
         Node rows.
     reading : {"hops", "weighted"}, default "hops"
-        The paper says "shortest path" without saying by what. ``"hops"`` takes the path of fewest hops, of several
-        the cheapest; ``"weighted"`` takes the cheapest path of any length.
+        The paper does not say how "shortest path" is measured. ``"hops"`` uses the path of fewest hops, and the cheapest of
+        several such paths; ``"weighted"`` uses the cheapest path of any length.
     targets : Tensor, shape [T], int64, optional
-        Nodes whose cost is wanted; with the reading ``"hops"`` the search ends when all of them are reached.
+        Nodes whose cost is wanted; with ``"hops"`` the search stops when all of them are reached.
 
     Returns
     -------
     Tensor, shape [M, N], float64
-        0 where the node is the oracle node itself, infinity where no path leads (or none was needed).
-
-    Notes
-    -----
-    All oracle nodes are searched from at once, breadth first; the weighted reading corrects costs until none
-    changes.
+        0 for the oracle node itself, infinity if there is no path (or none was needed).
     """
     if reading not in READINGS:
         raise InvalidArgumentError(f"Unknown reading {reading!r}; choose 'hops' or 'weighted'.")
+    # Breadth-first search from all oracle nodes at once; "weighted" corrects costs until none changes.
     size, count = len(graph), oracle.numel()
     weight = torch.log1p(graph.degree.double())
     cost = torch.full((count * size,), float("inf"), dtype=torch.float64, device=graph.device)
-    frontier = torch.arange(count, device=graph.device) * size + oracle
+    starts = torch.arange(count, device=graph.device) * size
+    frontier = starts + oracle
     cost[frontier] = 0.0
-    wanted = None
-    if targets is not None and reading == "hops":
-        wanted = (torch.arange(count, device=graph.device).unsqueeze(1) * size + targets).flatten()
+    wanted = (starts.unsqueeze(1) + targets).flatten() if targets is not None and reading == "hops" else None
     while frontier.numel() and not (wanted is not None and bool(torch.isfinite(cost[wanted]).all())):
         owner, entry = gather_rows(graph.indptr, frontier % size)
         node = graph.indices[entry].long()
@@ -81,25 +75,21 @@ def uncertainty(graph: CorpusGraph, retrieved: Collection[str], oracle: Collecti
     Returns
     -------
     Tensor, shape [M], float64
-        In the order of `oracle`; infinity where no retrieved node is connected to it.
+        In the order of `oracle`; infinity if no retrieved node is connected to it.
     """
-    rows = _rows(graph, retrieved)
-    targets = _rows(graph, oracle)
-    if rows.numel() == 0:
-        return torch.full((targets.numel(),), float("inf"), dtype=torch.float64, device=graph.device)
-    return path_costs(graph, targets, reading=reading, targets=rows)[:, rows].amin(1)
+    return _nearest(graph, [node_rows(graph, retrieved)], oracle, reading)[0]
 
 
 def topological_credit(
     graph: CorpusGraph, retrieved: Sequence[Collection[str]], oracle: Collection[str], *, reading: str = "hops"
 ) -> list[list[float]]:
-    """Return the credit 1 / (1 + u) of each oracle node under several retrieved sets, searched for once.
+    """Return the credit 1 / (1 + u) of each oracle node under several retrieved sets, with one search for all of them.
 
     Parameters
     ----------
     graph : CorpusGraph
     retrieved : sequence of S collections of str
-        Node ids; ids that the graph does not hold (of a retriever from elsewhere) give no credit.
+        Node ids; ids that are not in the graph (of other libraries' retrievers) give no credit.
     oracle : collection of M str
         Node ids.
     reading : {"hops", "weighted"}, default "hops"
@@ -107,46 +97,58 @@ def topological_credit(
     Returns
     -------
     list of S lists of M float
-        1.0 exactly where the set holds the oracle node.
+        Exactly 1.0 if the set holds the oracle node.
     """
-    rows = [_rows(graph, [node for node in nodes if node in graph]) for nodes in retrieved]
-    targets = torch.unique(torch.cat([*rows, torch.empty(0, dtype=torch.int64, device=graph.device)]))
-    cost = path_costs(graph, _rows(graph, oracle), reading=reading, targets=targets)
-    none = torch.zeros(len(oracle), dtype=torch.float64, device=graph.device)
-    return [(1 / (1 + cost[:, part].amin(1)) if part.numel() else none).tolist() for part in rows]
+    rows = [node_rows(graph, (node for node in nodes if node in graph)) for nodes in retrieved]
+    return [(1 / (1 + costs)).tolist() for costs in _nearest(graph, rows, oracle, reading)]
 
 
 def topological_recall(graph: CorpusGraph, retrieved: Collection[str], oracle: Collection[str], *, reading: str = "hops") -> float:
     r"""Return the mean over oracle nodes of :math:`1 / (1 + u)` (Definition 7).
 
-    A retrieved oracle node counts 1, one that no path joins to a retrieved node 0. Ids given several times count once.
-    See :func:`uncertainty` for the arguments.
+    A retrieved oracle node counts 1, one without a path to a retrieved node counts 0; repeated ids count once. Arguments: see
+    :func:`uncertainty`.
 
     Raises
     ------
     InvalidArgumentError
         If `oracle` is empty: the paper leaves that undefined.
+
+    Examples
+    --------
+    >>> graph = CorpusGraph(["a", "b"], ["one", "two"], edges=[("a", "b")])
+    >>> round(topological_recall(graph, ["a"], ["b"]), 4)  # 1 / (1 + ln 2)
+    0.5906
     """
-    if not oracle:
-        raise InvalidArgumentError("Topological Recall of no oracle nodes is undefined; leave the query out.")
-    return float((1 / (1 + uncertainty(graph, retrieved, list(dict.fromkeys(oracle)), reading=reading))).mean())
+    return float(_credit(graph, retrieved, oracle, reading).mean())
 
 
 def miss_topological_recall(
     graph: CorpusGraph, retrieved: Collection[str], oracle: Collection[str], *, reading: str = "hops"
 ) -> float:
-    r"""Return MissTR, the partial credit for oracle nodes that were missed: :math:`TR = Recall + MissTR` (Corollary 1).
+    r"""Return MissTR, the credit for oracle nodes that were missed: :math:`TR = Recall + MissTR` (Corollary 1).
 
-    The recall of the corollary is not capped. See :func:`topological_recall` for the arguments.
+    Recall is not capped here. Arguments: see :func:`topological_recall`.
     """
+    credit = _credit(graph, retrieved, oracle, reading)
+    return float(credit[credit < 1].sum() / credit.numel())
+
+
+def node_rows(graph: CorpusGraph, ids: Iterable[str]) -> Tensor:
+    """Return the rows of nodes, int64, on the device of the graph."""
+    return torch.tensor([graph.row(node) for node in ids], dtype=torch.int64, device=graph.device)
+
+
+def _credit(graph: CorpusGraph, retrieved: Collection[str], oracle: Collection[str], reading: str) -> Tensor:
+    """Return the credit of each distinct oracle node."""
     if not oracle:
         raise InvalidArgumentError("Topological Recall of no oracle nodes is undefined; leave the query out.")
-    held, wanted = set(retrieved), set(oracle)
-    missed = [node for node in dict.fromkeys(oracle) if node not in held]
-    if not missed:
-        return 0.0
-    return len(missed) / len(wanted) * topological_recall(graph, retrieved, missed, reading=reading)
+    return 1 / (1 + uncertainty(graph, retrieved, list(dict.fromkeys(oracle)), reading=reading))
 
 
-def _rows(graph: CorpusGraph, ids: Collection[str]) -> Tensor:
-    return torch.tensor([graph.row(node) for node in ids], dtype=torch.int64, device=graph.device)
+def _nearest(graph: CorpusGraph, retrieved: Sequence[Tensor], oracle: Collection[str], reading: str) -> list[Tensor]:
+    """Return for each of several sets of rows the cost of each oracle node from the nearest row, shape [M]."""
+    rows = node_rows(graph, oracle)
+    cost = path_costs(graph, rows, reading=reading, targets=torch.unique(torch.cat([*retrieved, rows[:0]])))
+    none = torch.full((len(oracle),), float("inf"), dtype=torch.float64, device=graph.device)
+    return [cost[:, near].amin(1) if near.numel() else none for near in retrieved]
