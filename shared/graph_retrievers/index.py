@@ -69,7 +69,7 @@ class GraphIndex:
             rows = graph.num_edges if signal.covers == "edges" else len(graph)
             if len(signal) != rows:
                 raise DimensionMismatchError(
-                    f"Signal {name!r} covers {len(signal)} {signal.covers}, the graph has {rows}; give one row for each."
+                    f"Signal {name!r} covers {len(signal)} {signal.covers}, the graph has {rows}; expected one row for each."
                 )
         self.embedding: Embedding | None = as_embedding(embedding) if embedding is not None else None
         self.relevance: RelevanceModel = as_relevance_model(relevance) if relevance is not None else BiEncoder(self.embedding)

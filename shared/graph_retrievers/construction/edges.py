@@ -137,14 +137,16 @@ class _Called(EdgeSpec):
         for node in corpus.nodes:
             given = self.function(node)
             if isinstance(given, (str, Mapping)) or not isinstance(given, (Iterable, type(None))):
-                raise InvalidArgumentError(f"{self!r} gave {given!r:.80} for {node.id!r}; expected a list of node ids or of edges.")
+                raise InvalidArgumentError(
+                    f"{self!r} returned {given!r:.80} for {node.id!r}; expected a list of node ids or of edges."
+                )
             for item in given or ():
                 if isinstance(item, str):
                     edges.append((node.id, item, ""))
                 elif is_words(item):
                     edges.append((item[0], item[1], item[2] if len(item) == 3 else ""))
                 else:
-                    raise InvalidArgumentError(f"{self!r} gave {item!r:.80} for node {node.id!r}; expected a node id or an edge.")
+                    raise InvalidArgumentError(f"{self!r} returned {item!r:.80} for {node.id!r}; expected a node id or an edge.")
         return corpus.known(edges)
 
 

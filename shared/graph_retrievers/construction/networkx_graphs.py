@@ -43,10 +43,10 @@ def from_networkx(
     nodes = []
     for label, attributes in graph.nodes(data=True):
         rest = dict(attributes)
-        said, name, kind, metadata = (rest.pop(key, None) for key in (text, title, type, "metadata"))
+        content, name, kind, metadata = (rest.pop(key, None) for key in (text, title, type, "metadata"))
         if metadata is not None:
             rest |= metadata if isinstance(metadata, Mapping) else {"metadata": metadata}
-        nodes.append(Node(str(label), str(label) if said is None else str(said), str(name or ""), str(kind or ""), rest))
+        nodes.append(Node(str(label), str(label) if content is None else str(content), str(name or ""), str(kind or ""), rest))
     return nodes, networkx_edges(graph, relation)
 
 

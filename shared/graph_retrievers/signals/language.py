@@ -117,7 +117,7 @@ def complete_json(model: Any, prompt: str, schema: Schema, *, attempts: int = 3)
         except Exception as error:
             raise LanguageModelError(f"The language model failed ({type(error).__name__}: {error}).") from error
         if not isinstance(answer, str):
-            raise LanguageModelError(f"The language model gave {type(answer).__name__} {answer!r:.100}; expected a text.")
+            raise LanguageModelError(f"The language model returned {type(answer).__name__} {answer!r:.100}; expected a text.")
         try:
             value = _parse(answer)
         except ValueError as error:
@@ -177,7 +177,9 @@ def complete_many(
     port = as_language_model(model)
     schemas = [schema] * len(prompts) if isinstance(schema, Mapping) else list(schema)
     if len(schemas) != len(prompts):
-        raise InvalidArgumentError(f"{len(schemas)} schemas were given for {len(prompts)} prompts; give one, or one a prompt.")
+        raise InvalidArgumentError(
+            f"{len(schemas)} schemas were given for {len(prompts)} prompts; pass one schema, or one per prompt."
+        )
 
     def ask(position: int) -> Any:
         try:

@@ -36,7 +36,7 @@ class RelevanceModel(ABC):
 def check_pairs(queries: Sequence[str], texts: Sequence[str]) -> None:
     """Raise InvalidArgumentError unless both are lists, of equal length."""
     if isinstance(queries, str) or isinstance(texts, str):
-        raise InvalidArgumentError("Got a single string; expected two lists of strings of equal length, one pair a row.")
+        raise InvalidArgumentError("Got a single string; expected two lists of strings of equal length.")
     if len(queries) != len(texts):
         raise InvalidArgumentError(f"Got {len(queries)} queries and {len(texts)} texts; expected one query for each text.")
 

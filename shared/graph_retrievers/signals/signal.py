@@ -67,7 +67,7 @@ class Signal(ABC):
         """Return the scores of every row: Tensor, shape [B, N], float32; 0 if a row does not match."""
         scores, rows = self.search(queries, len(self))
         table = torch.zeros((rows.shape[0], len(self) + 1), device=scores.device)
-        # Pads go to a spare column.
+        # Padding is written to a spare column.
         return table.scatter_(1, torch.where(rows >= 0, rows, len(self)), scores.masked_fill(rows < 0, 0.0))[:, :-1]
 
     @abstractmethod
