@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from graph_retrievers.datasets import Dataset, Query
+from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.checkpoint import load_checkpoint, save_checkpoint
@@ -151,7 +151,8 @@ def fit_mor(
     pairs = [[(query.text, list(query.plan)) for query in split] for split in (train, dev)]
     planner, planned = TrainedPlanner.fit(pairs[0], pairs[1], index.graph, **options)
     planner.save(folder)
-    examples = [[_example(query, index) for query in split] for split in (train, dev)]
+    row = index.graph.row
+    examples = [[Example(q.text, list(q.plan), tuple(map(row, q.gold))) for q in split] for split in (train, dev)]
     by_text = [replace(example, plan=None) for example in examples[0]]
     length = max(len(query.plan) for query in train)
     reranker, ranked = fit_trajectory_reranker(
@@ -163,7 +164,3 @@ def fit_mor(
         "planner": {"right_on_dev": planned.best_score, "plans": planned.classes, "left_out": planned.left_out},
         "reranker": {"mrr_on_dev": ranked.best_score, "epoch": ranked.best_epoch},
     }
-
-
-def _example(query: Query, index: GraphIndex) -> Example:
-    return Example(query.text, list(query.plan), tuple(index.graph.row(node) for node in query.gold))
