@@ -194,7 +194,7 @@ def _query_embedding(args: argparse.Namespace) -> Any:
         return load_embedding(built["name"], args.device)
     if any(signal["name"] == "dense" for signal in settings["signals"]):
         # Not an error: some retrievers do not read vectors.
-        built_with = built["name"] or "vectors from elsewhere"
+        built_with = built["name"] or "precomputed vectors"
         print(f"note: the index was built with {built_with}, which cannot be loaded by name; pass --embedding.", file=sys.stderr)
     return None
 

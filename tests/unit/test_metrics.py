@@ -192,6 +192,15 @@ def test_run_files_keep_the_order_of_ties(tmp_path):
     assert read["q2"][0][1] == pytest.approx(0.1)
 
 
+def test_run_files_may_be_compressed(tmp_path):
+    run = {"q1": [("b", 2.5), ("a", 2.0)]}
+    write_run(tmp_path / "x.run.gz", run)
+    assert (tmp_path / "x.run.gz").read_bytes()[:2] == b"\x1f\x8b" and read_run(tmp_path / "x.run.gz") == run
+    (tmp_path / "x.run.gz").write_bytes((tmp_path / "x.run.gz").read_bytes()[:-9])
+    with pytest.raises(DatasetError, match="cannot be read"):
+        read_run(tmp_path / "x.run.gz")
+
+
 def test_run_files_of_other_tools_are_ordered_by_score_then_rank(tmp_path):
     (tmp_path / "x.run").write_text("q Q0 a 2 1.0 t\nq Q0 b 1 1.0 t\n\nq Q0 c 3 7e-1 t\nq Q0 d 9 5 t\n")
     assert read_run(tmp_path / "x.run") == {"q": [("d", 5.0), ("b", 1.0), ("a", 1.0), ("c", 0.7)]}

@@ -80,7 +80,7 @@ def _add_retriever_options(group: Any) -> None:
     model.add_argument("--embedding", metavar="NAME_OR_DIR", default="minilm", help=embedding)
     model.add_argument("--no-embedding", action="store_true", help="no vectors, for retrievers that do not read them")
     add("--reranker", metavar="DIR_OR_NAME", help="cross-encoder that scores (default: the similarity of the vectors)")
-    tokens = "tokens of question and passage that the cross-encoder reads (default: 160; 512 for models of long passages)"
+    tokens = "tokens of question and passage the cross-encoder reads (default: 160; pass 512 for a model of long passages)"
     add("--max-length", type=int, default=160, metavar="TOKENS", help=tokens)
     precision = "numbers the cross-encoder computes with (default: float32 on a CPU, the model's own on a GPU); bfloat16 is more "
     precision += "than twice as fast on a recent CPU and changes scores by about 3 %% of their spread"

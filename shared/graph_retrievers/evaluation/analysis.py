@@ -59,18 +59,10 @@ def fates(evaluation: Evaluation, retriever: str, queries: Iterable[str] | None 
 
 
 def quartiles(evaluation: Evaluation, first: str) -> list[tuple[str, float, float, list[str]]]:
-    """Return the queries in four groups by the Topological Recall of a first search.
+    """Return the queries in four groups by the Topological Recall of a first search (the name of a retriever).
 
-    Parameters
-    ----------
-    evaluation : Evaluation
-    first : str
-        The retriever that does the first search, such as ``"vector"``.
-
-    Returns
-    -------
-    list of (name, lowest, highest, query ids)
-        Lowest first. Queries of the same value stay together, so one group may span several quartiles (``"Q3 to Q4"``).
+    Each group is (name, lowest, highest, query ids), lowest first. Queries of the same value stay together, so one group may span
+    several quartiles (``"Q3 to Q4"``).
     """
     metric = f"tr@{evaluation.k}"
     values = {query: row[metric] for query, row in evaluation.values[first].items()}
@@ -87,15 +79,10 @@ def quartiles(evaluation: Evaluation, first: str) -> list[tuple[str, float, floa
 
 
 def recall_gain_correlations(evaluation: Evaluation, retriever: str, first: str) -> tuple[float, float] | None:
-    r"""Return how Recall and MissTR of a first search correlate with the recall that a retriever then gains.
+    r"""Return Pearson's correlations of Recall and of MissTR of a first search with the recall that a retriever then gains.
 
     The gain is :math:`\Delta R = R_{total} - R@k_{first}`: recall of all that the retriever retrieved, minus recall of the
-    first search (FastInsight, section 5.3.1 and Table 6). Recalls are not capped.
-
-    Returns
-    -------
-    (float, float) or None
-        Pearson's correlation with Recall and with MissTR; None if one of them, or the gain, does not vary.
+    first search (FastInsight, section 5.3.1 and Table 6); recalls are not capped. None if one of them does not vary.
     """
     k = evaluation.k
     gains, recalls, misses = [], [], []

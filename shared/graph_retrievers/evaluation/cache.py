@@ -31,21 +31,17 @@ def cache_folder() -> Path:
 
 
 def cached_vectors(embedding: Any, contents: list[str], *, folder: Path | None = None, show_progress: bool = False) -> Tensor:
-    """Return the vectors of texts; from disk if the same model has embedded the same texts before.
+    """Return the vectors of n texts, shape [n, d], float32; from disk if the same model has embedded the same texts before.
 
     Parameters
     ----------
     embedding : object
         Embedding model, see :func:`~graph_retrievers.signals.embedding.as_embedding`. It is identified by its name and by its
         vectors of two fixed texts.
-    contents : list of str, length n
+    contents : list of str
     folder : Path, optional
         :func:`cache_folder` by default.
     show_progress : bool, default False
-
-    Returns
-    -------
-    Tensor, shape [n, d], float32
 
     Examples
     --------

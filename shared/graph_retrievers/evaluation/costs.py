@@ -16,26 +16,12 @@ __all__ = ["measure"]
 def measure(
     run: Callable[[int], tuple[int, int | None] | None], num_queries: int, *, sample: int, seed: int, device: torch.device
 ) -> dict[str, float]:
-    """Return the mean costs of queries that are run one at a time.
+    """Return the mean costs of `sample` queries, drawn with `seed`, that are run one at a time after another one to warm up.
 
-    Parameters
-    ----------
-    run : callable
-        Takes a query's position, retrieves for it, and returns how many pairs were encoded and how many nodes were touched
-        (None if unknown).
-    num_queries : int
-    sample : int
-        Queries to time, drawn with `seed`; one other runs first, untimed, to warm up.
-    seed : int
-    device : torch.device
-        Device of the index.
-
-    Returns
-    -------
-    dict
-        ``seconds_per_query`` and ``seconds_median`` (wall-clock time, with the embedding of the query), ``timed_queries``, and,
-        if they are known, ``encodes_per_query``, ``touched_per_query`` and ``peak_memory_mb``: the highest memory of the process
-        (of the GPU, if the index is on one) in that time, with index and models, in MiB.
+    `run` takes a query's position, retrieves for it, and returns how many pairs the relevance model encoded and how many nodes
+    were touched (None if unknown). The costs are ``seconds_per_query`` and ``seconds_median`` (wall-clock time),
+    ``timed_queries``, and, if they are known, ``encodes_per_query``, ``touched_per_query`` and ``peak_memory_mb``: the highest
+    memory of the process (on CUDA, of the GPU) in that time, with index and models, in MiB.
 
     Examples
     --------

@@ -20,17 +20,8 @@ def as_search(retriever: Any) -> Callable[[str], Scored]:
     retriever : object
         With ``invoke(text)`` that returns documents (LangChain): the node id is the document's ``id``, or ``"id"`` in its
         metadata. Or with ``retrieve(text)`` that returns nodes with scores (LlamaIndex): the node id is ``node_id``. Or a
-        callable from a text to node ids, to (id, score) pairs, or to hits.
-
-    Returns
-    -------
-    callable
-        If the retriever gives no scores, they are 1 / rank. An id that is returned twice counts at its first place.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If `retriever` is none of these; during the search, if a result has no id.
+        callable from a text to node ids, to (id, score) pairs, or to hits. Anything else, and a result without an id, raises
+        InvalidArgumentError. Without scores, they are 1 / rank; an id that is returned twice counts at its first place.
 
     Examples
     --------

@@ -220,9 +220,10 @@ class _Runner:
 
 
 def _returned(pairs: Scored, k: int, found: Scored | None = None) -> Returned:
-    ids, scores = zip(*pairs[:k], strict=True) if pairs else ((), ())
-    everything = (pairs if found is None else found)[:_FOUND_LIMIT]
-    return Returned(ids, scores, tuple(node for node, _ in everything), tuple(score for _, score in everything))
+    def columns(part: Scored) -> tuple[tuple[str, ...], tuple[float, ...]]:
+        return tuple(node for node, _ in part), tuple(score for _, score in part)
+
+    return Returned(*columns(pairs[:k]), *columns((pairs if found is None else found)[:_FOUND_LIMIT]))
 
 
 def _checked(
@@ -277,7 +278,7 @@ def _description(retriever: Any) -> str:
     if isinstance(retriever, Mapping):
         return f"a run {hashlib.sha256(repr(sorted(retriever.items())).encode()).hexdigest()[:16]}"
     if not isinstance(retriever, Retriever):
-        return "a retriever from elsewhere"
+        return "a retriever of another library"
     return f"{retriever!r} with {retriever.index.relevance.name or 'no model'}"
 
 

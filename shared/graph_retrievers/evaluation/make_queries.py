@@ -41,7 +41,7 @@ First text:
 Second text:
 {second}
 
-Write one question that somebody could ask who has read neither. Its answer stands in the second text, and the first text is \
+Write one question that somebody could ask who has read neither. Its answer is in the second text, and the first text is \
 needed to know that the second is meant: name or describe what the first text is about, and do not name the title of the second. \
 The question must be understood by itself, without words such as "the text" or "the passage". If the two have nothing to do with \
 each other, give an empty question."""

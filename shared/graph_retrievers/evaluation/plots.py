@@ -22,6 +22,19 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+__all__ = [
+    "check_matplotlib",
+    "data_uri",
+    "plot_budget_recall",
+    "plot_budget_topological_recall",
+    "plot_fates",
+    "plot_overview",
+    "plot_quartiles",
+    "plot_sensitivity",
+    "plot_types",
+    "to_svg",
+]
+
 # The colours of Okabe and Ito, which colour-blind readers can tell apart, and others for further retrievers.
 _COLORS = {"fastinsight": "#D55E00", "vector": "#0072B2", "bm25": "#E69F00", "hybrid": "#009E73", "re2": "#CC79A7"}
 _COLORS |= {"gar": "#56B4E9", "ppr": "#8C6D31", "spreading": "#999999"}

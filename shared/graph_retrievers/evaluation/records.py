@@ -14,14 +14,9 @@ __all__ = ["Records", "Returned"]
 
 @dataclass(frozen=True)
 class Returned:
-    """What a retriever returned for one query.
+    """What a retriever returned for one query: at most k nodes and their scores, best first.
 
-    Attributes
-    ----------
-    ids, scores : tuple of str, tuple of float
-        Nodes, best first, at most k, and their scores.
-    found, found_scores : tuple of str, tuple of float
-        All nodes that its operators found, best first, without the cut to k and without backfill (the first 1000).
+    `found` are all nodes that its operators found, without the cut to k and without backfill (the first 1000).
     """
 
     ids: tuple[str, ...]
@@ -31,21 +26,10 @@ class Returned:
 
 
 class Records:
-    """Results by retriever and query, backed by a file of JSON lines.
+    """Results by retriever and query, backed by a file of JSON lines (`path`), or in memory only (None).
 
-    Parameters
-    ----------
-    path : Path or None
-        File to read and to append to; None keeps results in memory only.
-    header : dict
-        What the results depend on (dataset, k, models). It must be the same as in the file.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the file is from another evaluation.
-    DatasetError
-        If a line cannot be read. An incomplete last line is dropped, and its chunk runs again.
+    `header` says what the results depend on (dataset, k, models); a file with another header raises InvalidArgumentError. A line
+    that cannot be read raises DatasetError; an incomplete last line is dropped, and its chunk runs again.
     """
 
     def __init__(self, path: Path | None, header: dict[str, Any]) -> None:

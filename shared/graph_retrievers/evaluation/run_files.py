@@ -21,18 +21,8 @@ Qrels = dict[str, dict[str, float]]
 
 
 def write_run(path: str | Path, run: Mapping[str, Sequence[tuple[str, float]]], *, tag: str = "graph-retrievers") -> None:
-    """Write a run file: a line ``query Q0 node rank score tag`` for each node.
+    """Write a run, (node id, score) best first by query id: a line ``query Q0 node rank score tag`` for each node.
 
-    Parameters
-    ----------
-    path : str or Path
-    run : mapping of str to sequence of (str, float)
-        (Node id, score), best first, by query id.
-    tag : str, default "graph-retrievers"
-        Name of the run, without spaces.
-
-    Notes
-    -----
     Other tools sort by the scores, in single precision, and break ties differently. A score that is not below the one before it
     is therefore lowered to the next smaller number, so that every tool gets this order.
 
@@ -56,10 +46,7 @@ def write_run(path: str | Path, run: Mapping[str, Sequence[tuple[str, float]]], 
 def read_run(path: str | Path) -> Run:
     """Read a run file, sorted by descending score, and by rank where scores are equal.
 
-    Raises
-    ------
-    DatasetError
-        If a line is not ``query Q0 node rank score tag`` or a query lists a node twice; the message names the line.
+    DatasetError names the line that is not ``query Q0 node rank score tag``, or that lists a node of a query again.
     """
     found: dict[str, dict[str, tuple[float, float]]] = {}
     for where, fields in _lines(path, 6):
@@ -77,11 +64,7 @@ def read_run(path: str | Path) -> Run:
 def write_qrels(path: str | Path, qrels: Mapping[str, Mapping[str, float] | Collection[str]]) -> None:
     """Write judgements: a line ``query 0 node grade`` for each node.
 
-    Parameters
-    ----------
-    path : str or Path
-    qrels : mapping of str to mapping or collection of str
-        Relevant nodes (written with grade 1), or a whole number as grade for each judged node, by query id.
+    `qrels` holds, by query id, relevant nodes (written with grade 1), or a whole number as grade for each judged node.
     """
     lines = []
     for query, judged in qrels.items():
@@ -94,13 +77,7 @@ def write_qrels(path: str | Path, qrels: Mapping[str, Mapping[str, float] | Coll
 
 
 def read_qrels(path: str | Path) -> Qrels:
-    """Read judgements of the form ``query 0 node grade``.
-
-    Raises
-    ------
-    DatasetError
-        If a line has another form; the message names it.
-    """
+    """Read judgements of the form ``query 0 node grade``; DatasetError names a line of another form."""
     found: Qrels = {}
     for where, (query, _, node, grade) in _lines(path, 4):
         found.setdefault(query, {})[node] = _number(grade, "grade", where)

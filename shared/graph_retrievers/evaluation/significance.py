@@ -19,18 +19,11 @@ _CHUNK = 1000
 
 @dataclass(frozen=True)
 class Comparison:
-    """One retriever against another on the same queries.
+    """Two retrievers on the same queries.
 
-    Attributes
-    ----------
-    metric, better, worse : str
-        The metric, and the two retrievers (in the order of the evaluation if their means are equal).
-    difference : float
-        Mean of `better` minus mean of `worse`, at least 0.
-    low, high : float
-        Bounds of the 95 % bootstrap interval of the difference.
-    p_value, adjusted : float
-        Of the two-sided randomisation test, before and after Holm's correction for all compared pairs.
+    `difference` is the mean of `better` minus the mean of `worse`, at least 0; `low` and `high` are the bounds of its 95 %
+    bootstrap interval; `p_value` and `adjusted` are those of the two-sided randomisation test, before and after Holm's correction
+    for all compared pairs.
     """
 
     metric: str
@@ -49,21 +42,9 @@ class Comparison:
 
 
 def compare(evaluation: Evaluation, metric: str, *, samples: int = 10_000, seed: int = 0) -> list[Comparison]:
-    """Compare every pair of retrievers by one metric.
+    """Compare every pair of retrievers, in their order, by one of ``evaluation.metric_names``.
 
-    Parameters
-    ----------
-    evaluation : Evaluation
-    metric : str
-        One of ``evaluation.metric_names``.
-    samples : int, default 10000
-        Resamples of each test.
-    seed : int, default 0
-
-    Returns
-    -------
-    list of Comparison
-        In the order of the evaluation's retrievers; empty for a single retriever.
+    Each test uses `samples` resamples. The result is empty for a single retriever.
     """
     if metric not in evaluation.metric_names:
         raise InvalidArgumentError(f"Unknown metric {metric!r}; choose from {', '.join(evaluation.metric_names)}.")
@@ -85,14 +66,7 @@ def paired_bootstrap(
 ) -> tuple[float, float]:
     """Return a confidence interval (low, high) of the mean of ``left - right``: percentiles over resampled queries.
 
-    Parameters
-    ----------
-    left, right : sequence of float, length n
-        One value for each query, of the same queries.
-    samples : int, default 10000
-    confidence : float, default 0.95
-        In (0, 1).
-    seed : int, default 0
+    Both sides have one value for each of the same queries. `confidence` is in (0, 1).
 
     References
     ----------
@@ -100,8 +74,7 @@ def paired_bootstrap(
 
     Examples
     --------
-    >>> low, high = paired_bootstrap([1.0, 0.5, 0.75], [0.5, 0.25, 0.75])
-    >>> low, high
+    >>> paired_bootstrap([1.0, 0.5, 0.75], [0.5, 0.25, 0.75])
     (0.0, 0.5)
     """
     if not 0 < confidence < 1:

@@ -11,26 +11,11 @@ __all__ = ["stark_metrics"]
 
 
 def stark_metrics(scores: Mapping[str, float], answers: Collection[str], candidates: Sequence[str]) -> dict[str, float]:
-    """Return ``hit@1``, ``hit@5``, ``recall@20`` (not capped) and ``mrr`` of one query as STaRK's evaluator does.
+    """Return ``hit@1``, ``hit@5``, ``recall@20`` (not capped) and ``mrr`` of one query (Wu et al., "STaRK", 2024, section 4).
 
-    Parameters
-    ----------
-    scores : mapping of str to float
-        Score of each retrieved node; scores may be negative.
-    answers : collection of str
-        Relevant nodes.
-    candidates : sequence of str
-        All nodes that could be answers, in row order.
-
-    Notes
-    -----
-    Candidates that were not retrieved get the same score, one below the lowest, and are ranked in row order. A missing answer
-    thus has a rank, and in a small candidate set a good one. Published code that fills with zeros ranks retrieved nodes of
-    negative score below all that were not retrieved; this function does not.
-
-    References
-    ----------
-    Wu et al., "STaRK: Benchmarking LLM Retrieval on Textual and Relational Knowledge Bases", 2024, section 4.
+    `scores` are those of the retrieved nodes, `answers` the relevant nodes, `candidates` all nodes that could be answers, in row
+    order. Candidates that were not retrieved get the same score, one below the lowest, and are ranked in row order; so a missing
+    answer has a rank too. Published code that gives them zero ranks retrieved nodes of negative score below them; this does not.
 
     Examples
     --------

@@ -27,17 +27,7 @@ _BUDGETED = {"re2": "depth", "gar": "budget", "fastinsight": "budget"}
 
 @dataclass(frozen=True)
 class Sweep:
-    """Retrievers at several values of a parameter, on the same queries.
-
-    Attributes
-    ----------
-    parameter : str
-        ``"budget"``, ``"alpha"`` or ``"beta"``.
-    values : tuple of float
-    evaluation : Evaluation
-        Its retrievers are named by :meth:`name`.
-    retrievers : tuple of str
-    """
+    """The evaluation of retrievers, named by :meth:`name`, at several values of ``"budget"``, ``"alpha"`` or ``"beta"``."""
 
     parameter: str
     values: tuple[float, ...]
@@ -60,21 +50,10 @@ def sweep(
     resume: str | Path | None = None,
     **options: Any,
 ) -> Sweep:
-    """Return retrievers evaluated at several values of a parameter; they share latents.
+    """Return retrievers (short names) evaluated at several values of ``"budget"``, ``"alpha"`` or ``"beta"``; they share latents.
 
-    Parameters
-    ----------
-    index : GraphIndex
-    queries : sequence of Query
-    parameter : {"budget", "alpha", "beta"}
-    values : sequence of float
-    retrievers : sequence of str
-        Short names of retrievers that have the parameter.
-    k : int, default 10
-    resume : str or Path, optional
-        Folder of an evaluation: results are kept in a subfolder with the parameter's name, latents together with its own.
-    **options
-        Of :func:`~graph_retrievers.evaluation.harness.evaluate`.
+    With `resume`, the folder of an evaluation, results are kept in a subfolder with the parameter's name, latents together with
+    those of the evaluation. `k` and the options are those of :func:`~graph_retrievers.evaluation.harness.evaluate`.
 
     Examples
     --------
@@ -108,19 +87,8 @@ def sweep_all(
 ) -> dict[str, Sweep]:
     """Return the sweeps of the report by parameter: the budget of the retrievers that have one, alpha and beta of FastInsight.
 
-    Parameters
-    ----------
-    index : GraphIndex
-    queries : sequence of Query
-    retrievers : sequence of str
-        Short names; those without the parameter are left out.
-    sample : int, default 40
-        Queries to use, drawn with `seed`.
-    timed_queries : int, default 5
-        Queries to time; only in the sweep of the budget.
-    seed : int, default 0
-    **options
-        Of :func:`sweep`.
+    `sample` queries are used, drawn with `seed`; `timed_queries` of them are timed, in the sweep of the budget only. Retrievers
+    are given by short names, and those without the parameter are left out. Options: see :func:`sweep`.
     """
     rows = sorted(random.Random(seed).sample(range(len(queries)), min(sample, len(queries))))
     chosen = [queries[row] for row in rows]

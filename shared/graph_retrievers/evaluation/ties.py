@@ -15,16 +15,9 @@ __all__ = ["tied_hits", "tied_reciprocal_rank"]
 def tied_reciprocal_rank(ids: Sequence[str], scores: Sequence[float], gold: Collection[str]) -> float:
     r"""Return the mean over found relevant nodes of 1 / mean rank among their ties; MTRR is its mean over queries.
 
-    With a nodes of a higher score and :math:`\tau` nodes of the same score (the node included), a relevant node counts
-    :math:`2 / (2 (a + 1) + \tau - 1)`: one over the mean rank, as published, not the mean of 1 / rank.
-
-    Parameters
-    ----------
-    ids : sequence of str, length n
-        Scored nodes, in any order.
-    scores : sequence of float, length n
-    gold : collection of str
-        Relevant ids; those without a score are left out. If none has a score, the result is 0.0.
+    `ids` and `scores` are those of all scored nodes, in any order. With a nodes of a higher score and :math:`\tau` nodes of the
+    same score (the node included), a relevant node counts :math:`2 / (2 (a + 1) + \tau - 1)`: one over the mean rank, as
+    published, not the mean of 1 / rank. Relevant nodes without a score are left out; if none has one, the result is 0.0.
 
     References
     ----------

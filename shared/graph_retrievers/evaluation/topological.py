@@ -18,26 +18,19 @@ READINGS = ("hops", "weighted")
 
 
 def path_costs(graph: CorpusGraph, oracle: Tensor, *, reading: str = "hops", targets: Tensor | None = None) -> Tensor:
-    r"""Return the costs of the paths from every node of the graph to the oracle nodes.
+    r"""Return the costs of the paths from all N nodes of the graph to M oracle nodes (rows), shape [M, N], float64.
 
-    The cost of a path is the sum of :math:`\ln(1 + \deg(n))` over its nodes, with the first and without the oracle node.
+    The cost of a path is the sum of :math:`\ln(1 + \deg(n))` over its nodes, with the first and without the oracle node. Paths
+    ignore the direction of edges; degrees count distinct neighbours. The cost is 0 for the oracle node itself, and infinity if
+    there is no path.
 
     Parameters
     ----------
-    graph : CorpusGraph
-        Paths ignore the direction of edges; degrees count distinct neighbours.
-    oracle : Tensor, shape [M], int64
-        Node rows.
     reading : {"hops", "weighted"}, default "hops"
         The paper does not say how "shortest path" is measured. ``"hops"`` uses the path of fewest hops, and the cheapest of
         several such paths; ``"weighted"`` uses the cheapest path of any length.
     targets : Tensor, shape [T], int64, optional
-        Nodes whose cost is wanted; with ``"hops"`` the search stops when all of them are reached.
-
-    Returns
-    -------
-    Tensor, shape [M, N], float64
-        0 for the oracle node itself, infinity if there is no path (or none was needed).
+        Rows whose costs are wanted; with ``"hops"`` the search stops when they are reached, and others may stay infinite.
     """
     if reading not in READINGS:
         raise InvalidArgumentError(f"Unknown reading {reading!r}; choose 'hops' or 'weighted'.")
@@ -62,20 +55,10 @@ def path_costs(graph: CorpusGraph, oracle: Tensor, *, reading: str = "hops", tar
 
 
 def uncertainty(graph: CorpusGraph, retrieved: Collection[str], oracle: Collection[str], *, reading: str = "hops") -> Tensor:
-    r"""Return :math:`u(E, N_{ret}, n_i)`: the cost of each oracle node from the nearest retrieved node.
+    r"""Return :math:`u(E, N_{ret}, n_i)`: the cost of each oracle node from the nearest retrieved node, shape [M], float64.
 
-    Parameters
-    ----------
-    graph : CorpusGraph
-    retrieved, oracle : collection of str
-        Node ids.
-    reading : {"hops", "weighted"}, default "hops"
-        See :func:`path_costs`.
-
-    Returns
-    -------
-    Tensor, shape [M], float64
-        In the order of `oracle`; infinity if no retrieved node is connected to it.
+    Nodes are given by id. The cost is infinity if no retrieved node is connected to the oracle node. `reading`: see
+    :func:`path_costs`.
     """
     return _nearest(graph, [node_rows(graph, retrieved)], oracle, reading)[0]
 
@@ -83,36 +66,20 @@ def uncertainty(graph: CorpusGraph, retrieved: Collection[str], oracle: Collecti
 def topological_credit(
     graph: CorpusGraph, retrieved: Sequence[Collection[str]], oracle: Collection[str], *, reading: str = "hops"
 ) -> list[list[float]]:
-    """Return the credit 1 / (1 + u) of each oracle node under several retrieved sets, with one search for all of them.
+    """Return the credit 1 / (1 + u) of each oracle node (exactly 1.0 if it is retrieved) under each of several retrieved sets.
 
-    Parameters
-    ----------
-    graph : CorpusGraph
-    retrieved : sequence of S collections of str
-        Node ids; ids that are not in the graph (of other libraries' retrievers) give no credit.
-    oracle : collection of M str
-        Node ids.
-    reading : {"hops", "weighted"}, default "hops"
-
-    Returns
-    -------
-    list of S lists of M float
-        Exactly 1.0 if the set holds the oracle node.
+    It searches the graph once for all sets. Retrieved ids that are not in the graph (of other libraries' retrievers) give no
+    credit. `reading`: see :func:`path_costs`.
     """
     rows = [node_rows(graph, (node for node in nodes if node in graph)) for nodes in retrieved]
     return [(1 / (1 + costs)).tolist() for costs in _nearest(graph, rows, oracle, reading)]
 
 
 def topological_recall(graph: CorpusGraph, retrieved: Collection[str], oracle: Collection[str], *, reading: str = "hops") -> float:
-    r"""Return the mean over oracle nodes of :math:`1 / (1 + u)` (Definition 7).
+    r"""Return the mean over oracle nodes of :math:`1 / (1 + u)` (Definition 7), see :func:`uncertainty`.
 
-    A retrieved oracle node counts 1, one without a path to a retrieved node counts 0; repeated ids count once. Arguments: see
-    :func:`uncertainty`.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If `oracle` is empty: the paper leaves that undefined.
+    A retrieved oracle node counts 1, one without a path to a retrieved node counts 0; repeated ids count once. The paper does not
+    define it for an empty `oracle`, which raises InvalidArgumentError.
 
     Examples
     --------

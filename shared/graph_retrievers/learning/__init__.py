@@ -1,1 +1,1 @@
-"""What trainable operators share: a loop with early stopping, losses, checkpoints, and the ``fit`` command."""
+"""Training: a loop with early stopping, a loss, and checkpoints."""

@@ -1,4 +1,4 @@
-"""Checkpoints: the parts of a trained operator as safetensors, each with its configuration as JSON."""
+"""Checkpoints: the parts of a trained operator, each as safetensors with its configuration as JSON."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ __all__ = ["load_checkpoint", "save_checkpoint"]
 
 
 def save_checkpoint(folder: str | Path, part: str, tensors: Mapping[str, Tensor], config: Mapping[str, Any]) -> None:
-    """Write one part of a trained operator: ``<part>.safetensors`` and ``<part>.json``.
+    """Write one part of a trained operator, such as ``"reranker"``, to a folder: ``<part>.safetensors`` and ``<part>.json``.
 
-    Parameters
-    ----------
-    folder : str or Path
-        Made if it is not there; other parts in it are kept.
-    part : str
-        Name of the part, such as ``"reranker"``.
-    tensors : mapping of str to Tensor
-    config : mapping
-        What is needed to build the part again, JSON-plain.
+    `config` is what is needed to build the part again, for JSON. Other parts in the folder are kept.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> save_checkpoint(folder, "scorer", {"weight": torch.zeros(2)}, {"width": 2})
+    >>> load_checkpoint(folder, "scorer")
+    ({'weight': tensor([0., 0.])}, {'width': 2})
     """
     from safetensors.torch import save_file
 
     root = Path(folder)
     root.mkdir(parents=True, exist_ok=True)
     plain = {name: value.detach().to("cpu").contiguous() for name, value in tensors.items()}
-    # Each file appears whole or not at all.
+    # Under another name first, so that readers never see a part of a file.
     save_file(plain, root / f"{part}.safetensors.partial")
     (root / f"{part}.json.partial").write_text(json.dumps(config, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     for name in (f"{part}.safetensors", f"{part}.json"):
@@ -42,19 +42,9 @@ def save_checkpoint(folder: str | Path, part: str, tensors: Mapping[str, Tensor]
 
 
 def load_checkpoint(folder: str | Path, part: str, device: str | torch.device = "cpu") -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Return the tensors and the configuration of one part.
+    """Return the tensors and the configuration of one part that :func:`save_checkpoint` wrote.
 
-    Parameters
-    ----------
-    folder : str or Path
-        A folder that :func:`save_checkpoint` wrote, or the ``fit`` command.
-    part : str
-    device : str or torch.device, default "cpu"
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the folder does not hold the part, or a file of it cannot be read.
+    It raises InvalidArgumentError if the part is missing or cannot be read.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file
@@ -63,7 +53,7 @@ def load_checkpoint(folder: str | Path, part: str, device: str | torch.device = 
     weights, settings = root / f"{part}.safetensors", root / f"{part}.json"
     for path in (weights, settings):
         if not path.is_file():
-            raise InvalidArgumentError(f"{path} is not there; a checkpoint is a folder that `graph-retrievers fit` wrote.")
+            raise InvalidArgumentError(f"{path} does not exist; a checkpoint is a folder that `graph-retrievers fit` wrote.")
     try:
         return load_file(weights, device=str(device)), dict(json.loads(settings.read_text(encoding="utf-8")))
     except (SafetensorError, ValueError, TypeError, OSError) as error:

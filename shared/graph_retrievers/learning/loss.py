@@ -9,18 +9,12 @@ __all__ = ["sampled_cross_entropy"]
 
 
 def sampled_cross_entropy(positive: Tensor, negative: Tensor) -> Tensor:
-    """Return the cross entropy of each positive among its negatives, the mean over positives.
+    """Return the mean cross entropy of each positive, shape [P], among its negatives, shape [P, M].
 
-    Parameters
-    ----------
-    positive : Tensor, shape [P]
-        Scores of relevant candidates.
-    negative : Tensor, shape [P, M]
-        Scores of the candidates each is compared with.
-
-    Returns
-    -------
-    Tensor, scalar
+    Examples
+    --------
+    >>> sampled_cross_entropy(torch.tensor([0.0]), torch.tensor([[0.0, 0.0]]))  # ln 3
+    tensor(1.0986)
     """
     scores = torch.cat([positive.unsqueeze(1), negative], 1)
     return torch.nn.functional.cross_entropy(scores, torch.zeros(len(scores), dtype=torch.int64, device=scores.device))
