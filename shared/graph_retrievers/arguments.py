@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from numbers import Integral
+from typing import Any
 
 from graph_retrievers.errors import InvalidArgumentError
 
-__all__ = ["positive"]
+__all__ = ["not_a_class", "positive"]
+
+
+def not_a_class(name: str, value: Any) -> None:
+    """Raise InvalidArgumentError if `value` is a class where an object of it is expected."""
+    if isinstance(value, type):
+        raise InvalidArgumentError(f"{name} is the class {value.__name__}; pass an object of it, such as {value.__name__}(...).")
 
 
 def positive(name: str, value: int) -> int:

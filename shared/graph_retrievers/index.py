@@ -175,8 +175,8 @@ class GraphIndex:
         """
         columns = {"texts": texts, "ids": ids, "titles": titles, "metadatas": metadatas}
         for name, column in columns.items():
-            if isinstance(column, str):
-                raise InvalidArgumentError(f"{name} is the single string {column[:40]!r}; pass a list with one entry per text.")
+            if isinstance(column, (str, Mapping)):
+                raise InvalidArgumentError(f"{name} is a {type(column).__name__}; pass a list with one entry per text.")
             if column is not None and len(column) != len(texts):
                 raise InvalidArgumentError(f"{name} has {len(column)} entries for {len(texts)} texts; pass one entry per text.")
         nodes = [

@@ -18,7 +18,7 @@ ROOMS = {
     "arguments": {"errors"},
     "device": {"errors"},
     "graph": {"errors", "cache", "device"},
-    "signals": {"errors", "device", "graph"},
+    "signals": {"errors", "arguments", "device", "graph"},
     "learning": {"errors"},
     "construction": {"errors", "arguments", "graph", "signals"},
     "datasets": {"errors", "graph"},
@@ -32,7 +32,7 @@ ROOMS = {
         "operators",
     },
     "stores": {"errors", "graph", "signals", "index", "hits", "operators", "retrievers"},
-    "evaluation": {"errors", "graph", "signals", "datasets", "index", "queries", "operators", "retrievers"},
+    "evaluation": {"errors", "arguments", "graph", "signals", "datasets", "index", "queries", "operators", "retrievers"},
     "commands": {"errors", "signals", "datasets", "index", "retrievers", "evaluation"},
     "cli": {
         *("errors", "graph", "signals", "construction", "datasets", "index", "hits", "operators", "retrievers"),

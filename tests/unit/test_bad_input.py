@@ -12,6 +12,8 @@ from graph_retrievers.operators.fusion import ReciprocalRankFusion
 from graph_retrievers.operators.granker import GRanker
 from graph_retrievers.operators.rerank import Rerank
 from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.signals.cross_encoder import CrossEncoder
+from graph_retrievers.signals.embedding import SentenceEncoder, minilm
 from tests.helpers import linked_index
 
 
@@ -69,10 +71,16 @@ def test_a_batch_is_a_list(queries):
         build_retriever("vector", linked_index()).retrieve_batch(queries)
 
 
-@pytest.mark.parametrize("columns", [{"texts": "ab"}, {"ids": "ab"}, {"titles": "ab"}])
-def test_columns_that_are_one_string(columns):
-    with pytest.raises(InvalidArgumentError, match="single string"):
+@pytest.mark.parametrize("columns", [{"texts": "ab"}, {"ids": "ab"}, {"titles": "ab"}, {"texts": {"a": "x", "b": "y"}}])
+def test_columns_that_are_not_lists(columns):
+    with pytest.raises(InvalidArgumentError, match="is a (str|dict); pass a list with one entry per text"):
         GraphIndex.from_texts(**{"texts": ["a", "b"], **columns})
+
+
+@pytest.mark.parametrize("models", [{"embedding": SentenceEncoder}, {"embedding": minilm}, {"relevance": CrossEncoder}])
+def test_models_that_were_not_called(models):
+    with pytest.raises(InvalidArgumentError, match=r"is the (class|function)"):
+        GraphIndex.from_texts(["a", "b"], **models)
 
 
 def test_metadata_and_ids_of_another_type():

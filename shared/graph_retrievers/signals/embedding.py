@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graph_retrievers.arguments import not_a_class
 from graph_retrievers.device import resolve_device
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError, MissingDependencyError
 
@@ -63,6 +64,9 @@ def as_embedding(model: Any) -> Embedding:
     >>> model.embed_query("loom")
     [4.0, 1.0]
     """
+    not_a_class("embedding", model)
+    if model is minilm:
+        raise InvalidArgumentError("embedding is the function minilm; call it: embedding=minilm().")
     if isinstance(model, (str, Path)):
         return load_embedding(model)
     if hasattr(model, "embed_documents") and hasattr(model, "embed_query"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from graph_retrievers.arguments import not_a_class
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.signals.cross_encoder import CrossEncoder
 from graph_retrievers.signals.relevance import PairScorer, RelevanceModel
@@ -26,6 +27,7 @@ def as_relevance_model(model: Any) -> RelevanceModel:
     >>> model.score(model.encode(["q", "q"], ["loom", "cards"]))
     tensor([4., 5.])
     """
+    not_a_class("relevance", model)
     if isinstance(model, RelevanceModel):
         return model
     if isinstance(model, str) or hasattr(model, "__fspath__"):
