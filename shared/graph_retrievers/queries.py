@@ -1,4 +1,4 @@
-"""A batch of queries on an index, and the cache of what has been computed for them."""
+"""A batch of queries on an index, with a cache of computed results."""
 
 from __future__ import annotations
 
@@ -25,13 +25,7 @@ _TABLE_LIMIT = 1 << 27
 
 
 class LatentCache:
-    """Latents of (query, node) pairs, each encoded once.
-
-    Attributes
-    ----------
-    encoded : int
-        Pairs encoded so far.
-    """
+    """Latents of (query, node) pairs; `encoded` is the number of pairs encoded so far."""
 
     def __init__(self) -> None:
         self.encoded = 0
@@ -59,7 +53,7 @@ class LatentCache:
         return self._latents[torch.searchsorted(self._keys, keys)]
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return all that is held, as ``keys``, shape [n], and ``latents``, shape [n, d]; empty if nothing is."""
+        """Return the contents as ``keys``, shape [n], and ``latents``, shape [n, d]; empty if there are none."""
         if self._keys is None or self._latents is None:
             return {}
         return {"keys": self._keys, "latents": self._latents}
@@ -67,7 +61,7 @@ class LatentCache:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Queries:
-    """B queries on one index. Nothing in it changes; :meth:`narrowed` gives a copy that shares what was computed.
+    """B immutable queries on one index; :meth:`narrowed` gives a copy that shares the computed results.
 
     Use :meth:`of` to make one.
 
@@ -76,17 +70,15 @@ class Queries:
     index : GraphIndex
     texts : tuple of str, length B
     k : int
-        Hits asked for; searches without a k of their own bring as many.
+        Hits requested, also the default for searches without a k of their own.
     allowed, seeds_allowed, walk_allowed : Tensor, shape [N], bool, or None
         Which nodes may be returned, may start a traversal, may be walked to; None for all.
     inputs : mapping of str to sequence of length B
-        What some operators read for a query besides its text (``Operator.reads``).
+        Further inputs of operators (``Operator.reads``).
     given : Tensor, callable or None
-        Query vectors as the caller gave them.
-    cache : Cache
-        What has been computed for these queries: similarities and searches. Copies share it.
-    latents : LatentCache
-        Latents of (query, node) pairs. Copies share it.
+        Query vectors as given by the caller.
+    cache, latents : Cache, LatentCache
+        Computed searches and scores, and latents of (query, node) pairs. Copies share them.
     """
 
     index: GraphIndex
@@ -122,11 +114,10 @@ class Queries:
             The questions; none may be empty.
         k : int, default 10
         vectors : array-like of shape [B, d] or callable, optional
-            Query vectors computed elsewhere, or a function from the B texts to them that is called when they are needed;
-            by default the index's embedding model is asked then.
-        filter, seed_filter, traversal_filter : mapping or callable, optional
-            Which nodes may be returned, may start a traversal, may be walked to (see
-            :func:`graph_retrievers.graph.filters.filter_mask`).
+            Query vectors, or a function from the B texts to them that is called when they are needed; by default the index's
+            embedding model computes them.
+        filter, seed_filter, traversal_filter : mapping, callable or Tensor, optional
+            Conditions for `allowed`, `seeds_allowed` and `walk_allowed` (see :func:`graph_retrievers.graph.filters.filter_mask`).
         inputs : mapping of str to sequence of length B, optional
 
         Raises
@@ -165,11 +156,11 @@ class Queries:
         return f"Queries({len(self)}, k={self.k}, filters={filters}, inputs={list(self.inputs)})"
 
     def narrowed(self, allowed: Tensor | None) -> Queries:
-        """Return these queries with fewer nodes that may be returned: those of `allowed`, shape [N], bool, too."""
+        """Return these queries with the returned nodes limited to those of `allowed`, shape [N], bool."""
         return self if allowed is None else replace(self, allowed=both(self.allowed, allowed))
 
     def input(self, name: str) -> list[Any]:
-        """Return the input of a name, one value a query; None for each query where it is not given."""
+        """Return the values of an input, one for each query; None for each if it is not given."""
         return list(self.inputs.get(name, [None] * len(self)))
 
     # -- vectors and signals ------------------------------------------------------------------------------------
@@ -187,7 +178,7 @@ class Queries:
         return self.given is not None or self.index.embedding is not None
 
     def embed(self, texts: Sequence[str]) -> Tensor:
-        """Return vectors of texts of any kind, embedded as queries are: Tensor, shape [n, d], on the index's device."""
+        """Return vectors of any texts, embedded as queries are: Tensor, shape [n, d], on the index's device."""
         dense, model = self.index.dense, self.index.embedding
         if not texts:
             return torch.empty((0, dense.dimension), device=self.index.device)
@@ -201,7 +192,7 @@ class Queries:
         return vectors.to(self.index.device)
 
     def view(self, signal: str) -> Any:
-        """Return the queries as a signal reads them: texts, or vectors of shape [B, d]."""
+        """Return the queries as the signal reads them: texts, or vectors of shape [B, d]."""
         return self.vectors if self.index.signal(signal).reads == "vector" else list(self.texts)
 
     @cached_property
@@ -210,51 +201,27 @@ class Queries:
         return both(self.seeds_allowed, self.allowed)
 
     def search(self, signal: str, k: int, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return what a signal finds; the same search is made once.
+        """Return the results of :meth:`graph_retrievers.signals.signal.Signal.search`; the same search is made once.
 
-        Parameters
-        ----------
-        signal : str
-            Name of a signal over the nodes.
-        k : int
-        mask : Tensor, shape [N], bool, optional
-            Nodes that may be found, one of this object's own masks.
-
-        Returns
-        -------
-        scores, rows
-            As :meth:`graph_retrievers.signals.signal.Signal.search` gives them.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If the signal covers edges.
+        `mask`, shape [N], bool, has the nodes that may be found. Raises InvalidArgumentError if the signal covers edges.
         """
         if self.index.signal(signal).covers != "nodes":
             raise InvalidArgumentError(f"The signal {signal!r} covers edges; FactSearch searches those.")
         key = ("search", signal, k, id(mask) if mask is not None else None)
-        # The mask is kept with the result, so that no other mask can take over its id.
+        # The mask is kept with the result, so that its id is not used again.
         return self.cache.get(key, lambda: (mask, self.index.signal(signal).search(self.view(signal), k, mask)))[1]
 
     def table(self, signal: str = "dense") -> Tensor | None:
-        """Return the scores of a signal with all its rows: Tensor, shape [B, N], or None where that would be too large."""
+        """Return the scores of all rows of a signal: Tensor, shape [B, N], or None where that is too large."""
         if len(self) * len(self.index.signal(signal)) > _TABLE_LIMIT:
             return None
         return self.cache.get(("table", signal), lambda: self.index.signal(signal).table(self.view(signal)))
 
     def scores(self, batch: Tensor, rows: Tensor, signal: str = "dense") -> Tensor:
-        """Return a signal's scores of single pairs.
+        """Return a signal's scores of single pairs, as float32.
 
-        Parameters
-        ----------
-        batch, rows : Tensor, any one shape, int64
-            Query and row of each pair.
-        signal : str, default "dense"
-            Dot products of query and node vectors by default.
-
-        Returns
-        -------
-        Tensor, same shape, float32
+        `batch` and `rows`, int64 and of one shape, are the query and the row of each pair. The default signal gives the dot
+        products of query and node vectors.
         """
         table = self.table(signal)
         if table is not None:
@@ -262,37 +229,21 @@ class Queries:
         return self.index.signal(signal).scores(self.view(signal), batch.flatten(), rows.flatten()).view(batch.shape)
 
     def cosines(self, batch: Tensor, nodes: Tensor) -> Tensor:
-        """Return cosines of query and node vectors, whatever their lengths.
+        """Return cosines of query and node vectors of any length, float64; 0 where either vector is missing (a row of zeros).
 
-        Parameters
-        ----------
-        batch, nodes : Tensor, any one shape, int64
-            Query and node row of each entry.
-
-        Returns
-        -------
-        Tensor, same shape, float64
-            0 where either vector is missing (a row of zeros).
+        The arguments are those of :meth:`scores`.
         """
         norms = self.index.dense.norms.index_select(0, nodes.flatten()).view(nodes.shape)
         lengths = norms * torch.linalg.vector_norm(self.vectors, dim=1)[batch]
-        # Where there is no vector, the dot product is 0 too.
+        # For a missing vector the dot product is 0 too.
         return self.scores(batch, nodes).double() / lengths.double().clamp(min=1e-30)
 
     # -- relevance ----------------------------------------------------------------------------------------------
 
     def encode(self, nodes: Tensor) -> Tensor:
-        """Return latents of (query, node) pairs; a pair is encoded once, however often it is asked for.
+        """Return latents of (query, node) pairs: Tensor, shape [B, K, d], float32; each pair is encoded once.
 
-        Parameters
-        ----------
-        nodes : Tensor, shape [B, K], int64
-            Node rows; -1 pads.
-
-        Returns
-        -------
-        Tensor, shape [B, K, d], float32
-            Zeros on pads.
+        `nodes`, shape [B, K], int64, has node rows; -1 pads, whose latents are zero.
         """
         size = len(self.index)
         real = nodes >= 0
@@ -302,7 +253,7 @@ class Queries:
         if new.numel():
             self.latents.add(new, self._encode_pairs(new // size, new % size))
         if keys.numel() == 0:
-            # The head of the model takes latents of its own width only.
+            # The head of the model needs the width of its latents.
             held = self.latents.tensors().get("latents")
             width = (held if held is not None else self._encode_pairs(keys, keys)).shape[1]
             return torch.zeros((*nodes.shape, width), device=nodes.device)
@@ -339,7 +290,7 @@ class Queries:
         nodes : Tensor, shape [B, K], int64
             Node rows; -1 pads.
         mix : callable, optional
-            From latents, shape [B, K, d], to latents of the same shape that the head scores in their place.
+            From latents, shape [B, K, d], to the latents of the same shape that are scored.
 
         Returns
         -------

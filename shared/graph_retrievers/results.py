@@ -176,7 +176,8 @@ class Ranking:
 
     def reordered(self, order: Tensor) -> Ranking:
         """Return the same columns in another order: `order`, shape [B, K], holds the column for each place."""
-        return replace(self, **{name: _gathered(value, order) for name, value in self._columns().items()})
+        columns: dict[str, Any] = {name: _gathered(value, order) for name, value in self._columns().items()}
+        return replace(self, **columns)
 
     def rescored(self, scores: Tensor) -> Ranking:
         """Return the same nodes with new scores, shape [B, K], sorted; equal scores keep their present order, pads stay last."""
@@ -195,7 +196,7 @@ class Ranking:
         order = pads_last(keep)
         keep = keep.gather(1, order)
 
-        def column(name: str, value: Tensor) -> Tensor:
+        def column(name: str, value: Tensor) -> Any:
             mask = keep if value.dim() == 2 else keep.unsqueeze(2)
             return torch.where(mask, _gathered(value, order), torch.full_like(value, _PADS[name]))
 
@@ -223,7 +224,7 @@ class Ranking:
         other = replace(other, origins=torch.where(other.origins >= 0, lookup[other.origins.clamp(min=0)], other.origins))
         fresh = (other.nodes >= 0) & (columns_of(self.nodes, other.nodes) < 0)
         left, right = self.aligned(other), other.aligned(self)
-        columns = {name: torch.cat([left[name], right[name].to(left[name].dtype)], 1) for name in left}
+        columns: dict[str, Any] = {name: torch.cat([left[name], right[name].to(left[name].dtype)], 1) for name in left}
         joined = replace(self, **columns, operators=operators).beside(other)
         result = joined.kept(torch.cat([self.nodes >= 0, fresh], 1))
         if isinstance(capacity, int):
@@ -270,10 +271,10 @@ class Ranking:
             return self
         return replace(self, notes=_joined(self.notes, tuple((note,) if here else () for here in which)))
 
-    def _columns(self) -> dict[str, Tensor]:
+    def _columns(self) -> dict[str, Any]:
         return {name: value for name in _PADS if (value := getattr(self, name)) is not None}
 
-    def aligned(self, other: Ranking) -> dict[str, Tensor]:
+    def aligned(self, other: Ranking) -> dict[str, Any]:
         """Return the columns by name, with those that only `other` has, and with trails at least as long as its trails."""
         longer = max(other.trails.shape[2] - self.trails.shape[2], 0)
         columns = self._columns() | {"trails": _widened(self.trails, longer, 0)}

@@ -244,11 +244,11 @@ def test_every_form_of_cosine_gives_the_same(written, monkeypatch):
     native = CypherSpreadingActivation(database, embedding=RandomEmbedding()).retrieve("Who?", entities=["Name 45"])
     found = [database.cosine]
     # A database without any such function.
-    monkeypatch.setattr(database_module, "_COSINES", {"absent": "absent.similarity.cosine({a}, {b})"})
+    monkeypatch.setattr(database_module, "_COSINES", ("absent.similarity.cosine({a}, {b})",))
     found.append(database._find_cosine())
     # A database whose cosine is (1 + cos) / 2.
     halved = f"((1 + {database.cosine}) / 2)"
-    monkeypatch.setattr(database_module, "_COSINES", {"halved": halved})
+    monkeypatch.setattr(database_module, "_COSINES", (halved,))
     found.append(database._find_cosine())
     assert found[2] == f"(2 * {halved} - 1)" and "reduce" in found[1]
     for cosine in found[1:]:

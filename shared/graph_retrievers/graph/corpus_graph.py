@@ -233,26 +233,11 @@ class CorpusGraph:
         self._set_edges(edges)
 
     @classmethod
-    def from_nodes(
-        cls,
-        nodes: Iterable[Node],
-        edges: Iterable[EdgeLike] = (),
-        *,
-        include_titles: bool = True,
-        device: str | torch.device | None = None,
-    ) -> CorpusGraph:
-        """Return a corpus graph of :class:`Node` objects; the other arguments are those of the class."""
-        listed = list(nodes)
-        return cls(
-            [n.id for n in listed],
-            [n.text for n in listed],
-            titles=[n.title for n in listed],
-            types=[n.type for n in listed],
-            metadata=[n.metadata for n in listed],
-            edges=edges,
-            include_titles=include_titles,
-            device=device,
-        )
+    def from_nodes(cls, nodes: Iterable[Node], edges: Iterable[EdgeLike] = (), **options: Any) -> CorpusGraph:
+        """Return a corpus graph of :class:`Node` objects; `options` are ``include_titles`` and ``device`` of the class."""
+        listed, names = list(nodes), ("id", "text", "title", "type", "metadata")
+        ids, texts, titles, types, metadata = ([getattr(node, name) for node in listed] for name in names)
+        return cls(ids, texts, titles=titles, types=types, metadata=metadata, edges=edges, **options)
 
     def _set_edges(self, edges: Iterable[EdgeLike]) -> None:
         names: dict[str, int] = {}

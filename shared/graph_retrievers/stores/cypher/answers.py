@@ -1,4 +1,4 @@
-"""From the row that the query gives to hits."""
+"""Hits from the row that a query returns."""
 
 from __future__ import annotations
 
@@ -22,18 +22,8 @@ _Row = Mapping[str, Any]
 def answer(row: _Row, notes: tuple[str, ...], chains: str | None, search: ChainSearch, passages: bool) -> Hits:
     """Return the hits of one question.
 
-    Parameters
-    ----------
-    row : mapping
-        What the query of :func:`graph_retrievers.stores.cypher.query.query_text` gave.
-    notes : tuple of str
-        What is known already.
-    chains : {"hits", "path"} or None
-        Whether chains are further hits, or the paths of the nodes they lead to.
-    search : ChainSearch
-        Limits of the chains.
-    passages : bool
-        Whether the nodes are passages.
+    `row` is the result of the query, `notes` are the notes so far, `chains` says whether chains are further hits ("hits") or the
+    paths of the nodes they lead to ("path"), `search` has their limits, and `passages` says whether the nodes are passages.
     """
     relations: dict[tuple[str, str], tuple[str, bool]] = {}
     for link in sorted(row["links"], key=_step_order):
@@ -92,8 +82,8 @@ def _along(hits: list[Hit], chains: list[Hit]) -> list[Hit]:
 def _distinct(chains: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return the chains, best first, without those that say nothing new.
 
-    Of chains with the same nodes, in the same or the reverse order, the first stays. A chain that is a prefix of a longer
-    one, or the reverse of its end, is absorbed by it.
+    Of chains with the same nodes, in the same or the reverse order, the first stays. Chains that are a prefix of a longer one, or
+    the reverse of its end, are dropped.
     """
     first: dict[tuple[Any, ...], Mapping[str, Any]] = {}
     absorbed = set()

@@ -1,4 +1,4 @@
-"""A graph database over Bolt: one connection, its dialect, and its errors in our words."""
+"""A connection to a graph database over Bolt: queries, dialect and errors."""
 
 from __future__ import annotations
 
@@ -24,11 +24,8 @@ __all__ = ["CypherDatabase"]
 
 _ATTEMPTS = 3
 _SCHEMES = tuple(f"{kind}{end}" for kind in ("bolt", "neo4j") for end in ("", "+s", "+ssc"))
-_COSINES = {
-    "gds.similarity.cosine": "gds.similarity.cosine({a}, {b})",
-    "vector.similarity.cosine": "vector.similarity.cosine({a}, {b})",
-}
-# Without any function: the dot product over the lengths of both, from lists alone.
+_COSINES = ("gds.similarity.cosine({a}, {b})", "vector.similarity.cosine({a}, {b})")
+# Without such a function: the dot product over both lengths, computed from the lists.
 _PLAIN_COSINE = (
     "(reduce(dot = 0.0, i IN range(0, size({a}) - 1) | dot + {a}[i] * {b}[i])"
     " / sqrt(reduce(one = 1e-300, x IN {a} | one + x * x) * reduce(other = 1e-300, x IN {b} | other + x * x)))"
@@ -36,7 +33,7 @@ _PLAIN_COSINE = (
 
 
 class CypherDatabase:
-    """A connection to a database that speaks Bolt and openCypher: Neo4j 5, or ArcadeDB.
+    """A connection to a database with Bolt and openCypher: Neo4j 5, or ArcadeDB.
 
     Parameters
     ----------
@@ -48,7 +45,7 @@ class CypherDatabase:
     schema : GraphSchema, optional
         Labels and property names.
     timeout : float, default 30.0
-        Seconds to wait for a connection, and after which the server ends a query.
+        Seconds to wait for a connection and for each query.
     driver_options : mapping, optional
         Further keywords of ``neo4j.GraphDatabase.driver``.
 
@@ -62,16 +59,22 @@ class CypherDatabase:
     Raises
     ------
     DatabaseUnreachableError, DatabaseAuthError, DatabaseError
-        If the server is not there, refuses the user, or fails.
+        If the server cannot be reached, refuses the user, or fails.
     MissingDependencyError
         If the driver is not installed.
 
     Notes
     -----
-    What the functions called cosine give differs between databases: some give (1 + cos) / 2. Which function there is,
-    and on which scale, is asked once, on connecting; without any, the cosine is spelt out, which is several times slower.
+    The cosine functions of some databases return (1 + cos) / 2. Which function exists, and on which scale, is tested once, when
+    connecting; without one the cosine is computed from the lists, which is several times slower.
 
-    A query that the driver calls safe to repeat is tried three times. One object may serve many threads and tasks.
+    A query that the driver calls retryable is tried three times. One object may be used by many threads and tasks.
+
+    Examples
+    --------
+    >>> with CypherDatabase("bolt://localhost:7687", auth=("neo4j", "password")) as database:  # doctest: +SKIP
+    ...     database.read("MATCH (n) RETURN count(n) AS nodes")
+    [{'nodes': 1200}]
     """
 
     def __init__(
@@ -93,7 +96,7 @@ class CypherDatabase:
         if not known:
             raise InvalidArgumentError(f"The database's uri must begin with one of {', '.join(_SCHEMES)}, as in bolt://host:7687.")
         if parts.username or parts.password:
-            raise InvalidArgumentError("The uri of the database holds a user or a password; pass them as auth=(user, password).")
+            raise InvalidArgumentError("The uri of the database contains a user or password; pass them as auth=(user, password).")
         if not timeout > 0:
             raise InvalidArgumentError(f"timeout must be above 0 seconds, got {timeout!r}.")
         self.uri, self.name, self.schema, self.timeout = uri, name, schema or GraphSchema(), timeout
@@ -101,7 +104,7 @@ class CypherDatabase:
         try:
             self._driver = self._neo4j.GraphDatabase.driver(uri, auth=auth, **self._options)
         except (self._neo4j.exceptions.ConfigurationError, ValueError) as error:
-            raise InvalidArgumentError(f"No driver can be made for {uri!r}: {error}. Expected bolt://host:port.") from error
+            raise InvalidArgumentError(f"Cannot make a driver for {uri!r}: {error}. Expected bolt://host:port.") from error
         self._async_drivers: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
         try:
             self.read("RETURN 1 AS one")
@@ -112,7 +115,7 @@ class CypherDatabase:
             raise
 
     def __repr__(self) -> str:
-        """Return address and database; never the password."""
+        """Return address and database, without the password."""
         return f"CypherDatabase({self.uri!r}, name={self.name!r})"
 
     def __enter__(self) -> CypherDatabase:
@@ -132,11 +135,11 @@ class CypherDatabase:
         await self.aclose()
 
     def close(self) -> None:
-        """Close the connection. What asynchronous calls opened is closed by :meth:`aclose`, in their event loop."""
+        """Close the connection; :meth:`aclose` also closes the connections of asynchronous calls."""
         self._driver.close()
 
     async def aclose(self) -> None:
-        """Close the connection, and what asynchronous calls of this event loop opened."""
+        """Close the connection, and those that asynchronous calls of this event loop opened."""
         driver = self._async_drivers.pop(asyncio.get_running_loop(), None)
         if driver is not None:
             await driver.close()
@@ -155,7 +158,7 @@ class CypherDatabase:
         raise AssertionError("the last attempt returns or raises")
 
     def write(self, text: str, **parameters: Any) -> None:
-        """Run a writing query in a transaction of its own. It may be repeated, so it must be one that can be."""
+        """Run a writing query in a transaction of its own. It may be repeated, so it must be idempotent."""
         for attempt in range(_ATTEMPTS):
             try:
                 with self._driver.session(database=self.name) as session, session.begin_transaction(timeout=self.timeout) as work:
@@ -185,18 +188,16 @@ class CypherDatabase:
         return self._neo4j.Query(text, timeout=self.timeout)
 
     def _async_driver(self) -> Any:
-        # A driver's connections belong to the event loop they were opened in.
+        # A driver's connections belong to the event loop in which they were opened.
         loop = asyncio.get_running_loop()
-        driver = self._async_drivers.get(loop)
-        if driver is None:
-            driver = self._neo4j.AsyncGraphDatabase.driver(self.uri, auth=self._auth, **self._options)
-            self._async_drivers[loop] = driver
-        return driver
+        if loop not in self._async_drivers:
+            self._async_drivers[loop] = self._neo4j.AsyncGraphDatabase.driver(self.uri, auth=self._auth, **self._options)
+        return self._async_drivers[loop]
 
     # -- dialect ------------------------------------------------------------------------------------------------
 
     def _find_cosine(self) -> str:
-        for template in _COSINES.values():
+        for template in _COSINES:
             try:
                 value = self.read(f"RETURN {template.format(a='[1.0, 0.0]', b='[-1.0, 0.0]')} AS cosine")[0]["cosine"]
             except MissingDatabaseFeatureError:
@@ -222,7 +223,7 @@ class CypherDatabase:
         return (self._neo4j.exceptions.Neo4jError, self._neo4j.exceptions.DriverError, OSError)
 
     def _pause(self, error: Exception, attempt: int) -> float:
-        """Return how long to wait before the next attempt; raise if there is none."""
+        """Return the seconds to wait before the next attempt; raise the translated error if there is none."""
         retryable = getattr(error, "is_retryable", None)
         if attempt + 1 < _ATTEMPTS and retryable is not None and retryable():
             return 0.2 * 2.0**attempt

@@ -1,4 +1,4 @@
-"""Filters as Cypher: from a condition on nodes to a predicate whose values are parameters."""
+"""Filters as Cypher predicates with parameters."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from torch import Tensor
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.filters import filter_mask
+from graph_retrievers.stores.cypher.properties import stored
 from graph_retrievers.stores.cypher.schema import GraphSchema
-from graph_retrievers.stores.cypher.values import stored
 
 __all__ = ["Predicate", "filter_predicate"]
 
@@ -21,21 +21,21 @@ _SIGNS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 
 @dataclass(frozen=True)
 class Predicate:
-    """A condition on a node, as a part of a query.
+    """A condition on a node, as part of a query.
 
     Attributes
     ----------
     text : str
-        Cypher that is true or false for every node, never null, with ``{node}`` where the node's variable goes.
+        Cypher that is true or false for every node, never null, with ``{node}`` in place of the node's variable.
     parameters : mapping
-        Values of the parameters that the text names.
+        Values of the parameters in the text.
     """
 
     text: str
     parameters: Mapping[str, Any]
 
     def on(self, node: str) -> str:
-        """Return the condition on the node that the expression `node` gives."""
+        """Return the condition on the node that the expression `node` stands for."""
         return self.text.replace("{node}", node)
 
 
@@ -45,26 +45,30 @@ def filter_predicate(schema: GraphSchema, condition: Any, name: str) -> Predicat
     Parameters
     ----------
     schema : GraphSchema
-        Says which properties hold the metadata.
+        Names of the properties.
     condition : mapping
         As for :func:`graph_retrievers.graph.filters.filter_mask`.
     name : str
-        What names of parameters begin with.
+        Prefix of the parameters' names.
 
     Raises
     ------
     InvalidArgumentError
-        For a callable or a mask, which cannot be part of a query; for what
-        :func:`~graph_retrievers.graph.filters.filter_mask` refuses; for a key that cannot be part of a property's name; and
-        for a value that properties are not compared to (see Notes).
+        For a callable or a mask; for what :func:`~graph_retrievers.graph.filters.filter_mask` refuses; and for a key or a value
+        that a query cannot contain.
 
     Notes
     -----
-    The semantics are those of :func:`~graph_retrievers.graph.filters.filter_mask`: true equals 1, a field that is absent
-    equals None, values of different kinds are neither equal nor in order. Differences: a field whose value is not a string,
-    a boolean, a number or a list of one kind of these is not a property, so it counts as absent; tuples and sets are lists;
-    ``$contains`` looks for other things than strings in lists only and finds none in a string; and a filter cannot ask for
-    mappings, dates and other objects, or for the order of lists.
+    The semantics are those of :func:`~graph_retrievers.graph.filters.filter_mask`: true equals 1, an absent field equals None,
+    values of different kinds are neither equal nor ordered. Differences: a field counts as absent unless its value is a string,
+    a boolean, a number or a list of one kind of these; tuples and sets are lists; ``$contains`` with anything but a string
+    searches lists only; and a filter cannot contain mappings, dates and other objects, or compare lists by order.
+
+    Examples
+    --------
+    >>> predicate = filter_predicate(GraphSchema(), {"year": {"$gte": 1990}}, "filter")
+    >>> predicate.on("n"), predicate.parameters
+    ('((coalesce(CASE WHEN ... END >= $filter_0, false)))', {'filter_0': 1990})
     """
     if callable(condition) or isinstance(condition, Tensor):
         kind = "mask" if isinstance(condition, Tensor) else "callable"
@@ -72,11 +76,10 @@ def filter_predicate(schema: GraphSchema, condition: Any, name: str) -> Predicat
             f"{name} is a {kind}, which cannot be part of a query to a database; write it as a mapping, such as "
             '{"year": {"$gte": 1990}}.'
         )
-    # Without nodes nothing is filtered, but the condition is checked.
+    # Checks the condition; there are no nodes to filter.
     filter_mask(CorpusGraph([], []), condition)
     builder = _Builder(schema, name)
-    text = builder.mapping(condition)
-    return Predicate(text, builder.parameters)
+    return Predicate(builder.mapping(condition), builder.parameters)
 
 
 class _Builder:
@@ -102,18 +105,15 @@ class _Builder:
     def _value(self, key: str) -> str:
         """Return the expression that reads a field of the node."""
         own = {"$id": "id", "$type": "type", "$title": "name"}
-        if key in own:
-            # As hits show them: text, empty where the node has none.
-            return f"coalesce(toStringOrNull({{node}}.{self.schema.names()[own[key]]}), '')"
-        return f"{{node}}.{self.schema.field(key)}"
+        if key not in own:
+            return f"{{node}}.{self.schema.field(key)}"
+        # As in hits: text, empty where the node has none.
+        return f"coalesce(toStringOrNull({{node}}.{self.schema.names()[own[key]]}), '')"
 
     def _test(self, key: str, value: str, operator: str, wanted: Any) -> str:
-        if operator in ("$eq", "$ne"):
-            equal = self._among(key, value, [wanted])
-            return equal if operator == "$eq" else f"NOT {equal}"
-        if operator in ("$in", "$nin"):
-            among = self._among(key, value, wanted)
-            return among if operator == "$in" else f"NOT {among}"
+        if operator in ("$eq", "$ne", "$in", "$nin"):
+            among = self._among(key, value, wanted if operator in ("$in", "$nin") else [wanted])
+            return f"NOT {among}" if operator in ("$ne", "$nin") else among
         if operator == "$exists":
             return f"({value} IS {'NOT ' if wanted else ''}NULL)"
         if operator == "$contains":
@@ -135,8 +135,8 @@ class _Builder:
         if wanted is None:
             return "false"
         item = _scalar(key, wanted)
-        # An empty list and a value: the value itself if it is a list, otherwise a list of it, which does not equal it. CASE
-        # turns null to an empty list: ArcadeDB's WHERE takes NOT coalesce(any(...), false) of null for false.
+        # An empty list plus a value is the value itself if that is a list. CASE turns null to an empty list: in ArcadeDB,
+        # NOT coalesce(any(...), false) of null is false in WHERE.
         items = f"CASE WHEN ([] + {value}) = {value} THEN {value} ELSE [] END"
         tests = [f"any(held IN {items} WHERE held IN {self._parameter(_forms(item))})"]
         if isinstance(item, str):
@@ -160,12 +160,12 @@ class _Builder:
 
 
 def _joined(tests: list[str], word: str) -> str:
-    """Return tests joined by AND or OR; without any, what all or any of none is."""
+    """Return tests joined by AND or OR; of no tests, AND is true and OR is false."""
     return f"({f' {word} '.join(tests)})" if tests else "true" if word == "AND" else "false"
 
 
 def _comparable(key: str, value: Any) -> Any:
-    # An infinite bound is a bound, though no property is infinite.
+    # Bounds may be infinite, though properties are not.
     found = value if isinstance(value, float) else stored(value)
     if found is None:
         raise InvalidArgumentError(

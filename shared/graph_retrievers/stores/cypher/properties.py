@@ -4,22 +4,59 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from graph_retrievers.stores.cypher.database import CypherDatabase
+import numpy as np
+
 from graph_retrievers.stores.cypher.schema import GraphSchema
-from graph_retrievers.stores.cypher.values import stored
 
-__all__ = ["field_properties", "warn_of_fields"]
+if TYPE_CHECKING:
+    from graph_retrievers.stores.cypher.database import CypherDatabase
+
+__all__ = ["field_properties", "stored", "warn_of_fields"]
 
 logger = logging.getLogger(__name__)
-# Names that a warning shows.
-_SHOWN = 20
+# Names that a warning shows, and the first integer that a property cannot hold.
+_SHOWN, _LARGEST = 20, 2**63
+
+
+def stored(value: Any) -> str | bool | int | float | list[Any] | None:
+    """Return a metadata value as a node property holds it; None where a property cannot hold it.
+
+    Strings, booleans, integers of 64 bits, finite floats and lists of one kind of these can be held. Tuples and sets (sorted)
+    become lists; in a list, booleans among numbers become numbers, and integers among floats become floats.
+
+    Examples
+    --------
+    >>> stored((1, 2.5)), stored({"b", "a"}), stored({"a": 1})
+    ([1.0, 2.5], ['a', 'b'], None)
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if not isinstance(value, (list, tuple, set)):
+        return value if _is_scalar(value) else None
+    items = [item.item() if isinstance(item, np.generic) else item for item in value]
+    if not all(map(_is_scalar, items)) or len({isinstance(item, str) for item in items}) > 1:
+        return None
+    kinds = {type(item) for item in items}
+    if len(kinds) > 1 and not isinstance(items[0], str):
+        items = [float(item) if float in kinds else int(item) for item in items]
+    return sorted(items) if isinstance(value, set) else items
+
+
+def _is_scalar(value: Any) -> bool:
+    if isinstance(value, str):
+        # Half of a surrogate pair cannot be sent.
+        return not any("\ud800" <= letter <= "\udfff" for letter in value)
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, int) and -_LARGEST <= value < _LARGEST
 
 
 def warn_of_fields(schema: GraphSchema, metadata: Iterable[Mapping[str, Any]]) -> None:
-    """Log which metadata fields cannot be properties of their own, if there are any."""
+    """Log the metadata fields that cannot be properties, if there are any."""
     fields = {field for each in metadata for field in each}
     refused = sorted(repr(field)[:100] for field in fields if schema.property_of(field) is None)
     if refused:
@@ -28,7 +65,7 @@ def warn_of_fields(schema: GraphSchema, metadata: Iterable[Mapping[str, Any]]) -
 
 
 def field_properties(database: CypherDatabase, ids: Sequence[str], metadata: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the properties to set on each of n nodes: its fields, and None for fields it was written with earlier."""
+    """Return the properties to set on each of n nodes: its fields, and None for those of an earlier write."""
     rows = database.read(
         "UNWIND $ids AS id MATCH (n:{label} {{{id}: id}}) WHERE n.{metadata} IS NOT NULL "
         "RETURN id, n.{metadata} AS metadata".format(**database.schema.names()),
@@ -51,6 +88,6 @@ def _keys(text: Any) -> list[str]:
     try:
         found = json.loads(text)
     except (TypeError, ValueError):
-        # Others wrote the property, and so the fields.
+        # Not written by this package.
         return []
     return list(found) if isinstance(found, dict) else []

@@ -1,11 +1,11 @@
 """The text of the one query: seeds, T steps of activation, entities and chains.
 
-State goes from clause to clause as a list of maps, one a touched node, so that nothing beyond openCypher is needed: no
-APOC, no data science library. What a map lookup by node would do, a grouping by node does; for the chains nodes are
-numbered by rank, and their activations and neighbours are lists read by number.
+Clauses pass the state on as a list of maps, one for each touched node, so only openCypher is needed: no APOC, no data
+science library. Groupings by node replace look-ups of maps by node; for the chains, nodes are numbered by rank, and their
+activations and neighbours are lists indexed by number.
 
-Every ORDER BY stands behind a WITH that has let go of the lists: rows to be sorted would carry them, and a database
-counts them a row.
+Every ORDER BY follows a WITH that drops the lists, because the rows to be sorted would contain them, and a database
+counts their memory for each row.
 """
 
 from __future__ import annotations
@@ -21,25 +21,14 @@ __all__ = ["QueryPlan", "query_text"]
 
 @dataclass(frozen=True)
 class QueryPlan:
-    """What the text of the query depends on; all else is a parameter.
+    """What the text of the query depends on; everything else is a parameter.
 
-    Attributes
-    ----------
-    steps : int
-        T.
-    gate : {"cosine", "uniform"}
-    semantics : {"set", "rows"}
-    fallback_score : {"cosine", "index"}
-    chains : ChainSearch or None
-        None for no chains.
-    has_index : bool
-        Whether fallback seeds come from the vector index ``$index`` or from comparing all vectors.
-    seeds_filtered, walk_filtered : bool
-        Whether there are types that are no seeds (``$no_seeds``), or are not walked to (``$no_walk``).
-    passages : bool
-        Whether passages (``$passage_type``) are returned in place of the activated nodes.
-    filter, seed_filter, traversal_filter : Predicate, optional
-        Which nodes may be returned, may be seeds, may be entered.
+    `chains` is None for no chains; with `has_index`, seeds without a name come from the vector index ``$index``, otherwise all
+    vectors are compared; `seeds_filtered` and `walk_filtered` exclude the types ``$no_seeds`` and ``$no_walk``; `passages`
+    returns the nodes of ``$passage_type`` in place of the activated ones; the filters apply to nodes that are returned, that
+    are seeds, and that are walked to. The other fields are those of
+    :class:`~graph_retrievers.operators.spreading.propagation.GatedPropagation` and
+    :class:`~graph_retrievers.operators.spreading.linking.EntityLinking`.
     """
 
     steps: int
@@ -59,14 +48,8 @@ class QueryPlan:
 def query_text(database: CypherDatabase, plan: QueryPlan, named: bool) -> str:
     """Return the text of the query.
 
-    Parameters
-    ----------
-    database : CypherDatabase
-        Its schema, cosine and form of subqueries.
-    plan : QueryPlan
-    named : bool
-        Whether the entities are given as ``$entities`` (number, key, vector), or names are looked for in the question,
-        whose runs of words are ``$spans`` (key, start, stop, lower).
+    With `named`, the entities are ``$entities`` (number, key, vector); otherwise names are searched for in the question, whose runs
+    of words are ``$spans`` (key, start, stop, lower).
     """
     parts = [(_entities if named else _dictionary)(database, plan), _nearest(database, plan), _start(database)]
     parts += [_spread(database, plan), _ranked(database)]
@@ -132,7 +115,7 @@ def _nearest(database: CypherDatabase, plan: QueryPlan) -> str:
     vector, allowed = f"near.{names['embedding']}", _is_seed(database, plan, "near")
     search = f"MATCH (near:{names['label']}) WHERE {vector} IS NOT NULL AND {allowed}"
     if plan.has_index:
-        # An index cannot be told which nodes to leave out: it is asked for more.
+        # An index cannot leave nodes out, so more are requested.
         wider = "10 * $each" if plan.seeds_filtered or plan.seed_filter is not None else "$each"
         search = f"CALL db.index.vector.queryNodes($index, {wider}, wanted) YIELD node AS near\n    "
         search += f"WITH near, wanted WHERE {allowed}"
@@ -168,7 +151,7 @@ def _spread(database: CypherDatabase, plan: QueryPlan) -> str:
     return f"{database.call('state0')}\n{steps}\n  RETURN state{plan.steps} AS touched_nodes\n}}"
 
 
-# Of what was given, the largest; of equal ones, that of the lower row.
+# The largest of the given activations; of equal ones, that of the lower row.
 _LARGEST = """reduce(best = given[0], x IN given |
                    CASE WHEN x.r > best.r OR (x.r = best.r AND x.position < best.position) THEN x ELSE best END)"""
 
@@ -176,7 +159,7 @@ _LARGEST = """reduce(best = given[0], x IN given |
 def _step(database: CypherDatabase, plan: QueryPlan, step: int) -> str:
     names = database.schema.names()
     gated = plan.gate == "cosine"
-    # A neighbour counts once, or once a relationship.
+    # A neighbour counts once, or once for each relationship.
     ends = "DISTINCT reached" if plan.semantics == "set" else "reached"
     closed = f" AND reached.{names['embedding']} IS NOT NULL" if gated else ""
     closed += f" AND NOT coalesce(reached.{names['type']}, '') IN $no_walk" if plan.walk_filtered else ""
@@ -218,7 +201,7 @@ def _ranked(database: CypherDatabase) -> str:
 def _chains(database: CypherDatabase, search: ChainSearch, walkable: Predicate | None) -> str:
     names = database.schema.names()
     whole = search.dedupe == "before_limit"
-    # Parallel relationships make chains of their own only where each of them takes a place in the limit.
+    # Parallel relationships make chains of their own only where each counts towards the limit.
     apart = "" if search.semantics == "rows" and not whole else "\n  WITH pair.i AS i, pair.j AS j, collect(pair)[0] AS pair"
     best = (
         "[k IN range(0, size(r) - 1) | reduce(m = -1e300, x IN adjacent[k] | "
@@ -239,7 +222,7 @@ def _chains(database: CypherDatabase, search: ChainSearch, walkable: Predicate |
     levels = "\n".join(_level(database, search, length, walkable is not None) for length in lengths)
     chains = [f"c{length}[0..$width]" for length in lengths]
     if whole:
-        # Any shorter chain that can go on is absorbed by what it goes on to.
+        # A shorter chain that can be extended is part of its extension.
         closed = "" if walkable is None else " OR NOT (x.open OR c.open)"
         ended = f"[c IN {{}} WHERE all(x IN adjacent[c.p[-1]] WHERE x.j IN c.p{closed})]"
         chains = [ended.format(chain) for chain in chains[:-1]] + chains[-1:]
@@ -290,13 +273,13 @@ def _one_way(whole: bool, filtered: bool) -> str:
 
 
 def _level(database: CypherDatabase, search: ChainSearch, length: int, filtered: bool) -> str:
-    """Chains of `length` edges out of those one edge shorter: the best by what they can still become."""
+    """Return the step from chains to those one edge longer, of `length` edges: the best by what they can become."""
     further = search.length - length
     bound = (
         f"reduce(m = -1e300, h IN range(0, {further}) | CASE WHEN (s + bounds[h][j]) / ({length + 1} + h) > m "
         f"THEN (s + bounds[h][j]) / ({length + 1} + h) ELSE m END)"
     )
-    # What cannot reach the worst of the best so far goes; where only whole chains count, none is known to be one yet.
+    # Prefixes that cannot reach the worst of the best chains are dropped; with before_limit, no chain is known to be whole yet.
     known = search.dedupe == "after_limit"
     floor = "\n  WHERE size(means) < $chains OR bound >= means[-1] * (1 - 1e-9)" if known else ""
     entered, start = (" AND x.open", ", open: c.open") if filtered else ("", "")

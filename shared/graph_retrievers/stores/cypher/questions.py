@@ -1,4 +1,4 @@
-"""Questions on their way to the database: their vectors, the names in them, and what became of these."""
+"""Questions for the database: their vectors, the names in them, and notes on names that were not found."""
 
 from __future__ import annotations
 
@@ -16,23 +16,16 @@ from graph_retrievers.signals.embedding import check_vectors, embed_queries
 
 __all__ = ["Question", "question_notes", "read_questions", "word_runs"]
 
-# Names of more words are not looked for in a question: the number of its runs of words grows with this.
+# The number of runs of words in a question grows with this.
 _LONGEST_NAME = 20
 
 
 @dataclass(frozen=True)
 class Question:
-    """One question.
+    """One question: `text`, and what is known of it.
 
-    Attributes
-    ----------
-    text : str
-    vector : Tensor, shape [d], or None
-        None where neither it nor a model is known.
-    entities : tuple of str or None
-        Names it is about, each once; None where they are to be found in the text.
-    names : Tensor, shape [len(entities), d], or None
-        Vectors of the entities; None where there is no model.
+    Its `vector`, shape [d]; its `entities`, distinct names, None where they are to be found in the text; and the vectors of
+    the entities, `names`, shape [len(entities), d]. Vectors are None where there is nothing to compute them.
     """
 
     text: str
@@ -42,44 +35,32 @@ class Question:
 
 
 def read_questions(call: Call, *, embedding: Any, language_model: Any, needs_vectors: bool) -> list[Question]:
-    """Return the questions of a call with all that models say about them, asked for in one go.
+    """Return the questions of a call; each model is called once for all of them.
 
-    Parameters
-    ----------
-    call : Call
-    embedding, language_model : object, optional
-        What embeds, and extracts entities, where they are not given.
-    needs_vectors : bool
-        Whether nothing can be done without the questions' vectors.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If entities are not lists of names.
-    MissingSignalError
-        If vectors are needed and there is nothing to make them.
-    DimensionMismatchError, InvalidVectorError
-        If vectors are not [B, d], or one is zero or not finite.
+    `embedding` and `language_model` compute vectors and entities that are not given; either may be None. Raises
+    MissingSignalError if vectors are needed and cannot be computed, and the errors of
+    :func:`~graph_retrievers.operators.spreading.linking.named_entities` and
+    :func:`~graph_retrievers.signals.embedding.check_vectors`; a vector of zeros is an InvalidVectorError.
     """
     queries, vectors = call.queries, call.vectors
     named = named_entities(call.inputs.get("entities", [None] * len(queries)), queries, language_model)
-    table = None
-    if vectors is not None and not (callable(vectors) and not queries):
-        given = vectors(list(queries)) if callable(vectors) else vectors
-        table = check_vectors(given, len(queries), name="query vectors")
+    rows = {name: row for row, name in enumerate(dict.fromkeys(name for each in named for name in each or ()))}
+    names = list(rows)
+    table = found = None
+    if vectors is not None and (queries or not callable(vectors)):
+        table = check_vectors(vectors(list(queries)) if callable(vectors) else vectors, len(queries), name="query vectors")
     elif embedding is not None:
         table = embed_queries(embedding, queries)
     elif needs_vectors and queries:
         raise MissingSignalError("The cosine gate needs the question's vector: pass embedding= or vector=, or gate='uniform'.")
-    if table is not None:
-        table = _nonzero(table, queries)
-    names = list(dict.fromkeys(name for each in named if each for name in each))
-    rows = {name: row for row, name in enumerate(names)}
-    found = None
     if names and embedding is not None:
-        found = _nonzero(embed_queries(embedding, names), names)
+        found = embed_queries(embedding, names)
     elif names and callable(vectors):
-        found = _nonzero(check_vectors(vectors(names), len(names), name="entity vectors"), names)
+        found = check_vectors(vectors(names), len(names), name="entity vectors")
+    for vectors, texts in ((table, queries), (found, names)):
+        zero = [] if vectors is None or not vectors.numel() else (~vectors.any(1)).nonzero().flatten().tolist()
+        if zero:
+            raise InvalidVectorError(f"The vector of {texts[zero[0]]!r:.60} is zero and has no cosine; embed another text.")
     return [
         Question(
             text,
@@ -102,30 +83,16 @@ def word_runs(text: str) -> list[dict[str, Any]]:
 
 
 def question_notes(question: Question, missing: Sequence[int], room: int) -> tuple[str, ...]:
-    """Return how the seeds were found, in the words of the engine.
+    """Return the notes on how seeds were found, as in memory.
 
-    Parameters
-    ----------
-    question : Question
-    missing : sequence of int
-        Numbers of the entities that no node is named by; of a question without entities, one if no name was found.
-    room : int
-        How many of them were searched by vector.
+    `missing` are the numbers of the entities without a node of that name (of a question without entities, one number if no
+    name was found), of which `room` were searched by vector.
     """
     if not missing:
         return ()
     if not question.entities:
         return ("no entity of the graph is named: seeds from vector search of the question",)
+    names = [question.entities[number] for number in missing]
     if not room:
-        names = ", ".join(repr(question.entities[number]) for number in missing)
-        return (f"no node is named {names}; there is no embedding model to search by",)
-    return (missing_note([question.entities[number] for number in missing], room),)
-
-
-def _nonzero(table: Tensor, texts: Sequence[str]) -> Tensor:
-    zero = (~table.any(1)).nonzero().flatten().tolist() if table.numel() else []
-    if zero:
-        raise InvalidVectorError(
-            f"The vector of {texts[zero[0]]!r:.60} is zero, so that nothing can be compared to it; embed another text."
-        )
-    return table
+        return (f"no node is named {', '.join(map(repr, names))}; there is no embedding model to search by",)
+    return (missing_note(names, room),)

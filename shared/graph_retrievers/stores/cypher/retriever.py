@@ -1,10 +1,10 @@
-"""Query-aware spreading activation inside a graph database: one query, one round trip, and the graph stays where it is."""
+"""Query-aware spreading activation inside a graph database: one query for each question."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
@@ -24,59 +24,39 @@ from graph_retrievers.stores.cypher.writer import name_key
 
 __all__ = ["CypherSpreadingActivation"]
 
-# Names that are looked at, once, to see whether names are capitalised.
-_SAMPLE = 10_000
-# Queries of a batch that run at a time.
-_CONCURRENT = 8
+# Names that are read, once, to see whether names are capitalised, and queries of a batch that run at a time.
+_SAMPLE, _CONCURRENT = 10_000, 8
 
 
-@dataclass(frozen=True)
-class _Batch:
-    """Questions, and what their queries share."""
-
-    questions: list[Question]
-    plan: QueryPlan
-    parameters: dict[str, Any]
-
-    @property
-    def needs_names(self) -> bool:
-        """Whether names are to be found in the text of a question."""
-        return any(question.entities is None for question in self.questions)
+_Batch = tuple[list[Question], QueryPlan, dict[str, Any]]
+"""Questions, and the plan and parameters that their queries share."""
 
 
 class CypherSpreadingActivation(AsyncRetriever):
     """Spreading activation as one Cypher query: seeds, T steps, entities and chains in one round trip.
 
-    The parameters and the results are those of
-    :class:`~graph_retrievers.retrievers.spreading_activation.SpreadingActivation` on the same graph (activations to 1e-6),
-    with what is said below.
+    Parameters and results are those of :class:`~graph_retrievers.retrievers.spreading_activation.SpreadingActivation` on the
+    same graph (activations to 1e-6), with these differences.
 
     Parameters
     ----------
     database : CypherDatabase
     embedding : object, optional
-        Embedding model of the nodes' vectors. Not needed where every question comes with its vector, or the gate is
-        uniform, and the entities are all found by name.
-    steps, decay, threshold, gate, semantics, language_model
-        As for the retriever in memory; the gate is "cosine" or "uniform".
+        Embedding model of the nodes' vectors. Not needed where every question is given with its vector, or the gate is
+        uniform, and all entities are found by name.
+    steps, decay, threshold, semantics, language_model, chains, chain_search
+        As in memory.
+    gate : {"cosine", "uniform"}, default "cosine"
     linking : EntityLinking, optional
-        As for the retriever in memory; case is always folded.
-    chains, chain_search
-        As for the retriever in memory: "hits", "path" or None; and the limits of the search.
+        As in memory; case is always folded.
     passages, passage_type
-        As for the retriever in memory, but the types are taken at their word, whether there is a node of the type or not.
+        As in memory, but without a check whether there are nodes of the type.
     vector_index : str, optional
-        Vector index that brings seeds where no name is found. By default all vectors are compared, which needs no index and
-        is exact.
+        Vector index for seeds where no name is found. By default all vectors are compared, which is exact.
     k : int, default 30
         Nodes to return.
     name : str, optional
-        How tables call it; the name of the class by default.
-
-    Attributes
-    ----------
-    inputs : tuple of str
-        Names of further per-query arguments: ``("entities",)``.
+        Name in tables; the name of the class by default.
 
     Raises
     ------
@@ -87,16 +67,22 @@ class CypherSpreadingActivation(AsyncRetriever):
 
     Notes
     -----
-    Filters are mappings and become part of the query, as parameters. They read the properties that
+    Filters are mappings and become part of the query. They read the properties that
     :func:`~graph_retrievers.stores.cypher.writer.write_graph` makes of metadata. With a vector index and a filter on seeds, ten
-    times the candidates are asked for, and seeds that are not among them are not found; without an index the search is exact.
+    times the candidates are searched, and seeds beyond them are not found.
 
-    Nothing is filled up from vector search. Names of more than 20 words are not found in a question. The chains are
-    searched with the bounds of :class:`~graph_retrievers.operators.spreading.chains.ChainSearch`, in the database; nothing of its
-    length grows exponentially.
+    Results are not filled up from vector search. Names of more than 20 words are not found in a question. Chains are searched
+    in the database with the bounds of :class:`~graph_retrievers.operators.spreading.chains.ChainSearch`.
 
-    A retriever may serve many threads and tasks at a time. Its first question without entities reads up to 10,000 names
-    beforehand, to see whether names are capitalised; every other question is one query.
+    A retriever may be used by many threads and tasks. The first question without entities also reads up to 10,000 names, to see
+    whether names are capitalised.
+
+    Examples
+    --------
+    >>> from graph_retrievers.stores.cypher import CypherDatabase, CypherSpreadingActivation, write_graph
+    >>> database = CypherDatabase("bolt://localhost:7687", auth=("neo4j", "password"))  # doctest: +SKIP
+    >>> write_graph(database, index)  # doctest: +SKIP
+    >>> hits = CypherSpreadingActivation(database, embedding=model).retrieve("Who knew Ada?")  # doctest: +SKIP
     """
 
     inputs = ("entities",)
@@ -129,7 +115,7 @@ class CypherSpreadingActivation(AsyncRetriever):
             raise InvalidArgumentError(f"Unknown chains {chains!r}; choose 'hits', 'path' or None.")
         if linking is not None and (language_model is not None or linking.case != "fold"):
             raise InvalidArgumentError("linking= takes a language_model of its own, and must fold case.")
-        # What it shares with the engine is checked there.
+        # Checks the parameters that both retrievers have.
         GatedPropagation(steps=steps, decay=decay, threshold=threshold, gate=gate, semantics=semantics)
         self.database = database
         self.embedding = as_embedding(embedding) if embedding is not None else None
@@ -171,32 +157,27 @@ class CypherSpreadingActivation(AsyncRetriever):
     def search(self, call: Call) -> list[Hits]:
         """Return the hits of each query of a call: models are asked once, the database query by query."""
         batch = self._batch(call)
-        if self._capitals is None and batch.needs_names:
+        if self._unsure(batch):
             self._read_names(self.database.read(self._some_names(), limit=_SAMPLE))
-        results = []
-        for question in batch.questions:
-            text, parameters = self._query(batch, question)
-            results.append(self._answer(question, parameters, self.database.read(text, **parameters)))
-        return results
+        return [self._answer(question, p, self.database.read(text, **p)) for text, question, p in self._asked(batch)]
 
     async def asearch(self, call: Call) -> list[Hits]:
         """Return what :meth:`search` does, without blocking the event loop; up to 8 queries run at a time."""
         # Models compute in a thread; the database answers over the event loop.
         batch = await asyncio.to_thread(self._batch, call)
-        if self._capitals is None and batch.needs_names:
+        if self._unsure(batch):
             self._read_names(await self.database.aread(self._some_names(), limit=_SAMPLE))
         places = asyncio.Semaphore(_CONCURRENT)
 
-        async def ask(question: Question) -> Hits:
+        async def ask(text: str, question: Question, parameters: dict[str, Any]) -> Hits:
             async with places:
-                text, parameters = self._query(batch, question)
                 return self._answer(question, parameters, await self.database.aread(text, **parameters))
 
-        tasks = [asyncio.ensure_future(ask(question)) for question in batch.questions]
+        tasks = [asyncio.ensure_future(ask(*asked)) for asked in self._asked(batch)]
         try:
             return list(await asyncio.gather(*tasks))
         except BaseException:
-            # The others would go on, and their errors would be lost.
+            # Otherwise the other tasks would go on, and their errors would be lost.
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -208,40 +189,44 @@ class CypherSpreadingActivation(AsyncRetriever):
         """Return the questions of a call with what models say about them, and the plan of their queries."""
         parameters: dict[str, Any] = {**self._parameters, "k": call.k}
         predicates: dict[str, Any] = {}
-        for name, condition in call.filters.items():
-            predicates[name] = filter_predicate(self.database.schema, condition, name)
+        for name, given in call.filters.items():
+            predicates[name] = filter_predicate(self.database.schema, given, name)
             parameters |= predicates[name].parameters
-        questions = read_questions(
-            call,
-            embedding=self.embedding,
-            language_model=self.linking.language_model,
-            needs_vectors=self._plan.gate == "cosine",
-        )
-        return _Batch(questions, replace(self._plan, **predicates), parameters)
+        models = {"embedding": self.embedding, "language_model": self.linking.language_model}
+        questions = read_questions(call, **models, needs_vectors=self._plan.gate == "cosine")
+        return questions, replace(self._plan, **predicates), parameters
 
-    def _query(self, batch: _Batch, question: Question) -> tuple[str, dict[str, Any]]:
-        """Return the text of a question's query and its parameters."""
-        vector = None if question.vector is None else question.vector.tolist()
-        budget = self.linking.budget
-        parameters = {**batch.parameters, "question": vector, "each": budget}
-        if question.entities:
-            each = max(1, budget // len(question.entities))
-            vectors = [None] * len(question.entities) if question.names is None else question.names.tolist()
-            parameters |= {
-                "each": each,
-                "room": 0 if question.names is None else budget // each,
-                "entities": [
-                    {"number": number, "key": name_key(name), "vector": found}
-                    for number, (name, found) in enumerate(zip(question.entities, vectors, strict=True))
-                ],
-            }
-        else:
-            parameters |= {
+    def _unsure(self, batch: _Batch) -> bool:
+        """Return whether it matters and is not known yet whether names are capitalised."""
+        return self._capitals is None and any(question.entities is None for question in batch[0])
+
+    def _asked(self, batch: _Batch) -> Iterator[tuple[str, Question, dict[str, Any]]]:
+        """Yield each question with the text of its query before it and the parameters after it."""
+        questions, plan, shared = batch
+        for question in questions:
+            yield query_text(self.database, plan, bool(question.entities)), question, shared | self._parameters_of(question)
+
+    def _parameters_of(self, question: Question) -> dict[str, Any]:
+        vector, budget = None if question.vector is None else question.vector.tolist(), self.linking.budget
+        if not question.entities:
+            return {
+                "question": vector,
+                "each": budget,
                 "spans": [] if question.entities is not None else word_runs(question.text),
                 "fallback": [] if vector is None else [vector],
                 "capitals": self._capitals,
             }
-        return query_text(self.database, batch.plan, bool(question.entities)), parameters
+        each = max(1, budget // len(question.entities))
+        vectors = [None] * len(question.entities) if question.names is None else question.names.tolist()
+        return {
+            "question": vector,
+            "each": each,
+            "room": 0 if question.names is None else budget // each,
+            "entities": [
+                {"number": number, "key": name_key(name), "vector": found}
+                for number, (name, found) in enumerate(zip(question.entities, vectors, strict=True))
+            ],
+        }
 
     def _answer(self, question: Question, parameters: Mapping[str, Any], rows: list[dict[str, Any]]) -> Hits:
         (row,) = rows
@@ -267,13 +252,13 @@ class CypherSpreadingActivation(AsyncRetriever):
         ).format(**self.database.schema.names())
 
     def _read_names(self, rows: list[dict[str, Any]]) -> None:
-        """Settle whether most names hold a capital, which decides what lower-case words of a question can be."""
+        """Set whether most names contain a capital, which decides whether lower-case words of a question can be names."""
         if not rows:
             raise self._empty()
         self._capitals = 2 * sum(str(row["name"]).islower() for row in rows) < len(rows)
 
     def _empty(self) -> EmptyGraphError:
         return EmptyGraphError(
-            f"{self.database.uri} holds no node with the label {self.database.schema.label!r}; write a graph with write_graph, "
-            "or name the label of yours in GraphSchema(label=...)."
+            f"{self.database.uri} has no node with the label {self.database.schema.label!r}; write a graph with write_graph, "
+            "or set the label in GraphSchema(label=...)."
         )

@@ -1,4 +1,4 @@
-"""How a corpus graph is laid out in a database: labels, relationship types and property names."""
+"""Labels, relationship types and property names of a graph in a database."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from graph_retrievers.errors import InvalidArgumentError
 
 __all__ = ["GraphSchema", "quoted"]
 
-# Word characters, and between them what names in use hold. A backquote would end the quotation, and a backslash may
-# start an escape that stands for one.
+# Excludes backquotes, which end the quotation, and backslashes, which may begin an escape.
 _IDENTIFIER = re.compile(r"\w(?:[\w .:\-]*\w)?")
 
 
@@ -21,8 +20,13 @@ def quoted(identifier: str) -> str:
     Raises
     ------
     InvalidArgumentError
-        If it is not made of letters, digits and underscores, with spaces, dots, colons and hyphens between them, or is
-        longer than 128 characters. A query cannot take identifiers as parameters, so they are never taken on trust.
+        If it contains anything but letters, digits and underscores, with spaces, dots, colons and hyphens between them, or is
+        longer than 128 characters: identifiers are part of the text of a query, not parameters.
+
+    Examples
+    --------
+    >>> quoted("RELATES_TO")
+    '`RELATES_TO`'
     """
     if not isinstance(identifier, str) or len(identifier) > 128 or not _IDENTIFIER.fullmatch(identifier):
         raise InvalidArgumentError(
@@ -36,31 +40,35 @@ def quoted(identifier: str) -> str:
 class GraphSchema:
     """Labels and property names of a graph in a database.
 
-    The defaults are those of the paper's graph where it has the field; point them elsewhere to use a graph that exists.
+    The defaults are those of the paper's graph where it has the field.
 
     Parameters
     ----------
     label : str, default "Entity"
-        Label of all nodes that a retriever may meet.
+        Label of all nodes of the graph.
     relationship : str or None, default "RELATES_TO"
-        Type of the relationships. None walks every type and reads the relation from the type.
+        Type of the relationships. None follows every type, and the relation is the type.
     id, name, text, type, metadata, embedding : str
         Node properties: identifier (unique), name, text ("description" by default), type, metadata as JSON, and vector.
     name_key : str, default "name_key"
-        Node property with the name as names are compared; :func:`~graph_retrievers.stores.cypher.writer.index_names` fills it
-        in a graph that lacks it.
+        Node property with the normalised name (:func:`~graph_retrievers.stores.cypher.writer.index_names` writes it).
     position : str, default "position"
-        Property of nodes and relationships with the row in the corpus graph: what settles ties.
+        Property of nodes and relationships with the row in the corpus graph, which decides ties.
     relation : str, default "relation"
         Relationship property with the relation's name.
     field_prefix : str, default "metadata_"
-        What the names of the node properties begin with that hold the fields of the metadata, for filters: the field "year"
-        is the property "metadata_year". Empty for a graph that exists, whose properties carry plain names.
+        Prefix of the node properties of metadata fields, for filters: the field "year" is the property "metadata_year". Use ""
+        for an existing graph with plain property names.
 
     Raises
     ------
     InvalidArgumentError
-        If a name cannot be one (see :func:`quoted`), or a node property's name begins with `field_prefix`.
+        If a name is not valid (see :func:`quoted`), or a node property's name begins with `field_prefix`.
+
+    Examples
+    --------
+    >>> GraphSchema(label="Person", relationship=None).names()["label"]
+    '`Person`'
     """
 
     label: str = "Entity"
@@ -89,7 +97,7 @@ class GraphSchema:
             )
 
     def names(self) -> dict[str, str]:
-        """Return every name in backquotes, with ``edge``: what stands inside the brackets of a relationship pattern."""
+        """Return every name in backquotes, and ``edge``, the text inside the brackets of a relationship pattern."""
         names = {name: quoted(value) for name, value in self._identifiers().items()}
         return names | {"edge": f":{names['relationship']}" if "relationship" in names else ""}
 

@@ -34,16 +34,16 @@ def write_graph(
     batch_size: int = 1000,
     show_progress: bool = False,
 ) -> None:
-    """Write a corpus graph into a database, in batches; written twice, it stands there once.
+    """Write a corpus graph into a database, in batches; writing it again updates it.
 
     Parameters
     ----------
     database : CypherDatabase
-        Its schema says under which labels and properties.
+        Its schema names labels and properties.
     graph : CorpusGraph or GraphIndex
-        Of an index, the vectors are written too.
+        The vectors of an index are written too.
     vectors : array-like, shape [N, d], optional
-        Vectors of the nodes. A row of zeros is no vector: the node gets none.
+        Vectors of the nodes. A node with a row of zeros gets no vector.
     batch_size : int, default 1000
         Nodes or relationships a query.
     show_progress : bool, default False
@@ -51,21 +51,19 @@ def write_graph(
     Raises
     ------
     InvalidArgumentError
-        If the schema names no relationship type.
+        If the schema has no relationship type.
     DatabaseError
-        If the database fails. What was written stays; write again.
+        If the database fails. Batches written before remain; write again.
 
     Notes
     -----
-    A uniqueness constraint on the id and an index on the name are made first. Nodes are merged by id, relationships by
-    their ends, relation and number among rows that are the same (property ``copy``). Nodes and relationships that stand
-    in the database but not in the graph are left alone. Weights and texts of edges are kept as the properties ``weight`` and
-    ``text``, which spreading activation does not read.
+    A uniqueness constraint on the id and an index on the name are created first. Nodes are merged by id, relationships by
+    ends, relation and number among equal rows (property ``copy``). Other nodes and relationships of the database are not
+    changed. Weights and texts of edges become the properties ``weight`` and ``text``, which spreading activation does not read.
 
-    Besides the metadata as one text, every field whose value is a string, a boolean, an integer of 64 bits, a finite float
-    or a list of one kind of these becomes a property of its own, which filters read (see ``field_prefix`` of
-    :class:`~graph_retrievers.stores.cypher.schema.GraphSchema`). A field with a name that cannot be part of a property's name gets
-    none, and a warning names it. Properties of fields that a node was written with earlier and no longer has are removed.
+    Metadata is written as JSON, and every field that a property can hold also becomes a property of its own, for filters (see
+    ``field_prefix`` of :class:`~graph_retrievers.stores.cypher.schema.GraphSchema`). A warning names the fields whose names cannot
+    be part of a property's name.
     """
     schema = database.schema
     if schema.relationship is None:
@@ -79,31 +77,29 @@ def write_graph(
     names = schema.names()
     prepare(database)
     warn_of_fields(schema, graph.metadata)
-    copies: Counter[tuple[str, str, str]] = Counter()
+    copies: Counter[tuple[str, ...]] = Counter()
     edges = []
     for position, edge in enumerate(graph.edges()):
-        key = (edge.source, edge.target, edge.relation)
-        row = {"s": edge.source, "t": edge.target, "relation": edge.relation, "copy": copies[key], "position": position}
-        edges.append(row | {"weight": edge.weight, "text": edge.text or None})
-        copies[key] += 1
+        key = {"s": edge.source, "t": edge.target, "relation": edge.relation}
+        copy = copies[tuple(key.values())]
+        edges.append({**key, "copy": copy, "position": position, "weight": edge.weight, "text": edge.text or None})
+        copies[tuple(key.values())] += 1
     for rows in _batches(range(len(graph)), size, "writing nodes", show_progress):
-        batch = []
         properties = field_properties(database, [graph.ids[row] for row in rows], [graph.metadata[row] for row in rows])
-        for row, own in zip(rows, properties, strict=True):
-            title, metadata = graph.titles[row], graph.metadata[row]
-            batch.append(
-                {
-                    "id": graph.ids[row],
-                    "name": title,
-                    "text": graph.texts[row],
-                    "type": graph.types[row],
-                    "metadata": json.dumps(metadata, ensure_ascii=False, default=str) if metadata else None,
-                    "key": name_key(title or graph.ids[row]),
-                    "position": row,
-                    "vector": table[row].tolist() if table is not None and bool(table[row].any()) else None,
-                    "fields": own,
-                }
-            )
+        batch = [
+            {
+                "id": node.id,
+                "name": node.title,
+                "text": node.text,
+                "type": node.type,
+                "metadata": json.dumps(node.metadata, ensure_ascii=False, default=str) if node.metadata else None,
+                "key": name_key(node.title or node.id),
+                "position": row,
+                "vector": table[row].tolist() if table is not None and bool(table[row].any()) else None,
+                "fields": own,
+            }
+            for row, node, own in zip(rows, map(graph.node, rows), properties, strict=True)
+        ]
         database.write(_NODES.format(**names), rows=batch)
     for rows in _batches(edges, size, "writing relationships", show_progress):
         database.write(_RELATIONSHIPS.format(**names), rows=list(rows))
@@ -136,59 +132,45 @@ def prepare(database: CypherDatabase) -> None:
 
 
 def index_names(database: CypherDatabase, *, batch_size: int = 10_000, show_progress: bool = False) -> int:
-    """Fill in the compared form of every name in a graph that was not written by :func:`write_graph`.
+    """Write the ``name_key`` of every node of a graph that was not written by :func:`write_graph`; return the number of nodes.
 
-    Parameters
-    ----------
-    database : CypherDatabase
-        Nodes of the schema's label are read and their ``name_key`` is written. Ids must be of one type.
-    batch_size : int, default 10000
-    show_progress : bool, default False
-
-    Returns
-    -------
-    int
-        How many nodes were met.
+    Ids must be of one type. The arguments are those of :func:`write_graph`.
     """
     from tqdm.auto import tqdm
 
     names, size = database.schema.names(), positive("batch_size", batch_size)
     prepare(database)
-    first = "MATCH (n:{label}) WHERE n.{id} IS NOT NULL "
-    last: Any = None
-    met = 0
+    where, last, met = "MATCH (n:{label}) WHERE n.{id} IS NOT NULL ", None, 0
     with tqdm(desc="indexing names", unit="node", disable=not show_progress) as bar:
         while True:
-            after = "" if last is None else "AND n.{id} > $last "
-            ending = "RETURN n.{id} AS id, n.{name} AS name ORDER BY id LIMIT $size"
-            rows = database.read((first + after + ending).format(**names), size=size, **({} if last is None else {"last": last}))
+            text = where + "RETURN n.{id} AS id, n.{name} AS name ORDER BY id LIMIT $size"
+            rows = database.read(text.format(**names), size=size, **({} if last is None else {"last": last}))
             if not rows:
                 return met
             keys = [{"id": row["id"], "key": name_key(str(row["name"] or row["id"]))} for row in rows]
             database.write(
                 "UNWIND $rows AS row MATCH (n:{label} {{{id}: row.id}}) SET n.{name_key} = row.key".format(**names), rows=keys
             )
-            last = rows[-1]["id"]
-            met += len(rows)
+            where, last, met = "MATCH (n:{label}) WHERE n.{id} > $last ", rows[-1]["id"], met + len(rows)
             bar.update(len(rows))
 
 
 def create_vector_index(database: CypherDatabase, name: str, dimensions: int) -> None:
-    """Make a vector index with cosine similarity on the nodes' vectors, if there is none of that name.
+    """Create a vector index with cosine similarity on the nodes' vectors, unless there is one of that name.
 
     Parameters
     ----------
     database : CypherDatabase
     name : str
-        How retrievers are told of it (``vector_index=``).
+        Name of the index, the ``vector_index=`` of a retriever.
     dimensions : int
         Width of the vectors.
 
     Raises
     ------
     MissingDatabaseFeatureError
-        If the database does not know Neo4j's statement. ArcadeDB makes such an index by SQL through its HTTP door only;
-        the message holds the statement. A retriever without an index compares all vectors, exactly.
+        If the database does not know Neo4j's statement. ArcadeDB creates such an index by SQL over HTTP only; the message
+        contains the statement. A retriever without an index compares all vectors, exactly.
     """
     names, schema = database.schema.names(), database.schema
     statement = (
