@@ -13,16 +13,6 @@ import neo4j
 import numpy as np
 import pytest
 
-from graph_retrievers.stores.cypher import (
-    CypherDatabase,
-    CypherSpreadingActivation,
-    GraphSchema,
-    create_vector_index,
-    index_names,
-    write_graph,
-)
-from graph_retrievers.stores.cypher import database as database_module
-from graph_retrievers.stores.cypher.schema import quoted
 from graph_retrievers.errors import (
     DatabaseAuthError,
     DatabaseError,
@@ -39,6 +29,16 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.spreading.chains import ChainSearch
 from graph_retrievers.operators.spreading.linking import EntityLinking
 from graph_retrievers.retrievers.spreading_activation import SpreadingActivation
+from graph_retrievers.stores.cypher import (
+    CypherDatabase,
+    CypherSpreadingActivation,
+    GraphSchema,
+    create_vector_index,
+    index_names,
+    write_graph,
+)
+from graph_retrievers.stores.cypher import database as database_module
+from graph_retrievers.stores.cypher.schema import quoted
 
 DIMENSION = 16
 

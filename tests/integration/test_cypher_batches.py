@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from graph_retrievers.stores.cypher import CypherSpreadingActivation
 from graph_retrievers.errors import (
     DimensionMismatchError,
     EmptyGraphError,
@@ -15,6 +14,7 @@ from graph_retrievers.errors import (
     InvalidVectorError,
     MissingSignalError,
 )
+from graph_retrievers.stores.cypher import CypherSpreadingActivation
 from tests.integration.test_cypher import Axis, RandomEmbedding
 from tests.integration.test_cypher_filters import QUESTIONS, in_both
 

@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from graph_retrievers.stores.cypher import CypherSpreadingActivation, GraphSchema, write_graph
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.stores.cypher import CypherSpreadingActivation, GraphSchema, write_graph
 
 
 def properties(database):

@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from graph_retrievers.stores.cypher import CypherSpreadingActivation, write_graph
-from graph_retrievers.stores.cypher.filters import filter_predicate
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.graph.filters import filter_mask
@@ -17,6 +15,8 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.spreading.chains import ChainSearch
 from graph_retrievers.operators.spreading.linking import EntityLinking
 from graph_retrievers.retrievers.spreading_activation import SpreadingActivation
+from graph_retrievers.stores.cypher import CypherSpreadingActivation, write_graph
+from graph_retrievers.stores.cypher.filters import filter_predicate
 from tests.integration.test_cypher import DIMENSION, HOSTILE, Axis, RandomEmbedding, assert_same, vector_index
 
 WORDS = ["red", "green", "dark green", "Blue", "b", "", "naïve", "10"]

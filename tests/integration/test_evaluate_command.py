@@ -242,7 +242,7 @@ def test_a_language_model_writes_them_and_may_turn_pairs_down(tmp_path):
 
 def test_a_language_model_is_named_by_module(dataset, tmp_path, capsys, monkeypatch):
     (tmp_path / "my_model.py").write_text(
-        "def chat(prompt):\n    return '{\"question\": \"Why so?\", \"needs_both\": true}'\n", encoding="utf-8"
+        'def chat(prompt):\n    return \'{"question": "Why so?", "needs_both": true}\'\n', encoding="utf-8"
     )
     monkeypatch.chdir(tmp_path)
     status, *_ = run(capsys, "make-queries", dataset, "q.jsonl", "--count", "2", "--language-model", "my_model:chat")

@@ -32,7 +32,7 @@ ROOMS = {
         "operators",
     },
     "stores": {"errors", "graph", "signals", "index", "hits", "operators", "retrievers"},
-    "evaluation": {"errors", "arguments", "graph", "signals", "datasets", "index", "operators", "retrievers"},
+    "evaluation": {"errors", "arguments", "graph", "signals", "datasets", "index", "queries", "retrievers"},
     "commands": {"errors", "signals", "datasets", "index", "retrievers", "evaluation"},
     "cli": {
         *("errors", "graph", "signals", "construction", "datasets", "index", "hits", "operators", "retrievers"),

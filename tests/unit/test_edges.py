@@ -101,12 +101,20 @@ class TestWhatIsMeant:
         ("edges", "error", "message"),
         [
             ([("a", "nowhere")], UnknownNodeError, r"Edge 0, \('a', 'nowhere'\), names 'nowhere'"),
-            ([("a", "b"), ("p", "q")], UnknownNodeError, r"Edge 1, \('p', 'q'\), names 'p'.*no node has both as metadata fields either"),
+            (
+                [("a", "b"), ("p", "q")],
+                UnknownNodeError,
+                r"Edge 1, \('p', 'q'\), names 'p'.*no node has both as metadata fields either",
+            ),
             ([("a", "b", "r"), ("z", "b", "r")], UnknownNodeError, "Edge 1.*names 'z'"),
             ([("a", "cites", "b")], UnknownNodeError, r"wrap the list in Triples"),
             ([("citse", "$id")], InvalidArgumentError, r"'\$id' is a field, but no node has a metadata field 'citse'"),
             ([("cites", "doi")], InvalidArgumentError, "'cites' is a field, but no node has a metadata field 'doi'"),
-            ([Metadata("citse")], InvalidArgumentError, "No node has the metadata field 'citse'.*the metadata fields are: cites, other"),
+            (
+                [Metadata("citse")],
+                InvalidArgumentError,
+                "No node has the metadata field 'citse'.*the metadata fields are: cites, other",
+            ),
             ([("other", "$it")], InvalidArgumentError, r"no node has a metadata field '\$it'"),
             ([Links], InvalidArgumentError, r"is the class Links; call it"),
             ([[("a", "b"), ("b", "c")]], InvalidArgumentError, r"Unpack a list inside the list with a star"),

@@ -1,8 +1,7 @@
 """What an operator is, and how operators compose.
 
 An operator of the taxonomy (FastInsight, section 3.1) is a pruning function applied after a ranking function:
-``O = P . R``. ``Pipeline`` and ``Loop`` put operators one after another, so that a retriever reads as its
-algorithm does in the paper.
+``O = P . R``. ``Pipeline`` and ``Loop`` run operators one after another, as the algorithms of papers do.
 """
 
 from __future__ import annotations
@@ -39,23 +38,23 @@ class OperatorKind(Enum):
 class Operator(ABC):
     """One step of retrieval: ``P . R``, a pruning function after a ranking function (FastInsight, section 3.1).
 
-    Subclasses set `kind`, and `name` where the class name is not the word for it, and write :meth:`rank`. What an operator
-    finds beyond nodes (chains, facts, notes) it puts into the ranking; what earlier operators found travels on by itself.
+    Subclasses set `kind`, and `name` if it is not the class name, and implement :meth:`rank`. Results beyond nodes (chains, facts,
+    notes) belong in the ranking; those of earlier operators are kept automatically.
 
     Attributes
     ----------
     kind : OperatorKind
         Place in the taxonomy.
     name : str
-        How hits name it.
+        Name in hits.
     k : int or None
-        How many nodes :meth:`prune` keeps; None keeps all.
+        Number of nodes that :meth:`prune` keeps; None keeps all.
     reads : tuple of str
-        Names of inputs, one value a query, that the operator reads besides the text (``Queries.inputs``).
+        Names of the inputs (``Queries.inputs``) that the operator reads besides the text.
 
     Examples
     --------
-    An operator that brings the neighbours of the best node:
+    An operator that adds the neighbours of the best node:
 
     >>> import torch
     >>> class FirstNeighbors(Operator):
@@ -86,19 +85,9 @@ class Operator(ABC):
 
     @abstractmethod
     def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
-        """Score candidates for every query (the ranking function R).
+        """Return the candidates of B queries, best first (the ranking function R).
 
-        Parameters
-        ----------
-        queries : Queries
-            B queries on an index.
-        ranking : Ranking
-            What earlier operators found; empty for the first.
-
-        Returns
-        -------
-        Ranking
-            Candidates, best first.
+        `ranking` has the results of earlier operators; it is empty for the first.
         """
 
     def prune(self, ranking: Ranking) -> Ranking:
@@ -106,7 +95,7 @@ class Operator(ABC):
         return ranking if self.k is None else ranking.top(self.k)
 
     def __call__(self, queries: Queries, ranking: Ranking | None = None) -> Ranking:
-        """Return ``prune(rank(queries, ranking))``, with what was found before beyond nodes."""
+        """Return ``prune(rank(queries, ranking))``, with the earlier results beyond nodes."""
         before = ranking if ranking is not None else Ranking.empty(len(queries), queries.index.device)
         found = self.rank(queries, before)
         if not isinstance(found, Ranking) or len(found) != len(queries):
@@ -138,26 +127,18 @@ class Operator(ABC):
     def reached(
         self, ranking: Ranking, batch: Tensor, nodes: Tensor, scores: Tensor, place: Tensor, k: int, **results: Any
     ) -> Ranking:
-        """Return nodes that this operator reached from places of a ranking, as a ranking of their own.
+        """Return the nodes that this operator reached from places of a ranking, `k` for each query.
 
-        Parameters
-        ----------
-        ranking : Ranking
-            What the nodes were reached from.
-        batch, nodes, place : Tensor, shape [T], int64
-            Query of each candidate, its node row (-1 drops it), and the column of `ranking` it was reached from (-1 for a seed).
-        scores : Tensor, shape [T]
-        k : int
-            Nodes to keep of each query.
-        **results
-            Further attributes of :class:`~graph_retrievers.results.Ranking`.
+        `batch`, `nodes`, `scores` and `place`, shape [T], have the query of each candidate, its node row (-1 drops it), its score,
+        and the column of `ranking` it was reached from (-1 for a seed); `results` are further attributes of
+        :class:`~graph_retrievers.results.Ranking`.
         """
         table, values, columns = pad_ranked(batch, nodes, scores, place, len(ranking), k)
         return Ranking.of(table, values, self.name, extended_trails(ranking.trails, columns, table), **results).trimmed()
 
 
 class Composite(Operator):
-    """Operators that run inside another: what ``Pipeline`` and ``Loop`` share."""
+    """An operator made of operators: the base of ``Pipeline`` and ``Loop``."""
 
     def __init__(self, *operators: Operator) -> None:
         if not operators:
@@ -170,7 +151,7 @@ class Composite(Operator):
 
     @property
     def kind(self) -> OperatorKind:  # type: ignore[override]
-        """Kind of the last operator: what the composition gives out."""
+        """Kind of the last operator, which determines the result."""
         return self.operators[-1].kind
 
     @property
@@ -207,7 +188,7 @@ class Pipeline(Composite):
     Parameters
     ----------
     *operators : Operator
-        In order; each is given what the one before it kept.
+        In order; each reads the result of the one before it.
 
     Examples
     --------
@@ -227,10 +208,9 @@ class Loop(Composite):
     Parameters
     ----------
     *operators : Operator
-        One round, in order. A round that adds no node to any list is the last: that ends what Algorithm 1 of
-        FastInsight leaves endless (exhausted components, isolated seeds, graphs smaller than the budget).
+        One round, in order. A round that adds no node to any list is the last, which FastInsight's Algorithm 1 does not say.
     budget : int
-        Nodes a list may reach, at least 1.
+        Number of nodes at which a list is complete.
     on_round : callable, optional
         Called as ``on_round(round number, ranking)`` after every round, for tests and traces.
 
@@ -251,7 +231,7 @@ class Loop(Composite):
         return f"({' -> '.join(operator.formula() for operator in self.operators)})*"
 
     def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
-        """Repeat the round; one host read a round tells whether to go on."""
+        """Repeat the round; the host reads one value a round."""
         sizes = ranking.lengths()
         go_on = bool((sizes < self.budget).any()) and ranking.width > 0
         round_number = 0

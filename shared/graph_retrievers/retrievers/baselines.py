@@ -1,4 +1,4 @@
-"""The baselines every comparison needs: vector search, BM25, both fused, and retrieve-then-rerank."""
+"""Baselines: vector search, BM25, both fused, and retrieve-then-rerank."""
 
 from __future__ import annotations
 
@@ -22,6 +22,12 @@ class Vector(Retriever):
     index : GraphIndex
     **options
         Keywords of :class:`Retriever`.
+
+    Examples
+    --------
+    >>> index = GraphIndex.from_texts(["a loom", "a card"], vectors=[[1, 0], [0, 1]])
+    >>> Vector(index).retrieve("cards", k=1, vector=[0.1, 0.9])[0].text
+    'a card'
     """
 
     def __init__(self, index: GraphIndex, **options: Any) -> None:
@@ -29,13 +35,12 @@ class Vector(Retriever):
 
 
 class BM25(Retriever):
-    """BM25: nodes by the words they share with the query.
+    """BM25: nodes by the words they share with the query; the parameters are those of :class:`Vector`.
 
-    Parameters
-    ----------
-    index : GraphIndex
-    **options
-        Keywords of :class:`Retriever`.
+    Examples
+    --------
+    >>> BM25(GraphIndex.from_texts(["a loom", "a card"])).retrieve("Which card?", k=1)[0].text
+    'a card'
     """
 
     def __init__(self, index: GraphIndex, **options: Any) -> None:
@@ -51,9 +56,15 @@ class Hybrid(Retriever):
     fusion : {"rrf", "weighted"}, default "rrf"
         Reciprocal ranks, or a weighted sum of scores brought to [0, 1].
     weights : sequence of two floats, default (1.0, 1.0)
-        Of dense and lexical search.
+        Of vector search and BM25.
     **options
         Keywords of :class:`Retriever`.
+
+    Examples
+    --------
+    >>> index = GraphIndex.from_texts(["a loom", "a card"], vectors=[[1, 0], [0, 1]])
+    >>> [hit.text for hit in Hybrid(index).retrieve("card", vector=[1, 0])]
+    ['a card', 'a loom']
     """
 
     def __init__(self, index: GraphIndex, *, fusion: str = "rrf", weights: Sequence[float] = (1.0, 1.0), **options: Any) -> None:
@@ -72,6 +83,11 @@ class Re2(Retriever):
         First search; vector search by default.
     **options
         Keywords of :class:`Retriever`.
+
+    Examples
+    --------
+    >>> print(Re2(GraphIndex.from_texts(["a loom"], vectors=[[1]])).operator.formula())
+    O_vs -> O_m
     """
 
     def __init__(self, index: GraphIndex, *, depth: int = 100, first: Operator | None = None, **options: Any) -> None:

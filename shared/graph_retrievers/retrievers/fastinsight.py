@@ -22,7 +22,7 @@ class FastInsight(Retriever):
     Parameters
     ----------
     index : GraphIndex
-        With vectors; its relevance model scores (a cross-encoder, or the bi-encoder fallback).
+        With vectors; its relevance model is a cross-encoder, or the bi-encoder fallback.
     budget : int, default 100
         Nodes to retrieve and score, the paper's b_max.
     nodes_per_round : int, default 10
@@ -32,8 +32,7 @@ class FastInsight(Retriever):
     beta : float, default 1.0
         Score ratio of STeX.
     first : Operator, optional
-        First search; dense vector search by default. ``HybridSearch(10, returned=False)`` starts from dense and
-        lexical search fused.
+        First search; vector search by default, ``HybridSearch(10, returned=False)`` for vector search and BM25 fused.
     degree : {"graph", "subgraph"}, default "graph"
         Degree that GRanker divides by.
     **options
@@ -41,14 +40,18 @@ class FastInsight(Retriever):
 
     Notes
     -----
-    Departures from the printed algorithm, which would not end otherwise: the loop stops when a round finds no new
-    node (exhausted components, isolated seeds, graphs smaller than the budget), and the first search brings at most
-    `budget` nodes. What is left to fill k comes from vector search, marked as such (``backfill``).
+    Departures from the printed algorithm, so that it ends: the loop stops when a round finds no new node, and the first search
+    returns at most `budget` nodes. Vector search fills the result up to k, marked as such (``backfill``).
 
     References
     ----------
     An, Hyun and Kim, "FastInsight: Fast and Insightful Retrieval via Fusion Operators for Graph RAG", SIGIR 2026,
     section 3.2, Algorithm 1; defaults of section 4.1.
+
+    Examples
+    --------
+    >>> print(FastInsight(GraphIndex.from_texts(["a loom"], vectors=[[1]])).operator.formula())
+    O_vs -> O_gm -> (O_vgs -> O_gm)*
     """
 
     def __init__(

@@ -14,7 +14,7 @@ __all__ = ["GAR"]
 
 
 class GAR(Retriever):
-    """Vector search, then batches from its ranking and from the graph in turns, all scored by one model.
+    """Vector search, then batches in turn from its ranking and from the graph, all scored by one model.
 
     Parameters
     ----------
@@ -36,6 +36,11 @@ class GAR(Retriever):
     References
     ----------
     MacAvaney, Tonellotto and Macdonald, "Adaptive Re-Ranking with a Corpus Graph", CIKM 2022.
+
+    Examples
+    --------
+    >>> print(GAR(GraphIndex.from_texts(["a loom"], vectors=[[1]])).operator.formula())
+    O_vs -> (O_vs, O_gs, O_m)*
     """
 
     def __init__(

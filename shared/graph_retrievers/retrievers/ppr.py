@@ -14,7 +14,7 @@ __all__ = ["PPR"]
 
 
 class PPR(Retriever):
-    """Search for seeds, then rank all nodes by a walk that restarts at them.
+    """Search for seeds, then rank all nodes by a random walk that restarts at them.
 
     Parameters
     ----------
@@ -24,21 +24,25 @@ class PPR(Retriever):
     damping : float, default 0.5
         Probability of following an edge, in [0, 1).
     passage_weight : float, default 0.05
-        Restart weight of every node by its vector similarity, beside the seeds.
+        Restart weight of all nodes together, by vector similarity, next to the seeds' 1.
     first : Operator, optional
-        What finds seeds: vector search by default; entity linking restarts at the names in the question.
+        Search for seeds; vector search by default, entity linking to restart at the names in the question.
     **options
         Keywords of :class:`Retriever`.
 
     Notes
     -----
-    HippoRAG 2 links phrases of extracted facts; on a corpus graph, which has none, seeds are nodes (FastInsight
-    adapts it in the same way, section 4.1).
+    HippoRAG 2 links phrases of extracted facts. A corpus graph has none, so seeds are nodes, as in FastInsight, section 4.1.
 
     References
     ----------
     Gutiérrez et al., "From RAG to Memory: Non-Parametric Continual Learning for Large Language Models" (HippoRAG 2),
     ICML 2025.
+
+    Examples
+    --------
+    >>> print(PPR(GraphIndex.from_texts(["a loom"], vectors=[[1]])).operator.formula())
+    O_vs -> O_gs
     """
 
     def __init__(

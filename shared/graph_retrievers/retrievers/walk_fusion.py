@@ -1,4 +1,4 @@
-"""WalkFusion: what dense, lexical and two kinds of graph search find, fused by rank."""
+"""WalkFusion: vector search, BM25 and two kinds of graph search, fused by rank."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class WalkFusion(Retriever):
     over the lists l that hold node n at rank :math:`r_l(n) \ge 1`:
 
     1. hybrid search: vector search and BM25 by reciprocal ranks;
-    2. personalized PageRank from the best nodes of hybrid search, for links whatever they are about;
-    3. gated spreading activation from the names in the question, for links that are about the question;
-    4. BM25 of the question together with the best passage of hybrid search, for the second passage that no edge leads to.
+    2. personalized PageRank from the best nodes of hybrid search, for all links;
+    3. gated spreading activation from the names in the question, for links that are relevant to the question;
+    4. BM25 of the question together with the best passage of hybrid search, for second passages without an edge to the first.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class WalkFusion(Retriever):
     weights : sequence of four floats, default (1, 1, 1, 1)
         The w of the equation; 0 leaves a list out.
     constant : int, default 5
-        The c of the equation. The usual 60 flattens the lists: a node at rank 20 of two would pass the best of one.
+        The c of the equation. With the usual 60, a node at rank 20 of two lists would pass the best of one.
     depth : int, default 100
         Nodes taken from each list.
     **options
@@ -54,7 +54,7 @@ class WalkFusion(Retriever):
 
     References
     ----------
-    A composition of our own. Its parts: Cormack et al., SIGIR 2009 (reciprocal rank fusion); Gutiérrez et al.,
+    A composition of this package. Its parts: Cormack et al., SIGIR 2009 (reciprocal rank fusion); Gutiérrez et al.,
     ICML 2025 (PageRank from retrieved passages); Glybovets and Makarov, 2026 (gated spreading activation); Rocchio,
     1971 (relevance feedback).
     """
