@@ -193,12 +193,16 @@ class IndexRetriever(EngineRetriever):
 def _docstring(cls: type[IndexRetriever], kind: type[Retriever], knobs: dict[str, Knob]) -> str:
     """Return the docstring of the engine's class, with the fields that all retrievers share in place of its ``**options``."""
     own = cleandoc(cls.__dict__.get("__doc__") or f"{kind.__name__} as a LangChain retriever.")
-    head, _, rest = (getdoc(kind) or "").partition("**options\n")
+    head, _, rest = _without_examples(kind).partition("**options\n")
     documented = {knob.name for knob in class_knobs(kind)}
     shared = "".join(_entry(knob) for name, knob in knobs.items() if name not in documented)
     filters = (getdoc(EngineRetriever) or "").partition("\nfilter : ")[2]
-    notes = rest.partition("\n\n")[2].partition("Examples\n--------")[0]
+    notes = rest.partition("\n\n")[2]
     return f"{own}\n\n{head}{shared}filter : {filters}\n\n{notes}".rstrip() + "\n"
+
+
+def _without_examples(kind: type) -> str:
+    return (getdoc(kind) or "").partition("Examples\n--------")[0]
 
 
 def _entry(knob: Knob) -> str:

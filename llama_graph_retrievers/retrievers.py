@@ -101,8 +101,9 @@ def _documentation(own: str, kind: type[Retriever], knobs: Iterable[Knob]) -> st
 
 
 def _sections(kind: type) -> tuple[str, list[str], str]:
-    """Return a class's docstring as what stands before its parameters, the parameters one by one, and what stands behind."""
-    parts = re.split(r"^Parameters\n-+\n((?:.*\n)*?)(?=\w.*\n-+\n|\Z)", f"{getdoc(kind)}\n", maxsplit=1, flags=re.MULTILINE)
+    """Return a class's docstring as what stands before its parameters, these one by one, and what follows but examples."""
+    text = (getdoc(kind) or "").partition("Examples\n--------")[0]
+    parts = re.split(r"^Parameters\n-+\n((?:.*\n)*?)(?=\w.*\n-+\n|\Z)", f"{text}\n", maxsplit=1, flags=re.MULTILINE)
     before, section, after = parts if len(parts) == 3 else (*parts, "", "")
     return before.strip(), re.findall(r"^\S.*\n(?:(?!\S).*\n)*", section.strip() + "\n", flags=re.MULTILINE), after.strip()
 

@@ -32,9 +32,10 @@ def read_folder(folder: str | Path) -> list[Node]:
 
     Examples
     --------
-    >>> folder = Path(getfixture("tmp_path"))
-    >>> _ = (folder / "looms.md").write_text("# Looms\nSee [cards](cards.md).")
-    >>> [(node.id, node.title, node.metadata['links']) for node in read_folder(folder)]
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "looms.md").write_text("# Looms\nSee [cards](cards.md).")
+    ...     [(node.id, node.title, node.metadata["links"]) for node in read_folder(folder)]
     [('looms.md', 'Looms', ['cards.md'])]
     """
     root = Path(folder)

@@ -146,9 +146,10 @@ def from_triples_file(file: str | Path) -> _NodesAndEdges:
 
     Examples
     --------
-    >>> path = Path(getfixture("tmp_path")) / "facts.csv"
-    >>> _ = path.write_text("head,relation,tail\nAda,knew,Babbage\n")
-    >>> from_triples_file(path)[1]
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "facts.csv").write_text("head,relation,tail\nAda,knew,Babbage\n")
+    ...     from_triples_file(Path(folder, "facts.csv"))[1]
     [('Ada', 'Babbage', 'knew')]
     """
     path = Path(file)

@@ -14,9 +14,10 @@ _ROUNDING = 1e-6
 
 
 def _slack(values: Tensor, tolerance: Tensor | float | None) -> Tensor:
-    """Return the difference up to which another score equals each of `values`; 0 for infinite ones."""
-    slack = _ROUNDING * values.abs() if tolerance is None else torch.as_tensor(tolerance, device=values.device)
-    return torch.where(torch.isinf(values), 0.0, slack)
+    """Return the difference up to which another score equals each of `values`."""
+    if tolerance is None:
+        return _ROUNDING * values.abs()
+    return torch.as_tensor(tolerance, device=values.device).expand_as(values)
 
 
 def descending(scores: Tensor, tolerance: Tensor | float | None = None) -> Tensor:
@@ -58,25 +59,32 @@ def _runs(values: Tensor, slack: Tensor, comparable: Tensor | None = None) -> Te
     may be in one run. None where all scores of every run are equal.
     """
     gap = values[..., :-1] - values[..., 1:]
-    # The gap between equal infinities is NaN.
-    near = (gap <= slack[..., :-1]) | torch.isnan(gap)
+    near = (gap <= slack[..., :-1]) & (gap < torch.inf)
     if comparable is not None:
         near &= comparable
     if not bool((near & (gap > 0)).any()):
         return None
-    # A score that is not near the one before it begins a run. Between two such scores, `after` says where the next run would
-    # begin if one began at a score. Scores are compared by their number in the sorted list of distinct scores, which is exact.
-    first = torch.nn.functional.pad(~near, (1, 0), value=True).flatten()
-    levels, level = torch.unique(-values.flatten().double(), return_inverse=True)
-    line = torch.cumsum(first, 0) * (levels.numel() + 1)
-    after = torch.searchsorted(line + level, line + torch.searchsorted(levels, (slack - values.double()).flatten(), right=True))
-    after, first = (torch.nn.functional.pad(column, (0, 1), value=end) for column, end in ((after, line.numel()), (first, True)))
+    # Infinite scores equal only each other, with a gap of NaN.
+    near |= torch.isnan(gap) if comparable is None else torch.isnan(gap) & comparable
+    shape, slack = values.shape, torch.where(torch.isinf(values), 0.0, slack).flatten().double()
+    values, first = values.flatten().double(), torch.nn.functional.pad(~near, (1, 0), value=True).flatten()
+    # A score that is not near the one before it begins a run; often there are no others.
+    chain = torch.cumsum(first, 0) - 1
+    head = first.nonzero().flatten()[chain]
+    if not bool((values[head] - values > slack[head]).any()):
+        return chain.view(shape)
+    # Where the next run would begin, if one began at a score. Scores are compared by their number in the sorted list of
+    # distinct scores, which is exact.
+    levels, level = torch.unique(-values, return_inverse=True)
+    line = chain * (levels.numel() + 1)
+    after = torch.searchsorted(line + level, line + torch.searchsorted(levels, slack - values, right=True))
+    after, first = torch.cat([after, torch.full_like(after[:1], values.numel())]), torch.cat([first, torch.ones_like(first[:1])])
     # Runs begin where a run ends; the steps double, so that there are few of them.
     while True:
         found = first.clone()
         found[after[first]] = True
         if torch.equal(found, first):
-            return (torch.cumsum(first[:-1], 0) - 1).view(values.shape)
+            return (torch.cumsum(first[:-1], 0) - 1).view(shape)
         first, after = found, after[after]
 
 
@@ -249,12 +257,14 @@ def top_k(scores: Tensor, k: int, tolerance: Tensor | float | None = None) -> tu
     values, columns = torch.topk(scores, min(k + 1, size), dim=1)
     if size > k:
         cut = values[:, k - 1 : k]
-        if bool((values[:, k : k + 1] >= cut - _slack(cut, tolerance)).any()):
+        slack = torch.where(torch.isinf(cut), 0.0, _slack(cut, tolerance))
+        if bool((values[:, k : k + 1] >= cut - slack).any()):
             run = _runs(values, _slack(values, tolerance))
             if run is not None:
                 cut = values.gather(1, (run == run[:, k - 1 : k]).int().argmax(1, keepdim=True))
+                slack = torch.where(torch.isinf(cut), 0.0, _slack(cut, tolerance))
             # The difference of two near scores is exact; infinite ones have none.
-            above, level = scores > cut, (scores <= cut) & ((cut - scores <= _slack(cut, tolerance)) | (scores == cut))
+            above, level = scores > cut, (scores <= cut) & ((cut - scores <= slack) | (scores == cut))
             room = k - above.sum(1, keepdim=True)
             keep = above | (level & (torch.cumsum(level, 1) <= room))
             columns = keep.nonzero()[:, 1].view(scores.shape[0], k)

@@ -35,7 +35,13 @@ class Vector(Retriever):
 
 
 class BM25(Retriever):
-    """BM25: nodes by the words they share with the query; the parameters are those of :class:`Vector`.
+    """BM25: nodes by the words they share with the query.
+
+    Parameters
+    ----------
+    index : GraphIndex
+    **options
+        Keywords of :class:`Retriever`.
 
     Examples
     --------
