@@ -79,6 +79,12 @@ class Queries:
         Query vectors as given by the caller.
     cache, latents : Cache, LatentCache
         Computed searches and scores, and latents of (query, node) pairs. Copies share them.
+
+    Examples
+    --------
+    >>> index = GraphIndex.from_texts(["An engine.", "A program."], ids=["engine", "program"])
+    >>> Queries.of(index, ["Which program?"], k=1, filter={"$id": "program"})
+    Queries(1, k=1, filters=['allowed'], inputs=[])
     """
 
     index: GraphIndex
@@ -126,12 +132,6 @@ class Queries:
             If a text is empty or not a string.
         DimensionMismatchError, InvalidVectorError
             If the vectors are not [B, d] as the index has them, or hold NaN or infinity.
-
-        Examples
-        --------
-        >>> index = GraphIndex.from_texts(["An engine.", "A program."], ids=["engine", "program"])
-        >>> len(Queries.of(index, ["Which program?"], filter={"$id": "program"}))
-        1
         """
         texts = (texts,) if isinstance(texts, str) else tuple(texts)
         for position, text in enumerate(texts):

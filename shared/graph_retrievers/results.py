@@ -25,6 +25,10 @@ _PADS = dict.fromkeys(("nodes", "trails", "origins", "relations"), -1) | {"score
 class Chains:
     """Chains: paths as results, for B queries.
 
+    >>> from graph_retrievers import Chains
+    >>> Chains(torch.tensor([[[0, 3, -1]]]), torch.tensor([[0.7]])).nodes.shape
+    torch.Size([1, 1, 3])
+
     Attributes
     ----------
     nodes : Tensor, shape [B, K, L], int64
@@ -51,6 +55,10 @@ class Chains:
 @dataclass(frozen=True)
 class Facts:
     """Facts: edges as results, for B queries.
+
+    >>> from graph_retrievers import Facts
+    >>> Facts(torch.tensor([[5, 2]]), torch.tensor([[0.7, 0.1]])).rows
+    tensor([[5, 2]])
 
     Attributes
     ----------
@@ -104,6 +112,13 @@ class Ranking:
         Messages about each query: a search cut short by a limit, a fallback taken.
     touched : Tensor, shape [B], int64, optional
         Number of nodes visited, where an operator counts them.
+
+    Examples
+    --------
+    >>> import torch
+    >>> ranking = Ranking.of(torch.tensor([[4, 2, -1]]), torch.tensor([[0.9, 0.4, 0.0]]), "Mine")
+    >>> ranking, ranking.lengths().tolist()
+    (Ranking(queries=1, width=3, operators=['Mine'], beyond_nodes=[]), [2])
     """
 
     nodes: Tensor
@@ -138,12 +153,6 @@ class Ranking:
             By default the nodes are seeds: a trail is the node itself.
         **results
             Further attributes of the class, such as ``facts``.
-
-        Examples
-        --------
-        >>> import torch
-        >>> Ranking.of(torch.tensor([[4, 2, -1]]), torch.tensor([[0.9, 0.4, 0.0]]), "Mine").lengths().tolist()
-        [2]
         """
         nodes = nodes.to(torch.int64)
         scores = torch.where(nodes >= 0, scores.float(), float("-inf"))

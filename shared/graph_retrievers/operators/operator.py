@@ -26,7 +26,11 @@ __all__ = ["Composite", "Loop", "Operator", "OperatorKind", "Pipeline", "list_we
 
 
 class OperatorKind(Enum):
-    """The five kinds of operators in the taxonomy (FastInsight, Definitions 2 to 6)."""
+    """The five kinds of operators in the taxonomy (FastInsight, Definitions 2 to 6).
+
+    >>> OperatorKind.GRAPH_SEARCH.value
+    'O_gs'
+    """
 
     VECTOR_SEARCH = "O_vs"
     GRAPH_SEARCH = "O_gs"

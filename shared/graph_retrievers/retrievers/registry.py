@@ -33,7 +33,11 @@ _RETRIEVERS: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 
 def retriever_names() -> list[str]:
-    """Return the names that :func:`build_retriever` knows."""
+    """Return the names that :func:`build_retriever` knows.
+
+    >>> retriever_names()[:3]
+    ['vector', 'bm25', 'hybrid']
+    """
     return list(_RETRIEVERS)
 
 

@@ -57,6 +57,12 @@ class WalkFusion(Retriever):
     A composition of this package. Its parts: Cormack et al., SIGIR 2009 (reciprocal rank fusion); Gutiérrez et al.,
     ICML 2025 (PageRank from retrieved passages); Glybovets and Makarov, 2026 (gated spreading activation); Rocchio,
     1971 (relevance feedback).
+
+    Examples
+    --------
+    >>> index = GraphIndex.from_texts(["a loom", "a card"], vectors=[[1, 0], [0, 1]], edges=[("0", "1", "reads")])
+    >>> [hit.text for hit in WalkFusion(index).retrieve("looms", vector=[1, 0])]
+    ['a loom', 'a card']
     """
 
     def __init__(

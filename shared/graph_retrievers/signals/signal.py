@@ -29,6 +29,12 @@ class Signal(ABC):
         The form of queries in :meth:`search` and :meth:`scores`: a list of B strings, or a Tensor of shape [B, d].
     covers : {"nodes", "edges"}
         Whether row i is node i or edge i of the graph.
+
+    Examples
+    --------
+    >>> from graph_retrievers.signals.bm25 import BM25
+    >>> BM25(["a loom", "a card"]).search(["Which card?"], k=1)[1]
+    tensor([[1]])
     """
 
     kind: ClassVar[str] = ""
