@@ -145,8 +145,8 @@ class IndexRetriever(EngineRetriever):
 
     Examples
     --------
-    >>> class BareRetriever(IndexRetriever):
-    ...     system = "bm25"
+    >>> class BareRetriever(IndexRetriever, system="bm25"):
+    ...     "BM25 by another name."
     >>> BareRetriever.from_texts(["a loom", "a punched card"], k=1).invoke("Which loom?")[0].page_content
     'a loom'
     """
@@ -161,12 +161,13 @@ class IndexRetriever(EngineRetriever):
     # A field, not a private attribute: only fields are passed on to configured copies.
     engines: Engines = Field(default_factory=Engines, repr=False, exclude=True)
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, system: str = "", **kwargs: Any) -> None:
         """Make fields of the keywords of the engine's class, before pydantic reads the fields of this one."""
         super().__init_subclass__(**kwargs)
-        if "system" not in cls.__dict__:
+        if not system:
             return
-        kind, values = retriever_class(cls.system)
+        cls.system = system
+        kind, values = retriever_class(system)
         # `name` is a field of every Runnable.
         knobs = {knob.name: knob for knob in (*class_knobs(Retriever), *class_knobs(kind)) if knob.name != "name"}
         own = cls.__dict__.get("__annotations__", {})
@@ -193,16 +194,12 @@ class IndexRetriever(EngineRetriever):
 def _docstring(cls: type[IndexRetriever], kind: type[Retriever], knobs: dict[str, Knob]) -> str:
     """Return the docstring of the engine's class, with the fields that all retrievers share in place of its ``**options``."""
     own = cleandoc(cls.__dict__.get("__doc__") or f"{kind.__name__} as a LangChain retriever.")
-    head, _, rest = _without_examples(kind).partition("**options\n")
+    head, _, rest = (getdoc(kind) or "").partition("Examples\n--------")[0].partition("**options\n")
     documented = {knob.name for knob in class_knobs(kind)}
     shared = "".join(_entry(knob) for name, knob in knobs.items() if name not in documented)
     filters = (getdoc(EngineRetriever) or "").partition("\nfilter : ")[2]
     notes = rest.partition("\n\n")[2]
     return f"{own}\n\n{head}{shared}filter : {filters}\n\n{notes}".rstrip() + "\n"
-
-
-def _without_examples(kind: type) -> str:
-    return (getdoc(kind) or "").partition("Examples\n--------")[0]
 
 
 def _entry(knob: Knob) -> str:
@@ -211,72 +208,52 @@ def _entry(knob: Knob) -> str:
     return f"{knob.name} : {kind}\n{fill(knob.doc, 120, initial_indent='    ', subsequent_indent='    ')}\n"
 
 
-class VectorRetriever(IndexRetriever):
+class VectorRetriever(IndexRetriever, system="vector"):
     """:class:`graph_retrievers.retrievers.Vector` as a LangChain retriever."""
 
-    system = "vector"
 
-
-class BM25Retriever(IndexRetriever):
+class BM25Retriever(IndexRetriever, system="bm25"):
     """:class:`graph_retrievers.retrievers.BM25` as a LangChain retriever."""
 
-    system = "bm25"
 
-
-class HybridRetriever(IndexRetriever):
+class HybridRetriever(IndexRetriever, system="hybrid"):
     """:class:`graph_retrievers.retrievers.Hybrid` as a LangChain retriever."""
 
-    system = "hybrid"
 
-
-class Re2Retriever(IndexRetriever):
+class Re2Retriever(IndexRetriever, system="re2"):
     """:class:`graph_retrievers.retrievers.Re2` as a LangChain retriever."""
 
-    system = "re2"
 
-
-class FastInsightRetriever(IndexRetriever):
+class FastInsightRetriever(IndexRetriever, system="fastinsight"):
     """:class:`graph_retrievers.retrievers.FastInsight` as a LangChain retriever."""
 
-    system = "fastinsight"
 
-
-class GARRetriever(IndexRetriever):
+class GARRetriever(IndexRetriever, system="gar"):
     """:class:`graph_retrievers.retrievers.GAR` as a LangChain retriever."""
 
-    system = "gar"
 
-
-class PPRRetriever(IndexRetriever):
+class PPRRetriever(IndexRetriever, system="ppr"):
     """:class:`graph_retrievers.retrievers.PPR` as a LangChain retriever."""
 
-    system = "ppr"
 
-
-class WalkFusionRetriever(IndexRetriever):
+class WalkFusionRetriever(IndexRetriever, system="walk-fusion"):
     """:class:`graph_retrievers.retrievers.WalkFusion` as a LangChain retriever.
 
     ``invoke(question, entities=["Ada Lovelace"])`` gives names that the question mentions, where they are known.
     """
 
-    system = "walk-fusion"
 
-
-class SpreadingActivationRetriever(IndexRetriever):
+class SpreadingActivationRetriever(IndexRetriever, system="spreading"):
     """:class:`graph_retrievers.retrievers.SpreadingActivation` as a LangChain retriever.
 
     ``invoke(question, entities=["Ada Lovelace"])`` gives names that the question mentions, where they are known. Chains are
     documents of the metadata ``kind`` "chain", whose text is the chain, ``a -[relation]-> b``.
     """
 
-    system = "spreading"
 
-
-class MoRRetriever(IndexRetriever):
+class MoRRetriever(IndexRetriever, system="mor"):
     """:class:`graph_retrievers.retrievers.MoR` as a LangChain retriever.
 
     ``invoke(question, plan=[...])`` gives the question's plan, where it is known. The metadata ``path`` is the trajectory, and
     ``notes`` say why a plan could not be walked.
     """
-
-    system = "mor"

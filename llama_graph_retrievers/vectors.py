@@ -10,7 +10,7 @@ from llama_index.core.schema import BaseNode, MetadataMode, QueryBundle
 from torch import Tensor
 
 from graph_retrievers.errors import MissingSignalError
-from graph_retrievers.signals.embedding import as_embedding, check_vectors, embed_texts
+from graph_retrievers.signals.embedding import as_embedding, check_vectors, embed_queries, embed_texts
 
 __all__ = ["QueryVectors", "default_embed_model", "node_vectors"]
 
@@ -72,9 +72,7 @@ class QueryVectors:
     def _embedded(self, strings: list[str]) -> list[Any]:
         chosen = next((model for model in self._models if model is not None), None)
         model = as_embedding(chosen if chosen is not None else default_embed_model())
-        if hasattr(model, "embed_queries"):
-            return list(np.asarray(model.embed_queries(strings), dtype=np.float32))
-        return [np.asarray(model.embed_query(s), dtype=np.float32) for s in strings]
+        return list(embed_queries(model, strings).numpy())
 
 
 def node_vectors(nodes: Sequence[BaseNode], embed_model: Any, show_progress: bool = False) -> Tensor:

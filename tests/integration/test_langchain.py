@@ -576,8 +576,8 @@ def test_a_further_retriever_is_a_few_lines(index):
     class SmoothedRetriever(FastInsightRetriever):
         alpha: float = 0.5
 
-    class BareVectorRetriever(IndexRetriever):
-        system = "vector"
+    class BareVectorRetriever(IndexRetriever, system="vector"):
+        pass
 
     assert SmoothedRetriever(index=index)._engine().operator.operators[1].alpha == 0.5
     assert BareVectorRetriever(index=index).invoke(QUESTIONS[0]) == VectorRetriever(index=index).invoke(QUESTIONS[0])

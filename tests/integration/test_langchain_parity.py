@@ -44,7 +44,7 @@ def check(cls):
 
 
 def class_of(system):
-    return EXPORTED.get(system) or type("Named", (IndexRetriever,), {"system": system, "__module__": __name__})
+    return EXPORTED.get(system) or type("Named", (IndexRetriever,), {"__module__": __name__}, system=system)
 
 
 @pytest.mark.parametrize("system", retriever_names())
