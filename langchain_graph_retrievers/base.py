@@ -131,6 +131,7 @@ class EngineRetriever(BaseRetriever):
         **inputs: Any,
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the keywords of ``retrieve_batch`` for some queries: those of every retriever, and the further inputs."""
+        k = k if k is None else positive("k", k)
         given = {"k": k, "filter": filter, "seed_filter": seed_filter, "traversal_filter": traversal_filter}
         common = {name: getattr(self, name) if value is None else value for name, value in given.items()}
         common["vectors"] = None if vector is None else [vector] * count

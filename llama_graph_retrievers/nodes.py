@@ -81,7 +81,7 @@ def scored_nodes(hits: Hits, provenance: bool, *lookups: NodeLookup) -> list[Nod
     for hit in hits:
         node = next((known for lookup in lookups if (known := lookup(hit.id)) is not None), None) or _text_node(hit)
         added: dict[str, Any] = {"operator": hit.operator, "path": hit.path.to_dict()}
-        added |= {"kind": hit.kind} if hit.kind != "node" else {}
+        added |= {"kind": hit.kind} if hit.kind != "node" or "kind" in node.metadata else {}
         added |= {"notes": list(hits.notes)} if hits.notes else {}
         found.append(NodeWithScore(node=annotated(node, added if provenance else {}), score=hit.score))
     return found

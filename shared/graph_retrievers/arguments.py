@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from numbers import Integral
 from typing import Any
 
 from graph_retrievers.errors import InvalidArgumentError
 
-__all__ = ["not_a_class", "positive"]
+__all__ = ["not_a_class", "positive", "strings"]
 
 
 def not_a_class(name: str, value: Any) -> None:
@@ -27,3 +28,11 @@ def positive(name: str, value: int) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
         raise InvalidArgumentError(f"{name} must be an integer of at least 1, got {value!r}.")
     return int(value)
+
+
+def strings(name: str, values: Iterable[str]) -> tuple[str, ...]:
+    """Return `values` as a tuple of strings; raise InvalidArgumentError for a single string and for other values."""
+    listed = () if isinstance(values, str) or not isinstance(values, Iterable) else tuple(values)
+    if isinstance(values, str) or not isinstance(values, Iterable) or not all(isinstance(value, str) for value in listed):
+        raise InvalidArgumentError(f"{name} must be a list of strings, got {values!r}.")
+    return listed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, overload
 
@@ -88,7 +89,7 @@ class Hit:
         Path to it; of a chain or fact the nodes it joins.
     title, type : str
     metadata : mapping
-        Of the node or edge, a copy of its first level.
+        A copy of that of the node or edge.
     kind : {"node", "chain", "fact"}
     edge : Edge or None
         The edge of a fact.
@@ -344,7 +345,7 @@ def _trail_paths(paths: _Paths, ranking: Ranking) -> list[list[NodePath]]:
 
 
 def _node_hit(graph: CorpusGraph, row: int, score: float, operator: str, path: NodePath) -> Hit:
-    title, kind, metadata = graph.titles[row], graph.types[row], dict(graph.metadata[row])
+    title, kind, metadata = graph.titles[row], graph.types[row], deepcopy(graph.metadata[row])
     return Hit(graph.ids[row], graph.texts[row], score, operator, path, title, kind, metadata)
 
 
@@ -366,14 +367,14 @@ def _fact_hits(ranking: Ranking, paths: _Paths) -> list[list[Hit]]:
     graph, name = paths.graph, ranking.facts.operator
     results = []
     for rows, scores in zip(ranking.facts.rows.tolist(), ranking.facts.scores.tolist(), strict=True):
-        real = [row for row in rows if row >= 0]
+        real = [(row, score) for row, score in zip(rows, scores, strict=True) if row >= 0]
         hits = []
-        for edge, score in zip(graph.edges(real), scores, strict=False):
+        for edge, (_, score) in zip(graph.edges([row for row, _ in real]), real, strict=True):
             ends = (edge.source, edge.target)
             if all(paths.may_show(graph.row(end)) for end in ends):
                 titles = tuple(graph.titles[graph.row(end)] for end in ends)
                 path = NodePath(ends, (edge.relation,), (True,), titles)
                 ids, text = f"{edge.source} | {edge.relation} | {edge.target}", edge.text or path.text
-                hits.append(Hit(ids, text, score, name, path, metadata=dict(edge.metadata), kind="fact", edge=edge))
+                hits.append(Hit(ids, text, score, name, path, metadata=deepcopy(edge.metadata), kind="fact", edge=edge))
         results.append(hits)
     return results

@@ -112,6 +112,9 @@ class GraphIndex:
         _check_not_empty(graph)
         model = as_embedding(embedding) if embedding is not None else None
         signals: dict[str, Signal] = {}
+        if isinstance(vectors, Tensor):
+            # The caller may go on writing to it.
+            vectors = vectors.clone()
         if vectors is None and model is not None:
             vectors = embed_texts(model, graph.contents(), show_progress)
         if vectors is not None:

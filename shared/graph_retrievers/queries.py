@@ -14,6 +14,7 @@ from graph_retrievers.arguments import positive
 from graph_retrievers.cache import Cache
 from graph_retrievers.errors import InvalidArgumentError, InvalidVectorError, MissingSignalError
 from graph_retrievers.graph.filters import Filter, filter_mask
+from graph_retrievers.graph.ragged import ranked_lists
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.signals.embedding import check_vectors, embed_queries
 from graph_retrievers.signals.relevance import BiEncoder
@@ -209,7 +210,21 @@ class Queries:
             raise InvalidArgumentError(f"The signal {signal!r} covers edges; FactSearch searches those.")
         key = ("search", signal, k, id(mask) if mask is not None else None)
         # The mask is kept with the result, so that its id is not used again.
-        return self.cache.get(key, lambda: (mask, self.index.signal(signal).search(self.view(signal), k, mask)))[1]
+        return self.cache.get(key, lambda: (mask, self._found(signal, k, mask)))[1]
+
+    def _found(self, signal: str, k: int, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        searched = self.index.signal(signal)
+        scores, rows = searched.search(self.view(signal), k, mask)
+        if not type(searched).__module__.startswith("graph_retrievers."):
+            ranked_lists(rows, scores, len(searched), f"Signal {signal!r}")
+            real = rows >= 0
+            if mask is not None and not bool(mask[rows[real]].all()):
+                raise InvalidArgumentError(f"Signal {signal!r} returned rows that are not allowed; search must keep to `allowed`.")
+            found = scores.masked_fill(~real, -torch.inf)
+            # Equal scores may differ by rounding, near 0 as much as elsewhere.
+            if rows.numel() and bool((found.diff(dim=1) > 1e-4 * scores.masked_fill(~real, 0.0).abs().amax(1, keepdim=True)).any()):
+                raise InvalidArgumentError(f"Signal {signal!r} returned scores that are not in descending order.")
+        return scores, rows
 
     def table(self, signal: str = "dense") -> Tensor | None:
         """Return the scores of all rows of a signal: Tensor, shape [B, N], or None where that is too large."""

@@ -43,6 +43,15 @@ class Chains:
     scores: Tensor
     operator: str = "Chains"
 
+    def ending_in(self, mask: Tensor) -> Chains:
+        """Return the chains whose last node is one of `mask`, shape [N], bool; the others become pads."""
+        last = (self.nodes >= 0).sum(2, keepdim=True).sub(1).clamp(min=0)
+        end = self.nodes.gather(2, last).squeeze(2)
+        kept = (end >= 0) & mask[end.clamp(min=0)]
+        return replace(
+            self, nodes=self.nodes.masked_fill(~kept.unsqueeze(2), -1), scores=self.scores.masked_fill(~kept, -torch.inf)
+        )
+
     def append(self, other: Chains) -> Chains:
         """Return these chains with others at the end."""
         length = max(self.nodes.shape[2], other.nodes.shape[2])
@@ -154,6 +163,11 @@ class Ranking:
         **results
             Further attributes of the class, such as ``facts``.
         """
+        if nodes.shape != scores.shape or (nodes.numel() and nodes.is_floating_point()):
+            shapes = f"{list(nodes.shape)} of {nodes.dtype} and {list(scores.shape)}"
+            raise InvalidArgumentError(
+                f"{operator} gave nodes and scores of shapes {shapes}; expected integers and one score for each."
+            )
         nodes = nodes.to(torch.int64)
         scores = torch.where(nodes >= 0, scores.float(), float("-inf"))
         trails = nodes.unsqueeze(2) if trails is None else trails

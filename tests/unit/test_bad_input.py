@@ -5,14 +5,19 @@ import pytest
 import torch
 
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError
-from graph_retrievers.graph import CorpusGraph
+from graph_retrievers.graph import CorpusGraph, Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import HybridSearch, VectorSearch
 from graph_retrievers.operators.fusion import ReciprocalRankFusion
 from graph_retrievers.operators.granker import GRanker
+from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.operators.rerank import Rerank
+from graph_retrievers.operators.spreading import EntityLinking, GatedPropagation
+from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.signals.cross_encoder import CrossEncoder
+from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.embedding import SentenceEncoder, minilm
 from tests.helpers import linked_index
 
@@ -110,7 +115,7 @@ def test_vectors_without_dimensions():
 @pytest.mark.parametrize("weights", [(0, 0), (-1, 1), (float("nan"), 1), (float("inf"), 1), (1,), 5, "ab", ("a", 1)])
 def test_weights_of_fusions(weights):
     for make in (HybridSearch, lambda weights: ReciprocalRankFusion(VectorSearch(), VectorSearch(), weights=weights)):
-        with pytest.raises(InvalidArgumentError, match="weights must be 2 finite numbers"):
+        with pytest.raises(InvalidArgumentError, match="weights must be 2 numbers"):
             make(weights=weights)
 
 
@@ -137,3 +142,97 @@ def test_numpy_integers_are_integers():
 )
 def test_sizes_beyond_the_corpus_cost_no_more_than_the_corpus(name, options):
     assert len(build_retriever(name, linked_index(), **options).retrieve("Alan Turing and punched cards")) == 10
+
+
+class Given(Operator):
+    """What a test says, for every query."""
+
+    kind = OperatorKind.GRAPH_SEARCH
+
+    def __init__(self, nodes, scores):
+        self.nodes, self.scores = torch.tensor([nodes]), torch.tensor([scores])
+
+    def rank(self, queries, ranking):
+        return Ranking.of(self.nodes, self.scores, self.name)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "scores", "told"),
+    [
+        ([3, 3], [2.0, 1.0], "row 3 twice"),
+        ([3, 99], [2.0, 1.0], "row 99 with score 1.0; expected rows from -1 to 11"),
+        ([3, -7], [2.0, 1.0], "row -7 with score"),
+        ([3, 1], [float("nan"), 2.0], "row 3 with score nan"),
+        ([1.7], [1.0], "expected integers"),
+        ([1, 2], [1.0], "one score for each"),
+    ],
+)
+def test_what_an_operator_returns_is_checked(nodes, scores, told):
+    with pytest.raises(InvalidArgumentError, match=told):
+        Retriever(linked_index(), Given(nodes, scores)).retrieve("loom")
+
+
+class Leaky(DenseIndex):
+    """A signal whose search is what a test says."""
+
+    def search(self, queries, k, allowed=None):
+        return self.found
+
+
+@pytest.mark.parametrize(
+    ("scores", "rows", "told"),
+    [
+        ([[2.0, 1.0]], [[0, 1]], "not allowed"),
+        ([[1.0, 2.0]], [[0, 2]], "descending"),
+        ([[1.0, 1.0]], [[0, 0]], "row 0 twice"),
+        ([[1.0]], [[50]], "row 50"),
+        ([[float("nan")]], [[0]], "nan"),
+    ],
+)
+def test_what_a_signal_returns_is_checked(scores, rows, told):
+    signal = Leaky(torch.eye(3))
+    signal.found = torch.tensor(scores), torch.tensor(rows)
+    index = GraphIndex(CorpusGraph(["a", "b", "c"], ["", "", ""]), {"dense": signal})
+    with pytest.raises(InvalidArgumentError, match=told):
+        Retriever(index, VectorSearch()).retrieve("loom", vector=[1.0, 0.0, 0.0], filter={"$id": {"$in": ["a", "c"]}})
+
+
+@pytest.mark.parametrize("weights", [(1e39, 1.0), (1e-44, 1.0)])
+def test_weights_that_single_precision_cannot_hold(weights):
+    with pytest.raises(InvalidArgumentError, match="from 1e-30 to 1e30"):
+        HybridSearch(weights=weights)
+
+
+@pytest.mark.parametrize("operator", [GatedPropagation, EntityLinking])
+def test_types_to_exclude_are_a_list(operator):
+    with pytest.raises(InvalidArgumentError, match="exclude_types must be a list of strings, got 'part'"):
+        operator(exclude_types="part")
+
+
+def test_chains_end_at_the_types_that_may_be_returned():
+    nodes = [Node("a", "", "Boiler", "part"), Node("b", "", "Hallam", "maker"), Node("c", "", "Drain", "step")]
+    index = GraphIndex.from_nodes(nodes, [("a", "b"), ("a", "c")])
+    found = build_retriever("spreading-uniform", index, chains="hits", types=["maker"], backfill=False)
+    hits = found.retrieve("boiler", entities=["Boiler"])
+    assert [hit.id for hit in hits] == ["b", "a | b"]
+
+
+def test_an_index_keeps_its_vectors_and_metadata():
+    vectors = torch.eye(2)
+    index = GraphIndex.from_nodes([Node("a", "x", metadata={"tags": ["t"]}), Node("b", "y")], vectors=vectors)
+    vectors.copy_(vectors.flip(0))
+    hit = build_retriever("vector", index).retrieve("q", vector=[1.0, 0.0])[0]
+    hit.metadata["tags"].append("u")
+    assert hit.id == "a" and index.graph.metadata[0] == {"tags": ["t"]}
+
+
+@pytest.mark.parametrize("scores", [None, ["high", "low"], "ab"])
+def test_scores_of_a_model_that_are_not_numbers(scores):
+    index = GraphIndex.from_texts(["a", "b"], vectors=[[1.0], [1.0]], relevance=lambda pairs: scores)
+    with pytest.raises(InvalidArgumentError, match="expected a number for each pair"):
+        build_retriever("re2", index).retrieve("q", vector=[1.0])
+
+
+def test_nodes_that_are_not_nodes():
+    with pytest.raises(InvalidArgumentError, match=r"Expected a Node, got \('a', 'b'\)"):
+        GraphIndex.from_nodes([("a", "b")])

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from graph_retrievers.errors import InvalidArgumentError, InvalidPlanError, UnexpectedArgumentError
@@ -222,6 +222,7 @@ ANYTHING = st.recursive(
 
 @settings(max_examples=200, deadline=None)
 @given(plan=ANYTHING | ANYTHING.map(repr))
+@example(plan={"Metapath": [[]]})
 def test_no_plan_whatever_raises(index, plan):
     hits = MoR(index).retrieve("films of Ada Stone", 2, plan=plan)
     assert len(hits) == 2

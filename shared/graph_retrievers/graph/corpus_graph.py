@@ -236,6 +236,9 @@ class CorpusGraph:
     def from_nodes(cls, nodes: Iterable[Node], edges: Iterable[EdgeLike] = (), **options: Any) -> CorpusGraph:
         """Return a corpus graph of :class:`Node` objects; `options` are ``include_titles`` and ``device`` of the class."""
         listed, names = list(nodes), ("id", "text", "title", "type", "metadata")
+        for node in listed:
+            if not isinstance(node, Node):
+                raise InvalidArgumentError(f"Expected a Node, got {node!r:.80}; pass Node(id, text, ...).")
         ids, texts, titles, types, metadata = ([getattr(node, name) for node in listed] for name in names)
         return cls(ids, texts, titles=titles, types=types, metadata=metadata, edges=edges, **options)
 

@@ -7,7 +7,33 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-__all__ = ["columns_of", "descending", "falling", "gather_rows", "pad_ranked", "pads_last", "row_pieces", "top_k"]
+from graph_retrievers.errors import InvalidArgumentError
+
+__all__ = ["columns_of", "descending", "falling", "gather_rows", "pad_ranked", "pads_last", "ranked_lists", "row_pieces", "top_k"]
+
+
+def ranked_lists(rows: Tensor, scores: Tensor, size: int, owner: str) -> None:
+    """Raise InvalidArgumentError unless rows and scores, both of shape [B, K], are lists of distinct rows with a number for each.
+
+    Rows are integers below `size`, and -1 on pads. `owner` is named in the error.
+    """
+    for name, given in (("rows", rows), ("scores", scores)):
+        if not isinstance(given, Tensor) or given.dim() != 2 or given.shape != rows.shape:
+            shape = list(given.shape) if isinstance(given, Tensor) else type(given).__name__
+            raise InvalidArgumentError(f"{owner} returned {name} of shape {shape}; expected tensors of shape [B, K] for both.")
+    if rows.is_floating_point() or not scores.is_floating_point():
+        raise InvalidArgumentError(f"{owner} returned {rows.dtype} rows and {scores.dtype} scores; expected integers and floats.")
+    wrong = (rows < -1) | (rows >= size) | ((rows >= 0) & scores.isnan())
+    if bool(wrong.any()):
+        row, score = int(rows[wrong][0]), float(scores[wrong][0])
+        raise InvalidArgumentError(
+            f"{owner} returned row {row} with score {score}; expected rows from -1 to {size - 1} and numbers."
+        )
+    ordered = rows.sort(1).values
+    twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
+    if bool(twice.any()):
+        raise InvalidArgumentError(f"{owner} returned row {int(ordered[:, 1:][twice][0])} twice for one query.")
+
 
 # Scores nearer to each other than this share of the larger differ by the rounding of single precision alone.
 _ROUNDING = 1e-6

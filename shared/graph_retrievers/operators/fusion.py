@@ -21,7 +21,7 @@ __all__ = ["ReciprocalRankFusion", "fused", "min_max_parts", "reciprocal_rank_pa
 def reciprocal_rank_parts(ranking: Ranking, constant: int) -> Tensor:
     """Return 1 / (c + r) of each place, its rank r counted from 1: Tensor, shape [B, K], float32."""
     place = torch.arange(1, ranking.width + 1, device=ranking.nodes.device)
-    return (1.0 / (constant + place)).expand(ranking.nodes.shape)
+    return (1.0 / (float(constant) + place)).expand(ranking.nodes.shape)
 
 
 def min_max_parts(ranking: Ranking) -> Tensor:

@@ -6,7 +6,6 @@ An operator of the taxonomy (FastInsight, section 3.1) is a pruning function app
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
@@ -18,7 +17,7 @@ from torch import Tensor
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.graph.ragged import pad_ranked
+from graph_retrievers.graph.ragged import pad_ranked, ranked_lists
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking, extended_trails
 
@@ -104,6 +103,9 @@ class Operator(ABC):
         found = self.rank(queries, before)
         if not isinstance(found, Ranking) or len(found) != len(queries):
             raise InvalidArgumentError(f"{self.name}.rank gave {found!r:.80}; expected a Ranking of {len(queries)} queries.")
+        # The operators of this package are tested; the check would cost time at every step.
+        if not type(self).__module__.startswith("graph_retrievers."):
+            ranked_lists(found.nodes, found.scores, len(queries.index.graph), self.name)
         return self.prune(found).after(before)
 
     def parts(self) -> Iterator[Operator]:
@@ -251,11 +253,12 @@ class Loop(Composite):
 
 
 def list_weights(weights: Sequence[float], count: int) -> tuple[float, ...]:
-    """Return `weights` if they are `count` finite numbers of at least 0, not all 0; raise InvalidArgumentError otherwise."""
+    """Return `weights` if they are `count` numbers, 0 or from 1e-30 to 1e30, not all 0; raise InvalidArgumentError otherwise."""
     given = tuple(weights) if isinstance(weights, Sequence) and not isinstance(weights, str) else ()
-    numbers = all(isinstance(w, Real) and 0 <= w < math.inf for w in given)
+    # Products of larger or smaller weights would leave the range of single precision.
+    numbers = all(isinstance(w, Real) and (w == 0 or 1e-30 <= w <= 1e30) for w in given)
     if len(given) != count or not numbers or not any(given):
-        raise InvalidArgumentError(f"weights must be {count} finite numbers of at least 0, not all 0, got {weights!r}.")
+        raise InvalidArgumentError(f"weights must be {count} numbers, 0 or from 1e-30 to 1e30, not all 0, got {weights!r}.")
     return given
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
+from graph_retrievers.arguments import strings
 from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError
 from graph_retrievers.graph.filters import filter_mask, type_mask
 from graph_retrievers.hits import Hits, to_hits
@@ -83,7 +85,7 @@ class Retriever(BaseRetriever):
             raise InvalidArgumentError(f"Expected an Operator, such as a Pipeline, got {operator!r:.80}{hint}.")
         self.index, self.operator = index, operator
         self.k, self.batch_size = positive("k", k), positive("batch_size", batch_size)
-        self.backfill, self.types = backfill, _types(types)
+        self.backfill, self.types = backfill, None if types is None else strings("types", types)
         self.name = name or type(self).__name__
 
     def __repr__(self) -> str:
@@ -106,10 +108,12 @@ class Retriever(BaseRetriever):
     def hits(self, queries: Queries, ranking: Ranking) -> list[Hits]:
         """Return a ranking as hits: filled up if need be, cut to ``queries.k``."""
         k = min(queries.k, len(self.index))
-        ranking = ranking.top(k)
+        ranking, graph = ranking.top(k), self.index.graph
+        if ranking.chains is not None and self.types is not None:
+            ranking = replace(ranking, chains=ranking.chains.ending_in(type_mask(graph, self.types)))
         if self.backfill:
             ranking = Backfill()(self._narrowed(queries), ranking)
-        return to_hits(ranking, self.index.graph, k, queries.allowed)
+        return to_hits(ranking, graph, k, queries.allowed)
 
     def _narrowed(self, queries: Queries) -> Queries:
         if self.types is None:
@@ -134,9 +138,3 @@ class Retriever(BaseRetriever):
             )
             results.extend(self.hits(queries, self.rank(queries)))
         return results
-
-
-def _types(types: Collection[str] | None) -> tuple[str, ...] | None:
-    if isinstance(types, str):
-        raise InvalidArgumentError(f"types is the single string {types!r}; give a list of node types.")
-    return None if types is None else tuple(types)

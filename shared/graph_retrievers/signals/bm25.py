@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
+from unicodedata import normalize
 
 import numpy as np
 import torch
@@ -112,9 +113,9 @@ class BM25(Signal):
         return BM25(contents, device=self.device, **{name: getattr(self, name) for name in _OPTIONS})
 
     def tokenize(self, texts: Sequence[str], show_progress: bool = False) -> list[list[str]]:
-        """Return the words of each text: lower case, at least two characters, without stop words."""
+        """Return the words of each text in normal form C: lower case, at least two characters, without stop words."""
         options = {"stopwords": self.stopwords or [], "return_ids": False, "show_progress": show_progress, "leave": False}
-        return [list(words) for words in _import_bm25s().tokenize(list(texts), **options)]
+        return [list(words) for words in _import_bm25s().tokenize([normalize("NFC", text) for text in texts], **options)]
 
     def table(self, queries: Sequence[str]) -> Tensor:
         """Return BM25 scores of every document: Tensor, shape [B, N], float32."""

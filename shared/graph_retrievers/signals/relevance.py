@@ -110,8 +110,12 @@ class PairScorer(RelevanceModel):
         check_pairs(queries, texts)
         if not texts:
             return torch.empty((0, 1))
-        scores = torch.as_tensor(self._score_pairs(list(zip(queries, texts, strict=True))), dtype=torch.float32)
-        return check_vectors(scores.reshape(-1, 1), len(texts), 1, name=f"scores of {self.name}")
+        scores = self._score_pairs(list(zip(queries, texts, strict=True)))
+        try:
+            column = torch.as_tensor(scores, dtype=torch.float32).reshape(-1, 1)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise InvalidArgumentError(f"{self.name} returned {scores!r:.80}; expected a number for each pair.") from error
+        return check_vectors(column, len(texts), 1, name=f"scores of {self.name}")
 
     def score(self, latent: Tensor) -> Tensor:
         """Return the one entry of each latent: Tensor, shape [n]."""

@@ -125,7 +125,9 @@ def _published(metapath: Any, restriction: Any) -> PlanningGraph:
         for route in _lists(metapath, "A metapath is text or"):
             words = [str(word) for word in route[: 2 * MAX_STEPS + 2]]
             types, relations = words[::2], [None, *words[1::2]]
-            if words and len(words) % 2 == 0:
+            if not words:
+                continue
+            if len(words) % 2 == 0:
                 # A last type without a relation before it: any relation may lead there.
                 types, relations = [*types, words[-1]], [*relations[:-1], None]
             routes.append((types, relations))

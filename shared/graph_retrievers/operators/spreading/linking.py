@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graph_retrievers.arguments import strings
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.filters import type_mask
 from graph_retrievers.graph.names import name_table
@@ -152,7 +153,7 @@ class EntityLinking(Operator):
             raise InvalidArgumentError(f"Unknown case {case!r}; choose 'fold' or 'exact'.")
         if fallback_score not in ("cosine", "index"):
             raise InvalidArgumentError(f"Unknown fallback_score {fallback_score!r}; choose 'cosine' or 'index'.")
-        self.language_model, self.exclude_types = language_model, tuple(exclude_types)
+        self.language_model, self.exclude_types = language_model, strings("exclude_types", exclude_types)
         self.case, self.budget, self.fallback_score = case, positive("budget", budget), fallback_score
 
     def rank(self, queries: Queries, ranking: Ranking) -> Ranking:

@@ -11,6 +11,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from graph_retrievers.arguments import strings
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.filters import type_mask
@@ -141,7 +142,7 @@ class GatedPropagation(Operator):
         self.steps = positive("steps", steps)
         self.decay, self.threshold, self.semantics = float(decay), float(threshold), semantics
         self.gate, self._gate, self.hub_exponent = gate, as_gate(gate), float(hub_exponent)
-        self.exclude_types = tuple(exclude_types)
+        self.exclude_types = strings("exclude_types", exclude_types)
         self.k = None if k is None else positive("k", k)
 
     def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
