@@ -67,8 +67,6 @@ class EngineRetriever(BaseRetriever):
     def _engine(self) -> RetrieverProtocol:
         """Return the engine retriever of the present fields."""
 
-    # -- making an index on the way -----------------------------------------------------------------------------
-
     @classmethod
     @abstractmethod
     def from_index(cls, index: GraphIndex, **fields: Any) -> Self:
@@ -118,8 +116,6 @@ class EngineRetriever(BaseRetriever):
         index = build(items, **given, **{name: value for name, value in options.items() if name not in own})
         return cls.from_index(index, **{name: value for name, value in options.items() if name in own})
 
-    # -- calls of the engine ------------------------------------------------------------------------------------
-
     def _arguments(
         self,
         count: int,
@@ -155,8 +151,6 @@ class EngineRetriever(BaseRetriever):
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Any
     ) -> list[Document]:
         return (await self._adocuments([query], **options))[0]
-
-    # -- many queries -------------------------------------------------------------------------------------------
 
     def batch(
         self,

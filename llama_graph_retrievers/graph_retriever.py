@@ -149,8 +149,6 @@ class GraphRetriever(BaseRetriever):
             raise InvalidArgumentError(f"similarity_top_k must be an integer of at least 0, got {value!r}.")
         self._similarity_top_k = value
 
-    # -- making -------------------------------------------------------------------------------------------------
-
     @classmethod
     def from_index(cls, index: GraphIndex, *, system: str | Operator = "fastinsight", **options: Any) -> Self:
         """Return a retriever on an index.
@@ -276,8 +274,6 @@ class GraphRetriever(BaseRetriever):
             show_progress=show_progress,
         )
         return cls.from_index(index, embed_model=embed_model, nodes=docstore if docstore is not None else listed, **options)
-
-    # -- retrieving ---------------------------------------------------------------------------------------------
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return self._search([query_bundle], {})[0]

@@ -97,9 +97,6 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-# -- index ------------------------------------------------------------------------------------------------------
-
-
 def _index(args: argparse.Namespace) -> None:
     from graph_retrievers.construction.folder import read_folder
     from graph_retrievers.datasets import is_dataset, read_dataset
@@ -158,9 +155,6 @@ def _shown_log() -> Iterator[None]:
         logger.setLevel(level)
 
 
-# -- search -----------------------------------------------------------------------------------------------------
-
-
 def _search(args: argparse.Namespace) -> None:
     from graph_retrievers.index import GraphIndex
     from graph_retrievers.retrievers.registry import build_retriever
@@ -215,9 +209,6 @@ def _table(hits: Hits) -> str:
     if not hits:
         lines.append("nothing found")
     return "\n".join([*lines, *(f"note: {note}" for note in hits.notes)])
-
-
-# -- taxonomy ---------------------------------------------------------------------------------------------------
 
 
 def _taxonomy(args: argparse.Namespace) -> None:

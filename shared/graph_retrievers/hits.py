@@ -256,9 +256,6 @@ def _walked(paths: Iterable[NodePath]) -> list[str]:
     return [path.text for nodes, path in distinct.items() if nodes not in begun]
 
 
-# -- from a ranking ---------------------------------------------------------------------------------------------
-
-
 def to_hits(ranking: Ranking, graph: CorpusGraph, k: int, shown: Tensor | None = None) -> list[Hits]:
     """Return a ranking as hits: the first `k` nodes of each list with their paths, then all chains, then all facts.
 

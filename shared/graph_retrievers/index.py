@@ -74,8 +74,6 @@ class GraphIndex:
         self.embedding: Embedding | None = as_embedding(embedding) if embedding is not None else None
         self.relevance: RelevanceModel = as_relevance_model(relevance) if relevance is not None else BiEncoder(self.embedding)
 
-    # -- building -----------------------------------------------------------------------------------------------
-
     @classmethod
     def from_graph(
         cls,
@@ -241,8 +239,6 @@ class GraphIndex:
         built = build_edges(nodes, edges, signals.get("vectors"), documents)
         return cls.from_nodes(nodes, built, include_titles=include_titles, device=device, **signals)
 
-    # -- saving -------------------------------------------------------------------------------------------------
-
     def save(self, folder: Any) -> None:
         """Write the index to a folder: see :mod:`graph_retrievers.graph.storage`. Models are not saved."""
         from graph_retrievers.graph.storage import write_index
@@ -298,8 +294,6 @@ class GraphIndex:
             except (KeyError, TypeError, ValueError) as error:
                 raise CorruptIndexError(f"Signal {name!r} of {folder} cannot be read ({error}); build the index again.") from error
         return cls(graph, found | dict(signals or {}), embedding=embedding, relevance=relevance)
-
-    # -- signals ------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         """Return the number of nodes."""

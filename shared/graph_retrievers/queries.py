@@ -164,8 +164,6 @@ class Queries:
         """Return the values of an input, one for each query; None for each if it is not given."""
         return list(self.inputs.get(name, [None] * len(self)))
 
-    # -- vectors and signals ------------------------------------------------------------------------------------
-
     @property
     def vectors(self) -> Tensor:
         """Query vectors: Tensor, shape [B, d], on the index's device."""
@@ -252,8 +250,6 @@ class Queries:
         lengths = norms * torch.linalg.vector_norm(self.vectors, dim=1)[batch]
         # For a missing vector the dot product is 0 too.
         return self.scores(batch, nodes).double() / lengths.double().clamp(min=1e-30)
-
-    # -- relevance ----------------------------------------------------------------------------------------------
 
     def encode(self, nodes: Tensor) -> Tensor:
         """Return latents of (query, node) pairs: Tensor, shape [B, K, d], float32; each pair is encoded once.

@@ -191,8 +191,6 @@ class Ranking:
         """Return the number of nodes of each list: Tensor, shape [B], int64."""
         return (self.nodes >= 0).sum(1)
 
-    # -- choosing and ordering ----------------------------------------------------------------------------------
-
     def top(self, k: int) -> Ranking:
         """Return the first `k` of each list."""
         return replace(self, **{name: value[:, :k] for name, value in self._columns().items()})
@@ -264,8 +262,6 @@ class Ranking:
         cut = length - max(longest, 1)
         relations = None if self.relations is None else self.relations[:, :, cut:]
         return replace(self, trails=self.trails[:, :, cut:], relations=relations)
-
-    # -- results beyond nodes -----------------------------------------------------------------------------------
 
     def beside(self, other: Ranking) -> Ranking:
         """Return this ranking with the chains, facts, notes and counts of another added after its own."""

@@ -297,8 +297,6 @@ class CorpusGraph:
         self.indices = torch.from_numpy(tail[order].astype(np.int32)).to(self.device)
         self.degree = torch.from_numpy(degree.astype(np.int32)).to(self.device)
 
-    # -- sizes and look-ups -------------------------------------------------------------------------------------
-
     def __len__(self) -> int:
         """Return the number of nodes."""
         return len(self.ids)
@@ -335,8 +333,6 @@ class CorpusGraph:
     def contents(self) -> list[str]:
         """Return :meth:`content` of every node, in row order."""
         return [self.content(row) for row in range(len(self))]
-
-    # -- edges --------------------------------------------------------------------------------------------------
 
     @property
     def edge_keys(self) -> Tensor:

@@ -153,9 +153,6 @@ def read_settings(folder: str | os.PathLike[str]) -> dict[str, Any]:
         return dict(json.loads(path.read_text("utf-8")))
 
 
-# -- writing ----------------------------------------------------------------------------------------------------
-
-
 def check_target(folder: str | os.PathLike[str]) -> None:
     """Raise InvalidArgumentError unless an index may be written to a folder: it is new, empty or holds an index."""
     target = Path(folder).expanduser().resolve()
@@ -296,9 +293,6 @@ def _check_text(text: str, where: str) -> None:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise InvalidArgumentError(f"{where} is not valid Unicode ({error.reason} at {error.start}); decode it again.") from error
-
-
-# -- reading ----------------------------------------------------------------------------------------------------
 
 
 def _corrupt(path: Path, what: str) -> CorruptIndexError:

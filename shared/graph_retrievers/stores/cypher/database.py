@@ -145,8 +145,6 @@ class CypherDatabase:
             await driver.close()
         await asyncio.to_thread(self._driver.close)
 
-    # -- queries ------------------------------------------------------------------------------------------------
-
     def read(self, text: str, **parameters: Any) -> list[dict[str, Any]]:
         """Return the rows of a reading query, in one round trip."""
         for attempt in range(_ATTEMPTS):
@@ -194,8 +192,6 @@ class CypherDatabase:
             self._async_drivers[loop] = self._neo4j.AsyncGraphDatabase.driver(self.uri, auth=self._auth, **self._options)
         return self._async_drivers[loop]
 
-    # -- dialect ------------------------------------------------------------------------------------------------
-
     def _find_cosine(self) -> str:
         for template in _COSINES:
             try:
@@ -216,8 +212,6 @@ class CypherDatabase:
         except DatabaseError:
             return False
         return True
-
-    # -- errors -------------------------------------------------------------------------------------------------
 
     def _faults(self) -> tuple[type[Exception], ...]:
         return (self._neo4j.exceptions.Neo4jError, self._neo4j.exceptions.DriverError, OSError)

@@ -183,8 +183,6 @@ class CypherSpreadingActivation(AsyncRetriever):
             await asyncio.gather(*tasks, return_exceptions=True)
             raise
 
-    # -- asking -------------------------------------------------------------------------------------------------
-
     def _batch(self, call: Call) -> _Batch:
         """Return the questions of a call with what models say about them, and the plan of their queries."""
         parameters: dict[str, Any] = {**self._parameters, "k": call.k}
