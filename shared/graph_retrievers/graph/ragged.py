@@ -233,6 +233,14 @@ def pad_ranked(
     order = order[torch.argsort(scores[order], descending=True, stable=True)]
     order = order[torch.argsort(key[order], stable=True)]
     key, values = key[order], scores[order]
+    if values.numel() and num_queries:
+        # Only what may be equal to the last that fits can take its place.
+        bounds = torch.searchsorted(key, torch.arange(num_queries + 1, device=device))
+        last = bounds[:-1] + k - 1
+        least = torch.where(last < bounds[1:], values[last.clamp(0, values.numel() - 1)], float("-inf"))
+        least = torch.where(torch.isinf(least), least, least - 2 * _ROUNDING * least.abs())
+        kept = (key < num_queries) & ~(values < least[key.clamp(max=num_queries - 1)])
+        order, key, values = order[kept], key[kept], values[kept]
     run = _runs(values, _slack(values, None), key[:-1] == key[1:])
     if run is not None:
         by_node = torch.argsort(nodes[order], stable=True)
