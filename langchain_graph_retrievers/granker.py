@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
 
-import torch
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import BaseDocumentCompressor, Document
 from pydantic import ConfigDict, Field
@@ -15,9 +14,7 @@ from graph_retrievers.errors import MissingSignalError
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.granker import GRanker
-from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
-from graph_retrievers.retrievers.excerpt import excerpt_index
+from graph_retrievers.retrievers.excerpt import rerank
 from graph_retrievers.signals.models import as_relevance_model
 from langchain_graph_retrievers.documents import with_metadata
 
@@ -112,29 +109,22 @@ class GRankerCompressor(BaseDocumentCompressor):
         callbacks : optional
             Not used: no child run is started.
         """
-        distinct: dict[str, Document] = {}
-        for document in documents:
-            distinct.setdefault(document.id or str(uuid4()), document)
-        if not distinct:
-            return []
-        index = excerpt_index(
-            [_node(name, document) for name, document in distinct.items()],
+        ranked = rerank(
+            self._operator(),
+            query,
+            [_node(document) for document in documents],
             index=self.index,
             edges=self.edges,
-            documents=list(distinct.values()),
+            documents=documents,
             relevance=self.relevance,
             embedding=self.embedding,
         )
-        rows = torch.tensor([[index.graph.row(name) for name in distinct]], device=index.device)
-        given = Ranking.of(rows, torch.zeros(rows.shape, device=index.device), "given")
-        ranking = self._operator()(Queries.of(index, [query]), given)
-        ranked = [distinct[index.graph.ids[row]] for row in ranking.nodes[0].tolist()]
-        return [
-            document.model_copy(update={"metadata": with_metadata(document.metadata, {"relevance_score": score})})
-            for document, score in zip(ranked, ranking.scores[0].tolist(), strict=True)
-        ]
+        scored = [(documents[place], {"relevance_score": score}) for place, score in ranked]
+        return [document.model_copy(update={"metadata": with_metadata(document.metadata, new)}) for document, new in scored]
 
 
-def _node(name: str, document: Document) -> Node:
+def _node(document: Document) -> Node:
     title = document.metadata.get("title", "")
-    return Node(name, document.page_content, title if isinstance(title, str) else "", metadata=document.metadata)
+    return Node(
+        document.id or str(uuid4()), document.page_content, title if isinstance(title, str) else "", metadata=document.metadata
+    )

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from inspect import cleandoc, formatannotation, getdoc
-from textwrap import fill
-from threading import Lock
 from typing import Any, ClassVar, Self, get_args
 
 from langchain_core.retrievers import LangSmithRetrieverParams
 from pydantic import Field
 
+from graph_retrievers.cache import Cache
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.operator import Operator
 from graph_retrievers.retrievers.protocol import RetrieverProtocol
 from graph_retrievers.retrievers.registry import build_retriever, retriever_class
 from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.retrievers.signatures import Knob, class_knobs
+from graph_retrievers.retrievers.signatures import class_documentation, class_knobs
 from langchain_graph_retrievers.base import EngineRetriever
 
 __all__ = [
@@ -34,6 +32,7 @@ __all__ = [
     "WalkFusionRetriever",
 ]
 
+# Engine retrievers that a retriever of this package keeps.
 _KEPT = 8
 
 
@@ -52,7 +51,7 @@ class GraphRetriever(EngineRetriever):
 
     Examples
     --------
-    >>> from graph_retrievers.index import GraphIndex
+    from graph_retrievers.index import GraphIndex
     >>> from graph_retrievers.operators import BM25Search, GatedPropagation, Pipeline
     >>> index = GraphIndex.from_texts(
     ...     ["Ada wrote a program.", "An engine of brass."], ids=["ada", "engine"], edges=[("ada", "engine", "ran on")]
@@ -90,33 +89,6 @@ class GraphRetriever(EngineRetriever):
         if type(self) is GraphRetriever and self.name is None:
             params["ls_retriever_name"] = self.retriever.name.lower()
         return params
-
-
-class Engines:
-    """The last eight engine retrievers by what they were made of, so that none is put together twice.
-
-    LangChain makes a new retriever for every call with configured fields. Its copies share this object as a field, so a
-    checkpoint is read once.
-    """
-
-    def __init__(self) -> None:
-        self._made: dict[Hashable, tuple[Retriever, Any]] = {}
-        self._lock = Lock()
-
-    def get(self, system: str, index: GraphIndex, options: dict[str, Any]) -> Retriever:
-        """Return the engine retriever of a system on an index with some options."""
-        key = (system, id(index), *((name, _identity(value)) for name, value in options.items()))
-        with self._lock:
-            # The last one asked for goes to the end. The options are kept so that no other object takes over an id.
-            held = self._made.pop(key, None) or (build_retriever(system, index, **options), options)
-            self._made[key] = held
-            if len(self._made) > _KEPT:
-                del self._made[next(iter(self._made))]
-            return held[0]
-
-    def __reduce__(self) -> tuple[type[Engines], tuple[()]]:
-        """Return an empty object for a copy or a pickle."""
-        return Engines, ()
 
 
 def _identity(value: Any) -> Hashable:
@@ -158,8 +130,9 @@ class IndexRetriever(EngineRetriever):
     """Fields that the engine's class is constructed with."""
 
     index: GraphIndex = Field(repr=False, exclude=True, description="What is searched; retrievers may share one.")
-    # A field, not a private attribute: only fields are passed on to configured copies.
-    engines: Engines = Field(default_factory=Engines, repr=False, exclude=True)
+    # LangChain makes a new retriever for every call with configured fields. Fields, unlike private attributes, are passed on to
+    # it, so that no engine retriever is put together twice and a checkpoint is read once.
+    engines: Cache = Field(default_factory=lambda: Cache(_KEPT), repr=False, exclude=True)
 
     def __init_subclass__(cls, system: str = "", **kwargs: Any) -> None:
         """Make fields of the keywords of the engine's class, before pydantic reads the fields of this one."""
@@ -180,32 +153,19 @@ class IndexRetriever(EngineRetriever):
         cls.__annotations__ = {name: knob.annotation for name, knob in knobs.items()} | own
         # k is given with each call, so that another k needs no other engine retriever.
         cls.keywords = tuple(name for name in knobs if name != "k")
-        cls.__doc__ = _docstring(cls, kind, knobs)
+        fields = {*cls.keywords, "index", "k", "filter", "seed_filter", "traversal_filter"}
+        cls.__doc__ = class_documentation(cls.__dict__.get("__doc__") or "", (kind, Retriever, EngineRetriever), fields)
 
     def _engine(self) -> Retriever:
-        return self.engines.get(self.system, self.index, {name: getattr(self, name) for name in self.keywords})
+        options = {name: getattr(self, name) for name in self.keywords}
+        key = (id(self.index), *((name, _identity(value)) for name, value in options.items()))
+        # The options are kept too, so that no other object takes over an id.
+        return self.engines.get(key, lambda: (build_retriever(self.system, self.index, **options), options))[0]
 
     @classmethod
     def from_index(cls, index: GraphIndex, **fields: Any) -> Self:
         """Return a retriever on an index; `fields` are those of the class."""
         return cls(index=index, **fields)
-
-
-def _docstring(cls: type[IndexRetriever], kind: type[Retriever], knobs: dict[str, Knob]) -> str:
-    """Return the docstring of the engine's class, with the fields that all retrievers share in place of its ``**options``."""
-    own = cleandoc(cls.__dict__.get("__doc__") or f"{kind.__name__} as a LangChain retriever.")
-    head, _, rest = (getdoc(kind) or "").partition("Examples\n--------")[0].partition("**options\n")
-    documented = {knob.name for knob in class_knobs(kind)}
-    shared = "".join(_entry(knob) for name, knob in knobs.items() if name not in documented)
-    filters = (getdoc(EngineRetriever) or "").partition("\nfilter : ")[2]
-    notes = rest.partition("\n\n")[2]
-    return f"{own}\n\n{head}{shared}filter : {filters}\n\n{notes}".rstrip() + "\n"
-
-
-def _entry(knob: Knob) -> str:
-    kind = formatannotation(knob.annotation).replace("collections.abc.", "")
-    kind = kind.replace(" | None", ", optional") if knob.default is None else f"{kind}, default {knob.default!r}"
-    return f"{knob.name} : {kind}\n{fill(knob.doc, 120, initial_indent='    ', subsequent_indent='    ')}\n"
 
 
 class VectorRetriever(IndexRetriever, system="vector"):

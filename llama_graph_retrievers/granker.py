@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import torch
 from llama_index.core import instrumentation
 from llama_index.core.bridge.pydantic import Field, PrivateAttr
 from llama_index.core.callbacks import CallbackManager, CBEventType, EventPayload
@@ -17,9 +16,7 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.granker import GRanker
-from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
-from graph_retrievers.retrievers.excerpt import excerpt_index
+from graph_retrievers.retrievers.excerpt import rerank
 from graph_retrievers.signals.models import as_relevance_model
 from graph_retrievers.signals.relevance import RelevanceModel
 from llama_graph_retrievers.nodes import annotated
@@ -146,25 +143,23 @@ class GRankerPostprocessor(BaseNodePostprocessor):
         first: dict[str, NodeWithScore] = {}
         for scored in nodes:
             first.setdefault(scored.node.node_id, scored)
-        given = [scored.node for scored in first.values()]
+        given = list(first.values())
         model = self._embed_model
         if model is None and self._index is not None:
             model = self._index.embedding
-        index = excerpt_index(
-            [_as_embedded(node) for node in given],
+        ranked = rerank(
+            GRanker(self.alpha, degree=self.degree, k=self.top_n),
+            bundle.query_str.strip(),
+            [_as_embedded(scored.node) for scored in given],
+            query_vectors=QueryVectors([bundle], model),
             index=self._index,
             edges=self._edges,
-            documents=given,
+            documents=[scored.node for scored in given],
             relevance=self._relevance,
             embedding=self._embed_model,
-            vectors=lambda: node_vectors(given, model),
+            vectors=lambda: node_vectors([scored.node for scored in given], model),
         )
-        rows = torch.tensor([[index.graph.row(node) for node in first]], device=index.device)
-        ranking = Ranking.of(rows, torch.zeros(rows.shape, device=index.device), "given")
-        queries = Queries.of(index, [bundle.query_str.strip()], vectors=QueryVectors([bundle], model))
-        best = GRanker(self.alpha, degree=self.degree, k=self.top_n)(queries, ranking)
-        pairs = zip(best.nodes[0].tolist(), best.scores[0].tolist(), strict=True)
-        return [self._scored(first[index.graph.ids[row]], score) for row, score in pairs]
+        return [self._scored(given[place], score) for place, score in ranked]
 
     def _scored(self, given: NodeWithScore, score: float) -> NodeWithScore:
         node = annotated(given.node, {"retrieval_score": given.score}) if self.keep_retrieval_score else given.node

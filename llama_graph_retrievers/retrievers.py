@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
-import textwrap
-from collections.abc import Iterable
-from inspect import Parameter, Signature, getdoc
+from inspect import Parameter, Signature
 from typing import Any, ClassVar, Self
 
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.registry import retriever_class
 from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.retrievers.signatures import Knob, class_knobs
+from graph_retrievers.retrievers.signatures import Knob, class_documentation, class_knobs
 from llama_graph_retrievers.graph_retriever import GraphRetriever, engine_knobs
 
 __all__ = [
@@ -68,7 +65,11 @@ class IndexRetriever(GraphRetriever):
         __init__.__signature__ = Signature([*given, *named])  # type: ignore[attr-defined]
         __init__.__qualname__ = f"{cls.__qualname__}.__init__"
         cls.__init__ = __init__  # type: ignore[method-assign]
-        cls.__doc__ = _documentation(cls.__doc__ or "", cls.engine_class, knobs)
+        text = class_documentation(
+            cls.__doc__ or "", (cls.engine_class, Retriever, GraphRetriever), {"index", *(k.name for k in knobs)}
+        )
+        top_k = next(k.default for k in knobs if k.name == "similarity_top_k")
+        cls.__doc__ = text.replace("similarity_top_k : int, optional", f"similarity_top_k : int, default {top_k}")
 
     def __init__(self, index: GraphIndex, **options: Any) -> None:
         engine, options = self._made(index, self.system, options)
@@ -86,26 +87,6 @@ def _knobs(kind: type[Retriever]) -> list[Knob]:
     k = next(knob.default for knob in (*class_knobs(kind), *class_knobs(Retriever)) if knob.name == "k")
     common = (Knob(o.name, int, k, o.doc) if o.name == "similarity_top_k" else o for o in class_knobs(GraphRetriever))
     return [*engine_knobs(kind).values(), *common]
-
-
-def _documentation(own: str, kind: type[Retriever], knobs: Iterable[Knob]) -> str:
-    """Return a docstring: the first line and the examples of a named class around what the engine's classes say."""
-    summary, _, rest = textwrap.dedent(f"    {own}").strip().partition("\n")
-    before, entries, after = _sections(kind)
-    entries += [entry for base in (Retriever, GraphRetriever) for entry in _sections(base)[1][1:]]
-    defaults = {"index": None} | {knob.name: knob.default for knob in knobs}
-    kept = [entry for entry in entries if defaults.keys() >= set(entry.splitlines()[0].partition(" :")[0].split(", "))]
-    k = f"similarity_top_k : int, default {defaults['similarity_top_k']}"
-    parameters = "".join(["Parameters\n----------\n", *kept]).replace("similarity_top_k : int, optional", k).strip()
-    return "\n\n".join(part for part in (summary, before, parameters, after, rest.strip()) if part) + "\n"
-
-
-def _sections(kind: type) -> tuple[str, list[str], str]:
-    """Return a class's docstring as what stands before its parameters, these one by one, and what follows but examples."""
-    text = (getdoc(kind) or "").partition("Examples\n--------")[0]
-    parts = re.split(r"^Parameters\n-+\n((?:.*\n)*?)(?=\w.*\n-+\n|\Z)", f"{text}\n", maxsplit=1, flags=re.MULTILINE)
-    before, section, after = parts if len(parts) == 3 else (*parts, "", "")
-    return before.strip(), re.findall(r"^\S.*\n(?:(?!\S).*\n)*", section.strip() + "\n", flags=re.MULTILINE), after.strip()
 
 
 class VectorRetriever(IndexRetriever, system="vector"):

@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeVar
 
 from graph_retrievers.errors import InvalidArgumentError
 
-__all__ = ["not_a_class", "positive", "strings"]
+__all__ = ["choice", "fraction", "not_a_class", "positive", "strings"]
+
+_T = TypeVar("_T")
+
+
+def choice(name: str, value: _T, choices: Collection[_T]) -> _T:
+    """Return `value` if it is one of `choices`; raise InvalidArgumentError otherwise.
+
+    Examples
+    --------
+    >>> choice("semantics", "set", ("set", "rows"))
+    'set'
+    """
+    if value not in tuple(choices):
+        raise InvalidArgumentError(f"Unknown {name} {value!r}; choose from {', '.join(map(repr, choices))}.")
+    return value
+
+
+def fraction(name: str, value: float) -> float:
+    """Return `value` as float if it lies in [0, 1]; raise InvalidArgumentError otherwise."""
+    if not 0 <= value <= 1:
+        raise InvalidArgumentError(f"{name} must lie in [0, 1], got {value!r}.")
+    return float(value)
 
 
 def not_a_class(name: str, value: Any) -> None:

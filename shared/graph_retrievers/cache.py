@@ -14,7 +14,8 @@ class Cache:
     """Values by key, each computed on first use.
 
     A graph has one for tables made of its nodes and edges, a batch of queries has one for vectors and scores. Their owners do
-    not change, so entries are never out of date. A copy or a pickle of the owner starts with an empty cache.
+    not change, so entries are never out of date. A copy or a pickle of the owner starts with an empty cache. With a `limit`,
+    only so many entries are kept, the last ones that were made.
 
     Examples
     --------
@@ -25,15 +26,20 @@ class Cache:
     42
     """
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int | None = None) -> None:
+        self.limit = limit
         self._values: dict[Hashable, Any] = {}
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return the value of `key`, from `make` if there is none yet; two threads may both call it, and get the same object."""
-        if key not in self._values:
-            self._values.setdefault(key, make())
-        return self._values[key]  # type: ignore[no-any-return]
+        if key in self._values:
+            return self._values[key]  # type: ignore[no-any-return]
+        value: T = self._values.setdefault(key, make())
+        if self.limit is not None:
+            for oldest in list(self._values)[: -self.limit]:
+                self._values.pop(oldest, None)
+        return value
 
-    def __reduce__(self) -> tuple[type[Cache], tuple[()]]:
+    def __reduce__(self) -> tuple[type[Cache], tuple[int | None]]:
         """Return an empty cache for a copy or a pickle."""
-        return Cache, ()
+        return Cache, (self.limit,)

@@ -204,6 +204,14 @@ def _need(root: Path, name: str) -> Path:
 
 def _rows(path: Path) -> Iterator[tuple[int, str, dict[str, Any]]]:
     """Yield (line number, "file:line", object) for each line that is not blank."""
+    for number, row in json_lines(path):
+        if not isinstance(row, dict):
+            raise DatasetError(f"{path}:{number} holds a {type(row).__name__}; expected an object, {{...}}.")
+        yield number, f"{path}:{number}", row
+
+
+def json_lines(path: Path) -> Iterator[tuple[int, Any]]:
+    """Yield (line number, value) for each line of a JSON Lines file that is not blank; DatasetError names a line that is wrong."""
     number = 0
     opened: Any = gzip.open if path.suffix == ".gz" else open
     try:
@@ -213,11 +221,9 @@ def _rows(path: Path) -> Iterator[tuple[int, str, dict[str, Any]]]:
                     continue
                 try:
                     row = json.loads(line)
-                except json.JSONDecodeError as error:
+                except (json.JSONDecodeError, RecursionError) as error:
                     raise DatasetError(f"{path}:{number} is not JSON: {error}.") from error
-                if not isinstance(row, dict):
-                    raise DatasetError(f"{path}:{number} holds a {type(row).__name__}; expected an object, {{...}}.")
-                yield number, f"{path}:{number}", row
+                yield number, row
     except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise DatasetError(f"{path} cannot be read{f' beyond line {number}' if number else ''}: {error}.") from error
 

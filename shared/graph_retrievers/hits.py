@@ -14,7 +14,10 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, Node
 from graph_retrievers.graph.subgraph import Subgraph
 from graph_retrievers.results import Ranking
 
-__all__ = ["Hit", "Hits", "NodePath", "to_hits"]
+__all__ = ["NOTHING_FOUND", "Hit", "Hits", "NodePath", "to_hits"]
+
+NOTHING_FOUND = "the operators found no node"
+"""Note on a query for which the operators, without backfill, found no node."""
 
 
 @dataclass(frozen=True)

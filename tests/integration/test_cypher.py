@@ -25,6 +25,7 @@ from graph_retrievers.errors import (
     MissingSignalError,
 )
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
+from graph_retrievers.hits import NOTHING_FOUND
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.spreading.chains import ChainSearch
 from graph_retrievers.operators.spreading.linking import EntityLinking
@@ -461,7 +462,7 @@ def test_an_empty_database_is_an_error(database):
 def test_nothing_near_enough_is_said(database):
     write_graph(database, CorpusGraph(["a"], ["a"]), [[-1.0, 0.0]])
     hits = CypherSpreadingActivation(database, embedding=Axis()).retrieve("q", entities=["b"])
-    assert list(hits) == [] and hits.notes[-1] == "no node is near enough to start from"
+    assert list(hits) == [] and hits.notes[-1] == NOTHING_FOUND
 
 
 def test_without_a_model_names_and_a_given_vector_suffice(written):

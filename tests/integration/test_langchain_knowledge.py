@@ -262,8 +262,8 @@ def test_only_the_last_engines_are_kept_and_copies_make_their_own(index, built):
         retriever.invoke(QUESTION)
     retriever.steps = 1
     retriever.invoke(QUESTION)
-    assert len(built) == 11 and len(retriever.engines._made) == 8
-    assert copy.deepcopy(retriever.engines)._made == {}
+    assert len(built) == 11 and len(retriever.engines._values) == 8
+    assert copy.deepcopy(retriever.engines)._values == {}
 
 
 # -- in a database ------------------------------------------------------------------------------------------------

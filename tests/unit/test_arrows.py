@@ -20,7 +20,7 @@ ROOMS = {
     "graph": {"errors", "cache", "device"},
     "signals": {"errors", "arguments", "device", "graph"},
     "learning": {"errors"},
-    "construction": {"errors", "arguments", "graph", "signals"},
+    "construction": {"errors", "arguments", "graph", "signals", "datasets"},
     "datasets": {"errors", "graph"},
     "index": {"errors", "graph", "signals", "construction"},
     "queries": {"errors", "arguments", "cache", "graph", "signals", "index"},
@@ -31,7 +31,7 @@ ROOMS = {
         *("errors", "arguments", "graph", "signals", "learning", "construction", "datasets", "index", "queries", "results", "hits"),
         "operators",
     },
-    "stores": {"errors", "graph", "signals", "index", "hits", "operators", "retrievers"},
+    "stores": {"errors", "arguments", "graph", "signals", "index", "hits", "operators", "retrievers"},
     "evaluation": {"errors", "arguments", "graph", "signals", "datasets", "index", "queries", "retrievers"},
     "commands": {"errors", "signals", "datasets", "index", "retrievers", "evaluation"},
     "cli": {

@@ -6,6 +6,7 @@ import torch
 
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError
 from graph_retrievers.graph import CorpusGraph, Node
+from graph_retrievers.hits import NOTHING_FOUND
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import HybridSearch, VectorSearch
 from graph_retrievers.operators.fusion import ReciprocalRankFusion
@@ -13,7 +14,7 @@ from graph_retrievers.operators.granker import GRanker
 from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.operators.rerank import Rerank
 from graph_retrievers.operators.spreading import EntityLinking, GatedPropagation
-from graph_retrievers.results import Ranking
+from graph_retrievers.results import Chains, Ranking
 from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.signals.cross_encoder import CrossEncoder
@@ -236,3 +237,39 @@ def test_scores_of_a_model_that_are_not_numbers(scores):
 def test_nodes_that_are_not_nodes():
     with pytest.raises(InvalidArgumentError, match=r"Expected a Node, got \('a', 'b'\)"):
         GraphIndex.from_nodes([("a", "b")])
+
+
+class Walked(Operator):
+    """One node, reached along a trail that a test gives, with a chain that a test gives."""
+
+    kind = OperatorKind.GRAPH_SEARCH
+
+    def __init__(self, trail, chain):
+        self.trail, self.chain = trail, chain
+
+    def rank(self, queries, ranking):
+        chains = Chains(torch.tensor([[self.chain]]), torch.tensor([[1.0]]))
+        nodes, scores = torch.tensor([[self.trail[-1]]]), torch.tensor([[1.0]])
+        return Ranking.of(nodes, scores, self.name, torch.tensor([[self.trail]]), chains=chains)
+
+
+def test_a_path_along_edges_that_do_not_exist_is_refused():
+    index = GraphIndex.from_texts(["a loom", "a card", "an engine"], edges=[("0", "1"), ("1", "2")])
+    (hit, chain) = Retriever(index, Walked([0, 1, 2], [2, 1, -1]), backfill=False).retrieve("loom")
+    assert str(hit.path) == "0 -> 1 -> 2" and str(chain.path) == "2 <- 1"
+    with pytest.raises(InvalidArgumentError, match="Walked returned a trail with a step from '0' to '2', which no edge joins"):
+        Retriever(index, Walked([-1, 0, 2], [0, 1, -1])).retrieve("loom")
+    with pytest.raises(InvalidArgumentError, match="Walked returned a chain with a step from '2' to '0'"):
+        Retriever(index, Walked([-1, 0, 1], [1, 2, 0])).retrieve("loom")
+    with pytest.raises(InvalidArgumentError, match="a step from '0' to 7"):
+        Retriever(index, Walked([-1, 0, 1], [0, 7, 1])).retrieve("loom")
+
+
+def test_a_query_without_a_hit_says_so():
+    index = linked_index()
+    walk_without_seeds = Retriever(index, GatedPropagation(gate="uniform"), backfill=False)
+    hits = walk_without_seeds.retrieve("engine")
+    assert list(hits) == [] and hits.notes == (NOTHING_FOUND,)
+    hits = build_retriever("bm25", index, backfill=False, types=["river"]).retrieve("engine")
+    assert list(hits) == [] and hits.notes == (NOTHING_FOUND,)
+    assert build_retriever("bm25", index).retrieve("engine").notes == ()

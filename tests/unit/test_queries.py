@@ -286,3 +286,11 @@ def test_a_pair_is_encoded_once_whoever_asks():
     assert model.pairs == batch.latents.encoded == 5
     assert found.shape == (2, 2, 1)
     assert queries(index=batch.index).latents.encoded == 0
+
+
+def test_a_limited_cache_keeps_the_last_values():
+    cache = Cache(limit=2)
+    for key in "abc":
+        assert cache.get(key, key.upper) == key.upper()
+    assert cache.get("b", lambda: "made again") == "B" and cache.get("a", lambda: "made again") == "made again"
+    assert copy.deepcopy(cache).limit == 2 and copy.deepcopy(cache).get("c", lambda: "empty") == "empty"

@@ -42,6 +42,7 @@ __all__ = [
     "TitleMentions",
     "Triples",
     "build_edges",
+    "edges_among",
     "edge_items",
     "is_words",
     "needs_vectors",
@@ -107,6 +108,17 @@ def build_edges(nodes: Sequence[Node], edges: Any, vectors: Any = None, document
     return built
 
 
+def edges_among(nodes: Sequence[Node], edges: Any, vectors: Any = None, documents: Sequence[Any] | None = None) -> list[EdgeLike]:
+    """Return the edges between `nodes` that an ``edges`` argument for their whole corpus describes.
+
+    The arguments and the result are those of :func:`build_edges`. Explicit edges to absent
+    nodes, and fields that none of these nodes has, are errors there; here they are skipped.
+    """
+    corpus = Corpus(nodes, documents, vectors)
+    present = [part for item in edge_items(edges) for part in _present(item, corpus)]
+    return build_edges(nodes, present, vectors, documents)
+
+
 def needs_vectors(edges: Any) -> bool:
     """Return whether any specification in an ``edges`` argument reads the nodes' vectors."""
     return any(isinstance(item, EdgeSpec) and item.needs_vectors for item in edge_items(edges))
@@ -124,6 +136,20 @@ def edge_items(edges: Any) -> list[Any]:
     if isinstance(edges, (str, Mapping)) or not isinstance(edges, Iterable):
         raise InvalidArgumentError(f"edges is {edges!r:.80}; expected a list of: {_KINDS}.")
     return list(edges)
+
+
+def _present(item: Any, corpus: Corpus) -> list[Any]:
+    """Return the part of an item of an ``edges`` argument that these nodes have."""
+    if is_networkx(item):
+        return [edge for edge in networkx_edges(item) if {edge.source, edge.target} <= corpus.rows.keys()]
+    if isinstance(item, Edge):
+        return [item] if {item.source, item.target} <= corpus.rows.keys() else []
+    if isinstance(item, Metadata):
+        return [item] if has_field(corpus, item.source) and has_field(corpus, item.target) else []
+    if is_words(item):
+        fields = len(item) == 2 and all(has_field(corpus, name) for name in item)
+        return [item] if fields or set(item[:2]) <= corpus.rows.keys() else []
+    return [item]
 
 
 class _Called(EdgeSpec):

@@ -8,7 +8,6 @@ imported. The text of an entity without a description is its name, so that it ca
 from __future__ import annotations
 
 import csv
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from typing import Any
 from graph_retrievers.construction.entity_extraction import canonical_description
 from graph_retrievers.construction.entity_resolution import majority_type
 from graph_retrievers.construction.knowledge import MENTIONS, PASSAGE
+from graph_retrievers.datasets import json_lines
 from graph_retrievers.errors import DatasetError, InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import Node
 
@@ -189,17 +189,10 @@ def _table_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _json_rows(path: Path) -> Iterator[tuple[int, list[Any]]]:
-    with path.open(encoding="utf-8") as handle:
-        for line, text in enumerate(handle, 1):
-            if not text.strip():
-                continue
-            try:
-                row = json.loads(text)
-            except json.JSONDecodeError as error:
-                raise DatasetError(f"{path}:{line} is not JSON: {error}.") from error
-            if isinstance(row, list) and len(row) == 3:
-                yield line, row
-            elif isinstance(row, dict):
-                yield line, [next((row[n] for n in column if n in row), None) for column in _COLUMNS]
-            else:
-                raise DatasetError(f"{path}:{line} is not a triple; expected an object with source, relation and target.")
+    for line, row in json_lines(path):
+        if isinstance(row, list) and len(row) == 3:
+            yield line, row
+        elif isinstance(row, dict):
+            yield line, [next((row[n] for n in column if n in row), None) for column in _COLUMNS]
+        else:
+            raise DatasetError(f"{path}:{line} is not a triple; expected an object with source, relation and target.")

@@ -14,7 +14,7 @@ import torch
 from tqdm.auto import tqdm
 
 from graph_retrievers import __version__
-from graph_retrievers.arguments import positive
+from graph_retrievers.arguments import choice, positive
 from graph_retrievers.datasets import Query
 from graph_retrievers.errors import InvalidArgumentError, UnknownNodeError
 from graph_retrievers.evaluation.cache import LatentStore
@@ -110,8 +110,7 @@ def evaluate(
     positive("k", k)
     positive("batch_size", batch_size)
     for name in use:
-        if name not in ANNOTATIONS:
-            raise InvalidArgumentError(f"Unknown annotation {name!r}; choose from {', '.join(ANNOTATIONS)}.")
+        choice("annotation", name, ANNOTATIONS)
     kept, gold, notes = _checked(index, queries, qrels)
     built = _built(index, retrievers, k)
     header = _header(index, kept, gold, k, use, dataset, split)

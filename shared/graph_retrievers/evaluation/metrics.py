@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 
+from graph_retrievers.arguments import positive
 from graph_retrievers.errors import InvalidArgumentError
 
 __all__ = ["Gold", "average_precision", "capped_recall", "hit", "ndcg", "recall", "reciprocal_rank", "relevant_nodes"]
@@ -87,6 +88,4 @@ def relevant_nodes(gold: Gold) -> set[str]:
 
 
 def _top(ranking: Sequence[str], k: int | None) -> list[str]:
-    if k is not None and k < 1:
-        raise InvalidArgumentError(f"k must be at least 1, got {k!r}.")
-    return list(dict.fromkeys(ranking))[:k]
+    return list(dict.fromkeys(ranking))[: None if k is None else positive("k", k)]

@@ -9,6 +9,7 @@ from itertools import combinations
 import torch
 from torch import Tensor
 
+from graph_retrievers.arguments import choice, positive
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.evaluation.results import Evaluation
 
@@ -46,8 +47,7 @@ def compare(evaluation: Evaluation, metric: str, *, samples: int = 10_000, seed:
 
     Each test uses `samples` resamples. The result is empty for a single retriever.
     """
-    if metric not in evaluation.metric_names:
-        raise InvalidArgumentError(f"Unknown metric {metric!r}; choose from {', '.join(evaluation.metric_names)}.")
+    choice("metric", metric, evaluation.metric_names)
     columns = {name: torch.tensor(evaluation.column(name, metric), dtype=torch.float64) for name in evaluation.retrievers}
     means = {name: float(column.mean()) for name, column in columns.items()}
     # Sorting is stable: equal means keep the order of the evaluation.
@@ -150,6 +150,4 @@ def _randomization(differences: Tensor, samples: int, seed: int) -> Tensor:
 
 
 def _chunks(samples: int) -> list[int]:
-    if samples < 1:
-        raise InvalidArgumentError(f"samples must be at least 1, got {samples!r}.")
-    return [min(_CHUNK, samples - start) for start in range(0, samples, _CHUNK)]
+    return [min(_CHUNK, samples - start) for start in range(0, positive("samples", samples), _CHUNK)]

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 import torch
 from torch import Tensor
 
+from graph_retrievers.arguments import choice
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.ragged import gather_rows
@@ -32,8 +33,7 @@ def path_costs(graph: CorpusGraph, oracle: Tensor, *, reading: str = "hops", tar
     targets : Tensor, shape [T], int64, optional
         Rows whose costs are wanted; with ``"hops"`` the search stops when they are reached, and others may stay infinite.
     """
-    if reading not in READINGS:
-        raise InvalidArgumentError(f"Unknown reading {reading!r}; choose 'hops' or 'weighted'.")
+    choice("reading", reading, READINGS)
     # Breadth-first search from all oracle nodes at once; "weighted" corrects costs until none changes.
     size, count = len(graph), oracle.numel()
     weight = torch.log1p(graph.degree.double())

@@ -307,7 +307,7 @@ def _read_manifest(root: Path) -> dict[str, Any]:
         raise CorruptIndexError(f"There is no index at {root}: {path} cannot be read ({error.strerror}).") from error
     try:
         body = json.loads(raw)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _corrupt(path, "is truncated or changed (it is not JSON)") from error
     if not isinstance(body, dict) or body.get("format") != _FORMAT:
         raise _corrupt(path, f"is changed, or belongs to something else (its format is not {_FORMAT!r})")

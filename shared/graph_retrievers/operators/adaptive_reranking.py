@@ -8,8 +8,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from graph_retrievers.arguments import positive
 from graph_retrievers.graph.ragged import gather_rows, pad_ranked, pads_last
-from graph_retrievers.operators.operator import Operator, OperatorKind, positive
+from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking, followed_trails
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import torch
 
+from graph_retrievers.arguments import positive
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.ragged import pad_ranked
-from graph_retrievers.operators.operator import Operator, OperatorKind, positive
+from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.queries import Queries, both
 from graph_retrievers.results import Facts, Ranking
 

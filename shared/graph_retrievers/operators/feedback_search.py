@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from graph_retrievers.operators.operator import Operator, OperatorKind, positive
+from graph_retrievers.arguments import positive
+from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 

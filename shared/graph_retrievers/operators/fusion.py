@@ -9,9 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from graph_retrievers.arguments import positive
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.ragged import columns_of
-from graph_retrievers.operators.operator import Composite, Operator, list_weights, positive
+from graph_retrievers.operators.operator import Composite, Operator, list_weights
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.operators.operator import Operator, OperatorKind, positive
+from graph_retrievers.arguments import choice, fraction, positive
+from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 
@@ -101,11 +101,7 @@ class GRanker(Operator):
     kind = OperatorKind.GRAPH_MODEL_SEARCH
 
     def __init__(self, alpha: float = 0.2, *, degree: str = "graph", k: int | None = None) -> None:
-        if not 0 <= alpha <= 1:
-            raise InvalidArgumentError(f"alpha must lie in [0, 1], got {alpha!r}.")
-        if degree not in ("graph", "subgraph"):
-            raise InvalidArgumentError(f"Unknown degree {degree!r}; choose 'graph' or 'subgraph'.")
-        self.alpha, self.degree = alpha, degree
+        self.alpha, self.degree = fraction("alpha", alpha), choice("degree", degree, ("graph", "subgraph"))
         self.k = None if k is None else positive("k", k)
 
     def rank(self, queries: Queries, ranking: Ranking) -> Ranking:

@@ -13,15 +13,17 @@ from inspect import Parameter, signature
 from numbers import Real
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.ragged import pad_ranked, ranked_lists
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking, extended_trails
 
-__all__ = ["Composite", "Loop", "Operator", "OperatorKind", "Pipeline", "list_weights", "positive"]
+__all__ = ["Composite", "Loop", "Operator", "OperatorKind", "Pipeline", "list_weights"]
 
 
 class OperatorKind(Enum):
@@ -106,6 +108,8 @@ class Operator(ABC):
         # The operators of this package are tested; the check would cost time at every step.
         if not type(self).__module__.startswith("graph_retrievers."):
             ranked_lists(found.nodes, found.scores, len(queries.index.graph), self.name)
+            for what, trails in (("trail", found.trails), ("chain", None if found.chains is None else found.chains.nodes)):
+                _check_steps(queries.index.graph, trails, f"{self.name} returned a {what}")
         return self.prune(found).after(before)
 
     def parts(self) -> Iterator[Operator]:
@@ -250,6 +254,17 @@ class Loop(Composite):
             if self.on_round is not None:
                 self.on_round(round_number, ranking)
         return ranking
+
+
+def _check_steps(graph: CorpusGraph, trails: Tensor | None, what: str) -> None:
+    """Raise InvalidArgumentError unless every step of `trails`, shape [B, K, L], follows an edge of the graph."""
+    if trails is None:
+        return
+    steps = torch.stack([trails[..., :-1], trails[..., 1:]])[:, (trails[..., :-1] >= 0) & (trails[..., 1:] >= 0)]
+    wrong = (graph.steps_between(*steps.clamp(max=len(graph) - 1))[0] < 0).nonzero().flatten()[:1].tolist()
+    if wrong:
+        near, far = (graph.ids[row] if row < len(graph) else row for row in steps[:, wrong[0]].tolist())
+        raise InvalidArgumentError(f"{what} with a step from {near!r} to {far!r}, which no edge joins.")
 
 
 def list_weights(weights: Sequence[float], count: int) -> tuple[float, ...]:

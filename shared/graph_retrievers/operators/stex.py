@@ -7,9 +7,10 @@ import math
 import torch
 from torch import Tensor
 
+from graph_retrievers.arguments import positive
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.ragged import gather_rows
-from graph_retrievers.operators.operator import Operator, OperatorKind, positive
+from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 

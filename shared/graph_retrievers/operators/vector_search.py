@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.arguments import choice, positive
 from graph_retrievers.operators.fusion import fused, min_max_parts, reciprocal_rank_parts
-from graph_retrievers.operators.operator import Operator, OperatorKind, list_weights, positive
+from graph_retrievers.operators.operator import Operator, OperatorKind, list_weights
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 
@@ -113,11 +113,9 @@ class HybridSearch(Operator):
         constant: int = 60,
         returned: bool = True,
     ) -> None:
-        if fusion not in ("rrf", "weighted"):
-            raise InvalidArgumentError(f"Unknown fusion {fusion!r}; choose 'rrf' or 'weighted'.")
         self.k = None if k is None else positive("k", k)
-        self.fusion, self.weights, self.constant = fusion, list_weights(weights, 2), positive("constant", constant)
-        self.depth = positive("depth", depth)
+        self.fusion, self.weights = choice("fusion", fusion, ("rrf", "weighted")), list_weights(weights, 2)
+        self.constant, self.depth = positive("constant", constant), positive("depth", depth)
         self.returned = returned
 
     def rank(self, queries: Queries, ranking: Ranking) -> Ranking:

@@ -8,16 +8,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graph_retrievers.construction.edges import edge_items, needs_vectors
-from graph_retrievers.construction.excerpt import edges_among
+from graph_retrievers.construction.edges import edge_items, edges_among, needs_vectors
 from graph_retrievers.errors import MissingSignalError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, EdgeLike, Node
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators.operator import Operator
+from graph_retrievers.queries import Queries
+from graph_retrievers.results import Ranking
 from graph_retrievers.signals.embedding import as_embedding, embed_texts
 from graph_retrievers.signals.models import as_relevance_model
 from graph_retrievers.signals.relevance import BiEncoder, RelevanceModel
 
-__all__ = ["edges_within", "excerpt_index"]
+__all__ = ["edges_within", "excerpt_index", "rerank"]
 
 
 def excerpt_index(
@@ -77,6 +79,29 @@ def excerpt_index(
     device = None if index is None else index.device
     options: dict[str, Any] = {"vectors": table, "embedding": embedding if table is not None else None, "relevance": model}
     return GraphIndex.from_nodes(nodes, list(distinct.values())[::-1], bm25=False, device=device, **options)
+
+
+def rerank(
+    operator: Operator, query: str, nodes: Sequence[Node], *, query_vectors: Any = None, **excerpt: Any
+) -> list[tuple[int, float]]:
+    """Return the places of `nodes`, best first, and their scores, as an operator ranks them for one query.
+
+    Nodes with an id that comes twice count once, at the first place. `query_vectors` is the query's vector, shape [1, d], or a
+    function from texts to vectors; `excerpt` has the keywords of :func:`excerpt_index`, lists in the order of `nodes`.
+    """
+    places: dict[str, int] = {}
+    for place, node in enumerate(nodes):
+        places.setdefault(node.id, place)
+    if not places:
+        return []
+    if excerpt.get("documents") is not None:
+        excerpt["documents"] = [excerpt["documents"][place] for place in places.values()]
+    index = excerpt_index([nodes[place] for place in places.values()], **excerpt)
+    rows = torch.tensor([[index.graph.row(name) for name in places]], device=index.device)
+    given = Ranking.of(rows, torch.zeros(rows.shape, device=index.device), "given")
+    ranking = operator(Queries.of(index, [query], vectors=query_vectors), given)
+    names = [index.graph.ids[row] for row in ranking.nodes[0].tolist() if row >= 0]
+    return [(places[name], score) for name, score in zip(names, ranking.scores[0].tolist(), strict=False)]
 
 
 def edges_within(graph: CorpusGraph, nodes: Sequence[str]) -> list[Edge]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from graph_retrievers.arguments import positive
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.operator import Operator, Pipeline, positive
+from graph_retrievers.operators.operator import Operator, Pipeline
 from graph_retrievers.operators.pagerank import PersonalizedPageRank
 from graph_retrievers.operators.vector_search import VectorSearch
 from graph_retrievers.retrievers.retriever import Retriever

@@ -5,7 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError
+from graph_retrievers.arguments import choice
+from graph_retrievers.errors import UnexpectedArgumentError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.retrievers.signatures import class_knobs
@@ -43,9 +44,7 @@ def retriever_names() -> list[str]:
 
 def retriever_class(name: str) -> tuple[type[Retriever], dict[str, Any]]:
     """Return the class of a short name and the keywords that the name stands for; InvalidArgumentError if it is unknown."""
-    if name not in _RETRIEVERS:
-        raise InvalidArgumentError(f"Unknown retriever {name!r}; choose from {', '.join(_RETRIEVERS)}.")
-    module, attribute, keywords = _RETRIEVERS[name]
+    module, attribute, keywords = _RETRIEVERS[choice("retriever", name, _RETRIEVERS)]
     return getattr(import_module(f"graph_retrievers.retrievers.{module}"), attribute), dict(keywords)
 
 

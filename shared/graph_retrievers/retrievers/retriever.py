@@ -6,13 +6,13 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
-from graph_retrievers.arguments import strings
+from graph_retrievers.arguments import positive, strings
 from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError
 from graph_retrievers.graph.filters import filter_mask, type_mask
-from graph_retrievers.hits import Hits, to_hits
+from graph_retrievers.hits import NOTHING_FOUND, Hits, to_hits
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.backfill import Backfill
-from graph_retrievers.operators.operator import Operator, positive
+from graph_retrievers.operators.operator import Operator
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers.protocol import BaseRetriever, Call
@@ -109,6 +109,7 @@ class Retriever(BaseRetriever):
         """Return a ranking as hits: filled up if need be, cut to ``queries.k``."""
         k = min(queries.k, len(self.index))
         ranking, graph = ranking.top(k), self.index.graph
+        ranking = ranking.noted((ranking.lengths() == 0).tolist(), NOTHING_FOUND)
         if ranking.chains is not None and self.types is not None:
             ranking = replace(ranking, chains=ranking.chains.ending_in(type_mask(graph, self.types)))
         if self.backfill:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from inspect import Parameter, getdoc, signature
+from inspect import Parameter, cleandoc, getdoc, signature
 from typing import Any, get_type_hints
 
-__all__ = ["Knob", "class_knobs"]
+__all__ = ["Knob", "class_documentation", "class_knobs"]
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def class_knobs(kind: type) -> list[Knob]:
     [('budget', 100), ('nodes_per_round', 10), ('first', None)]
     """
     constructor = kind.__init__  # type: ignore[misc]
-    hints, docs = get_type_hints(constructor), _parameter_docs(getdoc(kind) or "")
+    hints, docs = get_type_hints(constructor), _parameter_docs(kind)
     return [
         Knob(name, hints.get(name, Any), parameter.default, docs.get(name, ""))
         for name, parameter in signature(constructor).parameters.items()
@@ -52,19 +53,41 @@ def class_knobs(kind: type) -> list[Knob]:
     ]
 
 
-def _parameter_docs(text: str) -> dict[str, str]:
-    """Return what the section "Parameters" of a numpy docstring says of each name."""
-    section = re.search(r"^Parameters\n-+\n(.*?)(?=^\w[^\n]*\n-+\n|\Z)", text, re.MULTILINE | re.DOTALL)
+def class_documentation(own: str, kinds: Sequence[type], names: Collection[str]) -> str:
+    """Return the docstring of a class that has the keywords of several.
+
+    The first paragraph and the rest of `own` stand around what the first of `kinds` says; the parameters are those of all kinds
+    that `names` has, each as the first kind that has it documents it.
+    """
+    summary, _, rest = cleandoc(own).partition("\n")
+    before, _, after = _sections(kinds[0])
+    entries: dict[str, str] = {}
+    for kind in kinds:
+        for listed, entry in _sections(kind)[1]:
+            if set(listed) <= set(names) - entries.keys():
+                entries |= dict.fromkeys(listed, entry)
+    parameters = "".join(["Parameters\n----------\n", *dict.fromkeys(entries.values())]).strip()
+    return "\n\n".join(part for part in (summary, before, parameters, after, rest.strip()) if part) + "\n"
+
+
+def _sections(kind: type) -> tuple[str, list[tuple[list[str], str]], str]:
+    """Return a numpy docstring as what stands before its parameters, these with their names, and what follows but examples."""
+    text = (getdoc(kind) or "").partition("Examples\n--------")[0]
+    parts = re.split(r"^Parameters\n-+\n((?:.*\n)*?)(?=\w.*\n-+\n|\Z)", f"{text}\n", maxsplit=1, flags=re.MULTILINE)
+    before, section, after = parts if len(parts) == 3 else (*parts, "", "")
+    entries = re.findall(r"^\S.*\n(?:(?!\S).*\n)*", section.strip() + "\n", flags=re.MULTILINE)
+    named = [([name.strip(" *") for name in entry.splitlines()[0].partition(" : ")[0].split(",")], entry) for entry in entries]
+    return before.strip(), named, after.strip()
+
+
+def _parameter_docs(kind: type) -> dict[str, str]:
+    """Return what a class's docstring says of each parameter; names without a text of their own share that of the next one."""
     docs: dict[str, str] = {}
     waiting: list[str] = []
-    for line in (section[1] if section else "").splitlines():
-        if line and not line[0].isspace():
-            if waiting and all(docs[name] for name in waiting):
-                waiting = []
-            # Names without a text of their own share that of the next one.
-            names = [name.strip(" *") for name in line.partition(" : ")[0].split(",")]
-            docs |= dict.fromkeys(names, "")
-            waiting += names
-        elif line.strip():
-            docs |= {name: f"{docs[name]} {line.strip()}".strip() for name in waiting}
+    for names, entry in _sections(kind)[1]:
+        waiting += names
+        text = " ".join(line.strip() for line in entry.splitlines()[1:] if line.strip())
+        if text:
+            docs |= dict.fromkeys(waiting, text)
+            waiting = []
     return docs

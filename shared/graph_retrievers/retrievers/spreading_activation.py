@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from graph_retrievers.arguments import choice
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.filters import type_mask
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.fusion import ReciprocalRankFusion
 from graph_retrievers.operators.operator import Operator, Pipeline
 from graph_retrievers.operators.spreading import ChainSearch, EntityLinking, GatedPropagation, PassageGathering
+from graph_retrievers.operators.spreading.chains import CHAIN_RESULTS
 from graph_retrievers.operators.spreading.propagation import Gate
 from graph_retrievers.operators.vector_search import VectorSearch
 from graph_retrievers.retrievers.retriever import Retriever
@@ -104,8 +106,7 @@ class SpreadingActivation(Retriever):
         k: int = 30,
         **options: Any,
     ) -> None:
-        if chains not in (None, "hits", "path"):
-            raise InvalidArgumentError(f"Unknown chains {chains!r}; choose 'hits', 'path' or None.")
+        choice("chains", chains, CHAIN_RESULTS)
         if linking is not None and language_model is not None:
             raise InvalidArgumentError("Pass either linking= or language_model=; linking takes a language_model of its own.")
         excluded, returned = _passages(index, passages, passage_type)

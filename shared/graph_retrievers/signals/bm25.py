@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError
+from graph_retrievers.arguments import choice
+from graph_retrievers.errors import MissingDependencyError
 from graph_retrievers.graph.ragged import gather_rows, top_k
 from graph_retrievers.signals.signal import Signal
 
@@ -65,10 +66,8 @@ class BM25(Signal):
         covers: Literal["nodes", "edges"] = "nodes",
         show_progress: bool = False,
     ) -> None:
-        if backend not in ("bm25s", "rank-bm25"):
-            raise InvalidArgumentError(f"Unknown BM25 backend {backend!r}; choose 'bm25s' or 'rank-bm25'.")
-        self.k1, self.b, self.stopwords, self.backend, self.covers = k1, b, stopwords, backend, covers
-        self.num_documents = len(texts)
+        self.k1, self.b, self.stopwords, self.covers = k1, b, stopwords, covers
+        self.backend, self.num_documents = choice("BM25 backend", backend, ("bm25s", "rank-bm25")), len(texts)
         words = self.tokenize(texts, show_progress=show_progress)
         build = _bm25s_matrix if backend == "bm25s" else _rank_bm25_matrix
         # bm25s fails on a corpus without a single word; such a corpus matches nothing.

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from graph_retrievers.arguments import positive
 from graph_retrievers.device import resolve_device
 from graph_retrievers.errors import InvalidArgumentError, ModelHeadError
 from graph_retrievers.signals.classification_head import ClassificationHead, split_head, unsplittable
@@ -72,8 +73,8 @@ class CrossEncoder(RelevanceModel):
     ) -> None:
         if max_length < 8:
             raise InvalidArgumentError(f"max_length is {max_length}; expected at least 8 tokens for a query and a text.")
-        if batch_tokens is not None and batch_tokens < 1:
-            raise InvalidArgumentError(f"batch_tokens is {batch_tokens}; expected at least 1, or None for the default.")
+        if batch_tokens is not None:
+            positive("batch_tokens", batch_tokens)
         if isinstance(model, tuple):
             if len(model) != 2 or not hasattr(model[0], "base_model") or not callable(model[1]):
                 raise InvalidArgumentError("Expected (model, tokenizer), both of transformers; or pass a name or folder.")

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError
+from graph_retrievers.arguments import choice
+from graph_retrievers.errors import MissingDependencyError
 from graph_retrievers.graph.ragged import falling, top_k
 from graph_retrievers.signals.embedding import check_vectors
 from graph_retrievers.signals.signal import VectorSignal
@@ -57,10 +58,8 @@ class DenseIndex(VectorSignal):
         backend: str = "exact",
         covers: Literal["nodes", "edges"] = "nodes",
     ) -> None:
-        if backend not in ("exact", "faiss"):
-            raise InvalidArgumentError(f"Unknown dense backend {backend!r}; choose 'exact' or 'faiss'.")
         self.vectors = check_vectors(vectors).to(device or torch.device("cpu")).contiguous()
-        self.backend, self.covers = backend, covers
+        self.backend, self.covers = choice("dense backend", backend, ("exact", "faiss")), covers
         self._faiss: Any = _faiss_index(self.vectors) if backend == "faiss" else None
 
     def __len__(self) -> int:

@@ -9,6 +9,12 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError, best_match
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+
+from graph_retrievers.arguments import positive
 from graph_retrievers.errors import InvalidArgumentError, LanguageModelError
 
 __all__ = ["LanguageModel", "as_language_model", "check_schema", "complete_json", "complete_many"]
@@ -95,7 +101,7 @@ def complete_json(model: Any, prompt: str, schema: Schema, *, attempts: int = 3)
     prompt : str
         The task; the schema is appended to it.
     schema : mapping
-        JSON schema, see :func:`check_schema` for the keywords.
+        JSON schema, draft 2020-12.
     attempts : int, default 3
         How often to ask. Further prompts contain the rejected answer and the reason.
 
@@ -106,12 +112,10 @@ def complete_json(model: Any, prompt: str, schema: Schema, *, attempts: int = 3)
     """
     check_schema(schema)
     port = as_language_model(model)
-    if attempts < 1:
-        raise InvalidArgumentError(f"attempts must be at least 1, got {attempts}.")
     stated = json.dumps(schema, ensure_ascii=False)
     task = f"{prompt}\n\nAnswer with one JSON value of this schema, and with nothing else:\n{stated}"
     asked, fault = task, ""
-    for _ in range(attempts):
+    for _ in range(positive("attempts", attempts)):
         try:
             answer = port.complete(asked, schema)
         except Exception as error:
@@ -120,10 +124,10 @@ def complete_json(model: Any, prompt: str, schema: Schema, *, attempts: int = 3)
             raise LanguageModelError(f"The language model returned {type(answer).__name__} {answer!r:.100}; expected a text.")
         try:
             value = _parse(answer)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             fault = f"it is not JSON ({error})"
         else:
-            fault = _fault(value, schema, "the answer")
+            fault = _fault(value, schema)
             if not fault:
                 return value
         asked = f"{task}\n\nAn earlier answer was rejected, since {fault}. It was:\n{answer[:2000]}"
@@ -172,8 +176,7 @@ def complete_many(
     """
     from tqdm.auto import tqdm
 
-    if workers < 1:
-        raise InvalidArgumentError(f"workers must be at least 1, got {workers}.")
+    positive("workers", workers)
     port = as_language_model(model)
     schemas = [schema] * len(prompts) if isinstance(schema, Mapping) else list(schema)
     if len(schemas) != len(prompts):
@@ -218,82 +221,19 @@ def _parse(answer: str) -> Any:
     return json.loads(fenced.group(1) if fenced else text, parse_constant=constant)
 
 
-_TYPES: dict[str, Callable[[Any], bool]] = {
-    "object": lambda v: isinstance(v, dict),
-    "array": lambda v: isinstance(v, list),
-    "string": lambda v: isinstance(v, str),
-    "boolean": lambda v: isinstance(v, bool),
-    "null": lambda v: v is None,
-    "integer": lambda v: isinstance(v, int) and not isinstance(v, bool),
-    "number": lambda v: isinstance(v, (int, float)) and not isinstance(v, bool),
-}
-_LIMITS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
-    "minLength": ("string", lambda v, limit: len(v) >= limit),
-    "maxLength": ("string", lambda v, limit: len(v) <= limit),
-    "minItems": ("array", lambda v, limit: len(v) >= limit),
-    "maxItems": ("array", lambda v, limit: len(v) <= limit),
-    "minimum": ("number", lambda v, limit: v >= limit),
-    "maximum": ("number", lambda v, limit: v <= limit),
-}
-_STRUCTURE = {"type", "enum", "properties", "required", "additionalProperties", "items", "anyOf"}
-_REMARKS = {"title", "description", "default", "examples", "$schema"}
-
-
 def check_schema(schema: Schema) -> None:
-    """Raise InvalidArgumentError for a JSON schema with keywords or types that answers are not checked for.
-
-    The keywords are ``type``, ``enum``, ``properties``, ``required``, ``additionalProperties`` (a bool), ``items`` (one schema),
-    ``anyOf``, ``minLength``, ``maxLength``, ``minItems``, ``maxItems``, ``minimum``, ``maximum``, and remarks such as
-    ``description``.
-    """
-    if not isinstance(schema, Mapping):
-        raise InvalidArgumentError(f"A schema is a mapping, got {schema!r}.")
-    for key in schema:
-        if key not in _STRUCTURE | _REMARKS and key not in _LIMITS:
-            raise InvalidArgumentError(f"Schema keyword {key!r} is not known; use {', '.join(sorted(_STRUCTURE | set(_LIMITS)))}.")
-    for name in _type_names(schema):
-        if name not in _TYPES:
-            raise InvalidArgumentError(f"Schema type {name!r} is not known; use {', '.join(_TYPES)}.")
-    if not isinstance(schema.get("additionalProperties", True), bool):
-        raise InvalidArgumentError("Schema keyword 'additionalProperties' takes a bool.")
-    for inner in [*schema.get("properties", {}).values(), *schema.get("anyOf", ())]:
-        check_schema(inner)
-    if "items" in schema:
-        check_schema(schema["items"])
+    """Raise InvalidArgumentError if `schema` is not a JSON schema (draft 2020-12)."""
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        raise InvalidArgumentError(f"This is not a JSON schema: {error.message}, at {error.json_path}.") from error
 
 
-def _type_names(schema: Schema) -> list[str]:
-    names = schema.get("type", [])
-    return [names] if isinstance(names, str) else list(names)
-
-
-def _fault(value: Any, schema: Schema, place: str) -> str:
+def _fault(value: Any, schema: Schema) -> str:
     """Return what is wrong with a value, "" if it satisfies the schema."""
-    names = _type_names(schema)
-    if names and not any(_TYPES[name](value) for name in names):
-        return f"{place} is {json.dumps(value)[:80]} where a value of type {' or '.join(names)} is expected"
-    if "enum" in schema and value not in schema["enum"]:
-        return f"{place} is {json.dumps(value)[:80]} where one of {json.dumps(list(schema['enum']))} is expected"
-    for key, (kind, holds) in _LIMITS.items():
-        if key in schema and _TYPES[kind](value) and not holds(value, schema[key]):
-            return f"{place} breaks {key} {schema[key]}"
-    if isinstance(value, dict):
-        properties = schema.get("properties", {})
-        for name in schema.get("required", ()):
-            if name not in value:
-                return f"{place} lacks {name!r}"
-        for name, entry in value.items():
-            if name not in properties:
-                if not schema.get("additionalProperties", True):
-                    return f"{place} has {name!r}, which the schema does not name"
-            elif fault := _fault(entry, properties[name], f"{place}.{name}"):
-                return fault
-    if isinstance(value, list) and "items" in schema:
-        for position, entry in enumerate(value):
-            if fault := _fault(entry, schema["items"], f"{place}[{position}]"):
-                return fault
-    if "anyOf" in schema:
-        faults = [_fault(value, inner, place) for inner in schema["anyOf"]]
-        if all(faults):
-            return " and ".join(faults)
-    return ""
+    # An empty registry: a schema that refers to another document is an error, not a download.
+    try:
+        found = best_match(Draft202012Validator(schema, registry=Registry()).iter_errors(value))
+    except Unresolvable as error:
+        raise InvalidArgumentError(f"The schema cannot be checked: {error}") from error
+    return "" if found is None else f"at {found.json_path}, {found.message:.300}"

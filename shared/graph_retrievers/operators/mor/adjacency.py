@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graph_retrievers.arguments import choice
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 
@@ -39,10 +40,8 @@ class TypedAdjacency:
     """
 
     def __init__(self, graph: CorpusGraph, order: str = "type") -> None:
-        if order not in ("type", "relation"):
-            raise InvalidArgumentError(f"Unknown order {order!r}; choose 'type' or 'relation'.")
         view = graph.incidence
-        self.order, self.num_nodes, self.device = order, len(graph), graph.device
+        self.order, self.num_nodes, self.device = choice("order", order, ("type", "relation")), len(graph), graph.device
         types, relations = graph.type_names, sorted(graph.relation_names)
         kind = graph.node_types[view.neighbors.long()].long()
         # Relations are numbered by name, so that the order in which edges were given does not matter.

@@ -11,10 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from graph_retrievers.arguments import positive
 from graph_retrievers.cache import Cache
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, MissingSignalError
 from graph_retrievers.operators.mor.matching import TextMatching
-from graph_retrievers.operators.operator import Operator, OperatorKind, positive
+from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 from graph_retrievers.signals.embedding import as_embedding, check_vectors

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from graph_retrievers.arguments import positive
 from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, InvalidPlanError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.filters import type_mask
@@ -20,7 +21,7 @@ from graph_retrievers.operators.mor.parse import read_plan
 from graph_retrievers.operators.mor.plan import GraphSchema, PathStep, PlanCheck, PlanningGraph, check_plan
 from graph_retrievers.operators.mor.planner import Planner, as_planner
 from graph_retrievers.operators.mor.walk import Routes, Walk, find, walk
-from graph_retrievers.operators.operator import Operator, OperatorKind, positive
+from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 

@@ -11,14 +11,17 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.arguments import choice, positive
 from graph_retrievers.graph.ragged import columns_of, gather_rows, pads_last, row_pieces
-from graph_retrievers.operators.operator import Operator, OperatorKind, positive
-from graph_retrievers.operators.spreading.propagation import groups, neighborhood
+from graph_retrievers.operators.operator import Operator, OperatorKind
+from graph_retrievers.operators.spreading.propagation import SEMANTICS, groups, neighborhood
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Chains, Ranking
 
 __all__ = ["ChainSearch"]
+
+CHAIN_RESULTS = (None, "hits", "path")
+"""What retrievers make of chains: nothing, hits of their own, or the paths of other hits."""
 
 # Limits of memory: entries of the table from nodes to touched nodes of one group of queries, and edges expanded at a time.
 STATE_LIMIT = 1 << 22
@@ -93,12 +96,9 @@ class ChainSearch(Operator):
         width: int = 4096,
         as_trails: bool = False,
     ) -> None:
-        if dedupe not in ("after_limit", "before_limit"):
-            raise InvalidArgumentError(f"Unknown dedupe {dedupe!r}; choose 'after_limit' or 'before_limit'.")
-        if semantics not in ("set", "rows"):
-            raise InvalidArgumentError(f"Unknown semantics {semantics!r}; choose 'set' or 'rows'.")
         self.limit, self.length, self.width = positive("limit", limit), positive("length", length), positive("width", width)
-        self.dedupe, self.semantics, self.as_trails = dedupe, semantics, as_trails
+        self.dedupe, self.as_trails = choice("dedupe", dedupe, ("after_limit", "before_limit")), as_trails
+        self.semantics = choice("semantics", semantics, SEMANTICS)
 
     def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
         """Return the ranking with the best chains through its nodes."""

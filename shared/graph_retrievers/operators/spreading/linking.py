@@ -12,12 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graph_retrievers.arguments import strings
+from graph_retrievers.arguments import choice, positive, strings
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.filters import type_mask
 from graph_retrievers.graph.names import name_table
 from graph_retrievers.graph.ragged import pad_ranked, top_k
-from graph_retrievers.operators.operator import Operator, OperatorKind, positive
+from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 from graph_retrievers.signals.language import complete_many
@@ -149,12 +149,9 @@ class EntityLinking(Operator):
         fallback_score: str = "cosine",
         exclude_types: Sequence[str] = (),
     ) -> None:
-        if case not in ("fold", "exact"):
-            raise InvalidArgumentError(f"Unknown case {case!r}; choose 'fold' or 'exact'.")
-        if fallback_score not in ("cosine", "index"):
-            raise InvalidArgumentError(f"Unknown fallback_score {fallback_score!r}; choose 'cosine' or 'index'.")
         self.language_model, self.exclude_types = language_model, strings("exclude_types", exclude_types)
-        self.case, self.budget, self.fallback_score = case, positive("budget", budget), fallback_score
+        self.case, self.budget = choice("case", case, ("fold", "exact")), positive("budget", budget)
+        self.fallback_score = choice("fallback_score", fallback_score, ("cosine", "index"))
 
     def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
         """Return the seeds of each query with their matching scores; the ranking before is not read."""
@@ -198,8 +195,7 @@ class EntityLinking(Operator):
         if not kept:
             return rows, [(None, self.budget)], (f"{named}: seeds from vector search of the question",)
         each = max(1, self.budget // len(kept))
-        room = self.budget // each
-        return rows, [(entity, each) for entity in missing[:room]], (missing_note(missing, room),)
+        return rows, [(entity, each) for entity in missing[: self.budget]], (missing_note(missing, self.budget),)
 
     def _search(
         self, queries: Queries, searched: list[tuple[int, str | None, int]], mask: Tensor | None

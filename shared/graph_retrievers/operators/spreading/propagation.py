@@ -11,12 +11,12 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from graph_retrievers.arguments import strings
+from graph_retrievers.arguments import choice, fraction, positive, strings
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.filters import type_mask
 from graph_retrievers.graph.ragged import gather_rows, pad_ranked, row_pieces
-from graph_retrievers.operators.operator import Operator, OperatorKind, positive
+from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 
@@ -24,6 +24,9 @@ __all__ = ["GatedPropagation", "cosine_gate"]
 
 Gate = Callable[[Queries, Tensor, Tensor], Tensor]
 """From queries and the entries (query, node row), shape [n] each, to gates of at most 1, shape [n]."""
+
+GATES, SEMANTICS = ("cosine", "uniform"), ("set", "rows")
+"""Names of gates, and what a neighbour counts: once, or once for each relationship row."""
 
 # Limits of memory: entries of the state of one group of queries, and edges read at a time.
 STATE_LIMIT = 1 << 22
@@ -48,7 +51,7 @@ def as_gate(gate: str | Gate) -> Gate | None:
     """Return the function of a gate, None for the uniform one; InvalidArgumentError for an unknown name."""
     if callable(gate):
         return gate
-    if gate not in ("cosine", "uniform"):
+    if gate not in GATES:
         raise InvalidArgumentError(f"Unknown gate {gate!r}; choose 'cosine', 'uniform' or pass a callable.")
     return cosine_gate if gate == "cosine" else None
 
@@ -131,17 +134,13 @@ class GatedPropagation(Operator):
         exclude_types: Sequence[str] = (),
         k: int | None = None,
     ) -> None:
-        if not 0 <= hub_exponent <= 1:
-            raise InvalidArgumentError(f"hub_exponent must lie in [0, 1], got {hub_exponent!r}.")
         if not 0 < decay <= 1:
             raise InvalidArgumentError(f"decay must lie in (0, 1], got {decay!r}.")
         if not threshold >= 0:
             raise InvalidArgumentError(f"threshold must be at least 0, got {threshold!r}.")
-        if semantics not in ("set", "rows"):
-            raise InvalidArgumentError(f"Unknown semantics {semantics!r}; choose 'set' or 'rows'.")
         self.steps = positive("steps", steps)
-        self.decay, self.threshold, self.semantics = float(decay), float(threshold), semantics
-        self.gate, self._gate, self.hub_exponent = gate, as_gate(gate), float(hub_exponent)
+        self.decay, self.threshold, self.semantics = float(decay), float(threshold), choice("semantics", semantics, SEMANTICS)
+        self.gate, self._gate, self.hub_exponent = gate, as_gate(gate), fraction("hub_exponent", hub_exponent)
         self.exclude_types = strings("exclude_types", exclude_types)
         self.k = None if k is None else positive("k", k)
 

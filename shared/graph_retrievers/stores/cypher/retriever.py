@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from graph_retrievers.arguments import choice, positive
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
-from graph_retrievers.hits import Hits
-from graph_retrievers.operators.operator import positive
-from graph_retrievers.operators.spreading.chains import ChainSearch
+from graph_retrievers.hits import NOTHING_FOUND, Hits
+from graph_retrievers.operators.spreading.chains import CHAIN_RESULTS, ChainSearch
 from graph_retrievers.operators.spreading.linking import EntityLinking
-from graph_retrievers.operators.spreading.propagation import GatedPropagation
+from graph_retrievers.operators.spreading.propagation import GATES, GatedPropagation
 from graph_retrievers.retrievers.protocol import AsyncRetriever, Call
 from graph_retrievers.signals.embedding import as_embedding
 from graph_retrievers.stores.cypher.answers import answer
@@ -109,10 +109,7 @@ class CypherSpreadingActivation(AsyncRetriever):
     ) -> None:
         if not isinstance(database, CypherDatabase):
             raise InvalidArgumentError(f"Expected a CypherDatabase, got {type(database).__name__}; open one first.")
-        if gate not in ("cosine", "uniform"):
-            raise InvalidArgumentError(f"Unknown gate {gate!r}; choose 'cosine' or 'uniform'.")
-        if chains not in (None, "hits", "path"):
-            raise InvalidArgumentError(f"Unknown chains {chains!r}; choose 'hits', 'path' or None.")
+        choice("gate", gate, GATES)
         if linking is not None and (language_model is not None or linking.case != "fold"):
             raise InvalidArgumentError("linking= takes a language_model of its own, and must fold case.")
         # Checks the parameters that both retrievers have.
@@ -120,7 +117,7 @@ class CypherSpreadingActivation(AsyncRetriever):
         self.database = database
         self.embedding = as_embedding(embedding) if embedding is not None else None
         self.linking = linking or EntityLinking(language_model=language_model)
-        self.chains, self.chain_search = chains, chain_search or ChainSearch(semantics=semantics)
+        self.chains, self.chain_search = choice("chains", chains, CHAIN_RESULTS), chain_search or ChainSearch(semantics=semantics)
         self.vector_index, self.k = vector_index, positive("k", k)
         self.name = name or type(self).__name__
         no_walk = [] if passages is None else [passage_type]
@@ -231,9 +228,8 @@ class CypherSpreadingActivation(AsyncRetriever):
         if not row["filled"]:
             raise self._empty()
         notes = question_notes(question, row["missing"], parameters.get("room", 0))
-        if not row["touched"]:
-            notes += ("no node is near enough to start from",)
-        return answer(row, notes, self.chains, self.chain_search, self._plan.passages)
+        hits = answer(row, notes, self.chains, self.chain_search, self._plan.passages)
+        return hits if hits.nodes else Hits(hits, (*notes, NOTHING_FOUND))
 
     def _check_index(self) -> None:
         names = self.database.schema.names()
