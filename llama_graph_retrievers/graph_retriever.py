@@ -124,7 +124,9 @@ class GraphRetriever(BaseRetriever):
         theirs = (getattr(owner, "embedding", None) for owner in (retriever, index))
         self._model = embed_model if embed_model is not None else next((m for m in theirs if isinstance(m, Embedding)), None)
         self._provenance, self._inputs = provenance, dict(inputs or {})
-        for name in self._inputs:
+        for name, ask in self._inputs.items():
+            if not callable(ask):
+                raise InvalidArgumentError(f"inputs[{name!r}] is {ask!r:.80}; expected a function of the query.")
             if name not in retriever.inputs:
                 known = ", ".join(retriever.inputs) or "none"
                 raise UnexpectedArgumentError(f"{retriever.name} reads no input {name!r}; besides the query it reads: {known}.")

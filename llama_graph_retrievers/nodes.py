@@ -79,7 +79,8 @@ def scored_nodes(hits: Hits, provenance: bool, *lookups: NodeLookup) -> list[Nod
         _logger.warning("Nothing was found: %s.", "; ".join(hits.notes))
     found = []
     for hit in hits:
-        node = next((known for lookup in lookups if (known := lookup(hit.id)) is not None), None) or _text_node(hit)
+        known = (lookup(hit.id) for lookup in lookups if hit.kind == "node")
+        node = next((node for node in known if node is not None), None) or _text_node(hit)
         added: dict[str, Any] = {"operator": hit.operator, "path": hit.path.to_dict()}
         added |= {"kind": hit.kind} if hit.kind != "node" or "kind" in node.metadata else {}
         added |= {"notes": list(hits.notes)} if hits.notes else {}
@@ -90,8 +91,8 @@ def scored_nodes(hits: Hits, provenance: bool, *lookups: NodeLookup) -> list[Nod
 def _text_node(hit: Hit) -> TextNode:
     metadata = dict(hit.metadata)
     for name, value in (("title", hit.title), ("type", hit.type)):
-        if value:
-            metadata.setdefault(name, value)
+        if value and metadata.setdefault(name, value) != value:
+            metadata[f"node_{name}"] = value
     return TextNode(id_=hit.id, text=hit.text, metadata=metadata)
 
 
@@ -127,6 +128,6 @@ def _hit(scored: NodeWithScore) -> Hit:
     if isinstance(told, Mapping) and "nodes" in told:
         path = NodePath(*(tuple(told.get(field.name, ())) for field in fields(NodePath)))
         kind = metadata.get("kind", "node")
-    title, type_ = path.titles[-1] if path.titles else metadata.get("title"), metadata.get("type")
+    title, type_ = path.titles[-1] if path.titles else metadata.get("title"), metadata.get("node_type", metadata.get("type"))
     found = Hit(node.node_id, node.get_content(), scored.score or 0.0, str(metadata.get("operator", "")), path)
     return replace(found, title=str(title or ""), type=str(type_ or ""), kind=str(kind))

@@ -16,6 +16,8 @@ from graph_retrievers.results import Ranking
 
 __all__ = ["NOTHING_FOUND", "Hit", "Hits", "NodePath", "to_hits"]
 
+_Triple = tuple[str, str, str]
+
 NOTHING_FOUND = "the operators found no node"
 """Note on a query for which the operators, without backfill, found no node."""
 
@@ -142,6 +144,8 @@ class Hits(Sequence[Hit]):
         Messages for the user: a limit that cut the search short, a fallback that was taken.
     mentioned : mapping of str to Node, optional
         Nodes on paths that are not hits themselves, by id, for :meth:`subgraph`.
+    edges : mapping of (source, target, relation) to Edge, optional
+        The edges on paths with their content, for :meth:`subgraph`.
 
     Attributes
     ----------
@@ -164,8 +168,15 @@ class Hits(Sequence[Hit]):
     Subgraph(nodes=2, edges=1)
     """
 
-    def __init__(self, hits: Iterable[Hit] = (), notes: Sequence[str] = (), mentioned: Mapping[str, Node] | None = None) -> None:
-        self.hits, self.notes, self._mentioned = tuple(hits), tuple(notes), dict(mentioned or {})
+    def __init__(
+        self,
+        hits: Iterable[Hit] = (),
+        notes: Sequence[str] = (),
+        mentioned: Mapping[str, Node] | None = None,
+        edges: Mapping[_Triple, Edge] | None = None,
+    ) -> None:
+        self.hits, self.notes = tuple(hits), tuple(notes)
+        self._mentioned, self._edges = dict(mentioned or {}), dict(edges or {})
 
     @overload
     def __getitem__(self, place: int) -> Hit: ...
@@ -200,7 +211,7 @@ class Hits(Sequence[Hit]):
         return f"Hits([{lines}{chr(10) if lines else ''}]{notes})"
 
     def _of(self, hits: Iterable[Hit]) -> Hits:
-        return Hits(hits, self.notes, self._mentioned)
+        return Hits(hits, self.notes, self._mentioned, self._edges)
 
     @property
     def nodes(self) -> Hits:
@@ -239,12 +250,17 @@ class Hits(Sequence[Hit]):
         nodes = {hit.id: Node(hit.id, hit.text, hit.title, hit.type, hit.metadata) for hit in self.nodes}
         for node in (node for hit in self.hits for node in hit.path.nodes):
             nodes.setdefault(node, self._mentioned.get(node, Node(node, "")))
-        # The edge of a fact has more fields than a step of a path.
-        facts = [hit.edge for hit in self.hits if hit.edge is not None]
-        known = {(edge.source, edge.target, edge.relation) for edge in facts}
-        steps = (edge for hit in self.hits if hit.edge is None for edge in hit.path.edges())
-        walked = dict.fromkeys(edge for edge in steps if (edge.source, edge.target, edge.relation) not in known)
-        return Subgraph(tuple(nodes.values()), (*facts, *walked))
+        facts = {_triple(hit.edge): hit.edge for hit in self.hits if hit.edge is not None}
+        steps = {_triple(edge): edge for hit in self.hits for edge in hit.path.edges()}
+        # A step of a path has no weight, text or metadata; the edge of the graph has.
+        return Subgraph(tuple(nodes.values()), tuple((facts | steps | self._edges_of(steps) | facts).values()))
+
+    def _edges_of(self, keys: Iterable[_Triple]) -> dict[_Triple, Edge]:
+        return {key: self._edges[key] for key in keys if key in self._edges}
+
+
+def _triple(edge: Edge) -> _Triple:
+    return edge.source, edge.target, edge.relation
 
 
 def _line(hit: Hit) -> str:
@@ -290,7 +306,8 @@ def to_hits(ranking: Ranking, graph: CorpusGraph, k: int, shown: Tensor | None =
         ]
         hits += chains[b] + facts[b]
         mentioned = {node: found for hit in hits for node in hit.path.nodes if (found := paths.node(node)) is not None}
-        results.append(Hits(hits, ranking.notes[b] if ranking.notes else (), mentioned))
+        edges = paths.edges(edge for hit in hits for edge in hit.path.edges())
+        results.append(Hits(hits, ranking.notes[b] if ranking.notes else (), mentioned, edges))
     return results
 
 
@@ -299,9 +316,15 @@ class _Paths:
 
     def __init__(self, graph: CorpusGraph, shown: Tensor | None) -> None:
         self.graph, self.shown = graph, shown
+        self._rows: dict[_Triple, int] = {}
 
     def may_show(self, row: int) -> bool:
         return self.shown is None or bool(self.shown[row])
+
+    def edges(self, steps: Iterable[Edge]) -> dict[_Triple, Edge]:
+        """Return the edges of the graph that steps of these paths follow, where both ends may be shown."""
+        keys = [key for key in dict.fromkeys(map(_triple, steps)) if key in self._rows]
+        return dict(zip(keys, self.graph.edges([self._rows[key] for key in keys]), strict=True))
 
     def node(self, node: str) -> Node | None:
         row = self.graph.row(node)
@@ -319,6 +342,10 @@ class _Paths:
         number = graph.relations[rows.clamp(min=0)].long() if graph.num_edges else rows
         names = [graph.relation_names[name] if row >= 0 else "" for row, name in zip(rows.tolist(), number.tolist(), strict=True)]
         ahead, start, found = forward.tolist(), 0, []
+        for row, (a, b), name, along in zip(rows.tolist(), steps, names, ahead, strict=True):
+            ends = (a, b) if along else (b, a)
+            if row >= 0 and self.may_show(a) and self.may_show(b):
+                self._rows[graph.ids[ends[0]], graph.ids[ends[1]], name] = row
         for trail in trails:
             stop = start + len(trail) - 1
             titles = tuple(graph.titles[row] if self.may_show(row) else "" for row in trail)

@@ -83,13 +83,17 @@ class Facts:
     scores: Tensor
     operator: str = "Facts"
 
+    def kept(self, keep: Tensor) -> Facts:
+        """Return the facts of `keep`, shape [B, M], bool, moved together."""
+        rows, scores = self.rows.masked_fill(~keep, -1), self.scores.masked_fill(~keep, float("-inf"))
+        order = pads_last(rows >= 0)
+        return replace(self, rows=rows.gather(1, order), scores=scores.gather(1, order))
+
     def append(self, other: Facts) -> Facts:
         """Return these facts with the new ones of another at the end."""
         fresh = (other.rows >= 0) & (columns_of(self.rows, other.rows) < 0)
-        rows = torch.cat([self.rows, torch.where(fresh, other.rows, -1)], 1)
-        scores = torch.cat([self.scores, other.scores], 1).masked_fill(rows < 0, float("-inf"))
-        order = pads_last(rows >= 0)
-        return replace(self, rows=rows.gather(1, order), scores=scores.gather(1, order))
+        both = replace(self, rows=torch.cat([self.rows, other.rows], 1), scores=torch.cat([self.scores, other.scores], 1))
+        return both.kept(torch.cat([self.rows >= 0, fresh], 1))
 
 
 @dataclass(frozen=True)

@@ -180,7 +180,9 @@ def test_mor_shows_the_relations_that_the_plan_walked(relation, device):
     assert paths(hits) == [f"p1 <-[{relation}]- m1 -[has_genre]-> g1"]
     assert hits[0].path.text == f"Bruno Vale <-[{relation}]- The Long Field -[has_genre]-> Comedy"
     assert hits.notes == () and hits[0].operator == "MixedTraversal"
-    assert hits.subgraph().edges == (Edge("m1", "p1", relation), Edge("m1", "g1", "has_genre"))
+    edges = hits.subgraph().edges
+    assert [(edge.source, edge.target, edge.relation) for edge in edges] == [("m1", "p1", relation), ("m1", "g1", "has_genre")]
+    assert all(edge in retriever.index.graph.edges() for edge in edges), "with weight, text and metadata"
 
 
 def test_the_reranker_orders_what_the_traversal_found(device):

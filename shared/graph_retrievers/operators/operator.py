@@ -107,9 +107,7 @@ class Operator(ABC):
             raise InvalidArgumentError(f"{self.name}.rank gave {found!r:.80}; expected a Ranking of {len(queries)} queries.")
         # The operators of this package are tested; the check would cost time at every step.
         if not type(self).__module__.startswith("graph_retrievers."):
-            ranked_lists(found.nodes, found.scores, len(queries.index.graph), self.name)
-            for what, trails in (("trail", found.trails), ("chain", None if found.chains is None else found.chains.nodes)):
-                _check_steps(queries.index.graph, trails, f"{self.name} returned a {what}")
+            _check_results(queries.index.graph, found, self.name)
         return self.prune(found).after(before)
 
     def parts(self) -> Iterator[Operator]:
@@ -256,14 +254,31 @@ class Loop(Composite):
         return ranking
 
 
-def _check_steps(graph: CorpusGraph, trails: Tensor | None, what: str) -> None:
-    """Raise InvalidArgumentError unless every step of `trails`, shape [B, K, L], follows an edge of the graph."""
-    if trails is None:
-        return
+def _check_results(graph: CorpusGraph, found: Ranking, owner: str) -> None:
+    """Raise InvalidArgumentError unless a ranking holds what its attributes say, for the nodes and edges of the graph."""
+    ranked_lists(found.nodes, found.scores, len(graph), owner)
+    _check_trails(graph, found.trails, found.nodes, f"{owner} returned a trail")
+    if bool((found.trails[..., -1:].squeeze(-1) != found.nodes).any()):
+        raise InvalidArgumentError(f"{owner} returned a trail that does not end in its node; pads stand before a trail.")
+    if found.chains is not None:
+        _check_trails(graph, found.chains.nodes, found.chains.scores, f"{owner} returned a chain")
+    if found.facts is not None:
+        ranked_lists(found.facts.rows, found.facts.scores, graph.num_edges, f"{owner}, as facts,")
+    for beside in (found.chains, found.facts):
+        if beside is not None and len(beside.scores) != len(found):
+            raise InvalidArgumentError(f"{owner} returned {beside.operator} of {len(beside.scores)} queries for {len(found)}.")
+
+
+def _check_trails(graph: CorpusGraph, trails: Tensor, beside: Tensor, what: str) -> None:
+    """Raise InvalidArgumentError unless `trails` has the shape of `beside`, [B, K], and L, and each step follows an edge."""
+    if trails.dim() != 3 or trails.shape[:2] != beside.shape or trails.is_floating_point():
+        raise InvalidArgumentError(f"{what}s of shape {list(trails.shape)} beside {list(beside.shape)}; expected rows [B, K, L].")
+    if trails.numel() and int(trails.max()) >= len(graph):
+        raise InvalidArgumentError(f"{what} with row {int(trails.max())}; expected rows below {len(graph)}.")
     steps = torch.stack([trails[..., :-1], trails[..., 1:]])[:, (trails[..., :-1] >= 0) & (trails[..., 1:] >= 0)]
-    wrong = (graph.steps_between(*steps.clamp(max=len(graph) - 1))[0] < 0).nonzero().flatten()[:1].tolist()
+    wrong = (graph.steps_between(*steps)[0] < 0).nonzero().flatten()[:1].tolist()
     if wrong:
-        near, far = (graph.ids[row] if row < len(graph) else row for row in steps[:, wrong[0]].tolist())
+        near, far = (graph.ids[row] for row in steps[:, wrong[0]].tolist())
         raise InvalidArgumentError(f"{what} with a step from {near!r} to {far!r}, which no edge joins.")
 
 

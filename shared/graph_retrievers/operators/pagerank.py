@@ -292,7 +292,8 @@ def _certificate(
     high, low = float(ratio.max()), float((ratio + alone).min())
     low = 0.0 if low == float("inf") else low
     known = torch.add(estimate, mass, alpha=1 - damping)
-    values, nodes = top_k(torch.add(known, graph.strength, alpha=damping * low).unsqueeze(0), k)
+    # In exact order: what counts as a tie elsewhere is far more than what separates proven nodes here.
+    values, nodes = top_k(torch.add(known, graph.strength, alpha=damping * low).unsqueeze(0), k, tolerance=0.0)
     upper = known.add_(graph.strength, alpha=damping * high)
     upper[nodes[0]] = 0.0
     if outside is not None:

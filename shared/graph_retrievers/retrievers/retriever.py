@@ -37,7 +37,7 @@ class Retriever(BaseRetriever):
         Whether vector search (BM25 where the index has no vectors) fills up to k when the operators find fewer.
         Such hits come last, carry the operator name "Backfill" and scores below all others.
     types : collection of str, optional
-        Node types that may be returned; all by default. Traversal passes through others.
+        Node types that may be returned, and that chains end at and facts join; all by default. Traversal passes through others.
     batch_size : int, default 32
         Queries that run in lock-step.
     name : str, optional
@@ -110,8 +110,15 @@ class Retriever(BaseRetriever):
         k = min(queries.k, len(self.index))
         ranking, graph = ranking.top(k), self.index.graph
         ranking = ranking.noted((ranking.lengths() == 0).tolist(), NOTHING_FOUND)
-        if ranking.chains is not None and self.types is not None:
-            ranking = replace(ranking, chains=ranking.chains.ending_in(type_mask(graph, self.types)))
+        if self.types is not None:
+            mask, chains, facts = type_mask(graph, self.types), ranking.chains, ranking.facts
+            if chains is not None:
+                ranking = replace(ranking, chains=chains.ending_in(mask))
+            if facts is not None:
+                rows = facts.rows.clamp(min=0)
+                ranking = replace(
+                    ranking, facts=facts.kept((facts.rows >= 0) & mask[graph.sources[rows]] & mask[graph.targets[rows]])
+                )
         if self.backfill:
             ranking = Backfill()(self._narrowed(queries), ranking)
         return to_hits(ranking, graph, k, queries.allowed)

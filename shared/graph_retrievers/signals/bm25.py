@@ -66,7 +66,7 @@ class BM25(Signal):
         covers: Literal["nodes", "edges"] = "nodes",
         show_progress: bool = False,
     ) -> None:
-        self.k1, self.b, self.stopwords, self.covers = k1, b, stopwords, covers
+        self.k1, self.b, self.stopwords, self.covers = k1, b, stopwords, choice("covers", covers, ("nodes", "edges"))
         self.backend, self.num_documents = choice("BM25 backend", backend, ("bm25s", "rank-bm25")), len(texts)
         words = self.tokenize(texts, show_progress=show_progress)
         build = _bm25s_matrix if backend == "bm25s" else _rank_bm25_matrix

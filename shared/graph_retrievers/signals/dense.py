@@ -59,7 +59,8 @@ class DenseIndex(VectorSignal):
         covers: Literal["nodes", "edges"] = "nodes",
     ) -> None:
         self.vectors = check_vectors(vectors).to(device or torch.device("cpu")).contiguous()
-        self.backend, self.covers = choice("dense backend", backend, ("exact", "faiss")), covers
+        self.backend = choice("dense backend", backend, ("exact", "faiss"))
+        self.covers = choice("covers", covers, ("nodes", "edges"))
         self._faiss: Any = _faiss_index(self.vectors) if backend == "faiss" else None
 
     def __len__(self) -> int:
