@@ -1,6 +1,7 @@
 """Graph retrievers as LangChain retrievers, and GRanker as a document compressor."""
 
 from langchain_graph_retrievers.base import EngineRetriever
+from langchain_graph_retrievers.cg_rag import create_cg_rag_chain
 from langchain_graph_retrievers.documents import document_prompt, to_context, to_documents
 from langchain_graph_retrievers.granker import GRankerCompressor
 from langchain_graph_retrievers.retrievers import (
@@ -10,6 +11,7 @@ from langchain_graph_retrievers.retrievers import (
     GraphRetriever,
     HybridRetriever,
     IndexRetriever,
+    LeSeGRRetriever,
     MoRRetriever,
     PPRRetriever,
     Re2Retriever,
@@ -27,12 +29,14 @@ __all__ = [
     "GraphRetriever",
     "HybridRetriever",
     "IndexRetriever",
+    "LeSeGRRetriever",
     "MoRRetriever",
     "PPRRetriever",
     "Re2Retriever",
     "SpreadingActivationRetriever",
     "VectorRetriever",
     "WalkFusionRetriever",
+    "create_cg_rag_chain",
     "document_prompt",
     "to_context",
     "to_documents",

@@ -10,7 +10,7 @@ from typing import Any
 from langchain_core.documents import Document
 from langchain_core.prompts import PromptTemplate
 
-from graph_retrievers.hits import Hit, Hits, NodePath
+from graph_retrievers.hits import Hit, Hits, NodePath, plain_context
 
 __all__ = ["document_prompt", "to_context", "to_documents", "with_metadata"]
 
@@ -35,6 +35,7 @@ def to_documents(hits: Hits) -> list[Document]:
         - ``title`` and ``type``, where the node has them. Where the metadata hold another value under such a name, it stays,
           and the node's is added as ``node_title`` or ``node_type``;
         - ``kind``: "chain" or "fact", where a hit is not a node;
+        - ``context``: list of ``{"id", "title", "text"}``, the neighbours that gave a node context, where the retriever has them;
         - ``notes``: list of str, where the retriever has something to say about the search.
 
         A value of the document's own under one of the other names is kept as ``original_<name>``. Of a chain or fact, the
@@ -63,6 +64,8 @@ def _added(hit: Hit, notes: Sequence[str]) -> dict[str, Any]:
         added["notes"] = list(notes)
     if hit.kind != "node" or hit.metadata.get("kind") in ("chain", "fact"):
         added["kind"] = hit.kind
+    if hit.context.nodes:
+        added["context"] = hit.to_dict()["context"]
     if hit.kind == "node":
         for name, value in (("title", hit.title), ("type", hit.type)):
             if _word(hit.metadata, name) != value:
@@ -76,13 +79,15 @@ def _word(metadata: Mapping[str, Any], name: str) -> str:
     return "" if value is None else str(value)
 
 
-def to_context(documents: Sequence[Document]) -> str:
+def to_context(documents: Sequence[Document], question: str = "", language_model: Any = None) -> str:
     """Return documents of a retriever as text for a language model: paths, facts and texts.
 
     Parameters
     ----------
     documents : sequence of Document
         As the retrievers of this package return them.
+    question, language_model : optional
+        For summaries of contexts, see :meth:`graph_retrievers.hits.Hits.to_context`.
 
     Returns
     -------
@@ -99,7 +104,7 @@ def to_context(documents: Sequence[Document]) -> str:
     Texts:
     - engine: Of brass.
     """
-    return Hits(_hit(document) for document in documents).to_context()
+    return Hits(_hit(document) for document in documents).to_context(question, language_model)
 
 
 def _hit(document: Document) -> Hit:
@@ -114,6 +119,7 @@ def _hit(document: Document) -> Hit:
         title=_word(metadata, "title"),
         type=_word(metadata, "type"),
         kind=kind if kind in ("chain", "fact") else "node",
+        context=plain_context(metadata.get("context")),
     )
 
 

@@ -24,6 +24,7 @@ __all__ = [
     "GraphRetriever",
     "HybridRetriever",
     "IndexRetriever",
+    "LeSeGRRetriever",
     "MoRRetriever",
     "PPRRetriever",
     "Re2Retriever",
@@ -208,6 +209,13 @@ class SpreadingActivationRetriever(IndexRetriever, system="spreading"):
 
     ``invoke(question, entities=["Ada Lovelace"])`` gives names that the question mentions, where they are known. Chains are
     documents of the metadata ``kind`` "chain", whose text is the chain, ``a -[relation]-> b``.
+    """
+
+
+class LeSeGRRetriever(IndexRetriever, system="lesegr"):
+    """:class:`graph_retrievers.retrievers.LeSeGR` as a LangChain retriever.
+
+    The metadata ``context`` of a document are the neighbours that gave it context.
     """
 
 

@@ -4,6 +4,7 @@ The named retrievers take an engine index (``GraphIndex``), or nodes by ``from_d
 :class:`GraphRetriever` takes any engine retriever, such as one that works inside a graph database, or one of your own.
 """
 
+from llama_graph_retrievers.cg_rag import CGRAGQueryEngine
 from llama_graph_retrievers.granker import GRankerPostprocessor
 from llama_graph_retrievers.graph_retriever import GraphRetriever
 from llama_graph_retrievers.nodes import to_context
@@ -13,6 +14,7 @@ from llama_graph_retrievers.retrievers import (
     FastInsightRetriever,
     GARRetriever,
     HybridRetriever,
+    LeSeGRRetriever,
     MoRRetriever,
     PPRRetriever,
     Re2Retriever,
@@ -23,11 +25,13 @@ from llama_graph_retrievers.retrievers import (
 
 __all__ = [
     "BM25Retriever",
+    "CGRAGQueryEngine",
     "FastInsightRetriever",
     "GARRetriever",
     "GRankerPostprocessor",
     "GraphRetriever",
     "HybridRetriever",
+    "LeSeGRRetriever",
     "MoRRetriever",
     "PPRRetriever",
     "Re2Retriever",

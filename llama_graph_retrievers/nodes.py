@@ -12,7 +12,7 @@ from llama_index.core.schema import BaseNode, NodeWithScore, TextNode
 from llama_index.core.storage.docstore.types import BaseDocumentStore
 
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.hits import Hit, Hits, NodePath
+from graph_retrievers.hits import Hit, Hits, NodePath, plain_context
 
 __all__ = ["NodeLookup", "annotated", "node_lookup", "scored_nodes", "to_context"]
 
@@ -68,6 +68,7 @@ def scored_nodes(hits: Hits, provenance: bool, *lookups: NodeLookup) -> list[Nod
         - ``operator``: name of the operator that found it (``"Backfill"`` for what vector search filled up);
         - ``path``: ``{"nodes", "relations", "forward", "titles"}``, how it was reached from a seed;
         - ``kind``, where it is not a node: "chain" or "fact";
+        - ``context``: list of ``{"id", "title", "text"}``, the neighbours that gave it context, where the retriever has them;
         - ``notes``: list of str, what the retriever noted about the query, where there is anything.
 
         Notes on an empty result are logged as a warning, since there is no node to hold them.
@@ -83,6 +84,7 @@ def scored_nodes(hits: Hits, provenance: bool, *lookups: NodeLookup) -> list[Nod
         node = next((node for node in known if node is not None), None) or _text_node(hit)
         added: dict[str, Any] = {"operator": hit.operator, "path": hit.path.to_dict()}
         added |= {"kind": hit.kind} if hit.kind != "node" or "kind" in node.metadata else {}
+        added |= {"context": hit.to_dict()["context"]} if hit.context.nodes else {}
         added |= {"notes": list(hits.notes)} if hits.notes else {}
         found.append(NodeWithScore(node=annotated(node, added if provenance else {}), score=hit.score))
     return found
@@ -96,13 +98,15 @@ def _text_node(hit: Hit) -> TextNode:
     return TextNode(id_=hit.id, text=hit.text, metadata=metadata)
 
 
-def to_context(nodes: Iterable[NodeWithScore]) -> str:
+def to_context(nodes: Iterable[NodeWithScore], question: str = "", language_model: Any = None) -> str:
     """Return what a retriever found as text for a language model: paths, facts and texts, as ``Hits.to_context`` writes them.
 
     Parameters
     ----------
     nodes : iterable of NodeWithScore
         Of a retriever with ``provenance=True``, in any selection and order; other nodes give their texts alone.
+    question, language_model : optional
+        For summaries of contexts, see :meth:`graph_retrievers.hits.Hits.to_context`.
 
     Examples
     --------
@@ -119,7 +123,7 @@ def to_context(nodes: Iterable[NodeWithScore]) -> str:
     - Ada: Ada wrote a program.
     - Engine: An engine of brass.
     """
-    return Hits(map(_hit, nodes)).to_context()
+    return Hits(map(_hit, nodes)).to_context(question, language_model)
 
 
 def _hit(scored: NodeWithScore) -> Hit:
@@ -130,4 +134,5 @@ def _hit(scored: NodeWithScore) -> Hit:
         kind = metadata.get("kind", "node")
     title, type_ = path.titles[-1] if path.titles else metadata.get("title"), metadata.get("node_type", metadata.get("type"))
     found = Hit(node.node_id, node.get_content(), scored.score or 0.0, str(metadata.get("operator", "")), path)
-    return replace(found, title=str(title or ""), type=str(type_ or ""), kind=str(kind))
+    near = plain_context(metadata.get("context"))
+    return replace(found, title=str(title or ""), type=str(type_ or ""), kind=str(kind), context=near)

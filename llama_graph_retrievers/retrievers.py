@@ -17,6 +17,7 @@ __all__ = [
     "GARRetriever",
     "HybridRetriever",
     "IndexRetriever",
+    "LeSeGRRetriever",
     "MoRRetriever",
     "PPRRetriever",
     "Re2Retriever",
@@ -146,6 +147,10 @@ class WalkFusionRetriever(IndexRetriever, system="walk-fusion"):
 
 class SpreadingActivationRetriever(IndexRetriever, system="spreading"):
     """Query-aware spreading activation on an index; ``inputs={"entities": function}`` names what a question is about."""
+
+
+class LeSeGRRetriever(IndexRetriever, system="lesegr"):
+    """LeSeGR on an index; the metadata ``context`` of a node are the neighbours that gave it context."""
 
 
 class MoRRetriever(IndexRetriever, system="mor"):

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
         GatedPropagation,
         GRanker,
         HybridSearch,
+        LeSeGRModel,
+        LexicalSemanticSearch,
         Loop,
         MixedTraversal,
         Operator,
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
         BaseRetriever,
         FastInsight,
         Hybrid,
+        LeSeGR,
         MoR,
         Re2,
         Retriever,
@@ -69,12 +72,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BM25", "GAR", "PPR", "AdaptiveReranking", "BM25Search", "Backfill", "BaseRetriever", "ChainSearch", "Chains", "CorpusGraph",
-    "CrossEncoder", "Edge", "EntityLinking", "FactSearch", "Facts", "FastInsight", "FeedbackSearch", "GRanker",
-    "GatedPropagation", "GraphIndex", "Hit", "Hits", "Hybrid", "HybridSearch", "Loop", "MixedTraversal", "MoR", "Node",
-    "NodePath", "Operator", "OperatorKind", "PassageGathering", "PersonalizedPageRank", "Pipeline", "Queries", "Ranking", "Re2",
-    "ReciprocalRankFusion", "Rerank", "Retriever", "RetrieverProtocol", "STeX", "SentenceEncoder", "Signal",
-    "SpreadingActivation", "Subgraph", "TrajectoryReranker", "Vector", "VectorSearch", "WalkFusion", "build_retriever", "minilm",
-    "retriever_names",
+    "CrossEncoder", "Edge", "EntityLinking", "FactSearch", "Facts", "FastInsight", "FeedbackSearch", "GRanker", "GatedPropagation",
+    "GraphIndex", "Hit", "Hits", "Hybrid", "HybridSearch", "LeSeGR", "LeSeGRModel", "LexicalSemanticSearch", "Loop",
+    "MixedTraversal", "MoR", "Node", "NodePath", "Operator", "OperatorKind", "PassageGathering", "PersonalizedPageRank", "Pipeline",
+    "Queries", "Ranking", "Re2", "ReciprocalRankFusion", "Rerank", "Retriever", "RetrieverProtocol", "STeX", "SentenceEncoder",
+    "Signal", "SpreadingActivation", "Subgraph", "TrajectoryReranker", "Vector", "VectorSearch", "WalkFusion", "build_retriever",
+    "minilm", "retriever_names",
 ]
 
 # Where names that do not come from `operators` and `retrievers` are; loaded when first asked for, so that the version can be
@@ -83,8 +86,8 @@ _HOMES = {
     "graph.corpus_graph": "CorpusGraph Edge Node", "graph.subgraph": "Subgraph", "hits": "Hit Hits NodePath",
     "index": "GraphIndex", "queries": "Queries", "results": "Chains Facts Ranking", "signals.signal": "Signal",
     "signals.cross_encoder": "CrossEncoder", "signals.embedding": "SentenceEncoder minilm",
-    "retrievers": "BM25 BaseRetriever FastInsight GAR Hybrid MoR PPR Re2 Retriever RetrieverProtocol SpreadingActivation Vector "
-    "WalkFusion build_retriever retriever_names",
+    "retrievers": "BM25 BaseRetriever FastInsight GAR Hybrid LeSeGR MoR PPR Re2 Retriever RetrieverProtocol SpreadingActivation "
+    "Vector WalkFusion build_retriever retriever_names",
 }
 
 

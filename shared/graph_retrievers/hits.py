@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
 import torch
 from torch import Tensor
 
+from graph_retrievers.errors import LanguageModelError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, Node
 from graph_retrievers.graph.subgraph import Subgraph
 from graph_retrievers.results import Ranking
+from graph_retrievers.signals.language import LanguageModel, as_language_model
 
-__all__ = ["NOTHING_FOUND", "Hit", "Hits", "NodePath", "to_hits"]
+__all__ = ["NOTHING_FOUND", "plain_context", "Hit", "Hits", "NodePath", "to_hits"]
 
 _Triple = tuple[str, str, str]
+
+_SUMMARY = (
+    "Summarise in a few sentences what the context below adds to its first text for answering the question. Use nothing but the "
+    "texts."
+)
 
 NOTHING_FOUND = "the operators found no node"
 """Note on a query for which the operators, without backfill, found no node."""
@@ -98,6 +105,9 @@ class Hit:
     kind : {"node", "chain", "fact"}
     edge : Edge or None
         The edge of a fact.
+    context : Subgraph
+        Of a node: the neighbours that gave it context, most important first, and the edges among them and the node. Empty for
+        retrievers without contexts.
 
     Examples
     --------
@@ -115,6 +125,7 @@ class Hit:
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
     kind: str = "node"
     edge: Edge | None = None
+    context: Subgraph = Subgraph()
 
     def __repr__(self) -> str:
         """Return id, score, operator and path."""
@@ -129,6 +140,7 @@ class Hit:
             "path": self.path.to_dict(),
             "metadata": dict(self.metadata),
             "kind": self.kind,
+            "context": [{"id": node.id, "title": node.title, "text": node.text} for node in self.context.nodes],
         }
 
 
@@ -228,30 +240,47 @@ class Hits(Sequence[Hit]):
         """The hits that are facts."""
         return self._of(hit for hit in self.hits if hit.kind == "fact")
 
-    def to_context(self) -> str:
+    def to_context(self, question: str = "", language_model: Any = None) -> str:
         """Return the hits as text for a language model, in up to three parts; "" for no hits.
 
         First the paths, one a line, as ``a -[relation]-> b <-[relation]- c`` with the direction of each edge: the chains, or
         if there are none the paths to the hits, except those that begin a longer one. Then the facts, then the nodes in their
-        order as ``- name (type): text``, without the type and text that a node does not have.
+        order as ``- name (type): text``, without the type and text that a node does not have. Below a node stands its context,
+        if it has one: its neighbours in the same form, or in their place what `language_model` writes about them and the node.
+
+        Parameters
+        ----------
+        question : str, default ""
+            What the summaries are for.
+        language_model : object, optional
+            Summarises each context with its node, one prompt each (see
+            :func:`graph_retrievers.signals.language.as_language_model`).
+
+        Raises
+        ------
+        LanguageModelError
+            If the language model fails.
 
         References
         ----------
         Glybovets and Makarov, "Query-Aware Spreading Activation for Multi-Hop Retrieval over Knowledge Graphs", section
-        III-B, "Context assembly"; the headings are added here.
+        III-B, "Context assembly"; the headings are added here. Hu et al., "CG-RAG", section 4.4, for the summaries.
         """
+        model = None if language_model is None else as_language_model(language_model)
         paths = [hit.text for hit in self.chains] or _walked(hit.path for hit in self.nodes)
         parts = [("Paths:", paths), ("Facts:", [f"- {hit.text}" for hit in self.facts])]
-        parts.append(("Texts:", [_line(hit) for hit in self.nodes]))
+        parts.append(("Texts:", [line for hit in self.nodes for line in (_line(hit), *_context_lines(hit, question, model))]))
         return "\n\n".join("\n".join([heading, *lines]) for heading, lines in parts if lines)
 
     def subgraph(self) -> Subgraph:
-        """Return the nodes and edges that the hits name: hits, the nodes on their paths, chains and facts."""
+        """Return the nodes and edges that the hits name: hits, the nodes on their paths, their contexts, chains and facts."""
         nodes = {hit.id: Node(hit.id, hit.text, hit.title, hit.type, hit.metadata) for hit in self.nodes}
         for node in (node for hit in self.hits for node in hit.path.nodes):
             nodes.setdefault(node, self._mentioned.get(node, Node(node, "")))
+        for near in (near for hit in self.hits for near in hit.context.nodes):
+            nodes.setdefault(near.id, near)
         facts = {_triple(hit.edge): hit.edge for hit in self.hits if hit.edge is not None}
-        steps = {_triple(edge): edge for hit in self.hits for edge in hit.path.edges()}
+        steps = {_triple(edge): edge for hit in self.hits for edge in (*hit.path.edges(), *hit.context.edges)}
         # A step of a path has no weight, text or metadata; the edge of the graph has.
         return Subgraph(tuple(nodes.values()), tuple((facts | steps | self._edges_of(steps) | facts).values()))
 
@@ -263,7 +292,22 @@ def _triple(edge: Edge) -> _Triple:
     return edge.source, edge.target, edge.relation
 
 
-def _line(hit: Hit) -> str:
+def _context_lines(hit: Hit, question: str, model: LanguageModel | None) -> list[str]:
+    neighbors = [_line(near) for near in hit.context.nodes]
+    if not neighbors:
+        return []
+    if model is None:
+        return ["  Context:", *(f"  {line}" for line in neighbors)]
+    links = [f"- {edge.source} -[{edge.relation}]-> {edge.target}" for edge in hit.context.edges if edge.relation]
+    told = "\n".join([_line(hit), *neighbors, *links])
+    try:
+        summary = model.complete(f"{_SUMMARY}\n\nQuestion: {question}\n\nText and its context:\n{told}")
+    except Exception as error:
+        raise LanguageModelError(f"The language model failed ({type(error).__name__}: {error}).") from error
+    return [f"  Context: {' '.join(str(summary).split())}"]
+
+
+def _line(hit: Hit | Node) -> str:
     kind = f" ({hit.type})" if hit.type else ""
     return f"- {hit.title or hit.id}{kind}" + (f": {hit.text}" if hit.text else "")
 
@@ -273,6 +317,14 @@ def _walked(paths: Iterable[NodePath]) -> list[str]:
     distinct = {path.nodes: path for path in paths if len(path.nodes) > 1}
     begun = {nodes[:n] for nodes in distinct for n in range(2, len(nodes))}
     return [path.text for nodes, path in distinct.items() if nodes not in begun]
+
+
+def plain_context(value: Any) -> Subgraph:
+    """Return the context that :meth:`Hit.to_dict` wrote as plain values, without its edges; an empty one for anything else."""
+    listed = value if isinstance(value, (list, tuple)) else ()
+    if not all(isinstance(near, Mapping) and {"id", "title", "text"} <= near.keys() for near in listed):
+        return Subgraph()
+    return Subgraph(tuple(Node(str(near["id"]), str(near["text"]), str(near["title"])) for near in listed))
 
 
 def to_hits(ranking: Ranking, graph: CorpusGraph, k: int, shown: Tensor | None = None) -> list[Hits]:
@@ -297,10 +349,18 @@ def to_hits(ranking: Ranking, graph: CorpusGraph, k: int, shown: Tensor | None =
     walked = _trail_paths(paths, top)
     chains, facts = _chain_hits(ranking, paths), _fact_hits(ranking, paths)
     nodes, scores, origins = top.nodes.tolist(), top.scores.tolist(), top.origins.tolist()
+    contexts = None if top.context is None else top.context.tolist()
     results = []
     for b in range(len(top)):
         hits = [
-            _node_hit(graph, node, scores[b][place], top.operators[origins[b][place]], walked[b][place])
+            _node_hit(
+                graph,
+                node,
+                scores[b][place],
+                top.operators[origins[b][place]],
+                walked[b][place],
+                Subgraph() if contexts is None else paths.context(node, contexts[b][place]),
+            )
             for place, node in enumerate(nodes[b])
             if node >= 0
         ]
@@ -325,6 +385,13 @@ class _Paths:
         """Return the edges of the graph that steps of these paths follow, where both ends may be shown."""
         keys = [key for key in dict.fromkeys(map(_triple, steps)) if key in self._rows]
         return dict(zip(keys, self.graph.edges([self._rows[key] for key in keys]), strict=True))
+
+    def context(self, row: int, neighbors: Sequence[int]) -> Subgraph:
+        """Return the nodes of some rows that may be shown, and the edges among them and the node of `row`."""
+        kept = [near for near in neighbors if near >= 0 and self.may_show(near)]
+        inside = self.graph.edges_within([row, *kept]) if kept else []
+        nodes = [replace(node, metadata=deepcopy(node.metadata)) for node in map(self.graph.node, kept)]
+        return Subgraph(tuple(nodes), tuple(self.graph.edges(inside)))
 
     def node(self, node: str) -> Node | None:
         row = self.graph.row(node)
@@ -371,9 +438,9 @@ def _trail_paths(paths: _Paths, ranking: Ranking) -> list[list[NodePath]]:
     return [[next(found) if trail[-1] >= 0 else NodePath(("",)) for trail in row] for row in table]
 
 
-def _node_hit(graph: CorpusGraph, row: int, score: float, operator: str, path: NodePath) -> Hit:
+def _node_hit(graph: CorpusGraph, row: int, score: float, operator: str, path: NodePath, context: Subgraph) -> Hit:
     title, kind, metadata = graph.titles[row], graph.types[row], deepcopy(graph.metadata[row])
-    return Hit(graph.ids[row], graph.texts[row], score, operator, path, title, kind, metadata)
+    return Hit(graph.ids[row], graph.texts[row], score, operator, path, title, kind, metadata, context=context)
 
 
 def _chain_hits(ranking: Ranking, paths: _Paths) -> list[list[Hit]]:

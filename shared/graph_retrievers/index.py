@@ -24,11 +24,12 @@ from graph_retrievers.signals.embedding import Embedding, SentenceEncoder, as_em
 from graph_retrievers.signals.models import as_relevance_model
 from graph_retrievers.signals.relevance import BiEncoder, RelevanceModel
 from graph_retrievers.signals.signal import Signal, VectorSignal
+from graph_retrievers.signals.sparse import SparseIndex
 
 __all__ = ["GraphIndex"]
 
 # The signals that saved indexes can name; others are given to `load` as objects.
-_KINDS: dict[str, type[Signal]] = {kind.kind: kind for kind in (DenseIndex, BM25)}
+_KINDS: dict[str, type[Signal]] = {kind.kind: kind for kind in (DenseIndex, BM25, SparseIndex)}
 
 
 class GraphIndex:

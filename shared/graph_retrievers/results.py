@@ -18,7 +18,8 @@ LONGEST_TRAIL = 32
 """Most nodes of a trail that are kept, the last ones, so that no shape grows without bound."""
 
 # The columns of a ranking and the values of their pads.
-_PADS = dict.fromkeys(("nodes", "trails", "origins", "relations"), -1) | {"scores": float("-inf"), "seed_scores": float("nan")}
+_PADS: dict[str, float] = {"scores": float("-inf"), "seed_scores": float("nan")}
+_PADS |= dict.fromkeys(("nodes", "trails", "origins", "relations", "context"), -1)
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,8 @@ class Ranking:
         row that joins the two nodes.
     seed_scores : Tensor, shape [B, K], float32, optional
         Score with which the first node of the trail was found; NaN where it is not known.
+    context : Tensor, shape [B, K, M], int64, optional
+        Node rows of the neighbours that gave context to each node, in order of weight; -1 pads on the right.
     chains : Chains, optional
     facts : Facts, optional
     notes : tuple of tuple of str, length B, or ()
@@ -141,6 +144,7 @@ class Ranking:
     operators: tuple[str, ...] = ()
     relations: Tensor | None = None
     seed_scores: Tensor | None = None
+    context: Tensor | None = None
     chains: Chains | None = None
     facts: Facts | None = None
     notes: tuple[tuple[str, ...], ...] = ()
@@ -298,13 +302,17 @@ class Ranking:
         return {name: value for name in _PADS if (value := getattr(self, name)) is not None}
 
     def aligned(self, other: Ranking) -> dict[str, Any]:
-        """Return the columns by name, with those that only `other` has, and with trails at least as long as its trails."""
+        """Return the columns by name, with those that only `other` has, and with trails and context at least as long as its."""
         longer = max(other.trails.shape[2] - self.trails.shape[2], 0)
         columns = self._columns() | {"trails": _widened(self.trails, longer, 0)}
         length = columns["trails"].shape[2]
         if self.relations is not None or other.relations is not None:
             held = self.relations if self.relations is not None else self.trails.new_full((*self.nodes.shape, 0), -1)
             columns["relations"] = _widened(held, length - 1 - held.shape[2], 0)
+        if self.context is not None or other.context is not None:
+            empty = self.trails.new_full((*self.nodes.shape, 0), -1)
+            mine, others = (empty if ranking.context is None else ranking.context for ranking in (self, other))
+            columns["context"] = _widened(mine, 0, max(others.shape[2] - mine.shape[2], 0))
         if self.seed_scores is None and other.seed_scores is not None:
             columns["seed_scores"] = torch.full_like(self.scores, float("nan"))
         return columns

@@ -25,7 +25,7 @@ ROOMS = {
     "index": {"errors", "graph", "signals", "construction"},
     "queries": {"errors", "arguments", "cache", "graph", "signals", "index"},
     "results": {"errors", "graph"},
-    "hits": {"graph", "results"},
+    "hits": {"errors", "graph", "signals", "results"},
     "operators": {"errors", "arguments", "cache", "device", "graph", "signals", "learning", "index", "queries", "results"},
     "retrievers": {
         *("errors", "arguments", "graph", "signals", "learning", "construction", "datasets", "index", "queries", "results", "hits"),

@@ -261,7 +261,7 @@ def test_a_path_along_edges_that_do_not_exist_is_refused():
         Retriever(index, Walked([-1, 0, 2], [0, 1, -1])).retrieve("loom")
     with pytest.raises(InvalidArgumentError, match="Walked returned a chain with a step from '2' to '0'"):
         Retriever(index, Walked([-1, 0, 1], [1, 2, 0])).retrieve("loom")
-    with pytest.raises(InvalidArgumentError, match="a chain with row 7; expected rows below 3"):
+    with pytest.raises(InvalidArgumentError, match="a chain with row 7; expected rows from -1 to 2"):
         Retriever(index, Walked([-1, 0, 1], [0, 7, 1])).retrieve("loom")
 
 

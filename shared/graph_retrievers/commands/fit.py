@@ -11,7 +11,10 @@ from typing import Any
 
 __all__ = ["FITTERS", "add_commands", "run_fit"]
 
-FITTERS: dict[str, tuple[str, str]] = {"mor": ("graph_retrievers.retrievers.mor", "fit_mor")}
+FITTERS: dict[str, tuple[str, str]] = {
+    "lesegr": ("graph_retrievers.retrievers.lesegr", "fit_lesegr"),
+    "mor": ("graph_retrievers.retrievers.mor", "fit_mor"),
+}
 """Name of a retriever -> module and function ``(dataset, index, folder, *, seed, show_progress) -> summary``."""
 
 

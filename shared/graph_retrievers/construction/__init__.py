@@ -1,5 +1,6 @@
 """Graph construction: nodes and edges from documents, links, metadata, triples, neighbours and networkx."""
 
+from graph_retrievers.construction.contextual import ContextualCitations, chunk_documents
 from graph_retrievers.construction.edges import (
     EdgeSpec,
     Links,
@@ -13,6 +14,7 @@ from graph_retrievers.construction.edges import (
 from graph_retrievers.construction.networkx_graphs import from_networkx, to_networkx
 
 __all__ = [
+    "ContextualCitations",
     "EdgeSpec",
     "Links",
     "Metadata",
@@ -21,6 +23,7 @@ __all__ = [
     "TitleMentions",
     "Triples",
     "build_edges",
+    "chunk_documents",
     "from_networkx",
     "to_networkx",
 ]

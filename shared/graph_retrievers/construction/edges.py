@@ -12,6 +12,7 @@ An ``edges`` argument is one of these, or a list that mixes them:
 :class:`NearestNeighbors`                the k nearest neighbours of each vector
 :class:`Relationships`                   relationships of LlamaIndex nodes
 :class:`Triples`                         (head, relation, tail)
+:class:`ContextualCitations`             chunks of documents that cite each other
 a networkx graph                         its edges; node labels are ids
 a callable                               from a :class:`Node` to ids of other nodes, or to edges
 =======================================  =======================================================================
@@ -23,6 +24,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from graph_retrievers.construction.contextual import ContextualCitations
 from graph_retrievers.construction.fields import Metadata, Triples, has_field
 from graph_retrievers.construction.links import Links
 from graph_retrievers.construction.mentions import TitleMentions
@@ -34,6 +36,7 @@ from graph_retrievers.errors import InvalidArgumentError, UnknownNodeError
 from graph_retrievers.graph.corpus_graph import Edge, EdgeLike, Node
 
 __all__ = [
+    "ContextualCitations",
     "EdgeSpec",
     "Links",
     "Metadata",

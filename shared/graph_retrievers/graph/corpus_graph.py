@@ -15,6 +15,7 @@ from torch import Tensor
 from graph_retrievers.cache import Cache
 from graph_retrievers.device import resolve_device
 from graph_retrievers.errors import DuplicateNodeError, InvalidArgumentError, UnknownNodeError
+from graph_retrievers.graph.ragged import gather_rows
 
 __all__ = ["CorpusGraph", "Edge", "EdgeLike", "Incidence", "Node"]
 
@@ -467,6 +468,13 @@ class CorpusGraph:
         metadata = [self.edge_metadata[row] for row in chosen] if self.edge_metadata else ({} for _ in chosen)
         named = ([self.ids[s] for s in columns[0]], [self.ids[t] for t in columns[1]], [self.relation_names[r] for r in columns[2]])
         return list(map(Edge, *named, columns[3], texts, metadata))
+
+    def edges_within(self, nodes: Sequence[int]) -> list[int]:
+        """Return the relationship rows whose ends are both among some node rows, ascending."""
+        chosen = torch.tensor(sorted(set(nodes)), dtype=torch.int64, device=self.device)
+        _, entry = gather_rows(self.incidence.indptr, chosen)
+        inside = torch.isin(self.incidence.neighbors[entry].long(), chosen)
+        return torch.unique(self.incidence.rows[entry[inside]]).tolist()  # type: ignore[no-any-return]
 
     def edge_contents(self) -> list[str]:
         """Return what signals read of each relationship row: its text, or "source relation target" where the text is empty.

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
+from graph_retrievers.learning.state import History, load_state, save_state
+
 __all__ = ["History", "fit"]
-
-
-@dataclass
-class History:
-    """The course of a training: mean loss of each epoch, held-out score after it, and the epoch (from 1) whose state was kept."""
-
-    losses: list[float] = field(default_factory=list)
-    scores: list[float] = field(default_factory=list)
-    best_epoch: int = 0
-    best_score: float = float("-inf")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the history for JSON."""
-        return asdict(self)
 
 
 def fit(
@@ -39,6 +28,7 @@ def fit(
     learning_rate: float = 1e-4,
     weight_decay: float = 0.0,
     seed: int = 0,
+    resume: str | Path | None = None,
     show_progress: bool = False,
     description: str = "fit",
 ) -> History:
@@ -61,9 +51,17 @@ def fit(
     weight_decay : float, default 0
     seed : int, default 0
         Seed of the generator. Equal seeds and initial weights give equal results on one machine.
+    resume : str or Path, optional
+        Folder that keeps the state after each epoch, until training ends. A training that was stopped goes on from there, with
+        the result it would have had.
     show_progress : bool, default False
     description : str, default "fit"
         Text of the progress bar.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the folder holds the state of another training.
 
     Examples
     --------
@@ -76,9 +74,10 @@ def fit(
     """
     generator = torch.Generator().manual_seed(seed)
     optimizer = torch.optim.AdamW(module.parameters(), lr=learning_rate, weight_decay=weight_decay)
-    history = History()
-    best: dict[str, Tensor] = {}
-    with _deterministic(), tqdm(range(1, epochs + 1), desc=description, unit="epoch", disable=not show_progress) as bar:
+    settings = {"seed": seed, "learning_rate": learning_rate, "weight_decay": weight_decay, "patience": patience}
+    history, best = (History(), {}) if resume is None else load_state(resume, module, optimizer, generator, settings)
+    left = range(len(history.losses) + 1, epochs + 1 if len(history.losses) - history.best_epoch < patience else 0)
+    with _deterministic(), tqdm(left, desc=description, unit="epoch", disable=not show_progress) as bar:
         for epoch in bar:
             module.train()
             losses = []
@@ -97,11 +96,15 @@ def fit(
                 history.best_score, history.best_epoch = score, epoch
                 best = {name: value.detach().clone() for name, value in module.state_dict().items()}
             bar.set_postfix(loss=f"{history.losses[-1]:.4f}", score=f"{score:.4f}", best=f"{history.best_score:.4f}")
+            if resume is not None:
+                save_state(resume, module, optimizer, generator, best, history, settings)
             if epoch - history.best_epoch >= patience:
                 break
     if best:
         module.load_state_dict(best)
     module.eval()
+    if resume is not None:
+        shutil.rmtree(resume, ignore_errors=True)
     return history
 
 

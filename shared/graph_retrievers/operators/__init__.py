@@ -6,6 +6,7 @@ from graph_retrievers.operators.facts import FactSearch
 from graph_retrievers.operators.feedback_search import FeedbackSearch
 from graph_retrievers.operators.fusion import ReciprocalRankFusion
 from graph_retrievers.operators.granker import GRanker
+from graph_retrievers.operators.lesegr import LeSeGRModel, LexicalSemanticSearch
 from graph_retrievers.operators.mor import MixedTraversal, TextMatching, TrajectoryReranker
 from graph_retrievers.operators.operator import Composite, Loop, Operator, OperatorKind, Pipeline
 from graph_retrievers.operators.pagerank import PersonalizedPageRank
@@ -29,6 +30,8 @@ __all__ = [
     "GRanker",
     "GatedPropagation",
     "HybridSearch",
+    "LeSeGRModel",
+    "LexicalSemanticSearch",
     "Loop",
     "MixedTraversal",
     "Operator",

@@ -40,7 +40,7 @@ class Backfill(Operator):
         dense = index.has_dense and (queries.has_vectors or not index.has_bm25)
         if not bool((lengths < k).any()) or not (dense or index.has_bm25):
             return ranking
-        scores, rows = queries.search("dense" if dense else "bm25", min(k + ranking.width, len(index)), queries.allowed)
+        scores, rows = queries.search("dense" if dense else "bm25", k, queries.allowed)
         filled = ranking.append(Ranking.of(rows, scores, self.name), torch.clamp(lengths, min=k))
         if not ranking.width:
             return filled

@@ -47,7 +47,7 @@ def fused(rankings: Sequence[Ranking], parts: Sequence[Tensor]) -> Ranking:
     -------
     Ranking
         Ties go to the lower node row. A node keeps the operator and the trail of the ranking with the largest part of its
-        score, of the first among equals. Chains, facts and notes of all are kept.
+        score, of the first among equals, and the context of the first that has one. Chains, facts and notes of all are kept.
     """
     merged = rankings[0]
     for ranking in rankings[1:]:
@@ -61,23 +61,26 @@ def fused(rankings: Sequence[Ranking], parts: Sequence[Tensor]) -> Ranking:
         place = column.clamp(min=0)
         share = torch.where(column >= 0, part.gather(1, place), 0.0)
         scores = scores + share
-        merged = _told_by(merged, ranking, place, share > most)
+        merged = _told_by(merged, ranking, column, share > most)
         most = torch.maximum(most, share)
     # First by node row: rescored keeps the order of equal scores.
     order = torch.argsort(merged.nodes, dim=1, stable=True)
     return merged.reordered(order).rescored(scores.gather(1, order))
 
 
-def _told_by(merged: Ranking, ranking: Ranking, place: Tensor, where: Tensor) -> Ranking:
-    """Return a merged ranking with origin and trail at the places `where` taken from the places `place` of one ranking."""
-    names = torch.tensor([merged.operators.index(name) for name in ranking.operators] or [0], device=place.device)
+def _told_by(merged: Ranking, ranking: Ranking, column: Tensor, where: Tensor) -> Ranking:
+    """Return a merged ranking with origin and trail at the places `where`, and missing contexts, from `column` of one ranking."""
+    names = torch.tensor([merged.operators.index(name) for name in ranking.operators] or [0], device=column.device)
     named = replace(ranking, origins=names[ranking.origins.clamp(min=0)])
-    left, right = merged.aligned(named), named.reordered(place).aligned(merged)
+    left, right = merged.aligned(named), named.reordered(column.clamp(min=0)).aligned(merged)
     columns: dict[str, Any] = {
         name: torch.where(where if left[name].dim() == 2 else where.unsqueeze(2), right[name], left[name])
         for name in left
-        if name not in ("nodes", "scores")
+        if name not in ("nodes", "scores", "context")
     }
+    if "context" in left:
+        bare = (column >= 0) & (left["context"] < 0).all(2)
+        columns["context"] = torch.where(bare.unsqueeze(2), right["context"], left["context"])
     return replace(merged, **columns)
 
 

@@ -262,8 +262,21 @@ def _check_results(graph: CorpusGraph, found: Ranking, owner: str) -> None:
         raise InvalidArgumentError(f"{owner} returned a trail that does not end in its node; pads stand before a trail.")
     if found.chains is not None:
         _check_trails(graph, found.chains.nodes, found.chains.scores, f"{owner} returned a chain")
+        if bool(torch.isnan(found.chains.scores).any()):
+            raise InvalidArgumentError(f"{owner} returned a chain whose score is NaN; expected numbers.")
     if found.facts is not None:
         ranked_lists(found.facts.rows, found.facts.scores, graph.num_edges, f"{owner}, as facts,")
+    expected = {
+        "relations": (*found.nodes.shape, found.trails.shape[2] - 1),
+        "seed_scores": found.nodes.shape,
+        "touched": (len(found),),
+    }
+    for name, shape in expected.items():
+        given = getattr(found, name)
+        if given is not None and given.shape != shape:
+            raise InvalidArgumentError(f"{owner} returned {name} of shape {list(given.shape)}; expected {list(shape)}.")
+    if found.notes and len(found.notes) != len(found):
+        raise InvalidArgumentError(f"{owner} returned notes on {len(found.notes)} queries; expected {len(found)}.")
     for beside in (found.chains, found.facts):
         if beside is not None and len(beside.scores) != len(found):
             raise InvalidArgumentError(f"{owner} returned {beside.operator} of {len(beside.scores)} queries for {len(found)}.")
@@ -271,14 +284,20 @@ def _check_results(graph: CorpusGraph, found: Ranking, owner: str) -> None:
 
 def _check_trails(graph: CorpusGraph, trails: Tensor, beside: Tensor, what: str) -> None:
     """Raise InvalidArgumentError unless `trails` has the shape of `beside`, [B, K], and L, and each step follows an edge."""
-    if trails.dim() != 3 or trails.shape[:2] != beside.shape or trails.is_floating_point():
+    if (
+        trails.dim() != 3
+        or trails.shape[:2] != beside.shape
+        or trails.is_floating_point()
+        or (beside.numel() and not trails.shape[2])
+    ):
         raise InvalidArgumentError(f"{what}s of shape {list(trails.shape)} beside {list(beside.shape)}; expected rows [B, K, L].")
-    if trails.numel() and int(trails.max()) >= len(graph):
-        raise InvalidArgumentError(f"{what} with row {int(trails.max())}; expected rows below {len(graph)}.")
-    steps = torch.stack([trails[..., :-1], trails[..., 1:]])[:, (trails[..., :-1] >= 0) & (trails[..., 1:] >= 0)]
-    wrong = (graph.steps_between(*steps)[0] < 0).nonzero().flatten()[:1].tolist()
+    wrong = trails[(trails < -1) | (trails >= len(graph))][:1].tolist()
     if wrong:
-        near, far = (graph.ids[row] for row in steps[:, wrong[0]].tolist())
+        raise InvalidArgumentError(f"{what} with row {wrong[0]}; expected rows from -1 to {len(graph) - 1}.")
+    steps = torch.stack([trails[..., :-1], trails[..., 1:]])[:, (trails[..., :-1] >= 0) & (trails[..., 1:] >= 0)]
+    apart = (graph.steps_between(*steps)[0] < 0).nonzero().flatten()[:1].tolist()
+    if apart:
+        near, far = (graph.ids[row] for row in steps[:, apart[0]].tolist())
         raise InvalidArgumentError(f"{what} with a step from {near!r} to {far!r}, which no edge joins.")
 
 

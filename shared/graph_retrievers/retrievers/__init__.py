@@ -3,6 +3,7 @@
 from graph_retrievers.retrievers.baselines import BM25, Hybrid, Re2, Vector
 from graph_retrievers.retrievers.fastinsight import FastInsight
 from graph_retrievers.retrievers.gar import GAR
+from graph_retrievers.retrievers.lesegr import LeSeGR
 from graph_retrievers.retrievers.mor import MoR
 from graph_retrievers.retrievers.ppr import PPR
 from graph_retrievers.retrievers.protocol import BaseRetriever, RetrieverProtocol
@@ -18,6 +19,7 @@ __all__ = [
     "PPR",
     "FastInsight",
     "Hybrid",
+    "LeSeGR",
     "MoR",
     "Re2",
     "Retriever",

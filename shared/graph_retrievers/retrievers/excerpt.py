@@ -19,7 +19,7 @@ from graph_retrievers.signals.embedding import as_embedding, embed_texts
 from graph_retrievers.signals.models import as_relevance_model
 from graph_retrievers.signals.relevance import BiEncoder, RelevanceModel
 
-__all__ = ["edges_within", "excerpt_index", "rerank"]
+__all__ = ["excerpt_index", "rerank"]
 
 
 def excerpt_index(
@@ -63,7 +63,8 @@ def excerpt_index(
         return index if model is None and embedding is None else index.with_models(embedding=embedding, relevance=model)
     known: list[Edge] = []
     if index is not None:
-        known = edges_within(index.graph, [node.id for node in nodes if node.id in index.graph])
+        graph = index.graph
+        known = graph.edges(graph.edges_within([graph.row(node.id) for node in nodes if node.id in graph]))
         embedding = index.embedding if embedding is None else embedding
         if model is None and not isinstance(index.relevance, BiEncoder):
             model = index.relevance
@@ -102,10 +103,3 @@ def rerank(
     ranking = operator(Queries.of(index, [query], vectors=query_vectors), given)
     names = [index.graph.ids[row] for row in ranking.nodes[0].tolist() if row >= 0]
     return [(places[name], score) for name, score in zip(names, ranking.scores[0].tolist(), strict=False)]
-
-
-def edges_within(graph: CorpusGraph, nodes: Sequence[str]) -> list[Edge]:
-    """Return the edges of a graph whose ends are both among some nodes."""
-    rows = torch.tensor([graph.row(node) for node in nodes], dtype=torch.int64, device=graph.device)
-    inside = (torch.isin(graph.sources, rows) & torch.isin(graph.targets, rows)).nonzero().flatten()
-    return graph.edges(inside.tolist())

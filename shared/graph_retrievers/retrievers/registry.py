@@ -26,6 +26,7 @@ _RETRIEVERS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "spreading-uniform": ("spreading_activation", "SpreadingActivation", {"gate": "uniform"}),
     "spreading-hybrid": ("spreading_activation", "SpreadingActivation", {"fuse": True}),
     "walk-fusion": ("walk_fusion", "WalkFusion", {}),
+    "lesegr": ("lesegr", "LeSeGR", {}),
     "mor": ("mor", "MoR", {}),
     "mor-text": ("mor", "MoR", {"structure": False, "rerank": False}),
     "mor-structure": ("mor", "MoR", {"matches": 0, "rerank": False}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any, Literal
 from unicodedata import normalize
 
@@ -13,15 +14,14 @@ from torch import Tensor
 
 from graph_retrievers.arguments import choice
 from graph_retrievers.errors import MissingDependencyError
-from graph_retrievers.graph.ragged import gather_rows, top_k
-from graph_retrievers.signals.signal import Signal
+from graph_retrievers.signals.sparse import TermSignal
 
 __all__ = ["BM25"]
 
 _OPTIONS = ("k1", "b", "stopwords", "backend", "covers")
 
 
-class BM25(Signal):
+class BM25(TermSignal):
     """BM25 (Lucene form) with precomputed scores.
 
     The scores of bm25s are computed once for every (term, document) that occurs. A query adds the scores of its terms; repeated
@@ -67,23 +67,15 @@ class BM25(Signal):
         show_progress: bool = False,
     ) -> None:
         self.k1, self.b, self.stopwords, self.covers = k1, b, stopwords, choice("covers", covers, ("nodes", "edges"))
-        self.backend, self.num_documents = choice("BM25 backend", backend, ("bm25s", "rank-bm25")), len(texts)
+        self.backend = choice("BM25 backend", backend, ("bm25s", "rank-bm25"))
         words = self.tokenize(texts, show_progress=show_progress)
         build = _bm25s_matrix if backend == "bm25s" else _rank_bm25_matrix
         # bm25s fails on a corpus without a single word; such a corpus matches nothing.
         vocabulary, indptr, rows, data = (
             build(words, k1, b) if any(words) else ({}, np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32))
         )
-        self._assign(vocabulary, torch.from_numpy(indptr), torch.from_numpy(rows), torch.from_numpy(data), device)
-
-    def _assign(self, vocabulary: dict[str, int], indptr: Tensor, rows: Tensor, data: Tensor, device: torch.device | None) -> None:
-        self.device = device or torch.device("cpu")
-        self.vocabulary = vocabulary
-        self.indptr, self.rows, self.data = indptr.to(self.device), rows.to(self.device), data.to(self.device)
-
-    def __len__(self) -> int:
-        """Return the number of documents N."""
-        return self.num_documents
+        self.vocabulary: dict[str, int] = vocabulary
+        self._assign(torch.from_numpy(indptr), torch.from_numpy(rows), torch.from_numpy(data), len(texts), device)
 
     def __repr__(self) -> str:
         """Return the sizes."""
@@ -91,16 +83,16 @@ class BM25(Signal):
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return the CSC arrays ``indptr`` [V + 1], ``rows`` [nnz] and ``data`` [nnz], and the vocabulary with the settings."""
-        settings = {name: getattr(self, name) for name in (*_OPTIONS, "num_documents", "vocabulary")}
+        settings = {name: getattr(self, name) for name in (*_OPTIONS, "vocabulary")} | {"num_documents": len(self)}
         return {"indptr": self.indptr, "rows": self.rows, "data": self.data}, settings
 
     @classmethod
     def restore(cls, tensors: dict[str, Tensor], settings: dict[str, Any], device: torch.device | None = None) -> BM25:
         """Return the signal of a :meth:`state`."""
         made = object.__new__(cls)
-        for name in (*_OPTIONS, "num_documents"):
+        for name in (*_OPTIONS, "vocabulary"):
             setattr(made, name, settings[name])
-        made._assign(settings["vocabulary"], tensors["indptr"], tensors["rows"], tensors["data"], device)
+        made._assign(tensors["indptr"], tensors["rows"], tensors["data"], settings["num_documents"], device)
         return made
 
     def to(self, device: torch.device) -> BM25:
@@ -116,28 +108,12 @@ class BM25(Signal):
         options = {"stopwords": self.stopwords or [], "return_ids": False, "show_progress": show_progress, "leave": False}
         return [list(words) for words in _import_bm25s().tokenize([normalize("NFC", text) for text in texts], **options)]
 
-    def table(self, queries: Sequence[str]) -> Tensor:
-        """Return BM25 scores of every document: Tensor, shape [B, N], float32."""
+    def query_terms(self, queries: Sequence[str]) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the known words of queries, each as often as it occurs, with weight 1."""
         terms = [[self.vocabulary[w] for w in words if w in self.vocabulary] for words in self.tokenize(queries)]
         flat = torch.tensor([t for ts in terms for t in ts], dtype=torch.int64, device=self.device)
-        owner = torch.tensor([q for q, ts in enumerate(terms) for _ in ts], dtype=torch.int64, device=self.device)
-        scores = torch.zeros(len(terms) * self.num_documents, device=self.device)
-        term, entry = gather_rows(self.indptr, flat)
-        scores.index_add_(0, owner[term] * self.num_documents + self.rows[entry].long(), self.data[entry])
-        return scores.view(len(terms), self.num_documents)
-
-    def scores(self, queries: Sequence[str], batch: Tensor, rows: Tensor) -> Tensor:
-        """Return the scores of single pairs: Tensor, shape [n]; see :meth:`Signal.scores`."""
-        return self.table(queries)[batch, rows]
-
-    def search(self, queries: Sequence[str], k: int, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return the k documents with the largest scores; see :meth:`Signal.search`."""
-        scores = self.table(queries)
-        if allowed is not None:
-            scores = scores.masked_fill(~allowed, 0.0)
-        values, rows = top_k(scores, k)
-        match = values > 0
-        return values.masked_fill(~match, float("-inf")), rows.masked_fill(~match, -1)
+        pointers = torch.tensor([0, *accumulate(map(len, terms))], dtype=torch.int64, device=self.device)
+        return pointers, flat, torch.ones(flat.numel(), device=self.device)
 
 
 def _import_bm25s() -> Any:

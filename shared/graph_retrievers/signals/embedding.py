@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -12,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graph_retrievers.arguments import not_a_class
+from graph_retrievers.arguments import not_a_class, positive
 from graph_retrievers.device import resolve_device
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError, MissingDependencyError
 
@@ -223,6 +224,20 @@ class SentenceEncoder:
     def embed_queries(self, texts: list[str]) -> Tensor:
         """Return unit vectors of many queries: Tensor, shape [n, d], float32."""
         return self.embed_documents(texts)
+
+    def split_text(self, text: str, max_tokens: int | None = None) -> list[str]:
+        """Return a text cut into pieces of at most `max_tokens` tokens, by default as many as the encoder reads.
+
+        The pieces are stretches of the text, in order; L tokens make ceil(L / `max_tokens`) of them.
+        """
+        with self._lock:
+            self._loaded = tokenizer, _ = self._loaded or self._read()
+            read = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, truncation=False, verbose=False)
+        offsets = read["offset_mapping"]
+        # Two tokens frame every text.
+        step = positive("max_tokens", self.max_length - 2 if max_tokens is None else max_tokens)
+        starts = [0, *(offsets[place][0] for place in range(step, len(offsets), step)), len(text)]
+        return [text[start:stop].strip() for start, stop in pairwise(starts)]
 
 
 def minilm(**options: Any) -> SentenceEncoder:

@@ -1,0 +1,213 @@
+"""Contextual citation graphs: documents that cite each other, as a graph of their chunks (CG-RAG, section 4.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from graph_retrievers.arguments import positive
+from graph_retrievers.construction.documents import to_nodes
+from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
+from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
+from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
+from graph_retrievers.signals.bm25 import BM25
+from graph_retrievers.signals.embedding import check_vectors
+
+__all__ = ["ContextualCitations", "chunk_documents"]
+
+_PAIRS_AT_A_TIME = 1 << 18
+
+
+def chunk_documents(documents: Iterable[Any], splitter: Any, *, title_key: str = "title") -> list[Node]:
+    """Return the chunks of documents as nodes, for :class:`ContextualCitations`.
+
+    Parameters
+    ----------
+    documents : iterable of documents
+        See :func:`graph_retrievers.construction.documents.to_nodes`.
+    splitter : object or callable
+        A splitter of LangChain or LlamaIndex (``split_text(text)``), a
+        :class:`~graph_retrievers.signals.embedding.SentenceEncoder`, which splits by its own tokens into what it can read, or a
+        function from a text to texts.
+    title_key : str, default "title"
+        Metadata field that holds a document's title.
+
+    Returns
+    -------
+    list of Node
+        In order. The id is the document's with "#" and the number of the chunk, from 1; the title is the document's. The metadata
+        are the document's with ``document``, its id, and ``chunk``, the number. A document without text gives one empty chunk.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the splitter is none of these, or returns something other than texts.
+
+    Examples
+    --------
+    >>> paper = Node("loom", "Cards drive it. Weavers feared it.", "The loom", metadata={"cites": ["card"]})
+    >>> for chunk in chunk_documents([paper], lambda text: text.split(". ")):
+    ...     print(chunk.id, chunk.text, chunk.metadata)
+    loom#1 Cards drive it {'cites': ['card'], 'document': 'loom', 'chunk': 1}
+    loom#2 Weavers feared it. {'cites': ['card'], 'document': 'loom', 'chunk': 2}
+    """
+    split: Callable[[str], Any] = splitter.split_text if hasattr(splitter, "split_text") else splitter
+    if not callable(split) or isinstance(splitter, type):
+        raise InvalidArgumentError(f"{splitter!r:.80} cannot split; pass an object with split_text(text), or a function.")
+    chunks: list[Node] = []
+    for document in to_nodes(documents, title_key=title_key):
+        texts = split(document.text) if document.text.strip() else [""]
+        if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+            raise InvalidArgumentError(
+                f"The splitter returned {texts!r:.80} for document {document.id!r}; expected a list of texts."
+            )
+        for number, text in enumerate(list(texts) or [""], 1):
+            metadata = {**document.metadata, "document": document.id, "chunk": number}
+            chunks.append(Node(f"{document.id}#{number}", text, document.title, document.type, metadata))
+    return chunks
+
+
+class ContextualCitations(EdgeSpec):
+    r"""Edges from chunks to the chunks that they are context of: inside documents, and across citations.
+
+    - From each chunk of a document to the next one ("next").
+    - From a chunk to those that refer to it ("refers to"), where chunks say so.
+    - Where document u cites document v: from the `top_n` chunks of v that are most relevant to it, to each chunk of u (`relation`).
+      The relevance of chunks is :math:`r_{ij} = f_{sparse}(c_i, c_j) + f_{dense}(c_i, c_j)`: BM25 with the citing chunk as the
+      query, and the dot product of their vectors.
+
+    Parameters
+    ----------
+    cites : str, default "cites"
+        Metadata field of a chunk with the ids of the documents that its document cites: a string or a list.
+    document : str, default "document"
+        Metadata field with the id of a chunk's document, as :func:`chunk_documents` writes it.
+    refers_to : str, default "refers_to"
+        Metadata field with the ids of chunks that a chunk refers to, if there is one.
+    top_n : int, default 4
+        Chunks for each chunk and cited document; all if there are fewer. The paper's best of 2, 4 and 8.
+    relation : str, default "cites"
+    show_progress : bool, default False
+
+    Raises
+    ------
+    InvalidArgumentError
+        If no chunk has the field `document`.
+    MissingSignalError
+        If there are no vectors.
+
+    Notes
+    -----
+    Equal relevances go to the earlier chunk. References to documents outside the corpus are skipped and counted in the log.
+    The work grows with the pairs of chunks across citations times the words of a chunk. Edges lead from the context to its
+    reader, the direction in which LeSeGR passes messages with ``direction="in"``; their weights are 1. The sum of the two
+    relevances is as published, without bringing them to one scale, so that BM25 decides unless it is equal.
+
+    References
+    ----------
+    Hu et al., "CG-RAG", section 4.2.2.
+
+    Examples
+    --------
+    >>> from graph_retrievers.construction import build_edges
+    >>> loom = Node("loom", "Cards drive it. Weavers feared it.", metadata={"cites": ["card"]})
+    >>> card = Node("card", "Cards have holes. Boxes store them.")
+    >>> chunks = chunk_documents([loom, card], lambda text: text.split(". "))
+    >>> for edge in build_edges(chunks, ContextualCitations(top_n=1), vectors=[[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]):
+    ...     print(edge)
+    ('loom#1', 'loom#2', 'next')
+    ('card#1', 'card#2', 'next')
+    ('card#1', 'loom#1', 'cites')
+    ('card#2', 'loom#2', 'cites')
+    """
+
+    needs_vectors = True
+
+    def __init__(
+        self,
+        cites: str = "cites",
+        *,
+        document: str = "document",
+        refers_to: str = "refers_to",
+        top_n: int = 4,
+        relation: str = "cites",
+        show_progress: bool = False,
+    ) -> None:
+        self.cites, self.document, self.refers_to, self.relation = cites, document, refers_to, relation
+        self.top_n, self._show_progress = positive("top_n", top_n), show_progress
+
+    def find(self, corpus: Corpus) -> Found:
+        """Return the edges: those inside documents, then those across citations, in the order of the chunks."""
+        if corpus.vectors is None:
+            raise MissingSignalError("A contextual citation graph needs vectors: pass embedding= or vectors=.")
+        chunks: dict[str, list[int]] = {}
+        cited: dict[str, dict[str, None]] = {}
+        edges: list[tuple[str, str, str]] = []
+        for row, node in enumerate(corpus.nodes):
+            if self.document not in node.metadata:
+                continue
+            document = str(node.metadata[self.document])
+            rows = chunks.setdefault(document, [])
+            if rows:
+                edges.append((corpus.nodes[rows[-1]].id, node.id, "next"))
+            rows.append(row)
+            edges += [(name, node.id, "refers to") for name in _names(node.metadata.get(self.refers_to))]
+            cited.setdefault(document, {}).update(dict.fromkeys(_names(node.metadata.get(self.cites))))
+        if not chunks:
+            raise InvalidArgumentError(f"No node has the metadata field {self.document!r}; make chunks with chunk_documents.")
+        inside = corpus.known(edges)
+        pairs = [(u, v) for u, names in cited.items() for v in names if v != u]
+        known = [(chunks[u], chunks[v]) for u, v in pairs if v in chunks]
+        across = [(corpus.nodes[j].id, corpus.nodes[i].id, self.relation) for i, j in self._across(corpus, known)]
+        return Found([*inside.edges, *across], inside.absent + len(pairs) - len(known))
+
+    def _across(self, corpus: Corpus, pairs: list[tuple[list[int], list[int]]]) -> Iterator[tuple[int, int]]:
+        """Yield (citing chunk, cited chunk) of the most relevant chunks across each pair of documents."""
+        from tqdm.auto import tqdm
+
+        vectors = check_vectors(corpus.vectors, len(corpus.nodes))
+        contents = CorpusGraph.from_nodes(corpus.nodes).contents()
+        bm25 = BM25(contents, device=vectors.device)
+        with tqdm(total=len(pairs), desc="citations", unit="pair", disable=not self._show_progress) as bar:
+            for group in _groups(pairs):
+                yield from self._most_relevant(group, vectors, bm25, contents)
+                bar.update(len(group))
+
+    def _most_relevant(
+        self, pairs: list[tuple[list[int], list[int]]], vectors: Tensor, bm25: BM25, contents: list[str]
+    ) -> list[tuple[int, int]]:
+        device = vectors.device
+        flat = [(i, j, number) for number, (citing, cited) in enumerate(pairs) for i in citing for j in cited]
+        reader, source, pair = torch.tensor(flat, dtype=torch.int64, device=device).reshape(-1, 3).unbind(1)
+        asked, place = torch.unique(reader, return_inverse=True)
+        scores = bm25.scores([contents[row] for row in asked.tolist()], place, source).double()
+        scores += (vectors[reader] * vectors[source]).sum(1).double()
+        # Sorted by pair, reader, falling relevance; entries are in the order of chunks, which equal relevances keep.
+        order = torch.sort(scores, descending=True, stable=True).indices
+        order = order[torch.sort((pair * len(contents) + reader)[order], stable=True).indices]
+        keys = (pair * len(contents) + reader)[order]
+        start = torch.searchsorted(keys, keys)
+        kept = order[torch.arange(keys.numel(), device=device) - start < self.top_n]
+        return list(zip(reader[kept].tolist(), source[kept].tolist(), strict=True))
+
+
+def _names(value: Any) -> list[str]:
+    if value is None or value == "":
+        return []
+    return [value] if isinstance(value, str) else [str(item) for item in value]
+
+
+def _groups(pairs: list[tuple[list[int], list[int]]]) -> Iterator[list[tuple[list[int], list[int]]]]:
+    """Yield pairs of documents together that have about as many pairs of chunks as are compared at a time."""
+    group, size = list[tuple[list[int], list[int]]](), 0
+    for citing, cited in pairs:
+        group.append((citing, cited))
+        size += len(citing) * len(cited)
+        if size >= _PAIRS_AT_A_TIME:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group

@@ -1,0 +1,90 @@
+"""The state of a training under way, kept so that it can go on after an interruption."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.learning.checkpoint import load_checkpoint, save_checkpoint
+
+__all__ = ["History", "load_state", "save_state"]
+
+_PART = "training"
+
+
+@dataclass
+class History:
+    """The course of a training: mean loss of each epoch, held-out score after it, and the epoch (from 1) whose state was kept."""
+
+    losses: list[float] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+    best_epoch: int = 0
+    best_score: float = float("-inf")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the history for JSON."""
+        return asdict(self)
+
+
+def save_state(
+    folder: str | Path,
+    module: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    generator: torch.Generator,
+    best: Mapping[str, Tensor],
+    history: History,
+    settings: Mapping[str, Any],
+) -> None:
+    """Write everything that the next epoch depends on to a folder, as :func:`save_checkpoint` writes checkpoints."""
+    tensors = {f"module.{name}": value for name, value in module.state_dict().items()}
+    tensors |= {f"best.{name}": value for name, value in best.items()}
+    for number, state in optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer.{number}.{name}": torch.as_tensor(value) for name, value in state.items()}
+    tensors |= {"generator": generator.get_state(), "random": torch.get_rng_state()}
+    # Clones, as safetensors refuses tensors that share memory.
+    cloned = {name: value.clone() for name, value in tensors.items()}
+    save_checkpoint(folder, _PART, cloned, {**settings, "history": history.to_dict()})
+
+
+def load_state(
+    folder: str | Path,
+    module: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    generator: torch.Generator,
+    settings: Mapping[str, Any],
+) -> tuple[History, dict[str, Tensor]]:
+    """Set module, optimizer and generators to the state in a folder; return the history and the best weights so far.
+
+    A folder without a state gives an empty history. Raises InvalidArgumentError if the state belongs to other settings or to
+    another module.
+    """
+    if not (Path(folder) / f"{_PART}.json").is_file():
+        return History(), {}
+    tensors, config = load_checkpoint(folder, _PART)
+    history = History(**config.pop("history"))
+    if config != dict(settings):
+        there = f"{folder} holds another training: {config} instead of {dict(settings)}"
+        raise InvalidArgumentError(f"{there}. Remove it to start again.")
+    device = next(module.parameters()).device
+
+    def part(prefix: str) -> dict[str, Tensor]:
+        return {name.removeprefix(prefix): value.to(device) for name, value in tensors.items() if name.startswith(prefix)}
+
+    try:
+        module.load_state_dict(part("module."))
+    except RuntimeError as error:
+        raise InvalidArgumentError(f"{folder} holds the training of another model; remove it to start again: {error}") from error
+    states: dict[int, dict[str, Tensor]] = {}
+    for name, value in part("optimizer.").items():
+        number, _, key = name.partition(".")
+        states.setdefault(int(number), {})[key] = value.cpu() if key == "step" else value
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": states})
+    generator.set_state(tensors["generator"])
+    torch.set_rng_state(tensors["random"])
+    return history, part("best.")

@@ -1,0 +1,176 @@
+"""The network of LeSeGR: message passing in which sparse and dense signals gate each message (CG-RAG, section 4.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from graph_retrievers.arguments import choice, positive
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.learning.graph_layers import GATConv, GCNConv, TransformerConv
+
+__all__ = ["ENCODERS", "LeSeGRModel"]
+
+ENCODERS = ("sum", "mean", "gcn", "gat", "transformer")
+"""Graph encoders: sum and mean have no weights of their own."""
+
+
+class LeSeGRModel(nn.Module):
+    r"""Entangled representations of nodes: a graph encoder over messages gated by a sparse and a dense signal.
+
+    .. math::
+        h_i^{(k+1)} = \mathrm{AGG}\big(\{\delta_{qj}\, \alpha_{ij}\, h_j^{(k)} : j \in \{i\} \cup N(i)\}\big), \qquad
+        h_i^{(0)} = c_i, \quad \alpha_{ij} = \mathrm{MLP}_\phi(c_i - c_j), \quad \alpha_{ii} = 1
+
+    (equations 4 to 8). :math:`\delta_{qj}` is the sparse score of node j for the query, :math:`c_i` a node's dense vector, and the
+    score of a node is :math:`q \cdot h_i^{(K)}` (equation 9).
+
+    Parameters
+    ----------
+    dimension : int
+        Width d of the dense vectors.
+    encoder : {"sum", "mean", "gcn", "gat", "transformer"}, default "sum"
+        AGG. The first two only add or average the gated messages; the others have weights and end in vectors of width d.
+    layers : int, default 1
+        K. The paper uses 2, with the Graph Transformer.
+    hidden : int, default 1024
+        Width of the layers between, all heads together.
+    heads : int, default 4
+        Heads of "gat" and "transformer".
+    hub_exponent : float, default 0.5
+        With "sum" and "mean", the message of j to another node is divided by ``(|N(j)| + 1) ** hub_exponent``. The paper has no
+        such factor (0); without it, hubs such as a page that many others mention send as much to everyone as other nodes do.
+    sparse_gate, dense_gate : bool, default True
+        False sets all :math:`\delta` or all :math:`\alpha` to 1 (ablations).
+
+    Notes
+    -----
+    The last layer of the MLP begins at zero, so that an untrained model passes no messages between nodes: with ``"sum"`` and K
+    layers it scores :math:`\delta_{qi}^K\, q \cdot c_i`. For K = 1 that is the product fusion of Proposition 4.1; the proposition
+    does not hold for more layers, as each multiplies by :math:`\delta_{qi}` again, nor for encoders with weights as published.
+
+    Departures from the paper. The MLP (of d, d / 2 and 1 units, with ReLU) is not specified there. Encoders with weights are
+    followed by a linear layer from `hidden` to d that begins at zero, and :math:`\delta_{qi} c_i` is added to its result: the
+    paper does not say how vectors of width 1024 are compared with the query, and this way an untrained model is the product
+    fusion with every encoder. ReLU stands between layers.
+
+    References
+    ----------
+    Hu et al., "CG-RAG: Research Question Answering by Citation Graph Retrieval-Augmented LLMs", 2025, section 4.3.
+
+    Examples
+    --------
+    >>> model = LeSeGRModel(2)
+    >>> dense, edges = torch.tensor([[1.0, 0.0], [0.0, 2.0]]), torch.tensor([[1], [0]])
+    >>> model(dense, edges, torch.tensor([0.5, 2.0]), model.alpha(dense[0] - dense[1]).view(1)).tolist()
+    [[0.5, 0.0], [0.0, 4.0]]
+    """
+
+    def __init__(
+        self,
+        dimension: int,
+        encoder: str = "sum",
+        layers: int = 1,
+        *,
+        hidden: int = 1024,
+        heads: int = 4,
+        hub_exponent: float = 0.5,
+        sparse_gate: bool = True,
+        dense_gate: bool = True,
+    ) -> None:
+        super().__init__()
+        self.dimension, self.encoder, self.layers = dimension, choice("encoder", encoder, ENCODERS), positive("layers", layers)
+        self.hidden, self.heads, self.hub_exponent = positive("hidden", hidden), positive("heads", heads), float(hub_exponent)
+        self.sparse_gate, self.dense_gate = bool(sparse_gate), bool(dense_gate)
+        if hidden % heads:
+            raise InvalidArgumentError(f"hidden is {hidden}, which {heads} heads cannot share equally.")
+        half = max(1, dimension // 2)
+        last = nn.Linear(half, 1)
+        self.mlp = nn.Sequential(nn.Linear(dimension, half), nn.ReLU(), last)
+        # Training only: scores are multiplied by its exponential before the softmax, which changes no order.
+        self.log_scale = nn.Parameter(torch.tensor(20.0).log())
+        self.convs = nn.ModuleList(_layer(encoder, dimension if k == 0 else hidden, hidden, heads) for k in range(self._weighted))
+        self.out = nn.Linear(hidden, dimension) if self.convs else None
+        for linear in (last, self.out):
+            if linear is not None:
+                nn.init.zeros_(linear.weight)
+                nn.init.zeros_(linear.bias)
+
+    @property
+    def linear(self) -> bool:
+        """Whether the encoder treats all dimensions alike, so that scores can be passed on in place of vectors."""
+        return self._weighted == 0
+
+    @property
+    def _weighted(self) -> int:
+        return 0 if self.encoder in ("sum", "mean") else self.layers
+
+    def config(self) -> dict[str, Any]:
+        """Return the arguments that make this network again, for JSON."""
+        names = ("dimension", "encoder", "layers", "hidden", "heads", "hub_exponent", "sparse_gate", "dense_gate")
+        return {name: getattr(self, name) for name in names}
+
+    @classmethod
+    def of_config(cls, config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> LeSeGRModel:
+        """Return the network of a :meth:`config` and its weights; InvalidArgumentError if they do not fit together."""
+        try:
+            made = cls(**{name: config[name] for name in cls(1).config()})
+            made.load_state_dict(dict(tensors))
+        except (KeyError, TypeError, RuntimeError) as error:
+            raise InvalidArgumentError(f"These are not the weights and settings of LeSeGR: {error}") from error
+        return made.eval()
+
+    def alpha(self, difference: Tensor) -> Tensor:
+        """Return the dense signals of pairs, shape [...], from the differences of their vectors, shape [..., d] (equation 8)."""
+        if not self.dense_gate:
+            return torch.ones(difference.shape[:-1], dtype=difference.dtype, device=difference.device)
+        return self.mlp(difference).squeeze(-1)  # type: ignore[no-any-return]
+
+    def forward(self, x: Tensor, edges: Tensor, delta: Tensor, alpha: Tensor, degree: Tensor | None = None) -> Tensor:
+        r"""Return the entangled representations.
+
+        Parameters
+        ----------
+        x : Tensor, shape [n, d]
+            Dense vectors. Where :attr:`linear` holds, any width will do: with :math:`q \cdot c_i` as one column, the result is
+            the score.
+        edges : Tensor, shape [2, E], int64
+            Sources j and targets i, without self loops.
+        delta : Tensor, shape [n]
+            Sparse score of each node.
+        alpha : Tensor, shape [E]
+            Dense signal of each edge.
+        degree : Tensor, shape [n], optional
+            :math:`|N(j)|` in the whole graph; by default the number of edges that end at a node here.
+
+        Returns
+        -------
+        Tensor, shape [n, d]
+        """
+        source, target = edges
+        if not self.sparse_gate:
+            delta = torch.ones_like(delta)
+        gates = delta[source] * alpha
+        if self.linear:
+            incoming = torch.bincount(target, minlength=x.shape[0])
+            degree = incoming if degree is None else degree
+            gates = gates / (degree[source] + 1).to(x.dtype) ** self.hub_exponent
+            for _ in range(self.layers):
+                x = (x * delta.unsqueeze(1)).index_add(0, target, x[source] * gates.unsqueeze(1))
+                if self.encoder == "mean":
+                    x = x / (incoming + 1).unsqueeze(1)
+            return x
+        h = x
+        for number, conv in enumerate(self.convs):
+            h = conv(torch.relu(h) if number else h, edges, gates, delta)
+        assert self.out is not None
+        return x * delta.unsqueeze(1) + self.out(torch.relu(h))
+
+
+def _layer(encoder: str, width: int, hidden: int, heads: int) -> nn.Module:
+    if encoder == "gcn":
+        return GCNConv(width, hidden)
+    return {"gat": GATConv, "transformer": TransformerConv}[encoder](width, hidden // heads, heads)

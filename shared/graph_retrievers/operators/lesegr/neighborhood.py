@@ -1,0 +1,122 @@
+"""The part of a graph that messages are passed in: the nodes of a ranking and their neighbourhoods, for many queries at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.graph.ragged import gather_rows
+from graph_retrievers.queries import Queries
+
+__all__ = ["DIRECTIONS", "Adjacency", "Neighborhood"]
+
+DIRECTIONS = ("both", "in")
+"""Which neighbours send messages: all, or those with an edge to the node."""
+
+
+@dataclass(frozen=True)
+class Adjacency:
+    """The neighbours N(i) of every node, each once, as CSR.
+
+    Attributes
+    ----------
+    indptr : Tensor, shape [N + 1], int64
+    neighbors : Tensor, shape [M], int64
+        Ascending for each node.
+    """
+
+    indptr: Tensor
+    neighbors: Tensor
+
+    @classmethod
+    def of(cls, graph: CorpusGraph, direction: str) -> Adjacency:
+        """Return the neighbours in a direction, see :data:`DIRECTIONS`; made once for a graph."""
+        return graph.cache.get(("message adjacency", direction), lambda: cls._made(graph, direction))
+
+    @classmethod
+    def _made(cls, graph: CorpusGraph, direction: str) -> Adjacency:
+        if direction == "both":
+            return cls(graph.indptr.long(), graph.indices.long())
+        proper = graph.sources != graph.targets
+        keys = torch.unique(graph.targets[proper] * len(graph) + graph.sources[proper])
+        counts = torch.bincount(keys // len(graph), minlength=len(graph))
+        return cls(torch.nn.functional.pad(counts.cumsum(0), (1, 0)), keys % len(graph))
+
+    @property
+    def degree(self) -> Tensor:
+        """|N(i)|: Tensor, shape [N], int64."""
+        return self.indptr.diff()
+
+    def owners(self) -> Tensor:
+        """Return the node i of each entry of `neighbors`: Tensor, shape [M], int64."""
+        count = self.indptr.numel() - 1
+        return torch.repeat_interleave(torch.arange(count, device=self.indptr.device), self.degree)
+
+
+@dataclass(frozen=True)
+class Neighborhood:
+    """n nodes of B queries, and the edges among the nodes of each query.
+
+    Attributes
+    ----------
+    query, rows : Tensor, shape [n], int64
+        Query and node row of each, ascending by query, then by row.
+    edges : Tensor, shape [2, E], int64
+        Positions of source and target of each message; self loops are not among them.
+    entries : Tensor, shape [E], int64
+        Entry of :class:`Adjacency` that each message follows.
+    """
+
+    query: Tensor
+    rows: Tensor
+    edges: Tensor
+    entries: Tensor
+
+    @classmethod
+    def of(cls, size: int, adjacency: Adjacency, nodes: Tensor) -> Neighborhood:
+        """Return the nodes of a table, shape [B, K], int64 (-1 pads), of a graph of `size` nodes, with the edges among them."""
+        real = nodes >= 0
+        batch = torch.arange(nodes.shape[0], device=nodes.device).unsqueeze(1)
+        keys = torch.sort((batch * size + nodes)[real]).values
+        query, rows = keys // size, keys % size
+        target, entry = gather_rows(adjacency.indptr, rows)
+        wanted = (query * size)[target] + adjacency.neighbors[entry]
+        source = torch.searchsorted(keys, wanted).clamp(max=max(keys.numel() - 1, 0))
+        inside = keys[source] == wanted if keys.numel() else torch.zeros_like(wanted, dtype=torch.bool)
+        return cls(query, rows, torch.stack([source[inside], target[inside]]), entry[inside])
+
+
+def sparse_signal(queries: Queries, signal: str, batch: Tensor, nodes: Tensor) -> tuple[Tensor, list[bool]]:
+    r"""Return the sparse signal :math:`\delta` of pairs, in [0, 1], and which queries match no node at all.
+
+    `batch` and `nodes`, shape [n], are queries and node rows. The score of each pair is divided by the largest score that any node
+    has for its query. A query that matches nothing has 1 everywhere.
+    """
+    top = queries.search(signal, 1)[0][:, 0]
+    silent = ~(top > 0)
+    scale = torch.where(silent, 1.0, top)
+    scores = queries.scores(batch, nodes, signal) / scale[batch]
+    return torch.where(silent[batch], 1.0, scores.clamp(min=0.0)), silent.tolist()
+
+
+def expanded(frontier: Tensor, adjacency: Adjacency, size: int, allowed: Callable[[Tensor], Tensor] | None) -> tuple[Tensor, ...]:
+    """Return the neighbours of a table of nodes, shape [B, K]: query, row and first place they are reached from, [T] each.
+
+    Each neighbour of a query is returned once, for the leftmost place that has it as a neighbour. `allowed` says of rows which
+    may be entered.
+    """
+    width = max(frontier.shape[1], 1)
+    place, entry = gather_rows(adjacency.indptr, frontier.flatten())
+    rows = adjacency.neighbors[entry]
+    if allowed is not None:
+        kept = allowed(rows).nonzero().flatten()
+        place, rows = place[kept], rows[kept]
+    # Places are in order, so that after a stable sort the first of a run is the leftmost.
+    keys, order = torch.sort(place // width * size + rows, stable=True)
+    first = torch.ones_like(keys, dtype=torch.bool)
+    first[1:] = keys[1:] != keys[:-1]
+    return keys[first] // size, keys[first] % size, place[order][first] % width

@@ -1,0 +1,211 @@
+"""Lexical-semantic graph retrieval, O_gm: nodes by representations that entangle their own signals and their neighbours'."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from graph_retrievers.arguments import choice, positive
+from graph_retrievers.cache import Cache
+from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, MissingSignalError
+from graph_retrievers.graph.ragged import descending
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators.lesegr.model import LeSeGRModel
+from graph_retrievers.operators.lesegr.neighborhood import DIRECTIONS, Adjacency, Neighborhood, expanded, sparse_signal
+from graph_retrievers.operators.operator import Operator, OperatorKind
+from graph_retrievers.queries import Queries
+from graph_retrievers.results import Ranking
+
+__all__ = ["LexicalSemanticSearch", "node_vectors"]
+
+_EDGES_AT_A_TIME = 1 << 16
+# Nodes of all queries of a group together: an encoder with weights holds several vectors of its hidden width for each.
+_NODES_AT_A_TIME = {True: 1 << 22, False: 1 << 15}
+
+
+class LexicalSemanticSearch(Operator):
+    r"""LeSeGR: messages pass between the ranked nodes and their neighbours, and the entangled representations are scored.
+
+    .. math:: s(q, c_i) = q \cdot H_i, \qquad H_i = g_\Phi(\{h_j, \delta_{qj}, \alpha_{ij} : j \in \{i\} \cup N(i)\})
+
+    (CG-RAG, Algorithm 1 and equations 4 to 9; see :class:`~graph_retrievers.operators.lesegr.model.LeSeGRModel`.)
+
+    Parameters
+    ----------
+    model : LeSeGRModel
+        Trained by ``graph-retrievers fit lesegr``, or untrained: a product of the sparse and the dense score.
+    hops : int or None, default 1
+        Messages pass in the nodes of the ranking before and all nodes at most so many edges away; all of them are ranked. None:
+        in the whole graph, as published, whatever the ranking before.
+    sparse : str, default "bm25"
+        Signal of the index that gives :math:`\delta`: BM25, or a sparse encoder.
+    direction : {"both", "in"}, default "both"
+        N(i): all neighbours, or those with an edge to i. In a contextual citation graph edges lead from the context to its
+        reader, so that ``"in"`` is the paper's.
+    context : int or None, default 4
+        Neighbours of each node that are kept as its context, those whose messages weigh most (see ``Hit.context``); None for all.
+    k : int, default 100
+        Nodes to keep.
+
+    Raises
+    ------
+    MissingSignalError
+        If the index has no such signal, or no vectors that can be read.
+    DimensionMismatchError
+        If the vectors have another width than the model.
+
+    Notes
+    -----
+    With `hops` not below the number of layers the scores of the nodes of the ranking before are those of the whole graph.
+    :math:`\delta` is divided by the largest sparse score of the query, which changes no order where the encoder is a sum or a
+    mean. A query that shares no word with any node is ranked by vectors alone, and a note says so. Dense signals do not depend
+    on the query and are computed once for an index.
+
+    The context of a node are neighbours in order of :math:`|\delta_{qj} \alpha_{ij}|`, then of :math:`\delta_{qj}`, then of
+    node rows. The paper keeps all neighbours of a retrieved chunk, which on hubs are more than a language model reads.
+
+    Examples
+    --------
+    >>> from graph_retrievers import GraphIndex, HybridSearch, Pipeline, Retriever
+    >>> vectors = [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]
+    >>> index = GraphIndex.from_texts(["a loom", "a loom card", "an engine"], vectors=vectors, edges=[("0", "2")])
+    >>> retriever = Retriever(index, Pipeline(HybridSearch(2), LexicalSemanticSearch(LeSeGRModel(2))), backfill=False)
+    >>> for hit in retriever.retrieve("Which loom?", vector=[1.0, 0.0]):
+    ...     print(hit.text, [node.text for node in hit.context.nodes])
+    a loom ['an engine']
+    a loom card []
+    an engine ['a loom']
+    """
+
+    kind = OperatorKind.GRAPH_MODEL_SEARCH
+
+    def __init__(
+        self,
+        model: LeSeGRModel,
+        *,
+        hops: int | None = 1,
+        sparse: str = "bm25",
+        direction: str = "both",
+        context: int | None = 4,
+        k: int | None = 100,
+    ) -> None:
+        if not isinstance(model, LeSeGRModel):
+            raise InvalidArgumentError(f"Expected a LeSeGRModel, got {type(model).__name__}.")
+        self.model, self.sparse, self.direction = model.eval(), sparse, choice("direction", direction, DIRECTIONS)
+        self.hops = None if hops is None else positive("hops", hops)
+        self.context, self.k = None if context is None else positive("context", context), None if k is None else positive("k", k)
+        self._alphas = Cache(limit=4)
+
+    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
+        """Return the nodes of the neighbourhood by the scores of their entangled representations."""
+        node_vectors(queries.index, self.model)
+        pool = self.pool(queries, ranking)
+        if not pool.width:
+            return pool
+        adjacency = Adjacency.of(queries.index.graph, self.direction)
+        group = max(1, _NODES_AT_A_TIME[self.model.linear] // pool.width)
+        parts = [self._scored(queries, pool, adjacency, slice(b, b + group)) for b in range(0, len(pool), group)]
+        scores, contexts, silent = (list(column) for column in zip(*parts, strict=True))
+        width = max(part.shape[2] for part in contexts)
+        padded = [torch.nn.functional.pad(part, (0, width - part.shape[2]), value=-1) for part in contexts]
+        ranked = replace(pool, context=torch.cat(padded)).rescored(torch.cat(scores))
+        return ranked.noted([flag for part in silent for flag in part], "no node has a word of the query: ranked by vectors alone")
+
+    def pool(self, queries: Queries, ranking: Ranking) -> Ranking:
+        """Return the nodes that messages pass between: a ranking in no particular order."""
+        graph = queries.index.graph
+        if self.hops is None:
+            rows = torch.arange(len(graph), device=graph.device)
+            rows = rows if queries.walk_allowed is None else rows[queries.walk_allowed]
+            table = rows.expand(len(queries), -1)
+            return Ranking.of(table, torch.zeros(table.shape, device=graph.device), self.name)
+        adjacency, pool, walk = Adjacency.of(graph, self.direction), ranking, queries.walk_allowed
+        for _ in range(self.hops):
+            batch, rows, place = expanded(pool.nodes, adjacency, len(graph), None if walk is None else walk.__getitem__)
+            width = int(torch.bincount(batch, minlength=1).max())
+            pool = pool.append(self.reached(pool, batch, rows, -place.float(), place, width), pool.width + width)
+        return pool
+
+    def _scored(self, queries: Queries, pool: Ranking, adjacency: Adjacency, part: slice) -> tuple[Tensor, Tensor, list[bool]]:
+        """Return scores [G, K], contexts [G, K, M] and which queries match no word, of a group of queries."""
+        nodes = pool.nodes[part]
+        near = Neighborhood.of(len(queries.index), adjacency, nodes)
+        batch = near.query + part.start
+        delta, silent = sparse_signal(queries, self.sparse, batch, near.rows)
+        alpha = self.alphas(queries.index, adjacency)[near.entries]
+        with torch.inference_mode():
+            found = entangled_scores(self.model, queries, batch, near, delta, alpha, adjacency.degree)
+        place = torch.searchsorted(near.query * len(queries.index) + near.rows, _keys(nodes, len(queries.index)).clamp(min=0))
+        scores = found[place.clamp(max=max(found.numel() - 1, 0))]
+        heard = self._heard(near, delta, alpha)
+        return scores, torch.where((nodes >= 0).unsqueeze(2), heard[place.clamp(max=max(found.numel() - 1, 0))], -1), silent[part]
+
+    def _heard(self, near: Neighborhood, delta: Tensor, alpha: Tensor) -> Tensor:
+        """Return the rows of the neighbours that each node hears most of, best first: Tensor, shape [n, M], int64; -1 pads."""
+        source, target = near.edges
+        count = near.rows.numel()
+        # From the last key to the first: every sort keeps the order of equal entries.
+        order = descending(delta[source])
+        order = order[descending((delta[source] * alpha).abs()[order])]
+        order = order[torch.sort(target[order], stable=True).indices]
+        target, rows = target[order], near.rows[source[order]]
+        starts = torch.searchsorted(target, torch.arange(count, device=target.device))
+        column = torch.arange(target.numel(), device=target.device) - starts[target]
+        width = int(column.max()) + 1 if column.numel() else 0
+        width = width if self.context is None else min(width, self.context)
+        kept = (column < width).nonzero().flatten()
+        table = torch.full((count, width), -1, dtype=torch.int64, device=target.device)
+        table[target[kept], column[kept]] = rows[kept]
+        return table
+
+    def alphas(self, index: GraphIndex, adjacency: Adjacency) -> Tensor:
+        """Return the dense signal of every entry of the adjacency: Tensor, shape [M], float32; computed once for an index."""
+
+        def make() -> tuple[GraphIndex, Tensor]:
+            vectors = node_vectors(index, self.model)
+            owners = adjacency.owners()
+            pieces = range(0, owners.numel(), _EDGES_AT_A_TIME)
+            parts = [slice(start, start + _EDGES_AT_A_TIME) for start in pieces]
+            model = self.model.to(index.device)
+            with torch.inference_mode():
+                found = [model.alpha(vectors[owners[part]] - vectors[adjacency.neighbors[part]]) for part in parts]
+            return index, torch.cat(found) if found else torch.zeros(0, device=index.device)
+
+        # The index is kept with its signals, so that no other takes over its id.
+        return self._alphas.get(id(index), make)[1]
+
+
+def entangled_scores(
+    model: LeSeGRModel, queries: Queries, batch: Tensor, near: Neighborhood, delta: Tensor, alpha: Tensor, degree: Tensor
+) -> Tensor:
+    """Return the score of each node of a neighbourhood: Tensor, shape [n], float32.
+
+    `batch`, shape [n], is the query of each node in `queries`; `delta`, shape [n], and `alpha`, shape [E], are the signals, and
+    `degree`, shape [N], the numbers of neighbours in the whole graph.
+    """
+    if model.linear:
+        # Sums and means treat all dimensions alike, so the scores themselves are the messages.
+        own = queries.scores(batch, near.rows).unsqueeze(1)
+        return model(own, near.edges, delta, alpha, degree[near.rows]).squeeze(1)  # type: ignore[no-any-return]
+    vectors = node_vectors(queries.index, model)
+    made = model(vectors[near.rows], near.edges, delta, alpha, degree[near.rows])
+    return (made * queries.vectors[batch]).sum(1)  # type: ignore[no-any-return]
+
+
+def node_vectors(index: GraphIndex, model: LeSeGRModel) -> Tensor:
+    """Return the vectors of all nodes that a model reads: Tensor, shape [N, d], float32."""
+    vectors = getattr(index.dense, "vectors", None)
+    if not isinstance(vectors, Tensor):
+        raise MissingSignalError(f"LeSeGR reads the vectors of nodes, which {type(index.dense).__name__} does not give.")
+    if vectors.shape[1] != model.dimension:
+        raise DimensionMismatchError(
+            f"This LeSeGR model is for vectors of {model.dimension} dimensions, the index has {vectors.shape[1]}; train it on an "
+            "index with the same embedding model."
+        )
+    return vectors
+
+
+def _keys(nodes: Tensor, size: int) -> Tensor:
+    return torch.where(nodes >= 0, torch.arange(nodes.shape[0], device=nodes.device).unsqueeze(1) * size + nodes, -1)

@@ -1,0 +1,186 @@
+"""LeSeGR: lexical-semantic graph retrieval, the retriever of CG-RAG (Hu et al., 2025)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from graph_retrievers.datasets import Dataset
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.learning.checkpoint import load_checkpoint, save_checkpoint
+from graph_retrievers.operators.lesegr import LeSeGRModel, LexicalSemanticSearch
+from graph_retrievers.operators.lesegr.training import LabelledQuery, fit_lesegr_model
+from graph_retrievers.operators.operator import Operator, Pipeline
+from graph_retrievers.operators.vector_search import HybridSearch
+from graph_retrievers.retrievers.retriever import Retriever
+
+__all__ = ["LeSeGR", "fit_lesegr"]
+
+_PART = "lesegr"
+
+
+class LeSeGR(Retriever):
+    r"""Hybrid search, then message passing in which lexical and semantic scores gate what neighbours say.
+
+    .. math:: O_{vs} \to O_{gm}
+
+    A node is scored by its own text and by what its neighbours' texts say about the question. Which neighbours to listen to is
+    learnt from questions with known answers (``graph-retrievers fit lesegr``); without a checkpoint no neighbour is heard, and
+    the retriever is a product of the sparse and the dense score. Each hit has the neighbours that gave it context
+    (``Hit.context``), and :func:`graph_retrievers.hits.Hits.to_context` prints them.
+
+    Parameters
+    ----------
+    index : GraphIndex
+        With vectors and BM25.
+    checkpoint : str or Path, optional
+        Folder written by ``graph-retrievers fit lesegr``. It is refused if the vectors of the index are not of the model that it
+        was trained with.
+    model : LeSeGRModel, optional
+        In place of a checkpoint.
+    candidates : int, default 100
+        Nodes of hybrid search that the neighbourhoods are made of.
+    hops : int or None, default 1
+    sparse : str, default "bm25"
+    direction : {"both", "in"}, default "both"
+    context : int or None, default 4
+        Where messages pass, the sparse signal, who sends messages, and neighbours kept with each hit: see
+        :class:`~graph_retrievers.operators.lesegr.search.LexicalSemanticSearch`. A checkpoint brings its own first three.
+    first : Operator, optional
+        Finds the candidates; hybrid search by default.
+    **options
+        Keywords of :class:`Retriever`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If both a checkpoint and a model are given, or the checkpoint was trained for another index.
+
+    References
+    ----------
+    Hu et al., "CG-RAG: Research Question Answering by Citation Graph Retrieval-Augmented LLMs", 2025, section 4.3.
+
+    Examples
+    --------
+    >>> vectors = [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]
+    >>> index = GraphIndex.from_texts(["a loom", "a loom card", "an engine"], vectors=vectors, edges=[("0", "2")])
+    >>> [hit.text for hit in LeSeGR(index, backfill=False).retrieve("Which loom?", vector=[1.0, 0.0])]
+    ['a loom', 'a loom card', 'an engine']
+    """
+
+    def __init__(
+        self,
+        index: GraphIndex,
+        *,
+        checkpoint: str | Path | None = None,
+        model: LeSeGRModel | None = None,
+        candidates: int = 100,
+        hops: int | None = 1,
+        sparse: str = "bm25",
+        direction: str = "both",
+        context: int | None = 4,
+        first: Operator | None = None,
+        **options: Any,
+    ) -> None:
+        if checkpoint is not None and model is not None:
+            raise InvalidArgumentError("Pass either checkpoint= or model=.")
+        if checkpoint is not None:
+            tensors, config = load_checkpoint(checkpoint, _PART)
+            _check_index(config, index, checkpoint)
+            model = LeSeGRModel.of_config(config["model"], tensors)
+            hops, sparse, direction = config["hops"], config["sparse"], config["direction"]
+        if model is None:
+            model = LeSeGRModel(index.dense.dimension)
+        search = LexicalSemanticSearch(model, hops=hops, sparse=sparse, direction=direction, context=context)
+        super().__init__(index, Pipeline(first or HybridSearch(candidates), search), **options)
+
+
+def _check_index(config: dict[str, Any], index: GraphIndex, checkpoint: str | Path) -> None:
+    """Raise InvalidArgumentError if a checkpoint was trained on vectors or a sparse signal of another kind."""
+    there = {
+        "dimension": index.dense.dimension,
+        "embedding": index.embedding_name,
+        "sparse_kind": index.signal(config.get("sparse", "bm25")).kind,
+    }
+    for name, value in there.items():
+        trained = config.get(name, value)
+        # Vectors that were computed elsewhere have no model to compare.
+        if trained != value and trained and value:
+            raise InvalidArgumentError(
+                f"{checkpoint} was trained for an index with {name} {trained!r}, this one has {value!r}; train it on this index."
+            )
+
+
+def fit_lesegr(
+    dataset: Dataset,
+    index: GraphIndex,
+    folder: str | Path,
+    *,
+    seed: int = 0,
+    show_progress: bool = False,
+    hops: int | None = 1,
+    sparse: str = "bm25",
+    direction: str = "both",
+    candidates: int = 100,
+    training: dict[str, Any] | None = None,
+    **model: Any,
+) -> dict[str, Any]:
+    """Train LeSeGR on a dataset and write it as a checkpoint; a run that was stopped goes on from its last epoch.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Its queries of the splits "train" and "dev" are read.
+    index : GraphIndex
+        Of the dataset's graph.
+    folder : str or Path
+        For the checkpoint, and for the state of a training that is under way.
+    seed : int, default 0
+    show_progress : bool, default False
+    hops, sparse, direction, candidates
+        See :class:`LeSeGR`.
+    training : mapping, optional
+        Keywords of :func:`~graph_retrievers.operators.lesegr.training.fit_lesegr_model`.
+    **model
+        Keywords of :class:`~graph_retrievers.operators.lesegr.model.LeSeGRModel`.
+
+    Returns
+    -------
+    dict
+        How the training went, for JSON.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If a split has no questions.
+    """
+    row = index.graph.row
+    train, dev = (
+        [LabelledQuery(query.text, tuple(map(row, query.gold))) for query in dataset.queries if query.split == split]
+        for split in ("train", "dev")
+    )
+    if not train or not dev:
+        found = f"{len(train)} train and {len(dev)} dev queries"
+        raise InvalidArgumentError(f"{dataset.name} has {found}; LeSeGR learns from both.")
+    torch.manual_seed(seed)
+    network = LeSeGRModel(index.dense.dimension, **model)
+    search = LexicalSemanticSearch(network, hops=hops, sparse=sparse, direction=direction)
+    options = {"resume": Path(folder) / "under-way", **(training or {})}
+    first = HybridSearch(candidates)
+    history = fit_lesegr_model(index, train, dev, search, first, seed=seed, show_progress=show_progress, **options)
+    config = {
+        "model": network.config(),
+        "hops": hops,
+        "sparse": sparse,
+        "direction": direction,
+        "dimension": index.dense.dimension,
+        "embedding": index.embedding_name,
+        "sparse_kind": index.signal(sparse).kind,
+        "seed": seed,
+        "history": history.to_dict(),
+    }
+    save_checkpoint(folder, _PART, network.state_dict(), config)
+    return {"recall_on_dev": history.best_score, "epoch": history.best_epoch, "epochs": len(history.losses)}

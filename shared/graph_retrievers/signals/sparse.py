@@ -1,0 +1,227 @@
+"""Sparse signals: texts as weights of terms, compared by dot products; the weights of all rows in one matrix on the device."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from graph_retrievers.arguments import choice
+from graph_retrievers.errors import InvalidArgumentError, InvalidVectorError, MissingSignalError
+from graph_retrievers.graph.ragged import gather_rows, top_k
+from graph_retrievers.signals.signal import Signal
+
+__all__ = ["SparseEncoder", "SparseIndex", "TermSignal"]
+
+_ENTRIES_AT_A_TIME = 1 << 24
+
+
+class TermSignal(Signal):
+    """A signal whose scores are sums over terms: an abstract class with the matrix of weights and the ways to read it.
+
+    Attributes
+    ----------
+    indptr : Tensor, shape [V + 1], int64
+        The entries of each of V terms.
+    rows, data : Tensor, shape [nnz], int32 and float32
+        Row and weight of each entry.
+    """
+
+    device: torch.device
+    indptr: Tensor
+    rows: Tensor
+    data: Tensor
+    num_rows: int
+
+    @abstractmethod
+    def query_terms(self, queries: Sequence[str]) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the terms of queries: pointers [B + 1], and term and weight of each entry, [T]; a term may be repeated."""
+
+    def _assign(self, indptr: Tensor, rows: Tensor, data: Tensor, num_rows: int, device: torch.device | None) -> None:
+        self.device, self.num_rows = device or torch.device("cpu"), num_rows
+        self.indptr, self.rows, self.data = (part.to(self.device) for part in (indptr, rows, data))
+
+    def __len__(self) -> int:
+        """Return the number of rows N."""
+        return self.num_rows
+
+    def table(self, queries: Sequence[str]) -> Tensor:
+        """Return the scores of every row: Tensor, shape [B, N], float32."""
+        pointers, terms, weights = self.query_terms(queries)
+        owner = torch.repeat_interleave(torch.arange(len(queries), device=self.device), pointers.diff())
+        scores = torch.zeros(len(queries) * len(self), device=self.device)
+        place, entry = gather_rows(self.indptr, terms)
+        scores.index_add_(0, owner[place] * len(self) + self.rows[entry].long(), self.data[entry] * weights[place])
+        return scores.view(len(queries), len(self))
+
+    def scores(self, queries: Sequence[str], batch: Tensor, rows: Tensor) -> Tensor:
+        """Return the scores of single pairs: Tensor, shape [n]; see :meth:`Signal.scores`."""
+        pointers, terms, weights = self.query_terms(queries)
+        keys = torch.repeat_interleave(torch.arange(self.indptr.numel() - 1, device=self.device), self.indptr.diff())
+        keys, order = torch.sort(keys * len(self) + self.rows.long())
+        scores = torch.zeros(batch.numel(), device=self.device)
+        widest = max(int(pointers.diff().max()) if len(queries) else 1, 1)
+        step = max(1, _ENTRIES_AT_A_TIME // widest)
+        for start in range(0, batch.numel() if keys.numel() else 0, step):
+            owner, entry = gather_rows(pointers, batch[start : start + step])
+            wanted = terms[entry] * len(self) + rows[start : start + step][owner]
+            place = torch.searchsorted(keys, wanted).clamp(max=keys.numel() - 1)
+            found = torch.where(keys[place] == wanted, self.data[order[place]] * weights[entry], 0.0)
+            scores.index_add_(0, owner + start, found)
+        return scores
+
+    def search(self, queries: Sequence[str], k: int, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return the k rows with the largest scores above 0; see :meth:`Signal.search`."""
+        scores = self.table(queries)
+        if allowed is not None:
+            scores = scores.masked_fill(~allowed, 0.0)
+        values, rows = top_k(scores, k)
+        match = values > 0
+        return values.masked_fill(~match, float("-inf")), rows.masked_fill(~match, -1)
+
+
+@runtime_checkable
+class SparseEncoder(Protocol):
+    """The interface of learned sparse encoders, such as :class:`graph_retrievers.signals.sparse_encoders.Splade`.
+
+    Attributes
+    ----------
+    name : str
+    """
+
+    name: str
+
+    def encode(self, texts: Sequence[str], *, queries: bool = False) -> list[dict[int, float]]:
+        """Return the weights of the terms of each text, by term number; `queries` says that the texts are queries."""
+
+
+class SparseIndex(TermSignal):
+    """Texts by a learned sparse encoder, such as SPLADE or the lexical weights of BGE-M3, as a signal.
+
+    Parameters
+    ----------
+    texts : sequence of str, length N
+    encoder : SparseEncoder
+    device : torch.device, optional
+        The CPU by default.
+    covers : {"nodes", "edges"}, default "nodes"
+    show_progress : bool, default False
+
+    Raises
+    ------
+    InvalidVectorError
+        If a weight is NaN, infinite or negative.
+
+    Notes
+    -----
+    The encoder is not saved with an index; a loaded signal gets it with :meth:`with_encoder`.
+
+    Examples
+    --------
+    >>> class Letters:
+    ...     name = "letters"
+    ...
+    ...     def encode(self, texts, *, queries=False):
+    ...         return [{ord(letter): 1.0 for letter in text} for text in texts]
+    >>> SparseIndex(["loom", "card"], Letters()).search(["lom"], 1)
+    (tensor([[3.]]), tensor([[0]]))
+    """
+
+    kind = "sparse"
+
+    def __init__(
+        self,
+        texts: Sequence[str],
+        encoder: SparseEncoder,
+        *,
+        device: torch.device | None = None,
+        covers: Literal["nodes", "edges"] = "nodes",
+        show_progress: bool = False,
+    ) -> None:
+        from tqdm.auto import tqdm
+
+        self.covers = choice("covers", covers, ("nodes", "edges"))
+        self.encoder: SparseEncoder | None = _checked(encoder)
+        self.encoder_name, found = encoder.name, list[dict[int, float]]()
+        for start in tqdm(range(0, len(texts), 256), desc="sparse encoding", unit="batch", disable=not show_progress):
+            found += _weights(encoder, list(texts[start : start + 256]), False)
+        _, terms, data, owner = _flat(found)
+        rows = torch.repeat_interleave(torch.arange(len(texts)), owner.diff())
+        order = torch.argsort(terms, stable=True)
+        count = int(terms.max()) + 1 if terms.numel() else 0
+        indptr = torch.nn.functional.pad(torch.bincount(terms, minlength=count).cumsum(0), (1, 0))
+        self._assign(indptr, rows[order].to(torch.int32), data[order], len(texts), device)
+
+    def __repr__(self) -> str:
+        """Return the sizes and the encoder."""
+        return f"SparseIndex({len(self)} {self.covers}, terms={self.indptr.numel() - 1}, encoder={self.encoder_name!r})"
+
+    def query_terms(self, queries: Sequence[str]) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the terms of queries as the encoder weighs them."""
+        if self.encoder is None:
+            raise MissingSignalError(
+                f"This signal was loaded without its encoder {self.encoder_name!r}; pass signals={{name: signal.with_encoder(e)}}."
+            )
+        found = _weights(self.encoder, list(queries), True)
+        known = self.indptr.numel() - 1
+        _, terms, data, pointers = _flat([{term: weight for term, weight in text.items() if term < known} for text in found])
+        return pointers.to(self.device), terms.to(self.device), data.to(self.device)
+
+    def with_encoder(self, encoder: SparseEncoder) -> SparseIndex:
+        """Return this signal with the encoder of its queries; InvalidArgumentError if it has another name."""
+        if _checked(encoder).name != self.encoder_name:
+            raise InvalidArgumentError(f"This signal was made with {self.encoder_name!r}, not with {encoder.name!r}.")
+        made = self.to(self.device)
+        made.encoder = encoder
+        return made
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Return the matrix, and the settings."""
+        settings = {"encoder": self.encoder_name, "covers": self.covers, "num_rows": self.num_rows}
+        return {"indptr": self.indptr, "rows": self.rows, "data": self.data}, settings
+
+    @classmethod
+    def restore(cls, tensors: dict[str, Tensor], settings: dict[str, Any], device: torch.device | None = None) -> SparseIndex:
+        """Return the signal of a :meth:`state`, without an encoder."""
+        made = object.__new__(cls)
+        made.encoder, made.encoder_name, made.covers = None, settings["encoder"], settings["covers"]
+        made._assign(tensors["indptr"], tensors["rows"], tensors["data"], settings["num_rows"], device)
+        return made
+
+    def to(self, device: torch.device) -> SparseIndex:
+        """Return this signal on another device."""
+        made = SparseIndex.restore(*self.state(), device)
+        made.encoder = self.encoder
+        return made
+
+    def updated(self, contents: Sequence[str], kept: Tensor, embed: Callable[[list[str]], Tensor]) -> SparseIndex:
+        """Return the signal of a changed corpus; it is encoded again."""
+        if self.encoder is None:
+            raise MissingSignalError(f"This signal was loaded without its encoder {self.encoder_name!r}; see with_encoder.")
+        return SparseIndex(contents, self.encoder, device=self.device, covers=self.covers)
+
+
+def _checked(encoder: SparseEncoder) -> SparseEncoder:
+    if not isinstance(encoder, SparseEncoder):
+        raise InvalidArgumentError(f"Expected a sparse encoder with name and encode(texts), got {type(encoder).__name__}.")
+    return encoder
+
+
+def _weights(encoder: SparseEncoder, texts: list[str], queries: bool) -> list[dict[int, float]]:
+    found = encoder.encode(texts, queries=queries)
+    if len(found) != len(texts):
+        raise InvalidArgumentError(f"The sparse encoder {encoder.name!r} returned {len(found)} texts for {len(texts)}.")
+    return found
+
+
+def _flat(weights: list[dict[int, float]]) -> tuple[int, Tensor, Tensor, Tensor]:
+    """Return the number of texts, terms and weights of all in order, and the pointers to each text's."""
+    terms = torch.tensor([term for text in weights for term in text], dtype=torch.int64)
+    data = torch.tensor([weight for text in weights for weight in text.values()], dtype=torch.float32)
+    if bool((~torch.isfinite(data) | (data < 0)).any()) or bool((terms < 0).any()):
+        raise InvalidVectorError("A sparse encoder gave a weight that is negative, NaN or infinite, or a negative term number.")
+    counts = torch.tensor([len(text) for text in weights], dtype=torch.int64)
+    return len(weights), terms, data, torch.nn.functional.pad(counts.cumsum(0), (1, 0))

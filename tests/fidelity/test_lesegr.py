@@ -1,0 +1,303 @@
+"""LeSeGR against numbers worked by hand, a literal reading of Algorithm 1, and its degenerate cases."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, MissingSignalError
+from graph_retrievers.graph import CorpusGraph
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators import HybridSearch, LeSeGRModel, LexicalSemanticSearch, Pipeline, VectorSearch
+from graph_retrievers.operators.lesegr.model import ENCODERS
+from graph_retrievers.queries import Queries
+from graph_retrievers.results import Ranking
+from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.signals.dense import DenseIndex
+from graph_retrievers.signals.signal import Signal
+
+
+class Given(Signal):
+    """Sparse scores that a test gives, the same for every query."""
+
+    kind = "given"
+    reads = "text"
+
+    def __init__(self, values):
+        self.values = torch.tensor(values)
+
+    def __len__(self):
+        return self.values.numel()
+
+    def search(self, queries, k, allowed=None):
+        values = self.values if allowed is None else self.values.masked_fill(~allowed, 0.0)
+        order = torch.sort(values, descending=True, stable=True).indices[:k]
+        found = values[order] > 0
+        scores = values[order].masked_fill(~found, -torch.inf)
+        rows = order.masked_fill(~found, -1)
+        return scores.expand(len(queries), -1), rows.expand(len(queries), -1)
+
+    def scores(self, queries, batch, rows):
+        return self.values[rows]
+
+    def state(self):
+        return {"values": self.values}, {}
+
+    @classmethod
+    def restore(cls, tensors, settings, device=None):
+        return cls(tensors["values"].tolist())
+
+    def to(self, device):
+        return self
+
+
+def index_of(edges, vectors, delta):
+    names = [f"n{row}" for row in range(len(vectors))]
+    graph = CorpusGraph(names, [""] * len(names), edges=[(f"n{i}", f"n{j}") for i, j in edges])
+    return GraphIndex(graph, {"dense": DenseIndex(vectors), "bm25": Given(delta)})
+
+
+def weighted(dimension, encoder, seed, **options):
+    """A model none of whose weights are at their beginning."""
+    torch.manual_seed(seed)
+    model = LeSeGRModel(dimension, encoder, **options)
+    with torch.no_grad():
+        for parameter in model.mlp.parameters():
+            parameter.copy_(torch.randn(parameter.shape) * 0.5)
+        if model.out is not None:
+            for parameter in model.out.parameters():
+                parameter.copy_(torch.randn(parameter.shape) * 0.3)
+    return model.eval()
+
+
+def scores_of(operator, index, queries, first=None):
+    asked = Queries.of(index, [f"q{b}" for b in range(len(queries))], vectors=queries)
+    ranking = first(asked) if first is not None else Ranking.empty(len(queries), index.device)
+    found = operator(asked, ranking)
+    table = [[math.nan] * len(index) for _ in queries]
+    for b, (nodes, scores) in enumerate(zip(found.nodes.tolist(), found.scores.tolist(), strict=True)):
+        for node, score in zip(nodes, scores, strict=True):
+            if node >= 0:
+                table[b][node] = score
+    return torch.tensor(table)
+
+
+# -- worked by hand -----------------------------------------------------------------------------------------------
+
+
+def test_the_worked_example_of_mean_aggregation():
+    h = torch.tensor([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]])
+    # N(0) = {1, 2}, N(1) = {0}, N(2) = {0}; the first row of edges holds the sources.
+    edges = torch.tensor([[1, 2, 0, 0], [0, 0, 1, 2]])
+    alpha = torch.tensor([0.5, 0.25, 0.5, 0.25])
+    delta = torch.tensor([0.5, 2.0, 0.0])
+    one, two = (LeSeGRModel(2, "mean", k, hub_exponent=0)(h, edges, delta, alpha) for k in (1, 2))
+    assert torch.allclose(one, torch.tensor([[0.166667, 0.666667], [0.125, 2.0], [0.0625, 0.0]]), atol=1e-6)
+    assert torch.allclose(two, torch.tensor([[0.069444, 0.777778], [0.145833, 2.083333], [0.010417, 0.041667]]), atol=1e-6)
+    assert (two @ torch.tensor([1.0, 1.0])).tolist() == pytest.approx([0.847222, 2.229167, 0.052083], abs=1e-6)
+
+
+def test_scores_alone_pass_through_a_mean_as_their_vectors_do():
+    h, q = torch.tensor([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]]), torch.tensor([1.0, 1.0])
+    edges, alpha = torch.tensor([[1, 2, 0, 0], [0, 0, 1, 2]]), torch.tensor([0.5, 0.25, 0.5, 0.25])
+    model = LeSeGRModel(2, "mean", 2, hub_exponent=0)
+    passed = model((h @ q).unsqueeze(1), edges, torch.tensor([0.5, 2.0, 0.0]), alpha).squeeze(1)
+    assert passed.tolist() == pytest.approx([0.847222, 2.229167, 0.052083], abs=1e-6)
+
+
+# -- a literal reading --------------------------------------------------------------------------------------------
+
+
+def literal(index, model, q, delta, edges):
+    """Algorithm 1 for one query in float64, a node and a neighbour at a time: sums and means."""
+    vectors = index.dense.vectors.double()
+    count = len(vectors)
+    neighbors = {i: sorted({b for a, b in edges if a == i} | {a for a, b in edges if b == i} - {i}) for i in range(count)}
+    top = max(delta)
+    delta = [value / top for value in delta] if top > 0 else [1.0] * count
+    mlp = model.mlp.double()
+    h = [vector.clone() for vector in vectors]
+    for _ in range(model.layers):
+        new = []
+        for i in range(count):
+            messages = [delta[i] * h[i]]
+            for j in neighbors[i]:
+                alpha = mlp(vectors[i] - vectors[j]).item()
+                messages.append(delta[j] * alpha * h[j] / (len(neighbors[j]) + 1) ** model.hub_exponent)
+            total = torch.stack(messages).sum(0)
+            new.append(total / len(messages) if model.encoder == "mean" else total)
+        h = new
+    model.mlp.float()
+    return torch.stack([torch.dot(q.double(), vector) for vector in h])
+
+
+@st.composite
+def cases(draw):
+    count = draw(st.integers(2, 9))
+    shape = draw(st.sampled_from(["random", "chain", "hub"]))
+    pairs = {
+        "chain": [(i, i + 1) for i in range(count - 1)],
+        "hub": [(0, i) for i in range(1, count)],
+        "random": draw(st.lists(st.tuples(st.integers(0, count - 1), st.integers(0, count - 1)), max_size=2 * count)),
+    }[shape]
+    edges = sorted({(a, b) for a, b in pairs if a != b})
+    delta = draw(st.lists(st.sampled_from([0.0, 0.5, 1.0, 3.0]), min_size=count, max_size=count))
+    return edges, count, delta, draw(st.integers(0, 10_000)), draw(st.sampled_from(["sum", "mean"])), draw(st.integers(1, 3))
+
+
+@settings(max_examples=60, deadline=None)
+@given(cases())
+def test_the_whole_graph_gives_what_the_algorithm_gives(case):
+    edges, count, delta, seed, encoder, layers = case
+    torch.manual_seed(seed)
+    index = index_of(edges, torch.randn(count, 3), delta)
+    model = weighted(3, encoder, seed, layers=layers, hub_exponent=0.5)
+    queries = torch.randn(2, 3)
+    found = scores_of(LexicalSemanticSearch(model, hops=None, k=None), index, queries)
+    expected = torch.stack([literal(index, model, q, delta, edges) for q in queries])
+    assert found.double() == pytest.approx(expected, rel=1e-4, abs=1e-4)
+
+
+@settings(max_examples=30, deadline=None)
+@given(cases(), st.sampled_from(ENCODERS))
+def test_enough_hops_give_the_candidates_the_scores_of_the_whole_graph(case, encoder):
+    edges, count, delta, seed, _, layers = case
+    torch.manual_seed(seed)
+    index = index_of(edges, torch.randn(count, 4), delta)
+    model = weighted(4, encoder, seed, layers=layers, hidden=8, heads=2)
+    queries = torch.randn(3, 4)
+    whole = scores_of(LexicalSemanticSearch(model, hops=None, k=None), index, queries)
+    first = VectorSearch(2)
+    asked = Queries.of(index, ["a", "b", "c"], vectors=queries)
+    near = scores_of(LexicalSemanticSearch(model, hops=layers + 1, k=None), index, queries, first)
+    for b, nodes in enumerate(first(asked).nodes.tolist()):
+        assert near[b, nodes] == pytest.approx(whole[b, nodes], rel=1e-4, abs=1e-4)
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_a_batch_gives_what_its_queries_give_one_by_one(encoder):
+    torch.manual_seed(1)
+    index = index_of([(0, 1), (1, 2), (2, 3), (0, 4)], torch.randn(6, 4), [1.0, 0.0, 2.0, 0.5, 0.0, 1.0])
+    operator = LexicalSemanticSearch(weighted(4, encoder, 3, hidden=8, heads=2), k=None)
+    queries = torch.randn(4, 4)
+    together = scores_of(operator, index, queries, VectorSearch(2))
+    alone = torch.cat([scores_of(operator, index, query.unsqueeze(0), VectorSearch(2)) for query in queries])
+    assert torch.allclose(together, alone, rtol=1e-5, atol=1e-6, equal_nan=True)
+
+
+# -- degenerate cases ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_proposition_4_1_an_untrained_model_without_neighbours_is_the_product_of_both_scores(encoder):
+    torch.manual_seed(0)
+    vectors, delta, query = torch.randn(5, 4), [1.0, 0.0, 4.0, 2.0, 0.5], torch.randn(1, 4)
+    index = index_of([], vectors, delta)
+    found = scores_of(LexicalSemanticSearch(LeSeGRModel(4, encoder, hidden=8, heads=2), k=None), index, query, VectorSearch(5))
+    product = torch.tensor(delta) / 4 * (vectors @ query[0])
+    assert found[0].tolist() == pytest.approx(product.tolist(), abs=1e-6)
+
+
+def test_proposition_4_1_does_not_hold_for_two_layers():
+    vectors, delta, query = torch.tensor([[1.0, 0.0], [0.5, 0.5]]), [1.0, 2.0], torch.tensor([[1.0, 0.0]])
+    index = index_of([], vectors, delta)
+    found = scores_of(LexicalSemanticSearch(LeSeGRModel(2, "sum", 2), k=None), index, query, VectorSearch(2))
+    assert found[0].tolist() == pytest.approx([0.5**2 * 1.0, 1.0**2 * 0.5]), "each layer multiplies by the sparse signal again"
+
+
+def test_without_gates_and_messages_the_ranking_is_that_of_the_vectors():
+    torch.manual_seed(2)
+    vectors, query = torch.randn(6, 3), torch.randn(1, 3)
+    index = index_of([(0, 1), (2, 3)], vectors, [1.0] * 6)
+    found = scores_of(LexicalSemanticSearch(LeSeGRModel(3, sparse_gate=False), k=None), index, query, VectorSearch(6))
+    assert found[0].tolist() == pytest.approx((vectors @ query[0]).tolist(), abs=1e-6)
+
+
+def test_a_node_without_a_common_word_is_silent_and_a_query_without_any_is_ranked_by_vectors():
+    vectors = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]])
+    query = torch.tensor([[1.0, 0.0]])
+    silent = scores_of(
+        LexicalSemanticSearch(LeSeGRModel(2), k=None), index_of([], vectors, [0.0, 1.0, 1.0]), query, VectorSearch(3)
+    )
+    assert silent[0].tolist() == pytest.approx([0.0, 0.9, 0.0])
+    index = index_of([], vectors, [0.0, 0.0, 0.0])
+    operator = Pipeline(VectorSearch(3), LexicalSemanticSearch(LeSeGRModel(2)))
+    hits = Retriever(index, operator).retrieve("q", vector=[1.0, 0.0])
+    assert [hit.id for hit in hits] == ["n0", "n1", "n2"]
+    assert hits.notes == ("no node has a word of the query: ranked by vectors alone",)
+
+
+def test_messages_follow_the_direction_of_edges_where_that_is_asked_for():
+    vectors, query = torch.tensor([[1.0, 0.0], [1.0, 0.0]]), torch.tensor([[1.0, 0.0]])
+    index = index_of([(0, 1)], vectors, [1.0, 1.0])
+    model = LeSeGRModel(2, dense_gate=False, hub_exponent=0)
+    both, inward = (
+        scores_of(LexicalSemanticSearch(model, direction=direction, k=None), index, query, VectorSearch(2))[0].tolist()
+        for direction in ("both", "in")
+    )
+    assert both == pytest.approx([2.0, 2.0]) and inward == pytest.approx([1.0, 2.0])
+
+
+# -- filters, contexts and errors ---------------------------------------------------------------------------------
+
+
+def test_nodes_outside_the_walk_send_nothing():
+    vectors, query = torch.tensor([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0]]), [1.0, 0.0]
+    index = index_of([(0, 1), (0, 2)], vectors, [1.0, 1.0, 1.0])
+    walk = Pipeline(HybridSearch(1), LexicalSemanticSearch(LeSeGRModel(2, dense_gate=False, hub_exponent=0)))
+    retriever = Retriever(index, walk, backfill=False)
+    free = retriever.retrieve("q", vector=query)
+    kept = retriever.retrieve("q", vector=query, traversal_filter={"$id": {"$in": ["n0", "n1"]}})
+    assert {hit.id: hit.score for hit in free}["n0"] == pytest.approx(3.0)
+    assert {hit.id: hit.score for hit in kept} == pytest.approx({"n0": 2.0, "n1": 2.0})
+
+
+def test_the_context_is_who_sends_most_and_only_who_may_be_shown():
+    vectors = torch.tensor([[1.0, 0.0]] * 4)
+    index = index_of([(0, 1), (0, 2), (0, 3), (2, 3)], vectors, [1.0, 0.2, 0.9, 0.5])
+    model = LeSeGRModel(2, dense_gate=False)
+    retriever = Retriever(index, Pipeline(VectorSearch(1), LexicalSemanticSearch(model, context=2)), backfill=False)
+    hits = retriever.retrieve("q", vector=[1.0, 0.0])
+    hit = next(hit for hit in hits if hit.id == "n0")
+    assert [node.id for node in hit.context.nodes] == ["n2", "n3"]
+    assert {(edge.source, edge.target) for edge in hit.context.edges} == {("n0", "n2"), ("n0", "n3"), ("n2", "n3")}
+    assert {node.id for node in hits.subgraph().nodes} == {"n0", "n1", "n2", "n3"}
+    hidden = retriever.retrieve("q", vector=[1.0, 0.0], filter={"$id": {"$in": ["n0", "n3"]}})
+    assert [node.id for node in hidden[0].context.nodes if hidden[0].id == "n0"] == ["n3"]
+    assert "n2" not in hidden.to_context() and {node.id for node in hidden.subgraph().nodes} <= {"n0", "n3"}
+
+
+def test_what_does_not_fit_is_refused():
+    index = index_of([], torch.eye(3), [1.0, 1.0, 1.0])
+    with pytest.raises(DimensionMismatchError, match="of 5 dimensions, the index has 3"):
+        Retriever(index, Pipeline(VectorSearch(1), LexicalSemanticSearch(LeSeGRModel(5)))).retrieve("q", vector=[1, 0, 0])
+    with pytest.raises(MissingSignalError, match="no signal 'splade'"):
+        Retriever(index, Pipeline(VectorSearch(1), LexicalSemanticSearch(LeSeGRModel(3), sparse="splade"))).retrieve(
+            "q", vector=[1, 0, 0]
+        )
+    for arguments in ({"encoder": "rnn"}, {"hidden": 10, "heads": 4}, {"layers": 0}):
+        with pytest.raises(InvalidArgumentError):
+            LeSeGRModel(3, **arguments)
+    with pytest.raises(InvalidArgumentError, match="Expected a LeSeGRModel"):
+        LexicalSemanticSearch(LeSeGRModel)
+
+
+# -- gradients ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_gradients_reach_the_weights_and_the_vectors_but_not_the_sparse_signal(encoder):
+    model = weighted(4, encoder, 5, layers=2, hidden=8, heads=2)
+    torch.manual_seed(0)
+    vectors = torch.randn(4, 4, requires_grad=True)
+    delta = torch.tensor([1.0, 0.5, 0.25, 1.0])
+    edges = torch.tensor([[1, 2, 3, 0], [0, 0, 1, 2]])
+    alpha = model.alpha(vectors[edges[1]] - vectors[edges[0]])
+    model(vectors, edges, delta, alpha).sum().backward()
+    moved = {name for name, parameter in model.named_parameters() if parameter.grad is not None and parameter.grad.abs().sum() > 0}
+    own = {name for name, _ in model.named_parameters()} - {"log_scale"}
+    # A softmax over one neighbour has no gradient, and biases of keys cancel in it.
+    loose = {name for name in own if "lin_key" in name or "lin_query" in name or "att_" in name}
+    assert own - loose <= moved <= own and vectors.grad.abs().sum() > 0 and delta.grad is None

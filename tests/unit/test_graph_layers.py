@@ -1,0 +1,49 @@
+"""Layers of graph neural networks: worked cases, and equality with torch_geometric where that is installed."""
+
+import pytest
+import torch
+
+from graph_retrievers.learning.graph_layers import GATConv, GCNConv, TransformerConv, segment_softmax
+
+EDGES = torch.tensor([[0, 1, 2, 3, 1, 4], [1, 0, 0, 0, 2, 3]])
+
+
+def layers(heads=3):
+    torch.manual_seed(0)
+    return {"GCNConv": GCNConv(5, 6), "GATConv": GATConv(5, 4, heads), "TransformerConv": TransformerConv(5, 4, heads)}
+
+
+@pytest.mark.parametrize("name", ["GCNConv", "GATConv", "TransformerConv"])
+def test_without_gates_a_layer_equals_that_of_torch_geometric(name):
+    theirs = pytest.importorskip("torch_geometric.nn")
+    ours = layers()[name]
+    made = {
+        "GCNConv": lambda: theirs.GCNConv(5, 6),
+        "GATConv": lambda: theirs.GATConv(5, 4, heads=3),
+        "TransformerConv": lambda: theirs.TransformerConv(5, 4, heads=3),
+    }[name]()
+    with torch.no_grad():
+        ours.bias = torch.nn.Parameter(torch.randn(ours.bias.shape)) if hasattr(ours, "bias") else None
+    made.load_state_dict({key: value for key, value in ours.state_dict().items()})
+    x = torch.randn(6, 5)
+    assert torch.allclose(ours(x, EDGES), made(x, EDGES), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["GCNConv", "GATConv", "TransformerConv"])
+def test_gates_of_one_change_nothing_and_gates_of_zero_leave_the_own_part(name):
+    layer, x = layers()[name], torch.randn(6, 5)
+    plain = layer(x, EDGES)
+    assert torch.allclose(layer(x, EDGES, torch.ones(6), torch.ones(6)), plain, atol=1e-6)
+    closed = layer(x, EDGES, torch.zeros(6), torch.zeros(6))
+    constant = layer.lin_skip.bias if name == "TransformerConv" else layer.bias
+    assert torch.allclose(closed, constant.expand_as(closed), atol=1e-6)
+
+
+def test_a_node_without_neighbours_has_only_the_skip_connection():
+    layer, x = layers()["TransformerConv"], torch.randn(6, 5)
+    assert torch.allclose(layer(x, EDGES)[5], layer.lin_skip(x[5]), atol=1e-6)
+
+
+def test_softmax_within_segments():
+    shares = segment_softmax(torch.tensor([[0.0], [0.0], [700.0], [0.0]]), torch.tensor([0, 0, 1, 1]), 3)
+    assert shares.flatten().tolist() == pytest.approx([0.5, 0.5, 1.0, 0.0])
