@@ -1,0 +1,114 @@
+"""LeSeGR against what it is made of: recall of three seeds, ablations, and what a query costs beside score fusion.
+
+Trains on the split "train" of each dataset, stops by "dev", and measures on "test". Needs the extra offline.
+
+    python benchmarks/lesegr.py DATASET [DATASET ...] [--seeds 0,1,2] [--ablations] [--costs]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from graph_retrievers.datasets import Dataset, read_dataset
+from graph_retrievers.evaluation.cache import cached_vectors
+from graph_retrievers.evaluation.harness import evaluate
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators import HybridSearch, ReciprocalRankFusion
+from graph_retrievers.retrievers import LeSeGR, Retriever, WalkFusion
+from graph_retrievers.retrievers.lesegr import fit_lesegr
+from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.signals.embedding import minilm
+
+BASELINES = ("vector", "bm25", "hybrid")
+SMALL = {"hidden": 256, "layers": 2}
+QUICK = {"learning_rate": 3e-4, "epochs": 12, "patience": 4}
+ABLATIONS: dict[str, dict[str, Any]] = {
+    "two layers": {"layers": 2},
+    "mean": {"encoder": "mean"},
+    "no hub exponent": {"hub_exponent": 0.0},
+    "without delta": {"sparse_gate": False},
+    "without alpha": {"dense_gate": False},
+    "gcn": {"encoder": "gcn", **SMALL, "training": QUICK},
+    "gat": {"encoder": "gat", **SMALL, "training": QUICK},
+    "transformer": {"encoder": "transformer", **SMALL, "training": QUICK},
+}
+
+
+def recalls(index: GraphIndex, dataset: Dataset, retrievers: dict[str, Any], split: str = "test") -> dict[str, float]:
+    """Return Recall@10 of retrievers on a split."""
+    queries = [query for query in dataset.queries if query.split == split]
+    found = evaluate(index, queries, retrievers, k=10, timed_queries=0).results()
+    return {name: round(values["recall@10"], 4) for name, values in found.items()}
+
+
+def trained(index: GraphIndex, dataset: Dataset, seed: int, **options: Any) -> tuple[LeSeGR, dict[str, Any]]:
+    """Return a retriever trained with a seed, and how the training went."""
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.perf_counter()
+        told = fit_lesegr(dataset, index, folder, seed=seed, **options)
+        told["seconds"] = round(time.perf_counter() - began, 1)
+        told["curve"] = json.loads((Path(folder) / "lesegr.json").read_text())["history"]["scores"]
+        return LeSeGR(index, checkpoint=folder), told
+
+
+def with_list(index: GraphIndex, lesegr: LeSeGR) -> Retriever:
+    """Return WalkFusion with LeSeGR as a fifth list."""
+    walk = WalkFusion(index).operator
+    assert isinstance(walk, ReciprocalRankFusion)
+    return Retriever(index, ReciprocalRankFusion(*walk.operators, lesegr.operator, constant=walk.constant))
+
+
+def costs(index: GraphIndex, dataset: Dataset, lesegr: LeSeGR, repeats: int = 5) -> dict[str, Any]:
+    """Return milliseconds of a single query for fusion and LeSeGR, alternating in one run, and the peak memory."""
+    fusion = Retriever(index, HybridSearch(), name="fusion")
+    texts = [query.text for query in dataset.queries if query.split == "dev"][:20]
+    vectors = torch.stack([torch.as_tensor(index.embedding.embed_query(text)) for text in texts])
+    times: dict[str, list[float]] = {"fusion": [], "lesegr": []}
+    for _ in range(repeats):
+        for text, vector in zip(texts, vectors, strict=True):
+            for name, retriever in (("fusion", fusion), ("lesegr", lesegr)):
+                began = time.perf_counter()
+                retriever.retrieve(text, vector=vector)
+                times[name].append(1000 * (time.perf_counter() - began))
+    middle = {name: round(statistics.median(values), 2) for name, values in times.items()}
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"ms": middle, "ratio": round(middle["lesegr"] / middle["fusion"], 2), "peak_mib": round(peak)}
+
+
+def main() -> None:
+    """Run the benchmark and print one JSON line for each result."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    parser.add_argument("datasets", nargs="+", metavar="DATASET")
+    parser.add_argument("--seeds", default="0,1,2")
+    parser.add_argument("--ablations", action="store_true")
+    parser.add_argument("--costs", action="store_true")
+    args = parser.parse_args()
+    embedding = minilm()
+    for folder in args.datasets:
+        dataset = read_dataset(folder)
+        graph = dataset.graph()
+        index = GraphIndex.from_graph(graph, embedding=embedding, vectors=cached_vectors(embedding, graph.contents()))
+        first = {name: build_retriever(name, index) for name in (*BASELINES, "walk-fusion")} | {"untrained": LeSeGR(index)}
+        print(json.dumps({"dataset": dataset.name, "test": recalls(index, dataset, first)}), flush=True)
+        for seed in map(int, args.seeds.split(",")):
+            lesegr, told = trained(index, dataset, seed)
+            both = {"lesegr": lesegr, "walk-fusion with lesegr": with_list(index, lesegr)}
+            print(json.dumps({"dataset": dataset.name, "seed": seed, "test": recalls(index, dataset, both), **told}), flush=True)
+        if args.costs:
+            print(json.dumps({"dataset": dataset.name, "costs": costs(index, dataset, lesegr)}), flush=True)
+        for name, options in ABLATIONS.items() if args.ablations else ():
+            lesegr, told = trained(index, dataset, 0, **options)
+            print(json.dumps({"dataset": dataset.name, "ablation": name, "test": recalls(index, dataset, {name: lesegr}), **told}))
+
+
+if __name__ == "__main__":
+    main()
