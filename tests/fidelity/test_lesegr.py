@@ -171,7 +171,7 @@ def test_enough_hops_give_the_candidates_the_scores_of_the_whole_graph(case, enc
     whole = scores_of(LexicalSemanticSearch(model, hops=None, k=None), index, queries)
     first = VectorSearch(2)
     asked = Queries.of(index, ["a", "b", "c"], vectors=queries)
-    near = scores_of(LexicalSemanticSearch(model, hops=layers + 1, k=None), index, queries, first)
+    near = scores_of(LexicalSemanticSearch(model, hops=layers, k=None), index, queries, first)
     for b, nodes in enumerate(first(asked).nodes.tolist()):
         assert near[b, nodes] == pytest.approx(whole[b, nodes], rel=1e-4, abs=1e-4)
 
@@ -252,6 +252,18 @@ def test_nodes_outside_the_walk_send_nothing():
     kept = retriever.retrieve("q", vector=query, traversal_filter={"$id": {"$in": ["n0", "n1"]}})
     assert {hit.id: hit.score for hit in free}["n0"] == pytest.approx(3.0)
     assert {hit.id: hit.score for hit in kept} == pytest.approx({"n0": 2.0, "n1": 2.0})
+
+
+def test_excluded_nodes_move_no_score_by_words_or_edges():
+    vectors = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.9, 0.1]])
+    walk = {"$id": {"$in": ["n0", "n1"]}}
+    pipeline = Pipeline(HybridSearch(1), LexicalSemanticSearch(weighted(2, "sum", 0)))
+    asked = {"vector": [1.0, 0.0], "filter": walk, "seed_filter": walk, "traversal_filter": walk}
+    alone = Retriever(index_of([(0, 1)], vectors[:2], [1.0, 0.5]), pipeline, backfill=False).retrieve("q", vector=[1.0, 0.0])
+    beside = Retriever(index_of([(0, 1), (0, 2), (1, 2)], vectors, [1.0, 0.5, 9.0]), pipeline, backfill=False).retrieve(
+        "q", **asked
+    )
+    assert {hit.id: hit.score for hit in beside} == pytest.approx({hit.id: hit.score for hit in alone})
 
 
 def test_the_context_is_who_sends_most_and_only_who_may_be_shown():

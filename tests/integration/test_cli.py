@@ -123,7 +123,7 @@ class TestSearch:
         assert status == 0
         assert (found["query"], found["retriever"], found["k"], found["notes"]) == (self.QUESTION, "fastinsight", 3, [])
         assert found["hits"][0]["id"] == "watt.html" and len(found["hits"]) == 3
-        assert set(found["hits"][0]) == {"id", "score", "title", "text", "type", "operator", "path", "metadata", "kind"}
+        assert set(found["hits"][0]) == {"id", "score", "title", "text", "type", "operator", "path", "metadata", "kind", "context"}
 
     def test_a_person_reads_rank_score_operator_node_path_and_text(self, tmp_path, capsys, monkeypatch):
         monkeypatch.setenv("COLUMNS", "100")

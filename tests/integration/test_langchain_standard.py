@@ -104,6 +104,12 @@ class TestSpreadingActivationRetrieverFused(_Standard):
     params = {"gate": "uniform", "fuse": True, "chains": "path"}
 
 
+class TestLeSeGRRetriever(_Standard):
+    """Without a checkpoint."""
+
+    retriever_constructor = package.LeSeGRRetriever
+
+
 class TestMoRRetriever(_Standard):
     """No plan is given and there is no planner: text retrieval."""
 

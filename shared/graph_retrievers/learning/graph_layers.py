@@ -38,7 +38,7 @@ def _scaled(values: Tensor, factors: Tensor | None) -> Tensor:
 
 
 class GCNConv(nn.Module):
-    r"""Graph convolution (Kipf and Welling, 2016), with d the number of neighbours plus one.
+    r"""Graph convolution (Kipf and Welling, 2016), with d the number of neighbours plus one: in `edges`, or as `degree` says.
 
     .. math:: x'_i = \sum_{j \in N(i) \cup \{i\}} \frac{g_{ij}}{\sqrt{d_i d_j}} W x_j + b
 
@@ -51,10 +51,12 @@ class GCNConv(nn.Module):
         self.lin = nn.Linear(in_channels, out_channels, bias=False)
         self.bias = nn.Parameter(torch.zeros(out_channels))
 
-    def forward(self, x: Tensor, edges: Tensor, gates: Tensor | None = None, own: Tensor | None = None) -> Tensor:
-        """Return the new vectors: Tensor, shape [n, out]."""
+    def forward(
+        self, x: Tensor, edges: Tensor, gates: Tensor | None = None, own: Tensor | None = None, degree: Tensor | None = None
+    ) -> Tensor:
+        """Return the new vectors: Tensor, shape [n, out]; `degree`, shape [n], has the numbers of neighbours."""
         source, target = edges
-        degree = 1 + torch.bincount(target, minlength=x.shape[0]).to(x.dtype)
+        degree = 1 + (torch.bincount(target, minlength=x.shape[0]) if degree is None else degree).to(x.dtype)
         x = self.lin(x)
         messages = _scaled(x[source], (degree[source] * degree[target]).rsqrt())
         return (_scaled(x, own) / degree.unsqueeze(1)).index_add(0, target, _scaled(messages, gates)) + self.bias

@@ -165,7 +165,8 @@ class LeSeGRModel(nn.Module):
             return x
         h = x
         for number, conv in enumerate(self.convs):
-            h = conv(torch.relu(h) if number else h, edges, gates, delta)
+            known = (degree,) if self.encoder == "gcn" else ()
+            h = conv(torch.relu(h) if number else h, edges, gates, delta, *known)
         assert self.out is not None
         return x * delta.unsqueeze(1) + self.out(torch.relu(h))
 

@@ -51,6 +51,12 @@ class Adjacency:
         """|N(i)|: Tensor, shape [N], int64."""
         return self.indptr.diff()
 
+    def degree_within(self, allowed: Tensor | None) -> Tensor:
+        """Return the number of neighbours of each node among those of `allowed`, shape [N], bool: Tensor, shape [N], int64."""
+        if allowed is None:
+            return self.degree
+        return torch.zeros_like(self.degree).index_add_(0, self.owners(), allowed[self.neighbors].long())
+
     def owners(self) -> Tensor:
         """Return the node i of each entry of `neighbors`: Tensor, shape [M], int64."""
         count = self.indptr.numel() - 1
@@ -94,13 +100,13 @@ def sparse_signal(queries: Queries, signal: str, batch: Tensor, nodes: Tensor) -
     r"""Return the sparse signal :math:`\delta` of pairs, in [0, 1], and which queries match no node at all.
 
     `batch` and `nodes`, shape [n], are queries and node rows. The score of each pair is divided by the largest score that any node
-    has for its query. A query that matches nothing has 1 everywhere.
+    that may be walked to has for its query. A query that matches nothing has 1 everywhere.
     """
-    top = queries.search(signal, 1)[0][:, 0]
+    top = queries.search(signal, 1, queries.walk_allowed)[0][:, 0]
     silent = ~(top > 0)
     scale = torch.where(silent, 1.0, top)
     scores = queries.scores(batch, nodes, signal) / scale[batch]
-    return torch.where(silent[batch], 1.0, scores.clamp(min=0.0)), silent.tolist()
+    return torch.where(silent[batch], 1.0, scores.clamp(0.0, 1.0)), silent.tolist()
 
 
 def expanded(frontier: Tensor, adjacency: Adjacency, size: int, allowed: Callable[[Tensor], Tensor] | None) -> tuple[Tensor, ...]:

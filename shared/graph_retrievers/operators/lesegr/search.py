@@ -58,7 +58,10 @@ class LexicalSemanticSearch(Operator):
 
     Notes
     -----
-    With `hops` not below the number of layers the scores of the nodes of the ranking before are those of the whole graph.
+    With `hops` not below the number of layers the scores of the nodes of the ranking before are those of the whole graph. What
+    a traversal filter excludes sends no messages, and moves no score by its words or its edges; only the word statistics of BM25
+    are those of all nodes.
+
     :math:`\delta` is divided by the largest sparse score of the query, which changes no order where the encoder is a sum or a
     mean. A query that shares no word with any node is ranked by vectors alone, and a note says so. Dense signals do not depend
     on the query and are computed once for an index.
@@ -102,11 +105,12 @@ class LexicalSemanticSearch(Operator):
         """Return the nodes of the neighbourhood by the scores of their entangled representations."""
         node_vectors(queries.index, self.model)
         pool = self.pool(queries, ranking)
-        if not pool.width:
+        if not bool((pool.nodes >= 0).any()):
             return pool
         adjacency = Adjacency.of(queries.index.graph, self.direction)
+        degree = adjacency.degree_within(queries.walk_allowed)
         group = max(1, _NODES_AT_A_TIME[self.model.linear] // pool.width)
-        parts = [self._scored(queries, pool, adjacency, slice(b, b + group)) for b in range(0, len(pool), group)]
+        parts = [self._scored(queries, pool, adjacency, degree, slice(b, b + group)) for b in range(0, len(pool), group)]
         scores, contexts, silent = (list(column) for column in zip(*parts, strict=True))
         width = max(part.shape[2] for part in contexts)
         padded = [torch.nn.functional.pad(part, (0, width - part.shape[2]), value=-1) for part in contexts]
@@ -128,7 +132,9 @@ class LexicalSemanticSearch(Operator):
             pool = pool.append(self.reached(pool, batch, rows, -place.float(), place, width), pool.width + width)
         return pool
 
-    def _scored(self, queries: Queries, pool: Ranking, adjacency: Adjacency, part: slice) -> tuple[Tensor, Tensor, list[bool]]:
+    def _scored(
+        self, queries: Queries, pool: Ranking, adjacency: Adjacency, degree: Tensor, part: slice
+    ) -> tuple[Tensor, Tensor, list[bool]]:
         """Return scores [G, K], contexts [G, K, M] and which queries match no word, of a group of queries."""
         nodes = pool.nodes[part]
         near = Neighborhood.of(len(queries.index), adjacency, nodes)
@@ -136,7 +142,7 @@ class LexicalSemanticSearch(Operator):
         delta, silent = sparse_signal(queries, self.sparse, batch, near.rows)
         alpha = self.alphas(queries.index, adjacency)[near.entries]
         with torch.inference_mode():
-            found = entangled_scores(self.model, queries, batch, near, delta, alpha, adjacency.degree)
+            found = entangled_scores(self.model, queries, batch, near, delta, alpha, degree)
         place = torch.searchsorted(near.query * len(queries.index) + near.rows, _keys(nodes, len(queries.index)).clamp(min=0))
         scores = found[place.clamp(max=max(found.numel() - 1, 0))]
         heard = self._heard(near, delta, alpha)
