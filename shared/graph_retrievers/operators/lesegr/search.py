@@ -104,6 +104,7 @@ class LexicalSemanticSearch(Operator):
     def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
         """Return the nodes of the neighbourhood by the scores of their entangled representations."""
         node_vectors(queries.index, self.model)
+        self.model.to(queries.index.device)
         pool = self.pool(queries, ranking)
         if not bool((pool.nodes >= 0).any()):
             return pool
@@ -174,9 +175,8 @@ class LexicalSemanticSearch(Operator):
             owners = adjacency.owners()
             pieces = range(0, owners.numel(), _EDGES_AT_A_TIME)
             parts = [slice(start, start + _EDGES_AT_A_TIME) for start in pieces]
-            model = self.model.to(index.device)
             with torch.inference_mode():
-                found = [model.alpha(vectors[owners[part]] - vectors[adjacency.neighbors[part]]) for part in parts]
+                found = [self.model.alpha(vectors[owners[part]] - vectors[adjacency.neighbors[part]]) for part in parts]
             return index, torch.cat(found) if found else torch.zeros(0, device=index.device)
 
         # The index is kept with its signals, so that no other takes over its id.
