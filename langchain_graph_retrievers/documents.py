@@ -35,7 +35,7 @@ def to_documents(hits: Hits) -> list[Document]:
         - ``title`` and ``type``, where the node has them. Where the metadata hold another value under such a name, it stays,
           and the node's is added as ``node_title`` or ``node_type``;
         - ``kind``: "chain" or "fact", where a hit is not a node;
-        - ``context``: list of ``{"id", "title", "text"}``, the neighbours that gave a node context, where the retriever has them;
+        - ``context``: ``{"nodes", "edges"}``, the neighbours that gave it context, where the retriever has them;
         - ``notes``: list of str, where the retriever has something to say about the search.
 
         A value of the document's own under one of the other names is kept as ``original_<name>``. Of a chain or fact, the

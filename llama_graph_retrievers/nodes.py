@@ -68,7 +68,7 @@ def scored_nodes(hits: Hits, provenance: bool, *lookups: NodeLookup) -> list[Nod
         - ``operator``: name of the operator that found it (``"Backfill"`` for what vector search filled up);
         - ``path``: ``{"nodes", "relations", "forward", "titles"}``, how it was reached from a seed;
         - ``kind``, where it is not a node: "chain" or "fact";
-        - ``context``: list of ``{"id", "title", "text"}``, the neighbours that gave it context, where the retriever has them;
+        - ``context``: ``{"nodes", "edges"}``, the neighbours that gave it context, where the retriever has them;
         - ``notes``: list of str, what the retriever noted about the query, where there is anything.
 
         Notes on an empty result are logged as a warning, since there is no node to hold them.

@@ -140,7 +140,10 @@ class Hit:
             "path": self.path.to_dict(),
             "metadata": dict(self.metadata),
             "kind": self.kind,
-            "context": [{"id": node.id, "title": node.title, "text": node.text} for node in self.context.nodes],
+            "context": {
+                "nodes": [{"id": n.id, "title": n.title, "type": n.type, "text": n.text} for n in self.context.nodes],
+                "edges": [[edge.source, edge.relation, edge.target] for edge in self.context.edges],
+            },
         }
 
 
@@ -320,11 +323,12 @@ def _walked(paths: Iterable[NodePath]) -> list[str]:
 
 
 def plain_context(value: Any) -> Subgraph:
-    """Return the context that :meth:`Hit.to_dict` wrote as plain values, without its edges; an empty one for anything else."""
-    listed = value if isinstance(value, (list, tuple)) else ()
-    if not all(isinstance(near, Mapping) and {"id", "title", "text"} <= near.keys() for near in listed):
+    """Return the context that :meth:`Hit.to_dict` wrote as plain values; an empty one for anything else."""
+    try:
+        nodes = tuple(Node(near["id"], near["text"], near["title"], near["type"]) for near in value["nodes"])
+        return Subgraph(nodes, tuple(Edge(source, target, relation) for source, relation, target in value["edges"]))
+    except (TypeError, KeyError, ValueError):
         return Subgraph()
-    return Subgraph(tuple(Node(str(near["id"]), str(near["text"]), str(near["title"])) for near in listed))
 
 
 def to_hits(ranking: Ranking, graph: CorpusGraph, k: int, shown: Tensor | None = None) -> list[Hits]:

@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, MissingSignalError
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators import HybridSearch, LeSeGRModel, LexicalSemanticSearch, Pipeline, VectorSearch
+from graph_retrievers.operators import (
+    HybridSearch,
+    LeSeGRModel,
+    LexicalSemanticSearch,
+    Pipeline,
+    ReciprocalRankFusion,
+    VectorSearch,
+)
+from graph_retrievers.operators.lesegr import search as search_module
 from graph_retrievers.operators.lesegr.model import ENCODERS
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
@@ -226,7 +234,7 @@ def test_a_node_without_a_common_word_is_silent_and_a_query_without_any_is_ranke
     operator = Pipeline(VectorSearch(3), LexicalSemanticSearch(LeSeGRModel(2)))
     hits = Retriever(index, operator).retrieve("q", vector=[1.0, 0.0])
     assert [hit.id for hit in hits] == ["n0", "n1", "n2"]
-    assert hits.notes == ("no node has a word of the query: ranked by vectors alone",)
+    assert hits.notes == ("no node has a word of the query: words count for nothing",)
 
 
 def test_messages_follow_the_direction_of_edges_where_that_is_asked_for():
@@ -279,6 +287,94 @@ def test_the_context_is_who_sends_most_and_only_who_may_be_shown():
     hidden = retriever.retrieve("q", vector=[1.0, 0.0], filter={"$id": {"$in": ["n0", "n3"]}})
     assert [node.id for node in hidden[0].context.nodes if hidden[0].id == "n0"] == ["n3"]
     assert "n2" not in hidden.to_context() and {node.id for node in hidden.subgraph().nodes} <= {"n0", "n3"}
+    seen = {end for hit in hidden for edge in hit.context.edges for end in (edge.source, edge.target)}
+    assert seen <= {"n0", "n3"} and seen <= {"n0", "n3"} == {end for e in hidden.subgraph().edges for end in (e.source, e.target)}
+
+
+def test_contexts_are_in_order_of_message_then_of_words_then_of_rows():
+    vectors = torch.tensor([[1.0, 0.0]] * 6)
+    index = index_of([(0, i) for i in range(1, 6)], vectors, [1.0, 0.5, 0.9, 0.5, 0.0, 0.9])
+    untrained = Retriever(index, Pipeline(VectorSearch(1), LexicalSemanticSearch(LeSeGRModel(2), context=None)))
+    asked = {"vector": [1.0, 0.0], "k": 6}
+    first = {hit.id: hit for hit in untrained.retrieve("q", **asked)}["n0"]
+    assert [node.id for node in first.context.nodes] == ["n2", "n5", "n1", "n3"], "n4 shares no word with the question"
+
+    class Turned(LeSeGRModel):
+        """Hears a node the more, the higher its number."""
+
+        def alpha(self, difference):
+            return -torch.arange(difference.shape[0], dtype=torch.float32)
+
+    turned = Retriever(index, Pipeline(VectorSearch(1), LexicalSemanticSearch(Turned(2), context=2)))
+    first = {hit.id: hit for hit in turned.retrieve("q", **asked)}["n0"]
+    assert [node.id for node in first.context.nodes] == ["n5", "n3"], "-4 * 0.9 and -2 * 0.5 weigh more than -1 * 0.9"
+    plain = Retriever(index, Pipeline(VectorSearch(1), LexicalSemanticSearch(LeSeGRModel(2, sparse_gate=False), context=None)))
+    first = {hit.id: hit for hit in plain.retrieve("q", **asked)}["n0"]
+    assert [node.id for node in first.context.nodes] == ["n1", "n2", "n3", "n4", "n5"], "without the sparse gate words do not count"
+
+
+def test_forbidden_neighbours_take_no_place_in_a_context():
+    vectors = torch.tensor([[1.0, 0.0]] * 8)
+    index = index_of([(0, i) for i in range(1, 8)], vectors, [1.0, 0.9, 0.9, 0.9, 0.9, 0.5, 0.4, 0.3])
+    retriever = Retriever(index, Pipeline(VectorSearch(1), LexicalSemanticSearch(LeSeGRModel(2), context=2)), backfill=False)
+    allowed = {"$id": {"$in": ["n0", "n5", "n6", "n7"]}}
+    hits = retriever.retrieve("q", vector=[1.0, 0.0], filter=allowed)
+    assert [node.id for node in hits[0].context.nodes] == ["n5", "n6"] and [hit.id for hit in hits] == ["n0", "n5", "n6", "n7"]
+
+
+def test_the_whole_graph_is_that_which_may_be_walked():
+    index = index_of([(0, 1), (1, 2)], torch.eye(3), [1.0, 1.0, 1.0])
+    retriever = Retriever(index, LexicalSemanticSearch(LeSeGRModel(3), hops=None), backfill=False)
+    walk = {"$id": {"$in": ["n0", "n1"]}}
+    assert {hit.id for hit in retriever.retrieve("q", vector=[1, 1, 1], traversal_filter=walk)} == {"n0", "n1"}
+
+
+def test_a_neighbour_is_reached_from_the_best_candidate():
+    index = index_of([(0, 2), (1, 2)], torch.tensor([[0.9, 0.0], [1.0, 0.0], [0.0, 1.0]]), [1.0, 1.0, 1.0])
+    retriever = Retriever(index, Pipeline(VectorSearch(2), LexicalSemanticSearch(LeSeGRModel(2))), backfill=False)
+    paths = {hit.id: str(hit.path) for hit in retriever.retrieve("q", vector=[1.0, 0.0])}
+    assert paths == {"n0": "n0", "n1": "n1", "n2": "n1 -> n2"}
+
+
+@pytest.mark.parametrize("direction", ["both", "in"])
+def test_self_loops_send_no_message(direction):
+    vectors, model = torch.tensor([[1.0, 0.0], [1.0, 0.0]]), LeSeGRModel(2, dense_gate=False, hub_exponent=0)
+    operator = LexicalSemanticSearch(model, direction=direction, k=None)
+    with_loop, without = (
+        scores_of(operator, index_of(edges, vectors, [1.0, 1.0]), torch.tensor([[1.0, 0.0]]), VectorSearch(2))
+        for edges in ([(0, 1), (1, 1)], [(0, 1)])
+    )
+    assert torch.equal(with_loop, without)
+
+
+def test_groups_of_queries_give_what_all_together_give(monkeypatch):
+    torch.manual_seed(4)
+    index = index_of([(0, 1), (1, 2), (3, 4)], torch.randn(5, 4), [1.0, 0.5, 0.0, 2.0, 1.0])
+    operator, queries = LexicalSemanticSearch(weighted(4, "sum", 2), k=None), torch.randn(3, 4)
+    together = scores_of(operator, index, queries, VectorSearch(2))
+    monkeypatch.setattr(search_module, "_NODES_AT_A_TIME", {True: 1, False: 1})
+    assert torch.allclose(scores_of(operator, index, queries, VectorSearch(2)), together, equal_nan=True)
+
+
+def test_relu_stands_between_the_layers_of_an_encoder():
+    model = weighted(3, "gcn", 1, layers=2, hidden=4, heads=1)
+    x = torch.randn(4, 3)
+    edges = torch.tensor([[0, 1, 2, 1], [1, 0, 1, 2]])
+    delta, alpha = torch.tensor([1.0, 0.5, 0.2, 0.7]), torch.tensor([0.3, -0.4, 0.9, 1.1])
+    first = torch.relu(model.convs[0](x, edges, delta[edges[0]] * alpha, delta))
+    second = torch.relu(model.convs[1](first, edges, delta[edges[0]] * alpha, delta))
+    expected = x * delta.unsqueeze(1) + model.out(second)
+    assert torch.allclose(model(x, edges, delta, alpha), expected, atol=1e-6)
+
+
+def test_fused_lists_keep_the_first_context_that_a_node_has():
+    vectors = torch.tensor([[1.0, 0.0]] * 4)
+    index = index_of([(0, 1), (0, 2), (0, 3)], vectors, [1.0, 0.9, 0.5, 0.4])
+    narrow = Pipeline(VectorSearch(1), LexicalSemanticSearch(LeSeGRModel(2), context=1))
+    wide = Pipeline(VectorSearch(1), LexicalSemanticSearch(LeSeGRModel(2), context=2))
+    for lists, expected in (((VectorSearch(4), narrow, wide), ["n1"]), ((wide, VectorSearch(4), narrow), ["n1", "n2"])):
+        hits = Retriever(index, ReciprocalRankFusion(*lists)).retrieve("q", vector=[1.0, 0.0])
+        assert [node.id for node in {hit.id: hit for hit in hits}["n0"].context.nodes] == expected
 
 
 def test_what_does_not_fit_is_refused():
@@ -289,7 +385,13 @@ def test_what_does_not_fit_is_refused():
         Retriever(index, Pipeline(VectorSearch(1), LexicalSemanticSearch(LeSeGRModel(3), sparse="splade"))).retrieve(
             "q", vector=[1, 0, 0]
         )
-    for arguments in ({"encoder": "rnn"}, {"hidden": 10, "heads": 4}, {"layers": 0}):
+    for arguments in (
+        {"encoder": "rnn"},
+        {"hidden": 10, "heads": 4},
+        {"layers": 0},
+        {"hub_exponent": -1},
+        {"hub_exponent": math.nan},
+    ):
         with pytest.raises(InvalidArgumentError):
             LeSeGRModel(3, **arguments)
     with pytest.raises(InvalidArgumentError, match="Expected a LeSeGRModel"):

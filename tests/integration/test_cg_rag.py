@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from langchain_core.documents import Document
 from langchain_core.language_models import FakeListLLM
 from langchain_core.prompts import PromptTemplate
 from llama_index.core import PromptTemplate as LlamaPrompt
@@ -10,12 +11,15 @@ from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
 from llama_index.core.llms.callbacks import llm_completion_callback
 
 from graph_retrievers.errors import InvalidArgumentError, LanguageModelError
+from graph_retrievers.graph import Node
+from graph_retrievers.graph.corpus_graph import Edge
+from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers import LeSeGR
 from langchain_graph_retrievers import BM25Retriever, LeSeGRRetriever, create_cg_rag_chain, to_context
 from llama_graph_retrievers import CGRAGQueryEngine
 from llama_graph_retrievers import LeSeGRRetriever as LlamaLeSeGRRetriever
 from llama_graph_retrievers import to_context as llama_to_context
-from tests.helpers import linked_index
+from tests.helpers import HashEmbedding, linked_index
 
 QUESTION = "Which engine did Babbage design?"
 
@@ -53,6 +57,10 @@ def index():
     return linked_index()
 
 
+def heard(metadata):
+    return [near["id"] for near in metadata["context"]["nodes"]] if "context" in metadata else []
+
+
 def contexts(index):
     return {hit.id: [node.id for node in hit.context.nodes] for hit in LeSeGR(index, k=4).retrieve(QUESTION)}
 
@@ -61,9 +69,9 @@ def test_documents_and_nodes_carry_the_contexts_of_the_hits(index):
     expected = contexts(index)
     assert any(expected.values())
     documents = LeSeGRRetriever(index=index, k=4).invoke(QUESTION)
-    assert {d.id: [near["id"] for near in d.metadata.get("context", [])] for d in documents} == expected
+    assert {d.id: heard(d.metadata) for d in documents} == expected
     nodes = LlamaLeSeGRRetriever(index, similarity_top_k=4).retrieve(QUESTION)
-    assert {n.node.node_id: [near["id"] for near in n.node.metadata.get("context", [])] for n in nodes} == expected
+    assert {n.node.node_id: heard(n.node.metadata) for n in nodes} == expected
     context = LeSeGR(index, k=4).retrieve(QUESTION).to_context()
     assert context == to_context(documents) == llama_to_context(nodes)
     assert "  Context:\n  - " in context
@@ -73,6 +81,22 @@ def test_a_context_of_the_users_own_is_not_taken_for_one():
     retriever = BM25Retriever.from_texts(["a loom"], metadatas=[{"context": "a museum"}], k=1)
     (document,) = retriever.invoke("Which loom?")
     assert document.metadata["context"] == "a museum" and "Context" not in to_context([document])
+    for value in ([{"id": "x", "title": "T", "text": "t"}], {"nodes": 5}, 3, {"nodes": [{}], "edges": []}):
+        assert "Context" not in to_context([Document("a loom", metadata={"context": value})])
+
+
+def test_both_doors_show_types_and_give_summaries_the_links():
+    nodes = [Node("p", "A loom.", "Loom", "machine"), Node("q", "A loom of brass.", "Brass loom", "machine")]
+    index = GraphIndex.from_nodes(nodes, [Edge("p", "q", "inspired")], embedding=HashEmbedding())
+    models = [Recorder(), Recorder(), Recorder()]
+    hits = LeSeGR(index, k=1).retrieve("Which loom?")
+    texts = [
+        hits.to_context("Which loom?", models[0]),
+        to_context(LeSeGRRetriever(index=index, k=1).invoke("Which loom?"), "Which loom?", models[1]),
+        llama_to_context(LlamaLeSeGRRetriever(index, similarity_top_k=1).retrieve("Which loom?"), "Which loom?", models[2]),
+    ]
+    assert texts[0] == texts[1] == texts[2] and models[0].asked == models[1].asked == models[2].asked
+    assert "- Brass loom (machine): A loom of brass." in models[0].asked[0] and "- p -[inspired]-> q" in models[0].asked[0]
 
 
 def test_summaries_stand_in_place_of_the_texts(index):

@@ -18,7 +18,7 @@ ROOMS = {
     "arguments": {"errors"},
     "device": {"errors"},
     "graph": {"errors", "cache", "device"},
-    "signals": {"errors", "arguments", "device", "graph"},
+    "signals": {"errors", "arguments", "cache", "device", "graph"},
     "learning": {"errors"},
     "construction": {"errors", "arguments", "graph", "signals", "datasets"},
     "datasets": {"errors", "graph"},

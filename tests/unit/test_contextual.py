@@ -74,8 +74,28 @@ def test_what_is_missing_is_said():
         build_edges(PAPERS, ContextualCitations(), vectors=torch.eye(3))
     with pytest.raises(InvalidArgumentError, match="cannot split"):
         chunk_documents(PAPERS, 5)
-    with pytest.raises(InvalidArgumentError, match="expected a list of texts"):
-        chunk_documents(PAPERS, lambda text: text)
+    for splitter in (lambda text: text, lambda text: None, lambda text: 5, lambda text: [], lambda text: [5]):
+        with pytest.raises(InvalidArgumentError, match="expected a list of texts"):
+            chunk_documents(PAPERS, splitter)
+    for wrong in (True, object()):
+        chunk = Node("a#1", "a", metadata={"document": "a", "cites": wrong})
+        with pytest.raises(InvalidArgumentError, match="expected an id or a list of ids"):
+            build_edges([chunk], ContextualCitations(), vectors=torch.eye(1))
+
+
+def test_ids_may_be_numbers_and_missing_values_are_none():
+    chunks = [Node("3#1", "a loom", metadata={"document": 3, "cites": float("nan")})]
+    chunks.append(Node("4#1", "a loom", metadata={"document": 4, "cites": [3, 4], "refers_to": ""}))
+    assert build_edges(chunks, ContextualCitations(), vectors=torch.eye(2)) == [("3#1", "4#1", "cites")]
+
+
+def test_a_splitter_may_give_its_texts_one_by_one_or_as_documents():
+    expected = [chunk.text for chunk in chunk_documents(PAPERS, sentences)]
+    lazily = chunk_documents(PAPERS, lambda text: (part for part in sentences(text)))
+    documents = chunk_documents(PAPERS, lambda text: [Document(part) for part in sentences(text)])
+    assert [chunk.text for chunk in lazily] == expected == [chunk.text for chunk in documents]
+    lazily[0].metadata["cites"].append("more")
+    assert PAPERS[0].metadata["cites"] == ["v", "w", "outside"], "chunks have metadata of their own"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Training LeSeGR: it learns whom to listen to, the same way for one seed, also after an interruption."""
 
 import json
+import math
 
 import pytest
 import torch
@@ -12,7 +13,10 @@ from graph_retrievers.graph import Node
 from graph_retrievers.graph.corpus_graph import Edge
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.loop import fit
-from graph_retrievers.operators import LeSeGRModel
+from graph_retrievers.learning.state import clear_state
+from graph_retrievers.operators import HybridSearch, LeSeGRModel, LexicalSemanticSearch
+from graph_retrievers.operators.lesegr.training import LabelledQuery, fit_lesegr_model
+from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.lesegr import LeSeGR, fit_lesegr
 from tests.helpers import HashEmbedding
 
@@ -99,26 +103,108 @@ def test_training_goes_on_after_an_interruption_with_the_same_result(data, index
     assert histories[0] == histories[1] and not (folder / "under-way").exists()
 
 
-def test_the_state_of_another_model_is_refused(tmp_path):
-    def train(width, stop):
-        torch.manual_seed(0)
-        module, x = nn.Linear(width, 1), torch.ones(4, width)
+def line(folder, width=3, epochs=3, stop=None, **options):
+    """Train a line; `stop` is the epoch in which it is interrupted."""
+    torch.manual_seed(0)
+    module, x, calls = nn.Linear(width, 1), torch.ones(4, width), []
 
-        def evaluate():
-            if stop:
-                raise KeyboardInterrupt
-            return 0.0
+    def evaluate():
+        calls.append(1)
+        if len(calls) == stop:
+            raise KeyboardInterrupt
+        return -float(module(x).pow(2).mean())
 
-        def loss(batch):
-            return module(batch).pow(2).mean()
+    def batches(generator):
+        return [torch.rand(4, width, generator=generator) + torch.rand(1)]
 
-        return fit(module, lambda generator: [x], loss, evaluate, epochs=3, resume=tmp_path / "state")
+    history = fit(module, batches, lambda batch: module(batch).pow(2).mean(), evaluate, epochs=epochs, resume=folder, **options)
+    return history.to_dict(), module.state_dict()
 
-    train(3, stop=False)
-    assert not (tmp_path / "state").exists()
+
+def test_both_generators_go_on_and_the_folder_is_kept_as_it_is(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(KeyboardInterrupt):
-        train(3, stop=True)
-    train(2, stop=False)
+        line(tmp_path, epochs=6, stop=4)
+    torch.rand(5)
+    stopped, whole = line(tmp_path, epochs=6), line(None, epochs=6)
+    assert stopped[0] == whole[0] and all(torch.equal(stopped[1][name], whole[1][name]) for name in whole[1])
+    assert line(tmp_path, epochs=6)[0] == whole[0], "a training that has ended is not trained further"
+    clear_state(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_the_state_of_something_else_is_refused(tmp_path):
+    line(tmp_path, epochs=2)
+    for options in ({"seed": 1}, {"learning_rate": 1.0}, {"about": {"k": 3}}):
+        with pytest.raises(InvalidArgumentError, match="holds another training"):
+            line(tmp_path, **options)
+    with pytest.raises(InvalidArgumentError, match="training of another model"):
+        line(tmp_path, width=2)
+    (tmp_path / "training.json").write_text("{}")
+    with pytest.raises(InvalidArgumentError, match="does not hold the state of a training"):
+        line(tmp_path)
+
+
+def test_patience_that_is_spent_ends_a_resumed_training(tmp_path):
+    module = nn.Linear(1, 1)
+    options = {"epochs": 9, "patience": 2, "resume": tmp_path}
+
+    def train():
+        return fit(module, lambda generator: [torch.ones(1, 1)], lambda x: module(x).pow(2).mean(), lambda: 1.0, **options)
+
+    assert len(train().losses) == 3 == len(train().losses)
+
+
+def test_a_loss_that_is_no_number_stops_the_training(data, index, tmp_path):
+    with pytest.raises(InvalidArgumentError, match=r"The loss is (nan|inf) in epoch \d+; use a smaller learning_rate"):
+        fit_lesegr(data, index, tmp_path, training={**QUICK, "learning_rate": 1e30, "epochs": 40, "patience": 40})
+    assert not (tmp_path / "lesegr.json").exists()
+
+
+def test_a_stopped_training_does_not_go_on_with_other_settings(data, index, tmp_path, monkeypatch):
+    from graph_retrievers.learning import loop
+
+    def stopped(*arguments, real=loop.save_state):
+        real(*arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(loop, "save_state", stopped)
+        fit_lesegr(data, index, tmp_path, training=QUICK)
+    for options in ({"direction": "in"}, {"candidates": 5}, {"encoder": "mean"}, {"hub_exponent": 1.0}, {"hops": 2}):
+        with pytest.raises(InvalidArgumentError, match="holds another training"):
+            fit_lesegr(data, index, tmp_path, training=QUICK, **options)
+    for options in ({"batch_size": 3}, {"k": 5}):
+        with pytest.raises(InvalidArgumentError, match="holds another training"):
+            fit_lesegr(data, index, tmp_path, training={**QUICK, **options})
+
+
+def test_a_trained_model_changes_what_its_searches_answer(index):
+    model = LeSeGRModel(64)
+    retriever = LeSeGR(index, model=model)
+    before = [hit.score for hit in retriever.retrieve("What about loom 0?")]
+    torch.manual_seed(3)
+    model.load_state_dict({name: torch.randn_like(value) for name, value in model.state_dict().items()})
+    after = [hit.score for hit in retriever.retrieve("What about loom 0?")]
+    assert after != before and after == [hit.score for hit in LeSeGR(index, model=model).retrieve("What about loom 0?")]
+
+
+def test_each_relevant_node_counts_as_much_as_it_is_one_of(index):
+    queries = [LabelledQuery("What about loom 0?", (0, 1)), LabelledQuery("What about engine 1?", (3,))]
+    search = LexicalSemanticSearch(LeSeGRModel(64))
+    history = fit_lesegr_model(index, queries, queries[:1], search, HybridSearch(5), epochs=1, batch_size=2, learning_rate=1e-9)
+    scale, losses = 20.0, []
+    for query in queries:
+        asked = Queries.of(index, [query.text])
+        scored = search(asked, HybridSearch(5)(asked))
+        logits = {n: s * scale for n, s in zip(scored.nodes[0].tolist(), scored.scores[0].tolist(), strict=True) if n >= 0}
+        total = math.log(sum(math.exp(value) for value in logits.values()))
+        held = [row for row in query.gold if row in logits]
+        losses.append(sum(total - logits[row] for row in held) / len(held))
+    assert history.losses[0] == pytest.approx(sum(losses) / 2, rel=1e-4)
+    for wrong, told in (([LabelledQuery("What?", ())], "no relevant node"), ([], "no dev question")):
+        with pytest.raises(InvalidArgumentError, match=told):
+            fit_lesegr_model(index, queries, wrong, search, HybridSearch(5))
 
 
 @pytest.mark.parametrize("encoder", ["mean", "gcn", "gat", "transformer"])
@@ -146,6 +232,16 @@ def test_a_checkpoint_refuses_what_it_was_not_trained_for(data, index, tmp_path)
     with pytest.raises(InvalidArgumentError, match="does not exist"):
         LeSeGR(index, checkpoint=tmp_path / "nothing")
     settings = json.loads((tmp_path / "lesegr.json").read_text())
+    other = {**settings, "sparse_kind": "sparse"}
+    (tmp_path / "lesegr.json").write_text(json.dumps(other))
+    with pytest.raises(InvalidArgumentError, match="sparse_kind 'sparse', this one has 'bm25'"):
+        LeSeGR(index, checkpoint=tmp_path)
+    (tmp_path / "lesegr.json").write_text(json.dumps({**settings, "embedding": ""}))
+    assert LeSeGR(index, checkpoint=tmp_path), "vectors that were given have no model to compare"
+    for broken in ("{}", json.dumps({**settings, "model": {}}), json.dumps({"model": settings["model"]})):
+        (tmp_path / "lesegr.json").write_text(broken)
+        with pytest.raises(InvalidArgumentError, match="not a checkpoint of LeSeGR|not the weights and settings"):
+            LeSeGR(index, checkpoint=tmp_path)
     settings["model"]["encoder"] = "transformer"
     (tmp_path / "lesegr.json").write_text(json.dumps(settings))
     with pytest.raises(InvalidArgumentError, match="not the weights and settings of LeSeGR"):

@@ -7,6 +7,7 @@ from transformers import BertConfig, BertForMaskedLM, BertModel, BertTokenizerFa
 from graph_retrievers.errors import InvalidArgumentError, InvalidVectorError, MissingSignalError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers import LeSeGR
+from graph_retrievers.signals import sparse
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.sparse import SparseIndex
 from graph_retrievers.signals.sparse_encoders import LexicalWeights, Splade
@@ -81,7 +82,9 @@ def test_scores_are_dot_products_whichever_way_they_are_asked():
     assert rows.tolist() == [[0, 1], [-1, -1]] and scores[0].tolist() == [4.5, 1.0]
 
 
-def test_single_pairs_of_bm25_equal_its_table():
+@pytest.mark.parametrize("entries", [1, 1 << 24])
+def test_single_pairs_of_bm25_equal_its_table(entries, monkeypatch):
+    monkeypatch.setattr(sparse, "_ENTRIES_AT_A_TIME", entries)
     texts = ["a loom and a loom", "punched cards", "", "a cipher, a loom, a card"]
     bm25, asked = BM25(texts), ["loom loom cards", "cipher", "nothing known"]
     batch, rows = torch.cartesian_prod(torch.arange(3), torch.arange(4)).unbind(1)
@@ -107,7 +110,7 @@ def test_an_index_keeps_the_weights_and_gets_its_encoder_back(tokenizer, tmp_pat
 
 
 def test_weights_that_are_no_weights_are_refused():
-    for wrong in ({0: float("nan")}, {0: -1.0}, {-1: 1.0}):
+    for wrong in ({0: float("nan")}, {0: -1.0}, {-1: 1.0}, {2**40: 1.0}, {"a": 1.0}, {1.7: 1.0}, {0: "x"}, [1.0], None):
         with pytest.raises(InvalidVectorError):
             SparseIndex(["x"], Fixed({"x": wrong}))
     with pytest.raises(InvalidArgumentError, match="Expected a sparse encoder"):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
+from copy import deepcopy
+from numbers import Real
 from typing import Any
 
 import torch
@@ -18,7 +21,7 @@ from graph_retrievers.signals.embedding import check_vectors
 
 __all__ = ["ContextualCitations", "chunk_documents"]
 
-_PAIRS_AT_A_TIME = 1 << 18
+_PAIRS_AT_A_TIME = 1 << 17
 
 
 def chunk_documents(documents: Iterable[Any], splitter: Any, *, title_key: str = "title") -> list[Node]:
@@ -59,13 +62,14 @@ def chunk_documents(documents: Iterable[Any], splitter: Any, *, title_key: str =
         raise InvalidArgumentError(f"{splitter!r:.80} cannot split; pass an object with split_text(text), or a function.")
     chunks: list[Node] = []
     for document in to_nodes(documents, title_key=title_key):
-        texts = split(document.text) if document.text.strip() else [""]
-        if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
-            raise InvalidArgumentError(
-                f"The splitter returned {texts!r:.80} for document {document.id!r}; expected a list of texts."
-            )
-        for number, text in enumerate(list(texts) or [""], 1):
-            metadata = {**document.metadata, "document": document.id, "chunk": number}
+        found = split(document.text) if document.text.strip() else [""]
+        # Some splitters give documents instead of texts.
+        texts = [] if isinstance(found, str) or not isinstance(found, Iterable) else [getattr(t, "page_content", t) for t in found]
+        if not texts or not all(isinstance(text, str) for text in texts):
+            given = f"{found!r:.80} for document {document.id!r}"
+            raise InvalidArgumentError(f"The splitter returned {given}; expected a list of texts.")
+        for number, text in enumerate(texts, 1):
+            metadata = {**deepcopy(dict(document.metadata)), "document": document.id, "chunk": number}
             chunks.append(Node(f"{document.id}#{number}", text, document.title, document.type, metadata))
     return chunks
 
@@ -183,8 +187,9 @@ class ContextualCitations(EdgeSpec):
         flat = [(i, j, number) for number, (citing, cited) in enumerate(pairs) for i in citing for j in cited]
         reader, source, pair = torch.tensor(flat, dtype=torch.int64, device=device).reshape(-1, 3).unbind(1)
         asked, place = torch.unique(reader, return_inverse=True)
-        scores = bm25.scores([contents[row] for row in asked.tolist()], place, source).double()
-        scores += (vectors[reader] * vectors[source]).sum(1).double()
+        texts = [contents[row] for row in asked.tolist()]
+        pieces = zip(*(part.split(_PAIRS_AT_A_TIME) for part in (place, reader, source)), strict=True)
+        scores = torch.cat([bm25.scores(texts, p, s).double() + (vectors[r] * vectors[s]).sum(1).double() for p, r, s in pieces])
         # Sorted by pair, reader, falling relevance; entries are in the order of chunks, which equal relevances keep.
         order = torch.sort(scores, descending=True, stable=True).indices
         order = order[torch.sort((pair * len(contents) + reader)[order], stable=True).indices]
@@ -195,9 +200,11 @@ class ContextualCitations(EdgeSpec):
 
 
 def _names(value: Any) -> list[str]:
-    if value is None or value == "":
+    if value is None or value == "" or (isinstance(value, float) and math.isnan(value)):
         return []
-    return [value] if isinstance(value, str) else [str(item) for item in value]
+    if isinstance(value, bool) or not isinstance(value, (str, Real, Iterable)):
+        raise InvalidArgumentError(f"A chunk refers to {value!r:.80}; expected an id or a list of ids.")
+    return [str(value)] if isinstance(value, (str, Real)) else [str(item) for item in value]
 
 
 def _groups(pairs: list[tuple[list[int], list[int]]]) -> Iterator[list[tuple[list[int], list[int]]]]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
+from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.learning.state import History, load_state, save_state
 
 __all__ = ["History", "fit"]
@@ -29,6 +29,7 @@ def fit(
     weight_decay: float = 0.0,
     seed: int = 0,
     resume: str | Path | None = None,
+    about: Mapping[str, Any] | None = None,
     show_progress: bool = False,
     description: str = "fit",
 ) -> History:
@@ -52,8 +53,10 @@ def fit(
     seed : int, default 0
         Seed of the generator. Equal seeds and initial weights give equal results on one machine.
     resume : str or Path, optional
-        Folder that keeps the state after each epoch, until training ends. A training that was stopped goes on from there, with
-        the result it would have had.
+        Folder that keeps the state after each epoch. A training that was stopped goes on from there, with the result it would
+        have had. The state stays until :func:`graph_retrievers.learning.state.clear_state` removes it.
+    about : mapping, optional
+        What else the result depends on, for JSON; a state with other settings is refused.
     show_progress : bool, default False
     description : str, default "fit"
         Text of the progress bar.
@@ -61,7 +64,7 @@ def fit(
     Raises
     ------
     InvalidArgumentError
-        If the folder holds the state of another training.
+        If the folder holds the state of another training, or a loss is NaN or infinite.
 
     Examples
     --------
@@ -74,7 +77,7 @@ def fit(
     """
     generator = torch.Generator().manual_seed(seed)
     optimizer = torch.optim.AdamW(module.parameters(), lr=learning_rate, weight_decay=weight_decay)
-    settings = {"seed": seed, "learning_rate": learning_rate, "weight_decay": weight_decay, "patience": patience}
+    settings = {"seed": seed, "learning_rate": learning_rate, "weight_decay": weight_decay, "patience": patience, **(about or {})}
     history, best = (History(), {}) if resume is None else load_state(resume, module, optimizer, generator, settings)
     left = range(len(history.losses) + 1, epochs + 1 if len(history.losses) - history.best_epoch < patience else 0)
     with _deterministic(), tqdm(left, desc=description, unit="epoch", disable=not show_progress) as bar:
@@ -84,6 +87,10 @@ def fit(
             for batch in batches(generator):
                 optimizer.zero_grad(set_to_none=True)
                 value = loss(batch)
+                if not bool(torch.isfinite(value)):
+                    raise InvalidArgumentError(
+                        f"The loss is {float(value.detach())} in epoch {epoch}; use a smaller learning_rate than {learning_rate}."
+                    )
                 value.backward()
                 optimizer.step()
                 losses.append(float(value.detach()))
@@ -103,8 +110,6 @@ def fit(
     if best:
         module.load_state_dict(best)
     module.eval()
-    if resume is not None:
-        shutil.rmtree(resume, ignore_errors=True)
     return history
 
 

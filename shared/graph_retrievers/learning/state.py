@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.learning.checkpoint import load_checkpoint, save_checkpoint
 
-__all__ = ["History", "load_state", "save_state"]
+__all__ = ["History", "clear_state", "load_state", "save_state"]
 
 _PART = "training"
 
@@ -52,6 +52,14 @@ def save_state(
     save_checkpoint(folder, _PART, cloned, {**settings, "history": history.to_dict()})
 
 
+def clear_state(folder: str | Path) -> None:
+    """Remove the state of a training from a folder, and the folder if nothing else is in it."""
+    for name in (f"{_PART}.safetensors", f"{_PART}.json"):
+        (Path(folder) / name).unlink(missing_ok=True)
+    if Path(folder).is_dir() and not any(Path(folder).iterdir()):
+        Path(folder).rmdir()
+
+
 def load_state(
     folder: str | Path,
     module: nn.Module,
@@ -67,7 +75,13 @@ def load_state(
     if not (Path(folder) / f"{_PART}.json").is_file():
         return History(), {}
     tensors, config = load_checkpoint(folder, _PART)
-    history = History(**config.pop("history"))
+    try:
+        history = History(**config.pop("history"))
+        random = tensors["generator"], tensors["random"]
+    except (KeyError, TypeError) as error:
+        raise InvalidArgumentError(
+            f"{folder} does not hold the state of a training ({error}); remove it to start again."
+        ) from error
     if config != dict(settings):
         there = f"{folder} holds another training: {config} instead of {dict(settings)}"
         raise InvalidArgumentError(f"{there}. Remove it to start again.")
@@ -85,6 +99,6 @@ def load_state(
         number, _, key = name.partition(".")
         states.setdefault(int(number), {})[key] = value.cpu() if key == "step" else value
     optimizer.load_state_dict({**optimizer.state_dict(), "state": states})
-    generator.set_state(tensors["generator"])
-    torch.set_rng_state(tensors["random"])
+    generator.set_state(random[0])
+    torch.set_rng_state(random[1])
     return history, part("best.")

@@ -11,6 +11,7 @@ from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.checkpoint import load_checkpoint, save_checkpoint
+from graph_retrievers.learning.state import clear_state
 from graph_retrievers.operators.lesegr import LeSeGRModel, LexicalSemanticSearch
 from graph_retrievers.operators.lesegr.training import LabelledQuery, fit_lesegr_model
 from graph_retrievers.operators.operator import Operator, Pipeline
@@ -89,9 +90,12 @@ class LeSeGR(Retriever):
             raise InvalidArgumentError("Pass either checkpoint= or model=.")
         if checkpoint is not None:
             tensors, config = load_checkpoint(checkpoint, _PART)
+            missing = {"model", "hops", "sparse", "direction"} - config.keys()
+            if missing:
+                raise InvalidArgumentError(f"{checkpoint} is not a checkpoint of LeSeGR: it lacks {', '.join(sorted(missing))}.")
+            hops, sparse, direction = config["hops"], str(config["sparse"]), config["direction"]
             _check_index(config, index, checkpoint)
             model = LeSeGRModel.of_config(config["model"], tensors)
-            hops, sparse, direction = config["hops"], config["sparse"], config["direction"]
         if model is None:
             model = LeSeGRModel(index.dense.dimension)
         search = LexicalSemanticSearch(model, hops=hops, sparse=sparse, direction=direction, context=context)
@@ -103,7 +107,7 @@ def _check_index(config: dict[str, Any], index: GraphIndex, checkpoint: str | Pa
     there = {
         "dimension": index.dense.dimension,
         "embedding": index.embedding_name,
-        "sparse_kind": index.signal(config.get("sparse", "bm25")).kind,
+        "sparse_kind": index.signal(str(config["sparse"])).kind,
     }
     for name, value in there.items():
         trained = config.get(name, value)
@@ -183,4 +187,6 @@ def fit_lesegr(
         "history": history.to_dict(),
     }
     save_checkpoint(folder, _PART, network.state_dict(), config)
+    if options["resume"] is not None:
+        clear_state(options["resume"])
     return {"recall_on_dev": history.best_score, "epoch": history.best_epoch, "epochs": len(history.losses)}

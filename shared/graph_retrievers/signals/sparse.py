@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import choice
+from graph_retrievers.cache import Cache
 from graph_retrievers.errors import InvalidArgumentError, InvalidVectorError, MissingSignalError
 from graph_retrievers.graph.ragged import gather_rows, top_k
 from graph_retrievers.signals.signal import Signal
@@ -17,6 +18,8 @@ from graph_retrievers.signals.signal import Signal
 __all__ = ["SparseEncoder", "SparseIndex", "TermSignal"]
 
 _ENTRIES_AT_A_TIME = 1 << 24
+# More than any vocabulary has; the matrix has a pointer for each.
+_MOST_TERMS = 1 << 24
 
 
 class TermSignal(Signal):
@@ -41,7 +44,7 @@ class TermSignal(Signal):
         """Return the terms of queries: pointers [B + 1], and term and weight of each entry, [T]; a term may be repeated."""
 
     def _assign(self, indptr: Tensor, rows: Tensor, data: Tensor, num_rows: int, device: torch.device | None) -> None:
-        self.device, self.num_rows = device or torch.device("cpu"), num_rows
+        self.device, self.num_rows, self._cache = device or torch.device("cpu"), num_rows, Cache()
         self.indptr, self.rows, self.data = (part.to(self.device) for part in (indptr, rows, data))
 
     def __len__(self) -> int:
@@ -60,8 +63,7 @@ class TermSignal(Signal):
     def scores(self, queries: Sequence[str], batch: Tensor, rows: Tensor) -> Tensor:
         """Return the scores of single pairs: Tensor, shape [n]; see :meth:`Signal.scores`."""
         pointers, terms, weights = self.query_terms(queries)
-        keys = torch.repeat_interleave(torch.arange(self.indptr.numel() - 1, device=self.device), self.indptr.diff())
-        keys, order = torch.sort(keys * len(self) + self.rows.long())
+        keys, order = self._sorted()
         scores = torch.zeros(batch.numel(), device=self.device)
         widest = max(int(pointers.diff().max()) if len(queries) else 1, 1)
         step = max(1, _ENTRIES_AT_A_TIME // widest)
@@ -72,6 +74,16 @@ class TermSignal(Signal):
             found = torch.where(keys[place] == wanted, self.data[order[place]] * weights[entry], 0.0)
             scores.index_add_(0, owner + start, found)
         return scores
+
+    def _sorted(self) -> tuple[Tensor, Tensor]:
+        """Return ``term * N + row`` of the entries, ascending, and their places."""
+
+        def make() -> tuple[Tensor, Tensor]:
+            terms = torch.repeat_interleave(torch.arange(self.indptr.numel() - 1, device=self.device), self.indptr.diff())
+            keys, order = torch.sort(terms * len(self) + self.rows.long())
+            return keys, order
+
+        return self._cache.get("sorted", make)
 
     def search(self, queries: Sequence[str], k: int, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the k rows with the largest scores above 0; see :meth:`Signal.search`."""
@@ -211,7 +223,7 @@ def _checked(encoder: SparseEncoder) -> SparseEncoder:
 
 
 def _weights(encoder: SparseEncoder, texts: list[str], queries: bool) -> list[dict[int, float]]:
-    found = encoder.encode(texts, queries=queries)
+    found = list(encoder.encode(texts, queries=queries) or ())
     if len(found) != len(texts):
         raise InvalidArgumentError(f"The sparse encoder {encoder.name!r} returned {len(found)} texts for {len(texts)}.")
     return found
@@ -219,9 +231,16 @@ def _weights(encoder: SparseEncoder, texts: list[str], queries: bool) -> list[di
 
 def _flat(weights: list[dict[int, float]]) -> tuple[int, Tensor, Tensor, Tensor]:
     """Return the number of texts, terms and weights of all in order, and the pointers to each text's."""
+    for text in weights:
+        if not isinstance(text, dict) or not all(isinstance(term, int) and 0 <= term < _MOST_TERMS for term in text):
+            numbers = f"from 0 to {_MOST_TERMS - 1}"
+            raise InvalidVectorError(f"A sparse encoder gave {text!r:.80}; expected weights by term number, {numbers}.")
     terms = torch.tensor([term for text in weights for term in text], dtype=torch.int64)
-    data = torch.tensor([weight for text in weights for weight in text.values()], dtype=torch.float32)
-    if bool((~torch.isfinite(data) | (data < 0)).any()) or bool((terms < 0).any()):
-        raise InvalidVectorError("A sparse encoder gave a weight that is negative, NaN or infinite, or a negative term number.")
+    try:
+        data = torch.tensor([weight for text in weights for weight in text.values()], dtype=torch.float32)
+    except (TypeError, ValueError) as error:
+        raise InvalidVectorError(f"A sparse encoder gave a weight that is not a number: {error}") from error
+    if bool((~torch.isfinite(data) | (data < 0)).any()):
+        raise InvalidVectorError("A sparse encoder gave a weight that is negative, NaN or infinite.")
     counts = torch.tensor([len(text) for text in weights], dtype=torch.int64)
     return len(weights), terms, data, torch.nn.functional.pad(counts.cumsum(0), (1, 0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -82,9 +83,12 @@ class LeSeGRModel(nn.Module):
         dense_gate: bool = True,
     ) -> None:
         super().__init__()
-        self.dimension, self.encoder, self.layers = dimension, choice("encoder", encoder, ENCODERS), positive("layers", layers)
+        self.dimension, self.layers = positive("dimension", dimension), positive("layers", layers)
+        self.encoder = choice("encoder", encoder, ENCODERS)
         self.hidden, self.heads, self.hub_exponent = positive("hidden", hidden), positive("heads", heads), float(hub_exponent)
         self.sparse_gate, self.dense_gate = bool(sparse_gate), bool(dense_gate)
+        if not 0 <= self.hub_exponent < math.inf:
+            raise InvalidArgumentError(f"hub_exponent must be a number of at least 0, got {hub_exponent!r}.")
         if hidden % heads:
             raise InvalidArgumentError(f"hidden is {hidden}, which {heads} heads cannot share equally.")
         half = max(1, dimension // 2)
@@ -119,8 +123,11 @@ class LeSeGRModel(nn.Module):
         try:
             made = cls(**{name: config[name] for name in cls(1).config()})
             made.load_state_dict(dict(tensors))
-        except (KeyError, TypeError, RuntimeError) as error:
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise InvalidArgumentError(f"These are not the weights and settings of LeSeGR: {error}") from error
+        for name, value in tensors.items():
+            if not bool(torch.isfinite(value).all()):
+                raise InvalidArgumentError(f"The weight {name!r} holds NaN or infinity; train again.")
         return made.eval()
 
     def alpha(self, difference: Tensor) -> Tensor:

@@ -46,8 +46,8 @@ class LexicalSemanticSearch(Operator):
         reader, so that ``"in"`` is the paper's.
     context : int or None, default 4
         Neighbours of each node that are kept as its context, those whose messages weigh most (see ``Hit.context``); None for all.
-    k : int, default 100
-        Nodes to keep.
+    k : int, optional
+        Nodes to keep; all that are scored by default.
 
     Raises
     ------
@@ -63,11 +63,12 @@ class LexicalSemanticSearch(Operator):
     are those of all nodes.
 
     :math:`\delta` is divided by the largest sparse score of the query, which changes no order where the encoder is a sum or a
-    mean. A query that shares no word with any node is ranked by vectors alone, and a note says so. Dense signals do not depend
+    mean. For a query that shares no word with any node :math:`\delta` is 1, and a note says so. Dense signals do not depend
     on the query and are computed once for an index.
 
-    The context of a node are neighbours in order of :math:`|\delta_{qj} \alpha_{ij}|`, then of :math:`\delta_{qj}`, then of
-    node rows. The paper keeps all neighbours of a retrieved chunk, which on hubs are more than a language model reads.
+    The context of a node are the neighbours that may be returned and whose sparse signal is not 0, in order of
+    :math:`|\delta_{qj} \alpha_{ij}|`, then of :math:`\delta_{qj}`, then of node rows. The paper keeps all neighbours of a retrieved
+    chunk, which on hubs are more than a language model reads.
 
     Examples
     --------
@@ -77,7 +78,7 @@ class LexicalSemanticSearch(Operator):
     >>> retriever = Retriever(index, Pipeline(HybridSearch(2), LexicalSemanticSearch(LeSeGRModel(2))), backfill=False)
     >>> for hit in retriever.retrieve("Which loom?", vector=[1.0, 0.0]):
     ...     print(hit.text, [node.text for node in hit.context.nodes])
-    a loom ['an engine']
+    a loom []
     a loom card []
     an engine ['a loom']
     """
@@ -92,7 +93,7 @@ class LexicalSemanticSearch(Operator):
         sparse: str = "bm25",
         direction: str = "both",
         context: int | None = 4,
-        k: int | None = 100,
+        k: int | None = None,
     ) -> None:
         if not isinstance(model, LeSeGRModel):
             raise InvalidArgumentError(f"Expected a LeSeGRModel, got {type(model).__name__}.")
@@ -116,7 +117,7 @@ class LexicalSemanticSearch(Operator):
         width = max(part.shape[2] for part in contexts)
         padded = [torch.nn.functional.pad(part, (0, width - part.shape[2]), value=-1) for part in contexts]
         ranked = replace(pool, context=torch.cat(padded)).rescored(torch.cat(scores))
-        return ranked.noted([flag for part in silent for flag in part], "no node has a word of the query: ranked by vectors alone")
+        return ranked.noted([flag for part in silent for flag in part], "no node has a word of the query: words count for nothing")
 
     def pool(self, queries: Queries, ranking: Ranking) -> Ranking:
         """Return the nodes that messages pass between: a ranking in no particular order."""
@@ -141,17 +142,21 @@ class LexicalSemanticSearch(Operator):
         near = Neighborhood.of(len(queries.index), adjacency, nodes)
         batch = near.query + part.start
         delta, silent = sparse_signal(queries, self.sparse, batch, near.rows)
+        delta = delta if self.model.sparse_gate else torch.ones_like(delta)
         alpha = self.alphas(queries.index, adjacency)[near.entries]
         with torch.inference_mode():
             found = entangled_scores(self.model, queries, batch, near, delta, alpha, degree)
         place = torch.searchsorted(near.query * len(queries.index) + near.rows, _keys(nodes, len(queries.index)).clamp(min=0))
         scores = found[place.clamp(max=max(found.numel() - 1, 0))]
-        heard = self._heard(near, delta, alpha)
+        heard = self._heard(near, delta, alpha, queries.allowed)
         return scores, torch.where((nodes >= 0).unsqueeze(2), heard[place.clamp(max=max(found.numel() - 1, 0))], -1), silent[part]
 
-    def _heard(self, near: Neighborhood, delta: Tensor, alpha: Tensor) -> Tensor:
+    def _heard(self, near: Neighborhood, delta: Tensor, alpha: Tensor, allowed: Tensor | None) -> Tensor:
         """Return the rows of the neighbours that each node hears most of, best first: Tensor, shape [n, M], int64; -1 pads."""
-        source, target = near.edges
+        speaks = delta[near.edges[0]] > 0
+        if allowed is not None:
+            speaks &= allowed[near.rows[near.edges[0]]]
+        (source, target), alpha = near.edges[:, speaks], alpha[speaks]
         count = near.rows.numel()
         # From the last key to the first: every sort keeps the order of equal entries.
         order = descending(delta[source])
@@ -179,8 +184,9 @@ class LexicalSemanticSearch(Operator):
                 found = [self.model.alpha(vectors[owners[part]] - vectors[adjacency.neighbors[part]]) for part in parts]
             return index, torch.cat(found) if found else torch.zeros(0, device=index.device)
 
-        # The index is kept with its signals, so that no other takes over its id.
-        return self._alphas.get(id(index), make)[1]
+        # The index is kept with its signals, so that no other takes over its id; weights that are changed get another version.
+        versions = tuple(parameter._version for parameter in self.model.mlp.parameters())
+        return self._alphas.get((id(index), versions), make)[1]
 
 
 def entangled_scores(

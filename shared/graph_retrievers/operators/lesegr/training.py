@@ -81,7 +81,8 @@ def fit_lesegr_model(
     Raises
     ------
     InvalidArgumentError
-        If no training question has a relevant node in its neighbourhood, or there is no question to measure on.
+        If a question has no relevant node, no training question has one in its neighbourhood, or there is no question to measure
+        on.
 
     Notes
     -----
@@ -93,6 +94,10 @@ def fit_lesegr_model(
     ----------
     Hu et al., "CG-RAG", section 5.1, "Implementations".
     """
+    positive("k", k)
+    for example in (*train, *dev):
+        if not example.gold:
+            raise InvalidArgumentError(f"The question {example.text!r:.80} has no relevant node; leave it out.")
     model, vectors = search.model, node_vectors(index, search.model)
     adjacency = Adjacency.of(index.graph, search.direction)
     learnt = _prepared(index, train, search, first, positive("batch_size", batch_size), show_progress)
@@ -129,7 +134,10 @@ def fit_lesegr_model(
         return sum(found) / len(dev)
 
     options = {"learning_rate": 1e-3, "weight_decay": 0.01, "patience": 12, "epochs": 40, "description": "fit lesegr", **options}
-    return fit(model, batches, loss, recall, seed=seed, resume=resume, show_progress=show_progress, **options)
+    settings: dict[str, Any] = {name: getattr(search, name) for name in ("hops", "sparse", "direction")}
+    settings |= {"model": model.config(), "first": repr(first), "k": k, "batch_size": batch_size}
+    settings |= {"questions": [len(train), len(dev)], "nodes": len(index)}
+    return fit(model, batches, loss, recall, seed=seed, resume=resume, about=settings, show_progress=show_progress, **options)
 
 
 def _parts(examples: Sequence[LabelledQuery], size: int) -> list[Sequence[LabelledQuery]]:
