@@ -184,6 +184,22 @@ def test_enough_hops_give_the_candidates_the_scores_of_the_whole_graph(case, enc
         assert near[b, nodes] == pytest.approx(whole[b, nodes], rel=1e-4, abs=1e-4)
 
 
+@pytest.mark.parametrize("encoder", ["sum", "mean", "gcn"])
+def test_a_neighbour_counts_by_all_its_neighbours_also_those_that_are_not_scored(encoder):
+    torch.manual_seed(0)
+    index = index_of([(0, 1), (1, 2), (1, 3), (1, 4)], torch.randn(5, 4), [1.0, 0.8, 0.6, 0.4, 0.2])
+    model, query = weighted(4, encoder, 0, hidden=8, heads=2), index.dense.vectors[:1]
+    whole = scores_of(LexicalSemanticSearch(model, hops=None), index, query)
+    near = scores_of(LexicalSemanticSearch(model, hops=1), index, query, VectorSearch(1))
+    assert torch.isnan(near[0, 2:]).all() and near[0, 0].item() == pytest.approx(whole[0, 0].item(), rel=1e-5)
+
+
+def test_equal_scores_go_to_the_lower_row():
+    index = index_of([(3, 0), (3, 4)], torch.tensor([[0.5, 0.5]] * 3 + [[1.0, 0.0], [0.5, 0.5]]), [0.0, 0.0, 0.0, 1.0, 0.0])
+    retriever = Retriever(index, Pipeline(VectorSearch(2), LexicalSemanticSearch(LeSeGRModel(2))), backfill=False)
+    assert [hit.id for hit in retriever.retrieve("q", vector=[1.0, 0.0])] == ["n3", "n0", "n4"]
+
+
 @pytest.mark.parametrize("encoder", ENCODERS)
 def test_a_batch_gives_what_its_queries_give_one_by_one(encoder):
     torch.manual_seed(1)

@@ -89,6 +89,11 @@ def test_ids_may_be_numbers_and_missing_values_are_none():
     assert build_edges(chunks, ContextualCitations(), vectors=torch.eye(2)) == [("3#1", "4#1", "cites")]
 
 
+def test_a_document_that_cites_itself_gets_no_edges_from_that():
+    chunks = chunk_documents([Node("u", "A loom. A loom again", metadata={"cites": ["u"]})], sentences)
+    assert build_edges(chunks, ContextualCitations(), vectors=torch.eye(2)) == [("u#1", "u#2", "next")]
+
+
 def test_a_splitter_may_give_its_texts_one_by_one_or_as_documents():
     expected = [chunk.text for chunk in chunk_documents(PAPERS, sentences)]
     lazily = chunk_documents(PAPERS, lambda text: (part for part in sentences(text)))

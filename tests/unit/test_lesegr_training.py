@@ -202,6 +202,9 @@ def test_each_relevant_node_counts_as_much_as_it_is_one_of(index):
         held = [row for row in query.gold if row in logits]
         losses.append(sum(total - logits[row] for row in held) / len(held))
     assert history.losses[0] == pytest.approx(sum(losses) / 2, rel=1e-4)
+    many = [LabelledQuery("What about loom 0?", tuple(range(72)))]
+    perfect = fit_lesegr_model(index, many, many, LexicalSemanticSearch(LeSeGRModel(64)), HybridSearch(72), k=3, epochs=1)
+    assert perfect.best_score == 1.0, "three places cannot hold more than three relevant nodes"
     for wrong, told in (([LabelledQuery("What?", ())], "no relevant node"), ([], "no dev question")):
         with pytest.raises(InvalidArgumentError, match=told):
             fit_lesegr_model(index, queries, wrong, search, HybridSearch(5))

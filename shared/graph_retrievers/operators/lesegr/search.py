@@ -116,7 +116,9 @@ class LexicalSemanticSearch(Operator):
         scores, contexts, silent = (list(column) for column in zip(*parts, strict=True))
         width = max(part.shape[2] for part in contexts)
         padded = [torch.nn.functional.pad(part, (0, width - part.shape[2]), value=-1) for part in contexts]
-        ranked = replace(pool, context=torch.cat(padded)).rescored(torch.cat(scores))
+        # First by node row: rescored keeps the order of equal scores.
+        order = torch.argsort(pool.nodes, dim=1, stable=True)
+        ranked = replace(pool, context=torch.cat(padded)).reordered(order).rescored(torch.cat(scores).gather(1, order))
         return ranked.noted([flag for part in silent for flag in part], "no node has a word of the query: words count for nothing")
 
     def pool(self, queries: Queries, ranking: Ranking) -> Ranking:
