@@ -195,7 +195,8 @@ def test_a_neighbour_counts_by_all_its_neighbours_also_those_that_are_not_scored
 
 
 def test_equal_scores_go_to_the_lower_row():
-    index = index_of([(3, 0), (3, 4)], torch.tensor([[0.5, 0.5]] * 3 + [[1.0, 0.0], [0.5, 0.5]]), [0.0, 0.0, 0.0, 1.0, 0.0])
+    vectors = torch.tensor([[0.5, 0.5], [0.5, 0.5], [0.5, 0.5], [1.0, 0.0], [0.9, 0.1]])
+    index = index_of([(3, 0), (3, 4)], vectors, [0.0, 0.0, 0.0, 1.0, 0.0])
     retriever = Retriever(index, Pipeline(VectorSearch(2), LexicalSemanticSearch(LeSeGRModel(2))), backfill=False)
     assert [hit.id for hit in retriever.retrieve("q", vector=[1.0, 0.0])] == ["n3", "n0", "n4"]
 

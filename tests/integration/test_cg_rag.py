@@ -87,7 +87,8 @@ def test_a_context_of_the_users_own_is_not_taken_for_one():
 
 def test_both_doors_show_types_and_give_summaries_the_links():
     nodes = [Node("p", "A loom.", "Loom", "machine"), Node("q", "A loom of brass.", "Brass loom", "machine")]
-    index = GraphIndex.from_nodes(nodes, [Edge("p", "q", "inspired")], embedding=HashEmbedding())
+    nodes.append(Node("r", "A loom of wood.", "Wooden loom"))
+    index = GraphIndex.from_nodes(nodes, [Edge("p", "q", "inspired"), Edge("p", "r")], embedding=HashEmbedding())
     models = [Recorder(), Recorder(), Recorder()]
     hits = LeSeGR(index, k=1).retrieve("Which loom?")
     texts = [
@@ -97,6 +98,7 @@ def test_both_doors_show_types_and_give_summaries_the_links():
     ]
     assert texts[0] == texts[1] == texts[2] and models[0].asked == models[1].asked == models[2].asked
     assert "- Brass loom (machine): A loom of brass." in models[0].asked[0] and "- p -[inspired]-> q" in models[0].asked[0]
+    assert "Wooden loom" in models[0].asked[0] and "-[]->" not in models[0].asked[0]
 
 
 def test_summaries_stand_in_place_of_the_texts(index):

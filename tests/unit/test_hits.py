@@ -263,3 +263,14 @@ def test_labels_cannot_leave_their_quotes(text):
     match = re.fullmatch(rf"    n0 \[label={quoted}\];", dot[1])
     assert match and re.sub(r"\\(.)", r"\1", match[1]) == " ".join(text.split())
     assert re.fullmatch(rf"    n0 -> n1 \[label={quoted}\];", dot[3]) and dot[4] == "    n1 -> n1;"
+
+
+def test_a_context_shows_neither_hidden_nodes_nor_their_edges():
+    graph = CorpusGraph(["a", "b", "c"], ["one", "two", "three"], edges=[("a", "b", "x"), ("b", "c", "y"), ("a", "c", "z")])
+    ranking = Ranking.of(torch.tensor([[0]]), torch.tensor([[1.0]]), "Mine", context=torch.tensor([[[2, 1, -1]]]))
+    (hits,) = to_hits(ranking, graph, 1)
+    assert [node.id for node in hits[0].context.nodes] == ["c", "b"] and len(hits[0].context.edges) == 3
+    (hidden,) = to_hits(ranking, graph, 1, torch.tensor([True, True, False]))
+    assert [node.id for node in hidden[0].context.nodes] == ["b"]
+    assert [(edge.source, edge.target) for edge in hidden[0].context.edges] == [("a", "b")]
+    assert "three" not in hidden.to_context() and {node.id for node in hidden.subgraph().nodes} == {"a", "b"}
