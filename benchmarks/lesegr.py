@@ -22,10 +22,12 @@ from graph_retrievers.datasets import Dataset, read_dataset
 from graph_retrievers.evaluation.cache import cached_vectors
 from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators import HybridSearch, ReciprocalRankFusion
+from graph_retrievers.operators import HybridSearch, LexicalSemanticSearch, ReciprocalRankFusion
+from graph_retrievers.operators.lesegr.neighborhood import Adjacency
 from graph_retrievers.retrievers import LeSeGR, Retriever, WalkFusion
 from graph_retrievers.retrievers.lesegr import fit_lesegr
 from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.embedding import minilm
 
 BASELINES = ("vector", "bm25", "hybrid")
@@ -68,7 +70,7 @@ def with_list(index: GraphIndex, lesegr: LeSeGR) -> Retriever:
 
 
 def costs(index: GraphIndex, dataset: Dataset, lesegr: LeSeGR, repeats: int = 5) -> dict[str, Any]:
-    """Return milliseconds of a single query for fusion and LeSeGR, alternating in one run, and the peak memory."""
+    """Return what fusion and LeSeGR cost in one run: indexing, tensors of the index, and a single query, alternating."""
     fusion = Retriever(index, HybridSearch(), name="fusion")
     texts = [query.text for query in dataset.queries if query.split == "dev"][:20]
     vectors = torch.stack([torch.as_tensor(index.embedding.embed_query(text)) for text in texts])
@@ -80,8 +82,23 @@ def costs(index: GraphIndex, dataset: Dataset, lesegr: LeSeGR, repeats: int = 5)
                 retriever.retrieve(text, vector=vector)
                 times[name].append(1000 * (time.perf_counter() - began))
     middle = {name: round(statistics.median(values), 2) for name, values in times.items()}
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"ms": middle, "ratio": round(middle["lesegr"] / middle["fusion"], 2), "peak_mib": round(peak)}
+    began = time.perf_counter()
+    BM25(index.graph.contents())
+    built = time.perf_counter() - began
+    search = next(part for part in lesegr.operator.parts() if isinstance(part, LexicalSemanticSearch))
+    again, adjacency = LexicalSemanticSearch(search.model), Adjacency.of(index.graph, search.direction)
+    began = time.perf_counter()
+    alphas = again.alphas(index, adjacency)
+    own = time.perf_counter() - began
+    held = sum(t.numel() * t.element_size() for signal in index.signals.values() for t in signal.state()[0].values())
+    more = (alphas.numel() + sum(p.numel() for p in search.model.parameters())) * 4 + adjacency.neighbors.numel() * 8
+    return {
+        "query_ms": middle,
+        "query_ratio": round(middle["lesegr"] / middle["fusion"], 2),
+        "index_s": {"bm25": round(built, 2), "dense signals of lesegr": round(own, 2)},
+        "index_mib": {"fusion": round(held / 2**20, 1), "lesegr": round((held + more) / 2**20, 1)},
+        "peak_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+    }
 
 
 def main() -> None:
@@ -107,7 +124,8 @@ def main() -> None:
             print(json.dumps({"dataset": dataset.name, "costs": costs(index, dataset, lesegr)}), flush=True)
         for name, options in ABLATIONS.items() if args.ablations else ():
             lesegr, told = trained(index, dataset, 0, **options)
-            print(json.dumps({"dataset": dataset.name, "ablation": name, "test": recalls(index, dataset, {name: lesegr}), **told}))
+            found = {"dataset": dataset.name, "ablation": name, "test": recalls(index, dataset, {name: lesegr}), **told}
+            print(json.dumps(found), flush=True)
 
 
 if __name__ == "__main__":
