@@ -98,6 +98,8 @@ def test_an_index_keeps_the_weights_and_gets_its_encoder_back(tokenizer, tmp_pat
     built = GraphIndex.from_texts(TEXTS, embedding=HashEmbedding(), edges=[("0", "3")])
     index = GraphIndex(built.graph, {**built.signals, "splade": SparseIndex(TEXTS, encoder)}, embedding=HashEmbedding())
     found = LeSeGR(index, sparse="splade").retrieve("a loom")
+    without = GraphIndex(built.graph, {name: index.signals[name] for name in ("dense", "splade")}, embedding=HashEmbedding())
+    assert {hit.operator for hit in LeSeGR(without, sparse="splade").retrieve("a loom")} == {"VectorSearch"}
     index.save(tmp_path / "index")
     bare = GraphIndex.load(tmp_path / "index", embedding=HashEmbedding())
     with pytest.raises(MissingSignalError, match="without its encoder 'BertForMaskedLM'"):

@@ -15,7 +15,7 @@ from graph_retrievers.learning.state import clear_state
 from graph_retrievers.operators.lesegr import LeSeGRModel, LexicalSemanticSearch
 from graph_retrievers.operators.lesegr.training import LabelledQuery, fit_lesegr_model
 from graph_retrievers.operators.operator import Operator, Pipeline
-from graph_retrievers.operators.vector_search import HybridSearch
+from graph_retrievers.operators.vector_search import HybridSearch, VectorSearch
 from graph_retrievers.retrievers.retriever import Retriever
 
 __all__ = ["LeSeGR", "fit_lesegr"]
@@ -43,7 +43,7 @@ class LeSeGR(Retriever):
     model : LeSeGRModel, optional
         In place of a checkpoint.
     candidates : int, default 100
-        Nodes of hybrid search that the neighbourhoods are made of.
+        Nodes of hybrid search (vector search without BM25) that the neighbourhoods are made of.
     hops : int or None, default 1
     sparse : str, default "bm25"
     direction : {"both", "in"}, default "both"
@@ -51,7 +51,7 @@ class LeSeGR(Retriever):
         Where messages pass, the sparse signal, who sends messages, and neighbours kept with each hit: see
         :class:`~graph_retrievers.operators.lesegr.search.LexicalSemanticSearch`. A checkpoint brings its own first three.
     first : Operator, optional
-        Finds the candidates; hybrid search by default.
+        Finds the candidates in its place.
     **options
         Keywords of :class:`Retriever`.
 
@@ -99,7 +99,11 @@ class LeSeGR(Retriever):
         if model is None:
             model = LeSeGRModel(index.dense.dimension)
         search = LexicalSemanticSearch(model, hops=hops, sparse=sparse, direction=direction, context=context)
-        super().__init__(index, Pipeline(first or HybridSearch(candidates), search), **options)
+        super().__init__(index, Pipeline(first or _candidates(index, candidates), search), **options)
+
+
+def _candidates(index: GraphIndex, count: int) -> Operator:
+    return HybridSearch(count) if index.has_bm25 else VectorSearch(count)
 
 
 def _check_index(config: dict[str, Any], index: GraphIndex, checkpoint: str | Path) -> None:
@@ -173,7 +177,7 @@ def fit_lesegr(
     network = LeSeGRModel(index.dense.dimension, **model)
     search = LexicalSemanticSearch(network, hops=hops, sparse=sparse, direction=direction)
     options = {"resume": Path(folder) / "under-way", **(training or {})}
-    first = HybridSearch(candidates)
+    first = _candidates(index, candidates)
     history = fit_lesegr_model(index, train, dev, search, first, seed=seed, show_progress=show_progress, **options)
     config = {
         "model": network.config(),
