@@ -102,7 +102,12 @@ def sparse_signal(queries: Queries, signal: str, batch: Tensor, nodes: Tensor) -
     `batch` and `nodes`, shape [n], are queries and node rows. The score of each pair is divided by the largest score that any node
     that may be walked to has for its query. A query that matches nothing has 1 everywhere.
     """
-    top = queries.search(signal, 1, queries.walk_allowed)[0][:, 0]
+    table, walk = queries.table(signal), queries.walk_allowed
+    if table is None:
+        top = queries.search(signal, 1, walk)[0][:, 0]
+    else:
+        # The table is kept for the scores below; a search would make it again.
+        top = (table if walk is None else table.masked_fill(~walk, 0.0)).amax(1)
     silent = ~(top > 0)
     scale = torch.where(silent, 1.0, top)
     scores = queries.scores(batch, nodes, signal) / scale[batch]
