@@ -1,13 +1,15 @@
-"""Graph retrievers as LangChain retrievers, and GRanker as a document compressor."""
+"""Graph retrievers as LangChain retrievers, GRanker and G-RAG as document compressors."""
 
 from langchain_graph_retrievers.base import EngineRetriever
 from langchain_graph_retrievers.cg_rag import create_cg_rag_chain
 from langchain_graph_retrievers.documents import document_prompt, to_context, to_documents
+from langchain_graph_retrievers.grag import GRAGCompressor
 from langchain_graph_retrievers.granker import GRankerCompressor
 from langchain_graph_retrievers.retrievers import (
     BM25Retriever,
     FastInsightRetriever,
     GARRetriever,
+    GRAGRetriever,
     GraphRetriever,
     HybridRetriever,
     IndexRetriever,
@@ -25,6 +27,8 @@ __all__ = [
     "EngineRetriever",
     "FastInsightRetriever",
     "GARRetriever",
+    "GRAGCompressor",
+    "GRAGRetriever",
     "GRankerCompressor",
     "GraphRetriever",
     "HybridRetriever",

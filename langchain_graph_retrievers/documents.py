@@ -6,13 +6,15 @@ import logging
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
+from uuid import uuid4
 
 from langchain_core.documents import Document
 from langchain_core.prompts import PromptTemplate
 
+from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.hits import Hit, Hits, NodePath, plain_context
 
-__all__ = ["document_prompt", "to_context", "to_documents", "with_metadata"]
+__all__ = ["as_node", "document_prompt", "to_context", "to_documents", "with_metadata"]
 
 _logger = logging.getLogger(__name__)
 
@@ -132,6 +134,18 @@ def with_metadata(metadata: Mapping[str, Any], added: Mapping[str, Any]) -> dict
     copied = deepcopy(dict(metadata))
     moved = {f"original_{name}": copied[name] for name in added if name in copied}
     return copied | moved | dict(added)
+
+
+def as_node(document: Document) -> Node:
+    """Return a document as a node of the engine, with the title of its metadata; a document without an id gets one.
+
+    >>> as_node(Document("Of brass.", id="engine", metadata={"title": "Engine"})).title
+    'Engine'
+    """
+    title = document.metadata.get("title", "")
+    return Node(
+        document.id or str(uuid4()), document.page_content, title if isinstance(title, str) else "", metadata=document.metadata
+    )
 
 
 class _HitPrompt(PromptTemplate):

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
-from uuid import uuid4
 
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import BaseDocumentCompressor, Document
 from pydantic import ConfigDict, Field
 
 from graph_retrievers.errors import MissingSignalError
-from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.granker import GRanker
 from graph_retrievers.retrievers.excerpt import rerank
 from graph_retrievers.signals.models import as_relevance_model
-from langchain_graph_retrievers.documents import with_metadata
+from langchain_graph_retrievers.documents import as_node, with_metadata
 
 __all__ = ["GRankerCompressor"]
 
@@ -112,7 +110,7 @@ class GRankerCompressor(BaseDocumentCompressor):
         ranked = rerank(
             self._operator(),
             query,
-            [_node(document) for document in documents],
+            [as_node(document) for document in documents],
             index=self.index,
             edges=self.edges,
             documents=documents,
@@ -121,10 +119,3 @@ class GRankerCompressor(BaseDocumentCompressor):
         )
         scored = [(documents[place], {"relevance_score": score}) for place, score in ranked]
         return [document.model_copy(update={"metadata": with_metadata(document.metadata, new)}) for document, new in scored]
-
-
-def _node(document: Document) -> Node:
-    title = document.metadata.get("title", "")
-    return Node(
-        document.id or str(uuid4()), document.page_content, title if isinstance(title, str) else "", metadata=document.metadata
-    )

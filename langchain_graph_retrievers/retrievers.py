@@ -21,6 +21,7 @@ __all__ = [
     "BM25Retriever",
     "FastInsightRetriever",
     "GARRetriever",
+    "GRAGRetriever",
     "GraphRetriever",
     "HybridRetriever",
     "IndexRetriever",
@@ -209,6 +210,13 @@ class SpreadingActivationRetriever(IndexRetriever, system="spreading"):
 
     ``invoke(question, entities=["Ada Lovelace"])`` gives names that the question mentions, where they are known. Chains are
     documents of the metadata ``kind`` "chain", whose text is the chain, ``a -[relation]-> b``.
+    """
+
+
+class GRAGRetriever(IndexRetriever, system="g-rag"):
+    """:class:`graph_retrievers.retrievers.GRAG` as a LangChain retriever.
+
+    To rerank what another retriever found, see :class:`~langchain_graph_retrievers.GRAGCompressor`.
     """
 
 

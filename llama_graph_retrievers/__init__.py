@@ -1,10 +1,11 @@
-"""Graph retrievers as LlamaIndex retrievers, and GRanker as a node postprocessor.
+"""Graph retrievers as LlamaIndex retrievers, GRanker and G-RAG as node postprocessors.
 
 The named retrievers take an engine index (``GraphIndex``), or nodes by ``from_defaults(nodes=..., embed_model=...)``;
 :class:`GraphRetriever` takes any engine retriever, such as one that works inside a graph database, or one of your own.
 """
 
 from llama_graph_retrievers.cg_rag import CGRAGQueryEngine
+from llama_graph_retrievers.grag import GRAGPostprocessor
 from llama_graph_retrievers.granker import GRankerPostprocessor
 from llama_graph_retrievers.graph_retriever import GraphRetriever
 from llama_graph_retrievers.nodes import to_context
@@ -13,6 +14,7 @@ from llama_graph_retrievers.retrievers import (
     BM25Retriever,
     FastInsightRetriever,
     GARRetriever,
+    GRAGRetriever,
     HybridRetriever,
     LeSeGRRetriever,
     MoRRetriever,
@@ -28,6 +30,8 @@ __all__ = [
     "CGRAGQueryEngine",
     "FastInsightRetriever",
     "GARRetriever",
+    "GRAGPostprocessor",
+    "GRAGRetriever",
     "GRankerPostprocessor",
     "GraphRetriever",
     "HybridRetriever",

@@ -4,30 +4,23 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from llama_index.core import instrumentation
 from llama_index.core.bridge.pydantic import Field, PrivateAttr
-from llama_index.core.callbacks import CallbackManager, CBEventType, EventPayload
-from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
-from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle
+from llama_index.core.callbacks import CallbackManager
+from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from graph_retrievers.construction.edges import Relationships
-from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.granker import GRanker
 from graph_retrievers.retrievers.excerpt import rerank
 from graph_retrievers.signals.models import as_relevance_model
 from graph_retrievers.signals.relevance import RelevanceModel
-from llama_graph_retrievers.nodes import annotated
+from llama_graph_retrievers.reranking import RerankingPostprocessor, as_embedded
 from llama_graph_retrievers.vectors import QueryVectors, node_vectors
 
 __all__ = ["GRankerPostprocessor"]
 
-dispatcher = instrumentation.get_dispatcher(__name__)
 
-
-class GRankerPostprocessor(BaseNodePostprocessor):
+class GRankerPostprocessor(RerankingPostprocessor):
     """Rerank nodes by a relevance model whose latents are smoothed along the edges among them.
 
     Nodes are matched to those of `index` by id. Where all are known, they are reranked on the index. Where some are
@@ -79,11 +72,9 @@ class GRankerPostprocessor(BaseNodePostprocessor):
     [('card', 0.8), ('loom', 0.2), ('brass', 0.0)]
     """
 
-    top_n: int = Field(default=10, ge=1, description="Nodes to return.")
     model: str | None = Field(default=None, description="Name or folder of the relevance model.")
     alpha: float = Field(default=0.2, ge=0, le=1, description="Smoothing factor; 0 is plain reranking.")
     degree: Literal["graph", "subgraph"] = Field(default="graph", description="Degree that a neighbour counts inversely to.")
-    keep_retrieval_score: bool = Field(default=False, description="Whether to keep the earlier score in metadata.")
     _relevance: RelevanceModel | None = PrivateAttr(default=None)
     _index: GraphIndex | None = PrivateAttr(default=None)
     _edges: Any = PrivateAttr(default=None)
@@ -115,57 +106,22 @@ class GRankerPostprocessor(BaseNodePostprocessor):
         self._relevance, self._index, self._embed_model = relevance, index, embed_model
         self._edges = [Relationships()] if edges is None else edges
 
-    @classmethod
-    def class_name(cls) -> str:
-        """Return the name that goes into ``to_dict``."""
-        return "GRankerPostprocessor"
+    def _model_name(self) -> str:
+        return self.model or (self._index.relevance.name if self._index is not None else "bi-encoder")
 
-    def _postprocess_nodes(self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None) -> list[NodeWithScore]:
-        if query_bundle is None:
-            raise InvalidArgumentError("GRankerPostprocessor ranks by a query; pass query_bundle= or query_str=.")
-        if not nodes:
-            return []
-        name = self.model or (self._index.relevance.name if self._index is not None else "bi-encoder")
-        payload: dict[str, Any] = {
-            EventPayload.NODES: nodes,
-            EventPayload.MODEL_NAME: name,
-            EventPayload.QUERY_STR: query_bundle.query_str,
-            EventPayload.TOP_K: self.top_n,
-        }
-        dispatcher.event(ReRankStartEvent(query=query_bundle, nodes=nodes, top_n=self.top_n, model_name=name))
-        with self.callback_manager.event(CBEventType.RERANKING, payload=payload) as event:
-            ranked = self._reranked(nodes, query_bundle)
-            event.on_end(payload={EventPayload.NODES: ranked})
-        dispatcher.event(ReRankEndEvent(nodes=ranked))
-        return ranked
-
-    def _reranked(self, nodes: list[NodeWithScore], bundle: QueryBundle) -> list[NodeWithScore]:
-        first: dict[str, NodeWithScore] = {}
-        for scored in nodes:
-            first.setdefault(scored.node.node_id, scored)
-        given = list(first.values())
+    def _ranked(self, nodes: list[NodeWithScore], bundle: QueryBundle) -> list[tuple[int, float]]:
         model = self._embed_model
         if model is None and self._index is not None:
             model = self._index.embedding
-        ranked = rerank(
+        return rerank(
             GRanker(self.alpha, degree=self.degree, k=self.top_n),
             bundle.query_str.strip(),
-            [_as_embedded(scored.node) for scored in given],
+            [as_embedded(scored.node) for scored in nodes],
             query_vectors=QueryVectors([bundle], model),
             index=self._index,
             edges=self._edges,
-            documents=[scored.node for scored in given],
+            documents=[scored.node for scored in nodes],
             relevance=self._relevance,
             embedding=self._embed_model,
-            vectors=lambda: node_vectors([scored.node for scored in given], model),
+            vectors=lambda: node_vectors([scored.node for scored in nodes], model),
         )
-        return [self._scored(given[place], score) for place, score in ranked]
-
-    def _scored(self, given: NodeWithScore, score: float) -> NodeWithScore:
-        node = annotated(given.node, {"retrieval_score": given.score}) if self.keep_retrieval_score else given.node
-        return NodeWithScore(node=node, score=score)
-
-
-def _as_embedded(node: BaseNode) -> Node:
-    """Return an engine node whose text is what LlamaIndex embeds of `node`."""
-    return Node(node.node_id, node.get_content(metadata_mode=MetadataMode.EMBED), metadata=dict(node.metadata))

@@ -15,6 +15,7 @@ __all__ = [
     "BM25Retriever",
     "FastInsightRetriever",
     "GARRetriever",
+    "GRAGRetriever",
     "HybridRetriever",
     "IndexRetriever",
     "LeSeGRRetriever",
@@ -147,6 +148,10 @@ class WalkFusionRetriever(IndexRetriever, system="walk-fusion"):
 
 class SpreadingActivationRetriever(IndexRetriever, system="spreading"):
     """Query-aware spreading activation on an index; ``inputs={"entities": function}`` names what a question is about."""
+
+
+class GRAGRetriever(IndexRetriever, system="g-rag"):
+    """G-RAG on an index; :class:`~llama_graph_retrievers.GRAGPostprocessor` reranks what another retriever found."""
 
 
 class LeSeGRRetriever(IndexRetriever, system="lesegr"):

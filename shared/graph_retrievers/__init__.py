@@ -25,7 +25,10 @@ if TYPE_CHECKING:
         Backfill,
         BM25Search,
         ChainSearch,
+        DocumentGraphNetwork,
+        DocumentGraphRerank,
         EntityLinking,
+        EvidenceNetwork,
         FactSearch,
         FeedbackSearch,
         GatedPropagation,
@@ -51,6 +54,7 @@ if TYPE_CHECKING:
     from graph_retrievers.retrievers import (
         BM25,
         GAR,
+        GRAG,
         PPR,
         BaseRetriever,
         FastInsight,
@@ -68,16 +72,19 @@ if TYPE_CHECKING:
     )
     from graph_retrievers.signals.cross_encoder import CrossEncoder
     from graph_retrievers.signals.embedding import SentenceEncoder, minilm
+    from graph_retrievers.signals.meaning import MeaningGraph, MeaningParser
+    from graph_retrievers.signals.meaning_cache import MeaningCache
     from graph_retrievers.signals.signal import Signal
 
 __all__ = [
-    "BM25", "GAR", "PPR", "AdaptiveReranking", "BM25Search", "Backfill", "BaseRetriever", "ChainSearch", "Chains", "CorpusGraph",
-    "CrossEncoder", "Edge", "EntityLinking", "FactSearch", "Facts", "FastInsight", "FeedbackSearch", "GRanker", "GatedPropagation",
-    "GraphIndex", "Hit", "Hits", "Hybrid", "HybridSearch", "LeSeGR", "LeSeGRModel", "LexicalSemanticSearch", "Loop",
-    "MixedTraversal", "MoR", "Node", "NodePath", "Operator", "OperatorKind", "PassageGathering", "PersonalizedPageRank", "Pipeline",
-    "Queries", "Ranking", "Re2", "ReciprocalRankFusion", "Rerank", "Retriever", "RetrieverProtocol", "STeX", "SentenceEncoder",
-    "Signal", "SpreadingActivation", "Subgraph", "TrajectoryReranker", "Vector", "VectorSearch", "WalkFusion", "build_retriever",
-    "minilm", "retriever_names",
+    "BM25", "GAR", "GRAG", "PPR", "AdaptiveReranking", "BM25Search", "Backfill", "BaseRetriever", "ChainSearch", "Chains",
+    "CorpusGraph", "CrossEncoder", "DocumentGraphNetwork", "DocumentGraphRerank", "Edge", "EntityLinking", "EvidenceNetwork",
+    "FactSearch", "Facts", "FastInsight", "FeedbackSearch", "GRanker", "GatedPropagation", "GraphIndex", "Hit", "Hits",
+    "Hybrid", "HybridSearch", "LeSeGR", "LeSeGRModel", "LexicalSemanticSearch", "Loop", "MeaningCache", "MeaningGraph",
+    "MeaningParser", "MixedTraversal", "MoR", "Node", "NodePath", "Operator", "OperatorKind", "PassageGathering",
+    "PersonalizedPageRank", "Pipeline", "Queries", "Ranking", "Re2", "ReciprocalRankFusion", "Rerank", "Retriever",
+    "RetrieverProtocol", "STeX", "SentenceEncoder", "Signal", "SpreadingActivation", "Subgraph", "TrajectoryReranker",
+    "Vector", "VectorSearch", "WalkFusion", "build_retriever", "minilm", "retriever_names",
 ]
 
 # Where names that do not come from `operators` and `retrievers` are; loaded when first asked for, so that the version can be
@@ -86,8 +93,9 @@ _HOMES = {
     "graph.corpus_graph": "CorpusGraph Edge Node", "graph.subgraph": "Subgraph", "hits": "Hit Hits NodePath",
     "index": "GraphIndex", "queries": "Queries", "results": "Chains Facts Ranking", "signals.signal": "Signal",
     "signals.cross_encoder": "CrossEncoder", "signals.embedding": "SentenceEncoder minilm",
-    "retrievers": "BM25 BaseRetriever FastInsight GAR Hybrid LeSeGR MoR PPR Re2 Retriever RetrieverProtocol SpreadingActivation "
-    "Vector WalkFusion build_retriever retriever_names",
+    "signals.meaning": "MeaningGraph MeaningParser", "signals.meaning_cache": "MeaningCache",
+    "retrievers": "BM25 BaseRetriever FastInsight GAR GRAG Hybrid LeSeGR MoR PPR Re2 Retriever RetrieverProtocol "
+    "SpreadingActivation Vector WalkFusion build_retriever retriever_names",
 }
 
 

@@ -12,6 +12,7 @@ from typing import Any
 __all__ = ["FITTERS", "add_commands", "run_fit"]
 
 FITTERS: dict[str, tuple[str, str]] = {
+    "g-rag": ("graph_retrievers.retrievers.grag", "fit_grag"),
     "lesegr": ("graph_retrievers.retrievers.lesegr", "fit_lesegr"),
     "mor": ("graph_retrievers.retrievers.mor", "fit_mor"),
 }

@@ -1,6 +1,7 @@
 r"""Layers of graph neural networks over edge lists, in plain torch.
 
-All layers take the same arguments and compute the new vector of node i from its own and those of its neighbours N(i):
+All layers take the same arguments (not all of them `own`) and compute the new vector of node i from its own and those of its
+neighbours N(i):
 
 - `x`, Tensor, shape [n, in]: vectors of the nodes.
 - `edges`, Tensor, shape [2, E], int64: source j (row 0) and target i (row 1) of each edge; no self loops.
@@ -15,7 +16,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-__all__ = ["GATConv", "GCNConv", "TransformerConv", "segment_softmax"]
+__all__ = ["GATConv", "GCNConv", "GINConv", "SAGEConv", "TransformerConv", "segment_softmax"]
 
 
 def segment_softmax(values: Tensor, segments: Tensor, count: int) -> Tensor:
@@ -95,6 +96,50 @@ class GATConv(nn.Module):
         shares = segment_softmax(nn.functional.leaky_relu(logits, 0.2), target, count)
         messages = _scaled(x[source] * shares.unsqueeze(2), gates)
         return torch.zeros_like(x).index_add(0, target, messages).flatten(1) + self.bias
+
+
+def _mean_of_neighbors(x: Tensor, edges: Tensor, gates: Tensor | None) -> Tensor:
+    """Return the mean of the messages that each node gets, shape [n, in]; zero for a node without neighbours."""
+    source, target = edges
+    total = torch.zeros_like(x).index_add(0, target, _scaled(x[source], gates))
+    return total / torch.bincount(target, minlength=x.shape[0]).clamp(min=1).unsqueeze(1)
+
+
+class SAGEConv(nn.Module):
+    r"""GraphSAGE (Hamilton et al., 2017) with the mean as aggregator.
+
+    .. math:: x'_i = W_1 x_i + W_2 \operatorname{mean}_{j \in N(i)} g_{ij} x_j + b
+
+    >>> SAGEConv(8, 16)(torch.zeros(3, 8), torch.tensor([[0], [1]])).shape
+    torch.Size([3, 16])
+    """
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.lin_l = nn.Linear(in_channels, out_channels)
+        self.lin_r = nn.Linear(in_channels, out_channels, bias=False)
+
+    def forward(self, x: Tensor, edges: Tensor, gates: Tensor | None = None) -> Tensor:
+        """Return the new vectors: Tensor, shape [n, out]."""
+        return self.lin_l(_mean_of_neighbors(x, edges, gates)) + self.lin_r(x)  # type: ignore[no-any-return]
+
+
+class GINConv(nn.Module):
+    r"""Graph isomorphism network (Xu et al., 2018) with the mean as aggregator.
+
+    .. math:: x'_i = \mathrm{MLP}\Big(x_i + \operatorname{mean}_{j \in N(i)} g_{ij} x_j\Big)
+
+    >>> GINConv(8, 16)(torch.zeros(3, 8), torch.tensor([[0], [1]])).shape
+    torch.Size([3, 16])
+    """
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.nn = nn.Sequential(nn.Linear(in_channels, out_channels), nn.ReLU(), nn.Linear(out_channels, out_channels))
+
+    def forward(self, x: Tensor, edges: Tensor, gates: Tensor | None = None) -> Tensor:
+        """Return the new vectors: Tensor, shape [n, out]."""
+        return self.nn(x + _mean_of_neighbors(x, edges, gates))  # type: ignore[no-any-return]
 
 
 class TransformerConv(nn.Module):

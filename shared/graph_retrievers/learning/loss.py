@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["sampled_cross_entropy"]
+__all__ = ["listwise_cross_entropy", "pairwise_hinge", "sampled_cross_entropy"]
 
 
 def sampled_cross_entropy(positive: Tensor, negative: Tensor) -> Tensor:
@@ -18,3 +18,31 @@ def sampled_cross_entropy(positive: Tensor, negative: Tensor) -> Tensor:
     """
     scores = torch.cat([positive.unsqueeze(1), negative], 1)
     return torch.nn.functional.cross_entropy(scores, torch.zeros(len(scores), dtype=torch.int64, device=scores.device))
+
+
+def listwise_cross_entropy(scores: Tensor, relevant: Tensor) -> Tensor:
+    r"""Return the sum of :math:`-\log \mathrm{softmax}(s)_i` over the relevant items (G-RAG, equation 9).
+
+    `scores`, shape [n], and `relevant`, shape [n], bool, are those of one list. Without relevant items it is 0.
+
+    Examples
+    --------
+    >>> listwise_cross_entropy(torch.zeros(2), torch.tensor([True, True]))  # 2 ln 2
+    tensor(1.3863)
+    """
+    return -(scores.log_softmax(0) * relevant).sum()
+
+
+def pairwise_hinge(scores: Tensor, relevant: Tensor) -> Tensor:
+    r"""Return the mean of :math:`\max(0, 1 - (s_i - s_j))` over relevant items i and others j (G-RAG, equation 10).
+
+    The paper does not say which pairs it takes: all of a list are taken here. Arguments: see :func:`listwise_cross_entropy`.
+    Without a pair it is 0.
+
+    Examples
+    --------
+    >>> pairwise_hinge(torch.tensor([1.0, 0.5, 0.0]), torch.tensor([True, False, False]))
+    tensor(0.2500)
+    """
+    gaps = scores[relevant].unsqueeze(1) - scores[~relevant].unsqueeze(0)
+    return (1 - gaps).clamp(min=0).mean() if gaps.numel() else scores.sum() * 0

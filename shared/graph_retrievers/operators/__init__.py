@@ -5,6 +5,7 @@ from graph_retrievers.operators.backfill import Backfill
 from graph_retrievers.operators.facts import FactSearch
 from graph_retrievers.operators.feedback_search import FeedbackSearch
 from graph_retrievers.operators.fusion import ReciprocalRankFusion
+from graph_retrievers.operators.grag import DocumentGraphNetwork, DocumentGraphRerank, EvidenceNetwork
 from graph_retrievers.operators.granker import GRanker
 from graph_retrievers.operators.lesegr import LeSeGRModel, LexicalSemanticSearch
 from graph_retrievers.operators.mor import MixedTraversal, TextMatching, TrajectoryReranker
@@ -23,7 +24,10 @@ __all__ = [
     "ChainSearch",
     "Chains",
     "Composite",
+    "DocumentGraphNetwork",
+    "DocumentGraphRerank",
     "EntityLinking",
+    "EvidenceNetwork",
     "FactSearch",
     "Facts",
     "FeedbackSearch",

@@ -3,6 +3,7 @@
 from graph_retrievers.retrievers.baselines import BM25, Hybrid, Re2, Vector
 from graph_retrievers.retrievers.fastinsight import FastInsight
 from graph_retrievers.retrievers.gar import GAR
+from graph_retrievers.retrievers.grag import GRAG
 from graph_retrievers.retrievers.lesegr import LeSeGR
 from graph_retrievers.retrievers.mor import MoR
 from graph_retrievers.retrievers.ppr import PPR
@@ -16,6 +17,7 @@ __all__ = [
     "BM25",
     "BaseRetriever",
     "GAR",
+    "GRAG",
     "PPR",
     "FastInsight",
     "Hybrid",

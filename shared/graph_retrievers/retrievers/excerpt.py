@@ -31,6 +31,7 @@ def excerpt_index(
     relevance: Any = None,
     embedding: Any = None,
     vectors: Callable[[], Any] | None = None,
+    reads_vectors: bool = False,
 ) -> GraphIndex:
     """Return an index that holds all nodes: the one given if it knows them all, else a small one of just these nodes.
 
@@ -52,6 +53,8 @@ def excerpt_index(
     vectors : callable, optional
         Gives the vectors of the nodes, shape [n, d]; asked only where a small index needs them. By default the embedding model
         makes them.
+    reads_vectors : bool, default False
+        Whether vectors are needed beside a relevance model.
 
     Raises
     ------
@@ -70,7 +73,7 @@ def excerpt_index(
             model = index.relevance
     specs = edge_items(edges)
     table: Tensor | None = None
-    if model is None or needs_vectors(specs):
+    if model is None or reads_vectors or needs_vectors(specs):
         if vectors is None and embedding is None:
             raise MissingSignalError("Documents that no index holds need a model: pass relevance= or embedding=.")
         contents = CorpusGraph.from_nodes(nodes).contents()
@@ -83,11 +86,18 @@ def excerpt_index(
 
 
 def rerank(
-    operator: Operator, query: str, nodes: Sequence[Node], *, query_vectors: Any = None, **excerpt: Any
+    operator: Operator,
+    query: str,
+    nodes: Sequence[Node],
+    *,
+    scores: Sequence[float | None] | None = None,
+    query_vectors: Any = None,
+    **excerpt: Any,
 ) -> list[tuple[int, float]]:
     """Return the places of `nodes`, best first, and their scores, as an operator ranks them for one query.
 
-    Nodes with an id that comes twice count once, at the first place. `query_vectors` is the query's vector, shape [1, d], or a
+    Nodes with an id that comes twice count once, at the first place. `scores` are those the nodes were found with; unless each node
+    has one they count as equal. `query_vectors` is the query's vector, shape [1, d], or a
     function from texts to vectors; `excerpt` has the keywords of :func:`excerpt_index`, lists in the order of `nodes`.
     """
     places: dict[str, int] = {}
@@ -99,7 +109,9 @@ def rerank(
         excerpt["documents"] = [excerpt["documents"][place] for place in places.values()]
     index = excerpt_index([nodes[place] for place in places.values()], **excerpt)
     rows = torch.tensor([[index.graph.row(name) for name in places]], device=index.device)
-    given = Ranking.of(rows, torch.zeros(rows.shape, device=index.device), "given")
+    known = [scores[place] for place in places.values()] if scores is not None else [None]
+    table = torch.zeros(rows.shape) if None in known else torch.tensor([known], dtype=torch.float32)
+    given = Ranking.of(rows, table.to(index.device), "given")
     ranking = operator(Queries.of(index, [query], vectors=query_vectors), given)
     names = [index.graph.ids[row] for row in ranking.nodes[0].tolist() if row >= 0]
     return [(places[name], score) for name, score in zip(names, ranking.scores[0].tolist(), strict=False)]

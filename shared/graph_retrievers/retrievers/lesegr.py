@@ -13,9 +13,10 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.checkpoint import load_checkpoint, save_checkpoint
 from graph_retrievers.learning.state import clear_state
 from graph_retrievers.operators.lesegr import LeSeGRModel, LexicalSemanticSearch
-from graph_retrievers.operators.lesegr.training import LabelledQuery, fit_lesegr_model
+from graph_retrievers.operators.lesegr.training import fit_lesegr_model
 from graph_retrievers.operators.operator import Operator, Pipeline
 from graph_retrievers.operators.vector_search import HybridSearch, VectorSearch
+from graph_retrievers.retrievers.examples import labelled_queries
 from graph_retrievers.retrievers.retriever import Retriever
 
 __all__ = ["LeSeGR", "fit_lesegr"]
@@ -165,14 +166,7 @@ def fit_lesegr(
     InvalidArgumentError
         If a split has no questions.
     """
-    row = index.graph.row
-    train, dev = (
-        [LabelledQuery(query.text, tuple(map(row, query.gold))) for query in dataset.queries if query.split == split]
-        for split in ("train", "dev")
-    )
-    if not train or not dev:
-        found = f"{len(train)} train and {len(dev)} dev queries"
-        raise InvalidArgumentError(f"{dataset.name} has {found}; LeSeGR learns from both.")
+    train, dev = labelled_queries(dataset, index, "LeSeGR")
     torch.manual_seed(seed)
     network = LeSeGRModel(index.dense.dimension, **model)
     search = LexicalSemanticSearch(network, hops=hops, sparse=sparse, direction=direction)

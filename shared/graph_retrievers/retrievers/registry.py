@@ -27,6 +27,7 @@ _RETRIEVERS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "spreading-hybrid": ("spreading_activation", "SpreadingActivation", {"fuse": True}),
     "walk-fusion": ("walk_fusion", "WalkFusion", {}),
     "lesegr": ("lesegr", "LeSeGR", {}),
+    "g-rag": ("grag", "GRAG", {}),
     "mor": ("mor", "MoR", {}),
     "mor-text": ("mor", "MoR", {"structure": False, "rerank": False}),
     "mor-structure": ("mor", "MoR", {"matches": 0, "rerank": False}),

@@ -18,6 +18,7 @@ from graph_retrievers.device import resolve_device
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError, MissingDependencyError
 
 __all__ = [
+    "CachedEmbedding",
     "Embedding",
     "SentenceEncoder",
     "as_embedding",
@@ -150,6 +151,39 @@ def embed_texts(model: Embedding, texts: list[str], show_progress: bool = False)
     starts = tqdm(range(0, len(texts), 256), desc="embedding", unit="batch", disable=not show_progress)
     batches = (texts[start : start + 256] for start in starts)
     return check_vectors(torch.cat([check_vectors(model.embed_documents(batch), len(batch)) for batch in batches]), len(texts))
+
+
+class CachedEmbedding:
+    """An embedding model that embeds each document once: its vectors are kept by the text, the last 100,000 of them.
+
+    Examples
+    --------
+    >>> asked = []
+    >>> model = CachedEmbedding(lambda texts: asked.extend(texts) or [[1.0, 0.0]] * len(texts))
+    >>> model.embed_documents(["loom", "card"]).shape, model.embed_documents(["loom"]).shape, asked
+    (torch.Size([2, 2]), torch.Size([1, 2]), ['loom', 'card'])
+    """
+
+    def __init__(self, model: Any, limit: int = 100_000) -> None:
+        self.model, self.limit = as_embedding(model), positive("limit", limit)
+        self.name = str(getattr(self.model, "name", type(self.model).__name__))
+        self._vectors: dict[str, Tensor] = {}
+
+    def embed_documents(self, texts: list[str]) -> Tensor:
+        """Return the vectors of texts: Tensor, shape [n, d], float32."""
+        known = {text: self._vectors[text] for text in texts if text in self._vectors}
+        missing = [text for text in dict.fromkeys(texts) if text not in known]
+        if missing:
+            made = dict(zip(missing, embed_texts(self.model, missing), strict=True))
+            known |= made
+            self._vectors |= made
+            for oldest in list(self._vectors)[: max(0, len(self._vectors) - self.limit)]:
+                self._vectors.pop(oldest, None)
+        return torch.stack([known[text] for text in texts]) if texts else torch.empty((0, 0))
+
+    def embed_query(self, text: str) -> Any:
+        """Return the vector of a query."""
+        return self.model.embed_query(text)
 
 
 class SentenceEncoder:

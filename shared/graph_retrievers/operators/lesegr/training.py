@@ -13,6 +13,7 @@ from torch import Tensor
 from graph_retrievers.arguments import positive
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.learning.examples import LabelledQuery
 from graph_retrievers.learning.loop import History, fit
 from graph_retrievers.operators.lesegr.neighborhood import Adjacency, Neighborhood, sparse_signal
 from graph_retrievers.operators.lesegr.search import LexicalSemanticSearch, entangled_scores, node_vectors
@@ -20,15 +21,7 @@ from graph_retrievers.operators.operator import Operator
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 
-__all__ = ["LabelledQuery", "fit_lesegr_model"]
-
-
-@dataclass(frozen=True)
-class LabelledQuery:
-    """A question and the rows of its relevant nodes."""
-
-    text: str
-    gold: tuple[int, ...]
+__all__ = ["fit_lesegr_model"]
 
 
 @dataclass(frozen=True)
@@ -81,8 +74,7 @@ def fit_lesegr_model(
     Raises
     ------
     InvalidArgumentError
-        If a question has no relevant node, no training question has one in its neighbourhood, or there is no question to measure
-        on.
+        If no training question has a relevant node in its neighbourhood, or there is no question to measure on.
 
     Notes
     -----
@@ -95,9 +87,6 @@ def fit_lesegr_model(
     Hu et al., "CG-RAG", section 5.1, "Implementations".
     """
     positive("k", k)
-    for example in (*train, *dev):
-        if not example.gold:
-            raise InvalidArgumentError(f"The question {example.text!r:.80} has no relevant node; leave it out.")
     model, vectors = search.model, node_vectors(index, search.model)
     adjacency = Adjacency.of(index.graph, search.direction)
     learnt = _prepared(index, train, search, first, positive("batch_size", batch_size), show_progress)

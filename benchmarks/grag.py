@@ -1,0 +1,180 @@
+"""G-RAG over the first 100 of a search: MRR and MHits@10 of three seeds, the paper's baselines, ablations, and costs.
+
+Trains on the split "train" of a dataset, stops by "dev", and measures on "test", over the relevant nodes that the search finds
+(ties count by their mean rank). Needs the extras offline and meaning.
+
+    python benchmarks/grag.py DATASET [--first vector,walk-fusion] [--seeds 0,1,2] [--ablations] [--published N]
+        [--costs CROSS_ENCODER]
+
+``--published N`` trains the paper's networks on the first N training questions: their vectors, of every document with its paths
+from every question, are computed once (100 texts a question) and kept in the cache folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from graph_retrievers.datasets import read_dataset
+from graph_retrievers.evaluation.cache import cached_vectors
+from graph_retrievers.evaluation.ties import tied_hits, tied_reciprocal_rank
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.learning.examples import LabelledQuery
+from graph_retrievers.operators import DocumentGraphNetwork, DocumentGraphRerank, EvidenceNetwork, Operator, Rerank
+from graph_retrievers.operators.grag.training import fit_document_graph
+from graph_retrievers.queries import Queries
+from graph_retrievers.results import Ranking
+from graph_retrievers.retrievers.examples import labelled_queries
+from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.signals.embedding import minilm
+from graph_retrievers.signals.meaning_cache import MeaningCache
+
+DEPTH = 100
+ABLATIONS: dict[str, dict[str, Any]] = {
+    "mlp (no graph)": {"graph": False},
+    "with a_i (paths)": {"channels": ("concepts", "relations", "leads-in", "leads-out", "paths-in", "paths-out")},
+    "without leads": {"channels": ("concepts", "relations")},
+    "without counts": {"channels": ("leads-in", "leads-out")},
+}
+# The fixed setting of the paper's Table 1 but for hidden width, steps and learning rate, which are its largest.
+PUBLISHED = {"learning_rate": 5e-4, "batch_size": 5, "epochs": 30, "patience": 8}
+TABLE: dict[str, dict[str, Any]] = {
+    "MLP": {"layer": "none", "paths": False},
+    "GCN (without a_i)": {"paths": False},
+    "G-RAG": {},
+    "GAT": {"layer": "gat"},
+    "GraphSAGE": {"layer": "sage"},
+    "GIN": {"layer": "gin"},
+}
+
+
+class _OnDisk:
+    """An embedding model whose vectors are kept on disk, a file for each call."""
+
+    def __init__(self, model: Any) -> None:
+        self.model, self.name = model, model.name
+
+    def embed_documents(self, texts: list[str]) -> Tensor:
+        return cached_vectors(self.model, texts)
+
+    def embed_query(self, text: str) -> Tensor:
+        return self.model.embed_query(text)
+
+
+def first_hundred(first: Operator) -> Operator:
+    """Return a search that keeps its first 100 nodes."""
+    first.k = DEPTH
+    return first
+
+
+def quality(rank: Callable[[Queries], Ranking], index: GraphIndex, test: Sequence[LabelledQuery]) -> dict[str, float]:
+    """Return MRR and MHits@10 over the relevant nodes that are ranked, by the order, and with ties as ties (MTRR, TMHits@10)."""
+    found: dict[str, list[float]] = {"mrr": [], "mhits@10": [], "mtrr": [], "tmhits@10": []}
+    for start in range(0, len(test), 32):
+        part = test[start : start + 32]
+        ranking = rank(Queries.of(index, [example.text for example in part]))
+        for b, example in enumerate(part):
+            rows = [str(row) for row in ranking.nodes[b].tolist() if row >= 0]
+            scores, gold = ranking.scores[b, : len(rows)].tolist(), [str(row) for row in example.gold]
+            for names, values in ((("mrr", "mhits@10"), list(range(len(rows), 0, -1))), (("mtrr", "tmhits@10"), scores)):
+                for metric, measure in zip(names, (tied_reciprocal_rank, tied_hits), strict=True):
+                    found[metric].append(measure(rows, values, gold))
+    return {metric: round(statistics.fmean(values), 4) for metric, values in found.items()}
+
+
+def tied(queries: Queries, ranking: Ranking) -> Ranking:
+    """Return a ranking scored as language models score: by relevance from 0 to 100 in steps of 5."""
+    batch = torch.arange(len(queries)).unsqueeze(1).expand_as(ranking.nodes)
+    cosine = queries.cosines(batch, ranking.nodes.clamp(min=0)).float()
+    return ranking.rescored((20 * cosine.clamp(0, 1)).round() * 5)
+
+
+def trained(index: GraphIndex, data: Any, network: Any, first: Operator, cache: MeaningCache, seed: int, **options: Any) -> Any:
+    """Return a trained reranker, and how the training went."""
+    reranker = DocumentGraphRerank(network, parser=cache, depth=DEPTH)
+    began = time.perf_counter()
+    history = fit_document_graph(index, *data, reranker, first, seed=seed, **options)
+    told = {"dev": round(history.best_score, 4), "epoch": history.best_epoch, "seconds": round(time.perf_counter() - began)}
+    return reranker, told
+
+
+def costs(index: GraphIndex, texts: Sequence[str], reranker: Operator, first: Operator, model: str) -> dict[str, Any]:
+    """Return the milliseconds of reranking the same 100 nodes, documents parsed before, questions not; alternating, one by one."""
+    from graph_retrievers.signals.models import as_relevance_model
+
+    other, times = index.with_models(relevance=as_relevance_model(model)), {"g-rag": [], "cross-encoder": []}
+    for text in texts:
+        first_found = first(Queries.of(index, [text]))
+        reranker(Queries.of(index, [text]), first_found)
+        for repeat in range(3):
+            # Another wording each time, so that the question is parsed anew; its vector is not part of the reranking.
+            asked = f"{text} {'?' * (repeat + 1)}"
+            for name, operator, where in (("g-rag", reranker, index), ("cross-encoder", Rerank(), other)):
+                queries = Queries.of(where, [asked])
+                queries.vectors  # noqa: B018
+                began = time.perf_counter()
+                operator(queries, first_found)
+                times[name].append(1000 * (time.perf_counter() - began))
+    middle = {name: round(statistics.median(values), 1) for name, values in times.items()}
+    return {"ms": middle, "ratio": round(middle["cross-encoder"] / middle["g-rag"], 1)}
+
+
+def main() -> None:
+    """Run the benchmark and print one JSON line for each result."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    parser.add_argument("dataset", metavar="DATASET")
+    parser.add_argument("--first", default="vector,walk-fusion")
+    parser.add_argument("--seeds", default="0,1,2")
+    parser.add_argument("--ablations", action="store_true")
+    parser.add_argument("--published", type=int, default=0, metavar="N")
+    parser.add_argument("--costs", metavar="CROSS_ENCODER")
+    args = parser.parse_args()
+    dataset, embedding = read_dataset(args.dataset), minilm()
+    graph = dataset.graph()
+    vectors = cached_vectors(embedding, graph.contents())
+    index = GraphIndex.from_graph(graph, embedding=_OnDisk(embedding), vectors=vectors)
+    cache = MeaningCache()
+    cache.parse(graph.contents())
+    train, dev = labelled_queries(dataset, index, "G-RAG")
+    test = [LabelledQuery(query.text, tuple(map(graph.row, query.gold))) for query in dataset.queries if query.split == "test"]
+    seeds = list(map(int, args.seeds.split(",")))
+
+    def say(**found: Any) -> None:
+        print(json.dumps(found), flush=True)
+
+    for name in args.first.split(","):
+        first = first_hundred(build_retriever(name, index).operator)
+        say(first=name, row="no reranker", test=quality(first, index, test))
+        say(first=name, row="tied scorer", test=quality(lambda queries, f=first: tied(queries, f(queries)), index, test))
+        untrained = DocumentGraphRerank(parser=cache)
+        say(first=name, row="untrained", test=quality(lambda q, f=first, r=untrained: r(q, f(q)), index, test))
+        rows: list[tuple[str, Callable[[], Any], str, dict[str, Any], Any]] = []
+        for loss in ("hinge", "cross-entropy"):
+            rows.append((f"g-rag, {loss}", EvidenceNetwork, loss, {}, (train, dev)))
+        for row, options in ABLATIONS.items() if args.ablations else ():
+            rows.append((row, lambda options=options: EvidenceNetwork(**options), "hinge", {}, (train, dev)))
+        for row, options in TABLE.items() if args.published else ():
+            for loss in ("cross-entropy", "hinge") if row == "G-RAG" else ("cross-entropy",):
+                make = lambda options=options: DocumentGraphNetwork(vectors.shape[1], hidden=64, **options)  # noqa: E731
+                rows.append((f"published {row}, {loss}", make, loss, PUBLISHED, (train[: args.published], dev)))
+        for row, make, loss, options, data in rows:
+            for seed in seeds:
+                torch.manual_seed(seed)
+                reranker, told = trained(index, data, make(), first, cache, seed, loss=loss, **options)
+                found = quality(lambda q, f=first, r=reranker: r(q, f(q)), index, test)
+                say(first=name, row=row, seed=seed, test=found, **told)
+        if args.costs:
+            torch.manual_seed(0)
+            texts = [example.text for example in dev[:10]]
+            say(first=name, costs=costs(index, texts, DocumentGraphRerank(EvidenceNetwork(), parser=cache), first, args.costs))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""G-RAG as a document compressor: rerank what any retriever found, over the graph of what the documents share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from langchain_core.callbacks import Callbacks
+from langchain_core.documents import BaseDocumentCompressor, Document
+from pydantic import ConfigDict, Field, PrivateAttr
+
+from graph_retrievers.arguments import positive
+from graph_retrievers.errors import MissingSignalError
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators.grag import DocumentGraphRerank
+from graph_retrievers.retrievers.excerpt import rerank
+from graph_retrievers.retrievers.grag import grag_reranker
+from graph_retrievers.signals.embedding import CachedEmbedding
+from langchain_graph_retrievers.documents import as_node, with_metadata
+
+__all__ = ["GRAGCompressor"]
+
+
+class GRAGCompressor(BaseDocumentCompressor):
+    """Rerank documents by a graph neural network over the graph of what they share.
+
+    It stands behind any retriever and needs no index: documents are parsed and embedded when they are first seen. Documents that
+    `index` holds, matched by id, have their vectors from there.
+
+    Parameters
+    ----------
+    checkpoint : str or Path, optional
+        Folder written by ``graph-retrievers fit g-rag``. Without a checkpoint or a network, no edge is used: documents are scored
+        by rank, similarity and the concepts they share with the question.
+    network : EvidenceNetwork or DocumentGraphNetwork, optional
+        In place of a checkpoint.
+    parser : MeaningParser, MeaningCache, callable or None
+        See :class:`graph_retrievers.operators.grag.rerank.DocumentGraphRerank`.
+    embedding : Embeddings, optional
+        Embeds questions and documents; by default the index's model.
+    index : GraphIndex, optional
+    top_n : int, optional
+        Documents to return; all by default.
+    depth : int, default 100
+        Documents to rerank; those behind them keep their places.
+
+    Raises
+    ------
+    MissingSignalError
+        If there is neither an index nor an embedding model.
+    InvalidArgumentError
+        For a checkpoint that does not fit, or a value outside its range.
+
+    Notes
+    -----
+    Documents come back as copies with the score as ``relevance_score`` in their metadata. If all of them carry the score they were
+    found with (``score`` in their metadata, as the retrievers of this package write it), their ranks by it take part; otherwise
+    the order they come in decides between equal scores only. A document id that comes twice counts once, at its first place.
+    Documents that cannot be parsed, or share nothing with any other, keep their places.
+
+    References
+    ----------
+    Dong et al., "Don't Forget to Connect!", 2024; see :class:`graph_retrievers.operators.grag.rerank.DocumentGraphRerank`.
+
+    Examples
+    --------
+    >>> texts = ["The mill bought engines.", "Ada wrote programs.", "Ada knew Babbage."]
+    >>> documents = [Document(text, id=str(place)) for place, text in enumerate(texts)]
+    >>> compressor = GRAGCompressor(embedding=lambda texts: [[1.0, 0.0]] * len(texts))
+    >>> for document in compressor.compress_documents(documents, "Who wrote programs?"):
+    ...     print(document.page_content, round(document.metadata["relevance_score"], 2))
+    Ada wrote programs. 4.11
+    The mill bought engines. 2.31
+    Ada knew Babbage. 2.31
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    checkpoint: str | Path | None = None
+    network: Any = Field(None, repr=False, exclude=True)
+    parser: Any = Field(None, repr=False, exclude=True)
+    embedding: Any = Field(None, repr=False, exclude=True)
+    index: GraphIndex | None = Field(None, repr=False, exclude=True)
+    top_n: int | None = None
+    depth: int = 100
+    _reranker: DocumentGraphRerank = PrivateAttr()
+
+    def __init__(self, **fields: Any) -> None:
+        """Check the fields, and load the checkpoint once."""
+        super().__init__(**fields)
+        if self.index is None and self.embedding is None:
+            raise MissingSignalError("GRAGCompressor has nothing to embed with; pass embedding= or index=.")
+        if self.top_n is not None:
+            positive("top_n", self.top_n)
+        if self.embedding is not None:
+            self.embedding = CachedEmbedding(self.embedding)
+        model = self.embedding if self.embedding is not None else self.index and self.index.embedding
+        self._reranker = grag_reranker(
+            self.checkpoint, self.network, parser=self.parser, depth=self.depth, embedding=getattr(model, "name", None)
+        )
+
+    def compress_documents(self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None) -> list[Document]:
+        """Return copies of the documents, best first.
+
+        Parameters
+        ----------
+        documents : sequence of Document
+        query : str
+        callbacks : optional
+            Not used: no child run is started.
+        """
+        ranked = rerank(
+            self._reranker,
+            query,
+            [as_node(document) for document in documents],
+            scores=[_score(document.metadata) for document in documents],
+            index=self.index,
+            embedding=self.embedding,
+            reads_vectors=True,
+        )
+        scored = [(documents[place], {"relevance_score": score}) for place, score in ranked[: self.top_n]]
+        return [document.model_copy(update={"metadata": with_metadata(document.metadata, new)}) for document, new in scored]
+
+
+def _score(metadata: Mapping[str, Any]) -> float | None:
+    score = metadata.get("score")
+    return float(score) if isinstance(score, int | float) and not isinstance(score, bool) else None

@@ -1,0 +1,120 @@
+"""G-RAG as a LlamaIndex node postprocessor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from llama_index.core.bridge.pydantic import Field, PrivateAttr
+from llama_index.core.callbacks import CallbackManager
+from llama_index.core.schema import NodeWithScore, QueryBundle
+
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators.grag import DocumentGraphRerank
+from graph_retrievers.retrievers.excerpt import rerank
+from graph_retrievers.retrievers.grag import grag_reranker
+from graph_retrievers.signals.embedding import CachedEmbedding
+from llama_graph_retrievers.reranking import RerankingPostprocessor, as_embedded
+from llama_graph_retrievers.vectors import QueryVectors, default_embed_model, node_vectors
+
+__all__ = ["GRAGPostprocessor"]
+
+
+class GRAGPostprocessor(RerankingPostprocessor):
+    """Rerank nodes by a graph neural network over the graph of what they share.
+
+    It stands behind any retriever and needs no index: nodes are parsed and embedded when they are first seen. Nodes that `index`
+    holds, matched by id, have their vectors from there, nodes with an ``embedding`` bring theirs. Texts are what LlamaIndex embeds
+    of a node (``MetadataMode.EMBED``).
+
+    Parameters
+    ----------
+    top_n : int, default 10
+        Nodes to return.
+    checkpoint : str or Path, optional
+        Folder written by ``graph-retrievers fit g-rag``. Without a checkpoint or a network, no edge is used: nodes are scored by
+        rank, similarity and the concepts they share with the question.
+    depth : int, default 100
+        Nodes to rerank; those behind them keep their places.
+    keep_retrieval_score : bool, default False
+        Whether the score a node came with is kept in its metadata, as ``retrieval_score``.
+    network : EvidenceNetwork or DocumentGraphNetwork, optional
+        In place of a checkpoint.
+    parser : MeaningParser, MeaningCache, callable or None
+        See :class:`graph_retrievers.operators.grag.rerank.DocumentGraphRerank`.
+    embed_model : BaseEmbedding, optional
+        Embeds query and nodes; by default the index's model, else ``Settings.embed_model``.
+    index : GraphIndex, optional
+    callback_manager : CallbackManager, optional
+
+    Notes
+    -----
+    If all nodes carry a score, their ranks by it take part. Nodes that cannot be parsed, or share nothing with any other, keep
+    their places. A node id that comes twice counts once, at its first place. The nodes that came in are not changed. Emits
+    ``CBEventType.RERANKING`` and the re-rank events of instrumentation.
+
+    References
+    ----------
+    Dong et al., "Don't Forget to Connect!", 2024; see :class:`graph_retrievers.operators.grag.rerank.DocumentGraphRerank`.
+
+    Examples
+    --------
+    >>> from llama_index.core.schema import TextNode
+    >>> texts = ["The mill bought engines.", "Ada wrote programs.", "Ada knew Babbage."]
+    >>> nodes = [NodeWithScore(node=TextNode(text=text), score=1.0) for text in texts]
+    >>> processor = GRAGPostprocessor(embed_model=lambda texts: [[1.0, 0.0]] * len(texts))
+    >>> [(hit.node.text, round(hit.score, 2)) for hit in processor.postprocess_nodes(nodes, query_str="Who wrote programs?")]
+    [('Ada wrote programs.', 4.11), ('The mill bought engines.', 2.31), ('Ada knew Babbage.', 2.31)]
+    """
+
+    checkpoint: str | None = Field(default=None, description="Folder of a trained network.")
+    depth: int = Field(default=100, ge=1, description="Nodes to rerank.")
+    _reranker: DocumentGraphRerank = PrivateAttr()
+    _index: GraphIndex | None = PrivateAttr(default=None)
+    _embed_model: Any = PrivateAttr(default=None)
+
+    def __init__(
+        self,
+        top_n: int = 10,
+        checkpoint: str | Path | None = None,
+        depth: int = 100,
+        keep_retrieval_score: bool = False,
+        *,
+        network: Any = None,
+        parser: Any = None,
+        embed_model: Any = None,
+        index: GraphIndex | None = None,
+        callback_manager: CallbackManager | None = None,
+    ) -> None:
+        fields: dict[str, Any] = {
+            "top_n": top_n,
+            "checkpoint": None if checkpoint is None else str(checkpoint),
+            "depth": depth,
+            "keep_retrieval_score": keep_retrieval_score,
+            "callback_manager": callback_manager or CallbackManager(),
+        }
+        super().__init__(**fields)
+        self._index = index
+        self._embed_model = None if embed_model is None else CachedEmbedding(embed_model)
+        known = self._embed_model if self._embed_model is not None else index and index.embedding
+        self._reranker = grag_reranker(checkpoint, network, parser=parser, depth=depth, embedding=getattr(known, "name", None))
+
+    def _model_name(self) -> str:
+        return self.checkpoint or "g-rag"
+
+    def _ranked(self, nodes: list[NodeWithScore], bundle: QueryBundle) -> list[tuple[int, float]]:
+        if self._embed_model is None and (self._index is None or self._index.embedding is None):
+            # Read when it is first needed, as Settings may be filled later.
+            self._embed_model = CachedEmbedding(default_embed_model())
+        model = self._embed_model if self._embed_model is not None else self._index and self._index.embedding
+        return rerank(
+            self._reranker,
+            bundle.query_str.strip(),
+            [as_embedded(scored.node) for scored in nodes],
+            scores=[scored.score for scored in nodes],
+            query_vectors=QueryVectors([bundle], model),
+            index=self._index,
+            embedding=self._embed_model,
+            vectors=lambda: node_vectors([scored.node for scored in nodes], model),
+            reads_vectors=True,
+        )

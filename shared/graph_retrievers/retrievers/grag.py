@@ -1,0 +1,201 @@
+"""G-RAG: reranking over a document graph (Dong et al., "Don't Forget to Connect!", 2024)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from graph_retrievers.datasets import Dataset
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.learning.checkpoint import load_checkpoint, save_checkpoint
+from graph_retrievers.learning.state import clear_state
+from graph_retrievers.operators.grag import DocumentGraphNetwork, DocumentGraphRerank, EvidenceNetwork
+from graph_retrievers.operators.grag.model import network_of_config
+from graph_retrievers.operators.grag.training import fit_document_graph
+from graph_retrievers.operators.operator import Operator, Pipeline
+from graph_retrievers.retrievers.examples import labelled_queries
+from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.signals.meaning_cache import MeaningCache
+
+__all__ = ["GRAG", "fit_grag", "grag_reranker"]
+
+_PART = "g-rag"
+
+Network = EvidenceNetwork | DocumentGraphNetwork
+
+
+class GRAG(Retriever):
+    r"""A first search, then reranking by a graph neural network over the graph of what the found documents share.
+
+    .. math:: O_{vs} \to O_{gm}
+
+    Documents and question become meaning graphs, and concepts and relations in common join the documents. Which of them answer is
+    learnt from questions with known answers (``graph-retrievers fit g-rag``). Without a checkpoint no edge is used: documents are
+    scored by rank, similarity and the concepts they share with the question.
+
+    Parameters
+    ----------
+    index : GraphIndex
+    checkpoint : str or Path, optional
+        Folder written by ``graph-retrievers fit g-rag``, with the first search it was trained behind.
+    network : EvidenceNetwork or DocumentGraphNetwork, optional
+        In place of a checkpoint.
+    first : str or Operator, default "walk-fusion"
+        First search: a name of :func:`~graph_retrievers.retrievers.registry.retriever_names`, or an operator. A checkpoint brings
+        its own.
+    depth : int, default 100
+        Nodes to rerank.
+    parser : MeaningParser, MeaningCache, callable or None
+        See :class:`~graph_retrievers.operators.grag.rerank.DocumentGraphRerank`.
+    **options
+        Keywords of :class:`Retriever`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If both a checkpoint and a network are given, or the checkpoint was trained with another parser or embedding model.
+
+    Notes
+    -----
+    Documents are parsed when they are first found. To parse a corpus ahead, or to keep its graphs on disk, pass a
+    :class:`~graph_retrievers.signals.meaning_cache.MeaningCache` and call its
+    ``parse(index.graph.contents(), show_progress=True)``.
+
+    References
+    ----------
+    Dong et al., "Don't Forget to Connect! Improving RAG with Graph-based Reranking", 2024.
+
+    Examples
+    --------
+    >>> texts = ["The mill bought engines.", "Ada wrote programs.", "Ada knew Babbage."]
+    >>> index = GraphIndex.from_texts(texts, vectors=[[1, 0], [0.9, 0.1], [0.8, 0.2]])
+    >>> [hit.text for hit in GRAG(index, first="vector").retrieve("Who wrote programs?", vector=[1, 0])]
+    ['Ada wrote programs.', 'The mill bought engines.', 'Ada knew Babbage.']
+    """
+
+    def __init__(
+        self,
+        index: GraphIndex,
+        *,
+        checkpoint: str | Path | None = None,
+        network: Network | None = None,
+        first: str | Operator = "walk-fusion",
+        depth: int = 100,
+        parser: Any = None,
+        **options: Any,
+    ) -> None:
+        if checkpoint is not None:
+            first = load_checkpoint(checkpoint, _PART)[1].get("first") or first
+        reranker = grag_reranker(checkpoint, network, parser=parser, depth=depth, embedding=index.embedding_name)
+        super().__init__(index, Pipeline(_first(index, first), reranker), **options)
+
+
+def grag_reranker(
+    checkpoint: str | Path | None = None,
+    network: Network | None = None,
+    *,
+    parser: Any = None,
+    depth: int = 100,
+    embedding: str | None = None,
+) -> DocumentGraphRerank:
+    """Return the operator of a checkpoint or a network; an untrained one if neither is given.
+
+    `embedding` is the name of the model that made the vectors, if it is known. Raises InvalidArgumentError if both a checkpoint and
+    a network are given, the checkpoint does not fit the parser or the embedding model, or it is not one of G-RAG.
+    """
+    if checkpoint is None:
+        return DocumentGraphRerank(network, parser=parser, depth=depth)
+    if network is not None:
+        raise InvalidArgumentError("Pass either checkpoint= or network=.")
+    tensors, config = load_checkpoint(checkpoint, _PART)
+    if not isinstance(config.get("network"), Mapping):
+        raise InvalidArgumentError(f"{checkpoint} is not a checkpoint of G-RAG: it has no settings of a network.")
+    made = network_of_config(config["network"], tensors)
+    reranker = DocumentGraphRerank(made, parser=parser, depth=depth, together=bool(config.get("together")))
+    if config.get("parser") != reranker.parser.name:
+        raise InvalidArgumentError(
+            f"{checkpoint} was trained with the parser {config.get('parser')!r}, this is {reranker.parser.name!r}; pass parser=."
+        )
+    # An EvidenceNetwork reads similarities, not vectors.
+    trained = config.get("embedding")
+    if isinstance(made, DocumentGraphNetwork) and trained and embedding and trained != embedding:
+        raise InvalidArgumentError(
+            f"{checkpoint} was trained with vectors of {trained!r}, these are of {embedding!r}; train it with this model."
+        )
+    return reranker
+
+
+def _first(index: GraphIndex, first: str | Operator) -> Operator:
+    return first if isinstance(first, Operator) else build_retriever(first, index).operator
+
+
+def fit_grag(
+    dataset: Dataset,
+    index: GraphIndex,
+    folder: str | Path,
+    *,
+    seed: int = 0,
+    show_progress: bool = False,
+    first: str | Operator = "walk-fusion",
+    depth: int = 100,
+    parser: Any = None,
+    together: bool = False,
+    network: Network | None = None,
+    training: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Train G-RAG on a dataset and write it as a checkpoint; a run that was stopped goes on from its last epoch.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Its queries of the splits "train" and "dev" are read.
+    index : GraphIndex
+        Of the dataset's graph.
+    folder : str or Path
+        For the checkpoint, and for the state of a training that is under way.
+    seed : int, default 0
+    show_progress : bool, default False
+    first, depth, parser, together
+        See :class:`GRAG` and :class:`~graph_retrievers.operators.grag.rerank.DocumentGraphRerank`.
+    network : EvidenceNetwork or DocumentGraphNetwork, optional
+        Trained in place; by default a new EvidenceNetwork.
+    training : mapping, optional
+        Keywords of :func:`~graph_retrievers.operators.grag.training.fit_document_graph`.
+
+    Returns
+    -------
+    dict
+        How the training went, for JSON.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If a split has no questions.
+    """
+    train, dev = labelled_queries(dataset, index, "G-RAG")
+    torch.manual_seed(seed)
+    network = EvidenceNetwork() if network is None else network
+    cache = parser if isinstance(parser, MeaningCache) else MeaningCache(parser)
+    reranker = DocumentGraphRerank(network, parser=cache, depth=depth, together=together)
+    options = {"resume": Path(folder) / "under-way", **(training or {})}
+    history = fit_document_graph(
+        index, train, dev, reranker, _first(index, first), seed=seed, show_progress=show_progress, **options
+    )
+    config = {
+        "network": network.config(),
+        "first": first if isinstance(first, str) else None,
+        "together": together,
+        "parser": cache.name,
+        "embedding": index.embedding_name,
+        "seed": seed,
+        "history": history.to_dict(),
+    }
+    save_checkpoint(folder, _PART, network.state_dict(), config)
+    if options["resume"] is not None:
+        clear_state(options["resume"])
+    return {"quality_on_dev": history.best_score, "epoch": history.best_epoch, "epochs": len(history.losses)}

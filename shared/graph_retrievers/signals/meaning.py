@@ -1,0 +1,77 @@
+"""Meaning graphs: the concepts of a text and how they are related, and the interface of parsers that find them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from graph_retrievers.errors import InvalidArgumentError
+
+__all__ = ["MeaningGraph", "MeaningParser"]
+
+
+@dataclass(frozen=True)
+class MeaningGraph:
+    """Concepts of a text and the relations between them, such as an Abstract Meaning Representation (AMR).
+
+    Attributes
+    ----------
+    concepts : tuple of str
+        Label of each node. Labels may repeat. A graph without concepts stands for a text that could not be parsed.
+    relations : tuple of (int, str, int)
+        Source node, role and target node of each directed edge.
+
+    Examples
+    --------
+    >>> graph = MeaningGraph.of(["write-01", "Ada", "program"], [(0, "ARG0", 1), (0, "ARG1", 2)])
+    >>> graph.labelled_relations()[0]
+    ('write-01', 'ARG0', 'Ada')
+    """
+
+    concepts: tuple[str, ...] = ()
+    relations: tuple[tuple[int, str, int], ...] = ()
+
+    @classmethod
+    def of(cls, concepts: Iterable[Any], relations: Iterable[Sequence[Any]]) -> MeaningGraph:
+        """Return a graph of lists; relations of nodes that do not exist are left out, as in graphs that were cut short."""
+        labels = tuple(map(str, concepts))
+        found = []
+        for relation in relations:
+            try:
+                source, role, target = relation
+                source, target = int(source), int(target)
+            except (TypeError, ValueError) as error:
+                raise InvalidArgumentError(
+                    f"A relation is {relation!r:.80}; expected the number of its source, its role and the number of its target."
+                ) from error
+            if 0 <= source < len(labels) and 0 <= target < len(labels):
+                found.append((source, str(role), target))
+        return cls(labels, tuple(found))
+
+    def labelled_relations(self) -> tuple[tuple[str, str, str], ...]:
+        """Return the relations with the concepts of source and target in place of their numbers."""
+        return tuple((self.concepts[source], role, self.concepts[target]) for source, role, target in self.relations)
+
+
+@runtime_checkable
+class MeaningParser(Protocol):
+    """The interface that the package needs of a parser.
+
+    Examples
+    --------
+    >>> class Words:
+    ...     name = "words"
+    ...
+    ...     def parse(self, texts):
+    ...         return [MeaningGraph.of(text.split(), []) for text in texts]
+    >>> isinstance(Words(), MeaningParser)
+    True
+    """
+
+    @property
+    def name(self) -> str:
+        """Name that tells parsers apart whose graphs differ."""
+
+    def parse(self, texts: Sequence[str]) -> list[MeaningGraph]:
+        """Return the graph of each text; an empty graph for a text that cannot be parsed."""

@@ -1,0 +1,176 @@
+"""Meaning graphs kept by the hash of their texts, so that each text is parsed once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from graph_retrievers.arguments import not_a_class
+from graph_retrievers.errors import CorruptIndexError, InvalidArgumentError
+from graph_retrievers.signals.concept_parser import ConceptParser
+from graph_retrievers.signals.meaning import MeaningGraph, MeaningParser
+
+__all__ = ["MeaningCache", "as_meaning_parser"]
+
+_logger = logging.getLogger(__name__)
+
+_AT_A_TIME = 4096
+_IN_MEMORY = 200_000
+
+
+@dataclass(frozen=True)
+class _Adapted:
+    """A parser made of a function from one text to its graph."""
+
+    function: Callable[[str], MeaningGraph]
+    name: str
+
+    def parse(self, texts: Sequence[str]) -> list[MeaningGraph]:
+        return [self.function(text) for text in texts]
+
+
+def as_meaning_parser(parser: Any) -> MeaningParser:
+    """Return `parser` as a :class:`MeaningParser`; InvalidArgumentError if it is none of the kinds below.
+
+    It is a :class:`MeaningParser`, a callable from one text to its :class:`MeaningGraph`, or None for a new
+    :class:`~graph_retrievers.signals.concept_parser.ConceptParser`.
+
+    Examples
+    --------
+    >>> words = as_meaning_parser(lambda text: MeaningGraph.of(text.split(), []))
+    >>> words.parse(["a loom"])[0].concepts
+    ('a', 'loom')
+    """
+    if parser is None:
+        return ConceptParser()
+    not_a_class("parser", parser)
+    if callable(getattr(parser, "parse", None)) and isinstance(getattr(parser, "name", None), str):
+        return parser  # type: ignore[no-any-return]
+    if callable(parser):
+        return _Adapted(parser, getattr(parser, "__qualname__", type(parser).__name__))
+    raise InvalidArgumentError(
+        f"{type(parser).__name__} is not a parser; pass an object with name and parse(texts), or a callable from a text to a "
+        "MeaningGraph."
+    )
+
+
+class MeaningCache:
+    """A parser that parses each text once: graphs are kept by the hash of the parser's name and the text.
+
+    Parameters
+    ----------
+    parser : MeaningParser, callable or None
+        See :func:`as_meaning_parser`.
+    file : str or Path, optional
+        SQLite file that keeps all graphs. Without one, the last 200,000 are kept in memory.
+
+    Raises
+    ------
+    CorruptIndexError
+        If the file is something else.
+    InvalidArgumentError
+        If the parser is none, or a lambda whose graphs are to be kept in a file.
+
+    Notes
+    -----
+    A text on which the parser raises an error has an empty graph, with a warning in the log; it is tried again next time.
+
+    Examples
+    --------
+    >>> asked = []
+    >>> cache = MeaningCache(lambda text: asked.append(text) or MeaningGraph.of([text], []))
+    >>> cache.parse(["loom", "loom", "card"])[1].concepts, asked
+    (('loom',), ['loom', 'card'])
+    """
+
+    def __init__(self, parser: Any = None, file: str | Path | None = None) -> None:
+        self.parser = as_meaning_parser(parser)
+        self.name = self.parser.name
+        self._memory: dict[str, MeaningGraph] = {}
+        self._file = Path(file) if file is not None else None
+        if self._file is not None:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            if isinstance(self.parser, _Adapted) and "<" in self.name:
+                raise InvalidArgumentError(
+                    f"{self.name} has no name to keep its graphs by; pass a parser with a name, or leave out file=."
+                )
+            with self._database() as database:
+                database.execute("CREATE TABLE IF NOT EXISTS graphs (key TEXT PRIMARY KEY, graph TEXT NOT NULL)")
+
+    def parse(self, texts: Sequence[str], show_progress: bool = False) -> list[MeaningGraph]:
+        """Return the graph of each text."""
+        from tqdm.auto import tqdm
+
+        keys = [hashlib.sha256(f"{self.name}\0{text}".encode("utf-8", "surrogatepass")).hexdigest() for text in texts]
+        wanted = dict(zip(keys, texts, strict=True))
+        found = self._known(wanted)
+        missing = [key for key in wanted if key not in found]
+        with tqdm(total=len(missing), desc="parsing", unit="text", disable=not show_progress) as bar:
+            for start in range(0, len(missing), _AT_A_TIME):
+                part = missing[start : start + _AT_A_TIME]
+                graphs = self._parsed([wanted[key] for key in part])
+                fresh = {key: graph for key, graph in zip(part, graphs, strict=True) if graph is not None}
+                self._keep(fresh)
+                found |= fresh
+                bar.update(len(part))
+        return [found.get(key, MeaningGraph()) for key in keys]
+
+    def _parsed(self, texts: list[str]) -> list[MeaningGraph | None]:
+        try:
+            graphs = self.parser.parse(texts)
+        except Exception as error:
+            if len(texts) > 1:
+                return [graph for text in texts for graph in self._parsed([text])]
+            _logger.warning("%s failed on %.80r: %s", self.name, texts[0], error)
+            return [None]
+        if len(graphs) != len(texts) or not all(isinstance(graph, MeaningGraph) for graph in graphs):
+            raise InvalidArgumentError(f"{self.name}.parse gave {graphs!r:.80}; expected {len(texts)} MeaningGraph objects.")
+        return list(graphs)
+
+    def _known(self, wanted: Mapping[str, str]) -> dict[str, MeaningGraph]:
+        if self._file is None:
+            return {key: self._memory[key] for key in wanted if key in self._memory}
+        with self._database() as database:
+            rows = ((key, database.execute("SELECT graph FROM graphs WHERE key = ?", (key,)).fetchone()) for key in wanted)
+            return {key: MeaningGraph.of(*json.loads(row[0])) for key, row in rows if row is not None}
+
+    def _keep(self, graphs: Mapping[str, MeaningGraph]) -> None:
+        if self._file is None:
+            self._memory.update(graphs)
+            for oldest in list(self._memory)[: max(0, len(self._memory) - _IN_MEMORY)]:
+                self._memory.pop(oldest, None)
+            return
+        rows = [(key, json.dumps([graph.concepts, graph.relations])) for key, graph in graphs.items()]
+        with self._database() as database:
+            database.executemany("INSERT OR REPLACE INTO graphs VALUES (?, ?)", rows)
+
+    def _database(self) -> Any:
+        return _Database(self._file)
+
+
+class _Database:
+    """A connection for one block, for threads share none: committed and closed at its end."""
+
+    def __init__(self, file: Path | None) -> None:
+        self._file = file
+        self._connection = sqlite3.connect(str(file))
+
+    def __enter__(self) -> sqlite3.Connection:
+        return self._connection
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
+        try:
+            if error is None:
+                self._connection.commit()
+        finally:
+            self._connection.close()
+        if isinstance(error, sqlite3.DatabaseError | json.JSONDecodeError):
+            raise CorruptIndexError(
+                f"{self._file} is not a cache of meaning graphs ({error}); delete it or pass another file."
+            ) from error

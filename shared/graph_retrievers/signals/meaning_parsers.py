@@ -1,0 +1,149 @@
+"""Abstract Meaning Representations as meaning graphs: in PENMAN notation that was parsed before, and by amrlib."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError
+from graph_retrievers.signals.meaning import MeaningGraph
+
+__all__ = ["AmrlibParser", "PenmanParser", "penman_graph"]
+
+
+def penman_graph(text: str) -> MeaningGraph:
+    """Return the graph of an AMR in PENMAN notation; InvalidArgumentError if it cannot be read.
+
+    Variables are nodes in the order of the text, with their concepts as labels; constants (names, numbers, polarity) are nodes of
+    their own behind them. Inverted roles (``:ARG0-of``) are turned round, so that every relation leads from its source. Names of
+    roles are without the colon.
+
+    Examples
+    --------
+    >>> penman_graph('(w / write-01 :ARG0 (p / person :name (n / name :op1 "Ada")))').labelled_relations()
+    (('write-01', 'ARG0', 'person'), ('person', 'name', 'name'), ('name', 'op1', 'Ada'))
+    """
+    penman = _penman()
+    try:
+        graph = penman.decode(text)
+    except (penman.exceptions.PenmanError, RecursionError) as error:
+        raise InvalidArgumentError(f"{text!r:.80} is not an AMR in PENMAN notation: {error}") from error
+    instances = {variable: str(concept or "") for variable, _, concept in graph.instances()}
+    rows = {variable: row for row, variable in enumerate(instances)}
+    concepts, relations = list(instances.values()), []
+    for source, role, target in graph.edges():
+        if source in rows and target in rows:
+            relations.append((rows[source], role.removeprefix(":"), rows[target]))
+    for source, role, value in graph.attributes():
+        if source in rows:
+            relations.append((rows[source], role.removeprefix(":"), len(concepts)))
+            concepts.append(str(value).strip('"'))
+    return MeaningGraph.of(concepts, relations)
+
+
+class PenmanParser:
+    """Graphs of texts that were parsed before.
+
+    Parameters
+    ----------
+    graphs : mapping of str to str, or str or Path
+        The AMR of each text in PENMAN notation, or a file of AMRs whose texts stand in ``# ::snt`` lines, as corpora and parsers
+        write it.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the file cannot be read as AMRs, or none of them has a ``::snt`` line.
+    MissingDependencyError
+        If the penman library is not installed.
+
+    Notes
+    -----
+    A text that is not among them, or whose AMR is not well formed, has an empty graph.
+
+    Examples
+    --------
+    >>> parser = PenmanParser({"She writes.": "(w / write-01 :ARG0 (s / she))"})
+    >>> [graph.concepts for graph in parser.parse(["She writes.", "He reads."])]
+    [('write-01', 'she'), ()]
+    """
+
+    def __init__(self, graphs: Mapping[str, str] | str | Path) -> None:
+        _penman()
+        self.name = "penman"
+        self._graphs = dict(graphs) if isinstance(graphs, Mapping) else _read(Path(graphs))
+
+    def parse(self, texts: Sequence[str]) -> list[MeaningGraph]:
+        """Return the graph of each text."""
+        return [_graph_or_empty(self._graphs.get(text) or self._graphs.get(" ".join(text.split()))) for text in texts]
+
+
+class AmrlibParser:
+    """Graphs that a model of amrlib finds (``pip install 'graph-retrievers[amr]'``).
+
+    Parameters
+    ----------
+    model : object
+        What ``amrlib.load_stog_model(folder)`` returns, or anything else with ``parse_sents(texts)`` that gives PENMAN strings.
+        amrlib says where its models are to be had; nothing is downloaded here.
+    name : str, default "amrlib"
+        Name of the model, if graphs of several are kept in one file.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the model has no ``parse_sents``.
+
+    Notes
+    -----
+    A text is parsed as a whole, as in G-RAG, and cut by the model where it is too long. A text for which the model gives no
+    well-formed AMR has an empty graph.
+
+    Examples
+    --------
+    >>> class Model:
+    ...     def parse_sents(self, texts, add_metadata=True):
+    ...         return ["(w / write-01 :ARG0 (s / she))" for text in texts]
+    >>> AmrlibParser(Model()).parse(["She writes."])[0].concepts
+    ('write-01', 'she')
+    """
+
+    def __init__(self, model: Any, name: str = "amrlib") -> None:
+        _penman()
+        if isinstance(model, type) or not callable(getattr(model, "parse_sents", None)):
+            raise InvalidArgumentError(
+                f"Expected a model of amrlib, got {model!r:.80}; load one with amrlib.load_stog_model(folder)."
+            )
+        self.model, self.name = model, name
+
+    def parse(self, texts: Sequence[str]) -> list[MeaningGraph]:
+        """Return the graph of each text."""
+        return [_graph_or_empty(found) for found in self.model.parse_sents(list(texts), add_metadata=False)]
+
+
+def _graph_or_empty(text: str | None) -> MeaningGraph:
+    try:
+        return penman_graph(text) if text else MeaningGraph()
+    except InvalidArgumentError:
+        return MeaningGraph()
+
+
+def _read(file: Path) -> dict[str, str]:
+    penman = _penman()
+    try:
+        graphs = penman.load(file, encoding="utf-8")
+    except (OSError, UnicodeDecodeError, penman.exceptions.PenmanError) as error:
+        raise InvalidArgumentError(f"{file} cannot be read as AMRs in PENMAN notation: {error}") from error
+    found = {graph.metadata["snt"]: penman.encode(graph) for graph in graphs if graph.metadata.get("snt")}
+    if not found:
+        raise InvalidArgumentError(f"{file} has no AMR with its text in a line '# ::snt ...'.")
+    return found
+
+
+def _penman() -> Any:
+    try:
+        import penman
+    except ImportError as error:
+        raise MissingDependencyError("penman is not installed; run pip install 'graph-retrievers[meaning]'.") from error
+    return penman
