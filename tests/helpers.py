@@ -87,3 +87,19 @@ class WordOverlap:
 
 def _words(text):
     return set(re.findall(r"\w+", text.lower()))
+
+
+def tiny_seq2seq():
+    """A sequence-to-sequence model with random weights, and a tokenizer of letters, as transformers objects."""
+    import torch
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
+
+    letters = {token: number for number, token in enumerate(["<pad>", "</s>", "<unk>", *"abcdefghijklmnopqrstuvwxyz()/"])}
+    made = Tokenizer(models.WordLevel(letters, unk_token="<unk>"))
+    made.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=made, pad_token="<pad>", eos_token="</s>", unk_token="<unk>")
+    torch.manual_seed(0)
+    shape = {"d_model": 8, "d_kv": 4, "d_ff": 8, "num_layers": 1, "num_heads": 2}
+    config = T5Config(vocab_size=len(letters), decoder_start_token_id=0, pad_token_id=0, eos_token_id=1, **shape)
+    return T5ForConditionalGeneration(config).eval(), tokenizer

@@ -104,6 +104,12 @@ class TestSpreadingActivationRetrieverFused(_Standard):
     params = {"gate": "uniform", "fuse": True, "chains": "path"}
 
 
+class TestGRAGRetriever(_Standard):
+    """Without a checkpoint."""
+
+    retriever_constructor = package.GRAGRetriever
+
+
 class TestLeSeGRRetriever(_Standard):
     """Without a checkpoint."""
 

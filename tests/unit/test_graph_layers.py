@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from graph_retrievers.learning.graph_layers import GATConv, GCNConv, TransformerConv, segment_softmax
+from graph_retrievers.learning.graph_layers import GATConv, GCNConv, GINConv, SAGEConv, TransformerConv, segment_softmax
 
 EDGES = torch.tensor([[0, 1, 2, 3, 1, 4], [1, 0, 0, 0, 2, 3]])
 
@@ -37,6 +37,23 @@ def test_gates_of_one_change_nothing_and_gates_of_zero_leave_the_own_part(name):
     closed = layer(x, EDGES, torch.zeros(6), torch.zeros(6))
     constant = layer.lin_skip.bias if name == "TransformerConv" else layer.bias
     assert torch.allclose(closed, constant.expand_as(closed), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["SAGEConv", "GINConv"])
+def test_layers_with_means_equal_those_of_torch_geometric(name):
+    from torch_geometric import nn as theirs
+
+    torch.manual_seed(0)
+    ours = {"SAGEConv": SAGEConv, "GINConv": GINConv}[name](5, 6)
+    chain = torch.nn.Sequential(torch.nn.Linear(5, 6), torch.nn.ReLU(), torch.nn.Linear(6, 6))
+    made = {"SAGEConv": lambda: theirs.SAGEConv(5, 6), "GINConv": lambda: theirs.GINConv(chain, aggr="mean")}[name]()
+    made.load_state_dict(ours.state_dict())
+    x = torch.randn(6, 5)
+    assert torch.allclose(ours(x, EDGES), made(x, EDGES), atol=1e-5)
+    assert torch.allclose(ours(x, EDGES, torch.ones(6)), made(x, EDGES), atol=1e-5)
+    assert not torch.allclose(ours(x, EDGES, torch.full((6,), 0.5)), made(x, EDGES), atol=1e-3)
+    alone = ours.lin_l.bias + ours.lin_r(x[5]) if name == "SAGEConv" else ours.nn(x[5])
+    assert torch.allclose(ours(x, EDGES)[5], alone, atol=1e-6)
 
 
 def test_a_node_without_neighbours_has_only_the_skip_connection():

@@ -12,10 +12,11 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import Node
 from graph_retrievers.graph.corpus_graph import Edge
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.learning.examples import LabelledQuery
 from graph_retrievers.learning.loop import fit
 from graph_retrievers.learning.state import clear_state
 from graph_retrievers.operators import HybridSearch, LeSeGRModel, LexicalSemanticSearch
-from graph_retrievers.operators.lesegr.training import LabelledQuery, fit_lesegr_model
+from graph_retrievers.operators.lesegr.training import fit_lesegr_model
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.lesegr import LeSeGR, fit_lesegr
 from tests.helpers import HashEmbedding
@@ -205,9 +206,8 @@ def test_each_relevant_node_counts_as_much_as_it_is_one_of(index):
     many = [LabelledQuery("What about loom 0?", tuple(range(72)))]
     perfect = fit_lesegr_model(index, many, many, LexicalSemanticSearch(LeSeGRModel(64)), HybridSearch(72), k=3, epochs=1)
     assert perfect.best_score == 1.0, "three places cannot hold more than three relevant nodes"
-    for wrong, told in (([LabelledQuery("What?", ())], "no relevant node"), ([], "no dev question")):
-        with pytest.raises(InvalidArgumentError, match=told):
-            fit_lesegr_model(index, queries, wrong, search, HybridSearch(5))
+    with pytest.raises(InvalidArgumentError, match="no dev question"):
+        fit_lesegr_model(index, queries, [], search, HybridSearch(5))
 
 
 @pytest.mark.parametrize("encoder", ["mean", "gcn", "gat", "transformer"])

@@ -170,7 +170,7 @@ class _Database:
                 self._connection.commit()
         finally:
             self._connection.close()
-        if isinstance(error, sqlite3.DatabaseError | json.JSONDecodeError):
+        if isinstance(error, sqlite3.DatabaseError | json.JSONDecodeError | TypeError | InvalidArgumentError):
             raise CorruptIndexError(
                 f"{self._file} is not a cache of meaning graphs ({error}); delete it or pass another file."
             ) from error

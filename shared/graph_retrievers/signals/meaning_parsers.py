@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -71,8 +72,9 @@ class PenmanParser:
 
     def __init__(self, graphs: Mapping[str, str] | str | Path) -> None:
         _penman()
-        self.name = "penman"
         self._graphs = dict(graphs) if isinstance(graphs, Mapping) else _read(Path(graphs))
+        # Other AMRs of the same texts are other graphs.
+        self.name = f"penman-{hashlib.sha256(repr(sorted(self._graphs.items())).encode()).hexdigest()[:16]}"
 
     def parse(self, texts: Sequence[str]) -> list[MeaningGraph]:
         """Return the graph of each text."""

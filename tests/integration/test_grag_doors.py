@@ -1,0 +1,190 @@
+"""G-RAG behind retrievers of LangChain and LlamaIndex, and by the command line."""
+
+import gzip
+import json
+
+import pytest
+import torch
+from langchain_classic.retrievers import ContextualCompressionRetriever
+from langchain_core.documents import Document
+from langchain_core.vectorstores import InMemoryVectorStore
+from llama_index.core import Settings, VectorStoreIndex
+from llama_index.core.embeddings import MockEmbedding
+from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.response_synthesizers import get_response_synthesizer
+from llama_index.core.schema import NodeWithScore, TextNode
+
+from graph_retrievers import GRAG, EvidenceNetwork, GraphIndex, MeaningGraph
+from graph_retrievers.cli import main
+from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
+from graph_retrievers.operators.grag.model import CHANNELS
+from langchain_graph_retrievers import GRAGCompressor, GRAGRetriever, VectorRetriever
+from llama_graph_retrievers import GRAGPostprocessor
+from llama_graph_retrievers import GRAGRetriever as LlamaGRAGRetriever
+from tests.helpers import CORPUS, HashEmbedding, linked_index
+from tests.unit.test_grag_training import dataset
+
+QUESTION = "Who designed the engine that Ada Lovelace wrote a program for?"
+
+
+def trained():
+    """A network whose every weight is other than zero."""
+    torch.manual_seed(0)
+    network = EvidenceNetwork(hidden=4, channels=CHANNELS)
+    for parameter in network.parameters():
+        torch.nn.init.normal_(parameter)
+    return network
+
+
+@pytest.fixture
+def index():
+    return linked_index(HashEmbedding())
+
+
+def engine_scores(index, network):
+    hits = GRAG(index, network=network, first="vector", k=12).retrieve(QUESTION)
+    return {hit.id: pytest.approx(hit.score, abs=1e-4) for hit in hits}
+
+
+def test_the_doors_score_as_the_engine_does(index):
+    network = trained()
+    expected = engine_scores(index, network)
+    assert len(expected) == 12
+    found = VectorRetriever(index=index, k=12).invoke(QUESTION)
+    compressor = GRAGCompressor(network=network, embedding=HashEmbedding())
+    assert {d.id: d.metadata["relevance_score"] for d in compressor.compress_documents(found, QUESTION)} == expected
+    on_index = GRAGCompressor(network=network, index=index)
+    assert {d.id: d.metadata["relevance_score"] for d in on_index.compress_documents(found, QUESTION)} == expected
+    assert {
+        d.id: d.metadata["score"] for d in GRAGRetriever(index=index, network=network, first="vector", k=12).invoke(QUESTION)
+    } == expected
+    nodes = LlamaGRAGRetriever(index, network=network, first="vector", similarity_top_k=12).retrieve(QUESTION)
+    assert {node.node_id: node.score for node in nodes} == expected
+    given = [
+        NodeWithScore(node=TextNode(id_=d.id, text=f"{d.metadata['title']}. {d.page_content}"), score=d.metadata["score"])
+        for d in found
+    ]
+    processor = GRAGPostprocessor(top_n=12, network=network, embed_model=HashEmbedding())
+    assert {n.node.node_id: n.score for n in processor.postprocess_nodes(given, query_str=QUESTION)} == expected
+
+
+def test_behind_a_langchain_vector_store():
+    embedding = HashEmbedding()
+    store = InMemoryVectorStore(embedding)
+    store.add_documents([Document(text, id=name, metadata={"title": title}) for name, title, text, _, _ in CORPUS])
+    retriever = ContextualCompressionRetriever(
+        base_compressor=GRAGCompressor(embedding=embedding, top_n=3), base_retriever=store.as_retriever(search_kwargs={"k": 12})
+    )
+    found = retriever.invoke(QUESTION)
+    assert len(found) == 3
+    scores = [document.metadata["relevance_score"] for document in found]
+    assert scores == sorted(scores, reverse=True)
+    assert {"ada", "babbage"} & {document.id for document in found}
+
+
+def test_documents_are_embedded_once():
+    embedding = HashEmbedding()
+    compressor = GRAGCompressor(embedding=embedding)
+    documents = [Document(text, id=name) for name, _, text, _, _ in CORPUS]
+    for _ in range(3):
+        compressor.compress_documents(documents, QUESTION)
+    assert embedding.document_calls == 1
+
+
+def test_documents_without_scores_get_the_same_scores_in_any_order():
+    documents = [Document(text, id=name) for name, _, text, _, _ in CORPUS]
+    compressor = GRAGCompressor(network=trained(), embedding=HashEmbedding())
+    first, second = (
+        {d.id: d.metadata["relevance_score"] for d in compressor.compress_documents(listed, QUESTION)}
+        for listed in (documents, documents[::-1])
+    )
+    assert first == pytest.approx(second, abs=1e-4)
+
+
+def test_odd_documents_stay():
+    compressor = GRAGCompressor(embedding=HashEmbedding())
+    assert compressor.compress_documents([], QUESTION) == []
+    (one,) = compressor.compress_documents([Document("...")], QUESTION)
+    assert one.page_content == "..."
+    texts = ["", "?!", "Ada wrote a program.", "Ada wrote a program."]
+    found = compressor.compress_documents([Document(text) for text in texts], "Who is Ada?")
+    assert [document.page_content for document in found] == texts
+    same = compressor.compress_documents([Document("a loom", id="x"), Document("a card", id="x")], QUESTION)
+    assert [document.page_content for document in same] == ["a loom"]
+    kept = Document("Ada wrote a program.", id="x", metadata={"relevance_score": 7})
+    (found,) = compressor.compress_documents([kept], QUESTION)
+    assert found.metadata["original_relevance_score"] == 7 and kept.metadata == {"relevance_score": 7}
+
+
+def test_behind_a_llamaindex_retriever_in_a_query_engine(monkeypatch):
+    from llama_index.core.llms import MockLLM
+
+    nodes = [TextNode(id_=name, text=text) for name, _, text, _, _ in CORPUS]
+    index = VectorStoreIndex(nodes, embed_model=MockEmbedding(8))
+    engine = RetrieverQueryEngine(
+        index.as_retriever(similarity_top_k=12),
+        get_response_synthesizer(llm=MockLLM()),
+        [GRAGPostprocessor(top_n=2, embed_model=MockEmbedding(8))],
+    )
+    found = engine.query("Who wrote a program?").source_nodes
+    assert len(found) == 2 and found[0].node.node_id == "ada"
+    monkeypatch.setattr(Settings, "_embed_model", MockEmbedding(8))
+    given = [NodeWithScore(node=node, score=1.0) for node in nodes]
+    by_settings = GRAGPostprocessor(top_n=1, keep_retrieval_score=True).postprocess_nodes(given, query_str="Who wrote a program?")
+    assert by_settings[0].node.node_id == "ada" and by_settings[0].node.metadata["retrieval_score"] == 1.0
+    assert GRAGPostprocessor(top_n=3).to_dict()["class_name"] == "GRAGPostprocessor"
+    with pytest.raises(InvalidArgumentError, match="GRAGPostprocessor ranks by a query"):
+        GRAGPostprocessor().postprocess_nodes(given)
+    assert GRAGPostprocessor().postprocess_nodes([], query_str="x") == []
+
+
+def test_what_the_doors_refuse(tmp_path):
+    with pytest.raises(MissingSignalError, match="pass embedding= or index="):
+        GRAGCompressor()
+    for wrong in ({"top_n": 0}, {"depth": 0}, {"checkpoint": tmp_path}, {"network": "x"}, {"parser": 3}):
+        with pytest.raises(InvalidArgumentError):
+            GRAGCompressor(embedding=HashEmbedding(), **wrong)
+    with pytest.raises(ValueError, match="extra"):
+        GRAGCompressor(embedding=HashEmbedding(), alpha=1)
+
+
+def test_a_parser_of_ones_own():
+    seen = []
+
+    def parser(text):
+        seen.append(text)
+        return MeaningGraph.of(text.lower().strip("?.").split(), [])
+
+    documents = [Document("a loom", id="loom"), Document("the engine", id="engine"), Document("a card", id="card")]
+    found = GRAGCompressor(embedding=HashEmbedding(), parser=parser).compress_documents(documents, "which engine")
+    assert found[0].id == "engine" and "question: which engine" in seen
+
+
+def test_fit_and_evaluate_by_the_command_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("GRAPH_RETRIEVERS_CACHE", str(tmp_path / "cache"))
+    data = dataset()
+    folder = tmp_path / "towns"
+    folder.mkdir()
+    rows = {
+        "nodes": [{"id": n.id, "text": n.text} for n in data.nodes],
+        "edges": [{"source": "p0", "target": "t0", "relation": "in"}],
+        "queries": [{"id": q.id, "query": q.text, "gold": list(q.gold), "split": q.split} for q in data.queries],
+    }
+    for name, listed in rows.items():
+        with gzip.open(folder / f"{name}.jsonl.gz", "wt", encoding="utf-8") as file:
+            file.writelines(json.dumps(row) + "\n" for row in listed)
+    out = tmp_path / "checkpoint"
+    assert main(["fit", "g-rag", str(folder), "--out", str(out)]) == 0
+    assert "g-rag trained on towns" in capsys.readouterr().out
+    results = tmp_path / "results.json"
+    command = ["evaluate", str(folder), "--split", "dev", "--retrievers", "walk-fusion,g-rag", "--timed-queries", "0", "-k", "2"]
+    assert main([*command, "--checkpoint", f"g-rag={out}", "--json", str(results)]) == 0
+    found = json.loads(results.read_text())["results"]
+    assert found["g-rag"]["recall@2"] >= found["walk-fusion"]["recall@2"]
+    assert {"mtrr", "tmhits@2"} <= found["g-rag"].keys()
+
+
+def test_an_index_without_vectors_is_refused_with_the_reason():
+    bare = GraphIndex.from_texts(["a loom", "a card"])
+    with pytest.raises(MissingSignalError):
+        GRAG(bare, first="bm25").retrieve("a loom")

@@ -1,0 +1,190 @@
+"""Training G-RAG: it learns from what documents share, the same way for one seed, and checkpoints fit what they are used for."""
+
+import json
+
+import pytest
+import torch
+
+from graph_retrievers import GRAG, GraphIndex, MeaningCache, MeaningGraph, VectorSearch
+from graph_retrievers.datasets import Dataset, Query
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph import Node
+from graph_retrievers.learning.examples import LabelledQuery
+from graph_retrievers.learning.loss import listwise_cross_entropy, pairwise_hinge
+from graph_retrievers.operators import DocumentGraphNetwork, DocumentGraphRerank, EvidenceNetwork
+from graph_retrievers.operators.grag.training import fit_document_graph
+from graph_retrievers.retrievers.grag import fit_grag, grag_reranker
+
+PEOPLE = ["ada", "ben", "cy", "dot", "eve", "fay", "gus", "hal", "ida", "jon", "kay", "lee"]
+
+
+def words(text):
+    concepts = list(dict.fromkeys(word.strip("?:.,") for word in text.lower().split()))
+    return MeaningGraph.of(concepts, [(row, "next", row + 1) for row in range(len(concepts) - 1)])
+
+
+def dataset():
+    """Questions name a person; the answer stands on the page of the town that the person's page mentions."""
+    nodes, queries = [], []
+    for number, person in enumerate(PEOPLE):
+        nodes += [
+            Node(f"p{number}", f"{person} lives near town{number} since youth"),
+            Node(f"t{number}", f"town{number} has a river and bridge"),
+            Node(f"n{number}", f"weather{number} is often grey"),
+        ]
+        split = "dev" if number % 4 == 3 else "train"
+        queries.append(Query(f"q{number}", f"river near {person}?", (f"p{number}", f"t{number}"), split=split))
+    return Dataset("towns", nodes, [], queries, True)
+
+
+def index_of(data, width=4):
+    # Vectors say nothing about the answers.
+    generator = torch.Generator().manual_seed(0)
+    embed = lambda texts: torch.ones(len(texts), width)  # noqa: E731
+    return GraphIndex.from_graph(data.graph(), embedding=embed, vectors=torch.randn(len(data.nodes), width, generator=generator))
+
+
+def fitted(seed=0, loss="hinge", network=None, **options):
+    data = dataset()
+    index = index_of(data)
+    row = index.graph.row
+    train, dev = ([LabelledQuery(q.text, tuple(map(row, q.gold))) for q in data.queries if q.split == s] for s in ("train", "dev"))
+    torch.manual_seed(seed)
+    network = EvidenceNetwork(hidden=8) if network is None else network
+    reranker = DocumentGraphRerank(network, parser=words)
+    options = {"epochs": 60, "batch_size": 3, "k": 2, "learning_rate": 0.05, **options}
+    return network, fit_document_graph(index, train, dev, reranker, VectorSearch(36), loss=loss, seed=seed, **options)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "cross-entropy"])
+def test_the_graph_finds_what_no_document_says_alone(loss):
+    _, history = fitted(loss=loss)
+    _, alone = fitted(loss=loss, network=EvidenceNetwork(hidden=8, graph=False))
+    # Both relevant pages first: MRR 3 / 4, both among the first two.
+    assert history.best_score == pytest.approx((0.75 + 1) / 2)
+    assert alone.best_score < 0.7
+
+
+def test_the_published_network_learns_too():
+    torch.manual_seed(0)
+    network = DocumentGraphNetwork(4, paths=False, hidden=8)
+    before = {name: value.clone() for name, value in network.state_dict().items()}
+    _, history = fitted(network=network, epochs=3)
+    assert history.losses[-1] < history.losses[0]
+    assert any(not torch.equal(before[name], value) for name, value in network.state_dict().items())
+
+
+def test_one_seed_gives_one_result_and_another_seed_another():
+    first, second, other = (fitted(seed, epochs=4)[0].state_dict() for seed in (0, 0, 1))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert any(not torch.equal(first[name], other[name]) for name in first)
+
+
+def test_losses_worked_by_hand():
+    scores, relevant = torch.tensor([2.0, 0.5, 1.0]), torch.tensor([False, True, True])
+    assert pairwise_hinge(scores, relevant).item() == pytest.approx(((1 + 1.5) + (1 + 1.0)) / 2)
+    assert pairwise_hinge(torch.tensor([5.0, 0.0]), torch.tensor([True, False])).item() == 0
+    assert pairwise_hinge(scores, torch.zeros(3, dtype=torch.bool)).item() == 0
+    shares = scores.softmax(0)
+    assert listwise_cross_entropy(scores, relevant).item() == pytest.approx(-(shares[1].log() + shares[2].log()).item(), rel=1e-5)
+    assert listwise_cross_entropy(scores, torch.zeros(3, dtype=torch.bool)).item() == 0
+
+
+def test_a_checkpoint_gives_the_trained_network_back(tmp_path):
+    data = dataset()
+    index = index_of(data)
+    training = {"epochs": 5, "batch_size": 3}
+    told = fit_grag(data, index, tmp_path, first="vector", parser=NAMED, training=training)
+    assert told["epochs"] == 5 and not (tmp_path / "under-way").exists()
+    retriever = GRAG(index, checkpoint=tmp_path, parser=NAMED, k=5)
+    network = retriever.operator.operators[-1].network
+    assert retriever.operator.formula() == "O_vs -> O_gm", "the first search of the checkpoint"
+    again = GRAG(index, network=network, first="vector", parser=NAMED, k=5)
+    assert [h.score for h in retriever.retrieve("river near ada?")] == [h.score for h in again.retrieve("river near ada?")]
+    with pytest.raises(InvalidArgumentError, match="was trained with the parser 'named'"):
+        GRAG(index, checkpoint=tmp_path, parser=words)
+    with pytest.raises(InvalidArgumentError, match="either checkpoint= or network="):
+        grag_reranker(tmp_path, network, parser=NAMED)
+    config = json.loads((tmp_path / "g-rag.json").read_text())
+    for broken in (
+        {**config, "network": 3},
+        {**config, "network": {"kind": "x"}},
+        {**config, "network": config["network"] | {"hidden": 9}},
+    ):
+        (tmp_path / "g-rag.json").write_text(json.dumps(broken))
+        with pytest.raises(InvalidArgumentError, match="G-RAG"):
+            grag_reranker(tmp_path, parser=NAMED)
+
+
+class _Named:
+    name = "named"
+
+    def parse(self, texts):
+        return [words(text) for text in texts]
+
+
+NAMED = _Named()
+
+
+def test_a_published_network_refuses_vectors_of_another_model(tmp_path):
+    class Model:
+        name = "first"
+
+        def embed_documents(self, texts):
+            return [[1.0, float(len(text) % 5), 0.0, 0.0] for text in texts]
+
+        def embed_query(self, text):
+            return self.embed_documents([text])[0]
+
+    data, model = dataset(), Model()
+    index = GraphIndex.from_graph(data.graph(), embedding=model)
+    network = DocumentGraphNetwork(4)
+    fit_grag(data, index, tmp_path, first="vector", parser=NAMED, network=network, training={"epochs": 1})
+    GRAG(index, checkpoint=tmp_path, parser=NAMED)
+    model.name = "second"
+    other = GraphIndex.from_graph(data.graph(), embedding=model)
+    with pytest.raises(InvalidArgumentError, match="trained with vectors of 'first'"):
+        GRAG(other, checkpoint=tmp_path, parser=NAMED)
+
+
+def test_an_interrupted_training_goes_on(tmp_path):
+    whole = fitted(epochs=6)[0].state_dict()
+    fitted(epochs=3, resume=tmp_path)
+    rest = fitted(epochs=6, resume=tmp_path)[0].state_dict()
+    assert all(torch.equal(whole[name], rest[name]) for name in whole)
+    with pytest.raises(InvalidArgumentError, match="another training"):
+        fitted(epochs=6, resume=tmp_path, loss="cross-entropy")
+
+
+def test_what_cannot_be_learnt_from():
+    data = dataset()
+    index = index_of(data)
+    reranker, first = DocumentGraphRerank(parser=words), VectorSearch(36)
+    good = [LabelledQuery("river near ada?", (0,))]
+    with pytest.raises(InvalidArgumentError, match="no relevant node"):
+        LabelledQuery("river", ())
+    with pytest.raises(InvalidArgumentError, match="no dev question"):
+        fit_document_graph(index, good, [], reranker, first)
+    with pytest.raises(InvalidArgumentError, match="No training question"):
+        fit_document_graph(index, [LabelledQuery("river", (999,))], good, reranker, first)
+    with pytest.raises(InvalidArgumentError, match="loss"):
+        fit_document_graph(index, good, good, reranker, first, loss="mse")
+    empty = Dataset("towns", data.nodes, [], [q for q in data.queries if q.split == "train"], True)
+    with pytest.raises(InvalidArgumentError, match="9 train and 0 dev queries; G-RAG learns from both"):
+        fit_grag(empty, index, "unused")
+
+
+def test_documents_are_parsed_once_for_all_questions():
+    seen = []
+
+    def parser(text):
+        seen.append(text)
+        return words(text)
+
+    data = dataset()
+    index = index_of(data)
+    row = index.graph.row
+    examples = [LabelledQuery(q.text, tuple(map(row, q.gold))) for q in data.queries]
+    reranker = DocumentGraphRerank(EvidenceNetwork(hidden=4), parser=MeaningCache(parser))
+    fit_document_graph(index, examples, examples, reranker, VectorSearch(36), epochs=1)
+    assert len(seen) == len(set(seen)) == 36 + 12
