@@ -153,10 +153,10 @@ class EvidenceNetwork(nn.Module):
         h_v = \mathrm{ReLU}\Big(W x_v + \sum_m \sum_u e_{vu}(m)\, U_m x_u + b\Big), \qquad
         s_v = w \cdot h_v + \sum_m \sum_u e_{vu}(m)\, u_m \cdot h_u + c \cdot x_v
 
-    It differs from :class:`DocumentGraphNetwork` in three ways. A document is described by a few numbers that already compare it
+    It differs from :class:`DocumentGraphNetwork` in four ways. A document is described by a few numbers that already compare it
     with the question, in place of a vector that is compared at the end: there are far fewer weights to learn, and none depends
-    on the embedding model. Each kind of edge has weights of its own, as in the paper that G-RAG takes its edge features from. And
-    the scores of the retriever take part.
+    on the embedding model. Each kind of edge has weights of its own, as in the paper that G-RAG takes its edge features from.
+    Edge features are the same in both layers. And the scores of the retriever take part.
 
     Parameters
     ----------
