@@ -1,10 +1,11 @@
 """G-RAG over the first 100 of a search: MRR and MHits@10 of three seeds, the paper's baselines, ablations, and costs.
 
-Trains on the split "train" of a dataset, stops by "dev", and measures on "test", over the relevant nodes that the search finds
-(ties count by their mean rank). Needs the extras offline and meaning.
+Trains on the split "train" of a dataset, stops by "dev", and measures on "test", over the relevant nodes that the search finds.
+Needs the extras offline and meaning.
 
     python benchmarks/grag.py DATASET [--first vector,walk-fusion] [--seeds 0,1,2] [--ablations] [--published N]
-        [--costs CROSS_ENCODER]
+        [--costs CROSS_ENCODER] > found.jsonl
+    python benchmarks/grag.py --page found.jsonl > benchmarks/results/g-rag/README.md
 
 ``--published N`` trains the paper's networks on the first N training questions: their vectors, of every document with its paths
 from every question, are computed once (100 texts a question) and kept in the cache folder.
@@ -17,6 +18,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -126,16 +128,41 @@ def costs(index: GraphIndex, texts: Sequence[str], reranker: Operator, first: Op
     return {"ms": middle, "ratio": round(middle["cross-encoder"] / middle["g-rag"], 1)}
 
 
+def page(lines: Sequence[dict[str, Any]]) -> str:
+    """Return a page of what was printed: a line for each row, the mean of its seeds and their range."""
+    text = ["# G-RAG over the first 100 documents of a search\n", __doc__.split("\n\n")[1].replace("\n", " ") if __doc__ else ""]
+    for first in dict.fromkeys(line["first"] for line in lines):
+        rows: dict[str, list[dict[str, float]]] = {}
+        for line in lines:
+            if line["first"] == first and "row" in line:
+                rows.setdefault(line["row"], []).append(line["test"])
+        metrics = list(next(iter(rows.values()))[0])
+        text += [f"\n## {first}\n", f"| | {' | '.join(metrics)} | seeds |", "| --- " * (len(metrics) + 2) + "|"]
+        for row, found in rows.items():
+            cells = []
+            for metric in metrics:
+                values = [each[metric] for each in found]
+                spread = f" ({min(values):.3f} to {max(values):.3f})" if len(values) > 1 else ""
+                cells.append(f"{statistics.fmean(values):.3f}{spread}")
+            text.append(f"| {row} | {' | '.join(cells)} | {len(found)} |")
+        text += [f"\n{json.dumps(line['costs'])}" for line in lines if line["first"] == first and "costs" in line]
+    return "\n".join(text)
+
+
 def main() -> None:
     """Run the benchmark and print one JSON line for each result."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
-    parser.add_argument("dataset", metavar="DATASET")
+    parser.add_argument("dataset", metavar="DATASET", nargs="?")
+    parser.add_argument("--page", type=Path, metavar="FOUND.JSONL")
     parser.add_argument("--first", default="vector,walk-fusion")
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--ablations", action="store_true")
     parser.add_argument("--published", type=int, default=0, metavar="N")
     parser.add_argument("--costs", metavar="CROSS_ENCODER")
     args = parser.parse_args()
+    if args.page is not None:
+        print(page([json.loads(line) for line in args.page.read_text().splitlines() if line.startswith("{")]))
+        return
     dataset, embedding = read_dataset(args.dataset), minilm()
     graph = dataset.graph()
     vectors = cached_vectors(embedding, graph.contents())

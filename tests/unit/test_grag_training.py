@@ -105,6 +105,11 @@ def test_a_checkpoint_gives_the_trained_network_back(tmp_path):
         GRAG(index, checkpoint=tmp_path, parser=words)
     with pytest.raises(InvalidArgumentError, match="either checkpoint= or network="):
         grag_reranker(tmp_path, network, parser=NAMED)
+    nameless = tmp_path / "nameless"
+    fit_grag(data, index, nameless, first=VectorSearch(9), parser=NAMED, training={"epochs": 1})
+    with pytest.raises(InvalidArgumentError, match="pass it as first="):
+        GRAG(index, checkpoint=nameless, parser=NAMED)
+    assert GRAG(index, checkpoint=nameless, parser=NAMED, first=VectorSearch(9)).operator.operators[0].k == 9
     config = json.loads((tmp_path / "g-rag.json").read_text())
     for broken in (
         {**config, "network": 3},

@@ -130,6 +130,7 @@ def _main_table(evaluation: Evaluation, comparisons: Sequence[Comparison]) -> st
     k, results, letters = evaluation.k, evaluation.results(), _letters(evaluation)
     columns = {f"recall@{k}": f"Recall@{k}", f"ndcg@{k}": f"nDCG@{k}", "mrr": "MRR", "map": "MAP", "hit@1": "Hit@1"}
     columns |= {f"hit@{k}": f"Hit@{k}", f"uncapped-recall@{k}": "uncapped", f"tr@{k}": f"TR@{k}", f"miss-tr@{k}": "MissTR"}
+    columns |= {"mtrr": "MTRR", f"tmhits@{k}": f"TMHits@{k}"}
     best = {name: max(values[name] for values in results.values()) for name in columns}
     # MissTR grows with the number of missed nodes, so its highest value is not the best.
     del best[f"miss-tr@{k}"]
@@ -144,7 +145,8 @@ def _main_table(evaluation: Evaluation, comparisons: Sequence[Comparison]) -> st
     caption = (
         f"Recall@{k} is capped: the share of what {k} places can hold. Small letters after it name the retrievers that it is "
         "significantly above (p < 0.05, see below). TR: Topological Recall, recall with credit for missed nodes that are close in "
-        "the graph; MissTR: the part from those. Time: a single query, with its embedding."
+        "the graph; MissTR: the part from those. MTRR, TMHits: mean reciprocal rank and hits of the relevant nodes among all nodes "
+        "that were scored, where equal scores are ties. Time: a single query, with its embedding."
     )
     return _section("Results", _table(["retriever", *columns.values(), "time/query"], rows, caption))
 

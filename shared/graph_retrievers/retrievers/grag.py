@@ -24,7 +24,7 @@ from graph_retrievers.signals.meaning_cache import MeaningCache
 
 __all__ = ["GRAG", "fit_grag", "grag_reranker"]
 
-_PART = "g-rag"
+_PART, _FIRST = "g-rag", "walk-fusion"
 
 Network = EvidenceNetwork | DocumentGraphNetwork
 
@@ -42,12 +42,12 @@ class GRAG(Retriever):
     ----------
     index : GraphIndex
     checkpoint : str or Path, optional
-        Folder written by ``graph-retrievers fit g-rag``, with the first search it was trained behind.
+        Folder written by ``graph-retrievers fit g-rag``.
     network : EvidenceNetwork or DocumentGraphNetwork, optional
         In place of a checkpoint.
-    first : str or Operator, default "walk-fusion"
-        First search: a name of :func:`~graph_retrievers.retrievers.registry.retriever_names`, or an operator. A checkpoint brings
-        its own.
+    first : str or Operator, optional
+        First search: a name of :func:`~graph_retrievers.retrievers.registry.retriever_names`, or an operator. By default the one
+        that the checkpoint was trained behind, ``"walk-fusion"`` without a checkpoint.
     depth : int, default 100
         Nodes to rerank.
     parser : MeaningParser, MeaningCache, callable or None
@@ -58,7 +58,8 @@ class GRAG(Retriever):
     Raises
     ------
     InvalidArgumentError
-        If both a checkpoint and a network are given, or the checkpoint was trained with another parser or embedding model.
+        If both a checkpoint and a network are given, or the checkpoint was trained with another parser or embedding model, or behind
+        an operator that is not given.
 
     Notes
     -----
@@ -84,13 +85,15 @@ class GRAG(Retriever):
         *,
         checkpoint: str | Path | None = None,
         network: Network | None = None,
-        first: str | Operator = "walk-fusion",
+        first: str | Operator | None = None,
         depth: int = 100,
         parser: Any = None,
         **options: Any,
     ) -> None:
-        if checkpoint is not None:
-            first = load_checkpoint(checkpoint, _PART)[1].get("first") or first
+        if first is None:
+            first = _FIRST if checkpoint is None else load_checkpoint(checkpoint, _PART)[1].get("first")
+        if first is None:
+            raise InvalidArgumentError(f"{checkpoint} was trained behind an operator without a name; pass it as first=.")
         reranker = grag_reranker(checkpoint, network, parser=parser, depth=depth, embedding=index.embedding_name)
         super().__init__(index, Pipeline(_first(index, first), reranker), **options)
 
@@ -141,7 +144,7 @@ def fit_grag(
     *,
     seed: int = 0,
     show_progress: bool = False,
-    first: str | Operator = "walk-fusion",
+    first: str | Operator = _FIRST,
     depth: int = 100,
     parser: Any = None,
     together: bool = False,
