@@ -58,8 +58,8 @@ class GRAG(Retriever):
     Raises
     ------
     InvalidArgumentError
-        If both a checkpoint and a network are given, or the checkpoint was trained with another parser or embedding model, or behind
-        an operator that is not given.
+        If both a checkpoint and a network are given, or the checkpoint was trained with another parser or embedding model, or
+        behind an operator that is not given.
 
     Notes
     -----
