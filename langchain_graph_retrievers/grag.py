@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
+import torch
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import BaseDocumentCompressor, Document
 from pydantic import ConfigDict, Field, PrivateAttr
+from torch import Tensor
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.errors import MissingSignalError
+from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.grag import DocumentGraphRerank
-from graph_retrievers.retrievers.excerpt import rerank
+from graph_retrievers.retrievers.excerpt import known_vectors, rerank
 from graph_retrievers.retrievers.grag import grag_reranker
 from graph_retrievers.signals.embedding import CachedEmbedding
 from langchain_graph_retrievers.documents import as_node, with_metadata
@@ -26,7 +31,7 @@ class GRAGCompressor(BaseDocumentCompressor):
     """Rerank documents by a graph neural network over the graph of what they share.
 
     It stands behind any retriever and needs no index: documents are parsed and embedded when they are first seen. Documents that
-    `index` holds, matched by id, have their vectors from there.
+    `index` holds, with the same id, title and text, have their vectors from there.
 
     Parameters
     ----------
@@ -42,8 +47,9 @@ class GRAGCompressor(BaseDocumentCompressor):
     index : GraphIndex, optional
     top_n : int, optional
         Documents to return; all by default.
-    depth : int, default 100
-        Documents to rerank; those behind them keep their places.
+    depth : int, optional
+        Documents to rerank, by default as many as the checkpoint was trained with, 100 without one; those behind them keep their
+        places.
 
     Raises
     ------
@@ -56,7 +62,8 @@ class GRAGCompressor(BaseDocumentCompressor):
     -----
     Documents come back as copies with the score as ``relevance_score`` in their metadata. If all of them carry the score they were
     found with (``score`` in their metadata, as the retrievers of this package write it), their ranks by it take part; otherwise
-    the order they come in decides between equal scores only. A document id that comes twice counts once, at its first place.
+    the order they come in decides between equal scores only. Where nothing can move, as in a list of one, documents keep the
+    scores they came with, 0 if they have none. A document id that comes twice counts once, at its first place.
     Documents that cannot be parsed, or share nothing with any other, keep their places.
 
     References
@@ -83,7 +90,7 @@ class GRAGCompressor(BaseDocumentCompressor):
     embedding: Any = Field(None, repr=False, exclude=True)
     index: GraphIndex | None = Field(None, repr=False, exclude=True)
     top_n: int | None = None
-    depth: int = 100
+    depth: int | None = None
     _reranker: DocumentGraphRerank = PrivateAttr()
 
     def __init__(self, **fields: Any) -> None:
@@ -95,9 +102,12 @@ class GRAGCompressor(BaseDocumentCompressor):
             positive("top_n", self.top_n)
         if self.embedding is not None:
             self.embedding = CachedEmbedding(self.embedding)
-        model = self.embedding if self.embedding is not None else self.index and self.index.embedding
+        elif self.index is not None and self.index.embedding is not None:
+            self.embedding = CachedEmbedding(self.index.embedding)
+        else:
+            raise MissingSignalError("The index has no embedding model for questions; pass embedding=.")
         self._reranker = grag_reranker(
-            self.checkpoint, self.network, parser=self.parser, depth=self.depth, embedding=getattr(model, "name", None)
+            self.checkpoint, self.network, parser=self.parser, depth=self.depth, embedding=self.embedding.name
         )
 
     def compress_documents(self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None) -> list[Document]:
@@ -110,19 +120,34 @@ class GRAGCompressor(BaseDocumentCompressor):
         callbacks : optional
             Not used: no child run is started.
         """
+        # Of documents with the same id the first counts.
+        nodes = {node.id: (place, node) for place, node in reversed(list(enumerate(map(as_node, documents))))}
+        places = sorted(place for place, _ in nodes.values())
+        documents = [documents[place] for place in places]
+        distinct = [nodes[name][1] for name in sorted(nodes, key=lambda name: nodes[name][0])]
         ranked = rerank(
             self._reranker,
             query,
-            [as_node(document) for document in documents],
+            distinct,
             scores=[_score(document.metadata) for document in documents],
-            index=self.index,
             embedding=self.embedding,
-            reads_vectors=True,
+            vectors=lambda: self._vectors(distinct),
         )
         scored = [(documents[place], {"relevance_score": score}) for place, score in ranked[: self.top_n]]
         return [document.model_copy(update={"metadata": with_metadata(document.metadata, new)}) for document, new in scored]
 
+    def _vectors(self, nodes: list[Node]) -> Tensor:
+        known = known_vectors(nodes, self.index)
+        texts = [text for text, vector in zip(CorpusGraph.from_nodes(nodes).contents(), known, strict=True) if vector is None]
+        made = iter(self.embedding.embed_documents(texts))
+        return torch.stack([next(made) if vector is None else vector for vector in known])
+
 
 def _score(metadata: Mapping[str, Any]) -> float | None:
     score = metadata.get("score")
-    return float(score) if isinstance(score, int | float) and not isinstance(score, bool) else None
+    if isinstance(score, bool) or not isinstance(score, Real):
+        return None
+    try:
+        return float(score)
+    except OverflowError:
+        return math.inf

@@ -5,16 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import torch
 from llama_index.core.bridge.pydantic import Field, PrivateAttr
 from llama_index.core.callbacks import CallbackManager
-from llama_index.core.schema import NodeWithScore, QueryBundle
+from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle
+from torch import Tensor
 
+from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.grag import DocumentGraphRerank
-from graph_retrievers.retrievers.excerpt import rerank
+from graph_retrievers.retrievers.excerpt import known_vectors, rerank
 from graph_retrievers.retrievers.grag import grag_reranker
 from graph_retrievers.signals.embedding import CachedEmbedding
-from llama_graph_retrievers.reranking import RerankingPostprocessor, as_embedded
+from llama_graph_retrievers.reranking import RerankingPostprocessor
 from llama_graph_retrievers.vectors import QueryVectors, default_embed_model, node_vectors
 
 __all__ = ["GRAGPostprocessor"]
@@ -23,9 +26,10 @@ __all__ = ["GRAGPostprocessor"]
 class GRAGPostprocessor(RerankingPostprocessor):
     """Rerank nodes by a graph neural network over the graph of what they share.
 
-    It stands behind any retriever and needs no index: nodes are parsed and embedded when they are first seen. Nodes that `index`
-    holds, matched by id, have their vectors from there, nodes with an ``embedding`` bring theirs. Texts are what LlamaIndex embeds
-    of a node (``MetadataMode.EMBED``).
+    It stands behind any retriever and needs no index: nodes are parsed and embedded when they are first seen. What is parsed is the
+    text of a node, after the ``title`` of its metadata, without the other metadata; what is embedded is what LlamaIndex embeds of a
+    node (``MetadataMode.EMBED``). Nodes with an ``embedding`` bring their vectors, and nodes that `index` holds, with the same id,
+    title and text, have theirs from there.
 
     Parameters
     ----------
@@ -34,8 +38,9 @@ class GRAGPostprocessor(RerankingPostprocessor):
     checkpoint : str or Path, optional
         Folder written by ``graph-retrievers fit g-rag``. Without a checkpoint or a network, no edge is used: nodes are scored by
         rank, similarity and the concepts they share with the question.
-    depth : int, default 100
-        Nodes to rerank; those behind them keep their places.
+    depth : int, optional
+        Nodes to rerank, by default as many as the checkpoint was trained with, 100 without one; those behind them keep their
+        places.
     keep_retrieval_score : bool, default False
         Whether the score a node came with is kept in its metadata, as ``retrieval_score``.
     network : EvidenceNetwork or DocumentGraphNetwork, optional
@@ -68,7 +73,7 @@ class GRAGPostprocessor(RerankingPostprocessor):
     """
 
     checkpoint: str | None = Field(default=None, description="Folder of a trained network.")
-    depth: int = Field(default=100, ge=1, description="Nodes to rerank.")
+    depth: int | None = Field(default=None, ge=1, description="Nodes to rerank.")
     _reranker: DocumentGraphRerank = PrivateAttr()
     _index: GraphIndex | None = PrivateAttr(default=None)
     _embed_model: Any = PrivateAttr(default=None)
@@ -77,7 +82,7 @@ class GRAGPostprocessor(RerankingPostprocessor):
         self,
         top_n: int = 10,
         checkpoint: str | Path | None = None,
-        depth: int = 100,
+        depth: int | None = None,
         keep_retrieval_score: bool = False,
         *,
         network: Any = None,
@@ -94,6 +99,8 @@ class GRAGPostprocessor(RerankingPostprocessor):
             "callback_manager": callback_manager or CallbackManager(),
         }
         super().__init__(**fields)
+        objects = {"network": network, "parser": parser, "embed_model": embed_model, "index": index}
+        self._given = tuple(name for name, value in objects.items() if value is not None)
         self._index = index
         self._embed_model = None if embed_model is None else CachedEmbedding(embed_model)
         known = self._embed_model if self._embed_model is not None else index and index.embedding
@@ -110,11 +117,21 @@ class GRAGPostprocessor(RerankingPostprocessor):
         return rerank(
             self._reranker,
             bundle.query_str.strip(),
-            [as_embedded(scored.node) for scored in nodes],
+            [_as_parsed(scored.node) for scored in nodes],
             scores=[scored.score for scored in nodes],
             query_vectors=QueryVectors([bundle], model),
-            index=self._index,
-            embedding=self._embed_model,
-            vectors=lambda: node_vectors([scored.node for scored in nodes], model),
-            reads_vectors=True,
+            embedding=model,
+            vectors=lambda: self._vectors([scored.node for scored in nodes], model),
         )
+
+    def _vectors(self, nodes: list[BaseNode], model: Any) -> Tensor:
+        known = known_vectors([_as_parsed(node) for node in nodes], self._index)
+        bare = [node for node, vector in zip(nodes, known, strict=True) if vector is None]
+        made = iter(node_vectors(bare, model)) if bare else iter(())
+        return torch.stack([next(made) if vector is None else vector for vector in known])
+
+
+def _as_parsed(node: BaseNode) -> Node:
+    """Return an engine node with the text of a node, and its title; its metadata would pass for its subject."""
+    title = node.metadata.get("title", "")
+    return Node(node.node_id, node.get_content(metadata_mode=MetadataMode.NONE), title if isinstance(title, str) else "")

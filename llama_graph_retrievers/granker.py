@@ -103,6 +103,8 @@ class GRankerPostprocessor(RerankingPostprocessor):
             "callback_manager": callback_manager or CallbackManager(),
         }
         super().__init__(**fields)
+        objects = {"model": None if isinstance(model, str) else model, "index": index, "edges": edges, "embed_model": embed_model}
+        self._given = tuple(name for name, value in objects.items() if value is not None)
         self._relevance, self._index, self._embed_model = relevance, index, embed_model
         self._edges = [Relationships()] if edges is None else edges
 

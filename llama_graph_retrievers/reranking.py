@@ -6,7 +6,7 @@ from abc import abstractmethod
 from typing import Any
 
 from llama_index.core import instrumentation
-from llama_index.core.bridge.pydantic import Field
+from llama_index.core.bridge.pydantic import Field, PrivateAttr
 from llama_index.core.callbacks import CBEventType, EventPayload
 from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
@@ -29,6 +29,7 @@ class RerankingPostprocessor(BaseNodePostprocessor):
 
     top_n: int = Field(default=10, ge=1, description="Nodes to return.")
     keep_retrieval_score: bool = Field(default=False, description="Whether to keep the earlier score in metadata.")
+    _given: tuple[str, ...] = PrivateAttr(default=())
 
     @classmethod
     def class_name(cls) -> str:
@@ -69,6 +70,14 @@ class RerankingPostprocessor(BaseNodePostprocessor):
     def _scored(self, given: NodeWithScore, score: float) -> NodeWithScore:
         node = annotated(given.node, {"retrieval_score": given.score}) if self.keep_retrieval_score else given.node
         return NodeWithScore(node=node, score=score)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state for a pickle, which holds the fields alone; InvalidArgumentError if anything else was given."""
+        if self._given:
+            raise InvalidArgumentError(
+                f"A pickle of this {self.class_name()} would lose its {' and '.join(self._given)}; make it anew where it is needed."
+            )
+        return super().__getstate__()
 
 
 def as_embedded(node: BaseNode) -> Node:

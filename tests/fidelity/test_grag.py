@@ -8,8 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graph_retrievers import GraphIndex, MeaningCache, MeaningGraph, Pipeline, Retriever, VectorSearch
-from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, MissingSignalError
+from graph_retrievers import GRAG, GraphIndex, MeaningCache, MeaningGraph, Pipeline, Retriever, VectorSearch
+from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError, MissingSignalError
 from graph_retrievers.evaluation.ties import tied_hits, tied_reciprocal_rank
 from graph_retrievers.operators import DocumentGraphNetwork, DocumentGraphRerank, EvidenceNetwork
 from graph_retrievers.operators.grag.document_graph import edge_features, joined, maximal_paths, normalized, path_concepts
@@ -351,6 +351,51 @@ def test_the_paths_are_embedded_behind_the_text():
     assert not asked, "the index has the vectors"
 
 
+def test_scores_never_rise():
+    generator = torch.Generator().manual_seed(0)
+    texts = [" ".join(random.Random(n).choices(WORDS[1:], k=5)) for n in range(300)]
+    for network in networks():
+        scores = reranked(texts, scores=torch.rand(300, generator=generator).tolist(), network=network, depth=300).scores[0]
+        assert bool((scores.diff() <= 0).all())
+    infinite = reranked(["loom card", "mill", "loom"], scores=[1.0, -torch.inf, 0.5], network=WORDS_ONLY)
+    assert bool(torch.isfinite(infinite.scores).all()), "a score before is no pad"
+
+
+def test_a_network_that_gives_nan_is_an_error():
+    network = EvidenceNetwork()
+    torch.nn.init.constant_(network.skip.weight, torch.nan)
+    with pytest.raises(InvalidVectorError, match="gave NaN or infinity for 'which loom has a card'"):
+        reranked(["loom card", "loom"], network=network)
+
+
+def test_a_network_in_training_mode_drops_nothing():
+    network = EvidenceNetwork(dropout=0.9)
+    torch.nn.init.normal_(network.last.own.weight)
+    operator = DocumentGraphRerank(network, parser=words)
+    index = index_of(TEXTS)
+    queries = Queries.of(index, ["which loom"], vectors=[[1.0, 0, 0]])
+    given = Ranking.of(torch.arange(9).unsqueeze(0), torch.zeros(1, 9), "x")
+    first = operator(queries, given).scores
+    network.train()
+    assert torch.equal(operator(queries, given).scores, first)
+
+
+def test_a_question_that_cannot_be_parsed_is_noted():
+    found = reranked(["loom card", "loom mill"], lambda text: MeaningGraph() if text.startswith("question") else words(text))
+    assert found.notes[0] == ("the question could not be parsed: its concepts count for nothing",)
+
+
+@pytest.mark.parametrize("first", ["vector", "bm25", "hybrid"])
+def test_the_first_search_finds_as_many_as_are_reranked_whatever_k_is(first):
+    index = index_of(TEXTS)
+    few, many = (
+        [hit.id for hit in GRAG(index, first=first, parser=words, depth=6).retrieve("loom card mill", k, vector=[1.0, 0, 0])]
+        for k in (2, 6)
+    )
+    assert few == many[:2]
+    assert len(GRAG(index, first=first, parser=words, depth=2).retrieve("loom card mill", 5, vector=[1.0, 0, 0])) == 5
+
+
 def test_errors_say_what_is_missing():
     with pytest.raises(InvalidArgumentError, match="Expected an EvidenceNetwork or a DocumentGraphNetwork"):
         DocumentGraphRerank("net")
@@ -369,10 +414,18 @@ def test_errors_say_what_is_missing():
         {"evidence": ()},
         {"evidence": ("age",)},
         {"channels": ("x",)},
+        {"evidence": None},
+        {"channels": "leads-in"},
     ):
         with pytest.raises(InvalidArgumentError):
             EvidenceNetwork(**wrong)
-    for wrong in ({"layer": "lstm"}, {"layers": 0}, {"layer": "gat", "hidden": 6, "heads": 4}, {"normalization": "no"}):
+    for wrong in (
+        {"layer": "lstm"},
+        {"layers": 0},
+        {"layers": 10**9},
+        {"layer": "gat", "hidden": 6, "heads": 4},
+        {"normalization": "no"},
+    ):
         with pytest.raises(InvalidArgumentError):
             DocumentGraphNetwork(4, **wrong)
     assert EVIDENCE == ("similarity", "rank", "coverage", "lead")

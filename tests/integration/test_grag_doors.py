@@ -1,8 +1,11 @@
 """G-RAG behind retrievers of LangChain and LlamaIndex, and by the command line."""
 
+import copy
 import gzip
 import json
+import pickle
 
+import numpy as np
 import pytest
 import torch
 from langchain_classic.retrievers import ContextualCompressionRetriever
@@ -19,7 +22,7 @@ from graph_retrievers.cli import main
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.operators.grag.model import CHANNELS
 from langchain_graph_retrievers import GRAGCompressor, GRAGRetriever, VectorRetriever
-from llama_graph_retrievers import GRAGPostprocessor
+from llama_graph_retrievers import GRAGPostprocessor, GRankerPostprocessor
 from llama_graph_retrievers import GRAGRetriever as LlamaGRAGRetriever
 from tests.helpers import CORPUS, HashEmbedding, linked_index
 from tests.unit.test_grag_training import dataset
@@ -66,6 +69,68 @@ def test_the_doors_score_as_the_engine_does(index):
     ]
     processor = GRAGPostprocessor(top_n=12, network=network, embed_model=HashEmbedding())
     assert {n.node.node_id: n.score for n in processor.postprocess_nodes(given, query_str=QUESTION)} == expected
+
+
+def test_vectors_of_the_index_are_used_for_the_documents_that_it_holds(index):
+    embedding = HashEmbedding()
+    found = VectorRetriever(index=index, k=12).invoke(QUESTION)
+    compressor = GRAGCompressor(network=trained(), embedding=embedding, index=index)
+    compressor.compress_documents(found, QUESTION)
+    assert embedding.document_calls == 0
+    # One that has an id of the index and another text is read as it is.
+    other = [*found[:-1], Document("Zebra stripes.", id=found[-1].id)]
+    ranked = compressor.compress_documents(other, QUESTION)
+    assert embedding.document_calls == 1 and "Zebra stripes." in [d.page_content for d in ranked]
+    whole = GRAGCompressor(network=trained(), embedding=HashEmbedding()).compress_documents(other, QUESTION)
+    scores = [{d.id: d.metadata["relevance_score"] for d in listed} for listed in (ranked, whole)]
+    assert scores[0] == pytest.approx(scores[1], abs=1e-4)
+    texts = [TextNode(id_=d.id, text=d.page_content, metadata={"title": d.metadata["title"]}) for d in found]
+    counted = HashEmbedding()
+    given = [NodeWithScore(node=node, score=1.0) for node in texts]
+    GRAGPostprocessor(embed_model=counted, index=index).postprocess_nodes(given, query_str=QUESTION)
+    assert counted.document_calls == 0
+
+
+def test_metadata_are_no_subject_of_a_llamaindex_node():
+    texts = ["Ada wrote a program.", "Babbage designed engines.", "A loom weaves."]
+    plain, labelled = (
+        [NodeWithScore(node=TextNode(id_=str(n), text=text, metadata=metadata), score=1.0) for n, text in enumerate(texts)]
+        for metadata in ({}, {"file_path": "/data/corpus/file.txt", "page_label": "3"})
+    )
+    embed = lambda texts: [[1.0, 0.0]] * len(texts)  # noqa: E731
+    found = [
+        [(n.node.node_id, n.score) for n in GRAGPostprocessor(embed_model=embed).postprocess_nodes(nodes, query_str="Who is Ada?")]
+        for nodes in (plain, labelled)
+    ]
+    assert found[0] == found[1] and found[0][0][0] == "0"
+
+
+@pytest.mark.parametrize("score", [float("nan"), float("inf"), 10**400, float("-inf")])
+def test_scores_that_are_no_numbers_are_refused(score):
+    documents = [Document("a loom", id="a", metadata={"score": score}), Document("a card", id="b", metadata={"score": 1.0})]
+    with pytest.raises(InvalidArgumentError, match="expected a finite number"):
+        GRAGCompressor(embedding=HashEmbedding()).compress_documents(documents, "loom")
+
+
+def test_scores_of_numpy_count():
+    network = EvidenceNetwork(evidence=("rank",), graph=False)
+    documents = [Document("a loom", id=name, metadata={"score": np.float32(score)}) for name, score in (("a", 1), ("b", 2))]
+    assert GRAGCompressor(embedding=HashEmbedding(), network=network).compress_documents(documents, "loom")[0].id == "b"
+
+
+def test_a_postprocessor_is_pickled_whole_or_not_at_all():
+    for given in ({"embed_model": HashEmbedding()}, {"network": trained()}, {"parser": str.split}):
+        with pytest.raises(InvalidArgumentError, match=f"would lose its {next(iter(given))}"):
+            pickle.dumps(GRAGPostprocessor(**given))
+    with pytest.raises(InvalidArgumentError, match="would lose its edges"):
+        pickle.dumps(GRankerPostprocessor(edges=[("a", "b")]))
+    again = pickle.loads(pickle.dumps(GRAGPostprocessor(top_n=3, depth=7)))  # noqa: S301
+    assert (again.top_n, again.depth) == (3, 7)
+    nodes = [NodeWithScore(node=TextNode(id_=name, text=text), score=1.0) for name, _, text, _, _ in CORPUS]
+    whole = GRAGPostprocessor(network=trained(), embed_model=HashEmbedding())
+    for copied in (copy.deepcopy(whole), whole.model_copy()):
+        scores = [[n.score for n in each.postprocess_nodes(nodes, query_str=QUESTION)] for each in (whole, copied)]
+        assert scores[0] == scores[1]
 
 
 def test_behind_a_langchain_vector_store():

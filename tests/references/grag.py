@@ -54,10 +54,12 @@ def gcn(x, edges, query, layers, edge_layers):
         if number:
             x = [[max(0.0, value) for value in row] for row in x]
             u1, c, u2 = edge_layers[number - 1]
-            mean = [[sum(edges[v][u][m] for u in neighbors[v]) / max(1, len(neighbors[v])) for m in range(2)] for v in n]
+            near = [
+                [[sum(edges[u][w][m] for u in neighbors[v]) / max(1, len(neighbors[v])) for m in range(2)] for w in n] for v in n
+            ]
             edges = [
                 [
-                    [max(0.0, a + b) for a, b in zip(linear(u1, c, edges[v][u]), linear(u2, [0, 0], mean[v]), strict=True)]
+                    [max(0.0, a + b) for a, b in zip(linear(u1, c, edges[v][u]), linear(u2, [0, 0], near[v][u]), strict=True)]
                     if u in neighbors[v]
                     else [0.0, 0.0]
                     for u in n

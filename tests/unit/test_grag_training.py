@@ -85,6 +85,7 @@ def test_losses_worked_by_hand():
     assert pairwise_hinge(scores, relevant).item() == pytest.approx(((1 + 1.5) + (1 + 1.0)) / 2)
     assert pairwise_hinge(torch.tensor([5.0, 0.0]), torch.tensor([True, False])).item() == 0
     assert pairwise_hinge(scores, torch.zeros(3, dtype=torch.bool)).item() == 0
+    assert pairwise_hinge(scores, relevant.long()).item() == pairwise_hinge(scores, relevant).item()
     shares = scores.softmax(0)
     assert listwise_cross_entropy(scores, relevant).item() == pytest.approx(-(shares[1].log() + shares[2].log()).item(), rel=1e-5)
     assert listwise_cross_entropy(scores, torch.zeros(3, dtype=torch.bool)).item() == 0
@@ -109,9 +110,13 @@ def test_a_checkpoint_gives_the_trained_network_back(tmp_path):
     fit_grag(data, index, nameless, first=VectorSearch(9), parser=NAMED, training={"epochs": 1})
     with pytest.raises(InvalidArgumentError, match="pass it as first="):
         GRAG(index, checkpoint=nameless, parser=NAMED)
-    assert GRAG(index, checkpoint=nameless, parser=NAMED, first=VectorSearch(9)).operator.operators[0].k == 9
+    assert GRAG(index, checkpoint=nameless, parser=NAMED, first=VectorSearch(9)).operator.operators[0].operators[0].k == 9
     config = json.loads((tmp_path / "g-rag.json").read_text())
+    assert config["depth"] == 100
+    with pytest.raises(InvalidArgumentError, match="A checkpoint is a folder"):
+        grag_reranker(5)
     for broken in (
+        {"kind": ["x"]},
         {**config, "network": 3},
         {**config, "network": {"kind": "x"}},
         {**config, "network": config["network"] | {"hidden": 9}},
@@ -172,6 +177,9 @@ def test_what_cannot_be_learnt_from():
         fit_document_graph(index, good, [], reranker, first)
     with pytest.raises(InvalidArgumentError, match="No training question"):
         fit_document_graph(index, [LabelledQuery("river", (999,))], good, reranker, first)
+    with pytest.raises(InvalidArgumentError, match="no meaning graph for any document"):
+        silent = DocumentGraphRerank(parser=lambda text: MeaningGraph())
+        fit_document_graph(index, good, good, silent, first)
     with pytest.raises(InvalidArgumentError, match="loss"):
         fit_document_graph(index, good, good, reranker, first, loss="mse")
     empty = Dataset("towns", data.nodes, [], [q for q in data.queries if q.split == "train"], True)

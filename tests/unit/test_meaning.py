@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from graph_retrievers import MeaningCache, MeaningGraph, MeaningParser
-from graph_retrievers.errors import CorruptIndexError, InvalidArgumentError
+from graph_retrievers.errors import CorruptIndexError, InvalidArgumentError, MissingDependencyError
 from graph_retrievers.signals.concept_parser import ConceptParser
 from graph_retrievers.signals.meaning_cache import as_meaning_parser
 from graph_retrievers.signals.meaning_parsers import AmrlibParser, PenmanParser, penman_graph
@@ -21,9 +21,12 @@ def test_relations_of_nodes_that_do_not_exist_are_left_out():
     graph = MeaningGraph.of(["a", "b"], [(0, "r", 1), (0, "r", 2), (-1, "r", 0), [1, "self", 1]])
     assert graph.relations == ((0, "r", 1), (1, "self", 1))
     assert graph.labelled_relations() == (("a", "r", "b"), ("b", "self", "b"))
-    for wrong in ([(0, "r")], [("a", "r", 1)], [3]):
+    for wrong in ([(0, "r")], [("a", "r", 1)], [3], [(0, "r", float("inf"))], [(0.5, "r", 0)]):
         with pytest.raises(InvalidArgumentError, match="A relation is"):
             MeaningGraph.of(["a"], wrong)
+    for wrong in (("loom", []), (None, []), (["a"], None)):
+        with pytest.raises(InvalidArgumentError, match="must be a list"):
+            MeaningGraph.of(*wrong)
 
 
 # -- the concept parser -----------------------------------------------------------------------------------------------
@@ -119,7 +122,9 @@ def test_an_amr_in_penman_notation():
         ("want-01", "polarity", "-"),
         ("name", "op1", "Ada"),
     }
-    for wrong in ("(w / want-01", "no graph", "(" * 3000):
+    real = penman_graph("(t / team :consist-of (m / monkey) :ARG0-of (p / play-01))")
+    assert set(real.labelled_relations()) == {("team", "consist-of", "monkey"), ("play-01", "ARG0", "team")}
+    for wrong in ("(w / want-01", "no graph", "(" * 3000, None, 5):
         with pytest.raises(InvalidArgumentError, match="PENMAN"):
             penman_graph(wrong)
 
@@ -131,7 +136,7 @@ def test_texts_that_were_parsed_before(tmp_path):
     found = parser.parse(["Cards.", "The boy does not want Ada to go.", "Something else."])
     assert found[0].concepts == ("card",) and found[1] == penman_graph(WANTS) and found[2] == MeaningGraph()
     assert PenmanParser({"a": "(c / card)", "b": "(broken"}).parse(["a", "b"]) == [MeaningGraph(("card",)), MeaningGraph()]
-    assert parser.name != PenmanParser({"a": "(c / card)"}).name, "graphs of other files are kept apart"
+    assert parser.name == "penman" and PenmanParser({}, "spring").name == "spring"
     empty = tmp_path / "empty.amr"
     empty.write_text("(c / card)\n")
     with pytest.raises(InvalidArgumentError, match="# ::snt"):
@@ -139,6 +144,31 @@ def test_texts_that_were_parsed_before(tmp_path):
     for wrong in (tmp_path / "none.amr", tmp_path):
         with pytest.raises(InvalidArgumentError, match="cannot be read"):
             PenmanParser(wrong)
+    for wrong in (5, None, ["(c / card)"], {"a": 5}, {5: "(c / card)"}):
+        with pytest.raises(InvalidArgumentError, match="expected strings|Expected AMRs"):
+            PenmanParser(wrong)
+
+
+def test_an_amr_that_is_broken_does_not_spoil_the_others(tmp_path):
+    file = tmp_path / "corpus.amr"
+    deep = "(a / a " + ":op1 (a / a " * 5000
+    blocks = [
+        "# ::snt one\n(o / one)",
+        "# ::snt torn\n(b / b :ARG0",
+        f"# ::snt deep\n{deep}",
+        "# ::snt two\n(t / two)",
+        "# ::snt one\n(x / x)",
+    ]
+    file.write_text("\ufeff" + "\n\n".join(blocks), encoding="utf-8")
+    found = PenmanParser(file).parse(["one", "torn", "deep", " two "])
+    assert [graph.concepts for graph in found] == [("one",), (), (), ("two",)]
+
+
+def test_a_question_that_was_parsed_alone_gets_the_node_that_paths_start_at():
+    parser = PenmanParser({"Who writes?": "(w / write-01 :ARG0 (a / amr-unknown))", "question: Who reads?": "(q / question)"})
+    asked, whole, text = parser.parse(["question: Who  writes?", "question: Who reads?", "Who writes?"])
+    assert asked.labelled_relations() == (("question", "topic", "write-01"), ("write-01", "ARG0", "amr-unknown"))
+    assert whole.concepts == ("question",) and text.concepts == ("write-01", "amr-unknown")
 
 
 def test_a_model_of_amrlib():
@@ -232,11 +262,18 @@ def test_a_parser_that_gives_something_else_is_an_error():
 
     with pytest.raises(InvalidArgumentError, match="expected 1 MeaningGraph"):
         MeaningCache(Short()).parse(["a"])
-    with pytest.raises(InvalidArgumentError, match="MeaningGraph"):
-        MeaningCache(lambda text: text.split()).parse(["a"])
+    for wrong in (lambda text: text.split(), lambda text: None):
+        with pytest.raises(InvalidArgumentError, match="expected 1 MeaningGraph"):
+            MeaningCache(wrong).parse(["a"])
+    for relations in (((0, "x", 7),), ((0, "x", -1),), (5,), ((0, 3, 0),)):
+        with pytest.raises(InvalidArgumentError, match="is not sound"):
+            MeaningCache(lambda text, r=relations: MeaningGraph(("a",), r)).parse(["a"])
+    Short.parse = lambda self, texts: None
+    with pytest.raises(InvalidArgumentError, match="gave None"):
+        MeaningCache(Short()).parse(["a"])
 
 
-def test_a_file_that_is_something_else(tmp_path):
+def test_a_file_that_is_something_else(tmp_path, monkeypatch):
     file = tmp_path / "graphs.sqlite"
     file.write_bytes(b"not a database" * 100)
     with pytest.raises(CorruptIndexError, match="not a cache of meaning graphs"):
@@ -247,8 +284,50 @@ def test_a_file_that_is_something_else(tmp_path):
         database.execute("UPDATE graphs SET graph = '[3]'")
     with pytest.raises(CorruptIndexError, match="not a cache of meaning graphs"):
         MeaningCache(Recorder(), kept).parse(["a"])
-    with pytest.raises(InvalidArgumentError, match="no name"):
-        MeaningCache(lambda text: MeaningGraph(), tmp_path / "new.sqlite")
+    for function in (lambda text: MeaningGraph(), MeaningCache(penman_graph)):
+        with pytest.raises(InvalidArgumentError, match="is a function"):
+            MeaningCache(function, tmp_path / "new.sqlite")
+    for wrong in ("", ":memory:", 5, tmp_path, file / "below"):
+        with pytest.raises(InvalidArgumentError):
+            MeaningCache(Recorder(), wrong)
+    # In use elsewhere, a file is not called corrupt.
+    whole = tmp_path / "whole.sqlite"
+    cache = MeaningCache(Recorder(), whole)
+    other = sqlite3.connect(whole, timeout=0)
+    other.execute("BEGIN EXCLUSIVE")
+    with monkeypatch.context() as patch:
+        connect = sqlite3.connect
+        patch.setattr(sqlite3, "connect", lambda name: connect(name, timeout=0))
+        with pytest.raises(InvalidArgumentError, match="locked"):
+            cache.parse(["a"])
+    other.close()
+
+
+def test_empty_graphs_are_not_written_to_the_file(tmp_path):
+    class Later(Recorder):
+        found = MeaningGraph()
+
+        def parse(self, texts):
+            self.seen.append(list(texts))
+            return [self.found] * len(texts)
+
+    parser = Later()
+    cache = MeaningCache(parser, tmp_path / "graphs.sqlite")
+    assert cache.parse(["a"]) == cache.parse(["a"]) == [MeaningGraph()] and len(parser.seen) == 1
+    parser.found = MeaningGraph(("a",))
+    assert MeaningCache(parser, tmp_path / "graphs.sqlite").parse(["a"]) == [MeaningGraph(("a",))]
+
+
+def test_a_missing_package_is_told(monkeypatch):
+    from graph_retrievers.signals import concept_parser
+
+    concept_parser._tools.cache_clear()
+    monkeypatch.setitem(sys.modules, "simplemma", None)
+    try:
+        with pytest.raises(MissingDependencyError, match=r"graph-retrievers\[meaning\]"):
+            MeaningCache().parse(["a loom"])
+    finally:
+        concept_parser._tools.cache_clear()
 
 
 def test_progress_is_shown_on_wish(capsys):

@@ -49,6 +49,8 @@ def load_checkpoint(folder: str | Path, part: str, device: str | torch.device = 
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
+    if not isinstance(folder, str | Path):
+        raise InvalidArgumentError(f"A checkpoint is a folder that `graph-retrievers fit` wrote, got {folder!r:.80}.")
     root = Path(folder)
     weights, settings = root / f"{part}.safetensors", root / f"{part}.json"
     for path in (weights, settings):
@@ -56,5 +58,5 @@ def load_checkpoint(folder: str | Path, part: str, device: str | torch.device = 
             raise InvalidArgumentError(f"{path} does not exist; a checkpoint is a folder that `graph-retrievers fit` wrote.")
     try:
         return load_file(weights, device=str(device)), dict(json.loads(settings.read_text(encoding="utf-8")))
-    except (SafetensorError, ValueError, TypeError, OSError) as error:
+    except (SafetensorError, ValueError, TypeError, OSError, RecursionError) as error:
         raise InvalidArgumentError(f"The checkpoint part {part!r} in {root} cannot be read: {error}") from error

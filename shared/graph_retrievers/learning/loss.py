@@ -44,5 +44,6 @@ def pairwise_hinge(scores: Tensor, relevant: Tensor) -> Tensor:
     >>> pairwise_hinge(torch.tensor([1.0, 0.5, 0.0]), torch.tensor([True, False, False]))
     tensor(0.2500)
     """
+    relevant = relevant.bool()
     gaps = scores[relevant].unsqueeze(1) - scores[~relevant].unsqueeze(0)
     return (1 - gaps).clamp(min=0).mean() if gaps.numel() else scores.sum() * 0

@@ -2,6 +2,7 @@
 
 from graph_retrievers.operators.adaptive_reranking import AdaptiveReranking
 from graph_retrievers.operators.backfill import Backfill
+from graph_retrievers.operators.candidates import Candidates
 from graph_retrievers.operators.facts import FactSearch
 from graph_retrievers.operators.feedback_search import FeedbackSearch
 from graph_retrievers.operators.fusion import ReciprocalRankFusion
@@ -22,6 +23,7 @@ __all__ = [
     "BM25Search",
     "Backfill",
     "ChainSearch",
+    "Candidates",
     "Chains",
     "Composite",
     "DocumentGraphNetwork",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.construction.edges import edge_items, edges_among, needs_vectors
-from graph_retrievers.errors import MissingSignalError
+from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, EdgeLike, Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.operator import Operator
@@ -19,7 +20,7 @@ from graph_retrievers.signals.embedding import as_embedding, embed_texts
 from graph_retrievers.signals.models import as_relevance_model
 from graph_retrievers.signals.relevance import BiEncoder, RelevanceModel
 
-__all__ = ["excerpt_index", "rerank"]
+__all__ = ["excerpt_index", "known_vectors", "rerank"]
 
 
 def excerpt_index(
@@ -31,7 +32,6 @@ def excerpt_index(
     relevance: Any = None,
     embedding: Any = None,
     vectors: Callable[[], Any] | None = None,
-    reads_vectors: bool = False,
 ) -> GraphIndex:
     """Return an index that holds all nodes: the one given if it knows them all, else a small one of just these nodes.
 
@@ -53,8 +53,6 @@ def excerpt_index(
     vectors : callable, optional
         Gives the vectors of the nodes, shape [n, d]; asked only where a small index needs them. By default the embedding model
         makes them.
-    reads_vectors : bool, default False
-        Whether vectors are needed beside a relevance model.
 
     Raises
     ------
@@ -73,7 +71,7 @@ def excerpt_index(
             model = index.relevance
     specs = edge_items(edges)
     table: Tensor | None = None
-    if model is None or reads_vectors or needs_vectors(specs):
+    if model is None or needs_vectors(specs):
         if vectors is None and embedding is None:
             raise MissingSignalError("Documents that no index holds need a model: pass relevance= or embedding=.")
         contents = CorpusGraph.from_nodes(nodes).contents()
@@ -83,6 +81,19 @@ def excerpt_index(
     device = None if index is None else index.device
     options: dict[str, Any] = {"vectors": table, "embedding": embedding if table is not None else None, "relevance": model}
     return GraphIndex.from_nodes(nodes, list(distinct.values())[::-1], bm25=False, device=device, **options)
+
+
+def known_vectors(nodes: Sequence[Node], index: GraphIndex | None) -> list[Tensor | None]:
+    """Return the index's vectors of nodes, None for those that it does not hold with the same id, title and text."""
+    table = None if index is None else getattr(index.dense, "vectors", None)
+    if index is None or not isinstance(table, Tensor):
+        return [None] * len(nodes)
+    contents, graph = CorpusGraph.from_nodes(nodes).contents() if nodes else [], index.graph
+    rows = [graph.row(node.id) if node.id in graph else None for node in nodes]
+    return [
+        table[row].cpu() if row is not None and graph.content(row) == text else None
+        for row, text in zip(rows, contents, strict=True)
+    ]
 
 
 def rerank(
@@ -100,6 +111,9 @@ def rerank(
     has one they count as equal. `query_vectors` is the query's vector, shape [1, d], or a
     function from texts to vectors; `excerpt` has the keywords of :func:`excerpt_index`, lists in the order of `nodes`.
     """
+    for score in scores or ():
+        if score is not None and not math.isfinite(score):
+            raise InvalidArgumentError(f"A document was found with the score {score}; expected a finite number, or none.")
     places: dict[str, int] = {}
     for place, node in enumerate(nodes):
         places.setdefault(node.id, place)

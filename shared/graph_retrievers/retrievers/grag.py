@@ -13,6 +13,7 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.checkpoint import load_checkpoint, save_checkpoint
 from graph_retrievers.learning.state import clear_state
+from graph_retrievers.operators.candidates import Candidates
 from graph_retrievers.operators.grag import DocumentGraphNetwork, DocumentGraphRerank, EvidenceNetwork
 from graph_retrievers.operators.grag.model import network_of_config
 from graph_retrievers.operators.grag.training import fit_document_graph
@@ -24,7 +25,7 @@ from graph_retrievers.signals.meaning_cache import MeaningCache
 
 __all__ = ["GRAG", "fit_grag", "grag_reranker"]
 
-_PART, _FIRST = "g-rag", "walk-fusion"
+_PART, _FIRST, _DEPTH = "g-rag", "walk-fusion", 100
 
 Network = EvidenceNetwork | DocumentGraphNetwork
 
@@ -48,8 +49,8 @@ class GRAG(Retriever):
     first : str or Operator, optional
         First search: a name of :func:`~graph_retrievers.retrievers.registry.retriever_names`, or an operator. By default the one
         that the checkpoint was trained behind, ``"walk-fusion"`` without a checkpoint.
-    depth : int, default 100
-        Nodes to rerank.
+    depth : int, optional
+        Nodes to find first and to rerank. By default as many as the checkpoint was trained with, 100 without a checkpoint.
     parser : MeaningParser, MeaningCache, callable or None
         See :class:`~graph_retrievers.operators.grag.rerank.DocumentGraphRerank`.
     **options
@@ -86,7 +87,7 @@ class GRAG(Retriever):
         checkpoint: str | Path | None = None,
         network: Network | None = None,
         first: str | Operator | None = None,
-        depth: int = 100,
+        depth: int | None = None,
         parser: Any = None,
         **options: Any,
     ) -> None:
@@ -95,7 +96,7 @@ class GRAG(Retriever):
         if first is None:
             raise InvalidArgumentError(f"{checkpoint} was trained behind an operator without a name; pass it as first=.")
         reranker = grag_reranker(checkpoint, network, parser=parser, depth=depth, embedding=index.embedding_name)
-        super().__init__(index, Pipeline(_first(index, first), reranker), **options)
+        super().__init__(index, Pipeline(_candidates(index, first, reranker.depth), reranker), **options)
 
 
 def grag_reranker(
@@ -103,7 +104,7 @@ def grag_reranker(
     network: Network | None = None,
     *,
     parser: Any = None,
-    depth: int = 100,
+    depth: int | None = None,
     embedding: str | None = None,
 ) -> DocumentGraphRerank:
     """Return the operator of a checkpoint or a network; an untrained one if neither is given.
@@ -112,13 +113,14 @@ def grag_reranker(
     a network are given, the checkpoint does not fit the parser or the embedding model, or it is not one of G-RAG.
     """
     if checkpoint is None:
-        return DocumentGraphRerank(network, parser=parser, depth=depth)
+        return DocumentGraphRerank(network, parser=parser, depth=_DEPTH if depth is None else depth)
     if network is not None:
         raise InvalidArgumentError("Pass either checkpoint= or network=.")
     tensors, config = load_checkpoint(checkpoint, _PART)
     if not isinstance(config.get("network"), Mapping):
         raise InvalidArgumentError(f"{checkpoint} is not a checkpoint of G-RAG: it has no settings of a network.")
     made = network_of_config(config["network"], tensors)
+    depth = config.get("depth", _DEPTH) if depth is None else depth
     reranker = DocumentGraphRerank(made, parser=parser, depth=depth, together=bool(config.get("together")))
     if config.get("parser") != reranker.parser.name:
         raise InvalidArgumentError(
@@ -133,8 +135,8 @@ def grag_reranker(
     return reranker
 
 
-def _first(index: GraphIndex, first: str | Operator) -> Operator:
-    return first if isinstance(first, Operator) else build_retriever(first, index).operator
+def _candidates(index: GraphIndex, first: str | Operator, depth: int) -> Operator:
+    return Candidates(first if isinstance(first, Operator) else build_retriever(first, index).operator, depth)
 
 
 def fit_grag(
@@ -145,7 +147,7 @@ def fit_grag(
     seed: int = 0,
     show_progress: bool = False,
     first: str | Operator = _FIRST,
-    depth: int = 100,
+    depth: int = _DEPTH,
     parser: Any = None,
     together: bool = False,
     network: Network | None = None,
@@ -187,11 +189,12 @@ def fit_grag(
     reranker = DocumentGraphRerank(network, parser=cache, depth=depth, together=together)
     options = {"resume": Path(folder) / "under-way", **(training or {})}
     history = fit_document_graph(
-        index, train, dev, reranker, _first(index, first), seed=seed, show_progress=show_progress, **options
+        index, train, dev, reranker, _candidates(index, first, depth), seed=seed, show_progress=show_progress, **options
     )
     config = {
         "network": network.config(),
         "first": first if isinstance(first, str) else None,
+        "depth": depth,
         "together": together,
         "parser": cache.name,
         "embedding": index.embedding_name,

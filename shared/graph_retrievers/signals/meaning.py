@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import index
 from typing import Any, Protocol, runtime_checkable
 
 from graph_retrievers.errors import InvalidArgumentError
@@ -35,12 +36,15 @@ class MeaningGraph:
     @classmethod
     def of(cls, concepts: Iterable[Any], relations: Iterable[Sequence[Any]]) -> MeaningGraph:
         """Return a graph of lists; relations of nodes that do not exist are left out, as in graphs that were cut short."""
+        for name, given in (("concepts", concepts), ("relations", relations)):
+            if isinstance(given, str) or not isinstance(given, Iterable):
+                raise InvalidArgumentError(f"{name} must be a list, got {given!r:.80}.")
         labels = tuple(map(str, concepts))
         found = []
         for relation in relations:
             try:
                 source, role, target = relation
-                source, target = int(source), int(target)
+                source, target = index(source), index(target)
             except (TypeError, ValueError) as error:
                 raise InvalidArgumentError(
                     f"A relation is {relation!r:.80}; expected the number of its source, its role and the number of its target."
@@ -48,6 +52,18 @@ class MeaningGraph:
             if 0 <= source < len(labels) and 0 <= target < len(labels):
                 found.append((source, str(role), target))
         return cls(labels, tuple(found))
+
+    def check(self) -> None:
+        """Raise InvalidArgumentError if a concept is not a string, or a relation is one of nodes that do not exist."""
+        rows = range(len(self.concepts))
+        try:
+            sound = all(isinstance(concept, str) for concept in self.concepts) and all(
+                source in rows and isinstance(role, str) and target in rows for source, role, target in self.relations
+            )
+        except (TypeError, ValueError):
+            sound = False
+        if not sound:
+            raise InvalidArgumentError(f"{self!r:.200} is not sound; make graphs with MeaningGraph.of(concepts, relations).")
 
     def labelled_relations(self) -> tuple[tuple[str, str, str], ...]:
         """Return the relations with the concepts of source and target in place of their numbers."""

@@ -6,13 +6,13 @@ import hashlib
 import json
 import logging
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from graph_retrievers.arguments import not_a_class
-from graph_retrievers.errors import CorruptIndexError, InvalidArgumentError
+from graph_retrievers.errors import CorruptIndexError, InvalidArgumentError, MissingDependencyError
 from graph_retrievers.signals.concept_parser import ConceptParser
 from graph_retrievers.signals.meaning import MeaningGraph, MeaningParser
 
@@ -75,11 +75,13 @@ class MeaningCache:
     CorruptIndexError
         If the file is something else.
     InvalidArgumentError
-        If the parser is none, or a lambda whose graphs are to be kept in a file.
+        If the parser is none, the file cannot be used, or graphs of a mere function are to be kept in a file: another function of
+        the same name would get them.
 
     Notes
     -----
-    A text on which the parser raises an error has an empty graph, with a warning in the log; it is tried again next time.
+    A text on which the parser raises an error has an empty graph, with a warning in the log; it is tried again next time. A package
+    that is missing is not such an error. Empty graphs are kept in memory only.
 
     Examples
     --------
@@ -90,16 +92,23 @@ class MeaningCache:
     """
 
     def __init__(self, parser: Any = None, file: str | Path | None = None) -> None:
-        self.parser = as_meaning_parser(parser)
+        self.parser: MeaningParser = parser.parser if isinstance(parser, MeaningCache) else as_meaning_parser(parser)
         self.name = self.parser.name
         self._memory: dict[str, MeaningGraph] = {}
-        self._file = Path(file) if file is not None else None
-        if self._file is not None:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            if isinstance(self.parser, _Adapted) and "<" in self.name:
+        self._file: Path | None = None
+        if file is not None:
+            if not isinstance(file, str | Path) or str(file) in ("", ".", ":memory:"):
+                raise InvalidArgumentError(f"file is {file!r}; expected the path of a file, or None to keep graphs in memory.")
+            if isinstance(self.parser, _Adapted):
                 raise InvalidArgumentError(
-                    f"{self.name} has no name to keep its graphs by; pass a parser with a name, or leave out file=."
+                    f"{self.name} is a function, without a name of its own to keep graphs by; pass an object with name and "
+                    "parse(texts), or leave out file=."
                 )
+            self._file = Path(file)
+            try:
+                self._file.parent.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise InvalidArgumentError(f"{file} cannot be a cache of meaning graphs: {error}") from error
             with self._database() as database:
                 database.execute("CREATE TABLE IF NOT EXISTS graphs (key TEXT PRIMARY KEY, graph TEXT NOT NULL)")
 
@@ -124,29 +133,37 @@ class MeaningCache:
     def _parsed(self, texts: list[str]) -> list[MeaningGraph | None]:
         try:
             graphs = self.parser.parse(texts)
+        except MissingDependencyError:
+            raise
         except Exception as error:
             if len(texts) > 1:
                 return [graph for text in texts for graph in self._parsed([text])]
             _logger.warning("%s failed on %.80r: %s", self.name, texts[0], error)
             return [None]
-        if len(graphs) != len(texts) or not all(isinstance(graph, MeaningGraph) for graph in graphs):
+        listed: list[MeaningGraph | None] = list(graphs) if isinstance(graphs, Iterable) else []
+        sound = [graph for graph in listed if isinstance(graph, MeaningGraph)]
+        if not len(sound) == len(listed) == len(texts):
             raise InvalidArgumentError(f"{self.name}.parse gave {graphs!r:.80}; expected {len(texts)} MeaningGraph objects.")
-        return list(graphs)
+        for graph in sound:
+            graph.check()
+        return listed
 
     def _known(self, wanted: Mapping[str, str]) -> dict[str, MeaningGraph]:
+        found = {key: self._memory[key] for key in wanted if key in self._memory}
         if self._file is None:
-            return {key: self._memory[key] for key in wanted if key in self._memory}
+            return found
         with self._database() as database:
             rows = ((key, database.execute("SELECT graph FROM graphs WHERE key = ?", (key,)).fetchone()) for key in wanted)
-            return {key: MeaningGraph.of(*json.loads(row[0])) for key, row in rows if row is not None}
+            return found | {key: MeaningGraph.of(*json.loads(row[0])) for key, row in rows if row is not None}
 
     def _keep(self, graphs: Mapping[str, MeaningGraph]) -> None:
-        if self._file is None:
-            self._memory.update(graphs)
-            for oldest in list(self._memory)[: max(0, len(self._memory) - _IN_MEMORY)]:
-                self._memory.pop(oldest, None)
+        kept = {key: graph for key, graph in graphs.items() if self._file is None or not graph.concepts}
+        self._memory.update(kept)
+        for oldest in list(self._memory)[: max(0, len(self._memory) - _IN_MEMORY)]:
+            self._memory.pop(oldest, None)
+        rows = [(key, json.dumps([graph.concepts, graph.relations])) for key, graph in graphs.items() if key not in kept]
+        if not rows:
             return
-        rows = [(key, json.dumps([graph.concepts, graph.relations])) for key, graph in graphs.items()]
         with self._database() as database:
             database.executemany("INSERT OR REPLACE INTO graphs VALUES (?, ?)", rows)
 
@@ -159,7 +176,10 @@ class _Database:
 
     def __init__(self, file: Path | None) -> None:
         self._file = file
-        self._connection = sqlite3.connect(str(file))
+        try:
+            self._connection = sqlite3.connect(str(file))
+        except sqlite3.OperationalError as error:
+            raise InvalidArgumentError(f"{file} cannot be used as a cache of meaning graphs: {error}") from error
 
     def __enter__(self) -> sqlite3.Connection:
         return self._connection
@@ -170,7 +190,9 @@ class _Database:
                 self._connection.commit()
         finally:
             self._connection.close()
-        if isinstance(error, sqlite3.DatabaseError | json.JSONDecodeError | TypeError | InvalidArgumentError):
+        if isinstance(error, sqlite3.OperationalError):
+            raise InvalidArgumentError(f"{self._file} cannot be used as a cache of meaning graphs: {error}") from error
+        if isinstance(error, sqlite3.DatabaseError | ValueError | TypeError | RecursionError):
             raise CorruptIndexError(
                 f"{self._file} is not a cache of meaning graphs ({error}); delete it or pass another file."
             ) from error

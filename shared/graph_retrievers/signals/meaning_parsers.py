@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,11 @@ def penman_graph(text: str) -> MeaningGraph:
     (('write-01', 'ARG0', 'person'), ('person', 'name', 'name'), ('name', 'op1', 'Ada'))
     """
     penman = _penman()
+    if not isinstance(text, str):
+        raise InvalidArgumentError(f"An AMR in PENMAN notation is a string, got {text!r:.80}.")
     try:
-        graph = penman.decode(text)
+        # The model tells roles that are turned round from those that are called so, such as :consist-of.
+        graph = penman.decode(text, model=penman.models.amr.model)
     except (penman.exceptions.PenmanError, RecursionError) as error:
         raise InvalidArgumentError(f"{text!r:.80} is not an AMR in PENMAN notation: {error}") from error
     instances = {variable: str(concept or "") for variable, _, concept in graph.instances()}
@@ -50,18 +53,22 @@ class PenmanParser:
     ----------
     graphs : mapping of str to str, or str or Path
         The AMR of each text in PENMAN notation, or a file of AMRs whose texts stand in ``# ::snt`` lines, as corpora and parsers
-        write it.
+        write it, with an empty line after each. Of several with one text the first counts.
+    name : str, default "penman"
+        Name of what they were parsed with, if graphs of several are kept in one file.
 
     Raises
     ------
     InvalidArgumentError
-        If the file cannot be read as AMRs, or none of them has a ``::snt`` line.
+        If the file cannot be read, or no AMR in it has a ``::snt`` line.
     MissingDependencyError
         If the penman library is not installed.
 
     Notes
     -----
-    A text that is not among them, or whose AMR is not well formed, has an empty graph.
+    A text that is not among them, or whose AMR is not well formed, has an empty graph. White space does not matter. G-RAG asks
+    for documents by their contents, "<title>. <text>" where they have titles, and for a question as ``question: <question>``. If
+    only the question itself is among them, its graph gets a node ``question`` before its top.
 
     Examples
     --------
@@ -70,15 +77,31 @@ class PenmanParser:
     [('write-01', 'she'), ()]
     """
 
-    def __init__(self, graphs: Mapping[str, str] | str | Path) -> None:
+    def __init__(self, graphs: Mapping[str, str] | str | Path, name: str = "penman") -> None:
         _penman()
-        self._graphs = dict(graphs) if isinstance(graphs, Mapping) else _read(Path(graphs))
-        # Other AMRs of the same texts are other graphs.
-        self.name = f"penman-{hashlib.sha256(repr(sorted(self._graphs.items())).encode()).hexdigest()[:16]}"
+        if isinstance(graphs, str | Path):
+            found = _read(Path(graphs))
+        elif isinstance(graphs, Mapping):
+            found = list(graphs.items())
+        else:
+            raise InvalidArgumentError(f"Expected AMRs by their texts or a file of them, got {graphs!r:.80}.")
+        for text, amr in found:
+            if not isinstance(text, str) or not isinstance(amr, str):
+                raise InvalidArgumentError(f"The AMR of {text!r:.80} is {amr!r:.80}; expected strings.")
+        self.name, self._graphs = name, {" ".join(text.split()): amr for text, amr in reversed(found)}
 
     def parse(self, texts: Sequence[str]) -> list[MeaningGraph]:
         """Return the graph of each text."""
-        return [_graph_or_empty(self._graphs.get(text) or self._graphs.get(" ".join(text.split()))) for text in texts]
+        return [self._graph(" ".join(text.split())) for text in texts]
+
+    def _graph(self, text: str) -> MeaningGraph:
+        if text in self._graphs:
+            return _graph_or_empty(self._graphs[text])
+        question = _graph_or_empty(self._graphs.get(text.removeprefix("question: ")))
+        if not question.concepts:
+            return question
+        moved = ((source + 1, role, target + 1) for source, role, target in question.relations)
+        return MeaningGraph.of(("question", *question.concepts), [(0, "topic", 1), *moved])
 
 
 class AmrlibParser:
@@ -131,13 +154,14 @@ def _graph_or_empty(text: str | None) -> MeaningGraph:
         return MeaningGraph()
 
 
-def _read(file: Path) -> dict[str, str]:
-    penman = _penman()
+def _read(file: Path) -> list[tuple[str, str]]:
+    """Return the texts and AMRs of a file; the AMRs are not read yet, so that one that is broken does not spoil the others."""
     try:
-        graphs = penman.load(file, encoding="utf-8")
-    except (OSError, UnicodeDecodeError, penman.exceptions.PenmanError) as error:
+        blocks = re.split(r"\n\s*\n", file.read_text(encoding="utf-8-sig"))
+    except (OSError, UnicodeDecodeError) as error:
         raise InvalidArgumentError(f"{file} cannot be read as AMRs in PENMAN notation: {error}") from error
-    found = {graph.metadata["snt"]: penman.encode(graph) for graph in graphs if graph.metadata.get("snt")}
+    texts = ((re.search(r"^# ::snt (.*)$", block, re.MULTILINE), block) for block in blocks)
+    found = [(text[1], block) for text, block in texts if text is not None]
     if not found:
         raise InvalidArgumentError(f"{file} has no AMR with its text in a line '# ::snt ...'.")
     return found
@@ -146,6 +170,7 @@ def _read(file: Path) -> dict[str, str]:
 def _penman() -> Any:
     try:
         import penman
+        import penman.models.amr
     except ImportError as error:
         raise MissingDependencyError("penman is not installed; run pip install 'graph-retrievers[meaning]'.") from error
     return penman

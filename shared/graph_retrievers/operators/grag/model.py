@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from graph_retrievers.arguments import choice, positive
+from graph_retrievers.arguments import choice, positive, strings
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.learning.graph_layers import GATConv, GINConv, SAGEConv
 from graph_retrievers.operators.grag.document_graph import NORMALIZATIONS
@@ -22,6 +22,7 @@ CHANNELS = ("concepts", "relations", "leads-in", "leads-out", "paths-in", "paths
 """What :class:`EvidenceNetwork` can read of each pair of documents."""
 
 LAYERS = ("gcn", "gat", "sage", "gin", "none")
+_MOST_LAYERS = 32
 
 
 class DocumentGraphNetwork(nn.Module):
@@ -32,8 +33,8 @@ class DocumentGraphNetwork(nn.Module):
         \qquad s_v = y \cdot x_v^L
 
     (equations 4, 5 and 8), with :math:`g(x, m) = W_1 x + W_2 m + b`, and ReLU and dropout between the layers. Edge features
-    follow equation 6: :math:`e_{vu}^\ell = \mathrm{ReLU}(U_1 e_{vu}^{\ell-1} + U_2 \operatorname{mean}_w e_{vw}^{\ell-1} + c)` on
-    pairs that share something.
+    follow equation 6: :math:`e_{vw}^\ell = \mathrm{ReLU}(U_1 e_{vw}^{\ell-1} + U_2 \operatorname{mean}_{u \in N(v)}
+    e_{uw}^{\ell-1} + c)` on pairs that share something.
 
     Parameters
     ----------
@@ -57,8 +58,10 @@ class DocumentGraphNetwork(nn.Module):
     Notes
     -----
     The paper does not say what g is, nor that of the edges, which it calls g too: both are linear layers here, with the ReLU of a
-    usual two-layer GCN. The last layer has neither ReLU nor dropout, as its result is compared with the question. GraphSAGE
-    aggregates by the mean, where the paper's LSTM would make the score depend on the order of the documents.
+    usual two-layer GCN. Of the normalised features, which are not symmetric, :math:`e_{uv}` is the entry in the row of the receiver
+    v. Neighbours are those of the document graph in all layers. The last layer has neither ReLU nor dropout, as its result is
+    compared with the question. GraphSAGE aggregates by the mean, where the paper's LSTM would make the score depend on the order
+    of the documents.
 
     References
     ----------
@@ -88,6 +91,8 @@ class DocumentGraphNetwork(nn.Module):
         super().__init__()
         self.dimension, self.hidden = positive("dimension", dimension), positive("hidden", hidden)
         self.layers, self.heads = positive("layers", layers), positive("heads", heads)
+        if self.layers > _MOST_LAYERS:
+            raise InvalidArgumentError(f"layers must be at most {_MOST_LAYERS}, got {layers}.")
         self.layer, self.dropout = choice("layer", layer, LAYERS), _rate(dropout)
         self.normalization, self.paths = choice("normalization", normalization, NORMALIZATIONS), bool(paths)
         if layer == "gat" and hidden % heads:
@@ -132,13 +137,14 @@ class DocumentGraphNetwork(nn.Module):
             if number:
                 x = nn.functional.dropout(torch.relu(x), self.dropout, self.training)
                 if self.layer != "none":
-                    mean = _mean(edges.sum(1), linked)
-                    edges = torch.relu(self.edge_convs[number - 1](edges, [mean.unsqueeze(1)])) * linked.unsqueeze(-1)
+                    near = torch.einsum("vu,uwl->vwl", linked.to(edges.dtype), edges)
+                    heard = near / linked.sum(1).clamp(min=1).view(-1, 1, 1)
+                    edges = torch.relu(self.edge_convs[number - 1](edges, [heard])) * linked.unsqueeze(-1)
             weights = edges.sum(-1)
             if self.layer == "none":
                 x = conv(x)
             elif self.layer == "gcn":
-                x = conv(x, [_mean(weights @ x, linked)])
+                x = conv(x, [weights @ x / linked.sum(1).clamp(min=1).unsqueeze(-1)])
             else:
                 target, source = linked.nonzero().unbind(1)
                 apart = source != target
@@ -167,7 +173,7 @@ class EvidenceNetwork(nn.Module):
     evidence : sequence of str, default all of ``EVIDENCE``
         What is known of a document:
 
-        - ``similarity``: dot product of the vectors of question and document;
+        - ``similarity``: three times the cosine of the vectors of question and document;
         - ``rank``: minus the logarithm of its rank by the retriever's scores;
         - ``coverage``: the share of the question's concepts that it has;
         - ``lead``: the share of its first concepts, usually its subject, that the question has.
@@ -198,13 +204,13 @@ class EvidenceNetwork(nn.Module):
         hidden: int = 32,
         dropout: float = 0.1,
         graph: bool = True,
-        evidence: Any = EVIDENCE,
-        channels: Any = CHANNELS[:4],
+        evidence: Sequence[str] = EVIDENCE,
+        channels: Sequence[str] = CHANNELS[:4],
     ) -> None:
         super().__init__()
         self.hidden, self.dropout, self.graph = positive("hidden", hidden), _rate(dropout), bool(graph)
-        self.evidence = tuple(choice("evidence", name, EVIDENCE) for name in evidence)
-        self.channels = tuple(choice("channel", name, CHANNELS) for name in channels) if graph else ()
+        self.evidence = tuple(choice("evidence", name, EVIDENCE) for name in strings("evidence", evidence))
+        self.channels = tuple(choice("channel", name, CHANNELS) for name in strings("channels", channels)) if graph else ()
         if not self.evidence:
             raise InvalidArgumentError(f"evidence is empty; choose from {', '.join(EVIDENCE)}.")
         self.first = _Mixing(len(self.evidence), hidden, len(self.channels))
@@ -253,7 +259,8 @@ def network_of_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) 
     """Return the network of a ``config()`` and its weights; InvalidArgumentError if they do not fit together."""
     settings = dict(config)
     kinds: dict[Any, Any] = {"published": DocumentGraphNetwork, "evidence": EvidenceNetwork}
-    kind = kinds.get(settings.pop("kind", None))
+    name = settings.pop("kind", None)
+    kind = kinds.get(name) if isinstance(name, str) else None
     if kind is None:
         raise InvalidArgumentError(f"These are not the settings of a network of G-RAG: {dict(config)!r:.200}.")
     try:
@@ -265,11 +272,6 @@ def network_of_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) 
         if not bool(torch.isfinite(value).all()):
             raise InvalidArgumentError(f"The weight {name!r} holds NaN or infinity; train again.")
     return made.eval()  # type: ignore[no-any-return]
-
-
-def _mean(total: Tensor, linked: Tensor) -> Tensor:
-    """Return sums over neighbours, shape [n, ...], divided by the numbers of neighbours in `linked`, shape [n, n]."""
-    return total / linked.sum(1).clamp(min=1).unsqueeze(-1)
 
 
 def _rate(dropout: float) -> float:

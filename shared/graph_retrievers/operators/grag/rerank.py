@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, MissingSignalError
-from graph_retrievers.graph.ragged import descending
+from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError, MissingSignalError
+from graph_retrievers.graph.ragged import descending, falling
 from graph_retrievers.operators.grag.document_graph import normalized
 from graph_retrievers.operators.grag.evidence import DocumentSet, mean_ranks
 from graph_retrievers.operators.grag.model import DocumentGraphNetwork, EvidenceNetwork
@@ -69,6 +69,8 @@ class DocumentGraphRerank(Operator):
         If the network reads vectors and there are none, and no embedding model.
     DimensionMismatchError
         If the vectors have another width than the network.
+    InvalidVectorError
+        If the network gives NaN or infinity.
 
     Notes
     -----
@@ -76,7 +78,8 @@ class DocumentGraphRerank(Operator):
     in common, so that a document is parsed once for all questions.
 
     A document keeps its place if it has no meaning graph or shares nothing with any other: the paper removes such documents, and
-    then cannot rank them. It gets the score of the document above it, so that scores do not rise. How documents are ordered
+    then cannot rank them. It gets the score of the document above it, so that scores do not rise; where no document may move, all
+    keep the scores they came with. How documents are ordered
     before counts only by their scores, if the network reads ranks: the same documents in another order get the same scores.
 
     References
@@ -118,20 +121,26 @@ class DocumentGraphRerank(Operator):
 
     def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
         """Return the same nodes, the first `depth` by the network's scores."""
-        self.network.to(queries.index.device)
+        # A network that was trained in the meantime would drop values at random.
+        self.network.to(queries.index.device).eval()
         parsed = self.document_sets(queries, ranking)
+        real = ranking.nodes >= 0
         orders, scores, notes = [], [], []
         for b, documents in enumerate(parsed):
             inputs = self.inputs(queries, ranking, b, documents)
             with torch.inference_mode():
                 found = self.network(*inputs.arguments) if len(documents.documents) else torch.zeros(0)
-            order, values = _placed(ranking.scores[b], found, inputs.connected)
+            if not bool(torch.isfinite(found).all()):
+                raise InvalidVectorError(f"The network of G-RAG gave NaN or infinity for {queries.texts[b]!r:.80}; train it again.")
+            order, values = _placed(ranking.scores[b], found, inputs.connected, real[b])
             orders.append(order)
             scores.append(values)
             notes.append(inputs.unparsed)
         if not parsed or not ranking.width:
             return ranking
         ranked = replace(ranking.reordered(torch.stack(orders)), scores=torch.stack(scores))
+        silent = [not documents.question.concepts and not self.together for documents in parsed]
+        ranked = ranked.noted(silent, "the question could not be parsed: its concepts count for nothing")
         for count in sorted(set(notes) - {0}):
             ranked = ranked.noted(
                 [each == count for each in notes], f"{count} of the documents could not be parsed and keep their places"
@@ -196,10 +205,11 @@ class DocumentGraphRerank(Operator):
         return vectors
 
 
-def _placed(given: Tensor, scores: Tensor, moves: Tensor) -> tuple[Tensor, Tensor]:
+def _placed(given: Tensor, scores: Tensor, moves: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
     """Return the column for each place and its score, both of shape [K]; a column that does not move keeps its place.
 
-    `given`, shape [K], are the scores before; `scores` and `moves`, shape [n], are those of the first n columns.
+    `given` and `real`, shape [K], are the scores before and which columns are no pads; `scores` and `moves`, shape [n], are those
+    of the first n columns.
     """
     order = torch.arange(given.numel(), device=given.device)
     free = moves.nonzero().flatten().to(given.device)
@@ -212,4 +222,4 @@ def _placed(given: Tensor, scores: Tensor, moves: Tensor) -> tuple[Tensor, Tenso
     placed[free] = scores[free[best]]
     for place in (~torch.isfinite(placed)).nonzero().flatten().tolist():
         placed[place] = placed[place - 1] if place else placed[free[0]]
-    return order, torch.where(torch.isinf(given) & (given < 0), given, placed)
+    return order, torch.where(real, falling(placed), given)

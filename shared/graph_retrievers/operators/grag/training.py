@@ -81,7 +81,8 @@ def fit_document_graph(
     Dong et al., "Don't Forget to Connect!", 2024, sections 3.2.4 and 4.1.
     """
     measure = LOSSES[choice("loss", loss, LOSSES)]
-    positive("k", k)
+    for name, value in (("k", k), ("batch_size", batch_size)):
+        positive(name, value)
     learnt = _prepared(index, train, reranker, first, show_progress)
     held = _prepared(index, dev, reranker, first, show_progress)
     useful = [example for example in learnt if bool(example[1].any())]
@@ -89,7 +90,8 @@ def fit_document_graph(
         raise InvalidArgumentError("No training question has a relevant node among those that are found; check the gold nodes.")
     if not held:
         raise InvalidArgumentError("There is no dev question to measure on; G-RAG needs a few to know when to stop.")
-    positive("batch_size", batch_size)
+    if not any(inputs.unparsed < inputs.connected.numel() for inputs, _ in useful):
+        raise InvalidArgumentError(f"The parser {reranker.parser.name!r} gave no meaning graph for any document; check the parser.")
     network = reranker.network.to(index.device)
 
     def batches(random: torch.Generator) -> Iterable[list[tuple[NetworkInputs, Tensor]]]:
@@ -102,7 +104,7 @@ def fit_document_graph(
 
     def quality() -> float:
         scores = _scores(network, [inputs for inputs, _ in held])
-        return sum(_quality(found, relevant, k) for found, (_, relevant) in zip(scores, held, strict=True)) / len(held)
+        return sum(_quality(found, relevant, k) for found, (_, relevant) in zip(scores, held, strict=True)) / len(dev)
 
     options = {"learning_rate": 1.5e-3, "weight_decay": 0.01, "patience": 20, "epochs": 150, "description": "fit g-rag", **options}
     settings: dict[str, Any] = {"network": network.config(), "loss": loss, "batch_size": batch_size, "k": k}
