@@ -88,7 +88,8 @@ def write_contents(root: Path) -> None:
         rows.append([link, str(held["queries"]), best, f"{recall[best]:.3f}", held["settings"]["date"]])
     (root / "README.md").write_text(
         "# Results on real graphs\n\nMade by `make results` from the shared datasets; each page says with which versions and "
-        f"seeds.\n\n{_table(rows)}\n",
+        f"seeds.\n\n{_table(rows)}\n\n[G-RAG](g-rag/README.md) over the first 100 documents of two searches, with ablations: "
+        "`benchmarks/grag.py`.\n",
         encoding="utf-8",
     )
 

@@ -189,6 +189,9 @@ class EvidenceNetwork(nn.Module):
     -----
     Before training it scores by the sum of its evidence, without the graph.
 
+    On multi-hop Wikipedia the paths from the question (``paths-in``, ``paths-out``), G-RAG's :math:`a_i` as edges, add nothing to
+    the leads, so that they are left out by default.
+
     Examples
     --------
     >>> network = EvidenceNetwork()
