@@ -3,12 +3,12 @@
 Trains on the split "train" of a dataset, stops by "dev", and measures on "test", over the relevant nodes that the search finds.
 Needs the extras offline and meaning.
 
-    python benchmarks/grag.py DATASET [--first vector,walk-fusion] [--seeds 0,1,2] [--ablations] [--published N]
-        [--costs CROSS_ENCODER] > found.jsonl
+    python benchmarks/grag.py DATASET [--first vector,walk-fusion] [--seeds 0,1,2] [--rows g-rag,ablations,published]
+        [--train N] [--costs CROSS_ENCODER] > found.jsonl
     python benchmarks/grag.py --page found.jsonl > benchmarks/results/g-rag/README.md
 
-``--published N`` trains the paper's networks on the first N training questions: their vectors, of every document with its paths
-from every question, are computed once (100 texts a question) and kept in the cache folder.
+The rows ``published`` are the paper's networks, trained on the first N training questions: their vectors, of every document with
+its paths from every question, are computed once (100 texts a question) and kept in the cache folder.
 """
 
 from __future__ import annotations
@@ -156,8 +156,8 @@ def main() -> None:
     parser.add_argument("--page", type=Path, metavar="FOUND.JSONL")
     parser.add_argument("--first", default="vector,walk-fusion")
     parser.add_argument("--seeds", default="0,1,2")
-    parser.add_argument("--ablations", action="store_true")
-    parser.add_argument("--published", type=int, default=0, metavar="N")
+    parser.add_argument("--rows", default="g-rag")
+    parser.add_argument("--train", type=int, metavar="N")
     parser.add_argument("--costs", metavar="CROSS_ENCODER")
     args = parser.parse_args()
     if args.page is not None:
@@ -183,14 +183,14 @@ def main() -> None:
         untrained = DocumentGraphRerank(parser=cache)
         say(first=name, row="untrained", test=quality(lambda q, f=first, r=untrained: r(q, f(q)), index, test))
         rows: list[tuple[str, Callable[[], Any], str, dict[str, Any], Any]] = []
-        for loss in ("hinge", "cross-entropy"):
+        for loss in ("hinge", "cross-entropy") if "g-rag" in args.rows else ():
             rows.append((f"g-rag, {loss}", EvidenceNetwork, loss, {}, (train, dev)))
-        for row, options in ABLATIONS.items() if args.ablations else ():
+        for row, options in ABLATIONS.items() if "ablations" in args.rows else ():
             rows.append((row, lambda options=options: EvidenceNetwork(**options), "hinge", {}, (train, dev)))
-        for row, options in TABLE.items() if args.published else ():
+        for row, options in TABLE.items() if "published" in args.rows else ():
             for loss in ("cross-entropy", "hinge") if row == "G-RAG" else ("cross-entropy",):
                 make = lambda options=options: DocumentGraphNetwork(vectors.shape[1], hidden=64, **options)  # noqa: E731
-                rows.append((f"published {row}, {loss}", make, loss, PUBLISHED, (train[: args.published], dev)))
+                rows.append((f"published {row}, {loss}", make, loss, PUBLISHED, (train[: args.train], dev)))
         for row, make, loss, options, data in rows:
             for seed in seeds:
                 torch.manual_seed(seed)

@@ -408,6 +408,8 @@ def test_what_does_not_fit_is_refused():
         {"layers": 0},
         {"hub_exponent": -1},
         {"hub_exponent": math.nan},
+        {"hub_exponent": "x"},
+        {"layers": 10**9},
     ):
         with pytest.raises(InvalidArgumentError):
             LeSeGRModel(3, **arguments)

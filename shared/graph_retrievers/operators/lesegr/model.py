@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any
 
 import torch
@@ -17,6 +18,8 @@ __all__ = ["ENCODERS", "LeSeGRModel"]
 
 ENCODERS = ("sum", "mean", "gcn", "gat", "transformer")
 """Graph encoders: sum and mean have no weights of their own."""
+
+_MOST_LAYERS = 32
 
 
 class LeSeGRModel(nn.Module):
@@ -85,10 +88,13 @@ class LeSeGRModel(nn.Module):
         super().__init__()
         self.dimension, self.layers = positive("dimension", dimension), positive("layers", layers)
         self.encoder = choice("encoder", encoder, ENCODERS)
-        self.hidden, self.heads, self.hub_exponent = positive("hidden", hidden), positive("heads", heads), float(hub_exponent)
+        self.hidden, self.heads = positive("hidden", hidden), positive("heads", heads)
         self.sparse_gate, self.dense_gate = bool(sparse_gate), bool(dense_gate)
-        if not 0 <= self.hub_exponent < math.inf:
+        if not isinstance(hub_exponent, Real) or not 0 <= hub_exponent < math.inf:
             raise InvalidArgumentError(f"hub_exponent must be a number of at least 0, got {hub_exponent!r}.")
+        self.hub_exponent = float(hub_exponent)
+        if layers > _MOST_LAYERS:
+            raise InvalidArgumentError(f"layers must be at most {_MOST_LAYERS}, got {layers}.")
         if hidden % heads:
             raise InvalidArgumentError(f"hidden is {hidden}, which {heads} heads cannot share equally.")
         half = max(1, dimension // 2)
