@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from numbers import Real
 from typing import Any
 
 import torch
@@ -90,9 +89,9 @@ class LeSeGRModel(nn.Module):
         self.encoder = choice("encoder", encoder, ENCODERS)
         self.hidden, self.heads = positive("hidden", hidden), positive("heads", heads)
         self.sparse_gate, self.dense_gate = bool(sparse_gate), bool(dense_gate)
-        if not isinstance(hub_exponent, Real) or not 0 <= hub_exponent < math.inf:
+        self.hub_exponent = float(hub_exponent) if isinstance(hub_exponent, int | float) else math.nan
+        if not 0 <= self.hub_exponent < math.inf:
             raise InvalidArgumentError(f"hub_exponent must be a number of at least 0, got {hub_exponent!r}.")
-        self.hub_exponent = float(hub_exponent)
         if layers > _MOST_LAYERS:
             raise InvalidArgumentError(f"layers must be at most {_MOST_LAYERS}, got {layers}.")
         if hidden % heads:
