@@ -190,7 +190,8 @@ def main() -> None:
         for row, options in TABLE.items() if "published" in args.rows else ():
             for loss in ("cross-entropy", "hinge") if row == "G-RAG" else ("cross-entropy",):
                 make = lambda options=options: DocumentGraphNetwork(vectors.shape[1], hidden=64, **options)  # noqa: E731
-                rows.append((f"published {row}, {loss}", make, loss, PUBLISHED, (train[: args.train], dev)))
+                name_of_row = f"published {row}, {loss}, {len(train[: args.train])} questions"
+                rows.append((name_of_row, make, loss, PUBLISHED, (train[: args.train], dev)))
         for row, make, loss, options, data in rows:
             for seed in seeds:
                 torch.manual_seed(seed)
