@@ -19,7 +19,7 @@ from graph_retrievers.errors import MissingSignalError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.grag import DocumentGraphRerank
-from graph_retrievers.retrievers.excerpt import known_vectors, rerank
+from graph_retrievers.retrievers.excerpt import check_same_model, known_vectors, rerank
 from graph_retrievers.retrievers.grag import grag_reranker
 from graph_retrievers.signals.embedding import CachedEmbedding
 from langchain_graph_retrievers.documents import as_node, with_metadata
@@ -64,7 +64,7 @@ class GRAGCompressor(BaseDocumentCompressor):
     found with (``score`` in their metadata, as the retrievers of this package write it), their ranks by it take part; otherwise
     the order they come in decides between equal scores only. Where nothing can move, as in a list of one, documents keep the
     scores they came with, 0 if they have none. A document id that comes twice counts once, at its first place.
-    Documents that cannot be parsed, or share nothing with any other, keep their places.
+    Documents that cannot be parsed keep their places.
 
     References
     ----------
@@ -102,6 +102,7 @@ class GRAGCompressor(BaseDocumentCompressor):
             positive("top_n", self.top_n)
         if self.embedding is not None:
             self.embedding = CachedEmbedding(self.embedding)
+            check_same_model(self.index, self.embedding)
         elif self.index is not None and self.index.embedding is not None:
             self.embedding = CachedEmbedding(self.index.embedding)
         else:

@@ -14,7 +14,7 @@ from torch import Tensor
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.grag import DocumentGraphRerank
-from graph_retrievers.retrievers.excerpt import known_vectors, rerank
+from graph_retrievers.retrievers.excerpt import check_same_model, known_vectors, rerank
 from graph_retrievers.retrievers.grag import grag_reranker
 from graph_retrievers.signals.embedding import CachedEmbedding
 from llama_graph_retrievers.reranking import RerankingPostprocessor
@@ -54,9 +54,9 @@ class GRAGPostprocessor(RerankingPostprocessor):
 
     Notes
     -----
-    If all nodes carry a score, their ranks by it take part. Nodes that cannot be parsed, or share nothing with any other, keep
-    their places. A node id that comes twice counts once, at its first place. The nodes that came in are not changed. Emits
-    ``CBEventType.RERANKING`` and the re-rank events of instrumentation.
+    If all nodes carry a score, their ranks by it take part. Nodes that cannot be parsed keep their places. A node id that comes
+    twice counts once, at its first place. The nodes that came in are not changed. Emits ``CBEventType.RERANKING`` and the re-rank
+    events of instrumentation.
 
     References
     ----------
@@ -103,6 +103,7 @@ class GRAGPostprocessor(RerankingPostprocessor):
         self._given = tuple(name for name, value in objects.items() if value is not None)
         self._index = index
         self._embed_model = None if embed_model is None else CachedEmbedding(embed_model)
+        check_same_model(index, self._embed_model)
         known = self._embed_model if self._embed_model is not None else index and index.embedding
         self._reranker = grag_reranker(checkpoint, network, parser=parser, depth=depth, embedding=getattr(known, "name", None))
 

@@ -357,6 +357,8 @@ def test_scores_never_rise():
     for network in networks():
         scores = reranked(texts, scores=torch.rand(300, generator=generator).tolist(), network=network, depth=300).scores[0]
         assert bool((scores.diff() <= 0).all())
+    with pytest.raises(InvalidArgumentError, match="score NaN"):
+        reranked(["loom card", "mill"], scores=[torch.nan, 1.0])
     infinite = reranked(["loom card", "mill", "loom"], scores=[1.0, -torch.inf, 0.5], network=WORDS_ONLY)
     assert bool(torch.isfinite(infinite.scores).all()), "a score before is no pad"
 

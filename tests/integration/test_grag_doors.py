@@ -91,6 +91,18 @@ def test_vectors_of_the_index_are_used_for_the_documents_that_it_holds(index):
     assert counted.document_calls == 0
 
 
+def test_vectors_of_two_models_are_not_mixed(index):
+    class Other(HashEmbedding):
+        name = "other"
+
+    for door in (
+        lambda: GRAGCompressor(embedding=Other(), index=index),
+        lambda: GRAGPostprocessor(embed_model=Other(), index=index),
+    ):
+        with pytest.raises(InvalidArgumentError, match="of 'HashEmbedding', the embedding model is 'other'"):
+            door()
+
+
 def test_metadata_are_no_subject_of_a_llamaindex_node():
     texts = ["Ada wrote a program.", "Babbage designed engines.", "A loom weaves."]
     plain, labelled = (
@@ -105,7 +117,7 @@ def test_metadata_are_no_subject_of_a_llamaindex_node():
     assert found[0] == found[1] and found[0][0][0] == "0"
 
 
-@pytest.mark.parametrize("score", [float("nan"), float("inf"), 10**400, float("-inf")])
+@pytest.mark.parametrize("score", [float("nan"), float("inf"), 10**400, 1e39, float("-inf")])
 def test_scores_that_are_no_numbers_are_refused(score):
     documents = [Document("a loom", id="a", metadata={"score": score}), Document("a card", id="b", metadata={"score": 1.0})]
     with pytest.raises(InvalidArgumentError, match="expected a finite number"):

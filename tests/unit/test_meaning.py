@@ -158,10 +158,12 @@ def test_an_amr_that_is_broken_does_not_spoil_the_others(tmp_path):
         f"# ::snt deep\n{deep}",
         "# ::snt two\n(t / two)",
         "# ::snt one\n(x / x)",
+        "# ::id 3 ::snt tabs and ids ::date today\n(i / id)",
+        "# ::snt\tlast\n(l / last :polarity )",
     ]
     file.write_text("\ufeff" + "\n\n".join(blocks), encoding="utf-8")
-    found = PenmanParser(file).parse(["one", "torn", "deep", " two "])
-    assert [graph.concepts for graph in found] == [("one",), (), (), ("two",)]
+    found = PenmanParser(file).parse(["one", "torn", "deep", " two ", "tabs and ids", "last"])
+    assert [graph.concepts for graph in found] == [("one",), (), (), ("two",), ("id",), ("last",)]
 
 
 def test_a_question_that_was_parsed_alone_gets_the_node_that_paths_start_at():
@@ -268,6 +270,18 @@ def test_a_parser_that_gives_something_else_is_an_error():
     for relations in (((0, "x", 7),), ((0, "x", -1),), (5,), ((0, 3, 0),)):
         with pytest.raises(InvalidArgumentError, match="is not sound"):
             MeaningCache(lambda text, r=relations: MeaningGraph(("a",), r)).parse(["a"])
+
+    def one_by_one(self, texts):
+        for text in texts:
+            if text == "bad":
+                raise KeyError(text)
+            yield MeaningGraph((text,))
+
+    Short.parse = one_by_one
+    assert MeaningCache(Short()).parse(["a", "bad"]) == [MeaningGraph(("a",)), MeaningGraph()]
+    for graph in (MeaningGraph("abc"), MeaningGraph(("a", "b"), ((0.0, "r", 1.0),))):
+        with pytest.raises(InvalidArgumentError, match="is not sound"):
+            MeaningCache(lambda text, g=graph: g).parse(["a"])
     Short.parse = lambda self, texts: None
     with pytest.raises(InvalidArgumentError, match="gave None"):
         MeaningCache(Short()).parse(["a"])
@@ -300,7 +314,16 @@ def test_a_file_that_is_something_else(tmp_path, monkeypatch):
         patch.setattr(sqlite3, "connect", lambda name: connect(name, timeout=0))
         with pytest.raises(InvalidArgumentError, match="locked"):
             cache.parse(["a"])
+        other.execute("ROLLBACK")
+        other.execute("BEGIN")
+        other.execute("SELECT * FROM graphs").fetchall()
+        with pytest.raises(InvalidArgumentError, match="locked"):
+            cache.parse(["b"])
     other.close()
+    with sqlite3.connect(tmp_path / "theirs.sqlite") as theirs:
+        theirs.execute("CREATE TABLE graphs (name TEXT)")
+    with pytest.raises(CorruptIndexError):
+        MeaningCache(Recorder(), tmp_path / "theirs.sqlite").parse(["a"])
 
 
 def test_empty_graphs_are_not_written_to_the_file(tmp_path):
@@ -323,6 +346,8 @@ def test_a_missing_package_is_told(monkeypatch):
 
     concept_parser._tools.cache_clear()
     monkeypatch.setitem(sys.modules, "simplemma", None)
+    with pytest.raises(ModuleNotFoundError):
+        MeaningCache(lambda text: __import__("a_package_that_nobody_has")).parse(["a"])
     try:
         with pytest.raises(MissingDependencyError, match=r"graph-retrievers\[meaning\]"):
             MeaningCache().parse(["a loom"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,7 +19,7 @@ from graph_retrievers.signals.embedding import as_embedding, embed_texts
 from graph_retrievers.signals.models import as_relevance_model
 from graph_retrievers.signals.relevance import BiEncoder, RelevanceModel
 
-__all__ = ["excerpt_index", "known_vectors", "rerank"]
+__all__ = ["check_same_model", "excerpt_index", "known_vectors", "rerank"]
 
 
 def excerpt_index(
@@ -83,6 +82,13 @@ def excerpt_index(
     return GraphIndex.from_nodes(nodes, list(distinct.values())[::-1], bm25=False, device=device, **options)
 
 
+def check_same_model(index: GraphIndex | None, embedding: Any) -> None:
+    """Raise InvalidArgumentError if vectors of an index would stand beside those of a model of another name."""
+    name, own = getattr(embedding, "name", None), None if index is None else index.embedding_name
+    if name and own and name != own:
+        raise InvalidArgumentError(f"The vectors of the index are of {own!r}, the embedding model is {name!r}; pass one of them.")
+
+
 def known_vectors(nodes: Sequence[Node], index: GraphIndex | None) -> list[Tensor | None]:
     """Return the index's vectors of nodes, None for those that it does not hold with the same id, title and text."""
     table = None if index is None else getattr(index.dense, "vectors", None)
@@ -112,7 +118,7 @@ def rerank(
     function from texts to vectors; `excerpt` has the keywords of :func:`excerpt_index`, lists in the order of `nodes`.
     """
     for score in scores or ():
-        if score is not None and not math.isfinite(score):
+        if score is not None and not abs(score) < 1e38:
             raise InvalidArgumentError(f"A document was found with the score {score}; expected a finite number, or none.")
     places: dict[str, int] = {}
     for place, node in enumerate(nodes):

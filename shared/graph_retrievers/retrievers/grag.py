@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from graph_retrievers.arguments import positive
 from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
@@ -182,6 +183,7 @@ def fit_grag(
     InvalidArgumentError
         If a split has no questions.
     """
+    depth, seed, together = positive("depth", depth), int(seed), bool(together)
     train, dev = labelled_queries(dataset, index, "G-RAG")
     torch.manual_seed(seed)
     network = EvidenceNetwork() if network is None else network

@@ -57,9 +57,9 @@ class MeaningGraph:
         """Raise InvalidArgumentError if a concept is not a string, or a relation is one of nodes that do not exist."""
         rows = range(len(self.concepts))
         try:
-            sound = all(isinstance(concept, str) for concept in self.concepts) and all(
-                source in rows and isinstance(role, str) and target in rows for source, role, target in self.relations
-            )
+            sound = isinstance(self.concepts, tuple) and all(isinstance(concept, str) for concept in self.concepts)
+            for source, role, target in self.relations:
+                sound = sound and isinstance(role, str) and index(source) in rows and index(target) in rows
         except (TypeError, ValueError):
             sound = False
         if not sound:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from graph_retrievers.arguments import not_a_class
-from graph_retrievers.errors import CorruptIndexError, InvalidArgumentError, MissingDependencyError
+from graph_retrievers.errors import CorruptIndexError, InvalidArgumentError
 from graph_retrievers.signals.concept_parser import ConceptParser
 from graph_retrievers.signals.meaning import MeaningGraph, MeaningParser
 
@@ -133,14 +133,15 @@ class MeaningCache:
     def _parsed(self, texts: list[str]) -> list[MeaningGraph | None]:
         try:
             graphs = self.parser.parse(texts)
-        except MissingDependencyError:
+            graphs = list(graphs) if isinstance(graphs, Iterable) else graphs
+        except ImportError:
             raise
         except Exception as error:
             if len(texts) > 1:
                 return [graph for text in texts for graph in self._parsed([text])]
             _logger.warning("%s failed on %.80r: %s", self.name, texts[0], error)
             return [None]
-        listed: list[MeaningGraph | None] = list(graphs) if isinstance(graphs, Iterable) else []
+        listed: list[MeaningGraph | None] = list(graphs) if isinstance(graphs, list) else []
         sound = [graph for graph in listed if isinstance(graph, MeaningGraph)]
         if not len(sound) == len(listed) == len(texts):
             raise InvalidArgumentError(f"{self.name}.parse gave {graphs!r:.80}; expected {len(texts)} MeaningGraph objects.")
@@ -178,21 +179,25 @@ class _Database:
         self._file = file
         try:
             self._connection = sqlite3.connect(str(file))
-        except sqlite3.OperationalError as error:
+        except (sqlite3.OperationalError, ValueError) as error:
             raise InvalidArgumentError(f"{file} cannot be used as a cache of meaning graphs: {error}") from error
 
     def __enter__(self) -> sqlite3.Connection:
         return self._connection
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
+        found = error
         try:
             if error is None:
                 self._connection.commit()
+        except sqlite3.OperationalError as busy:
+            found = busy
         finally:
             self._connection.close()
-        if isinstance(error, sqlite3.OperationalError):
-            raise InvalidArgumentError(f"{self._file} cannot be used as a cache of meaning graphs: {error}") from error
-        if isinstance(error, sqlite3.DatabaseError | ValueError | TypeError | RecursionError):
+        # The table of another program lacks our columns; other errors of operation are those of a file in use, or a full disk.
+        if isinstance(found, sqlite3.OperationalError) and "no such" not in str(found):
+            raise InvalidArgumentError(f"{self._file} cannot be used as a cache of meaning graphs: {found}") from found
+        if isinstance(found, sqlite3.DatabaseError | ValueError | TypeError | RecursionError):
             raise CorruptIndexError(
-                f"{self._file} is not a cache of meaning graphs ({error}); delete it or pass another file."
-            ) from error
+                f"{self._file} is not a cache of meaning graphs ({found}); delete it or pass another file."
+            ) from found

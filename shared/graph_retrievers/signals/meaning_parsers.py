@@ -40,7 +40,7 @@ def penman_graph(text: str) -> MeaningGraph:
         if source in rows and target in rows:
             relations.append((rows[source], role.removeprefix(":"), rows[target]))
     for source, role, value in graph.attributes():
-        if source in rows:
+        if source in rows and value is not None:
             relations.append((rows[source], role.removeprefix(":"), len(concepts)))
             concepts.append(str(value).strip('"'))
     return MeaningGraph.of(concepts, relations)
@@ -158,9 +158,9 @@ def _read(file: Path) -> list[tuple[str, str]]:
     """Return the texts and AMRs of a file; the AMRs are not read yet, so that one that is broken does not spoil the others."""
     try:
         blocks = re.split(r"\n\s*\n", file.read_text(encoding="utf-8-sig"))
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise InvalidArgumentError(f"{file} cannot be read as AMRs in PENMAN notation: {error}") from error
-    texts = ((re.search(r"^# ::snt (.*)$", block, re.MULTILINE), block) for block in blocks)
+    texts = ((re.search(r"^#.*?::snt\s+(.*?)\s*(?:::\w.*)?$", block, re.MULTILINE), block) for block in blocks)
     found = [(text[1], block) for text, block in texts if text is not None]
     if not found:
         raise InvalidArgumentError(f"{file} has no AMR with its text in a line '# ::snt ...'.")

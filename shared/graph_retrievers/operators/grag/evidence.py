@@ -75,7 +75,7 @@ class DocumentSet:
 
     @property
     def connected(self) -> Tensor:
-        """Which documents share anything with another one: Tensor, shape [n], bool."""
+        """Which documents, together with the question, share anything with another one: Tensor, shape [n], bool."""
         return (self.shared > 0).any(-1).any(-1)
 
     @property

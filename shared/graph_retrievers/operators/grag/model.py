@@ -22,7 +22,6 @@ CHANNELS = ("concepts", "relations", "leads-in", "leads-out", "paths-in", "paths
 """What :class:`EvidenceNetwork` can read of each pair of documents."""
 
 LAYERS = ("gcn", "gat", "sage", "gin", "none")
-_MOST_LAYERS = 32
 
 
 class DocumentGraphNetwork(nn.Module):
@@ -91,8 +90,9 @@ class DocumentGraphNetwork(nn.Module):
         super().__init__()
         self.dimension, self.hidden = positive("dimension", dimension), positive("hidden", hidden)
         self.layers, self.heads = positive("layers", layers), positive("heads", heads)
-        if self.layers > _MOST_LAYERS:
-            raise InvalidArgumentError(f"layers must be at most {_MOST_LAYERS}, got {layers}.")
+        for name, value, most in (("layers", layers, 32), ("hidden", hidden, 1 << 14), ("dimension", dimension, 1 << 16)):
+            if value > most:
+                raise InvalidArgumentError(f"{name} must be at most {most}, got {value}.")
         self.layer, self.dropout = choice("layer", layer, LAYERS), _rate(dropout)
         self.normalization, self.paths = choice("normalization", normalization, NORMALIZATIONS), bool(paths)
         if layer == "gat" and hidden % heads:

@@ -32,7 +32,7 @@ class NetworkInputs:
     arguments : tuple of Tensor
         Of the network's ``forward``.
     connected : Tensor, shape [n], bool
-        Which documents share anything with another one.
+        Which documents, together with the question, share anything with another one.
     unparsed : int
         Documents without a meaning graph.
     """
@@ -77,10 +77,11 @@ class DocumentGraphRerank(Operator):
     By default the question, as ``question: <question>``, and the documents are parsed apart and joined where they have a concept
     in common, so that a document is parsed once for all questions.
 
-    A document keeps its place if it has no meaning graph or shares nothing with any other: the paper removes such documents, and
-    then cannot rank them. It gets the score of the document above it, so that scores do not rise; where no document may move, all
-    keep the scores they came with. How documents are ordered
-    before counts only by their scores, if the network reads ranks: the same documents in another order get the same scores.
+    A document keeps its place if its graph, together with the question's, shares nothing with any other: if it could not be
+    parsed or is alone, or has no words in common with others where the question could not be parsed. The paper removes such
+    documents, and then cannot rank them. It gets the score of the document above it, so that scores do not rise; where no document
+    may move, all keep the scores they came with. How documents are ordered before counts only by their scores, if the network
+    reads ranks: the same documents in another order get the same scores.
 
     References
     ----------
@@ -167,6 +168,8 @@ class DocumentGraphRerank(Operator):
         """Return what the network reads of query `b` and its documents."""
         device, count = queries.index.device, len(documents.documents)
         rows = ranking.nodes[b, :count]
+        if bool(torch.isnan(ranking.scores[b, :count]).any()):
+            raise InvalidArgumentError("A document was found with the score NaN; expected numbers.")
         unparsed = sum(not graph.concepts for graph in documents.documents)
         arguments: tuple[Tensor, ...] = ()
         if isinstance(self.network, EvidenceNetwork):
