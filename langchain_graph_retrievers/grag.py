@@ -122,19 +122,20 @@ class GRAGCompressor(BaseDocumentCompressor):
             Not used: no child run is started.
         """
         # Of documents with the same id the first counts.
-        nodes = {node.id: (place, node) for place, node in reversed(list(enumerate(map(as_node, documents))))}
-        places = sorted(place for place, _ in nodes.values())
-        documents = [documents[place] for place in places]
-        distinct = [nodes[name][1] for name in sorted(nodes, key=lambda name: nodes[name][0])]
+        first: dict[str, tuple[Document, Node]] = {}
+        for document in documents:
+            node = as_node(document)
+            first.setdefault(node.id, (document, node))
+        kept, nodes = [document for document, _ in first.values()], [node for _, node in first.values()]
         ranked = rerank(
             self._reranker,
             query,
-            distinct,
-            scores=[_score(document.metadata) for document in documents],
+            nodes,
+            scores=[_score(document.metadata) for document in kept],
             embedding=self.embedding,
-            vectors=lambda: self._vectors(distinct),
+            vectors=lambda: self._vectors(nodes),
         )
-        scored = [(documents[place], {"relevance_score": score}) for place, score in ranked[: self.top_n]]
+        scored = [(kept[place], {"relevance_score": score}) for place, score in ranked[: self.top_n]]
         return [document.model_copy(update={"metadata": with_metadata(document.metadata, new)}) for document, new in scored]
 
     def _vectors(self, nodes: list[Node]) -> Tensor:

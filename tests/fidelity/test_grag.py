@@ -360,7 +360,7 @@ def test_scores_never_rise():
     with pytest.raises(InvalidArgumentError, match="score NaN"):
         reranked(["loom card", "mill"], scores=[torch.nan, 1.0])
     infinite = reranked(["loom card", "mill", "loom"], scores=[1.0, -torch.inf, 0.5], network=WORDS_ONLY)
-    assert bool(torch.isfinite(infinite.scores).all()), "a score before is no pad"
+    assert bool(torch.isfinite(infinite.scores).all()), "a score of -inf is not a pad"
 
 
 def test_a_network_that_gives_nan_is_an_error():

@@ -75,13 +75,13 @@ class MeaningCache:
     CorruptIndexError
         If the file is something else.
     InvalidArgumentError
-        If the parser is none, the file cannot be used, or graphs of a mere function are to be kept in a file: another function of
-        the same name would get them.
+        If `parser` is not a parser, the file cannot be used, or graphs of a function are to be kept in a file: another function
+        of the same name would get them.
 
     Notes
     -----
-    A text on which the parser raises an error has an empty graph, with a warning in the log; it is tried again next time. A package
-    that is missing is not such an error. Empty graphs are kept in memory only.
+    A text on which the parser raises an error has an empty graph, with a warning in the log; it is tried again next time. A missing
+    package raises its ImportError. Empty graphs are kept in memory only.
 
     Examples
     --------
@@ -141,7 +141,7 @@ class MeaningCache:
                 return [graph for text in texts for graph in self._parsed([text])]
             _logger.warning("%s failed on %.80r: %s", self.name, texts[0], error)
             return [None]
-        listed: list[MeaningGraph | None] = list(graphs) if isinstance(graphs, list) else []
+        listed: list[MeaningGraph | None] = [*graphs] if isinstance(graphs, list) else []
         sound = [graph for graph in listed if isinstance(graph, MeaningGraph)]
         if not len(sound) == len(listed) == len(texts):
             raise InvalidArgumentError(f"{self.name}.parse gave {graphs!r:.80}; expected {len(texts)} MeaningGraph objects.")

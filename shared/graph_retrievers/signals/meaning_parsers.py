@@ -111,7 +111,7 @@ class AmrlibParser:
     ----------
     model : object
         What ``amrlib.load_stog_model(folder)`` returns, or anything else with ``parse_sents(texts)`` that gives PENMAN strings.
-        amrlib says where its models are to be had; nothing is downloaded here.
+        amrlib's documentation lists where to get its models; nothing is downloaded here.
     name : str, default "amrlib"
         Name of the model, if graphs of several are kept in one file.
 

@@ -132,14 +132,14 @@ class DocumentSet:
 
         A concept counts half as much for each further one on its path that is not of the question.
         """
-        table = torch.zeros_like(self._held)
+        table, asked = torch.zeros_like(self._held), self._asked.tolist()
         for row, graph in enumerate(self.graphs):
             for path in maximal_paths(graph):
                 new = 0
                 for node in path:
                     column = self._columns.get(graph.concepts[node])
                     if column is not None:
-                        new += int(not self._asked[column])
+                        new += int(not asked[column])
                         table[row, column] = 0.5 ** max(new - 1, 0)
         return (self._leads @ table.T).fill_diagonal_(0)
 

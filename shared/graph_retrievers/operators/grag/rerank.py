@@ -211,7 +211,7 @@ class DocumentGraphRerank(Operator):
 def _placed(given: Tensor, scores: Tensor, moves: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
     """Return the column for each place and its score, both of shape [K]; a column that does not move keeps its place.
 
-    `given` and `real`, shape [K], are the scores before and which columns are no pads; `scores` and `moves`, shape [n], are those
+    `given` and `real`, shape [K], are the scores before and which columns are not pads; `scores` and `moves`, shape [n], are those
     of the first n columns.
     """
     order = torch.arange(given.numel(), device=given.device)
@@ -223,6 +223,7 @@ def _placed(given: Tensor, scores: Tensor, moves: Tensor, real: Tensor) -> tuple
     order[free] = free[best]
     placed = torch.full_like(given, torch.nan)
     placed[free] = scores[free[best]]
-    for place in (~torch.isfinite(placed)).nonzero().flatten().tolist():
-        placed[place] = placed[place - 1] if place else placed[free[0]]
+    # The place above whose score each place takes: its own where it moved, the first that moved at the top of the list.
+    above = torch.full_like(order, -1).index_copy(0, free, free).cummax(0).values
+    placed = placed[torch.where(above >= 0, above, free[0])]
     return order, torch.where(real, falling(placed), given)
