@@ -10,6 +10,7 @@ import shutil
 import sys
 import textwrap
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,11 +20,12 @@ from graph_retrievers import __version__
 from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError
 
 if TYPE_CHECKING:
+    from graph_retrievers.graph.corpus_graph import Node
     from graph_retrievers.hits import Hits
 
 __all__ = ["main"]
 
-_EDGES = ("links", "mentions", "neighbors")
+_EDGES = ("links", "structure", "mentions", "neighbors")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -70,8 +72,10 @@ def _parser() -> argparse.ArgumentParser:
     model.add_argument("--embedding", metavar="NAME_OR_DIR", default="minilm", help="embedding model (default: minilm, offline)")
     model.add_argument("--no-embedding", action="store_true", help="no vectors: BM25 only")
     edges = f"edges to find: {', '.join(_EDGES)} (with commas between them) or none; a dataset also keeps its own "
-    edges += "(default: links,mentions for files, none for a dataset)"
+    edges += "(default: links,structure,mentions for files, none for a dataset)"
     index.add_argument("--edges", metavar="KINDS", help=edges)
+    words = "words of a node: longer sections of files are cut (default: 200, about what minilm reads)"
+    index.add_argument("--words", type=int, default=200, metavar="N", help=words)
     index.add_argument("--device", help="torch device, such as cuda (default: cpu)")
     index.set_defaults(run=_index)
 
@@ -109,31 +113,51 @@ def _index(args: argparse.Namespace) -> None:
     check_target(args.out)
     embedding = None if args.no_embedding else load_embedding(_absolute(args.embedding), args.device)
     options: dict[str, Any] = {"device": args.device, "embedding": embedding, "show_progress": True}
+    files: list[Node] = []
+    # A wrong name is refused before the folder is read.
+    _edge_specs(args.edges or "none")
     if is_dataset(args.source):
         dataset = read_dataset(args.source)
         nodes, options["include_titles"] = dataset.nodes, dataset.include_titles
-        options["edges"] = [*dataset.edges, *_edge_specs(args.edges or "none", files=False)]
+        options["edges"] = [*dataset.edges, *_edge_specs(args.edges or "none")]
     else:
-        nodes, options["edges"] = read_folder(args.source), _edge_specs(args.edges or "links,mentions", files=True)
+        with _shown_log():
+            nodes = files = read_folder(args.source, max_words=args.words, show_progress=True)
+        options["edges"] = _edge_specs(args.edges or "links,structure,mentions", files)
     with _shown_log():
         index = GraphIndex.from_documents(nodes, **options)
     index.save(args.out)
+    if files:
+        print(_pages(files))
     vectors = f"vectors of {index.embedding_name} ({index.dense.dimension}) and " if index.has_dense else ""
     seconds = time.perf_counter() - started
-    print(f"{args.out}: {len(index):,} nodes, {index.graph.num_edges:,} edges, {vectors}BM25, in {seconds:.1f} s")
+    counts = Counter(edge.relation or "unnamed" for edge in index.graph.edges())
+    edges = f" ({', '.join(f'{count:,} {relation}' for relation, count in counts.items())})" if counts else ""
+    print(f"{args.out}: {len(index):,} nodes, {index.graph.num_edges:,} edges{edges}, {vectors}BM25, in {seconds:.1f} s")
 
 
-def _edge_specs(names: str, files: bool) -> list[Any]:
-    from graph_retrievers.construction.edges import Links, Metadata, NearestNeighbors, TitleMentions
+def _pages(nodes: Sequence[Node]) -> str:
+    """Return a line about what was read from a folder."""
+    pages = len({node.metadata["path"] for node in nodes})
+    longest = max(nodes, key=lambda node: len(node.text.split()))
+    return f"{pages:,} pages in {len(nodes):,} nodes; the longest has {len(longest.text.split()):,} words ({longest.id})"
+
+
+def _edge_specs(names: str, files: Sequence[Node] = ()) -> list[Any]:
+    """Return the sources of edges of these names; `files` are the nodes of a folder."""
+    from graph_retrievers.construction.edges import DocumentStructure, Links, NearestNeighbors, TitleMentions
 
     chosen = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
     for name in chosen:
         if name not in (*_EDGES, "none"):
             raise InvalidArgumentError(f"--edges {name!r}: choose from {', '.join(_EDGES)}, or none.")
-    # The texts of files have no tags any more; their links were read before.
-    links = Metadata("links", "path", relation="links") if files else Links()
-    made = {"links": links, "mentions": TitleMentions(), "neighbors": NearestNeighbors()}
-    return [made[name] for name in chosen if name != "none"]
+    # The texts of HTML files have no tags any more; their links were read before.
+    links: list[Any] = [Links(field="links")] if files else [Links()]
+    structure: list[Any] = [DocumentStructure()]
+    if any("contents" in node.metadata for node in files):
+        structure.append(Links(field="contents", relation="contains"))
+    made = {"links": links, "structure": structure, "mentions": [TitleMentions()], "neighbors": [NearestNeighbors()]}
+    return [spec for name in chosen if name != "none" for spec in made[name]]
 
 
 def _absolute(name: str) -> str:

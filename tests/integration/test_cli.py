@@ -71,7 +71,7 @@ class TestIndex:
         graph = GraphIndex.load(indexed).graph
         assert graph.ids == ["Port_Glasgow.txt", "index.md", "sub/newcomen.md", "watt.html"]
         assert graph.titles == ["Port Glasgow", "Steam engines", "Newcomen engine", "James Watt"]
-        assert graph.texts[3] == "He added a separate condenser to the engine of Newcomen.\nBorn in Green\xadock."
+        assert graph.texts[3] == "He added a separate condenser to the engine of Newcomen.\nBorn in Greenock."
         assert graph.texts[2].startswith("An atmospheric engine")
         assert sorted(triples(graph)) == [
             ("index.md", "sub/newcomen.md", "links"),
@@ -81,12 +81,19 @@ class TestIndex:
             ("sub/newcomen.md", "watt.html", "links"),
             ("watt.html", "sub/newcomen.md", "links"),
         ]
-        assert graph.metadata[1] == {"path": "index.md", "links": ["sub/newcomen.md", "https://example.org"]}
+        assert graph.metadata[1] == {
+            "path": "index.md",
+            "headings": ["Steam engines"],
+            "anchors": ["steam-engines"],
+            "links": ["/sub/newcomen.md", "https://example.org"],
+        }
+        assert graph.metadata[2]["links"] == ["/index.md", "/watt.html#life"]
 
     def test_it_shows_progress_and_says_what_it_made(self, pages, tmp_path, capsys):
         status, out, err = run(capsys, "index", pages, tmp_path / "out")
         assert status == 0
-        assert "4 nodes, 6 edges, vectors of all-MiniLM-L6-v2 (384) and BM25, in " in out
+        assert out.startswith("4 pages in 4 nodes; the longest has 13 words (watt.html)\n")
+        assert "4 nodes, 6 edges (4 links, 2 mentions), vectors of all-MiniLM-L6-v2 (384) and BM25, in " in out
         assert "embedding: 100%" in err and "skipped references to nodes outside the corpus: 1" in err
 
     def test_edges_and_signals_can_be_chosen(self, pages, tmp_path, capsys):
@@ -198,7 +205,10 @@ class TestErrors:
             (["search", "INDEX", "question", "--embedding", "."], "."),
             (["index", "nowhere", "out"], "nowhere is not a folder"),
             (["index", "PAGES", "PAGES"], "exists and is not an index"),
-            (["index", "PAGES", "out", "--edges", "friends"], "--edges 'friends': choose from links, mentions, neighbors, or none"),
+            (
+                ["index", "PAGES", "out", "--edges", "friends"],
+                "--edges 'friends': choose from links, structure, mentions, neighbors, or none",
+            ),
             (["index", "PAGES", "out", "--edges", "neighbors", "--no-embedding"], "k-nearest edges need vectors"),
             (["evaluate", "nowhere"], "nowhere is not a folder"),
         ],

@@ -1,8 +1,6 @@
 """Where edges come from, each source against what a reader would draw by hand or a literal search finds."""
 
 import logging
-import time
-from html.parser import HTMLParser
 from operator import attrgetter
 
 import networkx
@@ -23,8 +21,6 @@ from graph_retrievers.construction import (
     to_networkx,
 )
 from graph_retrievers.construction.edges import needs_vectors
-from graph_retrievers.construction.html import read_html
-from graph_retrievers.construction.links import extract_links
 from graph_retrievers.errors import (
     DimensionMismatchError,
     InvalidArgumentError,
@@ -130,7 +126,7 @@ class TestWhatIsMeant:
             ([Triples([("a", "r", "nowhere")])], UnknownNodeError, r"Triple 0 .* names 'nowhere', which no node has as \$id"),
             ([Relationships()], InvalidArgumentError, "none of the documents has relationships"),
             ([TitleMentions()], InvalidArgumentError, "No node has a title"),
-            ([Links()], InvalidArgumentError, "No node has the metadata field 'url'"),
+            ([Links()], InvalidArgumentError, "No node has the metadata field 'url' or 'source'"),
             ([NearestNeighbors()], MissingSignalError, "need vectors"),
         ],
     )
@@ -224,103 +220,6 @@ class TestTriples:
         assert build_edges(nodes, Triples([("1", "acts in", "2")])) == [("1", "2", "acts in")]
         by_title = Triples([("Tom", "acts in", "Film")], key="$title")
         assert build_edges(nodes, by_title) == [("1", "2", "acts in"), ("1", "3", "acts in")]
-
-
-class TestLinks:
-    @pytest.mark.parametrize(
-        ("text", "targets"),
-        [
-            ('<a href="b.html">x</a> and <A class=q HREF=c.html>', ["/d/b.html", "/d/c.html"]),
-            ("[x](b.md) ![no]( c.png ) [y](<with space.md> 'title')", ["/d/b.md", "/d/c.png", "/d/with space.md"]),
-            ("[x](with%20space.md#part) [again](with%20space.md)", ["/d/with space.md"]),
-            ("[x](Foo_(film)) [y](/root.md) [z](../up.md)", ["/d/Foo_(film)", "/root.md", "/up.md"]),
-            ('see [x][1]\n\n[1]: far.md "Title"\n  [2]: <near.md>', ["/d/far.md", "/d/near.md"]),
-            ("<https://X.org/Path/> [mail](mailto:a@b.c) [top](#here) [ ](  )", ["https://x.org/Path", "mailto:a@b.c"]),
-            ("[broken](http://[) a[0](x) <a href>none</a> <a href=''>", ["/d/x"]),
-            ('[first](1.md) <a href="2.md">second</a> [third](3.md)', ["/d/1.md", "/d/2.md", "/d/3.md"]),
-            ('<script>var s = "<a href=no>";</script><a href="a?x=1&amp;y=2">', ["/d/a?x=1&y=2"]),
-        ],
-    )
-    def test_what_a_text_links_to(self, text, targets):
-        assert extract_links(text, "/d/page.md") == targets
-
-    def test_links_between_pages_and_their_chunks(self):
-        nodes = [
-            Node("home", "[about](about/#team) and [self](.) and [away](https://else.org)", metadata={"url": "https://x.org/"}),
-            Node("about 1", '<a href="../">home</a>', metadata={"url": "https://X.org/about"}),
-            Node("about 2", "", metadata={"url": "https://x.org/about/"}),
-            Node("no address", "[home](https://x.org)"),
-        ]
-        assert build_edges(nodes, Links()) == [
-            ("home", "about 1", "links"),
-            ("home", "about 2", "links"),
-            ("about 1", "home", "links"),
-            ("no address", "home", "links"),
-        ]
-
-    def test_paths_serve_as_addresses(self):
-        nodes = nodes_of(a={"file": "guide/a.md"}, b={"file": "guide/b.md"})
-        nodes[0] = Node("a", "[b](./b.md)", metadata=nodes[0].metadata)
-        assert pairs(build_edges(nodes, Links("file"))) == [("a", "b")]
-
-    @settings(max_examples=150, deadline=None)
-    @given(
-        st.lists(
-            st.sampled_from(
-                [
-                    "text ",
-                    "a &lt; b",
-                    "<p>",
-                    "</p>",
-                    "<br/>",
-                    "<!-- <a href=no> -->",
-                    "<script>'<a href=no>'</script>",
-                    "<STYLE>a>b{}</style>",
-                ]
-                + [
-                    '<a href="x&amp;y">',
-                    "<A class='>' HREF='z q'>",
-                    "<a\n id=1 href=u/v >",
-                    "<a data-href=no>",
-                    "<a href>",
-                    "</a>",
-                    "<!DOCTYPE html>",
-                ]
-            ),
-            max_size=12,
-        )
-    )
-    def test_tags_and_texts_are_those_of_the_standard_parser(self, pieces):
-        page = "".join(pieces)
-
-        class Standard(HTMLParser):
-            links, texts, raw = [], [], None
-
-            def handle_starttag(self, tag, attributes):
-                self.raw = tag if tag in ("script", "style") else None
-                self.links += [value for name, value in attributes if tag == "a" and name == "href" and value]
-
-            def handle_endtag(self, tag):
-                self.raw = None
-
-            def handle_data(self, data):
-                self.texts += [] if self.raw else [data]
-
-        parser = Standard()
-        parser.links, parser.texts = [], []
-        parser.feed(page)
-        parser.close()
-        read = list(read_html(page))
-        assert [piece.attribute("href") for piece in read if piece.tag == "a" and piece.attribute("href")] == parser.links
-        assert "".join(piece.text for piece in read if not piece.tag) == "".join(parser.texts)
-
-    def test_hostile_texts_take_linear_time(self):
-        openings = ["[", "](", "](<", "](((", "\n[x]: ", "<a ", "<a href='", "<a \"'", "<!--", "<script>", "<http://x", "<a", "</a"]
-        started = time.perf_counter()
-        for text in openings:
-            extract_links("<a>" + text * (200_000 // len(text)))
-        # Well under a second each; in quadratic time each would take minutes.
-        assert time.perf_counter() - started < 30
 
 
 class TestNearestNeighbors:

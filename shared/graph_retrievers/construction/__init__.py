@@ -2,6 +2,7 @@
 
 from graph_retrievers.construction.contextual import ContextualCitations, chunk_documents
 from graph_retrievers.construction.edges import (
+    DocumentStructure,
     EdgeSpec,
     Links,
     Metadata,
@@ -11,10 +12,12 @@ from graph_retrievers.construction.edges import (
     Triples,
     build_edges,
 )
+from graph_retrievers.construction.folder import read_folder
 from graph_retrievers.construction.networkx_graphs import from_networkx, to_networkx
 
 __all__ = [
     "ContextualCitations",
+    "DocumentStructure",
     "EdgeSpec",
     "Links",
     "Metadata",
@@ -25,5 +28,6 @@ __all__ = [
     "build_edges",
     "chunk_documents",
     "from_networkx",
+    "read_folder",
     "to_networkx",
 ]

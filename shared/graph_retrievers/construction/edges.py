@@ -8,6 +8,7 @@ An ``edges`` argument is one of these, or a list that mixes them:
 ``("cites", "$id")``                     a pair of fields, short for :class:`Metadata`
 :class:`Metadata`                        nodes whose metadata name each other or share a value
 :class:`Links`                           HTML and Markdown links
+:class:`DocumentStructure`               what contains what, and what follows what
 :class:`TitleMentions`                   texts that contain the title of another node
 :class:`NearestNeighbors`                the k nearest neighbours of each vector
 :class:`Relationships`                   relationships of LlamaIndex nodes
@@ -32,11 +33,13 @@ from graph_retrievers.construction.neighbors import NearestNeighbors
 from graph_retrievers.construction.networkx_graphs import is_networkx, networkx_edges
 from graph_retrievers.construction.relationships import Relationships
 from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
+from graph_retrievers.construction.structure import DocumentStructure
 from graph_retrievers.errors import InvalidArgumentError, UnknownNodeError
 from graph_retrievers.graph.corpus_graph import Edge, EdgeLike, Node
 
 __all__ = [
     "ContextualCitations",
+    "DocumentStructure",
     "EdgeSpec",
     "Links",
     "Metadata",
@@ -55,7 +58,8 @@ logger = logging.getLogger(__name__)
 
 _KINDS = (
     "an Edge, (source id, target id) or (source id, target id, relation), a pair of fields such as ('cites', '$id'), "
-    "Metadata(...), Links(), TitleMentions(), NearestNeighbors(), Relationships(), Triples(...), a networkx graph, or a callable"
+    "Metadata(...), Links(), DocumentStructure(), "
+    "TitleMentions(), NearestNeighbors(), Relationships(), Triples(...), a networkx graph, or a callable"
 )
 
 

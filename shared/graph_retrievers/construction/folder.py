@@ -1,42 +1,78 @@
-"""A folder of text, Markdown and HTML files as nodes."""
+"""A folder of text, Markdown and HTML files as nodes: one for each section."""
 
 from __future__ import annotations
 
+import logging
 import re
+from collections import Counter
+from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
-from urllib.parse import quote
+from typing import Any
 
-from graph_retrievers.construction.html import read_html
-from graph_retrievers.construction.links import extract_links
+from tqdm.auto import tqdm
+
+from graph_retrievers.construction.html import html_charset, read_html
+from graph_retrievers.construction.markdown import read_markdown
+from graph_retrievers.construction.pages import Block, Page, read_text
+from graph_retrievers.construction.sections import Chunk, split_page
 from graph_retrievers.errors import DatasetError
+from graph_retrievers.graph.addresses import AddressBook
 from graph_retrievers.graph.corpus_graph import Node
 
 __all__ = ["read_folder"]
 
-_MARKDOWN = (".md", ".markdown")
+logger = logging.getLogger(__name__)
+
+_MARKDOWN = (".md", ".mdx", ".markdown")
 _HTML = (".html", ".htm")
 _SUFFIXES = (".txt", *_MARKDOWN, *_HTML)
-_INLINE = frozenset("a abbr b bdi bdo cite code em font i kbd mark q s samp small span strong sub sup time tt u var wbr".split())
-_SPACES = re.compile(r"\s+")
-_HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
+# What stands at the beginning or the end of at least half of so many pages is navigation.
+_FEW_PAGES = 5
+_SEPARATOR = re.compile(r"\s+[-–—|·:»]+\s+|:\s+")
 
 
-def read_folder(folder: str | Path) -> list[Node]:
-    r"""Return the ``.txt``, ``.md`` and ``.html`` files of a folder as nodes, sorted by path.
+def read_folder(folder: str | Path, *, max_words: int | None = 200, show_progress: bool = False) -> list[Node]:
+    r"""Return the ``.txt``, ``.md`` and ``.html`` files of a folder as nodes: one for each section, sorted by path.
 
-    Raises DatasetError if the folder does not exist or has no such file, or a file is not UTF-8.
+    Subfolders are included; names that begin with a dot are skipped. Navigation is left out: what HTML marks as such, and what
+    stands at the beginning or the end of half of the pages. A page with the same text as another is read once, and a page without
+    text of its own, such as a table of contents, is not kept; links to it lead to the other one, or to the first page that it
+    lists.
 
-    Subfolders are included; names that begin with a dot are skipped. The id of a node is the path relative to the folder; its title
-    is that of the page, its first heading, or the name of the file; the text of HTML has no tags. Metadata: ``path``, and
-    ``links``, the addresses that the file links to, those inside the folder as relative paths.
+    Parameters
+    ----------
+    folder : str or Path
+    max_words : int or None, default 200
+        Words of a node: see :func:`~graph_retrievers.construction.sections.split_page`. The embedding model should read them all;
+        200 words of English are about 256 tokens. None: one node for each file.
+    show_progress : bool, default False
+
+    Returns
+    -------
+    list of Node
+        The first node of a page has the page's path, relative to the folder, as its id; others add ``#`` and the anchor of the
+        section, or ``~`` and a number. The title is that of the page, and the heading of the section behind a colon. Metadata:
+
+        - ``path``: of the page;
+        - ``headings``: those above the text, outermost first;
+        - ``anchors``: what a link to this text may name after ``#``;
+        - ``links``: what it links to, those inside the folder as paths from its root, with a slash in front;
+        - ``contents``: pages that the page's table of contents lists, with its first node only.
+
+    Raises
+    ------
+    DatasetError
+        If the folder does not exist or has no such file or no text, or a file is not UTF-8 and does not declare another encoding.
 
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "looms.md").write_text("# Looms\nSee [cards](cards.md).")
-    ...     [(node.id, node.title, node.metadata["links"]) for node in read_folder(folder)]
-    [('looms.md', 'Looms', ['cards.md'])]
+    ...     _ = Path(folder, "looms.md").write_text("# Looms\nSee [cards](cards.md#holes).")
+    ...     _ = Path(folder, "cards.md").write_text("# Cards\n")
+    ...     [(node.id, node.title, node.metadata["links"]) for node in read_folder(folder)][1:]
+    [('looms.md', 'Looms', ['/cards.md#holes'])]
     """
     root = Path(folder)
     if not root.is_dir():
@@ -46,50 +82,121 @@ def read_folder(folder: str | Path) -> list[Node]:
     names = [(name, path) for name, path in names if not any(part.startswith(".") for part in name.split("/"))]
     if not names:
         raise DatasetError(f"{root} has neither nodes.jsonl[.gz] nor a file ending in {', '.join(_SUFFIXES)}.")
-    return [_read(name, path) for name, path in names]
+    bar = tqdm(names, desc="reading", unit="page", disable=not show_progress)
+    pages = _without_site({name: _read(path) for name, path in bar})
+    kept, moved = _distinct(pages)
+    book = AddressBook(pages)
+    nodes = [node for name in kept for node in _nodes(name, pages[name], max_words, book, moved)]
+    if not nodes:
+        raise DatasetError(f"{root} has no text in its {len(pages)} files.")
+    if len(kept) < len(pages):
+        logger.info(
+            "%d pages, %d of them without text of their own or with the text of another.", len(pages), len(pages) - len(kept)
+        )
+    return nodes
 
 
-def _read(name: str, path: Path) -> Node:
+def _read(path: Path) -> Page:
+    raw = path.read_bytes()
+    suffix = path.suffix.lower()
     try:
-        raw = path.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+        text = raw.decode((suffix in _HTML and html_charset(raw)) or "utf-8-sig").removeprefix("\ufeff")
+    except (LookupError, UnicodeDecodeError) as error:
         raise DatasetError(f"{path} cannot be read as UTF-8: {error}.") from error
-    text, title = raw, ""
-    if path.suffix.lower() in _HTML:
-        text, title = _page(raw)
-    elif path.suffix.lower() in _MARKDOWN and (heading := _HEADING.search(raw)):
-        title = heading[1]
-    # Links are resolved as on a web site with the folder as its root.
-    links = [] if path.suffix.lower() == ".txt" else extract_links(raw, base="/" + quote(name))
-    metadata = {"path": name, "links": [link.removeprefix("/") for link in links]}
-    title = title or path.stem.replace("_", " ")
-    return Node(id=name, text=_without_title(text.strip(), title), title=title, metadata=metadata)
+    page = read_html(text) if suffix in _HTML else read_markdown(text) if suffix in _MARKDOWN else read_text(text)
+    return page._replace(title=page.title or path.stem.replace("_", " "))
 
 
-def _without_title(text: str, title: str) -> str:
-    """Return a text without a first line that repeats its title, as signals read both."""
-    first, _, rest = text.partition("\n")
-    return rest.strip() if first.strip("# \t") == title and rest.strip() else text
+def _without_site(pages: dict[str, Page]) -> dict[str, Page]:
+    """Return pages without what many of them share: a site's name in the titles, navigation at the beginning and the end."""
+    enough = max(_FEW_PAGES, (len(pages) + 1) // 2)
+    parts = {name: _SEPARATOR.split(page.title) for name, page in pages.items()}
+    first = Counter(held[0] for held in parts.values() if len(held) > 1)
+    last = Counter(held[-1] for held in parts.values() if len(held) > 1)
+    texts = Counter(text for page in pages.values() for text in {block.text for block in page.blocks})
+
+    def common(block: Block) -> bool:
+        return texts[block.text] >= enough
+
+    def cleaned(name: str, page: Page) -> Page:
+        title, held = page.title, parts[name]
+        if len(held) > 1 and last[held[-1]] >= enough:
+            title = title[: title.rindex(held[-1])]
+        if len(held) > 1 and first[held[0]] >= enough:
+            title = title[len(held[0]) :]
+        title = title.strip(" \t-–—|·:»") or page.title
+        before = sum(1 for _ in takewhile(common, page.blocks))
+        after = sum(1 for _ in takewhile(common, reversed(page.blocks[before:])))
+        return page._replace(title=title, blocks=page.blocks[before : len(page.blocks) - after])
+
+    return {name: cleaned(name, page) for name, page in pages.items()}
 
 
-def _page(page: str) -> tuple[str, str]:
-    """Return text and title of an HTML page: one line per block, white space as in a browser."""
-    parts: list[str] = []
-    titles: dict[str, list[str]] = {"title": [], "h1": []}
-    inside = ""
-    for piece in read_html(page):
-        if not piece.tag:
-            if inside:
-                titles[inside].append(piece.text)
-            if inside != "title":
-                parts.append(_SPACES.sub(" ", piece.text))
-        else:
-            if piece.tag in titles and not titles[piece.tag]:
-                inside = piece.tag
-            elif piece.tag == f"/{inside}":
-                inside = ""
-            if piece.tag.lstrip("/") not in _INLINE:
-                parts.append("\n")
-    lines = (" ".join(line.split()) for line in "".join(parts).split("\n"))
-    title = next((" ".join("".join(words).split()) for words in titles.values() if "".join(words).strip()), "")
-    return "\n".join(line for line in lines if line), title
+def _distinct(pages: dict[str, Page]) -> tuple[list[str], dict[str, str]]:
+    """Return the pages to keep, and for each other one the page that stands for it."""
+    book = AddressBook(pages)
+    known: dict[tuple[str, ...], str] = {}
+    moved: dict[str, str] = {}
+    for name, page in pages.items():
+        text = tuple(block.text for block in page.blocks)
+        if not any(not block.level for block in page.blocks) and page.contents:
+            listed = (book.find(link, name) for link in page.contents)
+            moved[name] = next((found[0] for found in listed if found and found[0] != name), "")
+        elif text and known.setdefault(text, name) != name:
+            moved[name] = known[text]
+    return [name for name in pages if name not in moved], moved
+
+
+def _nodes(name: str, page: Page, max_words: int | None, book: AddressBook, moved: dict[str, str]) -> list[Node]:
+    """Return the nodes of a page."""
+    chunks = split_page(page, max_words if max_words is not None else 1 << 60)
+    if max_words is None:
+        chunks = [_whole(page)]
+    taken: set[str] = set()
+    nodes: list[Node] = []
+    for place, chunk in enumerate(chunks):
+        base = f"{name}#{chunk.anchor}" if chunk.anchor and place else name
+        number = place + 1 if base == name else chunk.part
+        identity = base if number == 1 else f"{base}~{number}"
+        while identity in taken:
+            number += 1
+            identity = f"{base}~{number}"
+        taken.add(identity)
+        heading = chunk.headings[-1] if chunk.headings else ""
+        title = page.title if not place or heading in ("", page.title) else f"{page.title}: {heading}"
+        metadata: dict[str, Any] = {
+            "path": name,
+            "headings": list(chunk.headings),
+            "anchors": list(chunk.anchors),
+            "links": _resolved(chunk.links, name, book, moved),
+        }
+        if not place and page.contents:
+            metadata["contents"] = _resolved(page.contents, name, book, moved)
+        nodes.append(Node(id=identity, text=chunk.text, title=title, metadata=metadata))
+    return nodes
+
+
+def _whole(page: Page) -> Chunk:
+    blocks = page.blocks[1:] if page.blocks and page.blocks[0].text == page.title and len(page.blocks) > 1 else page.blocks
+    anchors = tuple(dict.fromkeys(anchor for block in page.blocks for anchor in block.anchors))
+    links = tuple(dict.fromkeys(link for block in page.blocks for link in block.links))
+    return Chunk("\n".join(block.text for block in blocks), (), anchors, links, "", 1)
+
+
+def _resolved(links: Sequence[str], name: str, book: AddressBook, moved: dict[str, str]) -> list[str]:
+    """Return links with those inside the folder as paths."""
+    resolved = []
+    for link in links:
+        found = book.find(link, name)
+        if found is None:
+            resolved.append(link)
+            continue
+        page, fragment = found
+        seen = set()
+        while page in moved and page not in seen:
+            seen.add(page)
+            page = moved[page]
+            fragment = ""
+        if page:
+            resolved.append(f"/{page}#{fragment}" if fragment else f"/{page}")
+    return list(dict.fromkeys(resolved))

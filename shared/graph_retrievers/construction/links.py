@@ -1,101 +1,216 @@
-"""Edges from hyperlinks in the texts of nodes: HTML anchors and Markdown links."""
+"""Edges from hyperlinks: HTML anchors and Markdown links in the texts of nodes, or links that metadata hold."""
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from urllib.parse import unquote, urldefrag, urljoin, urlsplit, urlunsplit
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from graph_retrievers.construction.html import read_html
+from graph_retrievers.construction.markdown import read_markdown, reference_definitions, slug
 from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
 from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.addresses import ADDRESS_FIELDS, AddressBook, page_address
+from graph_retrievers.graph.corpus_graph import Node
 
-__all__ = ["Links", "extract_links", "normalize_url"]
+__all__ = ["Links", "heading_path"]
 
-# Inline links "[text](target)", reference definitions "[name]: target" and autolinks "<https://...>". Angle
-# brackets around a target are allowed, and one level of round brackets inside it, as in addresses of Wikipedia.
-_INLINE = re.compile(r"\]\(\s*(?:<([^<>\n]*)>|((?:[^()\s<>]|\([^()\s]*\))+))")
-_REFERENCE = re.compile(r"^[ ]{0,3}\[[^\[\]\n]+\]:[ \t]*(?:<([^<>\n]*)>|(\S+))", re.MULTILINE)
-_AUTOLINK = re.compile(r"<(https?://[^<>\s]+)>()")
+_TAG = re.compile(r"<[a-zA-Z!/]")
+_MARKDOWN = re.compile(r"\[|^ {0,3}#|^ {0,3}(?:=+|-+)[ \t]*$|<https?://", re.MULTILINE)
+_HEADER_KEY = re.compile(r"header[ _]?([1-6])", re.IGNORECASE)
+_WORDS = re.compile(r"\w+")
+# A link that more than half of the pages have is navigation; below this number of pages, that says nothing.
+_FEW_PAGES = 10
+_NOWHERE = "\0"
 
 
 class Links(EdgeSpec):
-    """Hyperlinks between nodes: ``<a href>`` and Markdown links, resolved against the address of the node.
+    """Hyperlinks between pages and their chunks: ``<a href>``, Markdown links, or a metadata field that holds addresses.
 
-    A link gives an edge to every node with that address, so to all chunks of a page. Links to other addresses are skipped and
-    counted in the log. Raises InvalidArgumentError if no node has `url_field`.
+    A link with a ``#fragment`` leads to the chunk that holds the anchor: an HTML id, the slug of a Markdown heading, or a heading
+    that a splitter wrote into the metadata. Any other link leads to the first chunk of the page, as does one whose anchor is not
+    found. Links to pages outside the corpus are skipped and counted in the log; so are links that more than half of at least ten
+    pages have, since these are navigation.
 
     Parameters
     ----------
-    url_field : str, default "url"
-        Metadata field that holds a node's address: a URL, or a path such as ``guide/start.md``. Links are resolved
-        against it as in a browser, without their fragment.
+    url_field : str, optional
+        Metadata field that holds the address of a node's page: a URL, or a path such as ``guide/start.md``. By default the first of
+        ``url``, ``source``, ``path`` and ``file_path``, which the loaders of LangChain and LlamaIndex write. Chunks of a page have
+        the same address, in the order of the page.
+    field : str, optional
+        Metadata field that holds the links instead of the text, for loaders that drop tags: an address, a list of addresses, or a
+        list of mappings with ``url`` (or ``href``) and ``text``. Where all chunks of a page hold the same list, as splitters copy
+        it, a link leaves from the first chunk with its ``text``, else from the first chunk of the page.
     relation : str, default "links"
+
+    Raises
+    ------
+    InvalidArgumentError
+        If no node has an address, or none has the field.
 
     Examples
     --------
     >>> from graph_retrievers.construction import build_edges
     >>> from graph_retrievers.graph import Node
-    >>> pages = [Node("a", "See [looms](b.md).", metadata={"url": "docs/a.md"}), Node("b", "", metadata={"url": "docs/b.md"})]
-    >>> build_edges(pages, Links())
-    [('a', 'b', 'links')]
+    >>> nodes = [
+    ...     Node("a", "See [the cards](b.md#cards).", metadata={"source": "docs/a.md"}),
+    ...     Node("b1", "# Looms", metadata={"source": "docs/b.md"}),
+    ...     Node("b2", "## Cards", metadata={"source": "docs/b.md"}),
+    ... ]
+    >>> build_edges(nodes, Links())
+    [('a', 'b2', 'links')]
     """
 
-    def __init__(self, url_field: str = "url", relation: str = "links") -> None:
-        self.url_field, self.relation = url_field, relation
+    def __init__(self, url_field: str | None = None, *, field: str | None = None, relation: str = "links") -> None:
+        self.url_field, self.field, self.relation = url_field, field, relation
 
     def find(self, corpus: Corpus) -> Found:
-        """Return the edges, in the order of the links."""
-        addresses = [str(node.metadata.get(self.url_field) or "") for node in corpus.nodes]
-        if not any(addresses):
+        """Return the edges, in the order of the nodes and of their links."""
+        fields = ADDRESS_FIELDS if self.url_field is None else (self.url_field,)
+        # A node without an address is a page of its own.
+        addresses = [page_address(node.metadata, fields) or f"{_NOWHERE}{row}" for row, node in enumerate(corpus.nodes)]
+        if all(address.startswith(_NOWHERE) for address in addresses):
+            wanted = " or ".join(map(repr, fields))
             raise InvalidArgumentError(
-                f"No node has the metadata field {self.url_field!r}, so links cannot be resolved; put each node's address there, "
+                f"No node has the metadata field {wanted}, so links cannot be resolved; put the address of each node's page there, "
                 "or name the field in Links(url_field=...)."
             )
-        held: dict[str, list[int]] = defaultdict(list)
+        if self.field is not None and self.field not in corpus.fields:
+            there = ", ".join(sorted(corpus.fields))
+            raise InvalidArgumentError(
+                f"No node has the metadata field {self.field!r} of {self!r}; the metadata fields are: {there}."
+            )
+        pages: dict[str, list[int]] = defaultdict(list)
         for row, address in enumerate(addresses):
-            if address:
-                held[normalize_url(address)].append(row)
+            pages[address].append(row)
+        links, anchors = self._read(corpus.nodes, addresses, pages)
+        book = AddressBook(address for address in pages if not address.startswith(_NOWHERE))
+        bases = ["" if address.startswith(_NOWHERE) else address for address in addresses]
+        found = [[book.find(link, base) for link in listed] for base, listed in zip(bases, links, strict=True)]
+        common = _navigation(found, pages, addresses)
         edges: list[tuple[str, str, str]] = []
         absent = 0
-        for node, address in zip(corpus.nodes, addresses, strict=True):
-            for target in extract_links(node.text, address):
-                rows = held.get(target, ())
-                absent += not rows
-                edges.extend((node.id, corpus.nodes[row].id, self.relation) for row in rows)
+        places: dict[str, _Anchors] = {}
+        for row, targets in enumerate(found):
+            for target in targets:
+                if target is None or target in common:
+                    absent += 1
+                    continue
+                page, fragment = target
+                first = pages[page][0]
+                if fragment and page not in places:
+                    places[page] = _Anchors((place, anchors[place], corpus.nodes[place]) for place in pages[page])
+                goal = places[page].get(fragment, first) if fragment else first
+                edges.append((corpus.nodes[row].id, corpus.nodes[goal].id, self.relation))
         return Found(edges, absent)
 
+    def _read(
+        self, nodes: Sequence[Node], addresses: Sequence[str], pages: Mapping[str, list[int]]
+    ) -> tuple[list[list[str]], list[Sequence[str]]]:
+        """Return the links and the anchors of each node."""
+        links: list[list[str]] = [[] for _ in nodes]
+        anchors: list[Sequence[str]] = [() for _ in nodes]
+        for address, rows in pages.items():
+            texts = [nodes[row].text for row in rows]
+            references: dict[str, Any] = {}
+            if not address.lower().endswith((".html", ".htm")):
+                for text in texts:
+                    references |= reference_definitions(text) if "]:" in text else {}
+            for row, text in zip(rows, texts, strict=True):
+                links[row], anchors[row] = _links_and_anchors(text, address, references)
+                if "anchors" in nodes[row].metadata:
+                    anchors[row] = _strings(nodes[row].metadata["anchors"])
+            if self.field is not None:
+                for row in rows:
+                    links[row] = []
+                for row, link in _field_links(nodes, rows, self.field):
+                    links[row].append(link)
+        return links, anchors
 
-def extract_links(text: str, base: str = "") -> list[str]:
-    """Return the distinct addresses that a text links to, in order and normalised (see :func:`normalize_url`).
 
-    `text` is HTML or Markdown; `base` is its address, against which links are resolved.
+def heading_path(metadata: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the headings that a chunk stands under, outermost first, as splitters write them into the metadata.
+
+    They are read from ``headings`` (a list), ``Header 1``, ``Header 2``, ... (LangChain) or ``header_path`` (LlamaIndex).
 
     Examples
     --------
-    >>> extract_links("[one](b.md) and <a href='/c#top'>two</a>", base="https://example.org/docs/a.md")
-    ['https://example.org/docs/b.md', 'https://example.org/c']
+    >>> heading_path({"Header 1": "Looms", "Header 2": "Cards"}), heading_path({"header_path": "/Looms/Cards/"})
+    (('Looms', 'Cards'), ('Looms', 'Cards'))
     """
-    found: list[tuple[int, str]] = []
-    for pattern in (_INLINE, _REFERENCE, _AUTOLINK):
-        found.extend((match.start(), match[1] or match[2] or "") for match in pattern.finditer(text))
-    if "<a" in text or "<A" in text:
-        found.extend((piece.start, piece.attribute("href")) for piece in read_html(text) if piece.tag == "a")
-    targets = []
-    for _, target in sorted(found):
-        if target and not target.startswith("#"):
-            try:
-                targets.append(normalize_url(urljoin(base, target.strip())))
-            except ValueError:
-                continue  # Not an address, such as "http://[".
-    return list(dict.fromkeys(targets))
+    if isinstance(metadata.get("headings"), (list, tuple)):
+        return tuple(_strings(metadata["headings"]))
+    numbered = {int(found[1]): str(value) for key, value in metadata.items() if (found := _HEADER_KEY.fullmatch(str(key)))}
+    if numbered:
+        return tuple(numbered[level] for level in sorted(numbered))
+    return tuple(part for part in str(metadata.get("header_path") or "").split("/") if part)
 
 
-def normalize_url(url: str) -> str:
-    """Return a URL or path in a form that can be compared.
+class _Anchors:
+    """The chunk of a page that holds each anchor."""
 
-    Scheme and host are in lower case, escapes are resolved, and the fragment, a slash at the end and a leading "./" are removed.
-    """
-    parts = urlsplit(urldefrag(url.strip()).url)
-    path = unquote(parts.path).rstrip("/").removeprefix("./")
-    return urlunsplit((parts.scheme.lower(), parts.netloc.lower(), path, parts.query, ""))
+    def __init__(self, chunks: Iterable[tuple[int, Sequence[str], Node]]) -> None:
+        self._exact: dict[str, int] = {}
+        self._loose: dict[str, int] = {}
+        last: dict[str, int] = {}
+        for place, (row, anchors, node) in enumerate(chunks):
+            for name in anchors:
+                # Chunks that overlap repeat an anchor; what it announces stands in the later one.
+                if name not in self._exact or (last.get(name) == place - 1 and "anchors" not in node.metadata):
+                    self._exact[name] = row
+                last[name] = place
+                self._loose.setdefault(_loosened(name), self._exact[name])
+            for heading in heading_path(node.metadata)[-1:]:
+                self._loose.setdefault(_loosened(slug(heading)), row)
+
+    def get(self, fragment: str, default: int) -> int:
+        """Return the row of the chunk with an anchor."""
+        return self._exact.get(fragment, self._loose.get(_loosened(fragment), default))
+
+
+def _loosened(anchor: str) -> str:
+    return "-".join(_WORDS.findall(anchor.casefold().replace("_", "-")))
+
+
+def _links_and_anchors(text: str, address: str, references: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """Return what a text links to and its anchors; a text that is neither named HTML nor Markdown is read as both."""
+    name = address.lower().partition("#")[0]
+    pages = []
+    if not name.endswith((".html", ".htm")) and _MARKDOWN.search(text):
+        pages.append(read_markdown(text, dict(references)))
+    if not name.endswith((".md", ".mdx", ".markdown")) and _TAG.search(text):
+        pages.append(read_html(text))
+    blocks = [block for page in pages for block in page.blocks]
+    links = dict.fromkeys(link for block in blocks for link in block.links if link)
+    return list(links), list(dict.fromkeys(name for block in blocks for name in block.anchors))
+
+
+def _field_links(nodes: Sequence[Node], rows: Sequence[int], field: str) -> Iterable[tuple[int, str]]:
+    """Yield (row, address) for the links in a metadata field of the chunks of a page."""
+    held = [nodes[row].metadata.get(field) for row in rows]
+    copied = len(rows) > 1 and bool(held[0]) and all(value == held[0] for value in held)
+    for row, value in [(rows[0], held[0])] if copied else zip(rows, held, strict=True):
+        for item in [value] if isinstance(value, (str, Mapping)) else value or ():
+            url, text = (item.get("url") or item.get("href"), item.get("text")) if isinstance(item, Mapping) else (item, None)
+            if not isinstance(url, str):
+                what = f"Field {field!r} of {nodes[row].id!r} holds {item!r:.60}"
+                raise InvalidArgumentError(f"{what}; expected addresses, or mappings with 'url' and 'text'.")
+            source = row
+            if copied and isinstance(text, str) and text.strip():
+                source = next((other for other in rows if text.strip() in nodes[other].text), row)
+            yield source, url
+
+
+def _navigation(found: Sequence[Sequence[Any]], pages: Mapping[str, Any], addresses: Sequence[str]) -> set[Any]:
+    """Return the targets that more than half of the pages link to."""
+    if len(pages) < _FEW_PAGES:
+        return set()
+    linking = {(addresses[row], target) for row, targets in enumerate(found) for target in targets if target is not None}
+    counts = Counter(target for _, target in linking)
+    return {target for target, count in counts.items() if 2 * count > len(pages)}
+
+
+def _strings(value: Any) -> list[str]:
+    return [str(item) for item in value] if isinstance(value, (list, tuple)) else [str(value)]

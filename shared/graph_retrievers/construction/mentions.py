@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -9,13 +10,17 @@ from collections.abc import Iterator, Sequence
 from graph_retrievers.arguments import positive
 from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
 from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.addresses import page_address
 from graph_retrievers.graph.corpus_graph import Node
 
 __all__ = ["TitleMentions"]
 
+logger = logging.getLogger(__name__)
+
 _WORD = re.compile(r"\w+")
 _QUALIFIED = re.compile(r"(.+?) \(([^()]*)\)")
 _COMMON = 3
+_MANY = 20
 _CALENDAR = frozenset(
     "January February March April May June July August September October November December "
     "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
@@ -28,12 +33,17 @@ class TitleMentions(EdgeSpec):
     """Edges from texts to the nodes whose titles they contain verbatim.
 
     A match is case-sensitive and starts and ends at word boundaries. At each position the longest title is taken, and a text
-    does not match its own title. A title of several nodes gives an edge to each of them. To avoid chance matches,
+    does not match its own title. A title of several pages gives an edge to each of them. To avoid chance matches,
 
     - a one-word title that occurs in lower case in 3 or more texts is skipped, and so are months and weekdays;
     - a qualifier such as "(film)" at the end of a title is dropped if the rest is not the name of another node; a one-word
       rest only if 3 or fewer texts contain it. The qualifiers "(disambiguation)", "(name)", "(surname)", "(given name)" and
-      "(magazine)" are never dropped.
+      "(magazine)" are never dropped;
+    - a title without a capital that is in more than 1 % of the texts, and in more than 20, is skipped and counted in the log: it
+      is an ordinary word of these texts, such as "tables" in the manual of a database. So is any title in more than 10 % of them.
+
+    Nodes with the same title and the same address (``url``, ``source``, ``path`` or ``file_path``) are chunks of one page: the edge
+    leads to the first of them, and their texts do not mention their own page.
 
     Each text is read once. Raises InvalidArgumentError if no node has a title. The rules about lower case and the calendar are made
     for English; in scripts without spaces between words, titles match only next to punctuation.
@@ -65,20 +75,38 @@ class TitleMentions(EdgeSpec):
             if word := _WORD.search(name):
                 starts[word[0]].add((word.start(), len(name)))
         ordered = {word: sorted(places, key=lambda place: (-place[1], place)) for word, places in starts.items()}
-        edges: list[tuple[str, str, str]] = []
+        pages = [page_address(node.metadata) for node in corpus.nodes]
+        mentions: list[tuple[int, str]] = []
         for row, node in enumerate(corpus.nodes):
             own = {node.title, _base_and_qualifier(node.title)[0]}
-            for name in _matches(node.text, names, ordered, own):
-                edges.extend((node.id, corpus.nodes[other].id, self.relation) for other in names[name] if other != row)
+            mentions += [(row, name) for name in _matches(node.text, names, ordered, own)]
+        texts = Counter(name for _, name in set(mentions))
+        ordinary = {name for name, count in texts.items() if names[name] and count > _most(name, len(corpus.nodes))}
+        if ordinary:
+            logger.info(
+                "%r: skipped %d titles that are ordinary words of these texts, such as %r.", self, len(ordinary), min(ordinary)
+            )
+        nodes = corpus.nodes
+        edges = [
+            (nodes[row].id, nodes[other].id, self.relation)
+            for row, name in mentions
+            if name not in ordinary
+            for other in names[name]
+            if other != row and not (pages[row] and pages[row] == pages[other])
+        ]
         return Found(edges)
 
     def _names(self, nodes: Sequence[Node]) -> dict[str, tuple[int, ...]]:
         """Return the names to look for, each with the rows of its nodes; no rows if a match of the name gives no edge."""
         titled: dict[str, list[int]] = defaultdict(list)
         bases: dict[str, set[tuple[str, str]]] = defaultdict(set)
+        seen: set[tuple[str, str]] = set()
         for row, node in enumerate(nodes):
             if node.title:
-                titled[node.title].append(row)
+                address = page_address(node.metadata)
+                if not address or (node.title, address) not in seen:
+                    titled[node.title].append(row)
+                seen.add((node.title, address))
                 base, qualifier = _base_and_qualifier(node.title)
                 bases[base].add((node.title, qualifier))
         wanted = {form for title in {*titled, *bases} if _WORD.fullmatch(title) for form in (title, title.lower())}
@@ -101,6 +129,11 @@ class TitleMentions(EdgeSpec):
             else:
                 names.setdefault(title, ())
         return names
+
+
+def _most(name: str, texts: int) -> float:
+    """Return in how many of the texts a name may be before it is an ordinary word."""
+    return max(_MANY, (0.01 if name == name.lower() else 0.1) * texts)
 
 
 def _base_and_qualifier(title: str) -> tuple[str, str]:

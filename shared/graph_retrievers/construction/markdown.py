@@ -1,0 +1,119 @@
+"""Markdown pages as blocks, kept as written, with the addresses they link to."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from graph_retrievers.construction.html import read_html
+from graph_retrievers.construction.pages import Block, Page
+from graph_retrievers.errors import MissingDependencyError
+
+__all__ = ["read_markdown", "reference_definitions", "slug"]
+
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?\n)?---[ \t]*(?:\n|\Z)", re.DOTALL)
+_TITLE = re.compile(r"""^title:[ \t]*["']?(.*?)["']?[ \t]*$""", re.MULTILINE)
+# "Heading {#anchor}", as Pandoc, MkDocs and Docusaurus write it.
+_ANCHOR = re.compile(r"[ \t]*\{#([^\s{}]+)[^{}]*\}[ \t]*$")
+_HEADER = re.compile(r"^ {0,3}#{1,6}[ \t]+|[ \t]+#+[ \t]*$")
+
+
+def read_markdown(text: str, references: dict[str, Any] | None = None) -> Page:
+    r"""Return a Markdown page, or a piece of one, as blocks; the text of a block is kept as written.
+
+    Anchors are the slugs of headings as GitHub makes them, ``{#names}`` after headings, and those of HTML elements. The title is
+    the ``title`` of the front matter, else the first heading.
+
+    Parameters
+    ----------
+    text : str
+    references : dict, optional
+        Definitions such as ``[name]: address`` from other pieces of the page, as :func:`reference_definitions` gives them.
+
+    Examples
+    --------
+    >>> page = read_markdown("# Jacquard looms\nSee [cards](cards.md#holes).")
+    >>> page.title, [(block.text, block.level, block.anchors, block.links) for block in page.blocks]
+    ('Jacquard looms', [('Jacquard looms', 1, ('jacquard-looms',), ()),
+                        ('See [cards](cards.md#holes).', 0, (), ('cards.md#holes',))])
+    """
+    title = ""
+    if front := _FRONT_MATTER.match(text):
+        found = _TITLE.search(front[1] or "")
+        title, text = found[1] if found else "", text[front.end() :]
+    lines = text.split("\n")
+    blocks: list[Block] = []
+    seen: Counter[str] = Counter()
+    for token in _pieces(_parser().parse(text, {"references": dict(references or {})})):
+        first, last = token["lines"]
+        raw = "\n".join(lines[first:last]).strip("\n").rstrip()
+        anchors, links = list(token["anchors"]), token["links"]
+        level = token["level"]
+        if level:
+            raw = _HEADER.sub("", raw.split("\n")[0]).strip()
+            name = slug(token["text"])
+            if given := _ANCHOR.search(raw):
+                anchors.append(given[1])
+                raw = raw[: given.start()]
+            else:
+                anchors.append(f"{name}-{seen[name]}" if seen[name] else name)
+                seen[name] += 1
+        if raw.strip():
+            blocks.append(Block(raw, level, tuple(dict.fromkeys(anchors)), tuple(dict.fromkeys(links)), bool(level)))
+    heading = next((block.text for block in blocks if block.level), "")
+    return Page(title or heading, blocks)
+
+
+def reference_definitions(text: str) -> dict[str, Any]:
+    """Return the definitions ``[name]: address`` of a text, in the form of the parser."""
+    env: dict[str, Any] = {}
+    _parser().parse(text, env)
+    return dict(env.get("references", {}))
+
+
+def slug(heading: str) -> str:
+    """Return the anchor that GitHub gives a heading: lower case, hyphens for spaces, no punctuation.
+
+    Examples
+    --------
+    >>> slug("What's new in 3.11?")
+    'whats-new-in-311'
+    """
+    kept = "".join(char for char in heading.strip().lower() if char.isalnum() or char in " -_")
+    return kept.replace(" ", "-")
+
+
+def _parser() -> Any:
+    try:
+        from markdown_it import MarkdownIt
+    except ImportError as error:
+        raise MissingDependencyError("markdown-it-py is not installed; run pip install markdown-it-py to read Markdown.") from error
+    return MarkdownIt("commonmark").enable("table")
+
+
+def _pieces(tokens: list[Any]) -> Iterator[dict[str, Any]]:
+    """Yield the blocks of a page, list items one by one: their lines, level, plain text of a heading, anchors and links."""
+    piece: dict[str, Any] | None = None
+    for token in tokens:
+        # Top-level blocks and the items of top-level lists; what lies deeper belongs to them.
+        begins = token.map is not None and (token.type == "list_item_open" and token.level == 1 or token.level == 0)
+        if begins and token.type not in ("bullet_list_open", "ordered_list_open"):
+            if piece is not None:
+                yield piece
+            level = int(token.tag[1]) if token.type == "heading_open" else 0
+            piece = {"lines": token.map, "level": level, "text": "", "anchors": [], "links": []}
+        if piece is None:
+            continue
+        for part in [token, *(token.children or ())]:
+            if part.type == "link_open":
+                piece["links"].append(str(part.attrs.get("href", "")))
+            elif part.type in ("html_inline", "html_block"):
+                for block in read_html(part.content + "x").blocks:
+                    piece["anchors"].extend(block.anchors)
+                    piece["links"].extend(block.links)
+            elif part.type in ("text", "code_inline") and piece["level"]:
+                piece["text"] += part.content
+    if piece is not None:
+        yield piece

@@ -1,0 +1,67 @@
+"""Pages as blocks of text: what the readers of HTML, Markdown and plain text return, and the splitter reads."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import NamedTuple
+
+__all__ = ["Block", "Page", "read_text", "without_number"]
+
+_BLANK = re.compile(r"\n[ \t]*\n")
+# "25.4. Archiving", "Chapter 20. Server Configuration": a number that ends with a dot, so that "3.11 released" keeps its own.
+_NUMBER = re.compile(r"(?:(?:Part|Chapter|Appendix|Section)\s+[0-9A-Z]+(?:\.[0-9]+)*[.:]|[0-9A-Z]?[0-9]*(?:\.[0-9]+)*\.)\s+(?=\S)")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A heading, paragraph, list item, table row or piece of code.
+
+    Attributes
+    ----------
+    text : str
+    level : int
+        1 to 6 for a heading, 0 for other blocks.
+    anchors : tuple of str
+        Names by which a link may point to this place: the ids of HTML elements, the slugs of Markdown headings.
+    links : tuple of str
+        Addresses that the block links to, as written.
+    leads : bool
+        Whether the block introduces the next one, such as a heading or the term of a definition, and must not be parted from it.
+    """
+
+    text: str
+    level: int = 0
+    anchors: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
+    leads: bool = False
+
+    @property
+    def words(self) -> int:
+        """Number of words."""
+        return len(self.text.split())
+
+
+class Page(NamedTuple):
+    """A page as its title ("" if it has none), its blocks, and the addresses that its table of contents lists."""
+
+    title: str
+    blocks: list[Block]
+    contents: tuple[str, ...] = ()
+
+
+def read_text(text: str) -> Page:
+    """Return plain text as a page of paragraphs."""
+    return Page("", [Block(part.strip("\n")) for part in _BLANK.split(text) if part.strip()])
+
+
+def without_number(heading: str) -> str:
+    """Return a heading without its number.
+
+    Examples
+    --------
+    >>> without_number("25.3. Continuous Archiving"), without_number("Chapter 20. Server Configuration")
+    ('Continuous Archiving', 'Server Configuration')
+    """
+    found = _NUMBER.match(heading)
+    return heading[found.end() :] if found else heading

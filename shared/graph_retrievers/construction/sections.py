@@ -1,0 +1,209 @@
+"""Pages cut into chunks along their headings."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import takewhile, zip_longest
+
+from graph_retrievers.arguments import positive
+from graph_retrievers.construction.pages import Block, Page
+
+__all__ = ["Chunk", "split_page"]
+
+# A section with fewer words than this joins another.
+_SHORT = 30
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A part of a page.
+
+    Attributes
+    ----------
+    text : str
+        Without the heading of its section.
+    headings : tuple of str
+        The heading of its section and of the sections around it, outermost first.
+    anchors : tuple of str
+        Anchors of the places that it covers, those of its section included.
+    links : tuple of str
+        Addresses that it links to, as written.
+    anchor : str
+        Anchor of its section, "" if there is none.
+    part : int
+        1 for the first chunk of a section, 2 for the next, ...
+    """
+
+    text: str
+    headings: tuple[str, ...]
+    anchors: tuple[str, ...]
+    links: tuple[str, ...]
+    anchor: str
+    part: int
+
+
+@dataclass
+class _Section:
+    """A heading and the blocks below it, up to the next heading; `path` numbers the headings that lead to it."""
+
+    path: tuple[int, ...]
+    headings: tuple[str, ...]
+    blocks: list[Block] = field(default_factory=list)
+    words: int = 0
+
+    def add(self, block: Block) -> None:
+        self.blocks.append(block)
+        self.words += 0 if block.level else block.words
+
+    def take(self, other: _Section) -> None:
+        self.blocks += other.blocks
+        self.words += other.words
+
+
+def split_page(page: Page, max_words: int = 200) -> list[Chunk]:
+    r"""Return the chunks of a page, in order: one for each section, several for a section of more than `max_words` words.
+
+    A section is what stands under a heading, up to the next heading; the first heading of a page is that of the whole page. A
+    section of fewer than 30 words joins the one that contains it, its first subsection, or a short neighbour. A long section is cut
+    between blocks, into parts of about the same length; a block is cut only where it alone is too long. A heading stays with what
+    follows.
+
+    Parameters
+    ----------
+    page : Page
+    max_words : int, default 200
+        Words of a chunk.
+
+    Examples
+    --------
+    >>> from graph_retrievers.construction.markdown import read_markdown
+    >>> page = read_markdown("# Looms\n" + "Looms weave. " * 20 + "\n## Cards\n" + 3 * ("Cards drive. " * 10 + "\n\n"))
+    >>> [(chunk.headings, chunk.anchors, chunk.part, len(chunk.text.split())) for chunk in split_page(page, 40)]
+    [(('Looms',), ('looms',), 1, 40),
+     (('Looms', 'Cards'), ('cards',), 1, 40), (('Looms', 'Cards'), ('cards',), 2, 20)]
+    """
+    positive("max_words", max_words)
+    joined: list[_Section] = []
+    sections = _sections(page)
+    for section, following in zip_longest(sections, sections[1:]):
+        _join(joined, section, heads=following is not None and _within(following.path, section.path))
+    return [chunk for section in joined for chunk in _chunks(section, max_words)]
+
+
+def _sections(page: Page) -> list[_Section]:
+    """Return the sections of a page, each with its own blocks only, in order."""
+    sections: list[_Section] = []
+    around: list[tuple[int, int, str]] = []
+    for block in page.blocks:
+        if block.level:
+            # Level 0 for the first heading of the page, so that all others are below it.
+            level = block.level if sections else 0
+            while around and around[-1][0] >= level:
+                around.pop()
+            around.append((level, len(sections), block.text))
+        if block.level or not sections:
+            path, headings = tuple(number for _, number, _ in around), tuple(text for *_, text in around)
+            sections.append(_Section(path, headings))
+        sections[-1].add(block)
+    return sections
+
+
+def _join(joined: list[_Section], section: _Section, heads: bool) -> None:
+    """Add a section to those before it, or join it with the last one; `heads`: its first subsection follows."""
+    last = joined[-1] if joined else None
+    short = section.words < _SHORT and not heads
+    if last is not None and last.words < _SHORT and _within(section.path, last.path):
+        last.path, last.headings = section.path, section.headings
+        last.take(section)
+    elif last is not None and short and _within(section.path, last.path):
+        last.take(section)
+    elif last is not None and short and last.words < _SHORT:
+        shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(last.path, section.path, strict=False)))
+        last.path, last.headings = last.path[:shared], last.headings[:shared]
+        last.take(section)
+    else:
+        joined.append(section)
+
+
+def _within(path: Sequence[int], outer: Sequence[int]) -> bool:
+    return len(path) > len(outer) and tuple(path[: len(outer)]) == tuple(outer)
+
+
+def _chunks(section: _Section, max_words: int) -> Iterator[Chunk]:
+    heading = next((block for block in reversed(section.blocks) if block.level and block.text in section.headings[-1:]), None)
+    anchor = heading.anchors[-1] if heading and heading.anchors else ""
+    # What follows a heading or a term, in its chunk and in the next one, is about it.
+    around: tuple[str, ...] = ()
+    term: tuple[str, ...] = ()
+    for part, blocks in enumerate(_parts(section.blocks, max_words), 1):
+        anchors = [*around, *term]
+        for block in blocks:
+            anchors += block.anchors
+            if block.level:
+                around, term = block.anchors, ()
+            elif block.leads:
+                term = block.anchors
+        shown = blocks[1:] if blocks[0].level and blocks[0].text in section.headings else blocks
+        links = tuple(dict.fromkeys(link for block in blocks for link in block.links))
+        text = "\n".join(block.text for block in shown)
+        yield Chunk(text, section.headings, tuple(dict.fromkeys(anchors)), links, anchor, part)
+
+
+def _parts(blocks: Sequence[Block], max_words: int) -> Iterator[list[Block]]:
+    """Yield the blocks in parts of at most `max_words` words."""
+    pieces = [piece for block in blocks for piece in _pieces(block, max_words)]
+    total = sum(piece.words for piece in pieces)
+    target = total / max(1, math.ceil(total / max_words))
+    part: list[Block] = []
+    for piece in _groups(pieces):
+        held, more = sum(block.words for block in part), sum(block.words for block in piece)
+        if part and (held + more > max_words or held + more / 2 > target):
+            yield part
+            part = []
+        part.extend(piece)
+    if part:
+        yield part
+
+
+def _groups(blocks: Sequence[Block]) -> Iterator[list[Block]]:
+    """Yield blocks, each together with the headings and terms that lead to it."""
+    group: list[Block] = []
+    for block in blocks:
+        group.append(block)
+        if not block.leads:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def _pieces(block: Block, max_words: int) -> Iterator[Block]:
+    """Yield a block, or its sentences or lines together up to `max_words` words; the first piece has its anchors and links."""
+    if block.words <= max_words:
+        yield block
+        return
+    texts: list[str] = []
+    held = 0
+    start = 0
+    ends = [match.end() for match in _SENTENCE.finditer(block.text)] + [len(block.text)]
+    begin = 0
+    for end in ends:
+        count = len(block.text[start:end].split())
+        if held and held + count > max_words:
+            texts.append(block.text[begin:start])
+            begin, held = start, 0
+        if count > max_words:
+            words = block.text[start:end].split()
+            texts += [" ".join(words[place : place + max_words]) for place in range(0, count, max_words)]
+            begin, held = end, 0
+        else:
+            held += count
+        start = end
+    texts.append(block.text[begin:])
+    kept = [text.rstrip() for text in texts if text.strip()]
+    for place, text in enumerate(kept):
+        yield replace(block, text=text) if place == 0 else Block(text)

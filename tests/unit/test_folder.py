@@ -1,0 +1,107 @@
+"""A folder of pages as nodes of an index."""
+
+import pytest
+
+from graph_retrievers.construction import DocumentStructure, Links, build_edges, read_folder
+from graph_retrievers.errors import DatasetError
+
+WORDS = "Some words about looms. "
+
+
+def write(folder, **pages):
+    for name, text in pages.items():
+        path = folder / name.replace("__", "/").replace("_html", ".html").replace("_md", ".md").replace("_txt", ".txt")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8"))
+    return folder
+
+
+def test_a_page_is_cut_into_sections_that_know_their_place(tmp_path):
+    long = WORDS * 20
+    write(
+        tmp_path,
+        guide__a_html=f"<h1>Looms</h1><p>{long}<h2 id=c>Cards</h2><p id=p>{long}{long}{long}</p>",
+        b_md="# B\n[c](guide/a.html#p)",
+    )
+    nodes = read_folder(tmp_path)
+    assert [(node.id, node.title) for node in nodes] == [
+        ("b.md", "B"),
+        ("guide/a.html", "Looms"),
+        ("guide/a.html#c", "Looms: Cards"),
+        ("guide/a.html#c~2", "Looms: Cards"),
+    ]
+    assert nodes[0].metadata == {"path": "b.md", "headings": ["B"], "anchors": ["b"], "links": ["/guide/a.html#p"]}
+    assert nodes[2].metadata == {"path": "guide/a.html", "headings": ["Looms", "Cards"], "anchors": ["c", "p"], "links": []}
+    assert nodes[3].metadata["anchors"] == ["c"]
+    assert build_edges(nodes, [Links(field="links"), DocumentStructure()]) == [
+        ("b.md", "guide/a.html#c", "links"),
+        ("guide/a.html", "guide/a.html#c", "contains"),
+        ("guide/a.html", "guide/a.html#c", "next"),
+        ("guide/a.html#c", "guide/a.html#c~2", "next"),
+    ]
+
+
+def test_whole_files_and_other_lengths(tmp_path):
+    write(tmp_path, a_md="# A\n" + WORDS * 20 + "\n\n## B\n" + WORDS * 20)
+    assert [node.id for node in read_folder(tmp_path, max_words=None)] == ["a.md"]
+    whole = read_folder(tmp_path, max_words=None)[0]
+    assert len(whole.text.split()) == 161 and whole.metadata["anchors"] == ["a", "b"]
+    assert [len(node.text.split()) for node in read_folder(tmp_path, max_words=50)] == [48, 32, 48, 32]
+
+
+def test_ids_are_unique_where_headings_and_anchors_repeat(tmp_path):
+    section = f"<h2>Notes</h2><p>{WORDS * 10}</p><h2 id=x>Notes</h2><p>{WORDS * 10}</p>"
+    ids = [node.id for node in read_folder(write(tmp_path, a_html="<h1>A</h1>" + section * 3))]
+    assert ids == ["a.html", "a.html#x", "a.html~3", "a.html#x~2", "a.html~5", "a.html#x~3"]
+
+
+def test_site_names_and_repeated_navigation_are_left_out(tmp_path):
+    for name in ("alpha", "beta", "gamma", "delta", "omega"):
+        head = f"<title>{name} — The loom manual</title><p>The loom manual</p><p>Search</p>"
+        page = f"{head}<h1>{name}</h1><p>About {name}.</p><p>(c) us</p>"
+        write(tmp_path, **{f"{name}_html": page})
+    nodes = read_folder(tmp_path)
+    assert [(node.title, node.text) for node in nodes][:2] == [("alpha", "About alpha."), ("beta", "About beta.")]
+    write(tmp_path, other_html="<title>Looms — and cards</title><p>text")
+    assert "Looms — and cards" in [node.title for node in read_folder(tmp_path)]
+
+
+def test_a_page_read_twice_or_without_text_hands_its_links_on(tmp_path, caplog):
+    text = f"<h1>Looms</h1><p>{WORDS * 10}"
+    contents = "<title>Contents</title><div class=toc><ul><li><a href=looms.html>L</a><li><a href=x.html>X</a></ul></div>"
+    write(tmp_path, looms_html=text, z_copy_html=text, toc_html=contents, a_md="[1](z_copy.html#p) [2](toc.html)")
+    with caplog.at_level("INFO"):
+        nodes = read_folder(tmp_path)
+    assert [node.id for node in nodes] == ["a.md", "looms.html"]
+    assert nodes[0].metadata["links"] == ["/looms.html"]
+    assert "4 pages, 2 of them without text of their own or with the text of another" in caplog.text
+
+
+def test_the_pages_that_contents_list_are_kept_with_the_first_node(tmp_path):
+    contents = "<h1>Manual</h1><p>What this is.</p><div class=toc><ul><li><a href=b.html>B</a></ul></div>"
+    nodes = read_folder(write(tmp_path, a_html=contents, b_html=f"<h1>B</h1><p>{WORDS}"))
+    assert nodes[0].metadata["contents"] == ["/b.html"]
+    assert build_edges(nodes, Links(field="contents", relation="contains")) == [("a.html", "b.html", "contains")]
+
+
+def test_encodings(tmp_path):
+    declared = '<meta charset="iso-8859-1"><h1>Café</h1><p>text'.encode("latin-1")
+    write(tmp_path, a_html=declared, b_md="\ufeff# Bö\ntext")
+    assert [node.title for node in read_folder(tmp_path)] == ["Café", "Bö"]
+    write(tmp_path, c_txt=b"caf\xe9")
+    with pytest.raises(DatasetError, match=r"c\.txt cannot be read as UTF-8"):
+        read_folder(tmp_path)
+    write(tmp_path, c_txt="fine", d_html=b"<meta charset=klingon>x")
+    with pytest.raises(DatasetError, match="unknown encoding: klingon"):
+        read_folder(tmp_path)
+
+
+def test_a_folder_without_pages_and_an_empty_page(tmp_path):
+    with pytest.raises(DatasetError, match="is not a folder"):
+        read_folder(tmp_path / "none")
+    with pytest.raises(DatasetError, match="neither nodes.jsonl"):
+        read_folder(tmp_path)
+    with pytest.raises(DatasetError, match="no text in its 1 files"):
+        read_folder(write(tmp_path, empty_md=""))
+    nodes = read_folder(write(tmp_path, a_b_txt="One\n\nTwo"))
+    assert [(node.id, node.title, node.text) for node in nodes] == [("a_b.txt", "a b", "One\nTwo")]

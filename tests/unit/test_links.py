@@ -1,0 +1,265 @@
+"""Links between pages that were split, resolved to the chunk that a fragment names; the structure of pages."""
+
+import pytest
+from langchain_core.documents import Document
+from langchain_text_splitters import HTMLHeaderTextSplitter, Language, MarkdownHeaderTextSplitter, RecursiveCharacterTextSplitter
+from llama_index.core import Document as LlamaDocument
+from llama_index.core.node_parser import HierarchicalNodeParser, MarkdownNodeParser, SentenceSplitter
+
+from graph_retrievers import GraphIndex
+from graph_retrievers.construction import DocumentStructure, Links, build_edges
+from graph_retrievers.construction.links import heading_path
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph import Node
+from graph_retrievers.graph.addresses import AddressBook, page_address
+
+
+def chunk(identity, text="", address="", **metadata):
+    return Node(identity, text, metadata={"source": address, **metadata} if address else metadata)
+
+
+def pairs(edges):
+    return [(source, target) for source, target, _ in edges]
+
+
+class TestAddresses:
+    @pytest.mark.parametrize(
+        ("link", "base", "found"),
+        [
+            ("b.md", "docs/a.md", ("docs/b.md", "")),
+            ("./b.md#x", "docs/a.md", ("docs/b.md", "x")),
+            ("../docs/b", "docs/a.md", ("docs/b.md", "")),
+            ("b.html", "docs/a.md", ("docs/b.md", "")),
+            ("B.MD", "docs/a.md", ("docs/b.md", "")),
+            ("/docs/b.md", "docs/a.md", ("docs/b.md", "")),
+            ("/b.md", "docs/a.md", ("docs/b.md", "")),
+            ("#here%20now", "docs/a.md", ("docs/a.md", "here now")),
+            ("?q=1", "docs/a.md", None),
+            ("sub/", "docs/a.md", ("docs/sub/index.md", "")),
+            ("sub", "docs/a.md", ("docs/sub/index.md", "")),
+            ("with%20space.md", "docs/a.md", ("docs/with space.md", "")),
+            ("with space.md", "docs/a.md", ("docs/with space.md", "")),
+            ("a%23b.md", "docs/a.md", ("docs/a#b.md", "")),
+            ("https://example.org/docs/b.md", "docs/a.md", None),
+            ("mailto:a@b.c", "docs/a.md", None),
+            ("http://[", "docs/a.md", None),
+            ("../../../../b.md", "docs/a.md", ("docs/b.md", "")),
+        ],
+    )
+    def test_paths(self, link, base, found):
+        book = AddressBook(["docs/a.md", "docs/b.md", "docs/sub/index.md", "docs/with space.md", "docs/a#b.md"])
+        assert book.find(link, base) == found
+
+    @pytest.mark.parametrize(
+        ("link", "found"),
+        [
+            ("https://x.org/about/#team", ("https://X.org/about", "team")),
+            ("http://x.org/about", ("https://X.org/about", "")),
+            ("about", ("https://X.org/about", "")),
+            ("about.html?lang=en", None),
+            ("page?id=2", ("https://x.org/page?id=2", "")),
+            ("page?id=3", None),
+            (".", ("https://x.org/", "")),
+            ("//x.org/about", ("https://X.org/about", "")),
+            ("https://y.org/about", None),
+        ],
+    )
+    def test_urls(self, link, found):
+        book = AddressBook(["https://x.org/", "https://X.org/about", "https://x.org/page?id=2"])
+        assert book.find(link, "https://x.org/") == found
+
+    def test_files_of_a_windows_folder_and_links_below_a_site_root(self):
+        book = AddressBook(["C:\\site\\guide\\a.html", "C:\\site\\guide\\b.html", "C:\\site\\index.html"])
+        assert book.find("b.html#x", "C:\\site\\guide\\a.html") == ("C:\\site\\guide\\b.html", "x")
+        assert book.find("/guide/b.html", "C:\\site\\guide\\a.html") == ("C:\\site\\guide\\b.html", "")
+
+    def test_pages_that_differ_only_in_case_or_ending_are_not_confused(self):
+        book = AddressBook(["a.md", "A.md", "a.html"])
+        assert [book.find(link)[0] for link in ("a.md", "A.md", "a.html", "a")] == ["a.md", "A.md", "a.html", "a.md"]
+
+    def test_the_address_of_a_page_is_the_first_field_that_it_has(self):
+        assert page_address({"file_path": "f", "source": "s", "url": ""}) == "s"
+        assert page_address({"other": "x"}) == "" and page_address({"source": 3}) == "3"
+
+
+class TestLinks:
+    def test_a_fragment_leads_to_its_chunk_and_other_links_to_the_first_chunk_of_a_page(self):
+        nodes = [
+            chunk("a", '<a href="b.html#two">x</a> <a href="b.html">y</a> <a href="b.html#none">z</a>', "a.html"),
+            chunk("b1", "<h1>B</h1>", "b.html"),
+            chunk("b2", '<h2 id="two">Two</h2>', "b.html"),
+            chunk("b3", 'on <a href="#two">this page</a>', "b.html"),
+        ]
+        assert pairs(build_edges(nodes, Links())) == [("a", "b2"), ("a", "b1"), ("b3", "b2")]
+
+    def test_never_to_every_chunk(self):
+        nodes = [chunk("a", "[b](b.md)", "a.md"), *(chunk(f"b{n}", f"part {n}", "b.md") for n in range(85))]
+        assert pairs(build_edges(nodes, Links())) == [("a", "b0")]
+
+    def test_of_chunks_that_overlap_the_later_one_has_the_text_behind_an_anchor(self):
+        nodes = [
+            chunk("a", "[x](b.md#two)", "a.md"),
+            chunk("b1", "text\n\n## Two", "b.md"),
+            chunk("b2", "## Two\n\nwhat it says", "b.md"),
+            chunk("b3", "## Two\n\nanother heading of this name, further below", "c.md"),
+        ]
+        assert pairs(build_edges(nodes, Links())) == [("a", "b2")]
+
+    def test_an_anchor_that_is_written_differently_is_found(self):
+        nodes = [chunk("a", "[x](b.md#Getting_Started)", "a.md"), chunk("b", "", "b.md"), chunk("c", "## Getting started", "b.md")]
+        assert pairs(build_edges(nodes, Links())) == [("a", "c")]
+
+    def test_a_reference_in_one_chunk_and_its_definition_in_another(self):
+        nodes = [chunk("a1", "see [the cards][1]", "a.md"), chunk("a2", "[1]: b.md", "a.md"), chunk("b", "", "b.md")]
+        assert pairs(build_edges(nodes, Links())) == [("a1", "b")]
+
+    def test_links_to_elsewhere_are_counted(self, caplog):
+        nodes = [chunk("a", "[x](https://else.org) [y](gone.md)", "a.md"), chunk("b", "[a](a.md)", "b.md")]
+        with caplog.at_level("INFO"):
+            assert pairs(build_edges(nodes, Links())) == [("b", "a")]
+        assert "skipped references to nodes outside the corpus: 2" in caplog.text
+
+    def test_what_more_than_half_of_the_pages_link_to_is_navigation(self):
+        nodes = [chunk(str(n), f"[home](0.md) [next]({(n + 1) % 12}.md)", f"{n}.md") for n in range(12)]
+        assert ("5", "0") not in pairs(build_edges(nodes, Links())) and ("5", "6") in pairs(build_edges(nodes, Links()))
+        few = nodes[:9]
+        assert ("5", "0") in pairs(build_edges(few, Links()))
+
+    def test_a_metadata_field_holds_the_links_that_a_loader_kept(self):
+        nodes = [
+            chunk("a", "text [not](c.md)", "a.md", links=["b.md#x", {"url": "c.md", "text": "t"}]),
+            chunk("b", "", "b.md", links="a.md"),
+            chunk("c", "", "c.md"),
+        ]
+        assert pairs(build_edges(nodes, Links(field="links"))) == [("a", "b"), ("a", "c"), ("b", "a")]
+
+    def test_a_list_that_a_splitter_copied_to_all_chunks_belongs_to_the_page(self):
+        copied = {"links": [{"href": "b.md", "text": "the cards"}, {"href": "c.md", "text": "not there"}, "d.md"]}
+        nodes = [
+            chunk("a1", "begins", "a.md", **copied),
+            chunk("a2", "see the cards", "a.md", **copied),
+            chunk("b", "", "b.md"),
+            chunk("c", "", "c.md"),
+            chunk("d", "", "d.md"),
+        ]
+        assert pairs(build_edges(nodes, Links(field="links"))) == [("a1", "c"), ("a1", "d"), ("a2", "b")]
+
+    def test_nodes_without_an_address(self):
+        nodes = [chunk("a", "[b](b.md)"), chunk("b", "[x](#y) [z](a)", "b.md"), Node("c", "[b](b.md)")]
+        assert pairs(build_edges(nodes, Links())) == [("a", "b"), ("c", "b")]
+
+    @pytest.mark.parametrize(
+        ("nodes", "spec", "message"),
+        [
+            ([Node("a", "")], Links(), "No node has the metadata field 'url' or 'source' or 'path' or 'file_path'"),
+            ([chunk("a", "", "a.md")], Links("link"), "No node has the metadata field 'link', so links"),
+            ([chunk("a", "", "a.md")], Links(field="hrefs"), "'hrefs' of Links.*; the metadata fields are: source"),
+            ([chunk("a", "", "a.md", links=[3])], Links(field="links"), "'links' of 'a' holds 3; expected addresses"),
+            ([Node("a", "")], DocumentStructure(), "which says from what page a chunk is"),
+        ],
+    )
+    def test_errors_say_what_is_missing(self, nodes, spec, message):
+        with pytest.raises(InvalidArgumentError, match=message):
+            build_edges(nodes, spec)
+
+
+class TestStructure:
+    def test_sections_contain_sections_and_chunks_follow_one_another(self):
+        nodes = [
+            chunk("a", "", "p.md", headings=["A"]),
+            chunk("b", "", "p.md", headings=["A", "B"]),
+            chunk("b2", "", "p.md", headings=["A", "B"]),
+            chunk("c", "", "p.md", headings=["A", "B", "C"]),
+            chunk("d", "", "p.md", headings=["A", "D"]),
+            chunk("e", "", "p.md", headings=["E", "F"]),
+            chunk("x", "", "q.md", headings=["A"]),
+        ]
+        edges = build_edges(nodes, DocumentStructure())
+        assert [(s, t) for s, t, r in edges if r == "contains"] == [("a", "b"), ("b", "c"), ("a", "d"), ("a", "e")]
+        assert [(s, t) for s, t, r in edges if r == "next"] == [("a", "b"), ("b", "b2"), ("b2", "c"), ("c", "d"), ("d", "e")]
+
+    def test_without_headings_chunks_only_follow_one_another(self):
+        nodes = [chunk(str(n), "", "p.md") for n in range(3)] + [Node("alone", "")]
+        assert build_edges(nodes, DocumentStructure()) == [("0", "1", "next"), ("1", "2", "next")]
+
+    @pytest.mark.parametrize(
+        ("metadata", "path"),
+        [
+            ({"headings": ["A", "B"]}, ("A", "B")),
+            ({"Header 2": "B", "Header 1": "A"}, ("A", "B")),
+            ({"header_path": "/A/B/"}, ("A", "B")),
+            ({"header_path": "/"}, ()),
+            ({"header": "A"}, ()),
+        ],
+    )
+    def test_headings_as_splitters_write_them(self, metadata, path):
+        assert heading_path(metadata) == path
+
+
+LONG = "Weavers work on them all day long. " * 8
+LOOMS = f"""<html><body><h1>Looms</h1><p>Looms weave cloth. {LONG}</p><h2 id="cards">Cards</h2>
+<p>Cards drive a loom. See <a href="engine.html#mill">the mill</a>.</p></body></html>"""
+ENGINE = f"""<html><body><h1>Engine</h1><p>An engine of brass. {LONG}</p><h2 id="mill">The mill</h2>
+<p>The mill computes; it reads <a href="looms.html#cards">cards</a>.</p></body></html>"""
+LOOMS_MD = f"# Looms\n\nLooms weave cloth. {LONG}\n\n## Cards\n\nCards drive a loom. See [the mill](engine.md#the-mill).\n"
+ENGINE_MD = f"# Engine\n\nAn engine of brass. {LONG}\n\n## The mill\n\nThe mill computes; it reads [cards](looms.md#cards).\n"
+
+
+def linked_texts(documents, *specs):
+    """The first words of the two ends of each link."""
+    graph = GraphIndex.from_documents(documents, edges=list(specs)).graph
+    texts = dict(zip(graph.ids, graph.texts, strict=True))
+    return [(texts[edge.source], texts[edge.target]) for edge in graph.edges() if edge.relation == "links"]
+
+
+class TestSplitters:
+    """Documents of the frameworks' own splitters are joined by the path of their page."""
+
+    def test_recursive_character_text_splitter_on_html(self):
+        pages = [Document(LOOMS, metadata={"source": "looms.html"}), Document(ENGINE, metadata={"source": "engine.html"})]
+        splitter = RecursiveCharacterTextSplitter.from_language(Language.HTML, chunk_size=250, chunk_overlap=0)
+        found = linked_texts(splitter.split_documents(pages), Links(), DocumentStructure())
+        assert len(found) == 2
+        assert all("cards" in source.lower() and "mill" in target.lower() for source, target in found[:1])
+        assert "engine.html#mill" in found[0][0] and 'id="mill"' in found[0][1]
+        assert "looms.html#cards" in found[1][0] and 'id="cards"' in found[1][1]
+
+    def test_recursive_character_text_splitter_on_markdown(self):
+        pages = [Document(LOOMS_MD, metadata={"source": "d/looms.md"}), Document(ENGINE_MD, metadata={"source": "d/engine.md"})]
+        splitter = RecursiveCharacterTextSplitter.from_language(Language.MARKDOWN, chunk_size=200, chunk_overlap=0)
+        found = linked_texts(splitter.split_documents(pages), Links())
+        assert [target.startswith(("## The mill", "## Cards")) for _, target in found] == [True, True]
+
+    def test_markdown_header_text_splitter_whose_headings_are_metadata(self):
+        splitter = MarkdownHeaderTextSplitter([("#", "Header 1"), ("##", "Header 2")])
+        documents = []
+        for name, text in (("looms.md", LOOMS_MD), ("engine.md", ENGINE_MD)):
+            for document in splitter.split_text(text):
+                document.metadata["source"] = name
+                documents.append(document)
+        found = linked_texts(documents, Links(), DocumentStructure())
+        assert [(source[:5], target[:8]) for source, target in found] == [("Cards", "The mill"), ("The m", "Cards dr")]
+
+    def test_html_header_text_splitter_with_links_kept_by_the_loader(self):
+        splitter = HTMLHeaderTextSplitter([("h1", "Header 1"), ("h2", "Header 2")])
+        kept = {"looms.html": ["engine.html#the-mill"], "engine.html": [{"url": "looms.html#cards", "text": "cards"}]}
+        documents = []
+        for name, text in (("looms.html", LOOMS), ("engine.html", ENGINE)):
+            for document in splitter.split_text(text):
+                document.metadata |= {"source": name, "links": kept[name]}
+                documents.append(document)
+        found = linked_texts(documents, Links(field="links"), DocumentStructure())
+        assert len(found) == 2 and "Cards" in found[1][1]
+
+    @pytest.mark.parametrize(
+        "parser",
+        [SentenceSplitter(chunk_size=60, chunk_overlap=0), MarkdownNodeParser(), HierarchicalNodeParser.from_defaults([256, 64])],
+    )
+    def test_llama_index_parsers(self, parser):
+        pages = [
+            LlamaDocument(text=LOOMS_MD, metadata={"file_path": "/home/me/looms.md"}),
+            LlamaDocument(text=ENGINE_MD, metadata={"file_path": "/home/me/engine.md"}),
+        ]
+        found = linked_texts(parser.get_nodes_from_documents(pages), Links(), DocumentStructure())
+        assert found and all("engine.md#the-mill" in s or "looms.md#cards" in s for s, _ in found)
+        assert all("The mill" in t or "Cards" in t for _, t in found)
