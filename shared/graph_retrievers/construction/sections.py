@@ -84,7 +84,7 @@ def split_page(page: Page, max_words: int = 200) -> list[Chunk]:
     >>> page = read_markdown("# Looms\n" + "Looms weave. " * 20 + "\n## Cards\n" + 3 * ("Cards drive. " * 10 + "\n\n"))
     >>> [(chunk.headings, chunk.anchors, chunk.part, len(chunk.text.split())) for chunk in split_page(page, 40)]
     [(('Looms',), ('looms',), 1, 40),
-     (('Looms', 'Cards'), ('cards',), 1, 40), (('Looms', 'Cards'), ('cards',), 2, 20)]
+     (('Looms', 'Cards'), ('cards',), 1, 20), (('Looms', 'Cards'), ('cards',), 2, 40)]
     """
     positive("max_words", max_words)
     joined: list[_Section] = []
