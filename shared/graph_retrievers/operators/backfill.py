@@ -18,8 +18,10 @@ class Backfill(Operator):
 
     Notes
     -----
-    Nodes of the ranking keep their places. Added nodes come last, have the operator name "Backfill" and scores below all
-    others, each one less than the node before; in a list that was empty they have the scores of the search.
+    Nodes of the ranking keep their places. Added nodes come last and have the operator name "Backfill". In a list that was
+    empty they have the scores of the search. Else their scores fall from the score s of the last node of the ranking: the j-th
+    added node has ``s - |s| * j / (j + 1)``, which is s / 2, s / 3, ... for a positive s, and 3/2 s, 5/3 s, ... for a negative
+    one. So they stay on the scale of the others, and are negative only if s is; if s is 0, they are 0.
 
     Examples
     --------
@@ -27,8 +29,9 @@ class Backfill(Operator):
     >>> from graph_retrievers.operators import BM25Search
     >>> index = GraphIndex.from_texts(["a loom", "a card", "a loom card"])
     >>> retriever = Retriever(index, BM25Search(1), k=2)
-    >>> [(hit.id, hit.operator) for hit in retriever.retrieve("loom")]
-    [('0', 'BM25Search'), ('2', 'Backfill')]
+    >>> first, second = retriever.retrieve("loom")
+    >>> (first.id, first.operator), (second.id, second.operator), second.score == first.score / 2
+    (('0', 'BM25Search'), ('2', 'Backfill'), True)
     """
 
     kind = OperatorKind.VECTOR_SEARCH
@@ -47,5 +50,8 @@ class Backfill(Operator):
         place = torch.arange(filled.width, device=lengths.device).expand(len(ranking), -1)
         added = (place >= lengths.unsqueeze(1)) & (filled.nodes >= 0)
         lowest = ranking.scores.masked_fill(ranking.nodes < 0, float("inf")).amin(1, keepdim=True)
-        below = lowest - 1 - (place - lengths.unsqueeze(1))
+        # Of infinity there is no half; and in single precision neighbours far down would be equal.
+        last = lowest.clamp(max=torch.finfo(lowest.dtype).max).double()
+        number = (place - lengths.unsqueeze(1) + 1).clamp(min=1)
+        below = (last - last.abs() * number / (number + 1)).to(filled.scores.dtype)
         return replace(filled, scores=torch.where(added & (lengths > 0).unsqueeze(1), below, filled.scores))

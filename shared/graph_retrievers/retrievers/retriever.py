@@ -35,7 +35,8 @@ class Retriever(BaseRetriever):
         Nodes to return. Chains and facts that operators find come behind them, as many as the operators bring.
     backfill : bool, default True
         Whether vector search (BM25 where the index has no vectors) fills up to k when the operators find fewer.
-        Such hits come last, carry the operator name "Backfill" and scores below all others.
+        Such hits come last, carry the operator name "Backfill" and scores below all others, on their scale (see
+        :class:`~graph_retrievers.operators.backfill.Backfill`).
     types : collection of str, optional
         Node types that may be returned, and that chains end at and facts join; all by default. Traversal passes through others.
     batch_size : int, default 32
