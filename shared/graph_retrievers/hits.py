@@ -148,7 +148,7 @@ class Hit:
 
 
 class Hits(Sequence[Hit]):
-    """Hits of one query: the nodes, best first, then the chains and facts.
+    """Hits of one query: at most k nodes, best first; behind them chains and facts, where the retriever was asked for them.
 
     A slice is a Hits with the same notes.
 

@@ -137,7 +137,7 @@ COMPOSITIONS = {
         GRanker(),
         Backfill(),
     ),
-    "facts and chains": lambda: Pipeline(FactSearch(3, returned=False), GatedPropagation(gate="uniform"), ChainSearch(5)),
+    "facts and chains": lambda: Pipeline(FactSearch(3), GatedPropagation(gate="uniform"), ChainSearch(5)),
 }
 
 

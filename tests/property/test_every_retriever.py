@@ -163,3 +163,12 @@ def test_paths_keep_to_the_filters_of_seeds_and_of_the_walk(name):
     assert {path[0] for path in paths} <= (begins | walked if name in ("ppr", "walk-fusion") else begins)
     whole = retriever.retrieve_batch(QUERIES, **inputs(name, len(QUERIES)))
     assert whole != results
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_hit_is_one_of_k_nodes_unless_chains_are_asked_for(name):
+    index, given = corpus(), {"plan": PLAN} if name.startswith("mor") else {}
+    assert all(hit.kind == "node" for hit in build_retriever(name, index).retrieve(QUERIES[1], 3, **given))
+    if name.startswith("spreading"):
+        hits = build_retriever(name, index, chains="hits").retrieve(QUERIES[1], 3)
+        assert len(hits.nodes) == 3 and hits.chains and list(hits) == [*hits.nodes, *hits.chains]

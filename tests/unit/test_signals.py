@@ -398,6 +398,12 @@ def test_facts_travel_behind_what_follows_them():
     assert {hit.id: hit.path.nodes for hit in hits.nodes}["bo"] == ("cy", "bo")
 
 
+def test_facts_that_only_begin_a_walk_are_not_hits_beyond_k():
+    walk = Pipeline(FactSearch(2, signal="edge_bm25", returned=False), GatedPropagation(gate="uniform", steps=1))
+    hits = Retriever(people(), walk, k=2, backfill=False).retrieve("a party")
+    assert [hit.kind for hit in hits] == ["node", "node"]
+
+
 def test_a_batch_of_facts_is_what_its_queries_are_alone():
     retriever = Retriever(people(), FactSearch(3), backfill=False)
     questions = ["a party", "letters", "who employs whom", "zebra"]

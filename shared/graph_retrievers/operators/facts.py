@@ -24,7 +24,8 @@ class FactSearch(Operator):
     signal : str, default "edge_dense"
         Signal over the edges: ``"edge_dense"`` or ``"edge_bm25"`` (``GraphIndex.from_graph(..., edge_signals=True)``).
     returned : bool, default True
-        Whether the return filter applies to both ends; False where the facts are seeds of a traversal.
+        Whether the facts are results: they are then hits of their own behind the k nodes, and the return filter applies to both
+        of their ends. False where they are only seeds of a traversal.
 
     Notes
     -----
@@ -65,4 +66,4 @@ class FactSearch(Operator):
         width = int(torch.bincount(distinct // len(graph), minlength=1).max()) if distinct.numel() else 0
         pads = torch.full_like(distinct, -1)
         table, values, _ = pad_ranked(distinct // len(graph), distinct % len(graph), best, pads, len(queries), width)
-        return Ranking.of(table, values, self.name, facts=Facts(rows, scores, self.name))
+        return Ranking.of(table, values, self.name, facts=Facts(rows, scores, self.name) if self.returned else None)

@@ -32,7 +32,9 @@ class Retriever(BaseRetriever):
     operator : Operator
         Usually a :class:`~graph_retrievers.operators.operator.Pipeline`.
     k : int, default 10
-        Nodes to return. Chains and facts that operators find come behind them, as many as the operators bring.
+        Nodes to return, and so hits, unless chains or facts are asked for as hits of their own: by ``chains="hits"`` of
+        :class:`~graph_retrievers.retrievers.spreading_activation.SpreadingActivation`, or by an operator such as
+        ``ChainSearch()`` or ``FactSearch()``. These come behind the nodes, as many as the operators bring.
     backfill : bool, default True
         Whether vector search (BM25 where the index has no vectors) fills up to k when the operators find fewer.
         Such hits come last, carry the operator name "Backfill" and scores below all others, on their scale (see

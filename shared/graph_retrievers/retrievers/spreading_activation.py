@@ -42,9 +42,9 @@ class SpreadingActivation(Retriever):
     linking : EntityLinking, optional
         Finds the seeds; replaces `language_model` and allows further options.
     chains : {"hits", "path"}, optional
-        ``"hits"``: chains come after the nodes as up to 30 further hits of kind "chain", without those that end at a node that
-        may not be returned. ``"path"``: a hit's path is the best chain that leads to it, if there is one. By default no chains
-        are searched.
+        ``"hits"``: chains come after the k nodes as up to 30 further hits of kind "chain", whatever k is, without those that
+        end at a node that may not be returned. ``"path"``: a hit's path is the best chain that leads to it, if there is one. By
+        default no chains are searched.
     chain_search : ChainSearch, optional
         Finds the chains; 30 of 1 to 4 edges by default.
     passages : bool, optional
@@ -57,7 +57,7 @@ class SpreadingActivation(Retriever):
         Whether the ranking is fused with that of vector search by reciprocal ranks, c = 5: the first ranks of either count more
         than with the usual 60 (see :class:`~graph_retrievers.operators.fusion.ReciprocalRankFusion`).
     k : int, default 30
-        Hits to return (the paper's K_e).
+        Nodes to return (the paper's K_e). They are all hits there are, except with ``chains="hits"``.
     **options
         Keywords of :class:`Retriever`.
 

@@ -54,8 +54,8 @@ class ChainSearch(Operator):
     width : int, default 4096
         Prefixes of chains that are kept for a query at each length.
     as_trails : bool, default False
-        Whether chains are results of their own (``Ranking.chains``, further hits) or, if True, the trails of the nodes they lead
-        to: the first of the best chains through a node is then its path.
+        Whether chains are results of their own (``Ranking.chains``: further hits behind the k nodes) or, if True, the trails of
+        the nodes they lead to: the first of the best chains through a node is then its path.
 
     Raises
     ------

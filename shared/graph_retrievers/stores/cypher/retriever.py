@@ -54,7 +54,7 @@ class CypherSpreadingActivation(AsyncRetriever):
     vector_index : str, optional
         Vector index for seeds where no name is found. By default all vectors are compared, which is exact.
     k : int, default 30
-        Nodes to return.
+        Nodes to return; chains come behind them, with ``chains="hits"`` only.
     name : str, optional
         Name in tables; the name of the class by default.
 
