@@ -9,8 +9,12 @@ from graph_retrievers.errors import InvalidArgumentError, LanguageModelError, Mi
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.names import NameTable, name_table
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators import BM25Search, GatedPropagation, Pipeline, ReciprocalRankFusion, VectorSearch
 from graph_retrievers.operators.spreading.linking import EntityLinking
 from graph_retrievers.queries import Queries
+from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.retrievers.spreading_activation import SpreadingActivation
+from tests.helpers import linked_index
 
 VECTORS = {
     "Paris": [1.0, 0.0, 0.0],
@@ -250,3 +254,26 @@ def test_entities_must_be_names(entities):
 def test_options_outside_their_range(options):
     with pytest.raises(InvalidArgumentError):
         EntityLinking(**options)
+
+
+@pytest.mark.parametrize(
+    ("entities", "labels"),
+    [
+        (["Ada Lovelace"], {"ada": "EntityLinking"}),
+        (["Ada Lovelace", "Nobody"], {"ada": "EntityLinking", "*": "VectorSearch"}),
+        (["Nobody"], {"*": "VectorSearch"}),
+        (None, {"*": "VectorSearch"}),
+    ],
+)
+def test_a_seed_that_vector_search_found_is_called_so(entities, labels):
+    hits = SpreadingActivation(linked_index(), backfill=False).retrieve("what was woven there", entities=entities)
+    seeds = [hit for hit in hits if len(hit.path.nodes) == 1]
+    assert seeds and {hit.id: hit.operator for hit in seeds} == {hit.id: labels.get(hit.id, labels.get("*")) for hit in seeds}
+    assert all(hit.operator == "GatedPropagation" for hit in hits if len(hit.path.nodes) > 1)
+
+
+def test_seeds_of_several_operators_keep_their_names_through_propagation():
+    first = ReciprocalRankFusion(BM25Search(1), VectorSearch(1))
+    index = GraphIndex.from_texts(["a loom", "a card"], vectors=[[0.5], [1.0]])
+    hits = Retriever(index, Pipeline(first, GatedPropagation(gate="uniform"))).retrieve("loom", vector=[1.0])
+    assert {hit.id: hit.operator for hit in hits} == {"0": "BM25Search", "1": "VectorSearch"}

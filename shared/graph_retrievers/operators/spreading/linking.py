@@ -6,6 +6,7 @@ Glybovets and Makarov, "Query-Aware Spreading Activation", section III-B and Alg
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from graph_retrievers.graph.filters import type_mask
 from graph_retrievers.graph.names import name_table
 from graph_retrievers.graph.ragged import pad_ranked, top_k
 from graph_retrievers.operators.operator import Operator, OperatorKind
+from graph_retrievers.operators.vector_search import VectorSearch
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 from graph_retrievers.signals.language import complete_many
@@ -126,8 +128,8 @@ class EntityLinking(Operator):
     Notes
     -----
     A node's name is its title, or its id if the title is empty. Nodes whose score is not positive are not seeds. A node matched
-    by several entities keeps its best score. Entities beyond the budget, in the order given, are not searched and a note says
-    so.
+    by several entities keeps its best score. Seeds that no name matched carry the operator name "VectorSearch". Entities beyond
+    the budget, in the order given, are not searched and a note says so.
 
     Examples
     --------
@@ -168,14 +170,16 @@ class EntityLinking(Operator):
             searched += [(b, text, k) for text, k in wanted]
             notes.append(note)
         batch, nodes = torch.tensor(matched, dtype=torch.int64, device=device).reshape(-1, 2).unbind(1)
-        scores = torch.ones(len(matched), device=device)
+        scores, named = torch.ones(len(matched), device=device), batch * len(queries.index) + nodes
         if searched:
             found = self._search(queries, searched, mask)
             batch, nodes, scores = (torch.cat(pair) for pair in zip((batch, nodes, scores), found, strict=True))
         batch, nodes, scores = _distinct(batch, nodes, scores, len(queries.index))
         width = int(torch.bincount(batch, minlength=1).max()) if batch.numel() else 0
-        table, values, _ = pad_ranked(batch, nodes, scores, torch.full_like(nodes, -1), len(queries), width)
-        return Ranking.of(table, values, self.name, notes=tuple(notes))
+        only_near = (~torch.isin(batch * len(queries.index) + nodes, named)).long()
+        table, values, origins = pad_ranked(batch, nodes, scores, only_near, len(queries), width)
+        seeds = Ranking.of(table, values, self.name, notes=tuple(notes))
+        return replace(seeds, origins=origins, operators=(self.name, VectorSearch.name)) if searched else seeds
 
     def _linked(
         self, queries: Queries, text: str, entities: list[str] | None, allowed: np.ndarray | None

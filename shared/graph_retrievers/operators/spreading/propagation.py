@@ -15,7 +15,7 @@ from graph_retrievers.arguments import choice, fraction, positive, strings
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.filters import type_mask
-from graph_retrievers.graph.ragged import gather_rows, pad_ranked, row_pieces
+from graph_retrievers.graph.ragged import columns_of, gather_rows, pad_ranked, row_pieces
 from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
@@ -157,10 +157,13 @@ class GatedPropagation(Operator):
         if keys.numel() == 0:
             return Ranking.of(table, scores, self.name, touched=counts)
         real, place = table >= 0, place.clamp(min=0)
-        reached = torch.where(real, (parents[place] >= 0).long(), -1)
+        operators = tuple(dict.fromkeys((*(ranking.operators or ("Seed",)), self.name)))
+        # A seed keeps the name of the operator that found it.
+        seeds = ranking.origins.gather(1, columns_of(ranking.nodes, table).clamp(min=0)).clamp(min=0)
+        origins = torch.where(real, torch.where(parents[place] >= 0, operators.index(self.name), seeds), -1)
         trails = self._trails(keys, parents, table, place, size)
         found = Ranking.of(table, scores, self.name, trails, touched=counts).trimmed()
-        return replace(found, origins=reached, operators=((ranking.operators or ("Seed",))[-1], self.name))
+        return replace(found, origins=origins, operators=operators)
 
     def _trails(self, keys: Tensor, parents: Tensor, table: Tensor, place: Tensor, size: int) -> Tensor:
         """Return the paths of all nodes, so that a hit keeps its own if its parents are cut off: [B, K, steps + 1]."""

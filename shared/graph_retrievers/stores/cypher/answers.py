@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,23 +13,31 @@ from graph_retrievers.operators.spreading.chains import ChainSearch
 from graph_retrievers.operators.spreading.linking import EntityLinking
 from graph_retrievers.operators.spreading.passages import PassageGathering
 from graph_retrievers.operators.spreading.propagation import GatedPropagation
+from graph_retrievers.operators.vector_search import VectorSearch
 
 __all__ = ["answer"]
 
 _Row = Mapping[str, Any]
 
 
-def answer(row: _Row, notes: tuple[str, ...], chains: str | None, search: ChainSearch, passages: bool) -> Hits:
+def answer(
+    row: _Row, notes: tuple[str, ...], chains: str | None, search: ChainSearch, passages: bool, is_named: Callable[[str], bool]
+) -> Hits:
     """Return the hits of one question.
 
     `row` is the result of the query, `notes` are the notes so far, `chains` says whether chains are further hits ("hits") or the
-    paths of the nodes they lead to ("path"), `search` has their limits, and `passages` says whether the nodes are passages.
+    paths of the nodes they lead to ("path"), `search` has their limits, `passages` says whether the nodes are passages, and
+    `is_named` whether the question mentions a name.
     """
     relations: dict[tuple[str, str], tuple[str, bool]] = {}
     for link in sorted(row["links"], key=_step_order):
         relations.setdefault((link["near"], link["far"]), (link["relation"], link["forward"]))
     name = PassageGathering.name if passages else GatedPropagation.name
-    hits = [_node_hit(node, name, relations) for node in row["found"]]
+    # Where every name was found, nothing was searched by vector.
+    exact = not row["missing"]
+    hits = [
+        _node_hit(node, _seed_name(exact or is_named(str(node["name"] or node["id"]))), name, relations) for node in row["found"]
+    ]
     if chains is not None:
         best = row["chains"]
         floor = best[-1]["weight"] if len(best) == search.limit else -math.inf
@@ -43,14 +51,18 @@ def answer(row: _Row, notes: tuple[str, ...], chains: str | None, search: ChainS
     return Hits(hits, notes)
 
 
-def _node_hit(node: _Row, name: str, relations: Mapping[tuple[str, str], tuple[str, bool]]) -> Hit:
+def _seed_name(named: bool) -> str:
+    return EntityLinking.name if named else VectorSearch.name
+
+
+def _node_hit(node: _Row, seed: str, name: str, relations: Mapping[tuple[str, str], tuple[str, bool]]) -> Hit:
     trail = node["trail"]
     steps = [relations.get(pair, ("", True)) for pair in zip(trail, trail[1:], strict=False)]
     return Hit(
         id=str(node["id"]),
         text=str(node["text"] or ""),
         score=node["r"],
-        operator=EntityLinking.name if len(trail) == 1 else name,
+        operator=seed if len(trail) == 1 else name,
         path=_path(trail, node["titles"], steps),
         title=str(node["name"] or ""),
         type=str(node["type"] or ""),

@@ -228,7 +228,10 @@ class CypherSpreadingActivation(AsyncRetriever):
         if not row["filled"]:
             raise self._empty()
         notes = question_notes(question, row["missing"], parameters.get("room", 0))
-        hits = answer(row, notes, self.chains, self.chain_search, self._plan.passages)
+        entities = {name_key(name) for name in question.entities or ()}
+        hits = answer(
+            row, notes, self.chains, self.chain_search, self._plan.passages, is_named=lambda name: name_key(name) in entities
+        )
         return hits if hits.nodes else Hits(hits, (*notes, NOTHING_FOUND))
 
     def _check_index(self) -> None:
