@@ -244,7 +244,12 @@ def _taxonomy(args: argparse.Namespace) -> None:
     # The composition of a retriever does not depend on the index, so one of two nodes is enough.
     nodes = [Node("a", "one text", "one", "thing"), Node("b", "another text", "other", "thing")]
     index = GraphIndex.from_nodes(
-        nodes, [("a", "b", "mentions")], embedding=lambda texts: [[1.0, 0.0]] * len(texts), vectors=[[1.0, 0.0], [0.0, 1.0]]
+        nodes,
+        [("a", "b", "mentions")],
+        embedding=lambda texts: [[1.0, 0.0]] * len(texts),
+        vectors=[[1.0, 0.0], [0.0, 1.0]],
+        # Without one, retrievers warn that they have fallen back.
+        relevance=lambda pairs: [0.0] * len(pairs),
     )
     rows = [("retriever", "composition", "operators")]
     for name in retriever_names():

@@ -168,8 +168,8 @@ def test_spreading_activation_brings_nodes_with_paths_and_chains(device):
     assert means == sorted(means, reverse=True)
     named = retriever.retrieve("How are Cleo Marsh and Drama linked?")
     assert [hit.id for hit in named] == [hit.id for hit in hits], "the question names the same nodes"
-    (note,) = retriever.retrieve("the of and").notes
-    assert "no entity of the graph is named" in note
+    (note,) = retriever.retrieve("the of and", entities=["the of and"]).notes
+    assert "no node is named 'the of and'" in note
 
 
 @pytest.mark.parametrize("relation", ["written_by", "directed_by"])
@@ -212,8 +212,8 @@ def test_a_fusion_takes_the_inputs_of_both_and_keeps_what_both_found(device):
     others = {hit.id: hit for hit in first.nodes}
     assert all(hit.path == others[hit.id].path for hit in hits.nodes if hit.id != "g1")
     # Both say what went wrong.
-    notes = retriever.retrieve("the of and", plan=PLANS[3]).notes
-    assert len(notes) == 2 and "no entity" in notes[0] and "single node ship" in notes[1]
+    notes = retriever.retrieve("the of and", entities=["the of and"], plan=PLANS[3]).notes
+    assert len(notes) == 2 and "no node is named" in notes[0] and "single node ship" in notes[1]
 
 
 def test_what_was_found_beyond_nodes_survives_a_reranker(device):

@@ -196,10 +196,10 @@ def test_nodes_without_provenance_give_their_texts_alone(index):
 
 
 def test_notes_reach_the_user(index, caplog):
-    noted = SpreadingActivationRetriever(index, similarity_top_k=3).retrieve("qwertz")
-    assert all("no entity of the graph is named" in n.node.metadata["notes"][0] for n in noted)
+    noted = SpreadingActivationRetriever(index, similarity_top_k=3, inputs={"entities": lambda question: ["Qwertz"]}).retrieve("q")
+    assert all("no node is named 'Qwertz'" in n.node.metadata["notes"][0] for n in noted)
     nowhere = SpreadingActivationRetriever(index, filters={"$id": "nowhere"}, backfill=False)
-    assert nowhere.retrieve("qwertz") == [] and "no entity of the graph is named" in caplog.text
+    assert nowhere.retrieve("qwertz") == [] and "the operators found no node" in caplog.text
 
 
 def test_plans_of_a_batch_by_a_function_and_by_a_planner(movies):
@@ -525,9 +525,11 @@ def test_entities_by_a_function_and_notes(property_graph):
     named = spreading(property_graph, include_text=False, entities=lambda question: ["Difference Engine"], steps=1, chains=None)
     assert [n.node.text for n in named.retrieve("Which one?")] == ["Charles babbage -> Designed -> Difference engine"]
     for include_text in (False, True):
-        noted = spreading(property_graph, include_text=include_text).retrieve("machine of cards")
-        assert noted and all("no entity of the graph is named" in n.node.metadata["notes"][0] for n in noted)
-        assert not any("no entity" in n.node.get_content(MetadataMode.LLM) for n in noted)
+        noted = spreading(property_graph, include_text=include_text, entities=lambda question: [question]).retrieve(
+            "machine of cards"
+        )
+        assert noted and all("no node is named 'machine of cards'" in n.node.metadata["notes"][0] for n in noted)
+        assert not any("no node" in n.node.get_content(MetadataMode.LLM) for n in noted)
 
 
 @pytest.mark.parametrize("use_async", [False, True])

@@ -172,3 +172,21 @@ def test_every_hit_is_one_of_k_nodes_unless_chains_are_asked_for(name):
     if name.startswith("spreading"):
         hits = build_retriever(name, index, chains="hits").retrieve(QUERIES[1], 3)
         assert len(hits.nodes) == 3 and hits.chains and list(hits) == [*hits.nodes, *hits.chains]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_ordinary_questions_have_no_notes(name):
+    nodes, edges = [*linked_nodes(), *movie_nodes()], [*linked_edges(), *movie_edges()]
+    retriever = build_retriever(name, GraphIndex.from_nodes(nodes, edges, embedding=embed))
+    hits = retriever.retrieve_batch([QUERIES[0], QUERIES[1], QUERIES[3], "a machine that breaks a cipher"])
+    assert [found.notes for found in hits] == [()] * 4
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_reranker_without_a_relevance_model_says_once_that_it_falls_back(name, caplog):
+    build_retriever(name, corpus()).retrieve_batch(QUERIES)
+    said = [record for record in caplog.records if "falls back to the similarity of the vectors" in record.getMessage()]
+    assert len(said) == (name in ("fastinsight", "re2", "gar"))
+    caplog.clear()
+    build_retriever(name, corpus(relevance=Overlap())).retrieve_batch(QUERIES)
+    assert not any("similarity of the vectors" in record.getMessage() for record in caplog.records)

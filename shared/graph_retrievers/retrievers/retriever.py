@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
@@ -11,14 +12,23 @@ from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentErro
 from graph_retrievers.graph.filters import filter_mask, type_mask
 from graph_retrievers.hits import NOTHING_FOUND, Hits, to_hits
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators.adaptive_reranking import AdaptiveReranking
 from graph_retrievers.operators.backfill import Backfill
+from graph_retrievers.operators.granker import GRanker
 from graph_retrievers.operators.operator import Operator
+from graph_retrievers.operators.rerank import Rerank
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers.protocol import BaseRetriever, Call
 from graph_retrievers.retrievers.signatures import class_knobs
+from graph_retrievers.signals.relevance import BiEncoder
 
 __all__ = ["Retriever"]
+
+_logger = logging.getLogger(__name__)
+
+# Operators whose scores are those of the index's relevance model.
+_READ_RELEVANCE = (AdaptiveReranking, GRanker, Rerank)
 
 
 class Retriever(BaseRetriever):
@@ -90,6 +100,12 @@ class Retriever(BaseRetriever):
         self.k, self.batch_size = positive("k", k), positive("batch_size", batch_size)
         self.backfill, self.types = backfill, None if types is None else strings("types", types)
         self.name = name or type(self).__name__
+        if isinstance(index.relevance, BiEncoder) and any(isinstance(p, _READ_RELEVANCE) for p in operator.parts()):
+            _logger.warning(
+                "%s has no relevance model to rerank with and falls back to the similarity of the vectors; pass relevance= to the "
+                "index, such as a CrossEncoder.",
+                self.name,
+            )
 
     def __repr__(self) -> str:
         """Return the name and the composition with its parameters."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -27,7 +28,7 @@ from graph_retrievers.results import Ranking
 
 __all__ = ["MixedTraversal"]
 
-_NO_PLAN = "No plan was given and there is no planner; pass plan=, planner= or a checkpoint."
+_logger = logging.getLogger(__name__)
 
 
 class MixedTraversal(Operator):
@@ -120,6 +121,7 @@ class MixedTraversal(Operator):
         self.matching = matching or TextMatching()
         self.max_edges = positive("max_edges", max_edges)
         self.planner: Planner | None = None if planner is None else as_planner(planner)
+        self._warned = False
 
     def schema(self, graph: CorpusGraph) -> GraphSchema:
         """Return the schema plans for this graph must fit."""
@@ -127,7 +129,9 @@ class MixedTraversal(Operator):
         return graph.cache.get(key, lambda: GraphSchema.of(graph, self.targets))
 
     def check(self, plan: object, graph: CorpusGraph) -> PlanCheck:
-        """Return what :func:`check_plan` says about a plan in any form, or about the error that a planner returned."""
+        """Return what :func:`check_plan` says about a plan in any form, about the error of a planner, or about None, no plan."""
+        if plan is None:
+            return PlanCheck(PlanningGraph(), "empty")
         try:
             if isinstance(plan, GraphRetrieverError):
                 raise InvalidPlanError(str(plan))
@@ -136,14 +140,20 @@ class MixedTraversal(Operator):
             return PlanCheck(PlanningGraph(), "unreadable", note=f"{error} Text retrieval was used instead.")
 
     def _plans(self, queries: Queries) -> list[Any]:
-        """Return the plan of each query: the caller's, the planner's, or an error with the reason why there is none."""
+        """Return the plan of each query: the caller's, the planner's, an error with the reason why there is none, or None."""
         plans = queries.input("plan")
         missing = [row for row, plan in enumerate(plans) if plan is None or (isinstance(plan, (str, list, tuple)) and not plan)]
-        made: list[Any] = [InvalidPlanError(_NO_PLAN)] * len(missing)
-        if missing and self.planner is not None:
-            made = list(self.planner.plan([queries.texts[row] for row in missing], queries.index.graph))
-            if len(made) != len(missing):
-                raise InvalidArgumentError(f"The planner gave {len(made)} plans for {len(missing)} questions; one each is needed.")
+        if self.planner is None:
+            if not self._warned and any(plan is None for plan in plans):
+                self._warned = True
+                _logger.warning(
+                    "There is no planner, so questions without a plan are answered by text retrieval; pass plan=, planner= or "
+                    "checkpoint=."
+                )
+            return plans
+        made = list(self.planner.plan([queries.texts[row] for row in missing], queries.index.graph)) if missing else []
+        if len(made) != len(missing):
+            raise InvalidArgumentError(f"The planner gave {len(made)} plans for {len(missing)} questions; one each is needed.")
         for row, plan in zip(missing, made, strict=True):
             plans[row] = plan
         return plans

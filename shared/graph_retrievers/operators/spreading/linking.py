@@ -193,11 +193,12 @@ class EntityLinking(Operator):
         rows, missing = [row for _, group in kept for row in group], [name for name, group in kept if not group]
         if kept and not missing:
             return rows, [], ()
-        named = f"no node is named {', '.join(map(repr, missing))}" if missing else "no entity of the graph is named"
         if not queries.index.has_dense:
+            named = f"no node is named {', '.join(map(repr, missing))}" if missing else "no entity of the graph is named"
             return rows, [], (f"{named}; there are no vectors to search by",)
         if not kept:
-            return rows, [(None, self.budget)], (f"{named}: seeds from vector search of the question",)
+            # An ordinary case, in which the seeds carry the name of the search: no note.
+            return rows, [(None, self.budget)], ()
         each = max(1, self.budget // len(kept))
         return rows, [(entity, each) for entity in missing[: self.budget]], (missing_note(missing, self.budget),)
 

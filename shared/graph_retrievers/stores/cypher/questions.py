@@ -91,7 +91,7 @@ def question_notes(question: Question, missing: Sequence[int], room: int) -> tup
     if not missing:
         return ()
     if not question.entities:
-        return ("no entity of the graph is named: seeds from vector search of the question",)
+        return () if question.vector is not None else ("no entity of the graph is named; there is no vector to search by",)
     names = [question.entities[number] for number in missing]
     if not room:
         return (f"no node is named {', '.join(map(repr, names))}; there is no embedding model to search by",)
