@@ -122,6 +122,14 @@ def test_scores_of_latents_are_the_models_own_logits(family: str, device: str, t
     torch.testing.assert_close(encoder.score(latent).cpu(), expected, rtol=1e-5, atol=1e-5)
 
 
+def test_loading_shows_no_bar(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = save(build("bert"), tmp_path)
+    monkeypatch.setattr(transformers.utils.logging, "_tqdm_active", True)
+    capsys.readouterr()
+    CrossEncoder(folder).load()
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize("family", PACKED)
 @pytest.mark.parametrize("slack", [1.0, 0.75, 0.01])
 def test_packed_latents_are_those_of_padded_batches(family: str, slack: float) -> None:

@@ -430,3 +430,12 @@ def test_hybrid_search_reads_dense_and_words():
     index = linked_index()
     only = Retriever(index, HybridSearch(weights=(0, 1)), backfill=False).retrieve("punched cards")
     assert {hit.id for hit in only} == {"cards", "jacquard", "hollerith"}
+
+
+def test_the_bar_of_bm25_is_shown_where_it_is_asked_for_and_says_what_it_is(capsys):
+    texts = ["a loom", "a card"] * 600
+    BM25(texts)
+    assert capsys.readouterr().err == ""
+    words = BM25(texts, show_progress=True).tokenize(texts)
+    shown = capsys.readouterr().err
+    assert "BM25" in shown and "1200/1200" in shown and "Split" not in shown and len(words) == 1200

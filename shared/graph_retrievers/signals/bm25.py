@@ -18,6 +18,7 @@ from graph_retrievers.signals.sparse import TermSignal
 
 __all__ = ["BM25"]
 
+_TEXTS_AT_A_TIME = 1000
 _OPTIONS = ("k1", "b", "stopwords", "backend", "covers")
 
 
@@ -105,8 +106,16 @@ class BM25(TermSignal):
 
     def tokenize(self, texts: Sequence[str], show_progress: bool = False) -> list[list[str]]:
         """Return the words of each text in normal form C: lower case, at least two characters, without stop words."""
-        options = {"stopwords": self.stopwords or [], "return_ids": False, "show_progress": show_progress, "leave": False}
-        return [list(words) for words in _import_bm25s().tokenize([normalize("NFC", text) for text in texts], **options)]
+        from tqdm.auto import tqdm
+
+        options = {"stopwords": self.stopwords or [], "return_ids": False, "show_progress": False}
+        words: list[list[str]] = []
+        with tqdm(total=len(texts), desc="BM25", unit="text", disable=not show_progress) as bar:
+            for start in range(0, len(texts), _TEXTS_AT_A_TIME):
+                part = [normalize("NFC", text) for text in texts[start : start + _TEXTS_AT_A_TIME]]
+                words += (list(found) for found in _import_bm25s().tokenize(part, **options))
+                bar.update(len(part))
+        return words
 
     def query_terms(self, queries: Sequence[str]) -> tuple[Tensor, Tensor, Tensor]:
         """Return the known words of queries, each as often as it occurs, with weight 1."""

@@ -16,6 +16,7 @@ from graph_retrievers.arguments import positive
 from graph_retrievers.device import resolve_device
 from graph_retrievers.errors import InvalidArgumentError, ModelHeadError
 from graph_retrievers.signals.classification_head import ClassificationHead, split_head, unsplittable
+from graph_retrievers.signals.loading import no_loading_bar
 from graph_retrievers.signals.packed_encoder import PackedEncoder
 from graph_retrievers.signals.relevance import RelevanceModel, check_pairs
 
@@ -141,13 +142,14 @@ class CrossEncoder(RelevanceModel):
         source = str(self._source)
         try:
             tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
-            model, report = AutoModelForSequenceClassification.from_pretrained(
-                source,
-                trust_remote_code=False,
-                use_safetensors=True,
-                dtype=self._dtype if self._dtype is not None else "auto",
-                output_loading_info=True,
-            )
+            with no_loading_bar():
+                model, report = AutoModelForSequenceClassification.from_pretrained(
+                    source,
+                    trust_remote_code=False,
+                    use_safetensors=True,
+                    dtype=self._dtype if self._dtype is not None else "auto",
+                    output_loading_info=True,
+                )
         except (OSError, ValueError) as error:
             raise InvalidArgumentError(
                 f"No cross-encoder could be loaded from {source!r}: {error} Expected a name on a hub or a folder with "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +16,7 @@ from torch import Tensor
 from graph_retrievers.arguments import not_a_class, positive
 from graph_retrievers.device import resolve_device
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError, MissingDependencyError
+from graph_retrievers.signals.loading import no_loading_bar
 
 __all__ = [
     "CachedEmbedding",
@@ -25,6 +26,7 @@ __all__ = [
     "check_vectors",
     "embed_queries",
     "embed_texts",
+    "embedded_batches",
     "load_embedding",
     "minilm",
 ]
@@ -32,6 +34,9 @@ __all__ = [
 
 # Dot products of vectors with smaller entries are finite in float32.
 _LARGEST = 1e15
+
+# Texts, and tokens on a CPU, of a batch.
+_BATCH, _TOKENS = 32, 2048
 
 
 @runtime_checkable
@@ -146,11 +151,45 @@ def embed_queries(model: Embedding, texts: Sequence[str], width: int | None = No
 
 def embed_texts(model: Embedding, texts: list[str], show_progress: bool = False) -> Tensor:
     """Return checked vectors of texts: Tensor, shape [n, d], float32, with a progress bar if wanted."""
+    rows: list[int] = []
+    parts: list[Tensor] = []
+    for batch, vectors in embedded_batches(model, texts, show_progress):
+        rows += batch
+        parts.append(vectors)
+    vectors = check_vectors(torch.cat(parts), len(texts))
+    return torch.empty_like(vectors).index_copy_(0, torch.tensor(rows), vectors)
+
+
+def embedded_batches(model: Embedding, texts: Sequence[str], show_progress: bool = False) -> Iterator[tuple[list[int], Tensor]]:
+    """Yield the numbers of some texts and their checked vectors, [b, d], until all n are embedded.
+
+    Batches are small, so that the progress bar moves every few seconds: at most 32 texts, and for a :class:`SentenceEncoder` on
+    a CPU about 2,000 tokens, longest texts first.
+    """
     from tqdm.auto import tqdm
 
-    starts = tqdm(range(0, len(texts), 256), desc="embedding", unit="batch", disable=not show_progress)
-    batches = (texts[start : start + 256] for start in starts)
-    return check_vectors(torch.cat([check_vectors(model.embed_documents(batch), len(batch)) for batch in batches]), len(texts))
+    with tqdm(total=len(texts), desc="embedding", unit="text", disable=not show_progress) as bar:
+        for rows in _batches(model, texts):
+            yield rows, check_vectors(model.embed_documents([texts[row] for row in rows]), len(rows))
+            bar.update(len(rows))
+
+
+def _batches(model: Embedding, texts: Sequence[str]) -> Iterator[list[int]]:
+    if not isinstance(model, SentenceEncoder):
+        # Others batch and sort by themselves, and may be paid for by the call.
+        yield from (list(range(start, min(start + _BATCH, len(texts)))) for start in range(0, len(texts), _BATCH))
+        return
+    # A token has about four characters; texts are cut at the model's limit.
+    lengths = [min(len(text) // 4 + 1, model.max_length) for text in texts]
+    budget = _TOKENS if model.device.type == "cpu" else 32 * _TOKENS
+    rows: list[int] = []
+    for row in sorted(range(len(texts)), key=lambda row: -lengths[row]):
+        if rows and (lengths[rows[0]] * (len(rows) + 1) > budget or len(rows) == 8 * _BATCH):
+            yield rows
+            rows = []
+        rows.append(row)
+    if rows:
+        yield rows
 
 
 class CachedEmbedding:
@@ -223,7 +262,8 @@ class SentenceEncoder:
 
         try:
             tokenizer = AutoTokenizer.from_pretrained(self._source, trust_remote_code=False)
-            model = AutoModel.from_pretrained(self._source, trust_remote_code=False, use_safetensors=True, dtype=torch.float32)
+            with no_loading_bar():
+                model = AutoModel.from_pretrained(self._source, trust_remote_code=False, use_safetensors=True, dtype=torch.float32)
         except (OSError, ValueError) as error:
             raise InvalidArgumentError(
                 f"No embedding model could be loaded from {self._source!r}: {error} Expected a name on a hub or a folder with "

@@ -13,6 +13,7 @@ from torch import Tensor
 from graph_retrievers.arguments import positive
 from graph_retrievers.device import resolve_device
 from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.signals.loading import no_loading_bar
 
 __all__ = ["LexicalWeights", "Splade"]
 
@@ -41,7 +42,8 @@ class _TransformersSparse(ABC):
 
             try:
                 tokenizer = AutoTokenizer.from_pretrained(self._source, trust_remote_code=False)
-                made = self._class().from_pretrained(self._source, trust_remote_code=False, use_safetensors=True)
+                with no_loading_bar():
+                    made = self._class().from_pretrained(self._source, trust_remote_code=False, use_safetensors=True)
             except (OSError, ValueError) as error:
                 raise InvalidArgumentError(
                     f"No sparse encoder could be loaded from {self._source!r}: {error} Expected a name on a hub or a folder with "

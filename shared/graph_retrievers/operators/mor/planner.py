@@ -13,6 +13,7 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.operators.mor.parse import PLAN_SCHEMA, read_plan
 from graph_retrievers.operators.mor.plan import GraphSchema
 from graph_retrievers.signals.language import as_language_model, complete_many
+from graph_retrievers.signals.loading import no_loading_bar
 
 __all__ = ["EXAMPLES", "CausalPlanner", "LanguageModelPlanner", "Planner", "as_planner", "planning_prompt"]
 
@@ -168,7 +169,8 @@ class CausalPlanner:
             tokenizer = AutoTokenizer.from_pretrained(self._source, trust_remote_code=False, padding_side="left")
             if tokenizer.pad_token is None:
                 tokenizer.pad_token = tokenizer.eos_token
-            model = AutoModelForCausalLM.from_pretrained(self._source, trust_remote_code=False, use_safetensors=True)
+            with no_loading_bar():
+                model = AutoModelForCausalLM.from_pretrained(self._source, trust_remote_code=False, use_safetensors=True)
             self._loaded = tokenizer, model.eval().to(self.device)
         return self._loaded
 
