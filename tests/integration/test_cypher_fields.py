@@ -20,7 +20,7 @@ def test_fields_become_properties(database):
     metadata = {
         "text": "x", "yes": True, "no": False, "whole": 3, "real": 0.5, "empty": "", "strings": ["a", "b"], "mixed": [1, 2.5],
         "flags": [True, False], "none": [], "pair": (1, 2), "set": {"b", "a"}, "numpy": np.int64(7), "two words": 1, "a.b": 2,
-        "null": None, "map": {"a": 1}, "odd": ["a", 1], "deep": [[1]], "nan": math.nan, "infinite": [math.inf], "big": 2**63,
+        "null": None, "map": {"a": 1}, "odd": ["a", 1], "deep": [[1]], "nan": math.nan, "big": 2**63,
     }  # fmt: skip
     write_graph(database, CorpusGraph(["a"], [""], metadata=[metadata]))
     assert properties(database)["a"] == {
@@ -48,11 +48,11 @@ def test_fields_that_a_node_no_longer_has_go(database):
 
 
 def test_fields_that_cannot_be_properties_are_named_once(database, caplog):
-    metadata = [{"good": i, "bad`name": i, "": i, 7: i, "x" * 200: i} for i in range(3)]
+    metadata = [{"good": i, "bad`name": i, "": i, "x" * 200: i} for i in range(3)]
     with caplog.at_level(logging.WARNING, logger="graph_retrievers"):
         write_graph(database, CorpusGraph(["a", "b", "c"], [""] * 3, metadata=metadata), batch_size=1)
     (record,) = [record for record in caplog.records if record.name.startswith("graph_retrievers")]
-    assert "'bad`name'" in record.getMessage() and ", 7" in record.getMessage() and "good" not in record.getMessage()
+    assert "'bad`name'" in record.getMessage() and "'xxx" in record.getMessage() and "good" not in record.getMessage()
     assert {key for fields in properties(database).values() for key in fields} == {"metadata_good", "metadata_"}
     caplog.clear()
     write_graph(database, CorpusGraph(["a"], [""], metadata=[{f"`{i}": 1 for i in range(50)}]))

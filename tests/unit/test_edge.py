@@ -141,10 +141,6 @@ def test_saved_edges_come_back_with_weight_text_and_metadata(tmp_path, device):
     assert loaded.graph.edges() == RICH and loaded.graph.weights.device.type == device
     assert loaded.graph.edge_texts == index.graph.edge_texts and loaded.graph.edge_metadata == index.graph.edge_metadata
     assert loaded.graph.to("cpu").edges() == RICH
-    with pytest.raises(InvalidArgumentError, match=r"metadata of edge 1\['when'\]"):
-        graph = CorpusGraph(["a"], [""], edges=[("a", "a"), Edge("a", "a", metadata={"when": {1, 2}})])
-        GraphIndex(graph).save(tmp_path / "other")
-    assert not (tmp_path / "other").exists()
 
 
 def test_datasets_hold_weights_texts_and_metadata(tmp_path):

@@ -3,18 +3,24 @@
 import json
 import os
 import sqlite3
-from datetime import date
-from pathlib import Path
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from enum import Enum
+from pathlib import Path, PurePosixPath
+from uuid import UUID
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from langchain_core.documents import Document
 
+from graph_retrievers.construction.edges import NearestNeighbors
 from graph_retrievers.errors import CorruptIndexError, IndexVersionError, InvalidArgumentError
-from graph_retrievers.graph import CorpusGraph, Node, storage
+from graph_retrievers.graph import CorpusGraph, Edge, Node, storage
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.retrievers.baselines import BM25
 from graph_retrievers.retrievers.registry import build_retriever
 from tests.helpers import HashEmbedding, linked_index, linked_nodes
 
@@ -162,30 +168,99 @@ def circle():
     return around
 
 
+class Untouched:
+    """An embedding model that must not be asked."""
+
+    def embed_documents(self, texts):
+        raise AssertionError("embedded before the metadata were checked")
+
+    embed_query = embed_documents
+
+
+class Colour(Enum):
+    RED = "red"
+
+
 class TestRefused:
     @pytest.mark.parametrize(
         ("metadata", "where"),
         [
-            ({"when": date(1843, 1, 1)}, "['when']"),
-            ({"pair": (1, 2)}, "['pair']"),
             ({"deep": [{"x": {1: "int key"}}]}, "['deep'][0]['x']"),
-            ({"score": np.float32(1)}, "['score']"),
-            ({"score": float("nan")}, "['score']"),
+            ({"score": float("inf")}, "['score']"),
             ({"raw": b"x"}, "['raw']"),
+            ({"model": object()}, "['model']"),
+            ({"text": "half a pair \ud800"}, "['text']"),
             (circle(), "nested more than"),
         ],
     )
-    def test_metadata_that_json_would_change(self, tmp_path, metadata, where):
-        index = GraphIndex.from_nodes([Node("first", "text"), Node("second", "text", metadata=metadata)])
-        with pytest.raises(InvalidArgumentError, match="metadata of node 'second'") as caught:
+    def test_metadata_that_json_does_not_hold_before_anything_is_embedded(self, metadata, where):
+        nodes = [Node("first", "text"), Node("second", "text", metadata=metadata)]
+        documents = [Document("text", id="first"), Document("text", id="second", metadata=metadata)]
+        for edges in ((), NearestNeighbors(1)):
+            with pytest.raises(InvalidArgumentError, match="metadata of node 'second'") as caught:
+                GraphIndex.from_documents(nodes, edges=edges, embedding=Untouched())
+            assert where in str(caught.value)
+            with pytest.raises(InvalidArgumentError, match="metadata of node 'second'"):
+                GraphIndex.from_documents(documents, edges=edges, embedding=Untouched())
+
+    def test_metadata_of_edges(self):
+        with pytest.raises(InvalidArgumentError, match=r"metadata of the edge from 'a' to 'b'\['raw'\]"):
+            Edge("a", "b", metadata={"raw": b"x"})
+        with pytest.raises(InvalidArgumentError, match="text of the edge from 'a' to 'b' is not valid Unicode"):
+            Edge("a", "b", text="half a pair \ud800")
+
+    @pytest.mark.parametrize("field", ["id", "text", "title", "type"])
+    def test_a_text_that_is_not_unicode(self, field):
+        node = replace(Node("a", "text"), **{field: "half a pair \ud800"})
+        with pytest.raises(InvalidArgumentError, match=f"{field} of node '.*' is not valid Unicode"):
+            GraphIndex.from_nodes([node], embedding=Untouched())
+
+    def test_metadata_that_were_changed_after_the_index_was_built(self, tmp_path):
+        index = GraphIndex.from_nodes([Node("a", "text")])
+        index.graph.metadata[0]["day"] = date(1843, 1, 1)
+        with pytest.raises(InvalidArgumentError, match="metadata of node 'a' was changed"):
             index.save(tmp_path / "index")
-        assert where in str(caught.value)
         assert listing(tmp_path) == []
 
-    def test_a_text_that_is_no_unicode(self, tmp_path):
-        with pytest.raises(InvalidArgumentError, match="text of node 'a'"):
-            GraphIndex.from_nodes([Node("a", "half a pair \ud800")], bm25=False).save(tmp_path / "index")
-        assert listing(tmp_path) == []
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [
+        ((1, (2, "x")), [1, [2, "x"]]),
+        ({"b", "a"}, ["a", "b"]),
+        ({1, "a", 0}, [0, 1, "a"]),
+        (date(1843, 1, 1), "1843-01-01"),
+        (datetime(2024, 5, 1, 12, 30, tzinfo=UTC), "2024-05-01T12:30:00+00:00"),
+        (PurePosixPath("docs/a.md"), "docs/a.md"),
+        (UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+        (np.float32(0.5), 0.5),
+        (np.float64(0.5), 0.5),
+        (np.int64(3), 3),
+        (np.array([[1, 2]]), [[1, 2]]),
+        (np.datetime64("2024-05-01"), "2024-05-01"),
+        (torch.tensor([1.5]), [1.5]),
+        (float("nan"), None),
+        (Colour.RED, "red"),
+        (None, None),
+        ({"deep": [(1,)]}, {"deep": [[1]]}),
+    ],
+    ids=str,
+)
+def test_usual_values_are_kept_as_json_writes_them(tmp_path, value, kept):
+    index = GraphIndex.from_documents([Document("a loom", id="a", metadata={"x": value})])
+    index.save(tmp_path / "index")
+    for each in (index, GraphIndex.load(tmp_path / "index")):
+        (found,) = each.graph.metadata
+        assert found == {"x": kept} and type(found["x"]) is type(kept)
+    edge = Edge("a", "b", metadata={"x": value})
+    assert edge.metadata == {"x": kept}
+
+
+def test_filters_read_values_as_they_are_kept(tmp_path):
+    days = [date(2023, 5, 1), date(2024, 5, 1)]
+    index = GraphIndex.from_texts(["a loom", "a loom"], metadatas=[{"day": day, "at": {day}} for day in days])
+    for condition in ({"day": days[1]}, {"day": {"$gt": days[0]}}, {"day": {"$in": days[1:]}}, {"at": {"$contains": days[1]}}):
+        assert [hit.id for hit in BM25(index).retrieve("loom", filter=condition)] == ["1"]
 
 
 class Failing:

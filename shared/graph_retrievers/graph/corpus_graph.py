@@ -15,6 +15,7 @@ from torch import Tensor
 from graph_retrievers.cache import Cache
 from graph_retrievers.device import resolve_device
 from graph_retrievers.errors import DuplicateNodeError, InvalidArgumentError, UnknownNodeError
+from graph_retrievers.graph.plain import check_text, plain
 from graph_retrievers.graph.ragged import gather_rows
 
 __all__ = ["CorpusGraph", "Edge", "EdgeLike", "Incidence", "Node"]
@@ -37,7 +38,8 @@ class Node:
     type : str, default ""
         Node type, for typed graphs.
     metadata : mapping, default {}
-        Any further values; filters read them.
+        Any further values that JSON holds; filters read them. A graph keeps tuples and sets as lists, dates as ISO strings, and
+        so on: see :func:`graph_retrievers.graph.plain.plain`.
 
     Examples
     --------
@@ -98,6 +100,13 @@ class Edge:
             )
         if not isinstance(self.metadata, Mapping):
             raise InvalidArgumentError(f"The edge {self!r:.200} has the metadata {self.metadata!r}; expected a mapping.")
+        for name, text in (("relation", self.relation), ("text", self.text)):
+            if text:
+                check_text(text, f"{name} of the edge from {self.source!r} to {self.target!r}")
+        if self.metadata:
+            # Where the edge is made, so that it is refused before anything is embedded.
+            kept = plain(self.metadata, f"metadata of the edge from {self.source!r} to {self.target!r}")
+            object.__setattr__(self, "metadata", kept)
 
     @classmethod
     def of(cls, edge: EdgeLike) -> Edge:
@@ -153,7 +162,7 @@ class CorpusGraph:
     titles, types : sequence of str, length N, optional
         Name and type of each node; empty strings by default.
     metadata : sequence of mapping, length N, optional
-        Empty by default.
+        Empty by default. Values are kept as JSON holds them: see :func:`graph_retrievers.graph.plain.plain`.
     edges : iterable of Edge, (source, target) or (source, target, relation)
         Relationship rows by node id. Every id must be a node.
     include_titles : bool, default True
@@ -186,7 +195,8 @@ class CorpusGraph:
     UnknownNodeError
         If an edge names an id that is not a node.
     InvalidArgumentError
-        If the sequences differ in length, an id is not a non-empty string, or an edge is malformed.
+        If the sequences differ in length, an id is not a non-empty string, an edge is malformed, or metadata or a text cannot be
+        saved.
 
     Examples
     --------
@@ -217,7 +227,6 @@ class CorpusGraph:
         for row, entry in enumerate(metadata or ()):
             if not isinstance(entry, Mapping):
                 raise InvalidArgumentError(f"metadata[{row}] is {entry!r}; expected a mapping, {{}} for none.")
-        self.metadata: list[dict[str, Any]] = [dict(m) for m in metadata] if metadata is not None else [{} for _ in ids]
         self.include_titles = include_titles
         self._row_of: dict[str, int] = {}
         for row, node in enumerate(self.ids):
@@ -227,6 +236,13 @@ class CorpusGraph:
                 raise DuplicateNodeError(
                     f"Id {node!r} is given to nodes {self._row_of[node]} and {row}; make ids unique (drop one or rename it)."
                 )
+        given = metadata if metadata is not None else [{} for _ in ids]
+        self.metadata: list[dict[str, Any]] = [
+            dict(plain(entry, f"metadata of node {node!r}")) for node, entry in zip(self.ids, given, strict=True)
+        ]
+        for name, column in (("id", self.ids), ("text", self.texts), ("title", self.titles), ("type", self.types)):
+            for node, value in zip(self.ids, column, strict=True):
+                check_text(value, f"{name} of node {node!r}")
         self.type_names = sorted(set(self.types))
         type_row = {name: i for i, name in enumerate(self.type_names)}
         self.device = resolve_device(device)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
+from graph_retrievers.graph.plain import plain
 
 __all__ = ["Filter", "filter_mask", "type_mask"]
 
@@ -118,7 +119,21 @@ def _entry_test(key: str, wanted: Any) -> _Test:
     if key == "$not":
         negated = _compile(wanted)
         return lambda g, r: not negated(g, r)
-    return _field_test(key, wanted)
+    return _field_test(key, _as_kept(wanted))
+
+
+def _as_kept(wanted: Any) -> Any:
+    """Return a value as a graph keeps it, a date as an ISO string, say; one that no graph keeps as it is."""
+    if isinstance(wanted, Mapping):
+        return {key: _as_kept(value) for key, value in wanted.items()}
+    if isinstance(wanted, (list, tuple)):
+        return [_as_kept(value) for value in wanted]
+    try:
+        found = plain(wanted, "a filter")
+    except InvalidArgumentError:
+        return wanted
+    # NaN equals nothing, not even a value that is missing.
+    return wanted if found is None else found
 
 
 def _field_test(key: str, wanted: Any) -> _Test:

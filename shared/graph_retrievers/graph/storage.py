@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import shutil
 import sqlite3
@@ -33,6 +32,7 @@ from torch import Tensor
 
 from graph_retrievers.errors import CorruptIndexError, IndexVersionError, InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.graph.plain import check_text, plain
 
 __all__ = ["FORMAT_VERSION", "check_target", "read_index", "read_settings", "write_index"]
 
@@ -42,7 +42,6 @@ FORMAT_VERSION = 2
 _FORMAT = "graph-retrievers index"
 _MANIFEST = "manifest.json"
 _ROWS = ("sources", "targets", "relations", "weights")
-_DEPTH = 64
 
 
 def write_index(
@@ -72,11 +71,11 @@ def write_index(
     for row, node in enumerate(graph.ids):
         _check_plain(graph.metadata[row], f"metadata of node {node!r}")
         for name, text in (("id", node), ("text", graph.texts[row]), ("title", graph.titles[row]), ("type", graph.types[row])):
-            _check_text(text, f"{name} of node {node!r}")
+            check_text(text, f"{name} of node {node!r}")
     for relation in graph.relation_names:
-        _check_text(relation, f"relation {relation!r}")
+        check_text(relation, f"relation {relation!r}")
     for row, text in enumerate(graph.edge_texts):
-        _check_text(text, f"text of edge {row}")
+        check_text(text, f"text of edge {row}")
     for row, entry in enumerate(graph.edge_metadata):
         _check_plain(entry, f"metadata of edge {row}")
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -268,31 +267,10 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def _check_plain(value: Any, where: str, depth: int = 0) -> None:
+def _check_plain(value: Any, where: str) -> None:
     """Raise unless JSON gives `value` back as it is."""
-    if depth > _DEPTH:
-        raise InvalidArgumentError(f"{where:.80}... is nested more than {_DEPTH} levels deep, or contains itself; flatten it.")
-    kind = type(value)
-    if value is None or kind in (bool, int, str) or (kind is float and math.isfinite(value)):
-        return
-    if kind is list:
-        for place, item in enumerate(value):
-            _check_plain(item, f"{where}[{place}]", depth + 1)
-    elif kind is dict and all(type(key) is str for key in value):
-        for key, item in value.items():
-            _check_plain(item, f"{where}[{key!r}]", depth + 1)
-    else:
-        raise InvalidArgumentError(
-            f"{where} is {value!r:.80} ({kind.__name__}), which JSON does not read back unchanged; use None, bool, int, finite "
-            "float, str, lists and dicts with string keys."
-        )
-
-
-def _check_text(text: str, where: str) -> None:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise InvalidArgumentError(f"{where} is not valid Unicode ({error.reason} at {error.start}); decode it again.") from error
+    if plain(value, where) is not value:
+        raise InvalidArgumentError(f"{where} was changed to {value!r:.80}, which JSON does not read back unchanged; undo this.")
 
 
 def _corrupt(path: Path, what: str) -> CorruptIndexError:

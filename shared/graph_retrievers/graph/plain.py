@@ -1,0 +1,112 @@
+"""Metadata as values that JSON gives back unchanged, so that an index can be saved and loads as it was."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import date, time
+from enum import Enum
+from pathlib import PurePath
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+from torch import Tensor
+
+from graph_retrievers.errors import InvalidArgumentError
+
+__all__ = ["check_text", "plain"]
+
+_DEPTH = 64
+
+
+def plain(value: Any, where: str, depth: int = 0) -> Any:
+    """Return a metadata value as JSON holds it; `value` itself if it is such a value already.
+
+    None, bools, ints, finite floats, strings, lists of these and dicts of these with string keys are kept. Others become what
+    people usually write for them:
+
+    ==========================================  ====================================================
+    tuple, set, frozenset                       list; of a set, sorted
+    numpy or torch array, numpy scalar          list, number
+    date, time, datetime (also of pandas)       ISO 8601 string, such as "2024-05-01"
+    path, UUID                                  string
+    enum                                        its value
+    NaN, NaT                                    None, a missing value
+    ==========================================  ====================================================
+
+    Parameters
+    ----------
+    value : object
+    where : str
+        What the value is, for the error.
+    depth : int, default 0
+        Levels around the value.
+
+    Raises
+    ------
+    InvalidArgumentError
+        For anything else, such as bytes, infinity, objects and keys that are not strings, and for more than 64 levels.
+
+    Examples
+    --------
+    >>> plain({"day": date(2024, 5, 1), "tags": ("a", "b"), "score": np.float64(0.5)}, "metadata")
+    {'day': '2024-05-01', 'tags': ['a', 'b'], 'score': 0.5}
+    """
+    if depth > _DEPTH:
+        raise InvalidArgumentError(f"{where:.80}... is nested more than {_DEPTH} levels deep, or contains itself; flatten it.")
+    kind = type(value)
+    if value is None or kind in (bool, int) or (kind is float and math.isfinite(value)):
+        return value
+    if kind is str:
+        check_text(value, where)
+        return value
+    if kind is list:
+        items = [plain(item, f"{where}[{place}]", depth + 1) for place, item in enumerate(value)]
+        return value if all(made is item for made, item in zip(items, value, strict=True)) else items
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        entries = {plain(key, where): plain(item, f"{where}[{key!r}]", depth + 1) for key, item in value.items()}
+        same = kind is dict and all(made is item for made, item in zip(entries.values(), value.values(), strict=True))
+        return value if same else entries
+    found = _usual(value)
+    if found is value:
+        raise InvalidArgumentError(
+            f"{where} is {value!r:.80} ({kind.__name__}), which cannot be saved with an index; leave it out, or use None, bool, "
+            "int, finite float, str, lists and dicts with string keys."
+        )
+    return plain(found, where, depth)
+
+
+def _usual(value: Any) -> Any:
+    """Return what is usually written for a value; `value` itself if that is unknown."""
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, (tuple, set, frozenset)):
+        return list(value) if isinstance(value, tuple) else _sorted(value)
+    if isinstance(value, (np.ndarray, Tensor, np.generic)):
+        return value.tolist()
+    if isinstance(value, (date, time)):
+        # pandas' missing time is a datetime that does not equal itself.
+        return None if value != value else value.isoformat()
+    if isinstance(value, (PurePath, UUID)):
+        return str(value)
+    if isinstance(value, float):
+        return None if math.isnan(value) else value if type(value) is float else float(value)
+    if isinstance(value, str):
+        return str.__str__(value)
+    return int(value) if isinstance(value, int) else value
+
+
+def _sorted(values: Any) -> list[Any]:
+    try:
+        return sorted(values)
+    except TypeError:
+        return sorted(values, key=lambda value: (type(value).__name__, repr(value)))
+
+
+def check_text(text: str, where: str) -> None:
+    """Raise InvalidArgumentError unless a string is valid Unicode."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentError(f"{where} is not valid Unicode ({error.reason} at {error.start}); decode it again.") from error
