@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -27,6 +29,11 @@ from graph_retrievers.signals.signal import Signal, VectorSignal
 from graph_retrievers.signals.sparse import SparseIndex
 
 __all__ = ["GraphIndex"]
+
+logger = logging.getLogger(__name__)
+
+if TYPE_CHECKING:
+    from graph_retrievers.graph.description import GraphDescription
 
 # The signals that saved indexes can name; others are given to `load` as objects.
 _KINDS: dict[str, type[Signal]] = {kind.kind: kind for kind in (DenseIndex, BM25, SparseIndex)}
@@ -238,7 +245,11 @@ class GraphIndex:
             contents = CorpusGraph.from_nodes(nodes, include_titles=include_titles).contents()
             signals["vectors"] = embed_texts(signals["embedding"], contents, signals.get("show_progress", False))
         built = build_edges(nodes, edges, signals.get("vectors"), documents)
-        return cls.from_nodes(nodes, built, include_titles=include_titles, device=device, **signals)
+        index = cls.from_nodes(nodes, built, include_titles=include_titles, device=device, **signals)
+        # Whoever passes no edges knows that there are none.
+        if edges and (advice := index.describe().advice):
+            logger.warning("%s index.describe() tells more.", " ".join(advice))
+        return index
 
     def save(self, folder: Any) -> None:
         """Write the index to a folder: see :mod:`graph_retrievers.graph.storage`. Models are not saved."""
@@ -281,6 +292,7 @@ class GraphIndex:
         from graph_retrievers.graph.storage import read_index
 
         graph, tensors, settings = read_index(folder, device)
+        built = settings["embedding"]["name"]
         found: dict[str, Signal] = {}
         for number, saved in enumerate(settings["signals"]):
             name, kind = saved["name"], saved["kind"]
@@ -294,7 +306,18 @@ class GraphIndex:
                 found[name] = _KINDS[kind].restore(arrays, saved["settings"], graph.device)
             except (KeyError, TypeError, ValueError) as error:
                 raise CorruptIndexError(f"Signal {name!r} of {folder} cannot be read ({error}); build the index again.") from error
-        return cls(graph, found | dict(signals or {}), embedding=embedding, relevance=relevance)
+        index = cls(graph, found | dict(signals or {}), embedding=embedding, relevance=relevance)
+        # The same model may have its folder or the name of its owner in front.
+        same = Path(index.embedding_name).name == Path(built).name
+        if built and index.embedding is not None and not same and "dense" in found:
+            logger.warning(
+                "The vectors of %s were made by %s, and questions are embedded by %s. If that is another model, vector search "
+                "finds the wrong nodes; pass the model that built the index.",
+                folder,
+                built,
+                index.embedding_name,
+            )
+        return index
 
     def __len__(self) -> int:
         """Return the number of nodes."""
@@ -347,6 +370,25 @@ class GraphIndex:
     def has_bm25(self) -> bool:
         """Whether the index holds BM25 over the nodes."""
         return "bm25" in self.signals
+
+    def describe(self) -> GraphDescription:
+        """Return what the index holds, with advice; ``print`` shows it as text.
+
+        See :class:`~graph_retrievers.graph.description.GraphDescription`.
+
+        Examples
+        --------
+        >>> index = GraphIndex.from_texts(["Ada wrote a program.", "Babbage built an engine."], edges=[("0", "1", "knows")])
+        >>> index.describe().edges
+        {'knows': 1}
+        """
+        from graph_retrievers.graph.description import describe
+
+        # As sentence-transformers, LangChain's wrapper of it, and this package call it.
+        model = getattr(self.embedding, "client", None) or getattr(self.embedding, "_client", None) or self.embedding
+        limit = getattr(model, "max_length", None) or getattr(model, "max_seq_length", None)
+        tokens = limit if isinstance(limit, int) else None
+        return describe(self.graph, tokens, tuple(self.signals), self.embedding_name)
 
     def with_models(self, *, embedding: Any = None, relevance: Any = None) -> GraphIndex:
         """Return this index with other models; graph and signals are shared."""

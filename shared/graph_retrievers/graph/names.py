@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
+from graph_retrievers.graph.addresses import page_address
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 
 __all__ = ["NameTable", "name_table", "name_words", "nodes_titled"]
@@ -104,10 +105,18 @@ class NameTable:
 
 
 def name_table(graph: CorpusGraph, fold: bool = False) -> NameTable:
-    """Return the table of a graph's node names (titles, ids where a title is empty); kept in the cache of the graph."""
+    """Return the table of a graph's node names (titles, ids where a title is empty); kept in the cache of the graph.
+
+    A title that several nodes with the same address share is the name of their page, and stands for the first of them.
+    """
 
     def make() -> NameTable:
-        return NameTable([title or node for title, node in zip(graph.titles, graph.ids, strict=True)], fold=fold)
+        names, pages = [], set()
+        for title, node, metadata in zip(graph.titles, graph.ids, graph.metadata, strict=True):
+            page = (title, page_address(metadata)) if title else ("", "")
+            names.append("" if page[1] and page in pages else title or node)
+            pages.add(page)
+        return NameTable(names, fold=fold)
 
     return graph.cache.get(("names", fold), make)
 

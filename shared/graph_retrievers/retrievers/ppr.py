@@ -6,8 +6,10 @@ from typing import Any
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators.fusion import ReciprocalRankFusion
 from graph_retrievers.operators.operator import Operator, Pipeline
 from graph_retrievers.operators.pagerank import PersonalizedPageRank
+from graph_retrievers.operators.traits import names_identify
 from graph_retrievers.operators.vector_search import VectorSearch
 from graph_retrievers.retrievers.retriever import Retriever
 
@@ -28,6 +30,10 @@ class PPR(Retriever):
         Restart weight of all nodes together, by vector similarity, next to the seeds' 1.
     first : Operator, optional
         Search for seeds; vector search by default, entity linking to restart at the names in the question.
+    fuse : bool, optional
+        Whether the ranking is fused with that of vector search by reciprocal ranks, c = 5. By default only where names do not
+        identify nodes, as in manuals (see :func:`~graph_retrievers.operators.traits.names_identify`): there, the walk alone finds
+        less than its seeds promise.
     **options
         Keywords of :class:`Retriever`.
 
@@ -54,7 +60,13 @@ class PPR(Retriever):
         damping: float = 0.5,
         passage_weight: float = 0.05,
         first: Operator | None = None,
+        fuse: bool | None = None,
         **options: Any,
     ) -> None:
         search = first or VectorSearch(positive("seeds", seeds), returned=False)
-        super().__init__(index, Pipeline(search, PersonalizedPageRank(damping=damping, passage_weight=passage_weight)), **options)
+        operator: Operator = Pipeline(search, PersonalizedPageRank(damping=damping, passage_weight=passage_weight))
+        if fuse is None:
+            fuse = isinstance(index, GraphIndex) and index.has_dense and not names_identify(index)
+        if fuse:
+            operator = ReciprocalRankFusion(operator, VectorSearch(100), constant=5)
+        super().__init__(index, operator, **options)

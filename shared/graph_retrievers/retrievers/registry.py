@@ -8,10 +8,11 @@ from typing import Any
 from graph_retrievers.arguments import choice
 from graph_retrievers.errors import UnexpectedArgumentError
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators.traits import holds_passages
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.retrievers.signatures import class_knobs
 
-__all__ = ["build_retriever", "retriever_class", "retriever_names"]
+__all__ = ["build_retriever", "default_retriever", "retriever_class", "retriever_names"]
 
 # name -> (module, class or function, keywords); modules are imported when a name is first built.
 _RETRIEVERS: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -42,6 +43,25 @@ def retriever_names() -> list[str]:
     ['vector', 'bm25', 'hybrid']
     """
     return list(_RETRIEVERS)
+
+
+def default_retriever(index: GraphIndex) -> str:
+    """Return the name of the retriever that measured best on indexes with the signals of this one.
+
+    WalkFusion where there are vectors and BM25, with a cross-encoder or without; spreading activation for a knowledge graph, whose
+    nodes have short texts (see :func:`~graph_retrievers.operators.traits.holds_passages`) and edges of several relations; spreading
+    activation fused with vector search where there is no BM25; BM25 where there are no vectors.
+
+    Examples
+    --------
+    >>> default_retriever(GraphIndex.from_texts(["a loom", "a card"]))
+    'bm25'
+    """
+    if not index.has_dense:
+        return "bm25"
+    if len(index.graph.relation_names) > 1 and not holds_passages(index.graph):
+        return "spreading"
+    return "walk-fusion" if index.has_bm25 else "spreading-hybrid"
 
 
 def retriever_class(name: str) -> tuple[type[Retriever], dict[str, Any]]:

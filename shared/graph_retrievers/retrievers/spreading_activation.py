@@ -13,6 +13,7 @@ from graph_retrievers.operators.operator import Operator, Pipeline
 from graph_retrievers.operators.spreading import ChainSearch, EntityLinking, GatedPropagation, PassageGathering
 from graph_retrievers.operators.spreading.chains import CHAIN_RESULTS
 from graph_retrievers.operators.spreading.propagation import Gate
+from graph_retrievers.operators.traits import holds_passages, names_identify
 from graph_retrievers.operators.vector_search import VectorSearch
 from graph_retrievers.retrievers.retriever import Retriever
 
@@ -32,11 +33,14 @@ class SpreadingActivation(Retriever):
         Needs vectors, unless the gate is uniform.
     steps : int, default 3
     decay : float, default 0.7
-    threshold : float, default 0.01
+    threshold : float, optional
     gate : {"cosine", "uniform"} or callable, default "cosine"
     semantics : {"set", "rows"}, default "set"
-    hub_exponent : float, default 0
-        The propagation: see :class:`~graph_retrievers.operators.spreading.propagation.GatedPropagation`.
+    hub_exponent : float, optional
+        The propagation: see :class:`~graph_retrievers.operators.spreading.propagation.GatedPropagation`. By default, the paper's
+        form, 0 with a threshold of 0.01, for the entities of a knowledge graph; and 1 with 0.001 for passages (see
+        :func:`~graph_retrievers.operators.traits.holds_passages`), which damps hubs: a node then divides its activation among its
+        neighbours, so that the activation of all nodes together stays below ``(1 + decay) ** steps`` times that of the seeds.
     language_model : object, optional
         Extracts the entities of a question; without one, entities are the names of nodes in the question.
     linking : EntityLinking, optional
@@ -53,9 +57,10 @@ class SpreadingActivation(Retriever):
         all nodes are alike. Without effect if no node, or every node, is a passage.
     passage_type : str, default "passage"
         Node type of passages.
-    fuse : bool, default False
+    fuse : bool, optional
         Whether the ranking is fused with that of vector search by reciprocal ranks, c = 5: the first ranks of either count more
-        than with the usual 60 (see :class:`~graph_retrievers.operators.fusion.ReciprocalRankFusion`).
+        than with the usual 60 (see :class:`~graph_retrievers.operators.fusion.ReciprocalRankFusion`). By default only where names
+        do not identify nodes, as in manuals (see :func:`~graph_retrievers.operators.traits.names_identify`).
     k : int, default 30
         Nodes to return (the paper's K_e). They are all hits there are, except with ``chains="hits"``.
     **options
@@ -92,21 +97,25 @@ class SpreadingActivation(Retriever):
         *,
         steps: int = 3,
         decay: float = 0.7,
-        threshold: float = 0.01,
+        threshold: float | None = None,
         gate: str | Gate = "cosine",
         semantics: str = "set",
-        hub_exponent: float = 0.0,
+        hub_exponent: float | None = None,
         language_model: Any = None,
         linking: EntityLinking | None = None,
         chains: str | None = None,
         chain_search: ChainSearch | None = None,
         passages: bool | None = None,
         passage_type: str = "passage",
-        fuse: bool = False,
+        fuse: bool | None = None,
         k: int = 30,
         **options: Any,
     ) -> None:
         choice("chains", chains, CHAIN_RESULTS)
+        if hub_exponent is None:
+            hub_exponent = 1.0 if isinstance(index, GraphIndex) and holds_passages(index.graph) else 0.0
+        if threshold is None:
+            threshold = 0.001 if hub_exponent else 0.01
         if linking is not None and language_model is not None:
             raise InvalidArgumentError("Pass either linking= or language_model=; linking takes a language_model of its own.")
         excluded, returned = _passages(index, passages, passage_type)
@@ -128,6 +137,8 @@ class SpreadingActivation(Retriever):
         if passages and excluded:
             operators.append(PassageGathering(excluded, gate=gate))
         operator: Operator = Pipeline(*operators)
+        if fuse is None:
+            fuse = isinstance(index, GraphIndex) and index.has_dense and not names_identify(index)
         if fuse:
             operator = ReciprocalRankFusion(operator, VectorSearch(100), constant=5)
         if options.get("types") is None:

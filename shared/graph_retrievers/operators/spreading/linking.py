@@ -19,6 +19,7 @@ from graph_retrievers.graph.filters import type_mask
 from graph_retrievers.graph.names import name_table
 from graph_retrievers.graph.ragged import pad_ranked, top_k
 from graph_retrievers.operators.operator import Operator, OperatorKind
+from graph_retrievers.operators.traits import names_identify
 from graph_retrievers.operators.vector_search import VectorSearch
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
@@ -99,7 +100,9 @@ class EntityLinking(Operator):
     The entities of a question are the input ``entities``; else what `language_model` extracts; else the names of nodes that are
     part of the question (longest match, one pass). Each entity is matched to all nodes of that name, with score 1. An entity
     without such a node is searched by the vector of its name: ``max(1, budget // number of entities)`` nodes, at most `budget`
-    in all. If a question has no entity at all, its own vector finds `budget` nodes.
+    in all. If a question has no entity at all, its own vector finds `budget` nodes; so it is, too, where the titles of the index do
+    not identify its nodes, as headings of a manual do not (see :func:`~graph_retrievers.operators.traits.names_identify`), unless
+    entities are given.
 
     Parameters
     ----------
@@ -186,7 +189,10 @@ class EntityLinking(Operator):
     ) -> tuple[list[int], list[tuple[str | None, int]], tuple[str, ...]]:
         """Return rows of exact matches, names to search by vector (None: the question) for so many nodes each, and a note."""
         names = name_table(queries.index.graph, fold=self.case == "fold")
-        found = names.find(text) if entities is None else [(entity, names.rows(entity)) for entity in entities]
+        if entities is not None:
+            found = [(entity, names.rows(entity)) for entity in entities]
+        else:
+            found = names.find(text) if not queries.index.has_dense or names_identify(queries.index) else []
         kept = [(name, [row for row in rows if allowed is None or allowed[row]]) for name, rows in found]
         if entities is None:
             kept = [(name, group) for name, group in kept if group]

@@ -1,0 +1,194 @@
+"""What a corpus graph holds, in numbers and in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graph_retrievers.graph.corpus_graph import CorpusGraph
+
+__all__ = ["GraphDescription", "describe"]
+
+# English words are 1.3 tokens on average.
+_TOKENS_A_WORD = 1.3
+_HUBS = 5
+_MANY_EDGES = 50
+
+
+@dataclass(frozen=True)
+class GraphDescription:
+    """What a graph holds; ``print`` shows it as a text, with advice.
+
+    Attributes
+    ----------
+    nodes : int
+    types : dict of str to int
+        Nodes of each type; "" for nodes without one.
+    edges : dict of str to int
+        Relationship rows of each relation; "" for edges without one.
+    degree : tuple of five int
+        Smallest, quartiles and largest of the number of distinct neighbours.
+    hubs : list of (id, title, degree)
+        The five nodes with most neighbours.
+    isolated : int
+        Nodes without neighbours.
+    components : int
+        Connected components, isolated nodes among them.
+    largest_component : int
+        Nodes of the largest one.
+    untitled : int
+        Nodes without a title.
+    words : tuple of five int
+        Smallest, quartiles and largest of the number of words that signals read of a node.
+    readable_words : int or None
+        Words that the embedding model reads of a text, about; None if it does not say.
+    truncated : int
+        Nodes with more words than that.
+    signals : tuple of str
+    embedding : str
+    advice : tuple of str
+        What is likely to disappoint, and what to do.
+    """
+
+    nodes: int
+    types: dict[str, int]
+    edges: dict[str, int]
+    degree: tuple[int, ...]
+    hubs: list[tuple[str, str, int]]
+    isolated: int
+    components: int
+    largest_component: int
+    untitled: int
+    words: tuple[int, ...]
+    readable_words: int | None = None
+    truncated: int = 0
+    signals: tuple[str, ...] = ()
+    embedding: str = ""
+    advice: tuple[str, ...] = field(default=())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the attributes as values that JSON holds."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        """Return the description as lines of text."""
+        edges = sum(self.edges.values())
+        limit = "" if self.readable_words is None else f"; longer than about {self.readable_words} words: {self.truncated:,}"
+        lines = [
+            f"nodes       {self.nodes:,}{_counts(self.types)}; without a title: {self.untitled:,}",
+            f"edges       {edges:,}{_counts(self.edges)}",
+            f"degree      {_quartiles(self.degree)}; isolated: {self.isolated:,} ({self.isolated / self.nodes:.0%})",
+            f"components  {self.components:,}, the largest with {self.largest_component:,} nodes",
+            f"words       {_quartiles(self.words)}{limit}",
+            f"signals     {', '.join(self.signals) or 'none'}{f'; embedding: {self.embedding}' if self.embedding else ''}",
+        ]
+        if edges:
+            lines.append("hubs        " + ", ".join(f"{title or node} ({degree:,})" for node, title, degree in self.hubs))
+        return "\n".join([*lines, *(f"advice: {line}" for line in self.advice)])
+
+
+def describe(
+    graph: CorpusGraph, max_tokens: int | None = None, signals: tuple[str, ...] = (), embedding: str = ""
+) -> GraphDescription:
+    """Return what a graph with at least one node holds.
+
+    Parameters
+    ----------
+    graph : CorpusGraph
+    max_tokens : int, optional
+        Tokens that the embedding model reads of a text.
+    signals, embedding
+        Names to show.
+
+    Examples
+    --------
+    >>> graph = CorpusGraph(["a", "b", "c"], ["A loom.", "A card.", "An engine."], edges=[("a", "b", "reads")])
+    >>> print(describe(graph))
+    nodes       3; without a title: 3
+    edges       1 (1 reads)
+    degree      0 to 1, median 1, quartiles 0 and 1; isolated: 1 (33%)
+    components  2, the largest with 2 nodes
+    words       2 to 2, median 2, quartiles 2 and 2
+    signals     none
+    hubs        a (1), b (1), c (0)
+    """
+    degree = graph.degree.cpu().numpy()
+    words = np.array([len(text.split()) for text in graph.contents()])
+    _, sizes = torch.unique(_components(graph), return_counts=True)
+    relations = Counter(graph.relations.tolist())
+    readable = None if max_tokens is None else int(max_tokens / _TOKENS_A_WORD)
+    hubs = np.argsort(-degree, kind="stable")[:_HUBS].tolist()
+    found = GraphDescription(
+        nodes=len(graph),
+        types=dict(Counter(graph.types)),
+        edges={graph.relation_names[number]: count for number, count in sorted(relations.items())},
+        degree=_five(degree),
+        hubs=[(graph.ids[row], graph.titles[row], int(degree[row])) for row in hubs],
+        isolated=int((degree == 0).sum()),
+        components=sizes.numel(),
+        largest_component=int(sizes.max()),
+        untitled=sum(not title for title in graph.titles),
+        words=_five(words),
+        readable_words=readable,
+        truncated=0 if readable is None else int((words > readable).sum()),
+        signals=signals,
+        embedding=embedding,
+    )
+    return replace(found, advice=tuple(_advice(found)))
+
+
+def _components(graph: CorpusGraph) -> Tensor:
+    """Return for each node the lowest row of its connected component: Tensor, shape [N], int64."""
+    labels = torch.arange(len(graph), device=graph.device)
+    ends = torch.cat([graph.sources, graph.targets]).long(), torch.cat([graph.targets, graph.sources]).long()
+    while True:
+        least = labels.scatter_reduce(0, ends[1], labels[ends[0]], "amin")
+        # A node whose label stands for a component takes the label of that component's first node.
+        least = least[least]
+        if torch.equal(least, labels):
+            return labels
+        labels = least
+
+
+def _advice(found: GraphDescription) -> Iterator[str]:
+    edges = sum(found.edges.values())
+    if not edges:
+        yield "There are no edges, so graph retrievers find what search finds; add a source of edges, such as Links()."
+    elif 2 * found.isolated > found.nodes:
+        share = found.isolated / found.nodes
+        yield (
+            f"{share:.0%} of the nodes have no edge, so no walk reaches them; add a source of edges, such as Links(), "
+            "DocumentStructure(), TitleMentions() or NearestNeighbors()."
+        )
+    if edges > _MANY_EDGES * found.nodes:
+        yield (
+            f"There are {edges / found.nodes:.0f} edges for each node, so that walks reach everything at once; leave out relations "
+            "that join nearly all nodes, such as a field that most of them share."
+        )
+    if 10 * found.truncated > found.nodes:
+        yield (
+            f"{found.truncated:,} texts are longer than the about {found.readable_words} words that the embedding model reads, and "
+            "the rest of them is not searched by vector; split them into shorter ones."
+        )
+
+
+def _five(values: np.ndarray) -> tuple[int, ...]:
+    return tuple(int(value) for value in np.quantile(values, (0, 0.25, 0.5, 0.75, 1), method="lower"))
+
+
+def _quartiles(five: tuple[int, ...]) -> str:
+    return f"{five[0]:,} to {five[4]:,}, median {five[2]:,}, quartiles {five[1]:,} and {five[3]:,}"
+
+
+def _counts(counts: dict[str, int]) -> str:
+    """Return the counts of names in brackets; nothing if nothing is named."""
+    if not any(counts):
+        return ""
+    listed = (f"{count:,} {name or 'unnamed'}" for name, count in counts.items())
+    return f" ({', '.join(listed)})"

@@ -1,0 +1,70 @@
+"""What kind of nodes an index holds: entities or passages, with names or with headings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.signals.bm25 import BM25
+
+__all__ = ["holds_passages", "names_identify"]
+
+# Nodes that are looked at, spread evenly over the graph.
+_SAMPLE = 2000
+_PASSAGE_WORDS = 20
+# A word in more texts than both of these does not tell a node apart.
+_SHARE, _FEW = 0.003, 10
+
+
+def holds_passages(graph: CorpusGraph) -> bool:
+    """Return whether the nodes are passages: whether most have a text of at least 20 words. Those of a knowledge graph are not.
+
+    Examples
+    --------
+    >>> holds_passages(CorpusGraph(["a"], ["Ada Lovelace was a mathematician."]))
+    False
+    """
+
+    def make() -> bool:
+        texts = _spread(graph.texts)
+        return 2 * sum(len(text.split()) >= _PASSAGE_WORDS for text in texts) > len(texts)
+
+    return bool(graph.cache.get("holds passages", make))
+
+
+def names_identify(index: GraphIndex) -> bool:
+    """Return whether the names of nodes are names, rather than words that many texts contain.
+
+    The name of a node is its title. It identifies the node if its rarest word is in at most 0.3 % of the texts, or in at most 10.
+    The titles of an encyclopedia do, whose articles are about one thing each; the headings of a manual do not ("Tables", "Notes"),
+    nor does a title that a hundred chunks share. Nodes with a text and without a title have no name. The answer is that of most
+    nodes; it is True for an index without BM25, which counts the words.
+
+    Examples
+    --------
+    >>> names_identify(GraphIndex.from_texts(["A loom.", "A card."], titles=["Loom", "Card"]))
+    True
+    """
+    bm25 = index.signals.get("bm25")
+    if not isinstance(bm25, BM25):
+        return True
+
+    def make() -> bool:
+        graph = index.graph
+        columns = zip(graph.titles, graph.texts, graph.ids, strict=True)
+        named = _spread([title or ("" if text.strip() else node) for title, text, node in columns])
+        texts = bm25.indptr.diff().tolist()
+        limit = max(_FEW, _SHARE * len(graph))
+        counts = [[texts[bm25.vocabulary[word]] for word in words if word in bm25.vocabulary] for words in bm25.tokenize(named)]
+        identified = sum(bool(name) and min(held, default=0) <= limit for name, held in zip(named, counts, strict=True))
+        return 2 * identified > len(named)
+
+    return bool(index.graph.cache.get("names identify", make))
+
+
+def _spread(items: Sequence[Any]) -> list[Any]:
+    """Return at most 2,000 items, spread evenly."""
+    step = max(1, len(items) // _SAMPLE)
+    return list(items[::step])

@@ -1,0 +1,144 @@
+"""What an index says of itself, and when it warns."""
+
+import json
+import logging
+
+import pytest
+
+from graph_retrievers import CorpusGraph, GraphIndex
+from graph_retrievers.cli import main
+from graph_retrievers.construction import Metadata
+from graph_retrievers.graph import Node
+from graph_retrievers.graph.description import describe
+from graph_retrievers.operators.traits import holds_passages, names_identify
+from tests.helpers import HashEmbedding
+
+LONG = "word " * 30
+
+
+def warnings(caplog):
+    return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+
+
+class TestDescribe:
+    def test_the_numbers_of_a_small_graph(self):
+        nodes = [
+            Node("hub", "one two", "Hub", "thing"),
+            *(Node(f"n{i}", "one " * i) for i in range(1, 6)),
+            Node("x", "y", "", "thing"),
+        ]
+        edges = [("hub", f"n{i}", "has") for i in range(1, 5)] + [("n1", "hub", "of"), ("n5", "n4", "")]
+        found = describe(CorpusGraph.from_nodes(nodes, edges), max_tokens=4)
+        assert (found.nodes, found.types, found.untitled) == (7, {"thing": 2, "": 5}, 6)
+        assert found.edges == {"": 1, "has": 4, "of": 1}
+        assert found.degree == (0, 1, 1, 1, 4) and found.hubs[:2] == [("hub", "Hub", 4), ("n4", "", 2)]
+        assert (found.isolated, found.components, found.largest_component) == (1, 2, 6)
+        # "Hub. one two" has three words; four tokens are about three words.
+        assert found.words == (1, 1, 3, 3, 5) and (found.readable_words, found.truncated) == (3, 2)
+        assert "truncated" in found.to_dict() and json.dumps(found.to_dict())
+
+    def test_components_of_a_long_chain_and_of_rings(self):
+        ids = [str(n) for n in range(500)]
+        edges = [(str((n * 7) % 300), str(((n + 1) * 7) % 300)) for n in range(299)] + [
+            (str(n), str(n + 1)) for n in range(300, 400)
+        ]
+        found = describe(CorpusGraph(ids, [""] * 500, edges=edges))
+        assert (found.components, found.largest_component, found.isolated) == (2 + 99, 300, 99)
+
+    def test_an_index_tells_its_signals_and_what_its_model_reads(self, capsys, tmp_path):
+        model = HashEmbedding()
+        model.max_seq_length = 13
+        texts = ["word " * 11] + ["word"] * 4
+        index = GraphIndex.from_texts(texts, embedding=model, edges=[("0", "1")])
+        found = index.describe()
+        assert (found.signals, found.readable_words, found.truncated) == (("dense", "bm25"), 10, 1)
+        assert (
+            len(found.advice) == 2
+            and "60% of the nodes have no edge" in found.advice[0]
+            and "1 texts are longer" in found.advice[1]
+        )
+        index.save(tmp_path / "index")
+        assert main(["inspect", str(tmp_path / "index")]) == 0
+        out = capsys.readouterr().out
+        assert "nodes       5; without a title: 5" in out and "advice: 60% of the nodes have no edge" in out
+        assert main(["inspect", str(tmp_path / "index"), "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["isolated"] == 3
+
+
+class TestWarnings:
+    def test_nothing_is_said_of_an_ordinary_index_or_one_without_edges(self, caplog):
+        GraphIndex.from_texts(["a", "b", "c"], edges=[("0", "1"), ("1", "2")])
+        GraphIndex.from_texts(["a", "b", "c"])
+        assert warnings(caplog) == []
+
+    def test_most_nodes_without_edges(self, caplog):
+        GraphIndex.from_texts(["a", "b", "c", "d", "e"], edges=[("0", "1")])
+        (message,) = warnings(caplog)
+        assert message.startswith("60% of the nodes have no edge, so no walk reaches them; add a source of edges")
+
+    def test_edges_that_explode(self, caplog):
+        count = 120
+        metadatas = [{"site": "x"}] * count
+        GraphIndex.from_texts([str(n) for n in range(count)], metadatas=metadatas, edges=Metadata("site", "site"))
+        (message,) = warnings(caplog)
+        assert "There are 60 edges for each node" in message
+
+    def test_texts_that_the_model_does_not_read_to_the_end(self, caplog):
+        model = HashEmbedding()
+        model.max_length = 26
+        GraphIndex.from_texts([LONG] * 3, embedding=model, edges=[("0", "1"), ("1", "2")])
+        (message,) = warnings(caplog)
+        assert "3 texts are longer than the about 20 words that the embedding model reads" in message
+
+    def test_another_model_than_the_one_that_built_the_index(self, caplog, tmp_path):
+        class Other(HashEmbedding):
+            name = "other"
+
+        GraphIndex.from_texts(["a", "b"], embedding=HashEmbedding()).save(tmp_path / "index")
+        GraphIndex.load(tmp_path / "index", embedding=HashEmbedding())
+        GraphIndex.load(tmp_path / "index")
+        assert warnings(caplog) == []
+        GraphIndex.load(tmp_path / "index", embedding=Other())
+        (message,) = warnings(caplog)
+        assert "and questions are embedded by other" in message
+
+    def test_the_owner_of_a_model_does_not_make_it_another(self, caplog, tmp_path):
+        model = HashEmbedding()
+        model.name = "sentence-transformers/mini"
+        GraphIndex.from_texts(["a", "b"], embedding=model).save(tmp_path / "index")
+        model = HashEmbedding()
+        model.name = "mini"
+        GraphIndex.load(tmp_path / "index", embedding=model)
+        assert warnings(caplog) == []
+
+
+class TestTraits:
+    @pytest.mark.parametrize(("counts", "passages"), [((19, 19, 20), False), ((20, 20, 5), True), ((20, 5), False)])
+    def test_passages_have_twenty_words(self, counts, passages):
+        texts = ["word " * count for count in counts]
+        assert holds_passages(CorpusGraph([str(n) for n in range(len(texts))], texts)) is passages
+
+    def test_titles_of_things_identify_and_headings_do_not(self):
+        things = [f"thing{n}" for n in range(50)]
+        index = GraphIndex.from_texts([f"{LONG} tables and notes"] * 50, titles=things)
+        assert names_identify(index)
+        index = GraphIndex.from_texts([f"{LONG} tables and notes"] * 50, titles=["Tables", "Notes"] * 25)
+        assert not names_identify(index)
+        # One rare word is enough.
+        index = GraphIndex.from_texts([f"{LONG} tables and notes"] * 50, titles=[f"Tables of thing{n}" for n in range(50)])
+        assert names_identify(index)
+
+    def test_a_title_that_many_chunks_share_does_not_identify_them(self):
+        index = GraphIndex.from_texts([LONG] * 40, titles=["Loom"] * 20 + ["Card"] * 20)
+        assert not names_identify(index)
+        index = GraphIndex.from_texts([LONG] * 40, titles=[f"Thing{n // 4}" for n in range(40)])
+        assert names_identify(index)
+
+    def test_nodes_without_titles(self):
+        assert not names_identify(GraphIndex.from_texts([LONG] * 3)), "chunks without titles have no names"
+        assert names_identify(GraphIndex.from_graph(CorpusGraph(["Ada", "Loom"], ["", ""]))), "entities are named by their ids"
+        assert names_identify(GraphIndex.from_texts([LONG] * 3, bm25=False)), "without counts of words"
+
+    def test_a_tie_is_no_majority(self):
+        titles = ["Tables"] * 20 + [f"thing{n}" for n in range(20)]
+        assert not names_identify(GraphIndex.from_texts([f"{LONG} tables"] * 40, titles=titles))
