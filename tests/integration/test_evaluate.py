@@ -224,14 +224,33 @@ def test_vectors_are_embedded_once(tmp_path):
     calls = model.document_calls
     assert torch.equal(cached_vectors(model, texts, folder=tmp_path), first) and model.document_calls == calls + 1  # the probes
     assert torch.equal(first, torch.tensor(HashEmbedding().embed_documents(texts)))
-    assert len(list(tmp_path.iterdir())) == 1
-    cached_vectors(model, [*texts, "a fourth"], folder=tmp_path)
+    asked, embed = [], model.embed_documents
+    model.embed_documents = lambda batch: asked.append(list(batch)) or embed(batch)
+    more = cached_vectors(model, [*texts, "a fourth", texts[0]], folder=tmp_path)
+    assert asked[1:] == [["a fourth"]] and torch.equal(more[[0, 1, 2, 4]], first[[0, 1, 2, 0]])
     cached_vectors(HashEmbedding(32), texts, folder=tmp_path)
     files = sorted(tmp_path.iterdir())
-    assert len(files) == 3
-    for file in files:
-        file.write_bytes(file.read_bytes()[:20])
-    assert torch.equal(cached_vectors(model, texts, folder=tmp_path), first)
+    assert len(files) == 2, "a file for each model"
+    for size in (20, 5000):
+        for file in files:
+            file.write_bytes(file.read_bytes()[:size])
+        assert torch.equal(cached_vectors(model, texts, folder=tmp_path), first)
+
+
+def test_vectors_that_cannot_be_kept_are_an_error_that_names_the_folder(tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(InvalidArgumentError, match="set GRAPH_RETRIEVERS_CACHE"):
+        cached_vectors(HashEmbedding(), ["a text"], folder=tmp_path / "file")
+
+
+def test_an_error_of_the_model_is_not_taken_for_one_of_the_folder(tmp_path):
+    def embed(texts):
+        if "a text" in texts:
+            raise ConnectionError("no network")
+        return [[1.0, 0.0]] * len(texts)
+
+    with pytest.raises(ConnectionError, match="no network"):
+        cached_vectors(embed, ["a text"], folder=tmp_path)
 
 
 def test_sweeps_vary_what_a_retriever_has(tmp_path):

@@ -18,7 +18,7 @@ from graph_retrievers.evaluation.report import write_report
 from graph_retrievers.evaluation.run_files import read_qrels, read_run
 from graph_retrievers.evaluation.sweeps import sweep_all
 from graph_retrievers.graph import CorpusGraph
-from tests.helpers import linked_edges, linked_index, linked_nodes
+from tests.helpers import HashEmbedding, linked_edges, linked_index, linked_nodes
 
 ROWS = [
     {"id": "q1", "query": "Which machine did Ada Lovelace write a program for?", "gold": ["ada", "engine"], "type": "bridge"},
@@ -79,6 +79,89 @@ def test_evaluate_prints_a_line_a_retriever_and_writes_json(dataset, tmp_path, c
         rankings = content["per_query"][name]
         assert all(len(ids) == 3 for ids in rankings.values())
         assert found["recall@3"] == pytest.approx(sum(capped_recall(rankings[r["id"]], r["gold"], 3) for r in ROWS) / 3)
+
+
+class Stopping:
+    """An embedding model that is interrupted after some batches of the corpus, and counts the texts it embeds."""
+
+    name = "stopping"
+
+    def __init__(self, after=None):
+        self.after, self.texts, self.batches = after, [], 0
+
+    def embed_documents(self, texts):
+        if not texts[0].startswith("probe"):
+            if self.batches == self.after:
+                raise KeyboardInterrupt
+            self.batches += 1
+            self.texts += texts
+        return HashEmbedding().embed_documents(texts)
+
+    def embed_query(self, text):
+        return HashEmbedding().embed_query(text)
+
+
+@pytest.fixture
+def hundred(tmp_path):
+    """A dataset of 100 nodes."""
+    folder = tmp_path / "hundred"
+    folder.mkdir()
+    nodes = [{"id": f"n{i}", "text": f"text number {i} of a loom"} for i in range(100)]
+    rows = {"nodes": nodes, "edges": [], "queries": [{"id": "q", "query": "Which loom?", "gold": ["n3"], "split": "test"}]}
+    for name, listed in rows.items():
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in listed))
+    return folder
+
+
+def embeds(monkeypatch, model):
+    monkeypatch.setattr("graph_retrievers.signals.embedding.load_embedding", lambda name, device=None: model)
+    return model
+
+
+@pytest.mark.parametrize("options", [[], ["--no-cache", "--resume", "kept"]], ids=["cache", "resume"])
+def test_an_interrupted_evaluation_embeds_only_what_is_missing(hundred, tmp_path, monkeypatch, capsys, options):
+    monkeypatch.setenv("GRAPH_RETRIEVERS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    command = ["evaluate", hundred, "--retrievers", "vector", "--timed-queries", "0", *options]
+    stopped = embeds(monkeypatch, Stopping(after=2))
+    assert run(capsys, *command)[0] == 130 and len(stopped.texts) == 64
+    goes_on = embeds(monkeypatch, Stopping())
+    status, printed, err = run(capsys, *command)
+    assert status == 0 and "vector" in printed and "64/100" in err
+    assert len(goes_on.texts) == 36 and not set(goes_on.texts) & set(stopped.texts)
+    again = embeds(monkeypatch, Stopping())
+    assert run(capsys, *command)[:2] == (0, printed) and again.texts == []
+    assert (tmp_path / "cache").exists() is (not options)
+
+
+def test_without_a_cache_nothing_is_kept(hundred, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("GRAPH_RETRIEVERS_CACHE", str(tmp_path / "cache"))
+    for _ in range(2):
+        model = embeds(monkeypatch, Stopping())
+        run(capsys, "evaluate", hundred, "--retrievers", "vector", "--timed-queries", "0", "--no-cache")
+        assert len(model.texts) == 100
+    assert not (tmp_path / "cache").exists()
+
+
+def test_quality_is_printed_and_written_before_queries_are_timed(dataset, tmp_path, monkeypatch, capsys):
+    out, seen = tmp_path / "out.json", []
+
+    def stopped(*args, **kwargs):
+        seen.append((capsys.readouterr().out, json.loads(out.read_text())["results"], sorted(tmp_path.glob("trec/*"))))
+        raise KeyboardInterrupt
+
+    options = ["--retrievers", "bm25,ppr", "--timed-queries", "2", "--json", out, "--trec", tmp_path / "trec"]
+    with monkeypatch.context() as patch:
+        patch.setattr("graph_retrievers.evaluation.harness.measure", stopped)
+        assert run(capsys, "evaluate", dataset, *options)[0] == 130
+    ((printed, results, trec),) = seen
+    assert printed.splitlines()[0] == "small, split test: 3 queries" and "Recall@10" in printed
+    assert list(results) == ["bm25", "ppr"] and "seconds_per_query" not in results["bm25"] and len(trec) == 3
+    status, printed, _ = run(capsys, "evaluate", dataset, *options)
+    assert status == 0 and printed.count("Recall@10 ") == 1
+    *_, title, first, second = [line.split() for line in printed.splitlines()]
+    assert title == ["retriever", "time/query"] and (first[0], second[0]) == ("bm25", "ppr") and first[2] in ("ms", "s")
+    assert "seconds_per_query" in json.loads(out.read_text())["results"]["ppr"]
 
 
 def test_queries_runs_and_judgements_from_elsewhere(dataset, tmp_path, capsys):

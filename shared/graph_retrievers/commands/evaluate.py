@@ -96,6 +96,9 @@ def _add_measurement_options(add: Callable[..., Any]) -> None:
     add("--timed-queries", type=int, default=20, metavar="N", help=timed)
     add("--seed", type=int, default=0, help="seed of the timed queries and the resamples (default: 0)")
     add("--resume", metavar="DIR", help="keep results and latents in this folder, and continue from what is in it")
+    cache = "do not keep vectors for later runs; by default they are kept, as they are computed, in GRAPH_RETRIEVERS_CACHE or "
+    cache += "~/.cache/graph-retrievers (with --resume, this keeps them in its folder)"
+    add("--no-cache", action="store_true", help=cache)
 
 
 def _add_output_options(add: Callable[..., Any]) -> None:
@@ -132,6 +135,14 @@ def run_evaluate(args: argparse.Namespace) -> int:
         name: build_retriever(name, index, k=args.k, **({"checkpoint": checkpoints[name]} if name in checkpoints else {}))
         for name in names
     }
+    early: list[Evaluation] = []
+
+    def write_quality(evaluation: Evaluation) -> None:
+        # Timing may take long; nobody should wait for it to see what was found, or lose it.
+        early.append(evaluation)
+        _write_results(args, evaluation)
+        sys.stdout.flush()
+
     with _working_folder(args) as folder:
         evaluation = evaluate(
             index,
@@ -146,9 +157,15 @@ def run_evaluate(args: argparse.Namespace) -> int:
             about={name: f"from {checkpoint} {_folder_digest(checkpoint)}" for name, checkpoint in checkpoints.items()},
             dataset=dataset.name,
             split=args.split,
+            before_timing=write_quality,
             show_progress=True,
         )
-        _write_results(args, index, evaluation, names, folder)
+        if early:
+            _write_times(args, evaluation)
+        else:
+            _write_results(args, evaluation)
+        if args.report:
+            sys.stdout.write(f"{_write_report(args, index, evaluation, names, folder)}\n")
     return 0
 
 
@@ -160,17 +177,19 @@ def _index(args: argparse.Namespace, graph: Any) -> GraphIndex:
     embedding = vectors = reranker = None
     if not args.no_embedding:
         embedding = load_embedding(args.embedding, args.device)
-        vectors = cached_vectors(embedding, graph.contents(), show_progress=True)
+        if not args.no_cache or args.resume:
+            folder = Path(args.resume) / "vectors" if args.no_cache else None
+            vectors = cached_vectors(embedding, graph.contents(), folder=folder, show_progress=True)
     if args.reranker:
         from graph_retrievers.signals.cross_encoder import CrossEncoder
 
         reranker = CrossEncoder(args.reranker, max_length=args.max_length, device=args.device, dtype=args.precision)
-    return GraphIndex.from_graph(graph, embedding=embedding, vectors=vectors, relevance=reranker)
+    return GraphIndex.from_graph(graph, embedding=embedding, vectors=vectors, relevance=reranker, show_progress=True)
 
 
-def _write_results(args: argparse.Namespace, index: GraphIndex, evaluation: Evaluation, names: list[str], folder: Any) -> None:
+def _write_results(args: argparse.Namespace, evaluation: Evaluation) -> None:
     """Print the table, and write the files that were asked for."""
-    from graph_retrievers.evaluation.run_files import write_qrels, write_run, write_text
+    from graph_retrievers.evaluation.run_files import write_qrels, write_run
     from graph_retrievers.evaluation.significance import compare
     from graph_retrievers.evaluation.tables import results_table
 
@@ -181,15 +200,28 @@ def _write_results(args: argparse.Namespace, index: GraphIndex, evaluation: Eval
         test = f"paired randomisation test, p < 0.05 with Holm's correction over {len(comparisons)} pairs"
         sys.stdout.write(f"really above: by Recall@{args.k}, {test}\n")
     sys.stdout.writelines(f"note: {note}\n" for note in evaluation.notes)
-    if args.json:
-        write_text(args.json, json.dumps(evaluation.to_dict(), ensure_ascii=False, indent=1) + "\n")
+    _write_json(args, evaluation)
     if args.trec:
         for name, results in evaluation.returned.items():
             run = {query: list(zip(result.ids, result.scores, strict=True)) for query, result in results.items()}
             write_run(Path(args.trec) / f"{name}.run", run, tag=name)
         write_qrels(Path(args.trec) / "qrels", evaluation.gold)
-    if args.report:
-        sys.stdout.write(f"{_write_report(args, index, evaluation, names, folder)}\n")
+
+
+def _write_times(args: argparse.Namespace, evaluation: Evaluation) -> None:
+    """Print the mean times of a single query, and write the file with the costs."""
+    from graph_retrievers.evaluation.tables import aligned, format_seconds
+
+    rows = [[name, format_seconds(costs["seconds_per_query"])] for name, costs in evaluation.costs.items()]
+    sys.stdout.write(f"{aligned([['retriever', 'time/query'], *rows])}\n")
+    _write_json(args, evaluation)
+
+
+def _write_json(args: argparse.Namespace, evaluation: Evaluation) -> None:
+    from graph_retrievers.evaluation.run_files import write_text
+
+    if args.json:
+        write_text(args.json, json.dumps(evaluation.to_dict(), ensure_ascii=False, indent=1) + "\n")
 
 
 def _write_report(args: argparse.Namespace, index: GraphIndex, evaluation: Evaluation, names: list[str], folder: Any) -> Path:

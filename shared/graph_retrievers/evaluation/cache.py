@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sqlite3
 import tempfile
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.queries import Queries
-from graph_retrievers.signals.embedding import as_embedding, check_vectors, embed_texts
+from graph_retrievers.signals.embedding import Embedding, as_embedding, check_vectors, embedded_batches
 from graph_retrievers.signals.relevance import BiEncoder
 
 __all__ = ["LatentStore", "cache_folder", "cached_vectors"]
@@ -31,7 +35,9 @@ def cache_folder() -> Path:
 
 
 def cached_vectors(embedding: Any, contents: list[str], *, folder: Path | None = None, show_progress: bool = False) -> Tensor:
-    """Return the vectors of n texts, shape [n, d], float32; from disk if the same model has embedded the same texts before.
+    """Return the vectors of n texts, shape [n, d], float32; the same model embeds no text again that it has embedded before.
+
+    Vectors are kept by text, as they are computed: after an interruption, only what is missing is embedded.
 
     Parameters
     ----------
@@ -40,8 +46,13 @@ def cached_vectors(embedding: Any, contents: list[str], *, folder: Path | None =
         vectors of two fixed texts.
     contents : list of str
     folder : Path, optional
-        :func:`cache_folder` by default.
+        :func:`cache_folder` by default; a file for each model.
     show_progress : bool, default False
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the folder cannot be written to.
 
     Examples
     --------
@@ -52,14 +63,70 @@ def cached_vectors(embedding: Any, contents: list[str], *, folder: Path | None =
     """
     model = as_embedding(embedding)
     probe = check_vectors(model.embed_documents(list(_PROBES)), len(_PROBES))
-    name = _digest([str(getattr(model, "name", type(model).__name__)), _rounded(probe), *contents])
-    path = (folder or cache_folder()) / f"vectors-{name}.safetensors"
-    held = _load(path)
-    if held is not None and held.get("vectors", torch.empty(0)).shape == (len(contents), probe.shape[1]):
-        return held["vectors"]
-    vectors = embed_texts(model, contents, show_progress=show_progress)
-    _save({"vectors": vectors}, path)
-    return vectors
+    name = _digest([str(getattr(model, "name", type(model).__name__)), _rounded(probe)])
+    path = (folder or cache_folder()) / f"vectors-{name}.sqlite"
+    try:
+        with closing(_opened(path)) as database:
+            return _filled(database, model, contents, probe.shape[1], show_progress)
+    except sqlite3.OperationalError as error:
+        raise _not_kept(path, error) from error
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    """Open a file of vectors by the digest of their texts; a damaged one is made again."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            return _connected(path)
+        except sqlite3.OperationalError:
+            raise
+        except sqlite3.DatabaseError:
+            path.unlink()
+            return _connected(path)
+    except OSError as error:
+        raise _not_kept(path, error) from error
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    database = sqlite3.connect(path, timeout=60)
+    try:
+        # A process that is killed loses nothing; after a power cut the file may be damaged, and is made again.
+        database.execute("PRAGMA synchronous=OFF")
+        database.execute("CREATE TABLE IF NOT EXISTS vectors (text BLOB PRIMARY KEY, vector BLOB NOT NULL)")
+        (sound,) = database.execute("PRAGMA quick_check(1)").fetchone()
+        if sound != "ok":
+            raise sqlite3.DatabaseError(sound)
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _not_kept(path: Path, error: Exception) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"Vectors cannot be kept in {path} ({error}); set GRAPH_RETRIEVERS_CACHE to a folder that can be written to."
+    )
+
+
+def _filled(database: sqlite3.Connection, model: Embedding, contents: list[str], width: int, show_progress: bool) -> Tensor:
+    """Return the vectors of texts; those that are missing are embedded and kept, batch by batch."""
+    keys = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:16] for text in contents]
+    texts = dict(zip(keys, contents, strict=True))
+    found: dict[bytes, Tensor] = {}
+    for key in texts:
+        row = database.execute("SELECT vector FROM vectors WHERE text = ?", (key,)).fetchone()
+        if row is not None and len(row[0]) == 4 * width:
+            found[key] = torch.from_numpy(np.frombuffer(row[0], "<f4").astype(np.float32))
+    missing = [key for key in texts if key not in found]
+    for rows, vectors in embedded_batches(model, [texts[key] for key in missing], show_progress and bool(missing), len(found)):
+        made = {missing[row]: vector for row, vector in zip(rows, check_vectors(vectors, width=width).cpu(), strict=True)}
+        with database:
+            database.executemany(
+                "INSERT OR REPLACE INTO vectors VALUES (?, ?)",
+                [(key, vector.numpy().astype("<f4").tobytes()) for key, vector in made.items()],
+            )
+        found |= made
+    return torch.stack([found[key] for key in keys]) if keys else torch.empty((0, width))
 
 
 class LatentStore:

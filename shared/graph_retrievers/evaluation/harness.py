@@ -53,6 +53,7 @@ def evaluate(
     about: Mapping[str, str] | None = None,
     dataset: str = "",
     split: str = "",
+    before_timing: Callable[[Evaluation], None] | None = None,
     show_progress: bool = False,
 ) -> Evaluation:
     """Return what each retriever finds for each query, its metrics and its costs.
@@ -89,6 +90,9 @@ def evaluate(
         What else defines a retriever (the digest of a checkpoint), by name; kept results are used only if it is the same.
     dataset, split : str, default ""
         Where the queries come from.
+    before_timing : callable, optional
+        Called with the evaluation as it stands, without the costs that are still missing, before queries are timed; not called
+        if none is to be timed.
     show_progress : bool, default False
 
     Raises
@@ -122,18 +126,24 @@ def evaluate(
     kept_latents = Path(latents) if latents is not None else folder and folder / "latents"
     runner = _Runner(kept, k, tuple(use), LatentStore(kept_latents) if kept_latents else None)
     _run_missing(runner, built, records, batch_size, show_progress)
-    if timed_queries:
-        untimed = [name for name in built if name not in records.costs and not isinstance(built[name], Mapping)]
-        for name in tqdm(untimed, desc="timing", unit="retriever", disable=not show_progress):
-            costs = measure(runner.single(built[name]), len(kept), sample=timed_queries, seed=seed, device=index.device)
-            records.add_costs(name, costs)
     returned = {name: {q.id: records.returned[name][q.id] for q in kept} for name in built}
     notes += _unknown(index, returned)
     made_with = {"batch_size": batch_size, "timed_queries": timed_queries, "seed": seed, "device": str(index.device)}
     versions = {"torch": torch.__version__, "python": platform.python_version()}
-    costs_by_name = {name: records.costs[name] for name in built if name in records.costs}
     settings = header | {"retrievers": descriptions} | made_with | versions
-    return Evaluation(dataset, split, k, kept, gold, returned, index.graph, costs_by_name, settings, notes)
+
+    def so_far() -> Evaluation:
+        costs = {name: records.costs[name] for name in built if name in records.costs}
+        return Evaluation(dataset, split, k, kept, gold, returned, index.graph, costs, settings, notes)
+
+    untimed = [name for name in built if name not in records.costs and not isinstance(built[name], Mapping)]
+    if timed_queries and untimed:
+        if before_timing is not None:
+            before_timing(so_far())
+        for name in tqdm(untimed, desc="timing single queries", unit="retriever", disable=not show_progress):
+            costs = measure(runner.single(built[name]), len(kept), sample=timed_queries, seed=seed, device=index.device)
+            records.add_costs(name, costs)
+    return so_far()
 
 
 def _run_missing(runner: _Runner, built: dict[str, Any], records: Records, batch_size: int, show_progress: bool) -> None:

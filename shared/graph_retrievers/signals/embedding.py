@@ -160,15 +160,17 @@ def embed_texts(model: Embedding, texts: list[str], show_progress: bool = False)
     return torch.empty_like(vectors).index_copy_(0, torch.tensor(rows), vectors)
 
 
-def embedded_batches(model: Embedding, texts: Sequence[str], show_progress: bool = False) -> Iterator[tuple[list[int], Tensor]]:
+def embedded_batches(
+    model: Embedding, texts: Sequence[str], show_progress: bool = False, done: int = 0
+) -> Iterator[tuple[list[int], Tensor]]:
     """Yield the numbers of some texts and their checked vectors, [b, d], until all n are embedded.
 
     Batches are small, so that the progress bar moves every few seconds: at most 32 texts, and for a :class:`SentenceEncoder` on
-    a CPU about 2,000 tokens, longest texts first.
+    a CPU about 2,000 tokens, longest texts first. `done` is the number of others that were embedded before.
     """
     from tqdm.auto import tqdm
 
-    with tqdm(total=len(texts), desc="embedding", unit="text", disable=not show_progress) as bar:
+    with tqdm(total=done + len(texts), initial=done, desc="embedding", unit="text", disable=not show_progress) as bar:
         for rows in _batches(model, texts):
             yield rows, check_vectors(model.embed_documents([texts[row] for row in rows]), len(rows))
             bar.update(len(rows))
