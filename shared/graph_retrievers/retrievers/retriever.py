@@ -103,7 +103,7 @@ class Retriever(BaseRetriever):
         if isinstance(index.relevance, BiEncoder) and any(isinstance(p, _READ_RELEVANCE) for p in operator.parts()):
             _logger.warning(
                 "%s has no relevance model to rerank with and falls back to the similarity of the vectors; pass relevance= to the "
-                "index, such as a CrossEncoder.",
+                "index.",
                 self.name,
             )
 

@@ -1,0 +1,78 @@
+"""Messages of the package for the command line: flags in the place of Python's keywords."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+__all__ = ["in_flags", "log_in_flags"]
+
+# Keyword -> the option that a command must have, and what to write for it; others are written as options are.
+_FLAGS = {
+    "relevance": ("reranker", "--reranker"),
+    "plan": ("use", "--use plan"),
+    "checkpoint": ("checkpoint", "--checkpoint NAME=DIR"),
+}
+# Arguments that are told by their place.
+_PLACES = {"index", "question", "source", "out", "dataset", "name"}
+_KEYWORD = r"[a-z_]+=(?:True|'[^']*')?"
+_ADVICE = re.compile(
+    rf"\b(?P<verb>[Pp]ass|build it with|build the index with) (?P<words>{_KEYWORD}(?:(?:, | or ){_KEYWORD})*)"
+    r"(?: to the index| or the query's vector)?(?=[\s.,;:)]|$)"
+)
+
+
+def in_flags(message: str, args: argparse.Namespace) -> str:
+    """Return a message with the flags of a command for the keywords that it advises, as far as the command has them.
+
+    Examples
+    --------
+    >>> args = argparse.Namespace(embedding=None, reranker=None, k=10)
+    >>> in_flags("This index has no vectors; build it with embedding= or vectors=.", args)
+    'This index has no vectors; build it with --embedding.'
+    >>> in_flags("k must be an integer of at least 1, got 0.", args)
+    '-k must be an integer of at least 1, got 0.'
+    """
+    given = vars(args)
+
+    def flag(keyword: str, value: str) -> str:
+        option, written = _FLAGS.get(keyword, (keyword, _option(keyword)))
+        value = value.strip("'")
+        return "" if option not in given else f"{written} {value}" if value and value != "True" else written
+
+    def advice(match: re.Match[str]) -> str:
+        words = re.findall(r"([a-z_]+)=(True|'[^']*')?", match["words"])
+        if given.get("no_embedding") and "embedding" in dict(words):
+            return "leave out --no-embedding"
+        flags = [found for found in (flag(*word) for word in words) if found]
+        return f"{match['verb']} {' or '.join(flags)}" if flags else f"{match[0]} from Python"
+
+    message = _ADVICE.sub(advice, message)
+    first = re.match(r"([a-z_]+)(?= (?:must|is) )", message)
+    named = first is not None and first[1] in given and first[1] not in _PLACES
+    return _option(first[1]) + message[first.end() :] if first is not None and named else message
+
+
+def _option(name: str) -> str:
+    return f"-{name}" if len(name) == 1 else f"--{name.replace('_', '-')}"
+
+
+@contextmanager
+def log_in_flags(args: argparse.Namespace) -> Iterator[None]:
+    """Write the messages that the package logs as :func:`in_flags` does, whoever shows them."""
+    make = logging.getLogRecordFactory()
+
+    def made(*values: object, **options: object) -> logging.LogRecord:
+        record = make(*values, **options)
+        if record.name.split(".")[0] == "graph_retrievers":
+            record.msg, record.args = in_flags(record.getMessage(), args), ()
+        return record
+
+    logging.setLogRecordFactory(made)
+    try:
+        yield
+    finally:
+        logging.setLogRecordFactory(make)
