@@ -53,6 +53,9 @@ def plain(value: Any, where: str, depth: int = 0) -> Any:
     >>> plain({"day": date(2024, 5, 1), "tags": ("a", "b"), "score": np.float64(0.5)}, "metadata")
     {'day': '2024-05-01', 'tags': ['a', 'b'], 'score': 0.5}
     """
+    # Most metadata are plain, and there are many of them.
+    if depth == 0 and _is_plain(value):
+        return value
     if depth > _DEPTH:
         raise InvalidArgumentError(f"{where:.80}... is nested more than {_DEPTH} levels deep, or contains itself; flatten it.")
     kind = type(value)
@@ -75,6 +78,20 @@ def plain(value: Any, where: str, depth: int = 0) -> Any:
             "int, finite float, str, lists and dicts with string keys."
         )
     return plain(found, where, depth)
+
+
+def _is_plain(value: Any, depth: int = 0) -> bool:
+    kind = type(value)
+    if kind is str:
+        return value.isascii() or _is_unicode(value)
+    if kind is float:
+        return math.isfinite(value)
+    if value is None or kind is int or kind is bool:
+        return True
+    if depth > _DEPTH or kind not in (list, dict):
+        return False
+    items = value if kind is list else [part for key, item in value.items() for part in (key, item)]
+    return all(_is_plain(item, depth + 1) for item in items) and (kind is list or all(type(key) is str for key in value))
 
 
 def _usual(value: Any) -> Any:
@@ -106,7 +123,17 @@ def _sorted(values: Any) -> list[Any]:
 
 def check_text(text: str, where: str) -> None:
     """Raise InvalidArgumentError unless a string is valid Unicode."""
+    if text.isascii():
+        return
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise InvalidArgumentError(f"{where} is not valid Unicode ({error.reason} at {error.start}); decode it again.") from error
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
