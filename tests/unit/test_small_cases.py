@@ -71,10 +71,10 @@ def test_a_mask_is_bool():
         filter_mask(CorpusGraph(["a", "b"], [""] * 2), torch.tensor([0, 1]))
 
 
-def test_texts_of_edges_are_checked_before_saving(tmp_path):
-    index = GraphIndex.from_nodes([Node("a", ""), Node("b", "")], [Edge("a", "b", text="\ud800")], bm25=False)
-    with pytest.raises(InvalidArgumentError, match="text of edge 0"):
-        index.save(tmp_path / "index")
+def test_texts_and_relations_of_edges_are_checked_when_they_are_made():
+    for field in ("text", "relation"):
+        with pytest.raises(InvalidArgumentError, match=f"{field} of the edge from 'a' to 'b' is not valid Unicode"):
+            Edge("a", "b", **{field: "\ud800"})
 
 
 def test_the_first_of_equal_parts_tells_the_operator():
