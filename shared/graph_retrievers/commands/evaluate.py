@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_commands", "run_evaluate", "run_make_queries"]
 
-_RETRIEVERS = "vector,bm25,hybrid,re2,fastinsight"
+_RETRIEVERS = "vector,bm25,hybrid,fastinsight,walk-fusion"
 
 
 def add_commands(subparsers: Any) -> None:
