@@ -74,7 +74,10 @@ def found(name, seed):
     """Return what a retriever finds now: for each query its hits as numbers, and their scores."""
     index, queries, plans = case(seed)
     chains = {"spreading": "hits", "spreading-uniform": "path"}.get(name) if seed % 2 else None
-    retriever = build_retriever(name, index, **({"chains": chains} if chains else {}))
+    options = {"chains": chains} if chains else {}
+    # The first version had one form of WalkFusion, whatever the titles.
+    options |= {"names": True} if name == "walk-fusion" else {}
+    retriever = build_retriever(name, index, **options)
     given = {"plan": plans} if name.startswith("mor") else {}
     return [([numbers(h) for h in hits], [h.score for h in hits]) for hits in retriever.retrieve_batch(queries, K, **given)]
 

@@ -11,7 +11,7 @@ from graph_retrievers.operators.vector_search import BM25Search
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers import Retriever
-from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.retrievers.registry import build_retriever, default_retriever
 from graph_retrievers.retrievers.walk_fusion import WalkFusion
 from tests.helpers import HashEmbedding, linked_index
 
@@ -94,3 +94,55 @@ def test_the_same_two_searches_are_run_once_a_filter(monkeypatch, options, times
     found = build_retriever("walk-fusion", built, backfill=False).retrieve("Where was Iain Ballamy born?", **options)
     assert [hit.id for hit in found] == [hit.id for hit in plain][: len(found)]
     assert calls.count(100) == times
+
+
+MANUAL_TEXT = "Tables and columns and notes and indexes belong to every part of this manual, more or less, in one way or in another. "
+
+
+def manual():
+    """Forty passages of a manual, whose titles are ordinary words; a link leads from "backup" to a passage without its words."""
+    nodes = [Node(f"n{i}", MANUAL_TEXT + f"w{i}", ("Tables", "Columns", "Notes", "Indexes")[i % 4]) for i in range(38)]
+    nodes += [Node("backup", MANUAL_TEXT + "backup of archives", "Tables"), Node("answer", MANUAL_TEXT + "streams", "Notes")]
+    edges = [("backup", "answer", "links"), *((f"n{i}", f"n{i + 1}", "next") for i in range(37))]
+    return GraphIndex.from_nodes(nodes, edges, embedding=HashEmbedding())
+
+
+def test_where_titles_are_ordinary_words_neighbours_of_what_search_finds_are_fused_with_it():
+    built = manual()
+    retriever = WalkFusion(built, k=10)
+    assert [type(operator).__name__ for operator in retriever.operator.operators] == ["HybridSearch", "Pipeline"]
+    assert retriever.operator.formula().endswith("O_vgs)")
+    question = "How are tables put in a backup of archives?"
+    assert "answer" not in ids(build_retriever("hybrid", built, k=10).retrieve(question))
+    found = {hit.id: hit.path.nodes for hit in retriever.retrieve(question)}
+    assert found["answer"] == ("backup", "answer")
+
+
+def test_the_form_can_be_chosen_and_has_as_many_weights_as_lists():
+    assert len(WalkFusion(manual(), names=True).operator.operators) == 4
+    assert len(WalkFusion(index(), names=False).operator.operators) == 2
+    assert len(WalkFusion(index()).operator.operators) == 4
+    with pytest.raises(InvalidArgumentError, match="weights"):
+        WalkFusion(manual(), weights=(1, 1, 1, 1))
+
+
+def test_walks_over_a_manual_start_from_search_and_are_fused_with_it():
+    built = manual()
+    question = "Which tables have columns?"
+    hits = build_retriever("spreading", built, fuse=False).retrieve(question)
+    assert {hit.operator for hit in hits if len(hit.path.nodes) == 1} <= {"VectorSearch", "Backfill"}, "no heading is a seed"
+    for name in ("spreading", "ppr"):
+        assert build_retriever(name, built).operator.formula().count("+") > 0
+        assert build_retriever(name, built, fuse=False).operator.formula().count("+") == 0
+        assert build_retriever(name, index()).operator.formula().count("+") == 0
+    named = build_retriever("spreading", built, fuse=False).retrieve(question, entities=["Columns"])
+    assert named[0].operator == "EntityLinking", "names that are given are used"
+
+
+def test_the_default_is_what_measured_best_for_the_signals():
+    passages = manual()
+    assert default_retriever(passages) == default_retriever(index()) == "walk-fusion"
+    typed = [("film", "ballamy", "music by"), ("ballamy", "guildford", "born in")]
+    assert default_retriever(GraphIndex.from_nodes(NODES, typed, embedding=HashEmbedding())) == "spreading"
+    assert default_retriever(GraphIndex.from_nodes(NODES, embedding=HashEmbedding(), bm25=False)) == "spreading-hybrid"
+    assert default_retriever(GraphIndex.from_nodes(NODES)) == "bm25"
