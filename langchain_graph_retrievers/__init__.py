@@ -21,6 +21,7 @@ from langchain_graph_retrievers.retrievers import (
     VectorRetriever,
     WalkFusionRetriever,
 )
+from langchain_graph_retrievers.vectorstores import ListsVectors
 
 __all__ = [
     "BM25Retriever",
@@ -34,6 +35,7 @@ __all__ = [
     "HybridRetriever",
     "IndexRetriever",
     "LeSeGRRetriever",
+    "ListsVectors",
     "MoRRetriever",
     "PPRRetriever",
     "Re2Retriever",

@@ -26,6 +26,7 @@ from graph_retrievers.graph.filters import Filter
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.protocol import RetrieverProtocol
 from langchain_graph_retrievers.documents import to_documents
+from langchain_graph_retrievers.vectorstores import read_store
 
 __all__ = ["EngineRetriever"]
 
@@ -90,6 +91,49 @@ class EngineRetriever(BaseRetriever):
             ``bm25``, ``vectors``, ``device``, ``title_key``, ...).
         """
         return cls._built(GraphIndex.from_documents, documents, options, edges=edges, embedding=embedding)
+
+    @classmethod
+    def from_vectorstore(cls, store: Any, embedding: Any = None, *, edges: Any = (), **options: Any) -> Self:
+        """Return a retriever over the documents of a vector store, with the store's vectors: nothing is embedded again.
+
+        The documents are read once; what is added to the store later is not seen.
+
+        Parameters
+        ----------
+        store : VectorStore
+            ``InMemoryVectorStore``, FAISS, Chroma, or a store with the one method of
+            :class:`~langchain_graph_retrievers.ListsVectors`.
+        embedding : Embeddings, optional
+            Embeds the queries; by default the store's ``embeddings``.
+        edges, **options
+            As for :meth:`from_documents`. ``metric`` is by default that of the store, where it says so: cosine for
+            ``InMemoryVectorStore``, the dot product for FAISS with inner products.
+
+        Raises
+        ------
+        GraphRetrieverError
+            If the store is empty, lacks a vector or a text, has vectors of several widths, or does not list its vectors.
+
+        Examples
+        --------
+        >>> from langchain_core.embeddings import DeterministicFakeEmbedding
+        >>> from langchain_core.vectorstores import InMemoryVectorStore
+        >>> from langchain_graph_retrievers import PPRRetriever
+        >>> store = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
+        >>> _ = store.add_texts(["A loom reads cards.", "A card."], ids=["loom", "card"])
+        >>> retriever = PPRRetriever.from_vectorstore(store, edges=[("loom", "card", "reads")], k=2)
+        >>> sorted(document.id for document in retriever.invoke("A loom reads cards."))
+        ['card', 'loom']
+        """
+        if "vectors" in options:
+            raise UnexpectedArgumentError("from_vectorstore takes the vectors of the store; from_documents takes vectors=.")
+        found = read_store(store)
+        if embedding is None:
+            embedding = getattr(store, "embeddings", None)
+        given = {"metric": found.metric, **options}
+        return cls._built(
+            GraphIndex.from_documents, found.documents, given, edges=edges, embedding=embedding, vectors=found.vectors
+        )
 
     @classmethod
     def from_texts(

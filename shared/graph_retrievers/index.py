@@ -93,6 +93,7 @@ class GraphIndex:
         edge_signals: bool = False,
         relevance: Any = None,
         dense_backend: str = "exact",
+        metric: str | None = None,
         show_progress: bool = False,
     ) -> GraphIndex:
         """Return an index of a corpus graph; signals that are not given are computed.
@@ -112,6 +113,9 @@ class GraphIndex:
         relevance : object, optional
             Relevance model, see the class.
         dense_backend : {"exact", "faiss"}, default "exact"
+        metric : {"dot", "cosine"}, optional
+            How vectors are compared. By default by dot product, with a warning if the vectors are not of unit length, for which
+            the two differ.
         show_progress : bool, default False
             Whether to show progress bars for embedding and BM25.
         """
@@ -124,7 +128,10 @@ class GraphIndex:
         if vectors is None and model is not None:
             vectors = embed_texts(model, graph.contents(), show_progress)
         if vectors is not None:
-            signals["dense"] = DenseIndex(check_vectors(vectors, len(graph)), device=graph.device, backend=dense_backend)
+            checked = check_vectors(vectors, len(graph))
+            signals["dense"] = dense = DenseIndex(checked, device=graph.device, backend=dense_backend, metric=metric or "dot")
+            if metric is None:
+                _tell_lengths(dense.norms)
         if bm25:
             signals["bm25"] = BM25(graph.contents(), device=graph.device, show_progress=show_progress)
         if edge_signals and graph.num_edges:
@@ -132,7 +139,7 @@ class GraphIndex:
             signals["edge_bm25"] = BM25(contents, device=graph.device, covers="edges", show_progress=show_progress)
             if model is not None:
                 found = embed_texts(model, contents, show_progress)
-                signals["edge_dense"] = DenseIndex(found, device=graph.device, covers="edges")
+                signals["edge_dense"] = DenseIndex(found, device=graph.device, covers="edges", metric=metric or "dot")
         return cls(graph, signals, embedding=model, relevance=relevance)
 
     @classmethod
@@ -405,6 +412,18 @@ class GraphIndex:
             return self
         signals = {name: signal.to(graph.device) for name, signal in self.signals.items()}
         return GraphIndex(graph, signals, embedding=self.embedding, relevance=self.relevance)
+
+
+def _tell_lengths(lengths: Tensor) -> None:
+    """Warn of vectors that are not of unit length; those of half precision differ from it by less than a hundredth."""
+    lengths = lengths[lengths > 0]
+    if lengths.numel() and bool(((lengths - 1).abs() > 0.01).any()):
+        logger.warning(
+            "The vectors are not of unit length (%.3g to %.3g), and dot products are not cosines. Pass metric='cosine' to compare "
+            "directions only, or metric='dot' if the model is meant for dot products.",
+            float(lengths.min()),
+            float(lengths.max()),
+        )
 
 
 def _check_not_empty(nodes: Sized) -> None:

@@ -139,7 +139,8 @@ class Queries:
             if not isinstance(text, str) or not text.strip():
                 raise InvalidArgumentError(f"Query {position} is {text!r}; a query is a non-empty string.")
         if vectors is not None and not callable(vectors):
-            vectors = check_vectors(vectors, len(texts), index.dense.dimension, "query vectors").to(index.device)
+            checked = check_vectors(vectors, len(texts), index.dense.dimension, "query vectors")
+            vectors = index.dense.prepared(checked).to(index.device)
 
         def mask(condition: Filter | None) -> Tensor | None:
             return None if condition is None else filter_mask(index.graph, condition)
@@ -188,7 +189,7 @@ class Queries:
             raise MissingSignalError(f"This index has no embedding model for queries; pass embedding= or the query's vector.{own}")
         else:
             vectors = embed_queries(model, texts, dense.dimension)
-        return vectors.to(self.index.device)
+        return dense.prepared(vectors).to(self.index.device)
 
     def view(self, signal: str) -> Any:
         """Return the queries as the signal reads them: texts, or vectors of shape [B, d]."""

@@ -274,3 +274,36 @@ def test_changing_the_metadata_of_a_hit_leaves_the_index_as_it_was():
     hit = Vector(built).retrieve("apple", k=1)[0]
     hit.metadata["year"] = -1
     assert Vector(built).retrieve("apple", k=1)[0].metadata == {"year": 1}
+
+
+LONG = [[3.0, 3.0], [1.0, 0.0]]
+
+
+def test_cosine_and_dot_product_are_one_choice(tmp_path):
+    """The long vector wins by dot product, the one of the same direction by cosine; so in every search, saved or not."""
+    dot = GraphIndex.from_texts(["a long one", "a short one"], vectors=LONG, metric="dot")
+    cosine = GraphIndex.from_texts(["a long one", "a short one"], vectors=LONG, metric="cosine", dense_backend="faiss")
+    assert ids(Vector(dot).retrieve("?", vector=[2.0, 0.0])) == ["0", "1"]
+    cosine.save(tmp_path / "index")
+    for made in (cosine, GraphIndex.load(tmp_path / "index")):
+        hits = Vector(made).retrieve("?", vector=[2.0, 0.0])
+        assert ids(hits) == ["1", "0"] and [h.score for h in hits] == pytest.approx([1.0, 0.5**0.5])
+        assert ids(Vector(made).retrieve("?", vector=[2.0, 0.0], filter={"$id": "0"})) == ["0"]
+    assert torch.equal(made.dense.vectors, cosine.dense.vectors)
+    queries = Queries.of(cosine, ["?"], vectors=[[2.0, 0.0]])
+    assert queries.cosines(torch.tensor([[0, 0]]), torch.tensor([[0, 1]])).tolist() == [pytest.approx([0.5**0.5, 1.0])]
+
+
+@pytest.mark.parametrize(
+    ("vectors", "metric", "warned"),
+    [(LONG, None, True), (LONG, "dot", False), (LONG, "cosine", False), ([[0.6, 0.8], [0.0, 0.0]], None, False)],
+)
+def test_vectors_that_are_not_of_unit_length_are_noticed(vectors, metric, warned, caplog):
+    GraphIndex.from_texts(["a", "b"], vectors=vectors, metric=metric)
+    told = [record.message for record in caplog.records if "unit length" in record.message]
+    assert len(told) == warned and (not warned or "(1 to 4.24)" in told[0] and "metric='cosine'" in told[0])
+
+
+def test_an_unknown_metric_is_refused():
+    with pytest.raises(InvalidArgumentError, match="Unknown metric 'l2'; choose from 'dot', 'cosine'"):
+        GraphIndex.from_texts(["a"], vectors=[[1.0]], metric="l2")

@@ -27,18 +27,21 @@ _ROUNDING = 1e-6
 
 
 class DenseIndex(VectorSignal):
-    """Vectors of all rows, searched by dot product, which is the cosine for unit vectors.
+    """Vectors of all rows, searched by dot product or cosine, which are the same for unit vectors.
 
     Parameters
     ----------
     vectors : array-like, shape [N, d]
-        In row order, kept as ``vectors`` in float32. A row of zeros means that the row has no vector.
+        In row order, kept as ``vectors`` in float32, of unit length for cosines. A row of zeros means that the row has no
+        vector.
     device : torch.device, optional
         The CPU by default.
     backend : {"exact", "faiss"}, default "exact"
         ``"exact"`` multiplies in tiles on the device. ``"faiss"`` uses an ``IndexFlatIP`` of faiss (extra ``faiss``) for
         searches without a filter; the scores are the same.
     covers : {"nodes", "edges"}, default "nodes"
+    metric : {"dot", "cosine"}, default "dot"
+        ``"cosine"`` scales vectors to unit length, here and, through :meth:`prepared`, those of queries.
 
     Examples
     --------
@@ -46,6 +49,8 @@ class DenseIndex(VectorSignal):
     >>> scores, rows = index.search(torch.tensor([[0.0, 1.0]]), 1)
     >>> rows.tolist(), round(scores.item(), 2)
     ([[1]], 0.8)
+    >>> DenseIndex([[3.0, 4.0]], metric="cosine").vectors
+    tensor([[0.6000, 0.8000]])
     """
 
     kind = "dense"
@@ -57,8 +62,10 @@ class DenseIndex(VectorSignal):
         device: torch.device | None = None,
         backend: str = "exact",
         covers: Literal["nodes", "edges"] = "nodes",
+        metric: str = "dot",
     ) -> None:
-        self.vectors = check_vectors(vectors).to(device or torch.device("cpu")).contiguous()
+        self.metric = choice("metric", metric, ("dot", "cosine"))
+        self.vectors = self.prepared(check_vectors(vectors)).to(device or torch.device("cpu")).contiguous()
         self.backend = choice("dense backend", backend, ("exact", "faiss"))
         self.covers = choice("covers", covers, ("nodes", "edges"))
         self._faiss: Any = _faiss_index(self.vectors) if backend == "faiss" else None
@@ -69,7 +76,8 @@ class DenseIndex(VectorSignal):
 
     def __repr__(self) -> str:
         """Return the sizes."""
-        return f"DenseIndex({len(self)} {self.covers}, dimension={self.dimension}, backend={self.backend!r})"
+        options = f"backend={self.backend!r}, metric={self.metric!r}"
+        return f"DenseIndex({len(self)} {self.covers}, dimension={self.dimension}, {options})"
 
     @property
     def dimension(self) -> int:  # type: ignore[override]
@@ -80,6 +88,14 @@ class DenseIndex(VectorSignal):
     def norms(self) -> Tensor:  # type: ignore[override]
         """Lengths of the vectors: Tensor, shape [N], float32; 0 for a row without a vector."""
         return torch.linalg.vector_norm(self.vectors, dim=1)
+
+    def prepared(self, vectors: Tensor) -> Tensor:
+        """Return vectors as they are compared: of unit length for cosines, otherwise as they are. Zeros stay zeros."""
+        if self.metric == "dot":
+            return vectors
+        lengths = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+        # Unit vectors stay exactly as they are, so that a saved index gives the same scores.
+        return vectors / lengths.masked_fill(((lengths - 1).abs() < 1e-6) | (lengths == 0), 1.0)
 
     @cached_property
     def _longest(self) -> Tensor:
@@ -135,16 +151,16 @@ class DenseIndex(VectorSignal):
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return the vectors and the settings."""
-        return {"vectors": self.vectors}, {"backend": self.backend, "covers": self.covers}
+        return {"vectors": self.vectors}, {"backend": self.backend, "covers": self.covers, "metric": self.metric}
 
     @classmethod
     def restore(cls, tensors: dict[str, Tensor], settings: dict[str, Any], device: torch.device | None = None) -> DenseIndex:
         """Return the signal of a :meth:`state`."""
-        return cls(tensors["vectors"], device=device, backend=settings["backend"], covers=settings["covers"])
+        return cls(tensors["vectors"], device=device, **settings)
 
     def to(self, device: torch.device) -> DenseIndex:
         """Return this signal on another device."""
-        return DenseIndex(self.vectors, device=device, backend=self.backend, covers=self.covers)
+        return DenseIndex(self.vectors, device=device, **self.state()[1])
 
     def updated(self, contents: Sequence[str], kept: Tensor, embed: Callable[[list[str]], Tensor]) -> DenseIndex:
         """Return the vectors of a changed corpus; only new contents are embedded. See :meth:`Signal.updated`."""
@@ -153,7 +169,7 @@ class DenseIndex(VectorSignal):
         if new.numel():
             found = check_vectors(embed([contents[row] for row in new.tolist()]), new.numel(), self.dimension, "new vectors")
             vectors[new] = found.to(vectors.device)
-        return DenseIndex(vectors, device=self.vectors.device, backend=self.backend, covers=self.covers)
+        return DenseIndex(vectors, device=self.vectors.device, **self.state()[1])
 
 
 def _grouped_top_k(scores: Tensor, k: int, slack: Tensor) -> tuple[Tensor, Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from graph_retrievers.arguments import not_a_class, positive
 from graph_retrievers.device import resolve_device
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError, MissingDependencyError
 from graph_retrievers.signals.loading import no_loading_bar
+
+logger = logging.getLogger(__name__)
 
 __all__ = [
     "CachedEmbedding",
@@ -166,10 +169,13 @@ def embedded_batches(
     """Yield the numbers of some texts and their checked vectors, [b, d], until all n are embedded.
 
     Batches are small, so that the progress bar moves every few seconds: at most 32 texts, and for a :class:`SentenceEncoder` on
-    a CPU about 2,000 tokens, longest texts first. `done` is the number of others that were embedded before.
+    a CPU about 2,000 tokens, longest texts first. `done` is the number of others that were embedded before. One log line says how
+    many texts there are.
     """
     from tqdm.auto import tqdm
 
+    if not isinstance(model, CachedEmbedding):
+        logger.info("Embedding %d texts with %s.", len(texts), getattr(model, "name", type(model).__name__))
     with tqdm(total=done + len(texts), initial=done, desc="embedding", unit="text", disable=not show_progress) as bar:
         for rows in _batches(model, texts):
             yield rows, check_vectors(model.embed_documents([texts[row] for row in rows]), len(rows))

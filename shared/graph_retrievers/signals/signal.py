@@ -108,3 +108,7 @@ class VectorSignal(Signal):
     def norms(self) -> Tensor:
         """Lengths of the vectors: Tensor, shape [N], float32; all 1 by default. 0 for a row without a vector."""
         return torch.ones(len(self))
+
+    def prepared(self, vectors: Tensor) -> Tensor:
+        """Return the vectors of queries, shape [B, d], as this signal compares them; by default as they are."""
+        return vectors

@@ -1,0 +1,202 @@
+"""Retrievers over vector stores that exist: nothing is embedded again, and what a store lacks is named."""
+
+import logging
+from types import SimpleNamespace
+
+import faiss
+import numpy as np
+import pytest
+from langchain_core.documents import Document
+from langchain_core.vectorstores import InMemoryVectorStore
+
+from graph_retrievers.errors import DimensionMismatchError, EmptyGraphError, InvalidArgumentError, InvalidVectorError
+from graph_retrievers.index import GraphIndex
+from langchain_graph_retrievers import BM25Retriever, GraphRetriever, PPRRetriever, VectorRetriever
+from tests.integration.langchain_models import LangChainHashEmbeddings
+
+TEXTS = {"ada": "Ada wrote a program.", "engine": "An engine of brass.", "card": "A punched card."}
+DOCUMENTS = [Document(text, id=name, metadata={"year": 1843}) for name, text in TEXTS.items()]
+EDGES = [("ada", "engine", "ran on")]
+
+
+class Docstore:
+    """LangChain's InMemoryDocstore, as far as it is public."""
+
+    def __init__(self, documents):
+        self.documents = documents
+
+    def search(self, name):
+        return self.documents.get(name, f"ID {name} not found.")
+
+
+class Faiss:
+    """LangChain's FAISS store, as far as its public attributes go: `index`, `docstore` and `index_to_docstore_id`."""
+
+    def __init__(self, documents, embeddings, index=None, strategy="EUCLIDEAN_DISTANCE"):
+        self.embeddings, self.distance_strategy = embeddings, f"DistanceStrategy.{strategy}"
+        vectors = np.asarray(embeddings.embed_documents([d.page_content for d in documents]), dtype=np.float32)
+        self.index = index or faiss.IndexFlatL2(vectors.shape[1])
+        self.index.add(vectors)
+        names = [d.id or f"made-{place}" for place, d in enumerate(documents)]
+        self.docstore = Docstore(dict(zip(names, documents, strict=True)))
+        self.index_to_docstore_id = dict(enumerate(names))
+
+
+class Chroma:
+    """LangChain's Chroma store, as far as `get` goes."""
+
+    def __init__(self, documents, embeddings):
+        self.embeddings = embeddings
+        self.held = {
+            "ids": [d.id for d in documents],
+            "embeddings": np.asarray(embeddings.embed_documents([d.page_content for d in documents])),
+            "documents": [d.page_content for d in documents],
+            "metadatas": [dict(d.metadata) or None for d in documents],
+        }
+
+    def get(self, ids=None, where=None, limit=None, include=None):
+        return {name: value if name in {"ids", *(include or ())} else None for name, value in self.held.items()}
+
+
+class Shelf:
+    """A store of one's own that lists its documents and vectors."""
+
+    def __init__(self, documents, embeddings):
+        self.documents, self.embeddings = documents, embeddings
+        self.vectors = embeddings.embed_documents([d.page_content for d in documents])
+
+    def documents_and_vectors(self):
+        return self.documents, self.vectors
+
+
+def in_memory(documents, embeddings):
+    return InMemoryVectorStore.from_documents(documents, embeddings)
+
+
+@pytest.mark.parametrize("make", [in_memory, Faiss, Chroma, Shelf])
+def test_vectors_of_a_store_are_taken_as_they_are(make, caplog):
+    embeddings = LangChainHashEmbeddings()
+    store = make(DOCUMENTS, embeddings)
+    asked = embeddings._hash.document_calls
+    with caplog.at_level(logging.INFO, "graph_retrievers"):
+        retriever = PPRRetriever.from_vectorstore(store, edges=EDGES, k=3)
+    found = retriever.invoke("Ada wrote a program.")
+    assert [d.id for d in found][:2] == ["ada", "engine"] and found[0].metadata["year"] == 1843
+    assert embeddings._hash.document_calls == asked and embeddings._hash.query_calls == 1
+    assert "Embedding" not in caplog.text
+    built = GraphIndex.from_documents(DOCUMENTS, edges=EDGES, embedding=embeddings)
+    np.testing.assert_allclose(retriever.index.dense.vectors, built.dense.vectors, atol=1e-6)
+    assert retriever.index.graph.edges() == built.graph.edges()
+
+
+def test_what_is_embedded_is_told_in_one_line(caplog):
+    with caplog.at_level(logging.INFO, "graph_retrievers"):
+        VectorRetriever.from_documents(DOCUMENTS, LangChainHashEmbeddings())
+    assert [record.message for record in caplog.records if "mbedding" in record.message] == [
+        "Embedding 3 texts with LangChainHashEmbeddings."
+    ]
+
+
+def test_options_and_the_generic_class():
+    embeddings = LangChainHashEmbeddings()
+    store = in_memory(DOCUMENTS, embeddings)
+    retriever = GraphRetriever.from_vectorstore(store, edges=EDGES, system="vector", k=1, bm25=False)
+    assert [d.id for d in retriever.invoke("A punched card.")] == ["card"]
+    assert not retriever.retriever.index.has_bm25
+    other = LangChainHashEmbeddings()
+    VectorRetriever.from_vectorstore(store, other).invoke("card")
+    assert (other._hash.query_calls, embeddings._hash.query_calls) == (1, 1)
+    with pytest.raises(InvalidArgumentError, match="from_documents takes vectors="):
+        VectorRetriever.from_vectorstore(store, vectors=[[1.0]])
+
+
+def test_the_retriever_compares_as_the_store_does():
+    class Lengths(LangChainHashEmbeddings):
+        """A long vector beside the query, and a short one that points the same way."""
+
+        def embed_documents(self, texts):
+            return [[9.0, 9.0] if "Ada" in text else [1.0, 0.0] for text in texts]
+
+        def embed_query(self, text):
+            return [1.0, 0.0]
+
+    texts = DOCUMENTS[:2]
+    cosine = in_memory(texts, Lengths())
+    found = VectorRetriever.from_vectorstore(cosine).invoke("?")
+    assert [d.id for d in found] == [d.id for d in cosine.similarity_search("?")] == ["engine", "ada"]
+    assert found[0].metadata["score"] == pytest.approx(1.0)
+    dot = Faiss(texts, Lengths(), faiss.IndexFlatIP(2), "MAX_INNER_PRODUCT")
+    assert [d.id for d in VectorRetriever.from_vectorstore(dot).invoke("?")] == ["ada", "engine"]
+    assert [d.id for d in VectorRetriever.from_vectorstore(dot, metric="cosine").invoke("?")] == ["engine", "ada"]
+
+
+def test_documents_without_ids_get_those_of_the_store():
+    bare = [Document(text) for text in TEXTS.values()]
+    store = in_memory(bare, LangChainHashEmbeddings())
+    assert {d.id for d in VectorRetriever.from_vectorstore(store).invoke("card")} == set(store.store)
+    made = VectorRetriever.from_vectorstore(Faiss(bare, LangChainHashEmbeddings()))
+    assert [d.id for d in made.invoke("A punched card.", k=1)] == ["made-2"]
+    shelf = VectorRetriever.from_vectorstore(Shelf(bare, LangChainHashEmbeddings()))
+    assert [d.id for d in shelf.invoke("A punched card.", k=1)] == ["2"]
+
+
+def broken(make, change):
+    store = make(DOCUMENTS, LangChainHashEmbeddings())
+    change(store)
+    return store
+
+
+@pytest.mark.parametrize(
+    ("make", "change", "error", "words"),
+    [
+        (in_memory, lambda s: s.store.clear(), EmptyGraphError, "InMemoryVectorStore is empty"),
+        (
+            in_memory,
+            lambda s: s.store["card"].update(vector=None),
+            InvalidVectorError,
+            "Document 'card' of the store has no vector",
+        ),
+        (in_memory, lambda s: s.store["card"].pop("vector"), InvalidVectorError, "Document 'card' of the store has no vector"),
+        (in_memory, lambda s: s.store["card"].update(vector=[1.0]), DimensionMismatchError, "'card' .* 1 dimensions.* has 64"),
+        (in_memory, lambda s: s.store["card"].update(vector=[float("nan")] * 64), InvalidVectorError, "NaN"),
+        (Faiss, lambda s: s.docstore.documents.pop("card"), InvalidArgumentError, "'card', which its docstore does not hold"),
+        (Faiss, lambda s: s.index_to_docstore_id.pop(2), InvalidArgumentError, "holds 3 vectors.* names 2 documents"),
+        (Faiss, lambda s: s.index_to_docstore_id.update({2: "ada"}), InvalidArgumentError, "the document 'ada'"),
+        (Chroma, lambda s: s.held.update(embeddings=None), InvalidVectorError, "Document 'ada' of the store has no vector"),
+        (Chroma, lambda s: s.held["documents"].__setitem__(1, None), InvalidArgumentError, "Document 'engine' of the store has no"),
+        (Shelf, lambda s: s.vectors.pop(), DimensionMismatchError, "2 vectors for 3 documents"),
+    ],
+)
+def test_what_a_store_lacks_is_named(make, change, error, words):
+    with pytest.raises(error, match=words):
+        VectorRetriever.from_vectorstore(broken(make, change))
+
+
+def test_a_faiss_index_that_keeps_no_vectors_is_named():
+    store = Faiss(DOCUMENTS, LangChainHashEmbeddings())
+    vectors, flat = store.index.reconstruct_n(0, 3), faiss.IndexFlatL2(64)
+    store.index = faiss.IndexIDMap(flat)
+    store.index.add_with_ids(vectors, np.arange(3))
+    with pytest.raises(InvalidArgumentError, match="IndexIDMap does not give its vectors back.* a flat one"):
+        VectorRetriever.from_vectorstore(store)
+
+
+def test_an_inverted_faiss_index_gives_its_vectors():
+    inverted = faiss.IndexIVFFlat(coarse := faiss.IndexFlatL2(64), 64, 1)
+    inverted.train(np.eye(64, dtype=np.float32))
+    store = Faiss(DOCUMENTS, LangChainHashEmbeddings(), inverted)
+    assert VectorRetriever.from_vectorstore(store, k=1).invoke("A punched card.")[0].id == "card"
+    assert coarse.ntotal == 1
+
+
+def test_a_store_that_lists_nothing_is_told_what_to_do():
+    with pytest.raises(InvalidArgumentError, match=r"SimpleNamespace .*documents_and_vectors\(\)"):
+        VectorRetriever.from_vectorstore(SimpleNamespace(get=lambda key: None))
+
+
+def test_a_store_without_embeddings_serves_searches_by_word():
+    store = Shelf(DOCUMENTS, LangChainHashEmbeddings())
+    store.embeddings = None
+    assert BM25Retriever.from_vectorstore(store, k=1).invoke("brass")[0].id == "engine"
+    with pytest.raises(ValueError, match="no embedding model for queries"):
+        VectorRetriever.from_vectorstore(store).invoke("brass")
