@@ -52,7 +52,7 @@ def main() -> None:
         print("No cross-encoder given: MiniLM's vectors score. For a real one pass --reranker BAAI/bge-reranker-v2-m3.")
 
     print(f"\nQuestion: {options.question}\n\nLangChain: FastInsightRetriever in a chain")
-    retriever = FastInsightRetriever(index=index, k=8)
+    retriever = FastInsightRetriever(index=index, k=8, provenance=True)
     chain = RunnablePassthrough() | {"question": RunnablePassthrough(), "context": retriever}
     for rank, document in enumerate(chain.invoke(options.question)["context"], 1):
         found = document.metadata

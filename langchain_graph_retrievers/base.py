@@ -23,6 +23,7 @@ from pydantic import ConfigDict, Field
 from graph_retrievers.arguments import positive
 from graph_retrievers.errors import UnexpectedArgumentError
 from graph_retrievers.graph.filters import Filter
+from graph_retrievers.hits import Hits
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.protocol import RetrieverProtocol
 from langchain_graph_retrievers.documents import to_documents
@@ -48,6 +49,10 @@ class EngineRetriever(BaseRetriever):
         others. ``{}`` lifts it for one call.
     seed_filter, traversal_filter : mapping or callable, optional
         Which documents may start a traversal, and which may be walked to.
+    provenance : bool, default False
+        Whether the metadata say how a document was found: ``score``, ``operator``, ``path``, ``notes``, ``context`` (see
+        :func:`~langchain_graph_retrievers.to_documents`). These differ from query to query, so that LangChain's
+        ``MultiQueryRetriever``, which drops equal documents, would keep one for each query.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -56,6 +61,7 @@ class EngineRetriever(BaseRetriever):
     filter: Filter | None = Field(None, description="Which documents may be returned; a traversal may pass through others.")
     seed_filter: Filter | None = Field(None, description="Which documents may start a traversal.")
     traversal_filter: Filter | None = Field(None, description="Which documents a traversal may walk to.")
+    provenance: bool = Field(False, description="Whether the metadata say how a document was found.")
 
     def __init__(self, **fields: Any) -> None:
         """Check the fields: pydantic their types, the engine their values."""
@@ -177,16 +183,20 @@ class EngineRetriever(BaseRetriever):
         common["vectors"] = None if vector is None else [vector] * count
         return common, {name: [value] * count for name, value in inputs.items()}
 
-    def _documents(self, queries: list[str], **options: Any) -> list[list[Document]]:
+    def _documents(self, queries: list[str], provenance: bool | None = None, **options: Any) -> list[list[Document]]:
         common, inputs = self._arguments(len(queries), **options)
-        return [to_documents(hits) for hits in self._engine().retrieve_batch(queries, **common, **inputs)]
+        return self._translated(self._engine().retrieve_batch(queries, **common, **inputs), provenance)
 
-    async def _adocuments(self, queries: list[str], **options: Any) -> list[list[Document]]:
+    async def _adocuments(self, queries: list[str], provenance: bool | None = None, **options: Any) -> list[list[Document]]:
         retrieve = getattr(self._engine(), "aretrieve_batch", None)
         if retrieve is None:
-            return await run_in_executor(None, self._documents, queries, **options)
+            return await run_in_executor(None, self._documents, queries, provenance, **options)
         common, inputs = self._arguments(len(queries), **options)
-        return [to_documents(hits) for hits in await retrieve(queries, **common, **inputs)]
+        return self._translated(await retrieve(queries, **common, **inputs), provenance)
+
+    def _translated(self, results: list[Hits], provenance: bool | None) -> list[list[Document]]:
+        wanted = self.provenance if provenance is None else provenance
+        return [to_documents(hits, provenance=wanted) for hits in results]
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Any) -> list[Document]:
         return self._documents([query], **options)[0]

@@ -12,6 +12,7 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable, RunnableLambda, RunnablePassthrough
 
 from graph_retrievers.errors import InvalidArgumentError
+from langchain_graph_retrievers.base import EngineRetriever
 from langchain_graph_retrievers.documents import to_context
 
 __all__ = ["create_cg_rag_chain"]
@@ -30,7 +31,8 @@ def create_cg_rag_chain(
     Parameters
     ----------
     retriever : BaseRetriever
-        Usually a :class:`~langchain_graph_retrievers.LeSeGRRetriever`; documents without contexts are used as they are.
+        Usually a :class:`~langchain_graph_retrievers.LeSeGRRetriever`; documents without contexts are used as they are. The
+        contexts are in the metadata with ``provenance=True``, which is set here for a retriever of this package.
     llm : BaseChatModel or LLM
         Writes the summaries, one call for each document with a context, and the answer.
     prompt : BasePromptTemplate, optional
@@ -61,6 +63,9 @@ def create_cg_rag_chain(
     template = ChatPromptTemplate.from_template(_PROMPT) if prompt is None else prompt
     if not wanted <= set(template.input_variables):
         raise InvalidArgumentError(f"The prompt has the variables {sorted(template.input_variables)}; expected {sorted(wanted)}.")
+
+    if isinstance(retriever, EngineRetriever):
+        retriever = retriever.model_copy(update={"provenance": True})
 
     def question(given: dict[str, Any]) -> str:
         return str(given["input"])

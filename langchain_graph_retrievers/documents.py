@@ -19,48 +19,67 @@ __all__ = ["as_node", "document_prompt", "to_context", "to_documents", "with_met
 _logger = logging.getLogger(__name__)
 
 
-def to_documents(hits: Hits) -> list[Document]:
+def to_documents(hits: Hits, *, provenance: bool = False) -> list[Document]:
     """Return hits as documents: fresh copies, so that a caller may change them without touching the index.
+
+    By default a document is the same whichever query found it, so that equal documents of several queries can be merged.
 
     Parameters
     ----------
     hits : Hits
+    provenance : bool, default False
+        Whether the metadata say how the document was found.
 
     Returns
     -------
     list of Document
-        Id, text and metadata of each hit. The metadata get, JSON-plain:
+        Id, text and metadata of each hit. ``title`` and ``type`` of a node are added where the metadata have no such entry. Of a
+        chain or fact, the text is ``a -[relation]-> b`` or the text of the edge, the id is made of the ids of its nodes, and the
+        metadata are those of the edge with ``kind``, "chain" or "fact", and ``path``.
+
+        With `provenance`, the metadata get, JSON-plain:
 
         - ``score``: float, comparable within one result only;
         - ``operator``: name of the operator that found it (``"Backfill"`` for what vector search filled up);
         - ``path``: how it was reached from a seed, as :meth:`graph_retrievers.hits.NodePath.to_dict` gives it;
-        - ``title`` and ``type``, where the node has them. Where the metadata hold another value under such a name, it stays,
-          and the node's is added as ``node_title`` or ``node_type``;
-        - ``kind``: "chain" or "fact", where a hit is not a node;
+        - ``node_title`` and ``node_type``, where the metadata hold another title or type than the node;
         - ``context``: ``{"nodes", "edges"}``, the neighbours that gave it context, where the retriever has them;
         - ``notes``: list of str, where the retriever has something to say about the search.
 
-        A value of the document's own under one of the other names is kept as ``original_<name>``. Of a chain or fact, the
-        text is ``a -[relation]-> b`` or the text of the edge, and the id is made of the ids of its nodes. Notes on an empty
-        result are logged as a warning, since there is no document to hold them.
+        A value of the document's own under one of the other names is kept as ``original_<name>``. Notes that no document holds
+        are logged: at level INFO, as a warning if nothing was found.
 
     Examples
     --------
     >>> from graph_retrievers import GraphIndex
     >>> from graph_retrievers.retrievers import BM25
     >>> index = GraphIndex.from_texts(["a loom", "a punched card"], titles=["Loom", "Card"])
-    >>> document, _ = to_documents(BM25(index).retrieve("Which loom uses a card?", 2))
-    >>> document.page_content, document.metadata["title"], document.metadata["operator"]
-    ('a loom', 'Loom', 'BM25Search')
+    >>> hits = BM25(index).retrieve("Which loom uses a card?", 2)
+    >>> to_documents(hits)[0]
+    Document(id='0', metadata={'title': 'Loom'}, page_content='a loom')
+    >>> to_documents(hits, provenance=True)[0].metadata["operator"]
+    'BM25Search'
     """
     if hits.notes and not hits:
         _logger.warning("Nothing was found: %s.", "; ".join(hits.notes))
-    return [
-        Document(id=hit.id, page_content=hit.text, metadata=with_metadata(hit.metadata, _added(hit, hits.notes))) for hit in hits
-    ]
+    elif hits.notes and not provenance:
+        _logger.info("Notes on the search: %s.", "; ".join(hits.notes))
+    documents = []
+    for hit in hits:
+        added = _provenance(hit, hits.notes) if provenance else _own(hit)
+        documents.append(Document(id=hit.id, page_content=hit.text, metadata=with_metadata(hit.metadata, added)))
+    return documents
 
 
-def _added(hit: Hit, notes: Sequence[str]) -> dict[str, Any]:
+def _own(hit: Hit) -> dict[str, Any]:
+    """Return what a document has beyond the metadata of its node or edge, whichever query found it."""
+    if hit.kind != "node":
+        return {"kind": hit.kind, "path": hit.path.to_dict()}
+    named = (("title", hit.title), ("type", hit.type))
+    return {name: value for name, value in named if value and name not in hit.metadata}
+
+
+def _provenance(hit: Hit, notes: Sequence[str]) -> dict[str, Any]:
     added: dict[str, Any] = {"score": hit.score, "operator": hit.operator, "path": hit.path.to_dict()}
     if notes:
         added["notes"] = list(notes)
@@ -87,7 +106,7 @@ def to_context(documents: Sequence[Document], question: str = "", language_model
     Parameters
     ----------
     documents : sequence of Document
-        As the retrievers of this package return them.
+        As the retrievers of this package return them with ``provenance=True``; other documents have texts only.
     question, language_model : optional
         For summaries of contexts, see :meth:`graph_retrievers.hits.Hits.to_context`.
 
@@ -111,22 +130,29 @@ def to_context(documents: Sequence[Document], question: str = "", language_model
 
 def _hit(document: Document) -> Hit:
     metadata, name = document.metadata, document.id or ""
-    path, kind = metadata.get("path"), metadata.get("kind")
+    path, kind = _path(metadata.get("path")), metadata.get("kind")
     return Hit(
         id=name,
         text=document.page_content,
         score=0.0,
         operator="",
-        path=_path(path) if isinstance(path, Mapping) else NodePath((name,)),
+        path=path or NodePath((name,)),
         title=_word(metadata, "title"),
         type=_word(metadata, "type"),
-        kind=kind if kind in ("chain", "fact") else "node",
+        # Documents of other retrievers may use the same words, but have no such path.
+        kind=kind if path is not None and kind in ("chain", "fact") else "node",
         context=plain_context(metadata.get("context")),
     )
 
 
-def _path(plain: Mapping[str, Any]) -> NodePath:
-    return NodePath(**{name: tuple(values) for name, values in plain.items()})
+def _path(plain: Any) -> NodePath | None:
+    """Return the path that :meth:`NodePath.to_dict` wrote as plain values; None for anything else."""
+    try:
+        path = NodePath(**{name: tuple(values) for name, values in plain.items()})
+        # A path whose parts do not fit together cannot be written.
+        return path if str(path) and path.text else None
+    except (AttributeError, TypeError, ValueError, IndexError):
+        return None
 
 
 def with_metadata(metadata: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
@@ -154,7 +180,7 @@ class _HitPrompt(PromptTemplate):
     def format(self, **kwargs: Any) -> str:
         path, score = kwargs.get("path"), kwargs.get("score")
         if isinstance(path, Mapping):
-            kwargs["path"] = str(_path(path))
+            kwargs["path"] = str(_path(path) or path)
         if isinstance(score, float):
             kwargs["score"] = f"{score:.4g}"
         return super().format(**kwargs)
@@ -166,7 +192,8 @@ def document_prompt(template: str = "{page_content}\n[score {score}, found by {o
     Parameters
     ----------
     template : str
-        May name ``page_content`` and any metadata field that all documents have.
+        May name ``page_content`` and any metadata field that all documents have; those of the default are there with
+        ``provenance=True``.
 
     Returns
     -------

@@ -61,8 +61,8 @@ class GRAGCompressor(BaseDocumentCompressor):
     Notes
     -----
     Documents come back as copies with the score as ``relevance_score`` in their metadata. If all of them carry the score they were
-    found with (``score`` in their metadata, as the retrievers of this package write it), their ranks by it take part; otherwise
-    the order they come in decides between equal scores only. Where nothing can move, as in a list of one, documents keep the
+    found with (``score`` in their metadata, as the retrievers of this package write it with ``provenance=True``), their ranks by it
+    take part; otherwise the order they come in decides between equal scores only. Where nothing can move, as in a list of one, documents keep the
     scores they came with, 0 if they have none. A document id that comes twice counts once, at its first place.
     Documents that cannot be parsed keep their places.
 

@@ -50,6 +50,8 @@ class GraphRetriever(EngineRetriever):
         Documents to return; by default the engine retriever's own k.
     filter, seed_filter, traversal_filter : mapping or callable, optional
         Which documents may be returned, may start a traversal, may be walked to; see :class:`EngineRetriever`.
+    provenance : bool, default False
+        Whether the metadata say how a document was found.
 
     Examples
     --------
@@ -59,7 +61,7 @@ class GraphRetriever(EngineRetriever):
     ...     ["Ada wrote a program.", "An engine of brass."], ids=["ada", "engine"], edges=[("ada", "engine", "ran on")]
     ... )
     >>> walk = Pipeline(BM25Search(1), GatedPropagation(gate="uniform"))
-    >>> retriever = GraphRetriever(retriever=Retriever(index, walk))
+    >>> retriever = GraphRetriever(retriever=Retriever(index, walk), provenance=True)
     >>> for document in retriever.invoke("Who wrote a program?"):
     ...     print(document.page_content, document.metadata["path"]["nodes"])
     Ada wrote a program. ['ada']
@@ -155,7 +157,7 @@ class IndexRetriever(EngineRetriever):
         cls.__annotations__ = {name: knob.annotation for name, knob in knobs.items()} | own
         # k is given with each call, so that another k needs no other engine retriever.
         cls.keywords = tuple(name for name in knobs if name != "k")
-        fields = {*cls.keywords, "index", "k", "filter", "seed_filter", "traversal_filter"}
+        fields = {*cls.keywords, "index", "k", "filter", "seed_filter", "traversal_filter", "provenance"}
         cls.__doc__ = class_documentation(cls.__dict__.get("__doc__") or "", (kind, Retriever, EngineRetriever), fields)
 
     def _engine(self) -> Retriever:
@@ -223,13 +225,13 @@ class GRAGRetriever(IndexRetriever, system="g-rag"):
 class LeSeGRRetriever(IndexRetriever, system="lesegr"):
     """:class:`graph_retrievers.retrievers.LeSeGR` as a LangChain retriever.
 
-    The metadata ``context`` of a document are the neighbours that gave it context.
+    With ``provenance=True``, the metadata ``context`` of a document are the neighbours that gave it context.
     """
 
 
 class MoRRetriever(IndexRetriever, system="mor"):
     """:class:`graph_retrievers.retrievers.MoR` as a LangChain retriever.
 
-    ``invoke(question, plan=[...])`` gives the question's plan, where it is known. The metadata ``path`` is the trajectory, and
-    ``notes`` say why a plan could not be walked.
+    ``invoke(question, plan=[...])`` gives the question's plan, where it is known. With ``provenance=True``, the metadata ``path``
+    is the trajectory, and ``notes`` say why a plan could not be walked.
     """

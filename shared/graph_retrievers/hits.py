@@ -312,7 +312,8 @@ def _context_lines(hit: Hit, question: str, model: LanguageModel | None) -> list
 
 def _line(hit: Hit | Node) -> str:
     kind = f" ({hit.type})" if hit.type else ""
-    return f"- {hit.title or hit.id}{kind}" + (f": {hit.text}" if hit.text else "")
+    named = f"{hit.title or hit.id}{kind}".lstrip()
+    return f"- {named}: {hit.text}" if named and hit.text else f"- {named or hit.text}"
 
 
 def _walked(paths: Iterable[NodePath]) -> list[str]:

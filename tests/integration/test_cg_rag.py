@@ -68,7 +68,7 @@ def contexts(index):
 def test_documents_and_nodes_carry_the_contexts_of_the_hits(index):
     expected = contexts(index)
     assert any(expected.values())
-    documents = LeSeGRRetriever(index=index, k=4).invoke(QUESTION)
+    documents = LeSeGRRetriever(index=index, k=4, provenance=True).invoke(QUESTION)
     assert {d.id: heard(d.metadata) for d in documents} == expected
     nodes = LlamaLeSeGRRetriever(index, similarity_top_k=4).retrieve(QUESTION)
     assert {n.node.node_id: heard(n.node.metadata) for n in nodes} == expected
@@ -93,7 +93,7 @@ def test_both_doors_show_types_and_give_summaries_the_links():
     hits = LeSeGR(index, k=1).retrieve("Which loom?")
     texts = [
         hits.to_context("Which loom?", models[0]),
-        to_context(LeSeGRRetriever(index=index, k=1).invoke("Which loom?"), "Which loom?", models[1]),
+        to_context(LeSeGRRetriever(index=index, k=1, provenance=True).invoke("Which loom?"), "Which loom?", models[1]),
         llama_to_context(LlamaLeSeGRRetriever(index, similarity_top_k=1).retrieve("Which loom?"), "Which loom?", models[2]),
     ]
     assert texts[0] == texts[1] == texts[2] and models[0].asked == models[1].asked == models[2].asked
@@ -119,7 +119,7 @@ def test_summaries_stand_in_place_of_the_texts(index):
 
 def test_the_chain_answers_from_summaries(index):
     retriever = LeSeGRRetriever(index=index, k=2)
-    documents = retriever.invoke(QUESTION)
+    documents = retriever.invoke(QUESTION, provenance=True)
     count = sum("context" in document.metadata for document in documents)
     llm = FakeListLLM(responses=[f"says {number}" for number in range(1, 9)])
     result = create_cg_rag_chain(retriever, llm).invoke({"input": QUESTION})

@@ -388,7 +388,7 @@ def singles(retriever):
 async def test_in_langchain(name):
     engine = made(name)
     wanted = expected(engine.retrieve_batch(QUESTIONS, **given(engine)))
-    retriever = LangChainRetriever(retriever=engine)
+    retriever = LangChainRetriever(retriever=engine, provenance=True)
     for question, inputs, hits in zip(QUESTIONS, singles(engine), wanted, strict=True):
         assert of_documents(retriever.invoke(question, **inputs)) == hits
         assert of_documents(await retriever.ainvoke(question, **inputs)) == hits
@@ -399,7 +399,7 @@ async def test_in_langchain(name):
 
 async def test_a_langchain_batch_is_what_each_question_gets():
     engine = made("fusion")
-    retriever = LangChainRetriever(retriever=engine)
+    retriever = LangChainRetriever(retriever=engine, provenance=True)
     inputs = {"entities": ["Glass Winter"], "plan": PLANS[1]}
     wanted = expected(engine.retrieve(question, **inputs) for question in QUESTIONS)
     assert [of_documents(found) for found in retriever.batch(QUESTIONS, **inputs)] == wanted
@@ -407,7 +407,7 @@ async def test_a_langchain_batch_is_what_each_question_gets():
     (first, *_) = [document for document in retriever.invoke(QUESTIONS[1], **inputs) if document.id == "g1"]
     assert first.metadata["path"]["relations"] == ["written_by", "has_genre"]
     allowed = [node for node in index().graph.ids if node != "g1"]
-    narrow = LangChainRetriever(retriever=engine, filter={"$id": {"$in": allowed}})
+    narrow = LangChainRetriever(retriever=engine, provenance=True, filter={"$id": {"$in": allowed}})
     assert (
         of_documents(narrow.invoke(QUESTIONS[1], **inputs))
         == expected([engine.retrieve(QUESTIONS[1], filter={"$id": {"$in": allowed}}, **inputs)])[0]
@@ -439,5 +439,5 @@ def test_both_frameworks_write_the_context_of_the_hits():
     engine = made("facts and chains")
     context = engine.retrieve(QUESTIONS[1]).to_context()
     assert [part.split("\n")[0] for part in context.split("\n\n")] == ["Paths:", "Facts:", "Texts:"]
-    assert langchain_context(LangChainRetriever(retriever=engine).invoke(QUESTIONS[1])) == context
+    assert langchain_context(LangChainRetriever(retriever=engine, provenance=True).invoke(QUESTIONS[1])) == context
     assert llama_context(LlamaRetriever(engine).retrieve(QUESTIONS[1])) == context

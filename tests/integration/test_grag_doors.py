@@ -53,13 +53,14 @@ def test_the_doors_score_as_the_engine_does(index):
     network = trained()
     expected = engine_scores(index, network)
     assert len(expected) == 12
-    found = VectorRetriever(index=index, k=12).invoke(QUESTION)
+    found = VectorRetriever(index=index, k=12, provenance=True).invoke(QUESTION)
     compressor = GRAGCompressor(network=network, embedding=HashEmbedding())
     assert {d.id: d.metadata["relevance_score"] for d in compressor.compress_documents(found, QUESTION)} == expected
     on_index = GRAGCompressor(network=network, index=index)
     assert {d.id: d.metadata["relevance_score"] for d in on_index.compress_documents(found, QUESTION)} == expected
     assert {
-        d.id: d.metadata["score"] for d in GRAGRetriever(index=index, network=network, first="vector", k=12).invoke(QUESTION)
+        d.id: d.metadata["score"]
+        for d in GRAGRetriever(index=index, network=network, first="vector", k=12, provenance=True).invoke(QUESTION)
     } == expected
     nodes = LlamaGRAGRetriever(index, network=network, first="vector", similarity_top_k=12).retrieve(QUESTION)
     assert {node.node_id: node.score for node in nodes} == expected
@@ -73,7 +74,7 @@ def test_the_doors_score_as_the_engine_does(index):
 
 def test_vectors_of_the_index_are_used_for_the_documents_that_it_holds(index):
     embedding = HashEmbedding()
-    found = VectorRetriever(index=index, k=12).invoke(QUESTION)
+    found = VectorRetriever(index=index, k=12, provenance=True).invoke(QUESTION)
     compressor = GRAGCompressor(network=trained(), embedding=embedding, index=index)
     compressor.compress_documents(found, QUESTION)
     assert embedding.document_calls == 0

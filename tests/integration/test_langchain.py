@@ -86,7 +86,7 @@ def ids(documents):
 
 
 def test_documents_are_those_of_the_engine_with_score_operator_and_path(index):
-    retriever = FastInsightRetriever(index=index, k=5, budget=8, nodes_per_round=2)
+    retriever = FastInsightRetriever(index=index, k=5, budget=8, nodes_per_round=2, provenance=True)
     hits = retriever._engine().retrieve(QUESTIONS[0], 5)
     documents = retriever.invoke(QUESTIONS[0])
     assert ids(documents) == [h.id for h in hits]
@@ -117,7 +117,7 @@ def test_changing_a_document_leaves_the_index_as_it_was(index):
 
 def test_metadata_of_the_user_that_gives_way_is_kept_under_another_name():
     texts = ["a score of seven", "another text"]
-    retriever = VectorRetriever.from_texts(texts, HashEmbedding(), [{"score": "seven", "path": "/home"}, {}])
+    retriever = VectorRetriever.from_texts(texts, HashEmbedding(), [{"score": "seven", "path": "/home"}, {}], provenance=True)
     first = retriever.invoke("a score of seven", k=1)[0]
     assert first.metadata["original_score"] == "seven" and first.metadata["original_path"] == "/home"
     assert first.metadata["score"] == pytest.approx(1.0) and first.metadata["path"]["nodes"] == ["0"]
@@ -132,7 +132,7 @@ def test_notes_of_the_search_reach_the_documents(index):
 
             return replace(ranking, notes=tuple(("cut short",) if "census" in t else () for t in queries.texts))
 
-    retriever = GraphRetriever.from_index(index, system=Pipeline(VectorSearch(2), Noting()), k=2)
+    retriever = GraphRetriever.from_index(index, system=Pipeline(VectorSearch(2), Noting()), k=2, provenance=True)
     plain, noted = retriever.batch(QUESTIONS[:2])
     assert all(d.metadata["notes"] == ["cut short"] for d in noted)
     assert not any("notes" in d.metadata for d in plain)
@@ -143,7 +143,7 @@ def test_facts_are_documents_of_their_own_kind():
     nodes = [Node("ada", "A mathematician.", "Ada"), Node("engine", "Of brass.", "Engine")]
     index = GraphIndex.from_nodes(nodes, edges, embedding=HashEmbedding(), edge_signals=True)
     engine = Retriever(index, Pipeline(VectorSearch(1), FactSearch(1)), k=1, backfill=False)
-    node, fact = GraphRetriever(retriever=engine).invoke("Who programmed what in 1843?")
+    node, fact = GraphRetriever(retriever=engine, provenance=True).invoke("Who programmed what in 1843?")
     assert "kind" not in node.metadata
     assert fact.page_content == "Ada programmed it in 1843." and fact.id == "ada | programmed | engine"
     assert fact.metadata["kind"] == "fact" and fact.metadata["operator"] == "FactSearch" and fact.metadata["year"] == 1843
@@ -181,7 +181,7 @@ def test_documents_give_the_context_of_their_hits(operator):
     engine = Retriever(index, operator, k=6)
     for question in ("Text of 2", "Title", "Edge 4"):
         hits = engine.retrieve(question)
-        documents = GraphRetriever(retriever=engine).invoke(question)
+        documents = GraphRetriever(retriever=engine, provenance=True).invoke(question)
         assert to_context(documents) == hits.to_context() and len(documents) == len(hits)
         restored = [Document.model_validate(json.loads(document.model_dump_json())) for document in documents]
         assert to_context(restored) == hits.to_context()
@@ -190,7 +190,7 @@ def test_documents_give_the_context_of_their_hits(operator):
 
 def test_metadata_of_the_user_for_title_and_type_stay():
     nodes = [Node("a", "a loom", "Loom", "machine", {"title": "Weaving", "type": "pdf"})]
-    (found,) = BM25Retriever(index=GraphIndex.from_nodes(nodes)).invoke("loom")
+    (found,) = BM25Retriever(index=GraphIndex.from_nodes(nodes), provenance=True).invoke("loom")
     assert {"title": "Weaving", "type": "pdf", "node_title": "Loom", "node_type": "machine"}.items() <= found.metadata.items()
 
 
@@ -309,7 +309,9 @@ def test_filters_of_the_class_and_of_the_call(index):
     late = retriever.invoke(QUESTIONS[0], filter={"year": {"$gt": 1930}})
     assert set(ids(late)) == {"turing", "bletchley", "colossus"}
     assert ids(VectorRetriever(index=index, filter=lambda node: node.id == "loom").invoke(QUESTIONS[0])) == ["loom"]
-    seeded = FastInsightRetriever(index=index, k=3, budget=3, nodes_per_round=1, seed_filter={"$id": "turing"}).invoke(QUESTIONS[0])
+    seeded = FastInsightRetriever(
+        index=index, k=3, budget=3, nodes_per_round=1, seed_filter={"$id": "turing"}, provenance=True
+    ).invoke(QUESTIONS[0])
     assert {d.metadata["path"]["nodes"][0] for d in seeded} == {"turing"}
     stayed = FastInsightRetriever(index=index, k=3, budget=3, nodes_per_round=1, backfill=False)
     assert len(stayed.invoke(QUESTIONS[2])) == 3
@@ -343,7 +345,7 @@ async def test_async_runs_beside_the_event_loop(counting):
 
 @pytest.mark.parametrize("make", [VectorRetriever, BM25Retriever, HybridRetriever, Re2Retriever, FastInsightRetriever])
 async def test_a_batch_gives_each_query_what_it_gets_alone(index, make):
-    retriever = make(index=index, k=6)
+    retriever = make(index=index, k=6, provenance=True)
     alone = [retriever.invoke(q) for q in QUESTIONS]
     for together in (retriever.batch(QUESTIONS), await retriever.abatch(QUESTIONS)):
         assert [ids(d) for d in together] == [ids(d) for d in alone]
@@ -541,7 +543,7 @@ async def test_a_chain_answers_from_what_was_retrieved(index):
 
 @pytest.mark.parametrize("asynchronous", [False, True])
 async def test_an_agent_calls_the_retriever_as_a_tool(index, asynchronous):
-    retriever = FastInsightRetriever(index=index, k=4, budget=6, nodes_per_round=2)
+    retriever = FastInsightRetriever(index=index, k=4, budget=6, nodes_per_round=2, provenance=True)
     tool = create_retriever_tool(
         retriever,
         "search_history",
@@ -586,7 +588,7 @@ def test_a_further_retriever_is_a_few_lines(index):
 def test_generic_retriever_over_names_and_operators(index):
     named = GraphRetriever.from_index(index, system="bm25", k=2)
     assert named.invoke(QUESTIONS[0]) == BM25Retriever(index=index, k=2).invoke(QUESTIONS[0])
-    composed = GraphRetriever.from_index(index, system=Pipeline(VectorSearch(6), GRanker()), k=2)
+    composed = GraphRetriever.from_index(index, system=Pipeline(VectorSearch(6), GRanker()), k=2, provenance=True)
     assert {d.metadata["operator"] for d in composed.invoke(QUESTIONS[0])} == {"VectorSearch"}
     with pytest.raises(InvalidArgumentError, match="Unknown retriever"):
         GraphRetriever.from_index(index, system="nonsense")
@@ -597,7 +599,14 @@ def test_from_documents_links_documents_by_their_metadata(make):
     documents = [Document(id=n.id, page_content=n.text, metadata={"title": n.title, **n.metadata}) for n in linked_nodes()]
     overlap = LangChainWordOverlap()
     retriever = make.from_documents(
-        documents, LangChainHashEmbeddings(), edges=[("links", "$id")], relevance=overlap, k=6, tags=["t"], bm25=False
+        documents,
+        LangChainHashEmbeddings(),
+        edges=[("links", "$id")],
+        relevance=overlap,
+        k=6,
+        tags=["t"],
+        bm25=False,
+        provenance=True,
     )
     index = retriever._engine().index
     assert {tuple(sorted((e.source, e.target))) for e in index.graph.edges()} == {tuple(sorted(e[:2])) for e in linked_edges()}

@@ -224,7 +224,9 @@ async def test_behind_a_vector_store_in_a_contextual_compression_retriever():
     assert [index.graph.row(d.id) for d in found] == expected.nodes[0, :2].tolist()
     assert [d.metadata["relevance_score"] for d in found] == pytest.approx(expected.scores[0, :2].tolist())
     piped = DocumentCompressorPipeline(transformers=[GRankerCompressor(index=index, top_n=4), compressor])
-    chained = ContextualCompressionRetriever(base_compressor=piped, base_retriever=VectorRetriever(index=index, k=6))
+    chained = ContextualCompressionRetriever(
+        base_compressor=piped, base_retriever=VectorRetriever(index=index, k=6, provenance=True)
+    )
     first, second = chained.invoke(QUESTION, k=5)
     assert first.id == "ada" and second.metadata["relevance_score"] < first.metadata["relevance_score"]
     assert {"score", "path", "relevance_score", "original_relevance_score"} <= first.metadata.keys()

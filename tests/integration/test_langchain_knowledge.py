@@ -82,7 +82,7 @@ def ids(documents):
     ],
 )
 async def test_documents_are_those_of_the_engine(index, make, fields, system, options):
-    retriever = make(index=index, k=7, **fields)
+    retriever = make(index=index, k=7, provenance=True, **fields)
     hits = build_retriever(system, index, **options).retrieve(QUESTION, 7)
     for documents in (retriever.invoke(QUESTION), await retriever.ainvoke(QUESTION), retriever.batch([QUESTION, "loom"])[0]):
         assert [(d.id, d.page_content, d.metadata["path"]) for d in documents] == [(h.id, h.text, h.path.to_dict()) for h in hits]
@@ -122,7 +122,7 @@ def test_thirty_entities_by_default_as_published():
 
 
 async def test_entities_of_a_call(index):
-    retriever = SpreadingActivationRetriever(index=index, k=4, backfill=False)
+    retriever = SpreadingActivationRetriever(index=index, k=4, backfill=False, provenance=True)
     for found in (retriever.invoke("Who?", entities=["colossus"]), await retriever.ainvoke("Who?", entities=["colossus"])):
         assert found[0].metadata["path"]["nodes"] == ["colossus"]
     together = retriever.batch(["Who?", "What?"], entities=["Colossus"])
@@ -143,7 +143,7 @@ def test_entities_by_a_chat_model_of_langchain(index):
 
 
 def test_chains_are_documents_whose_text_is_the_chain(index):
-    retriever = SpreadingActivationRetriever(index=index, k=3, gate="uniform", chains="hits")
+    retriever = SpreadingActivationRetriever(index=index, k=3, gate="uniform", chains="hits", provenance=True)
     documents = retriever.invoke(QUESTION)
     nodes, chains = documents[:3], documents[3:]
     assert chains and not any("kind" in d.metadata for d in nodes)
@@ -157,7 +157,7 @@ def test_chains_are_documents_whose_text_is_the_chain(index):
 
 
 def test_the_text_of_the_paper_goes_into_a_prompt(index):
-    retriever = SpreadingActivationRetriever(index=index, k=3, gate="uniform", chains="hits")
+    retriever = SpreadingActivationRetriever(index=index, k=3, gate="uniform", chains="hits", provenance=True)
     model = ScriptedChatModel(script=[AIMessage("Engines.")], seen=[])
     prompt = ChatPromptTemplate.from_template("{context}\n\n{question}")
     chain = {"context": retriever | to_context, "question": RunnablePassthrough()} | prompt | model | StrOutputParser()
@@ -176,7 +176,7 @@ def test_a_note_on_an_empty_result_is_logged(index, caplog):
 
 
 async def test_the_plan_of_a_call_is_walked(movies):
-    retriever = MoRRetriever(index=movies, k=2)
+    retriever = MoRRetriever(index=movies, k=2, provenance=True)
     for found in (retriever.invoke("Which films?", plan=PLAN), await retriever.ainvoke("Which films?", plan=PLAN)):
         assert found[0].id == "m0"
         path = NodePath(("p0", "m0"), ("directed_by",), (False,), ("Ada Stone", FILMS[0]))
@@ -194,7 +194,7 @@ def test_a_planner_is_asked_where_the_call_brings_no_plan(movies):
 
 
 def test_a_plan_that_cannot_be_walked_gives_text_and_says_why(movies):
-    documents = MoRRetriever(index=movies, k=3).invoke("Who made Glass Winter?", plan=[{"type": "robot"}])
+    documents = MoRRetriever(index=movies, k=3, provenance=True).invoke("Who made Glass Winter?", plan=[{"type": "robot"}])
     assert len(documents) == 3
     assert all("robot" in d.metadata["notes"][0] for d in documents)
 
@@ -271,8 +271,10 @@ def test_only_the_last_engines_are_kept_and_copies_make_their_own(index, built):
 
 async def test_the_database_gives_what_the_engine_gives(database, index, monkeypatch):
     write_graph(database, index)
-    in_database = GraphRetriever(retriever=CypherSpreadingActivation(database, embedding=LangChainHashEmbeddings(), k=5))
-    inside = SpreadingActivationRetriever(index=index, k=5, backfill=False)
+    in_database = GraphRetriever(
+        retriever=CypherSpreadingActivation(database, embedding=LangChainHashEmbeddings(), k=5), provenance=True
+    )
+    inside = SpreadingActivationRetriever(index=index, k=5, backfill=False, provenance=True)
     asked = [(QUESTION, {}), ("Who?", {"entities": ["Colossus"]}), (QUESTION, {"k": 2}), (QUESTION, {"filter": {"topic": "war"}})]
     from_a_thread = [in_database.batch([question], **given)[0] for question, given in asked]
     monkeypatch.setattr(database, "read", lambda *args, **parameters: pytest.fail("asked from a thread"))

@@ -122,7 +122,7 @@ def test_the_retriever_compares_as_the_store_does():
 
     texts = DOCUMENTS[:2]
     cosine = in_memory(texts, Lengths())
-    found = VectorRetriever.from_vectorstore(cosine).invoke("?")
+    found = VectorRetriever.from_vectorstore(cosine, provenance=True).invoke("?")
     assert [d.id for d in found] == [d.id for d in cosine.similarity_search("?")] == ["engine", "ada"]
     assert found[0].metadata["score"] == pytest.approx(1.0)
     dot = Faiss(texts, Lengths(), faiss.IndexFlatIP(2), "MAX_INNER_PRODUCT")

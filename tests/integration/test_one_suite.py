@@ -60,7 +60,7 @@ class LangChain:
     """The retriever as a LangChain retriever."""
 
     def __init__(self, retriever):
-        self.retriever = LangChainRetriever(retriever=retriever)
+        self.retriever = LangChainRetriever(retriever=retriever, provenance=True)
 
     def one(self, question, **options):
         return self._plain(self.retriever.invoke(question, **options))

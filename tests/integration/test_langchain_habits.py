@@ -1,0 +1,121 @@
+"""What users of LangChain do with retrievers: merge the results of several queries, copy, pickle, mix with other retrievers."""
+
+import json
+
+import pytest
+from langchain_classic.retrievers import EnsembleRetriever, MultiQueryRetriever
+from langchain_core.documents import Document
+from langchain_core.language_models import FakeListLLM
+from langchain_core.load import dumps
+from langchain_core.vectorstores import InMemoryVectorStore
+
+from langchain_graph_retrievers import (
+    BM25Retriever,
+    GraphRetriever,
+    PPRRetriever,
+    SpreadingActivationRetriever,
+    VectorRetriever,
+    to_context,
+)
+from tests.helpers import HashEmbedding, linked_index
+from tests.integration.langchain_models import LangChainHashEmbeddings
+
+QUESTIONS = ["Who wrote a program for the Analytical Engine?", "What counted the census?", "Who broke ciphers at Bletchley Park?"]
+THREE = [
+    Document("Ada wrote a program for the engine.", id="ada", metadata={"title": "Ada", "score": 7}),
+    Document("An engine of brass.", id="engine", metadata={"title": "Engine"}),
+    Document("A punched card.", id="card", metadata={"links": ["engine"]}),
+]
+
+
+@pytest.fixture(scope="module")
+def index():
+    return linked_index()
+
+
+# -- documents of several queries ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [VectorRetriever, BM25Retriever, PPRRetriever, SpreadingActivationRetriever, GraphRetriever])
+def test_documents_of_several_queries_are_merged(make):
+    """LangChain keeps one of equal documents; those that tell of their query are never equal."""
+    retriever = make.from_documents(THREE, HashEmbedding(), edges=[("ada", "engine", "ran on"), ("links", "$id")], k=3)
+    several = MultiQueryRetriever.from_llm(retriever, FakeListLLM(responses=["brass engine\npunched card\nprogram"]))
+    found = several.invoke("Which engine?")
+    assert sorted(d.id for d in found) == ["ada", "card", "engine"]
+    assert {d.id: d for d in found} == {d.id: d for d in THREE}, "text and metadata are the document's own"
+    retriever.provenance = True
+    assert len(several.invoke("Which engine?")) > 3
+
+
+def test_serialised_documents_are_merged_too(index):
+    """Documents are merged by their JSON in many a recipe."""
+    retriever = SpreadingActivationRetriever(index=index, k=12)
+    assert len({dumps(document) for found in retriever.batch(QUESTIONS) for document in found}) == 12
+
+
+def test_an_ensemble_with_another_retriever(index):
+    store = InMemoryVectorStore(LangChainHashEmbeddings())
+    store.add_documents(THREE)
+    ours = PPRRetriever.from_documents(THREE, HashEmbedding(), edges=[("ada", "engine")], k=3)
+    for retriever in (ours, ours.model_copy(update={"provenance": True})):
+        found = EnsembleRetriever(retrievers=[store.as_retriever(), retriever]).invoke("brass engine")
+        assert sorted(d.id for d in found) == ["ada", "card", "engine"]
+
+
+async def test_provenance_is_a_field_and_a_keyword_of_a_call(index):
+    told = {"score", "operator", "path"}
+    plain, telling = VectorRetriever(index=index, k=1), VectorRetriever(index=index, k=1, provenance=True)
+    assert not told & plain.invoke("loom")[0].metadata.keys() and told <= telling.invoke("loom")[0].metadata.keys()
+    assert plain.invoke("loom", provenance=True) == telling.invoke("loom") == await plain.ainvoke("loom", provenance=True)
+    assert telling.batch(["loom"], provenance=False) == [plain.invoke("loom")] == (await telling.abatch(["loom"], provenance=False))
+
+
+def test_title_and_type_of_a_node_are_in_the_metadata_whatever_the_query():
+    retriever = BM25Retriever.from_texts(["a loom", "a card"], titles=["Loom", ""], metadatas=[{}, {"title": "Card"}])
+    assert {d.id: d.metadata for d in retriever.invoke("loom card")} == {"0": {"title": "Loom"}, "1": {"title": "Card"}}
+
+
+def test_chains_can_be_told_from_documents_and_are_the_same_for_every_query(index):
+    retriever = SpreadingActivationRetriever(index=index, k=2, gate="uniform", chains="hits")
+    chains = [d for d in retriever.invoke("Which machines did Charles Babbage design?") if "kind" in d.metadata]
+    assert chains and all(d.metadata.keys() == {"kind", "path"} for d in chains)
+    assert to_context(chains) == "Paths:\n" + "\n".join(d.page_content for d in chains)
+
+
+# -- documents of other retrievers --------------------------------------------------------------------------------
+
+
+def test_documents_of_another_retriever_are_printed():
+    store = InMemoryVectorStore(LangChainHashEmbeddings())
+    store.add_documents(THREE)
+    text = (store.as_retriever(search_kwargs={"k": 3}) | to_context).invoke("brass engine")
+    assert sorted(text.splitlines()) == sorted(
+        ["Texts:", "- Ada: Ada wrote a program for the engine.", "- Engine: An engine of brass.", "- card: A punched card."]
+    )
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {},
+        {"kind": "fact"},
+        {"kind": "chain", "path": "/home/a.pdf"},
+        {"path": {"disk": "c"}},
+        {"path": {"nodes": "a.pdf"}},
+        {"path": {"nodes": []}},
+        {"path": {"nodes": ["a"], "relations": ["x"], "forward": []}},
+        {"title": None, "type": None},
+        {"context": {"nodes": 5}},
+    ],
+)
+def test_ordinary_documents_are_printed_whatever_their_metadata(metadata):
+    assert to_context([Document("A loom.", metadata=metadata), Document("A card.")]) == "Texts:\n- A loom.\n- A card."
+    assert to_context([Document("A loom.", id="x", metadata=metadata)]) == "Texts:\n- x: A loom."
+
+
+def test_documents_of_both_kinds_are_printed_together(index):
+    ours = SpreadingActivationRetriever(index=index, k=2, gate="uniform", backfill=False, provenance=True).invoke(QUESTIONS[0])
+    text = to_context([*ours, Document("A loom.")])
+    assert text == to_context(ours) + "\n- A loom."
+    assert json.loads(json.dumps(ours[0].metadata)) == ours[0].metadata
