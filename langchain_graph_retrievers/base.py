@@ -27,12 +27,13 @@ from graph_retrievers.hits import Hits
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.protocol import RetrieverProtocol
 from langchain_graph_retrievers.documents import to_documents
+from langchain_graph_retrievers.pickling import PickledFields
 from langchain_graph_retrievers.vectorstores import read_store
 
 __all__ = ["EngineRetriever"]
 
 
-class EngineRetriever(BaseRetriever):
+class EngineRetriever(PickledFields, BaseRetriever):
     """Base class of LangChain retrievers that ask a retriever of the engine.
 
     ``invoke`` and ``ainvoke`` take the fields below as keywords for one call, `vector` (the query's vector, shape [d], if it

@@ -23,11 +23,12 @@ from graph_retrievers.retrievers.excerpt import check_same_model, known_vectors,
 from graph_retrievers.retrievers.grag import grag_reranker
 from graph_retrievers.signals.embedding import CachedEmbedding
 from langchain_graph_retrievers.documents import as_node, with_metadata
+from langchain_graph_retrievers.pickling import PickledFields
 
 __all__ = ["GRAGCompressor"]
 
 
-class GRAGCompressor(BaseDocumentCompressor):
+class GRAGCompressor(PickledFields, BaseDocumentCompressor):
     """Rerank documents by a graph neural network over the graph of what they share.
 
     It stands behind any retriever and needs no index: documents are parsed and embedded when they are first seen. Documents that
@@ -62,8 +63,8 @@ class GRAGCompressor(BaseDocumentCompressor):
     -----
     Documents come back as copies with the score as ``relevance_score`` in their metadata. If all of them carry the score they were
     found with (``score`` in their metadata, as the retrievers of this package write it with ``provenance=True``), their ranks by it
-    take part; otherwise the order they come in decides between equal scores only. Where nothing can move, as in a list of one, documents keep the
-    scores they came with, 0 if they have none. A document id that comes twice counts once, at its first place.
+    take part; otherwise the order they come in decides between equal scores only. Where nothing can move, as in a list of one,
+    documents keep the scores they came with, 0 if they have none. A document id that comes twice counts once, at its first place.
     Documents that cannot be parsed keep their places.
 
     References

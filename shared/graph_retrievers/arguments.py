@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import pickle
+from collections.abc import Collection, Iterable, Mapping
 from numbers import Integral
 from typing import Any, TypeVar
 
 from graph_retrievers.errors import InvalidArgumentError
 
-__all__ = ["choice", "fraction", "not_a_class", "positive", "strings"]
+__all__ = ["check_pickle", "choice", "fraction", "not_a_class", "positive", "strings"]
 
 _T = TypeVar("_T")
 
@@ -24,6 +25,27 @@ def choice(name: str, value: _T, choices: Collection[_T]) -> _T:
     if value not in tuple(choices):
         raise InvalidArgumentError(f"Unknown {name} {value!r}; choose from {', '.join(map(repr, choices))}.")
     return value
+
+
+def check_pickle(owner: str, parts: Mapping[str, Any]) -> None:
+    """Raise InvalidArgumentError if one of the parts of an object, by name, cannot be pickled.
+
+    Examples
+    --------
+    >>> try:
+    ...     check_pickle("This index", {"embedding": lambda texts: texts})
+    ... except InvalidArgumentError as error:
+    ...     print(str(error)[:52])
+    This index cannot be pickled, because its embedding
+    """
+    for name, part in parts.items():
+        try:
+            pickle.dumps(part)
+        except Exception as error:
+            raise InvalidArgumentError(
+                f"{owner} cannot be pickled, because its {name}, {part!r:.80}, cannot ({type(error).__name__}: {error}). Use a "
+                "function or a class that a module defines by name, or set it again after loading."
+            ) from error
 
 
 def fraction(name: str, value: float) -> float:

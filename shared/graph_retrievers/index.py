@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from graph_retrievers.arguments import check_pickle
 from graph_retrievers.construction.documents import to_nodes
 from graph_retrievers.construction.edges import build_edges, edge_items, needs_vectors
 from graph_retrievers.errors import (
@@ -325,6 +326,19 @@ class GraphIndex:
                 index.embedding_name,
             )
         return index
+
+    def __copy__(self) -> GraphIndex:
+        """Return the index itself, which does not change."""
+        return self
+
+    def __deepcopy__(self, memo: Any) -> GraphIndex:
+        """Return the index itself, which does not change."""
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state to pickle; raise InvalidArgumentError if a model cannot be pickled."""
+        check_pickle("This index", {"embedding": self.embedding, "relevance": self.relevance})
+        return dict(self.__dict__)
 
     def __len__(self) -> int:
         """Return the number of nodes."""

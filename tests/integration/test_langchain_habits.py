@@ -1,6 +1,8 @@
 """What users of LangChain do with retrievers: merge the results of several queries, copy, pickle, mix with other retrievers."""
 
+import copy
 import json
+import pickle
 
 import pytest
 from langchain_classic.retrievers import EnsembleRetriever, MultiQueryRetriever
@@ -9,8 +11,13 @@ from langchain_core.language_models import FakeListLLM
 from langchain_core.load import dumps
 from langchain_core.vectorstores import InMemoryVectorStore
 
+import langchain_graph_retrievers as package
+from graph_retrievers import EntityLinking, GatedPropagation, Pipeline, VectorSearch, minilm
+from graph_retrievers.errors import InvalidArgumentError
 from langchain_graph_retrievers import (
     BM25Retriever,
+    GRAGCompressor,
+    GRankerCompressor,
     GraphRetriever,
     PPRRetriever,
     SpreadingActivationRetriever,
@@ -18,7 +25,7 @@ from langchain_graph_retrievers import (
     to_context,
 )
 from tests.helpers import HashEmbedding, linked_index
-from tests.integration.langchain_models import LangChainHashEmbeddings
+from tests.integration.langchain_models import LangChainHashEmbeddings, LangChainWordOverlap
 
 QUESTIONS = ["Who wrote a program for the Analytical Engine?", "What counted the census?", "Who broke ciphers at Bletchley Park?"]
 THREE = [
@@ -119,3 +126,67 @@ def test_documents_of_both_kinds_are_printed_together(index):
     text = to_context([*ours, Document("A loom.")])
     assert text == to_context(ours) + "\n- A loom."
     assert json.loads(json.dumps(ours[0].metadata)) == ours[0].metadata
+
+
+# -- copies and pickles -------------------------------------------------------------------------------------------
+
+
+def pickled(value):
+    return pickle.loads(pickle.dumps(value))  # noqa: S301
+
+
+def names_nothing(prompt):
+    return '{"entities": []}'
+
+
+NAMED = [cls for cls in vars(package).values() if isinstance(cls, type) and "system" in vars(cls)]
+
+
+@pytest.mark.parametrize("twin", [copy.copy, copy.deepcopy, pickled])
+@pytest.mark.parametrize("make", NAMED, ids=lambda cls: cls.__name__)
+def test_a_copy_of_a_retriever_answers_the_same(make, twin, index):
+    retriever = make(index=index, k=4, provenance=True)
+    expected = [retriever.invoke(question) for question in QUESTIONS]
+    assert twin(retriever).batch(QUESTIONS) == expected and retriever.batch(QUESTIONS) == expected
+
+
+@pytest.mark.parametrize("twin", [copy.deepcopy, pickled])
+def test_a_copy_of_a_retriever_with_models_answers_the_same(twin):
+    """The weights of an encoder are loaded again by its copy."""
+    retriever = VectorRetriever.from_documents(THREE, minilm(), relevance=LangChainWordOverlap(), dense_backend="faiss")
+    expected = retriever.invoke("Which engine?", provenance=True)
+    assert twin(retriever).invoke("Which engine?", provenance=True) == expected
+    for compressor in (
+        GRankerCompressor(embedding=minilm()),
+        GRankerCompressor(relevance=LangChainWordOverlap()),
+        GRAGCompressor(embedding=minilm()),
+    ):
+        again = twin(compressor).compress_documents(THREE, "brass engine")
+        assert again == compressor.compress_documents(THREE, "brass engine")
+
+
+@pytest.mark.parametrize("twin", [copy.deepcopy, pickled])
+def test_a_copy_of_a_composition_answers_the_same(twin, index):
+    walk = Pipeline(EntityLinking(language_model=names_nothing), GatedPropagation())
+    retriever = GraphRetriever.from_index(index, system=walk, k=3, provenance=True)
+    assert twin(retriever).invoke(QUESTIONS[0]) == retriever.invoke(QUESTIONS[0])
+
+
+def test_copies_share_the_index(index):
+    retriever = VectorRetriever(index=index)
+    assert copy.deepcopy(retriever).index is index
+
+
+def test_what_cannot_be_pickled_is_named_and_can_be_copied(index):
+    functions = {
+        "embedding": VectorRetriever.from_documents(THREE, lambda texts: [[1.0, 0.0]] * len(texts)),
+        "relevance": VectorRetriever.from_documents(THREE, HashEmbedding(), relevance=lambda pairs: [1.0] * len(pairs)),
+        "filter": VectorRetriever(index=index, filter=lambda node: True),
+        "operator": GraphRetriever.from_index(
+            index, system=Pipeline(EntityLinking(language_model=lambda prompt: names_nothing(prompt)), VectorSearch(2))
+        ),
+    }
+    for name, retriever in functions.items():
+        with pytest.raises(InvalidArgumentError, match=f"cannot be pickled, because its {name}, "):
+            pickle.dumps(retriever)
+        assert copy.deepcopy(retriever).invoke("loom", vector=[1.0, 0.0] if name == "embedding" else None)

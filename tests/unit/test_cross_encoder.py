@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import gzip
 import json
 import math
 import os
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -107,6 +109,15 @@ def own_logits(model: Any, queries: list[str], texts: list[str], limit: int = 40
         with torch.inference_mode():
             logits.append(model(**pair).logits[0, 0])
     return torch.stack(logits)
+
+
+@pytest.mark.parametrize("from_folder", [True, False])
+def test_a_copy_or_pickle_gives_the_same_scores(from_folder: bool, tmp_path: Path) -> None:
+    model = build("bert")
+    encoder = CrossEncoder(save(model, tmp_path) if from_folder else (model, tokenizer()))
+    expected = encoder.encode(QUERIES, TEXTS)
+    for twin in (copy.deepcopy(encoder), pickle.loads(pickle.dumps(encoder))):  # noqa: S301
+        assert torch.equal(twin.encode(QUERIES, TEXTS), expected) and twin.name == encoder.name
 
 
 @pytest.mark.parametrize("device", DEVICES)

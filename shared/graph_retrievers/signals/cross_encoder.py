@@ -101,6 +101,14 @@ class CrossEncoder(RelevanceModel):
         self._parts: _Parts | None = None
         self._lock = threading.Lock()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the settings for a copy or a pickle, which loads the model again at first use."""
+        return {name: value for name, value in self.__dict__.items() if name not in ("_parts", "_lock")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the settings of another encoder."""
+        self.__dict__.update(state, _parts=None, _lock=threading.Lock())
+
     def load(self) -> CrossEncoder:
         """Load the model now and return self."""
         self._loaded()

@@ -55,11 +55,15 @@ class Embedding(Protocol):
 
 @dataclass(frozen=True)
 class _Adapted:
-    """An embedding model of another library."""
+    """An embedding model of another library, whose `query` takes one text, or with `many` a list of texts."""
 
     embed_documents: Callable[..., Any]
-    embed_query: Callable[..., Any]
+    query: Callable[..., Any]
     name: str
+    many: bool = True
+
+    def embed_query(self, text: str) -> Any:
+        return self.query([text])[0] if self.many else self.query(text)
 
 
 def as_embedding(model: Any) -> Embedding:
@@ -83,12 +87,11 @@ def as_embedding(model: Any) -> Embedding:
         return model  # type: ignore[no-any-return]
     name = str(getattr(model, "model_name", "") or type(model).__name__)
     if hasattr(model, "get_text_embedding_batch") and hasattr(model, "get_query_embedding"):
-        return _Adapted(model.get_text_embedding_batch, model.get_query_embedding, name)
+        return _Adapted(model.get_text_embedding_batch, model.get_query_embedding, name, many=False)
     if hasattr(model, "encode"):
-        query = getattr(model, "encode_query", model.encode)
-        return _Adapted(model.encode, lambda text: np.asarray(query([text]))[0], name)
+        return _Adapted(model.encode, getattr(model, "encode_query", model.encode), name)
     if callable(model):
-        return _Adapted(model, lambda text: model([text])[0], name)
+        return _Adapted(model, model, name)
     raise InvalidArgumentError(
         f"{type(model).__name__} is not an embedding model; pass an object with embed_documents and embed_query, with "
         "get_text_embedding_batch and get_query_embedding, with encode, or a callable from texts to vectors."
@@ -264,6 +267,14 @@ class SentenceEncoder:
         self.device = resolve_device(device)
         self._loaded: tuple[Any, Any] | None = None
         self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the settings for a copy or a pickle, which loads the model again at first use."""
+        return {name: value for name, value in self.__dict__.items() if name not in ("_loaded", "_lock")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the settings of another encoder."""
+        self.__dict__.update(state, _loaded=None, _lock=threading.Lock())
 
     def _read(self) -> tuple[Any, Any]:
         from transformers import AutoModel, AutoTokenizer

@@ -36,10 +36,14 @@ class LanguageModel(Protocol):
 
 @dataclass(frozen=True)
 class _Adapted:
-    """A language model of another library."""
+    """A language model of another library, asked by `ask` with the model, the prompt and the schema."""
 
-    complete: Callable[..., str]
+    ask: Callable[[Any, str, Schema | None], str]
+    model: Any
     name: str
+
+    def complete(self, prompt: str, schema: Schema | None = None) -> str:
+        return self.ask(self.model, prompt, schema)
 
 
 def as_language_model(model: Any) -> LanguageModel:
@@ -57,13 +61,13 @@ def as_language_model(model: Any) -> LanguageModel:
     name = next((label for label in labels if isinstance(label, str) and label), type(model).__name__)
     if not isinstance(model, type):
         if hasattr(model, "invoke"):
-            return _Adapted(lambda prompt, schema=None: _ask_langchain(model, prompt, schema), name)
+            return _Adapted(_ask_langchain, model, name)
         if hasattr(model, "complete") and hasattr(model, "stream_complete"):
-            return _Adapted(lambda prompt, schema=None: str(model.complete(prompt).text), name)
+            return _Adapted(_ask_llama_index, model, name)
         if hasattr(model, "complete"):
             return model  # type: ignore[no-any-return]
         if callable(model):
-            return _Adapted(lambda prompt, schema=None: model(prompt), getattr(model, "__qualname__", name))
+            return _Adapted(_ask_callable, model, getattr(model, "__qualname__", name))
     raise InvalidArgumentError(
         f"{model!r} is not a language model; pass a LangChain chat model, a LlamaIndex LLM, an object with "
         "complete(prompt, schema), or a callable from a prompt to a text."
@@ -82,6 +86,15 @@ def _ask_langchain(model: Any, prompt: str, schema: Schema | None) -> str:
     answer = bound.invoke(prompt)
     parsed = answer.get("parsed")
     return _text(answer.get("raw")) if parsed is None else json.dumps(parsed)
+
+
+def _ask_llama_index(model: Any, prompt: str, schema: Schema | None) -> str:
+    return str(model.complete(prompt).text)
+
+
+def _ask_callable(model: Any, prompt: str, schema: Schema | None) -> str:
+    answer: str = model(prompt)
+    return answer
 
 
 def _text(message: Any) -> str:

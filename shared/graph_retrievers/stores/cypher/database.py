@@ -118,6 +118,10 @@ class CypherDatabase:
         """Return address and database, without the password."""
         return f"CypherDatabase({self.uri!r}, name={self.name!r})"
 
+    def __deepcopy__(self, memo: Any) -> CypherDatabase:
+        """Return the connection itself, which copies of a retriever share."""
+        return self
+
     def __enter__(self) -> CypherDatabase:
         """Return the connection."""
         return self
