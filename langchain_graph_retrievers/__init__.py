@@ -3,6 +3,7 @@
 from langchain_graph_retrievers.base import EngineRetriever
 from langchain_graph_retrievers.cg_rag import create_cg_rag_chain
 from langchain_graph_retrievers.documents import document_prompt, to_context, to_documents
+from langchain_graph_retrievers.embeddings import minilm
 from langchain_graph_retrievers.grag import GRAGCompressor
 from langchain_graph_retrievers.granker import GRankerCompressor
 from langchain_graph_retrievers.retrievers import (
@@ -44,6 +45,7 @@ __all__ = [
     "WalkFusionRetriever",
     "create_cg_rag_chain",
     "document_prompt",
+    "minilm",
     "to_context",
     "to_documents",
 ]

@@ -5,6 +5,7 @@ The named retrievers take an engine index (``GraphIndex``), or nodes by ``from_d
 """
 
 from llama_graph_retrievers.cg_rag import CGRAGQueryEngine
+from llama_graph_retrievers.embeddings import SentenceEmbedding, minilm
 from llama_graph_retrievers.grag import GRAGPostprocessor
 from llama_graph_retrievers.granker import GRankerPostprocessor
 from llama_graph_retrievers.graph_retriever import GraphRetriever
@@ -39,9 +40,11 @@ __all__ = [
     "MoRRetriever",
     "PPRRetriever",
     "Re2Retriever",
+    "SentenceEmbedding",
     "SpreadingActivationPGRetriever",
     "SpreadingActivationRetriever",
     "VectorRetriever",
     "WalkFusionRetriever",
+    "minilm",
     "to_context",
 ]

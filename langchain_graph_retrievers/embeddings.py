@@ -1,0 +1,12 @@
+"""The engine's sentence encoders as LangChain embeddings: importing this makes them instances of ``Embeddings``."""
+
+from __future__ import annotations
+
+from langchain_core.embeddings import Embeddings
+
+from graph_retrievers.signals.embedding import SentenceEncoder, minilm
+
+__all__ = ["minilm"]
+
+# They have the methods; some classes of LangChain ask for the type.
+Embeddings.register(SentenceEncoder)
