@@ -49,7 +49,8 @@ class EngineRetriever(PickledFields, BaseRetriever):
         Which documents may be returned (see :func:`graph_retrievers.graph.filters.filter_mask`); a traversal may pass through
         others. ``{}`` lifts it for one call.
     seed_filter, traversal_filter : mapping or callable, optional
-        Which documents may start a traversal, and which may be walked to.
+        Which documents may start a traversal (by default those that `filter` lets through, ``{}`` for all), and which may be
+        walked to.
     provenance : bool, default False
         Whether the metadata say how a document was found: ``score``, ``operator``, ``path``, ``notes``, ``context`` (see
         :func:`~langchain_graph_retrievers.to_documents`). These differ from query to query, so that LangChain's
@@ -60,7 +61,7 @@ class EngineRetriever(PickledFields, BaseRetriever):
 
     k: int | None = Field(None, description="Documents to return; by default the engine retriever's own k.")
     filter: Filter | None = Field(None, description="Which documents may be returned; a traversal may pass through others.")
-    seed_filter: Filter | None = Field(None, description="Which documents may start a traversal.")
+    seed_filter: Filter | None = Field(None, description="Which documents may start a traversal; by default those of the filter.")
     traversal_filter: Filter | None = Field(None, description="Which documents a traversal may walk to.")
     provenance: bool = Field(False, description="Whether the metadata say how a document was found.")
 

@@ -35,7 +35,7 @@ def check_pickle(owner: str, parts: Mapping[str, Any]) -> None:
     >>> try:
     ...     check_pickle("This index", {"embedding": lambda texts: texts})
     ... except InvalidArgumentError as error:
-    ...     print(str(error)[:52])
+    ...     print(str(error)[:51])
     This index cannot be pickled, because its embedding
     """
     for name, part in parts.items():

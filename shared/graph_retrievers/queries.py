@@ -74,6 +74,8 @@ class Queries:
         Hits requested, also the default for searches without a k of their own.
     allowed, seeds_allowed, walk_allowed : Tensor, shape [N], bool, or None
         Which nodes may be returned, may start a traversal, may be walked to; None for all.
+    named_allowed : Tensor, shape [N], bool, or None
+        Which nodes may start where a plan or a fact names them: by `seed_filter` alone.
     inputs : mapping of str to sequence of length B
         Further inputs of operators (``Operator.reads``).
     given : Tensor, callable or None
@@ -85,7 +87,7 @@ class Queries:
     --------
     >>> index = GraphIndex.from_texts(["An engine.", "A program."], ids=["engine", "program"])
     >>> Queries.of(index, ["Which program?"], k=1, filter={"$id": "program"})
-    Queries(1, k=1, filters=['allowed'], inputs=[])
+    Queries(1, k=1, filters=['allowed', 'seeds_allowed'], inputs=[])
     """
 
     index: GraphIndex
@@ -94,6 +96,7 @@ class Queries:
     allowed: Tensor | None = None
     seeds_allowed: Tensor | None = None
     walk_allowed: Tensor | None = None
+    named_allowed: Tensor | None = None
     inputs: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     given: Any = None
     cache: Cache = field(default_factory=Cache)
@@ -125,6 +128,7 @@ class Queries:
             embedding model computes them.
         filter, seed_filter, traversal_filter : mapping, callable or Tensor, optional
             Conditions for `allowed`, `seeds_allowed` and `walk_allowed` (see :func:`graph_retrievers.graph.filters.filter_mask`).
+            Without a `seed_filter`, `filter` says which nodes may start a traversal too; ``seed_filter={}`` lets all start.
         inputs : mapping of str to sequence of length B, optional
 
         Raises
@@ -145,7 +149,8 @@ class Queries:
         def mask(condition: Filter | None) -> Tensor | None:
             return None if condition is None else filter_mask(index.graph, condition)
 
-        masks = (mask(filter), mask(seed_filter), mask(traversal_filter))
+        allowed, seeds = mask(filter), mask(seed_filter)
+        masks = (allowed, allowed if seeds is None else seeds, mask(traversal_filter), seeds)
         return cls(index, texts, positive("k", k), *masks, dict(inputs or {}), vectors)
 
     def __len__(self) -> int:

@@ -13,7 +13,7 @@ from graph_retrievers.errors import (
     InvalidVectorError,
     MissingSignalError,
 )
-from graph_retrievers.graph import CorpusGraph
+from graph_retrievers.graph import CorpusGraph, Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, HybridSearch, Pipeline, VectorSearch
 from graph_retrievers.operators.granker import GRanker
@@ -24,6 +24,7 @@ from graph_retrievers.retrievers.baselines import Hybrid, Re2, Vector
 from graph_retrievers.retrievers.fastinsight import FastInsight
 from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.signals.bm25 import BM25
+from tests.helpers import HashEmbedding
 
 TEXTS = ["apple pie", "apple tree", "tree house", "house cat", "cat food", "apple apple"]
 VECTORS = np.eye(6, dtype=np.float32)
@@ -171,8 +172,10 @@ def test_a_missing_signal_is_named():
 def test_filters_of_seeds_traversal_and_result():
     retriever = FastInsight(index(), nodes_per_round=1, budget=6, backfill=False)
     assert ids(retriever.retrieve("apple")) == ["1", "2", "0"]
-    # What may be returned does not stop the walk ...
-    hits = retriever.retrieve("apple", filter={"$id": {"$ne": "1"}})
+    # What may be returned may start the walk, unless the seeds have a filter of their own ...
+    assert ids(retriever.retrieve("apple", filter={"$id": {"$in": ["3", "4"]}})) == ["3", "4"]
+    # ... and does not stop it.
+    hits = retriever.retrieve("apple", filter={"$id": {"$ne": "1"}}, seed_filter={})
     assert ids(hits) == ["2", "0"] and hits[0].path.nodes == ("1", "2")
     # ... what may be walked to does, ...
     assert ids(retriever.retrieve("apple", traversal_filter={"$id": {"$ne": "2"}})) == ["1", "0"]
@@ -180,10 +183,25 @@ def test_filters_of_seeds_traversal_and_result():
     assert ids(retriever.retrieve("apple", seed_filter={"$id": "3"})) == ["3", "4"]
 
 
+@pytest.mark.parametrize("system", ["fastinsight", "spreading-uniform", "ppr", "walk-fusion"])
+def test_a_filter_restricts_the_start_too(system):
+    """Seeds that may not be returned would fill the start, and the rest would have to be filled up."""
+    others = [Node(f"other{i}", f"A loom weaves cloth {i}.", metadata={"manual": "other"}) for i in range(12)]
+    texts = ["A loom.", "Punched cards.", "A census.", "Brass wheels."]
+    own = [Node(f"own{i}", text, metadata={"manual": "own"}) for i, text in enumerate(texts)]
+    edges = [(f"own{i}", f"own{i + 1}") for i in range(3)]
+    retriever = build_retriever(system, GraphIndex.from_nodes([*others, *own], edges, embedding=HashEmbedding()))
+    hits = retriever.retrieve("Which loom weaves cloth?", 4, filter={"manual": "own"})
+    assert len(hits) == 4 and not [h for h in hits if h.operator == "Backfill"]
+    assert all(h.path.nodes[0].startswith("own") for h in hits)
+    lifted = retriever.retrieve("Which loom weaves cloth?", 4, filter={"manual": "own"}, seed_filter={})
+    assert {h.id for h in lifted} == {h.id for h in hits}
+
+
 def test_backfill_respects_the_filter():
     hits = FastInsight(index(), nodes_per_round=1, budget=6).retrieve("apple", filter={"$id": {"$in": ["0", "5", "4"]}})
-    assert ids(hits) == ["0", "5", "4"]
-    assert [h.operator for h in hits] == ["STeX", "Backfill", "Backfill"]
+    assert ids(hits) == ["5", "0", "4"]
+    assert [h.operator for h in hits] == ["VectorSearch", "Backfill", "Backfill"]
 
 
 def test_a_retriever_of_ones_own_is_a_pipeline():

@@ -61,7 +61,7 @@ def test_texts_and_inputs_of_the_caller_may_change_afterwards():
 
 def test_sizes_and_repr():
     batch = queries(k=3, filter={"topic": "war"}, inputs={"plan": [None, None]})
-    assert len(batch) == 2 and repr(batch) == "Queries(2, k=3, filters=['allowed'], inputs=['plan'])"
+    assert len(batch) == 2 and repr(batch) == "Queries(2, k=3, filters=['allowed', 'seeds_allowed'], inputs=['plan'])"
     assert queries("one question").texts == ("one question",) and len(queries([])) == 0
     assert queries().k == 10
 

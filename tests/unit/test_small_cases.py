@@ -106,8 +106,9 @@ def test_seeds_of_tiny_weight_are_found():
 
 def test_hybrid_search_of_what_may_be_walked_to():
     index = GraphIndex.from_texts(["loom", "card"], vectors=[[1.0], [0.5]])
-    queries = Queries.of(index, ["loom"], vectors=[[1.0]], filter={"$id": "1"})
-    assert HybridSearch(1, returned=False)(queries).nodes.tolist() == [[0]]
+    for seed_filter, found in ((None, 1), ({}, 0)):
+        queries = Queries.of(index, ["loom"], vectors=[[1.0]], filter={"$id": "1"}, seed_filter=seed_filter)
+        assert HybridSearch(1, returned=False)(queries).nodes.tolist() == [[found]]
 
 
 def test_hybrid_search_looks_as_deep_as_its_k():

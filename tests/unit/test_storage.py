@@ -116,7 +116,7 @@ class TestRoundTrip:
         small_index().save(tmp_path / "index")
         found = storage.read_settings(tmp_path / "index")
         assert found["embedding"] == {"name": "HashEmbedding", "by_name": False}
-        dense = {"name": "dense", "kind": "dense", "settings": {"backend": "exact", "covers": "nodes"}}
+        dense = {"name": "dense", "kind": "dense", "settings": {"backend": "exact", "covers": "nodes", "metric": "dot"}}
         assert found["signals"][0] == dense
         assert [signal["name"] for signal in found["signals"]] == ["dense", "bm25"]
 

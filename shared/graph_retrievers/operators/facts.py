@@ -53,7 +53,7 @@ class FactSearch(Operator):
         graph, signal = queries.index.graph, queries.index.signal(self.signal)
         if signal.covers != "edges":
             raise InvalidArgumentError(f"FactSearch searches edges; the signal {self.signal!r} covers nodes.")
-        nodes = both(queries.seeds_allowed, queries.allowed if self.returned else None)
+        nodes = both(queries.named_allowed, queries.allowed if self.returned else None)
         allowed = None if nodes is None else nodes[graph.sources] & nodes[graph.targets]
         scores, rows = signal.search(queries.view(self.signal), self.limit, allowed)
         batch, place = (rows >= 0).nonzero(as_tuple=True)

@@ -122,7 +122,8 @@ class BaseRetriever(ABC):
             The query's vector, if it has been computed already.
         filter, seed_filter, traversal_filter : mapping or callable, optional
             Which nodes may be returned, may start a traversal, may be walked to (see
-            :func:`graph_retrievers.graph.filters.filter_mask`). A retriever in a database takes mappings only.
+            :func:`graph_retrievers.graph.filters.filter_mask`). Without a `seed_filter`, `filter` restricts the start too;
+            ``seed_filter={}`` lifts that. A retriever in a database takes mappings only.
         **inputs
             Further inputs of this retriever; their names are in ``inputs``.
 

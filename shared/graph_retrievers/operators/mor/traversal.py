@@ -202,8 +202,8 @@ class MixedTraversal(Operator):
         found: list[list[int]] = []
         if wanted:
             allowed = torch.stack([type_mask(graph, [kind]) for _, kind, _ in wanted])
-            if queries.seeds_allowed is not None:
-                allowed &= queries.seeds_allowed
+            if queries.named_allowed is not None:
+                allowed &= queries.named_allowed
             found = self.matching.search(queries, texts, max(self.seeds, self.matches), allowed)[1].tolist()
         layers: list[list[tuple[int, int]]] = [[] for _ in range(len(routes.low) + 1)]
         owners, kept, pinned = list[int](), list[int](), list[int]()
@@ -223,7 +223,7 @@ class MixedTraversal(Operator):
 
     @staticmethod
     def _titled(queries: Queries, step: PathStep) -> list[int]:
-        graph, allowed = queries.index.graph, queries.seeds_allowed
+        graph, allowed = queries.index.graph, queries.named_allowed
         rows = {row for phrase in step.restriction for row in nodes_titled(graph, phrase) if graph.types[row] == step.type}
         return [row for row in sorted(rows) if allowed is None or bool(allowed[row])]
 

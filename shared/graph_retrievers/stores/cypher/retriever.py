@@ -184,7 +184,10 @@ class CypherSpreadingActivation(AsyncRetriever):
         """Return the questions of a call with what models say about them, and the plan of their queries."""
         parameters: dict[str, Any] = {**self._parameters, "k": call.k}
         predicates: dict[str, Any] = {}
-        for name, given in call.filters.items():
+        filters = call.filters
+        if "filter" in filters:
+            filters = {"seed_filter": filters["filter"], **filters}
+        for name, given in filters.items():
             predicates[name] = filter_predicate(self.database.schema, given, name)
             parameters |= predicates[name].parameters
         models = {"embedding": self.embedding, "language_model": self.linking.language_model}
