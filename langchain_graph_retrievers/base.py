@@ -20,8 +20,8 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import get_config_list, run_in_executor
 from pydantic import ConfigDict, Field
 
-from graph_retrievers.arguments import positive
-from graph_retrievers.errors import UnexpectedArgumentError
+from graph_retrievers.arguments import check_query, positive
+from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError
 from graph_retrievers.graph.filters import Filter
 from graph_retrievers.hits import Hits
 from graph_retrievers.index import GraphIndex
@@ -216,17 +216,24 @@ class EngineRetriever(PickledFields, BaseRetriever):
         return_exceptions: bool = False,
         **kwargs: Any,
     ) -> list[list[Document]]:
-        """Return the documents of each query, all run in lock-step; see :meth:`Runnable.batch` for the arguments."""
+        """Return the documents of each query, all run in lock-step; see :meth:`Runnable.batch` for the arguments.
+
+        An empty query fails alone: the others get their documents, and the error names its place in the batch.
+        """
         if not self._in_lockstep(kwargs):
             return super().batch(inputs, config, return_exceptions=return_exceptions, **kwargs)
         runs = self._started(CallbackManager, inputs, config, kwargs)
+        bad, good = _sorted(inputs)
+        found: list[Any] = []
         try:
-            outcomes: list[Any] = self._documents(inputs, **kwargs)
+            if good:
+                found = self._documents(good, **kwargs)
         except Exception as error:
-            outcomes = [error] * len(inputs)
-            if return_exceptions and len(inputs) > 1:
+            found = [error] * len(good)
+            if return_exceptions and len(good) > 1:
                 # One bad query does not spoil the others.
-                outcomes = [self._outcome(query, kwargs) for query in inputs]
+                found = [self._outcome(query, kwargs) for query in good]
+        outcomes = _merged(bad, found)
         _ended(runs, outcomes)
         return _returned(outcomes, return_exceptions)
 
@@ -242,14 +249,18 @@ class EngineRetriever(PickledFields, BaseRetriever):
         if not self._in_lockstep(kwargs):
             return await super().abatch(inputs, config, return_exceptions=return_exceptions, **kwargs)
         runs = await asyncio.gather(*self._started(AsyncCallbackManager, inputs, config, kwargs))
+        bad, good = _sorted(inputs)
+        found: list[Any] = []
         try:
-            outcomes: list[Any] = await self._adocuments(inputs, **kwargs)
+            if good:
+                found = await self._adocuments(good, **kwargs)
         except Exception as error:
-            outcomes = [error] * len(inputs)
-            if return_exceptions and len(inputs) > 1:
-                alone = (self._adocuments([query], **kwargs) for query in inputs)
-                found = await asyncio.gather(*alone, return_exceptions=True)
-                outcomes = [each if isinstance(each, BaseException) else each[0] for each in found]
+            found = [error] * len(good)
+            if return_exceptions and len(good) > 1:
+                alone = (self._adocuments([query], **kwargs) for query in good)
+                results = await asyncio.gather(*alone, return_exceptions=True)
+                found = [each if isinstance(each, BaseException) else each[0] for each in results]
+        outcomes = _merged(bad, found)
         await asyncio.gather(*_ended(runs, outcomes))
         return _returned(outcomes, return_exceptions)
 
@@ -293,6 +304,24 @@ class EngineRetriever(PickledFields, BaseRetriever):
 
 def _keywords(function: Callable[..., Any]) -> set[str]:
     return {name for name, parameter in signature(function).parameters.items() if parameter.kind is Parameter.KEYWORD_ONLY}
+
+
+def _sorted(inputs: Sequence[Any]) -> tuple[list[Exception | None], list[str]]:
+    """Return the error of each query that is empty or not a string, None for the others, and those others."""
+    bad: list[Exception | None] = []
+    for position, query in enumerate(inputs):
+        try:
+            check_query(query, position)
+            bad.append(None)
+        except InvalidArgumentError as error:
+            bad.append(error)
+    return bad, [query for query, error in zip(inputs, bad, strict=True) if error is None]
+
+
+def _merged(bad: Sequence[Exception | None], found: Sequence[Any]) -> list[Any]:
+    """Return the outcome of each query: its error, or the next of those found."""
+    rest = iter(found)
+    return [error if error is not None else next(rest) for error in bad]
 
 
 def _ended(runs: Iterable[Any], outcomes: Sequence[Any]) -> list[Any]:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from graph_retrievers.errors import InvalidArgumentError
 
-__all__ = ["check_pickle", "choice", "fraction", "not_a_class", "positive", "strings"]
+__all__ = ["check_pickle", "check_query", "choice", "fraction", "not_a_class", "positive", "strings"]
 
 _T = TypeVar("_T")
 
@@ -46,6 +46,22 @@ def check_pickle(owner: str, parts: Mapping[str, Any]) -> None:
                 f"{owner} cannot be pickled, because its {name}, {part!r:.80}, cannot ({type(error).__name__}: {error}). Use a "
                 "function or a class that a module defines by name, or set it again after loading."
             ) from error
+
+
+def check_query(text: Any, position: int) -> None:
+    """Raise InvalidArgumentError unless `text`, the query at a position of a batch, is a string with more than spaces.
+
+    Examples
+    --------
+    >>> try:
+    ...     check_query(" ", 2)
+    ... except InvalidArgumentError as error:
+    ...     print(error)
+    Query 2 is ' '; a query is a non-empty string.
+    """
+    if not isinstance(text, str) or not text.strip():
+        hint = " Many queries go to retrieve_batch." if isinstance(text, (list, tuple)) else ""
+        raise InvalidArgumentError(f"Query {position} is {text!r:.80}; a query is a non-empty string.{hint}")
 
 
 def fraction(name: str, value: float) -> float:

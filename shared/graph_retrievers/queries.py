@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graph_retrievers.arguments import positive
+from graph_retrievers.arguments import check_query, positive
 from graph_retrievers.cache import Cache
 from graph_retrievers.errors import InvalidArgumentError, InvalidVectorError, MissingSignalError
 from graph_retrievers.graph.filters import Filter, filter_mask
@@ -140,8 +140,7 @@ class Queries:
         """
         texts = (texts,) if isinstance(texts, str) else tuple(texts)
         for position, text in enumerate(texts):
-            if not isinstance(text, str) or not text.strip():
-                raise InvalidArgumentError(f"Query {position} is {text!r}; a query is a non-empty string.")
+            check_query(text, position)
         if vectors is not None and not callable(vectors):
             checked = check_vectors(vectors, len(texts), index.dense.dimension, "query vectors")
             vectors = index.dense.prepared(checked).to(index.device)

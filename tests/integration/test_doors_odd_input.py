@@ -28,10 +28,18 @@ def test_langchain_documents_without_ids_are_named_by_position():
     assert sorted(document.id for document in made.invoke("a")) == ["0", "7", "x"]
 
 
-@pytest.mark.parametrize("ids", [("x", "x"), ("1", None)])
+@pytest.mark.parametrize("ids", [("x", "x"), ("1", 1)])
 def test_equal_ids_are_refused_by_name(ids):
     with pytest.raises(DuplicateNodeError, match=f"Id '{ids[0]}' is given to nodes 0 and 1"):
         langchain(LangChainVector, *(Document("a", id=name) for name in ids))
+
+
+@pytest.mark.parametrize("ids", [("1", None), (1, None), (None, 0), (None, "0")])
+def test_a_document_without_an_id_does_not_take_that_of_another(ids):
+    made = langchain(LangChainVector, *(Document(text, id=name) for text, name in zip("ab", ids, strict=True)))
+    found = {document.id: document.page_content for document in made.invoke("a")}
+    given = {str(name): text for text, name in zip("ab", ids, strict=True) if name is not None}
+    assert len(found) == 2 and given.items() <= found.items()
 
 
 def test_equal_llama_index_ids_are_refused_by_name():

@@ -368,14 +368,21 @@ async def test_a_batch_is_one_call_of_the_engine(counting):
 
 
 async def test_one_bad_query_in_a_batch(counting):
-    bad = [QUESTIONS[0], "  ", QUESTIONS[2]]
-    with pytest.raises(InvalidArgumentError, match="non-empty"):
-        counting.batch(bad)
-    with pytest.raises(InvalidArgumentError, match="non-empty"):
-        await counting.abatch(bad)
+    """It fails alone and is named; the others run in one call of the engine."""
+    bad = [QUESTIONS[0], QUESTIONS[1], "  ", QUESTIONS[2]]
+    alone = [ids(counting.invoke(question)) for question in QUESTIONS]
+    for asynchronous in (False, True):
+        events = RetrieverEvents()
+        with pytest.raises(InvalidArgumentError, match="Query 2 is '  '; a query is a non-empty string"):
+            await counting.abatch(bad, {"callbacks": [events]}) if asynchronous else counting.batch(bad, {"callbacks": [events]})
+        assert len(events.ended) == 3 and len(events.failed) == 1, "the others do not fail with it"
+    counting.retriever.batches.clear()
     for results in (counting.batch(bad, return_exceptions=True), await counting.abatch(bad, return_exceptions=True)):
-        assert isinstance(results[1], InvalidArgumentError)
-        assert [ids(results[0]), ids(results[2])] == [ids(counting.invoke(bad[0])), ids(counting.invoke(bad[2]))]
+        assert isinstance(results[2], InvalidArgumentError) and "Query 2" in str(results[2])
+        assert [ids(results[0]), ids(results[1]), ids(results[3])] == alone
+    assert counting.retriever.batches == [3, 3]
+    for results in (counting.batch(["", None], return_exceptions=True), await counting.abatch(["", None], return_exceptions=True)):
+        assert [str(result)[:7] for result in results] == ["Query 0", "Query 1"]
 
 
 def test_a_subclass_that_changes_one_query_changes_its_batches_too(index):

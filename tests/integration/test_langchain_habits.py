@@ -128,6 +128,32 @@ def test_documents_of_both_kinds_are_printed_together(index):
     assert json.loads(json.dumps(ours[0].metadata)) == ours[0].metadata
 
 
+# -- filters ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("condition", "words"),
+    [
+        ({"yaer": 1843}, "names 'yaer', which is not a metadata field of any node. Did you mean 'year'?"),
+        ({"year": [1843, 1837]}, 'For one of several values, use {"$in": [1843, 1837]}'),
+    ],
+)
+def test_a_filter_that_can_never_match_is_named(condition, words, caplog):
+    retriever = VectorRetriever(index=linked_index(), k=2)
+    assert retriever.invoke("engine", filter=condition) == [] == retriever.invoke("program", filter=condition)
+    assert len([record for record in caplog.records if words in record.message]) == 1
+
+
+def test_a_filter_restricts_the_start_of_a_search(index):
+    """A question of another topic would fill the start with documents that may not be returned."""
+    retriever = SpreadingActivationRetriever(index=index, k=3, gate="uniform", filter={"topic": "war"}, provenance=True)
+    found = retriever.invoke("Who wrote a program for the Analytical Engine?")
+    assert {d.metadata["path"]["nodes"][0] for d in found} <= {"turing", "bletchley", "colossus"}
+    assert "Backfill" not in {d.metadata["operator"] for d in found}
+    lifted = retriever.invoke("Who wrote a program for the Analytical Engine?", seed_filter={})
+    assert {d.metadata["operator"] for d in lifted} == {"Backfill"}
+
+
 # -- copies and pickles -------------------------------------------------------------------------------------------
 
 

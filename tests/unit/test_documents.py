@@ -108,7 +108,12 @@ class TestFromDocuments:
         with pytest.raises(EmptyGraphError):
             GraphIndex.from_documents([])
         with pytest.raises(DuplicateNodeError, match="'1' is given to nodes 0 and 1"):
-            GraphIndex.from_documents([Document(page_content="x", id="1"), Document(page_content="y")])
+            GraphIndex.from_documents([Document(page_content="x", id="1"), Document(page_content="y", id=1)])
+
+    def test_a_document_without_an_id_takes_one_that_is_free(self):
+        given = [Document("a"), Document("b", id=0), Document("c", id="_0"), Document("d"), Document("e", id="3"), Document("f")]
+        index = GraphIndex.from_documents(given)
+        assert index.graph.ids == ["__0", "0", "_0", "_3", "3", "5"] and index.graph.texts == ["a", "b", "c", "d", "e", "f"]
 
     def test_texts_with_metadata_link_as_documents_do(self):
         index = GraphIndex.from_texts(["a", "b"], metadatas=[{"year": 1}, {"year": 1}], edges=Metadata("year", "year"))

@@ -1,5 +1,9 @@
 """The corpus graph: two views of the edges, and what bad input meets."""
 
+import re
+from datetime import date
+
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -107,6 +111,54 @@ def test_filters(condition, kept):
     )
     mask = filter_mask(g, condition)
     assert [g.ids[i] for i in mask.nonzero().flatten()] == kept
+
+
+@pytest.mark.parametrize(
+    ("condition", "words"),
+    [
+        ({"yaer": 1950}, "names 'yaer', .* Did you mean 'year'. The fields are: open, tags, year."),
+        ({"yaer": {"$gt": 1950}}, "names 'yaer'"),
+        ({"$and": [{"$or": [{"color": "red"}]}]}, "names 'color', which is not a metadata field of any node. The"),
+        ({"year": [1950, 1955]}, r"can never match: 'year' of the nodes is a number. .* use \{\"\$in\": \[1950, 1955\]\}"),
+        ({"$id": ["a", "b"]}, r"'\$id' of the nodes is a text. .* use \{\"\$in\""),
+        ({"tags": "x"}, r"'tags' of the nodes is a list. .* use \{\"\$contains\": 'x'\}"),
+        ({"tags": {"$in": ["x", "y"]}}, r"'tags' of the nodes is a list. .* use \{\"\$contains\": 'x'\}"),
+        ({"year": {"$in": ["1950", "1955"]}}, "'year' of the nodes is a number. Give a value of that type"),
+        ({"year": "1950"}, "'year' of the nodes is a number"),
+        ({"year": {"$contains": 1950}}, "'year' of the nodes is a number"),
+    ],
+)
+def test_what_can_never_match_is_named_once(condition, words, caplog):
+    g = graph(metadata=[{"year": 1950, "open": True}, {"year": 1955, "tags": ["x"]}, {"year": 1960}, {}])
+    assert not filter_mask(g, condition).any() and not filter_mask(g, condition).any()
+    (told,) = [record.message for record in caplog.records if record.name == "graph_retrievers.graph.filters"]
+    assert re.search(words, told)
+
+
+@pytest.mark.parametrize(
+    ("condition", "kept"),
+    [
+        ({"archived": {"$ne": True}}, "abcd"),
+        ({"archived": {"$nin": [True]}, "seen": {"$exists": False}}, "abcd"),
+        ({"$not": {"archived": True}}, "abcd"),
+        ({"archived": None}, "abcd"),
+        ({"$or": [{"archived": {"$exists": False}}, {"archived": {"$in": [""]}}]}, "abcd"),
+        ({"mixed": "1950"}, "b"),
+        ({"mixed": {"$in": ["no", 1]}}, "a"),
+        ({"year": {"$in": []}}, ""),
+        ({"year": {"$in": [None, "1950"]}}, "d"),
+        ({"year": np.float32(1950)}, "a"),
+        ({"year": 1.5}, ""),
+        ({"when": "1950"}, ""),
+        ({"words": {"$contains": "o"}}, "a"),
+        (lambda node: node.metadata.get("yaer") == 1950, ""),
+    ],
+)
+def test_what_may_match_is_not_told(condition, kept, caplog):
+    dated = {"year": 1960, "when": date(1950, 1, 1)}
+    g = graph(metadata=[{"year": 1950, "mixed": 1, "words": "one"}, {"year": 1955, "mixed": "1950"}, dated, {}])
+    assert "".join(g.ids[row] for row in filter_mask(g, condition).nonzero().flatten()) == kept
+    assert not caplog.records
 
 
 @pytest.mark.parametrize("condition", [{"year": {"$about": 3}}, {"$nor": []}, {"$or": {"year": 1}}, "year = 3"])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from graph_retrievers.errors import InvalidArgumentError
@@ -21,7 +22,7 @@ def to_nodes(documents: Iterable[Any], title_key: str = "title", type_key: str =
     documents : iterable of documents
         LangChain documents (``page_content``, ``metadata``, ``id``), LlamaIndex nodes (``get_content()``, ``metadata``,
         ``node_id``) or :class:`Node` objects, which are returned as they are. The id of a document without one is its
-        position, "0", "1", ...
+        position, "0", "1", ..., or "_0", "_1", ... where another document has that id.
     title_key, type_key : str, default "title" and "type"
         Metadata fields that hold a node's title and type; "" for none. They stay in the metadata too.
 
@@ -33,10 +34,19 @@ def to_nodes(documents: Iterable[Any], title_key: str = "title", type_key: str =
     """
     if isinstance(documents, (str, Mapping)) or not isinstance(documents, Iterable):
         raise InvalidArgumentError(f"documents is a {type(documents).__name__}; expected a list of documents.")
-    return [_to_node(document, position, title_key, type_key) for position, document in enumerate(documents)]
+    nodes = [_to_node(document, position, title_key, type_key) for position, document in enumerate(documents)]
+    taken = {node.id for node in nodes}
+    return [node if node.id != "" else replace(node, id=_free(str(position), taken)) for position, node in enumerate(nodes)]
+
+
+def _free(name: str, taken: Collection[str]) -> str:
+    while name in taken:
+        name = f"_{name}"
+    return name
 
 
 def _to_node(document: Any, position: int, title_key: str, type_key: str) -> Node:
+    """Return a document as a node, with an empty id if it has none."""
     if isinstance(document, Node):
         return document
     if hasattr(document, "page_content"):
@@ -51,7 +61,7 @@ def _to_node(document: Any, position: int, title_key: str, type_key: str) -> Nod
         )
     metadata = dict(getattr(document, "metadata", None) or {})
     return Node(
-        id=str(identity) if identity not in (None, "") else str(position),
+        id="" if identity is None else str(identity),
         text=text,
         title=_word(metadata, title_key, position, "title_key"),
         type=_word(metadata, type_key, position, "type_key"),

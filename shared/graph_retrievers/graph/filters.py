@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Mapping
+from difflib import get_close_matches
+from functools import partial
+from numbers import Number
 from typing import Any
 
 import torch
@@ -11,6 +15,8 @@ from torch import Tensor
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.graph.plain import plain
+
+logger = logging.getLogger(__name__)
 
 __all__ = ["Filter", "filter_mask", "type_mask"]
 
@@ -70,6 +76,11 @@ def filter_mask(graph: CorpusGraph, condition: Filter) -> Tensor:
     InvalidArgumentError
         For an unknown operator, a mask of another graph, or a condition that is none of these.
 
+    Notes
+    -----
+    A warning is logged, once a graph and field, for a field that no node has, and for a value that none can equal because the
+    field never holds one of its type. ``$exists``, ``$ne``, ``$nin`` and ``$not`` may name fields that no node has.
+
     Examples
     --------
     >>> graph = CorpusGraph(["a", "b"], ["", ""], metadata=[{"year": 1843}, {"year": 1991}])
@@ -86,10 +97,66 @@ def filter_mask(graph: CorpusGraph, condition: Filter) -> Tensor:
         keep = [bool(condition(graph.node(row))) for row in range(len(graph))]
     elif isinstance(condition, Mapping):
         test = _compile(condition)
+        if len(graph):
+            _tell_impossible(graph, condition)
         keep = [test(graph, row) for row in range(len(graph))]
     else:
         raise InvalidArgumentError(f"A filter is a mapping, a callable or a mask, got {type(condition).__name__}.")
     return torch.tensor(keep, dtype=torch.bool, device=graph.device)
+
+
+def _tell_impossible(graph: CorpusGraph, condition: Mapping[str, Any], known: Collection[str] = ()) -> None:
+    """Log a warning, once a graph and field, for a part of a condition that no node can satisfy; `known` fields may be absent."""
+    for key, wanted in condition.items():
+        if key in ("$and", "$or"):
+            asked = [name for part in wanted for name, value in part.items() if _has_operators(value) and "$exists" in value]
+            for part in wanted:
+                _tell_impossible(graph, part, asked if key == "$or" else known)
+        elif key != "$not" and key not in known:
+            for operator, value in (wanted if _has_operators(wanted) else {"$eq": wanted}).items():
+                # Nodes without the field satisfy these.
+                if operator not in ("$exists", "$ne", "$nin") and value is not None:
+                    fault = _fault(graph, key, operator, value)
+                    if fault:
+                        graph.cache.get(("filter told", key, operator), partial(logger.warning, "%s", fault))
+
+
+def _fault(graph: CorpusGraph, key: str, operator: str, value: Any) -> str:
+    """Return why no node can satisfy a condition on one field, or an empty string if some may."""
+    held = {"text"} if key in _OWN else graph.cache.get(("kinds of", key), lambda: _kinds(graph, key))
+    if not held:
+        fields = sorted({name for entry in graph.metadata for name in entry})
+        near = get_close_matches(key, fields, 1)
+        meant = f" Did you mean {near[0]!r}?" if near else ""
+        there = ", ".join(fields[:30]) or "none"
+        return f"The filter names {key!r}, which is not a metadata field of any node.{meant} The fields are: {there}."
+    values = list(value) if operator == "$in" else [value]
+    kinds = {_kind(each) for each in values if each is not None}
+    # Of values of other types it is not known what they equal.
+    if operator not in ("$eq", "$in", "$contains") or not kinds or not kinds | held <= _KINDS:
+        return ""
+    possible = "list" in held or "text" in kinds & held if operator == "$contains" else bool(kinds & held) or None in values
+    if possible:
+        return ""
+    hint = "Give a value of that type."
+    if operator == "$eq" and kinds == {"list"}:
+        hint = f'For one of several values, use {{"$in": {list(value)!r:.80}}}.'
+    elif operator != "$contains" and held == {"list"}:
+        hint = f'For an entry of the list, use {{"$contains": {values[0]!r:.80}}}.'
+    types = " or a ".join(sorted(held))
+    return f"The filter {{{key!r}: {{{operator!r}: {value!r:.80}}}}} can never match: {key!r} of the nodes is a {types}. {hint}"
+
+
+def _kinds(graph: CorpusGraph, key: str) -> set[str]:
+    """Return the kinds of values that a metadata field holds; an empty set if no node has it."""
+    return {_kind(entry[key]) for entry in graph.metadata if entry.get(key) is not None}
+
+
+def _kind(value: Any) -> str:
+    for name, types in (("text", str), ("number", Number), ("list", (list, tuple, set, frozenset)), ("mapping", Mapping)):
+        if isinstance(value, types):
+            return name
+    return type(value).__name__
 
 
 def type_mask(graph: CorpusGraph, types: Collection[str]) -> Tensor:
@@ -97,6 +164,13 @@ def type_mask(graph: CorpusGraph, types: Collection[str]) -> Tensor:
     rows = [i for i, name in enumerate(graph.type_names) if name in types]
     return torch.isin(graph.node_types, torch.tensor(rows, dtype=torch.int32, device=graph.device))
 
+
+_KINDS = {"text", "number", "list", "mapping"}
+_OWN: dict[str, Callable[[CorpusGraph, int], Any]] = {
+    "$id": lambda g, r: g.ids[r],
+    "$type": lambda g, r: g.types[r],
+    "$title": lambda g, r: g.titles[r],
+}
 
 _Test = Callable[[CorpusGraph, int], bool]
 
@@ -136,16 +210,15 @@ def _as_kept(wanted: Any) -> Any:
     return wanted if found is None else found
 
 
+def _has_operators(wanted: Any) -> bool:
+    return isinstance(wanted, Mapping) and any(str(key).startswith("$") for key in wanted)
+
+
 def _field_test(key: str, wanted: Any) -> _Test:
-    own: dict[str, Callable[[CorpusGraph, int], Any]] = {
-        "$id": lambda g, r: g.ids[r],
-        "$type": lambda g, r: g.types[r],
-        "$title": lambda g, r: g.titles[r],
-    }
-    if key.startswith("$") and key not in own:
+    if key.startswith("$") and key not in _OWN:
         raise InvalidArgumentError(f"Unknown filter key {key!r}; keys are metadata fields, $id, $type, $title, $and, $or or $not.")
-    read = own.get(key, lambda g, r: g.metadata[r].get(key))
-    if not (isinstance(wanted, Mapping) and any(str(k).startswith("$") for k in wanted)):
+    read = _OWN.get(key, lambda g, r: g.metadata[r].get(key))
+    if not _has_operators(wanted):
         return lambda g, r: read(g, r) == wanted
     for operator in wanted:
         if operator not in _TESTS:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from graph_retrievers.arguments import positive
+from graph_retrievers.arguments import check_query, positive
 from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError
 from graph_retrievers.graph.filters import Filter
 from graph_retrievers.hits import Hits
@@ -186,9 +186,7 @@ class BaseRetriever(ABC):
         if isinstance(queries, str) or not isinstance(queries, Sequence):
             raise InvalidArgumentError(f"retrieve_batch takes a list of queries, got {queries!r:.80}; call retrieve for one.")
         for position, text in enumerate(queries):
-            if not isinstance(text, str) or not text.strip():
-                hint = " Many queries go to retrieve_batch." if isinstance(text, (list, tuple)) else ""
-                raise InvalidArgumentError(f"Query {position} is {text!r:.80}; a query is a non-empty string.{hint}")
+            check_query(text, position)
         for name, values in inputs.items():
             if name not in self.inputs:
                 known = ", ".join(self.inputs) or "none"
