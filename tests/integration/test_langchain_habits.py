@@ -6,25 +6,29 @@ import pickle
 
 import pytest
 from langchain_classic.retrievers import EnsembleRetriever, MultiQueryRetriever
-from langchain_core.documents import Document
+from langchain_classic.retrievers.document_compressors import CrossEncoderReranker
+from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.language_models import FakeListLLM
 from langchain_core.load import dumps
 from langchain_core.vectorstores import InMemoryVectorStore
+from pydantic import Field
 
 import langchain_graph_retrievers as package
 from graph_retrievers import EntityLinking, GatedPropagation, Pipeline, VectorSearch, minilm
 from graph_retrievers.errors import InvalidArgumentError
 from langchain_graph_retrievers import (
     BM25Retriever,
+    FastInsightRetriever,
     GRAGCompressor,
     GRankerCompressor,
     GraphRetriever,
     PPRRetriever,
+    Re2Retriever,
     SpreadingActivationRetriever,
     VectorRetriever,
     to_context,
 )
-from tests.helpers import HashEmbedding, linked_index
+from tests.helpers import HashEmbedding, WordOverlap, linked_index
 from tests.integration.langchain_models import LangChainHashEmbeddings, LangChainWordOverlap
 
 QUESTIONS = ["Who wrote a program for the Analytical Engine?", "What counted the census?", "Who broke ciphers at Bletchley Park?"]
@@ -216,3 +220,61 @@ def test_what_cannot_be_pickled_is_named_and_can_be_copied(index):
         with pytest.raises(InvalidArgumentError, match=f"cannot be pickled, because its {name}, "):
             pickle.dumps(retriever)
         assert copy.deepcopy(retriever).invoke("loom", vector=[1.0, 0.0] if name == "embedding" else None)
+
+
+# -- rerankers people own -----------------------------------------------------------------------------------------
+
+
+class Scoring(BaseDocumentCompressor):
+    """A reranker of a service, such as Cohere's: the best few as new documents, with scores in their metadata."""
+
+    top_n: int | None = 3
+    asked: list = Field(default_factory=list)
+
+    def compress_documents(self, documents, query, callbacks=None):
+        assert all(isinstance(document, Document) for document in documents)
+        self.asked.append((query, len(documents)))
+        scored = zip(WordOverlap()([(query, d.page_content) for d in documents]), documents, strict=True)
+        best = sorted(scored, key=lambda pair: -pair[0])[: self.top_n]
+        return [Document(d.page_content, metadata={**d.metadata, "relevance_score": score}) for score, d in best]
+
+
+class Ordering(BaseDocumentCompressor):
+    """A reranker that returns an order without scores."""
+
+    def compress_documents(self, documents, query, callbacks=None):
+        return documents[::-1]
+
+
+def overlap_reranker():
+    return CrossEncoderReranker(model=LangChainWordOverlap(), top_n=1)
+
+
+@pytest.mark.parametrize("make", [LangChainWordOverlap, overlap_reranker, Scoring])
+def test_rerankers_of_langchain_are_relevance_models(make):
+    expected = Re2Retriever(index=linked_index(relevance=WordOverlap()), k=12, provenance=True).invoke(QUESTIONS[0])
+    reranker = make()
+    retriever = Re2Retriever(index=linked_index(relevance=reranker), k=12, provenance=True)
+    assert retriever.invoke(QUESTIONS[0]) == expected
+    assert copy.deepcopy(retriever).invoke(QUESTIONS[0]) == expected
+    if isinstance(reranker, Scoring):
+        assert reranker.asked[0] == (QUESTIONS[0], 12) and reranker.top_n == 3
+    fast = FastInsightRetriever.from_documents(THREE, HashEmbedding(), edges=[("ada", "engine")], relevance=make(), k=1)
+    assert [d.id for d in fast.invoke("Ada wrote a program")] == ["ada"]
+    compressor = GRankerCompressor(relevance=make(), top_n=1)
+    assert [d.id for d in compressor.compress_documents(THREE, "a punched card")] == ["card"]
+
+
+def test_a_reranker_without_scores_is_refused():
+    retriever = Re2Retriever(index=linked_index(relevance=Ordering()))
+    with pytest.raises(InvalidArgumentError, match="Ordering gives documents without a relevance_score"):
+        retriever.invoke(QUESTIONS[0])
+
+
+def test_a_reranker_that_drops_documents_is_refused():
+    class Dropping(Scoring):
+        def compress_documents(self, documents, query, callbacks=None):
+            return super().compress_documents(documents[:2], query)
+
+    with pytest.raises(InvalidArgumentError, match="Dropping gave 2 scores for 12 texts"):
+        Re2Retriever(index=linked_index(relevance=Dropping()), k=12).invoke(QUESTIONS[0])

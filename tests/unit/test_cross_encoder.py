@@ -20,9 +20,10 @@ from torch import Tensor
 
 from graph_retrievers.errors import DeviceError, InvalidArgumentError, ModelHeadError
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators import BM25Search
-from graph_retrievers.retrievers import FastInsight
+from graph_retrievers.operators import BM25Search, Pipeline, Rerank
+from graph_retrievers.retrievers import FastInsight, Retriever
 from graph_retrievers.signals.cross_encoder import CrossEncoder
+from graph_retrievers.signals.models import as_relevance_model
 
 SHARED = Path(os.environ.get("GRAPH_RETRIEVERS_SHARED", "../shared"))
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
@@ -118,6 +119,18 @@ def test_a_copy_or_pickle_gives_the_same_scores(from_folder: bool, tmp_path: Pat
     expected = encoder.encode(QUERIES, TEXTS)
     for twin in (copy.deepcopy(encoder), pickle.loads(pickle.dumps(encoder))):  # noqa: S301
         assert torch.equal(twin.encode(QUERIES, TEXTS), expected) and twin.name == encoder.name
+
+
+def test_a_cross_encoder_of_sentence_transformers_is_a_relevance_model(tmp_path: Path) -> None:
+    theirs = pytest.importorskip("sentence_transformers").CrossEncoder(str(save(build("bert"), tmp_path)))
+    model = as_relevance_model(theirs)
+    expected = torch.as_tensor(theirs.predict(list(zip(QUERIES, TEXTS, strict=True))))
+    assert model.name == "CrossEncoder" and expected.std() > 0.01
+    torch.testing.assert_close(model.score(model.encode(QUERIES, TEXTS)), expected)
+    reranked = Pipeline(BM25Search(4), Rerank())
+    hits = Retriever(GraphIndex.from_texts(TEXTS, relevance=theirs), reranked, backfill=False).retrieve("what is a tree")
+    pairs = [("what is a tree", hit.text) for hit in hits]
+    assert [hit.score for hit in hits] == pytest.approx(theirs.predict(pairs).tolist(), abs=1e-5)
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from graph_retrievers.arguments import not_a_class
@@ -11,15 +15,20 @@ from graph_retrievers.signals.relevance import PairScorer, RelevanceModel
 
 __all__ = ["as_relevance_model"]
 
+# Where a document's place travels through a compressor.
+_PLACE = "graph_retrievers_place"
+
 
 def as_relevance_model(model: Any) -> RelevanceModel:
     """Return `model` as a :class:`RelevanceModel`; InvalidArgumentError if it is none of the kinds below.
 
     Parameters
     ----------
-    model : RelevanceModel, str, Path, object with ``score(pairs)``, or callable
-        A name or folder is loaded as a cross-encoder; a LangChain ``BaseCrossEncoder`` or a callable from a list of
-        (query, text) to scores becomes a :class:`PairScorer`.
+    model : RelevanceModel, str, Path, reranker of another library, or callable
+        A name or folder is loaded as a cross-encoder. The others become a :class:`PairScorer`: a LangChain ``BaseCrossEncoder``
+        (``score(pairs)``), a LangChain document compressor (``compress_documents``) that has such a model or writes a
+        ``relevance_score``, a ``CrossEncoder`` of sentence-transformers (``predict(pairs)``), and a callable from a list of
+        (query, text) to scores.
 
     Examples
     --------
@@ -32,11 +41,62 @@ def as_relevance_model(model: Any) -> RelevanceModel:
         return model
     if isinstance(model, str) or hasattr(model, "__fspath__"):
         return CrossEncoder(model)
-    if callable(getattr(model, "score", None)):
-        return PairScorer(model.score, type(model).__name__)
+    name = type(model).__name__
+    if callable(getattr(model, "compress_documents", None)):
+        score = getattr(getattr(model, "model", None), "score", None)
+        return PairScorer(score if callable(score) else _Compressor(model), name)
+    for method in ("score", "predict"):
+        if callable(getattr(model, method, None)):
+            return PairScorer(getattr(model, method), name)
     if callable(model):
         return PairScorer(model, getattr(model, "__name__", "callable"))
     raise InvalidArgumentError(
-        f"{type(model).__name__} is not a relevance model; pass a model name or folder, an object with score(pairs), "
-        "or a callable from (query, text) pairs to scores."
+        f"{name} is not a relevance model; pass a model name or folder, an object with score(pairs), predict(pairs) or "
+        "compress_documents(documents, query), or a callable from (query, text) pairs to scores."
     )
+
+
+@dataclass
+class _Document:
+    """What a document compressor reads of a document."""
+
+    page_content: str
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Compressor:
+    """Scores of pairs by an object with ``compress_documents``, asked once a query for all its texts."""
+
+    model: Any
+
+    def __call__(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        # Some compressors insist on LangChain's own class, which is loaded where they are.
+        kind = getattr(sys.modules.get("langchain_core.documents"), "Document", _Document)
+        places: dict[str, list[int]] = {}
+        for place, (query, _) in enumerate(pairs):
+            places.setdefault(query, []).append(place)
+        scores: dict[int, float] = {}
+        for query, rows in places.items():
+            documents = [kind(page_content=pairs[row][1], metadata={_PLACE: row}) for row in rows]
+            for found in self._unlimited(len(rows)).compress_documents(documents, query):
+                if "relevance_score" not in found.metadata or _PLACE not in found.metadata:
+                    raise InvalidArgumentError(
+                        f"{type(self.model).__name__} gives documents without a relevance_score in their metadata; pass the model "
+                        "that it scores with, or a reranker that writes its scores."
+                    )
+                scores[found.metadata[_PLACE]] = float(found.metadata["relevance_score"])
+        if len(scores) < len(pairs):
+            raise InvalidArgumentError(
+                f"{type(self.model).__name__} gave {len(scores)} scores for {len(pairs)} texts; a relevance model scores every "
+                "text: remove its limit or threshold."
+            )
+        return [scores[place] for place in range(len(pairs))]
+
+    def _unlimited(self, count: int) -> Any:
+        """Return the compressor with room for all documents, where it has the usual limit."""
+        if not hasattr(self.model, "top_n"):
+            return self.model
+        wider = copy.copy(self.model)
+        wider.top_n = count
+        return wider
