@@ -9,7 +9,7 @@ from llama_graph_retrievers.embeddings import SentenceEmbedding, minilm
 from llama_graph_retrievers.grag import GRAGPostprocessor
 from llama_graph_retrievers.granker import GRankerPostprocessor
 from llama_graph_retrievers.graph_retriever import GraphRetriever
-from llama_graph_retrievers.nodes import to_context
+from llama_graph_retrievers.nodes import provenance, to_context
 from llama_graph_retrievers.property_graph import SpreadingActivationPGRetriever
 from llama_graph_retrievers.retrievers import (
     BM25Retriever,
@@ -46,5 +46,6 @@ __all__ = [
     "VectorRetriever",
     "WalkFusionRetriever",
     "minilm",
+    "provenance",
     "to_context",
 ]

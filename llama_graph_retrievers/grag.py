@@ -11,6 +11,7 @@ from llama_index.core.callbacks import CallbackManager
 from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle
 from torch import Tensor
 
+from graph_retrievers.construction.documents import unit_vectors
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.grag import DocumentGraphRerank
@@ -129,7 +130,7 @@ class GRAGPostprocessor(RerankingPostprocessor):
         known = known_vectors([_as_parsed(node) for node in nodes], self._index)
         bare = [node for node, vector in zip(nodes, known, strict=True) if vector is None]
         made = iter(node_vectors(bare, model)) if bare else iter(())
-        return torch.stack([next(made) if vector is None else vector for vector in known])
+        return unit_vectors(torch.stack([next(made) if vector is None else vector for vector in known]))
 
 
 def _as_parsed(node: BaseNode) -> Node:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import torch
-from llama_index.core import instrumentation
+from llama_index.core import VectorStoreIndex, instrumentation
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.callbacks import CallbackManager
+from llama_index.core.indices.base import BaseIndex
 from llama_index.core.instrumentation.events.retrieval import RetrievalEndEvent, RetrievalStartEvent
 from llama_index.core.schema import BaseNode, IndexNode, NodeWithScore, QueryBundle
 from llama_index.core.storage.docstore.types import BaseDocumentStore
+from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import MetadataFilters
 
-from graph_retrievers.construction.edges import Relationships
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, UnexpectedArgumentError
 from graph_retrievers.graph.filters import Filter, filter_mask
 from graph_retrievers.hits import Hits
@@ -26,13 +28,18 @@ from graph_retrievers.retrievers.registry import build_retriever, retriever_clas
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.retrievers.signatures import Knob, class_knobs
 from graph_retrievers.signals.embedding import Embedding
+from graph_retrievers.signals.signal import VectorSignal
 from llama_graph_retrievers.filters import engine_filter
-from llama_graph_retrievers.nodes import node_lookup, scored_nodes
+from llama_graph_retrievers.nodes import NodeLookup, NodeSource, scored_nodes
+from llama_graph_retrievers.stores import index_nodes
 from llama_graph_retrievers.vectors import QueryVectors, node_vectors
 
 __all__ = ["GraphRetriever", "engine_knobs"]
 
 dispatcher = instrumentation.get_dispatcher(__name__)
+
+# Vectors whose lengths differ from 1 by less are unit vectors.
+_UNIT = 1e-3
 
 
 class GraphRetriever(BaseRetriever):
@@ -56,17 +63,16 @@ class GraphRetriever(BaseRetriever):
         (see :func:`graph_retrievers.graph.filters.filter_mask`); inside a database only those that are mappings.
     seed_filters, traversal_filters : MetadataFilters, mapping or callable, optional
         Which nodes may start a traversal, and which may be walked to.
-    nodes : iterable of BaseNode or document store, optional
-        The nodes the index was made of. Hits are then copies of these, with their relationships and of their class;
-        otherwise they are ``TextNode`` objects made of what the engine returns.
+    nodes : iterable of BaseNode, document store or VectorStoreIndex, optional
+        The nodes the index was made of. Hits are then copies of these; otherwise they are made of what the index holds: text,
+        metadata, excluded keys, templates and relationships. A document store is asked at each query: of the nodes that
+        LlamaIndex nodes were made into, those it does not hold are not returned, and others take their places.
     inputs : mapping from str to callable, optional
         What the engine retriever reads besides the query, such as ``entities`` or ``plan``: from the name of an input to
         a function of the query. LlamaIndex has no other place for it where it calls a retriever itself.
     provenance : bool, default True
-        Whether the metadata of a hit say how it was found: ``operator``, ``path`` and, where they apply, ``kind`` and
-        ``notes``. Neither embedding models nor language models are shown them, and a value of the node's own under one of
-        these names is kept as ``original_<name>``. Pass False inside a ``QueryFusionRetriever``: it tells nodes apart by a
-        hash of their metadata, and would take one node found in two ways for two.
+        Whether :func:`~llama_graph_retrievers.provenance` tells how each hit was found. It is kept beside the metadata, so
+        that hashes of nodes, by which a ``QueryFusionRetriever`` merges them, do not depend on the query.
     callback_manager, object_map, objects, verbose : optional
         As for every LlamaIndex retriever. `objects` are returned (and followed) like `nodes`.
 
@@ -80,15 +86,17 @@ class GraphRetriever(BaseRetriever):
     Notes
     -----
     Spaces and line breaks around a query, which ``RetrieverTool`` adds, are dropped. Asynchronous calls await the engine
-    retriever's ``aretrieve_batch`` where it has one, as those that ask a database do, and otherwise run in a thread.
+    retriever's ``aretrieve_batch`` where it has one, as those that ask a database do, and otherwise run in a thread. Where the
+    vectors of an index have unit length, so has that of the query: scores of a vector search are cosines, as in LlamaIndex.
 
     Examples
     --------
     >>> from graph_retrievers import BM25Search, GraphIndex, Retriever
+    >>> from llama_graph_retrievers import provenance
     >>> index = GraphIndex.from_texts(["Ada wrote the first program.", "Babbage built an engine."])
     >>> retriever = GraphRetriever(Retriever(index, BM25Search()), similarity_top_k=1)
     >>> for hit in retriever.retrieve("Who built an engine?"):
-    ...     print(hit.node.metadata["operator"], hit.text)
+    ...     print(provenance(hit)["operator"], hit.text)
     BM25Search Babbage built an engine.
     """
 
@@ -104,7 +112,7 @@ class GraphRetriever(BaseRetriever):
         filters: MetadataFilters | Filter | None = None,
         seed_filters: MetadataFilters | Filter | None = None,
         traversal_filters: MetadataFilters | Filter | None = None,
-        nodes: Iterable[BaseNode] | BaseDocumentStore | None = None,
+        nodes: NodeSource | None = None,
         inputs: Mapping[str, Callable[[str], Any]] | None = None,
         provenance: bool = True,
         callback_manager: CallbackManager | None = None,
@@ -132,7 +140,7 @@ class GraphRetriever(BaseRetriever):
                 raise UnexpectedArgumentError(f"{retriever.name} reads no input {name!r}; besides the query it reads: {known}.")
         given = {"filter": filters, "seed_filter": seed_filters, "traversal_filter": traversal_filters}
         self._filters = {name: self._read(wanted) for name, wanted in given.items() if wanted is not None}
-        self._lookups = [node_lookup(objects), node_lookup(nodes)]
+        self._lookups = [NodeLookup(objects), NodeLookup(nodes)]
 
     def _read(self, filters: MetadataFilters | Filter) -> Filter:
         if self.index is None:
@@ -189,7 +197,7 @@ class GraphRetriever(BaseRetriever):
     @classmethod
     def from_defaults(
         cls,
-        index: GraphIndex | None = None,
+        index: GraphIndex | VectorStoreIndex | None = None,
         nodes: Sequence[BaseNode] | None = None,
         docstore: BaseDocumentStore | None = None,
         *,
@@ -204,16 +212,18 @@ class GraphRetriever(BaseRetriever):
 
         Parameters
         ----------
-        index : GraphIndex, optional
+        index : GraphIndex or VectorStoreIndex, optional
+            The nodes of a ``VectorStoreIndex`` are taken with the vectors of its store (see
+            :func:`~llama_graph_retrievers.stores.index_nodes`), and its embedding model embeds the queries.
         nodes : sequence of BaseNode, optional
         docstore : BaseDocumentStore, optional
             Exactly one of the three.
         embed_model : BaseEmbedding, optional
-            Embeds nodes that bring no ``embedding``, and queries. ``Settings.embed_model`` is asked only where
-            vectors are needed and this is None.
+            Embeds nodes that bring no ``embedding``, and queries; a log line says how many nodes are embedded.
+            ``Settings.embed_model`` is asked only where vectors are needed and this is None.
         edges : edges, edge specifications or callables, optional
             What links the nodes (see :func:`graph_retrievers.construction.edges.build_edges`); by default their own
-            relationships. Not for an index, which has its edges.
+            relationships, which edges that are given replace. Not for a ``GraphIndex``, which has its edges.
         relevance : object, optional
             Relevance model, such as the name or folder of a cross-encoder; by default the index's own, or the dot
             product of the vectors.
@@ -227,15 +237,15 @@ class GraphRetriever(BaseRetriever):
         Raises
         ------
         InvalidArgumentError
-            If not exactly one of the three is given.
+            If not exactly one of the three is given, or the store of a ``VectorStoreIndex`` does not list its nodes.
         EmptyGraphError
             If there are no nodes.
 
         Notes
         -----
         Vectors are those LlamaIndex makes: a node's own ``embedding``, or the embedding of its content with the
-        metadata meant for embedding (``MetadataMode.EMBED``). BM25 and relevance models read the title and the plain
-        text, as on every other index.
+        metadata meant for embedding (``MetadataMode.EMBED``), scaled to unit length, since LlamaIndex compares by cosine.
+        BM25 and relevance models read the title and the plain text, as on every other index.
 
         Examples
         --------
@@ -251,13 +261,23 @@ class GraphRetriever(BaseRetriever):
         names = [name for name, value in given.items() if value is not None]
         if len(names) != 1:
             raise InvalidArgumentError(f"Pass exactly one of index=, nodes= and docstore=; got {' and '.join(names) or 'none'}.")
-        if index is not None:
+        if isinstance(index, VectorStoreIndex):
+            embed_model = embed_model if embed_model is not None else index._embed_model
+            listed = index_nodes(index)
+            nodes_of: NodeSource = index if isinstance(index.vector_store, SimpleVectorStore) else listed
+        elif isinstance(index, BaseIndex):
+            raise InvalidArgumentError(
+                f"A {type(index).__name__} has no vectors of its nodes; pass docstore=index.docstore, or a VectorStoreIndex."
+            )
+        elif index is not None:
             if edges is not None:
                 raise InvalidArgumentError("edges= goes with nodes= or docstore=; this index has its edges.")
             index = index.with_models(relevance=relevance) if relevance is not None else index
             index = index.to(device) if device is not None else index
             return cls.from_index(index, embed_model=embed_model, **options)
-        listed = list(nodes) if nodes is not None else list(docstore.docs.values()) if docstore is not None else []
+        else:
+            listed = list(nodes) if nodes is not None else list(docstore.docs.values()) if docstore is not None else []
+            nodes_of = docstore if docstore is not None else listed
         if not listed:
             raise EmptyGraphError(f"{names[0]} is empty: an index needs at least one node.")
         for place, node in enumerate(listed):
@@ -266,16 +286,16 @@ class GraphRetriever(BaseRetriever):
         vectors = None
         if cls.embeds_nodes or all(node.embedding is not None for node in listed):
             vectors = node_vectors(listed, embed_model, show_progress)
-        index = GraphIndex.from_documents(
+        made = GraphIndex.from_documents(
             listed,
-            edges=[Relationships()] if edges is None else edges,
+            edges=edges,
             device=device,
             embedding=embed_model if vectors is not None else None,
             vectors=vectors,
             relevance=relevance,
             show_progress=show_progress,
         )
-        return cls.from_index(index, embed_model=embed_model, nodes=docstore if docstore is not None else listed, **options)
+        return cls.from_index(made, **{"embed_model": embed_model, "nodes": nodes_of, **options})
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return self._search([query_bundle], {})[0]
@@ -314,7 +334,13 @@ class GraphRetriever(BaseRetriever):
         if self._similarity_top_k == 0:
             return [[] for _ in bundles]
         texts, options = self._call(bundles, inputs)
-        return self._nodes(self.engine.retrieve_batch(texts, self._similarity_top_k, **options))
+        gone: set[str] = set()
+        while True:
+            results = self.engine.retrieve_batch(texts, self._similarity_top_k, **options, **self._filter(gone))
+            known, missing = self._originals(results)
+            if missing <= gone:
+                return self._nodes(results, known, missing)
+            gone |= missing
 
     async def _asearch(self, bundles: list[QueryBundle], inputs: Mapping[str, Sequence[Any]]) -> list[list[NodeWithScore]]:
         ask = getattr(self.engine, "aretrieve_batch", None)
@@ -322,23 +348,60 @@ class GraphRetriever(BaseRetriever):
             # Tensor work, and most embedding models, would block the event loop.
             return await asyncio.to_thread(self._search, bundles, inputs)
         texts, options = await asyncio.to_thread(self._call, bundles, inputs)
-        return self._nodes(await ask(texts, self._similarity_top_k, **options))
+        gone: set[str] = set()
+        while True:
+            results = await ask(texts, self._similarity_top_k, **options, **self._filter(gone))
+            known, missing = await asyncio.to_thread(self._originals, results)
+            if missing <= gone:
+                return self._nodes(results, known, missing)
+            gone |= missing
 
     def _call(self, bundles: list[QueryBundle], inputs: Mapping[str, Sequence[Any]]) -> tuple[list[str], dict[str, Any]]:
         """Return the texts, and the keywords of the engine's ``retrieve_batch``."""
         texts = [bundle.query_str.strip() for bundle in bundles]
         made = {name: [ask(text) for text in texts] for name, ask in self._inputs.items() if name not in inputs}
-        return texts, {"vectors": self._vectors(bundles), **self._filters, **made, **inputs}
+        return texts, {"vectors": self._vectors(bundles), **made, **inputs}
+
+    def _filter(self, gone: set[str]) -> dict[str, Any]:
+        """Return the filters of a call of the engine, which is not to return the nodes of some ids."""
+        given, others = self._filters.get("filter"), {"$id": {"$nin": sorted(gone)}}
+        if not gone or not (self.index is not None or given is None or isinstance(given, Mapping)):
+            return self._filters
+        if self.index is not None:
+            mask = filter_mask(self.index.graph, others)
+            return self._filters | {"filter": mask if given is None else mask & filter_mask(self.index.graph, given)}
+        return self._filters | {"filter": others if given is None else {"$and": [given, others]}}
+
+    def _originals(self, results: Sequence[Hits]) -> tuple[dict[str, BaseNode], set[str]]:
+        """Return the original nodes of hits by their ids, and the ids of those that a document store holds no longer."""
+        known: dict[str, BaseNode] = {}
+        missing: set[str] = set()
+        live = any(lookup.live for lookup in self._lookups)
+        for hit in (hit for hits in results for hit in hits if hit.kind == "node" and hit.id not in known):
+            found = (lookup.find(hit.id) for lookup in self._lookups)
+            node = next((node for node in found if node is not None), None)
+            if node is not None:
+                known[hit.id] = node
+            elif live and "class_name" in hit.origin:
+                # Made of a node of LlamaIndex; others, such as entities, may never have been in the store.
+                missing.add(hit.id)
+        return known, missing
 
     def _vectors(self, bundles: list[QueryBundle]) -> Any:
         bare = sum(bundle.embedding is None for bundle in bundles)
         if self._model is None and self.index is None and bare in (0, len(bundles)):
             # Nothing says that this engine retriever reads vectors, or that it cannot make them itself.
             return None if bare else [bundle.embedding for bundle in bundles]
-        return QueryVectors(bundles, self._model)
+        return QueryVectors(bundles, self._model, unit=self._compares_by_cosine)
 
-    def _nodes(self, results: Sequence[Hits]) -> list[list[NodeWithScore]]:
-        return [scored_nodes(hits, self._provenance, *self._lookups) for hits in results]
+    @cached_property
+    def _compares_by_cosine(self) -> bool:
+        dense = self.index.signals.get("dense") if self.index is not None else None
+        norms = dense.norms if isinstance(dense, VectorSignal) else torch.zeros(0)
+        return bool(((norms - 1).abs() < _UNIT)[norms > 0].all()) and bool(norms.any())
+
+    def _nodes(self, results: Sequence[Hits], known: Mapping[str, BaseNode], gone: set[str]) -> list[list[NodeWithScore]]:
+        return [scored_nodes(hits, known, gone, self._provenance) for hits in results]
 
 
 def engine_knobs(kind: type) -> dict[str, Knob]:

@@ -3,67 +3,104 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import fields, replace
 from typing import Any
 
-from llama_index.core.schema import BaseNode, NodeWithScore, TextNode
+from llama_index.core import VectorStoreIndex
+from llama_index.core.schema import BaseNode, Document, IndexNode, NodeWithScore, TextNode
 from llama_index.core.storage.docstore.types import BaseDocumentStore
+from llama_index.core.vector_stores import SimpleVectorStore
 
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.hits import Hit, Hits, NodePath, plain_context
 
-__all__ = ["NodeLookup", "annotated", "node_lookup", "scored_nodes", "to_context"]
+__all__ = ["NodeLookup", "NodeSource", "annotated", "node_of", "provenance", "scored_nodes", "to_context", "with_provenance"]
 
 _logger = logging.getLogger(__name__)
 
-NodeLookup = Callable[[str], BaseNode | None]
-"""From a node id to the node it came from, or None."""
+NodeSource = Iterable[BaseNode] | BaseDocumentStore | VectorStoreIndex
+"""Where the nodes of an index are."""
+
+# Nodes of other classes, such as images, cannot be made of a text.
+_CLASSES: dict[str, Any] = {kind.class_name(): kind for kind in (Document, IndexNode)}
 
 
-def node_lookup(nodes: Iterable[BaseNode] | BaseDocumentStore | None) -> NodeLookup:
-    """Return how to find the original node of an id; a document store is asked for each hit, and its nodes are not copied."""
-    if isinstance(nodes, BaseDocumentStore):
-        return lambda node: nodes.get_document(node, raise_error=False)
-    held: dict[str, BaseNode] = {}
-    for node in nodes or ():
-        if not isinstance(node, BaseNode):
-            raise InvalidArgumentError(f"nodes must be LlamaIndex nodes or a document store, got {type(node).__name__}.")
-        held[node.node_id] = node
-    return held.get
-
-
-def annotated(node: BaseNode, added: Mapping[str, Any]) -> BaseNode:
-    """Return a copy of a node with more metadata, which neither embedding models nor language models are shown.
-
-    A value of the node's own under one of the added names is kept as ``original_<name>``.
-    """
-    moved = {name: f"original_{name}" for name in added if name in node.metadata}
-    metadata = deepcopy(node.metadata)
-    metadata = metadata | {new: metadata[name] for name, new in moved.items()} | dict(added)
-
-    def excluded(keys: list[str]) -> list[str]:
-        return list(dict.fromkeys([*keys, *(moved[key] for key in keys if key in moved), *added]))
-
-    return node.model_copy(
-        update={
-            "metadata": metadata,
-            "relationships": dict(node.relationships),
-            "excluded_embed_metadata_keys": excluded(node.excluded_embed_metadata_keys),
-            "excluded_llm_metadata_keys": excluded(node.excluded_llm_metadata_keys),
-        }
-    )
-
-
-def scored_nodes(hits: Hits, provenance: bool, *lookups: NodeLookup) -> list[NodeWithScore]:
-    """Return the hits of one query as scored nodes.
+class NodeLookup:
+    """Finds the nodes of ids in a list of nodes, or in a document store as it is at that moment.
 
     Parameters
     ----------
-    hits : Hits
-    provenance : bool
-        Whether the metadata of each say how it was found:
+    nodes : iterable of BaseNode, document store or VectorStoreIndex, optional
+        None knows no node. The nodes found are not copies. Of an index, the nodes whose vectors a ``SimpleVectorStore`` holds at
+        that moment are found.
+
+    Attributes
+    ----------
+    live : bool
+        Whether a node that is not found has been deleted.
+
+    Examples
+    --------
+    >>> NodeLookup([TextNode(id_="loom", text="A loom.")]).find("loom").text
+    'A loom.'
+    """
+
+    def __init__(self, nodes: NodeSource | None = None) -> None:
+        self._held: dict[str, BaseNode] = {}
+        self._store: BaseDocumentStore | None = None
+        self._vectors: SimpleVectorStore | None = None
+        if isinstance(nodes, VectorStoreIndex):
+            self._vectors = nodes.vector_store if isinstance(nodes.vector_store, SimpleVectorStore) else None
+            nodes = nodes.docstore
+        if isinstance(nodes, BaseDocumentStore):
+            self._store, nodes = nodes, None
+        self.live = self._store is not None
+        for node in nodes or ():
+            if not isinstance(node, BaseNode):
+                raise InvalidArgumentError(f"nodes must be LlamaIndex nodes or a document store, got {type(node).__name__}.")
+            self._held[node.node_id] = node
+
+    def find(self, node: str) -> BaseNode | None:
+        """Return the node of an id, or None."""
+        if self._store is None:
+            return self._held.get(node)
+        gone = self._vectors is not None and node not in self._vectors.data.embedding_dict
+        return None if gone else self._store.get_document(node, raise_error=False)
+
+
+def annotated(node: BaseNode, added: Mapping[str, Any]) -> BaseNode:
+    """Return a copy of a node with more metadata, which neither embedding models nor language models are shown."""
+    hidden = {
+        name: list(dict.fromkeys([*getattr(node, name), *added]))
+        for name in ("excluded_embed_metadata_keys", "excluded_llm_metadata_keys")
+    }
+    return node.model_copy(update={"metadata": deepcopy(node.metadata) | dict(added), **hidden})
+
+
+def with_provenance(node: BaseNode, said: Mapping[str, Any]) -> BaseNode:
+    """Return a copy of a node that :func:`provenance` says `said` of; its hash is that of the node."""
+    copied = {name: deepcopy(getattr(node, name)) for name in ("metadata", "relationships") if hasattr(node, name)}
+    hidden = {name: list(getattr(node, name)) for name in ("excluded_embed_metadata_keys", "excluded_llm_metadata_keys")}
+    # Not metadata: LlamaIndex tells nodes apart by a hash of these, and would take one node found in two ways for two.
+    return node.model_copy(update={**copied, **hidden, "provenance": dict(said)})
+
+
+def provenance(hit: NodeWithScore | BaseNode) -> dict[str, Any]:
+    """Return how a node was found, as the retriever that returned it noted it.
+
+    It is kept beside the node's fields, in its attribute ``provenance``. Copies of the node have it, whatever score they are
+    given; JSON and pickles do not.
+
+    Parameters
+    ----------
+    hit : NodeWithScore or BaseNode
+
+    Returns
+    -------
+    dict
+        ``{}`` for nodes of other retrievers, and of those with ``provenance=False``. Otherwise:
 
         - ``operator``: name of the operator that found it (``"Backfill"`` for what vector search filled up);
         - ``path``: ``{"nodes", "relations", "forward", "titles"}``, how it was reached from a seed;
@@ -71,31 +108,53 @@ def scored_nodes(hits: Hits, provenance: bool, *lookups: NodeLookup) -> list[Nod
         - ``context``: ``{"nodes", "edges"}``, the neighbours that gave it context, where the retriever has them;
         - ``notes``: list of str, what the retriever noted about the query, where there is anything.
 
+    Examples
+    --------
+    >>> from graph_retrievers import GraphIndex
+    >>> from llama_graph_retrievers import BM25Retriever
+    >>> hit = BM25Retriever(GraphIndex.from_texts(["A loom."])).retrieve("loom")[0]
+    >>> provenance(hit)["operator"], hit.node.metadata
+    ('BM25Search', {})
+    """
+    said = getattr(hit.node if isinstance(hit, NodeWithScore) else hit, "provenance", None)
+    return said if isinstance(said, dict) else {}
+
+
+def scored_nodes(hits: Hits, known: Mapping[str, BaseNode], gone: Collection[str] = (), say: bool = True) -> list[NodeWithScore]:
+    """Return the hits of one query as scored nodes.
+
+    Parameters
+    ----------
+    hits : Hits
         Notes on an empty result are logged as a warning, since there is no node to hold them.
-    *lookups : callable
-        See :func:`node_lookup`. Where one knows the id, a copy of that node is returned, with its relationships;
-        otherwise a ``TextNode`` of what the hit holds.
+    known : mapping of str to BaseNode
+        The original nodes of some ids: copies of these are returned, and otherwise nodes of what a hit holds.
+    gone : collection of str, default ()
+        Ids of nodes that are not returned.
+    say : bool, default True
+        Whether :func:`provenance` is to tell how each was found.
     """
     if hits.notes and not hits:
         _logger.warning("Nothing was found: %s.", "; ".join(hits.notes))
     found = []
-    for hit in hits:
-        known = (lookup(hit.id) for lookup in lookups if hit.kind == "node")
-        node = next((node for node in known if node is not None), None) or _text_node(hit)
-        added: dict[str, Any] = {"operator": hit.operator, "path": hit.path.to_dict()}
-        added |= {"kind": hit.kind} if hit.kind != "node" or "kind" in node.metadata else {}
-        added |= {"context": hit.to_dict()["context"]} if hit.context.nodes else {}
-        added |= {"notes": list(hits.notes)} if hits.notes else {}
-        found.append(NodeWithScore(node=annotated(node, added if provenance else {}), score=hit.score))
+    for hit in (hit for hit in hits if hit.kind != "node" or hit.id not in gone):
+        said: dict[str, Any] = {"operator": hit.operator, "path": hit.path.to_dict()}
+        said |= {"kind": hit.kind} if hit.kind != "node" else {}
+        said |= {"context": hit.to_dict()["context"]} if hit.context.nodes else {}
+        said |= {"notes": list(hits.notes)} if hits.notes else {}
+        node = known.get(hit.id) if hit.kind == "node" else None
+        found.append(NodeWithScore(node=with_provenance(node or node_of(hit), said if say else {}), score=hit.score))
     return found
 
 
-def _text_node(hit: Hit) -> TextNode:
-    metadata = dict(hit.metadata)
+def node_of(hit: Hit) -> BaseNode:
+    """Return the node that a hit was made of, as far as the index holds it: all but images, sounds and objects."""
+    origin, metadata = dict(hit.origin), dict(hit.metadata)
+    kind = _CLASSES.get(origin.pop("class_name", ""), TextNode)
     for name, value in (("title", hit.title), ("type", hit.type)):
         if value and metadata.setdefault(name, value) != value:
             metadata[f"node_{name}"] = value
-    return TextNode(id_=hit.id, text=hit.text, metadata=metadata)
+    return kind(id_=hit.id, text=hit.text, metadata=metadata, **origin)
 
 
 def to_context(nodes: Iterable[NodeWithScore], question: str = "", language_model: Any = None) -> str:
@@ -104,7 +163,7 @@ def to_context(nodes: Iterable[NodeWithScore], question: str = "", language_mode
     Parameters
     ----------
     nodes : iterable of NodeWithScore
-        Of a retriever with ``provenance=True``, in any selection and order; other nodes give their texts alone.
+        Of a retriever with ``provenance=True``, in any selection and order; other nodes give their titles and texts alone.
     question, language_model : optional
         For summaries of contexts, see :meth:`graph_retrievers.hits.Hits.to_context`.
 
@@ -127,12 +186,10 @@ def to_context(nodes: Iterable[NodeWithScore], question: str = "", language_mode
 
 
 def _hit(scored: NodeWithScore) -> Hit:
-    node, metadata = scored.node, scored.node.metadata
-    told, kind, path = metadata.get("path"), "node", NodePath((node.node_id,))
-    if isinstance(told, Mapping) and "nodes" in told:
-        path = NodePath(*(tuple(told.get(field.name, ())) for field in fields(NodePath)))
-        kind = metadata.get("kind", "node")
+    node, metadata, said = scored.node, scored.node.metadata, provenance(scored)
+    told = said.get("path", {"nodes": [node.node_id]})
+    path = NodePath(*(tuple(told.get(field.name, ())) for field in fields(NodePath)))
     title, type_ = path.titles[-1] if path.titles else metadata.get("title"), metadata.get("node_type", metadata.get("type"))
-    found = Hit(node.node_id, node.get_content(), scored.score or 0.0, str(metadata.get("operator", "")), path)
-    near = plain_context(metadata.get("context"))
-    return replace(found, title=str(title or ""), type=str(type_ or ""), kind=str(kind), context=near)
+    found = Hit(node.node_id, node.get_content(), scored.score or 0.0, str(said.get("operator", "")), path)
+    near = plain_context(said.get("context"))
+    return replace(found, title=str(title or ""), type=str(type_ or ""), kind=str(said.get("kind", "node")), context=near)

@@ -18,7 +18,7 @@ from graph_retrievers.graph.corpus_graph import Edge
 from graph_retrievers.hits import Hits
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.spreading_activation import SpreadingActivation
-from llama_graph_retrievers.nodes import annotated
+from llama_graph_retrievers.nodes import provenance, with_provenance
 from llama_graph_retrievers.vectors import QueryVectors, default_embed_model
 
 __all__ = ["SpreadingActivationPGRetriever"]
@@ -118,7 +118,7 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
         nodes = self._get_nodes_with_score([self._triplets[key] for key in scores], list(scores.values()))
         if not hits.notes:
             return nodes
-        return [NodeWithScore(node=annotated(each.node, {"notes": list(hits.notes)}), score=each.score) for each in nodes]
+        return [NodeWithScore(node=with_provenance(n.node, {"notes": list(hits.notes)}), score=n.score) for n in nodes]
 
     async def aretrieve_from_graph(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         """Return what :meth:`retrieve_from_graph` does, without blocking the event loop."""
@@ -138,6 +138,6 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
         # The base class puts the source in the place of the triplet, one for one.
         found = super()._add_source_text(retrieved_nodes, og_node_map)
         for new, old in zip(found, retrieved_nodes, strict=True):
-            if new is not old and "notes" in old.node.metadata:
-                new.node = annotated(new.node, {"notes": old.node.metadata["notes"]})
+            if new is not old and (said := provenance(old)):
+                new.node = with_provenance(new.node, said)
         return found

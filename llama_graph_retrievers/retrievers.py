@@ -120,6 +120,7 @@ class FastInsightRetriever(IndexRetriever, system="fastinsight"):
 
     Examples
     --------
+    >>> from llama_graph_retrievers import provenance
     >>> from llama_index.core.schema import TextNode
     >>> nodes = [TextNode(id_="loom", text="A loom."), TextNode(id_="card", text="A card.")]
     >>> def embed(texts):
@@ -128,7 +129,7 @@ class FastInsightRetriever(IndexRetriever, system="fastinsight"):
     ...     nodes=nodes, embed_model=embed, edges=[("loom", "card", "reads")], nodes_per_round=1
     ... )
     >>> for hit in retriever.retrieve("Which loom?"):
-    ...     print(hit.node.metadata["operator"], hit.node.metadata["path"]["nodes"], hit.text)
+    ...     print(provenance(hit)["operator"], provenance(hit)["path"]["nodes"], hit.text)
     VectorSearch ['loom'] A loom.
     STeX ['loom', 'card'] A card.
     """
@@ -155,7 +156,7 @@ class GRAGRetriever(IndexRetriever, system="g-rag"):
 
 
 class LeSeGRRetriever(IndexRetriever, system="lesegr"):
-    """LeSeGR on an index; the metadata ``context`` of a node are the neighbours that gave it context."""
+    """LeSeGR on an index; the ``context`` in the provenance of a node are the neighbours that gave it context."""
 
 
 class MoRRetriever(IndexRetriever, system="mor"):

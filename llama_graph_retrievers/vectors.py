@@ -9,6 +9,7 @@ import numpy as np
 from llama_index.core.schema import BaseNode, MetadataMode, QueryBundle
 from torch import Tensor
 
+from graph_retrievers.construction.documents import document_vectors, unit_vectors
 from graph_retrievers.errors import MissingSignalError
 from graph_retrievers.signals.embedding import as_embedding, check_vectors, embed_queries, embed_texts
 
@@ -28,6 +29,8 @@ class QueryVectors:
     *models : object or None
         Embedding models in order of preference; the first that is not None is used, ``Settings.embed_model`` if
         there is none.
+    unit : bool, default False
+        Whether the vectors are scaled to unit length. Those in the bundles are not.
 
     Examples
     --------
@@ -36,9 +39,9 @@ class QueryVectors:
     [[4.0, 1.0], [6.0, 1.0]]
     """
 
-    def __init__(self, bundles: Sequence[QueryBundle], *models: Any) -> None:
+    def __init__(self, bundles: Sequence[QueryBundle], *models: Any, unit: bool = False) -> None:
         self._bundles = list(bundles)
-        self._models = models
+        self._models, self._unit = models, unit
 
     def __len__(self) -> int:
         """Return the number of queries."""
@@ -47,8 +50,8 @@ class QueryVectors:
     def __getitem__(self, part: Any) -> Any:
         """Return the vectors of some of the queries, or the vector of one."""
         if isinstance(part, slice):
-            return QueryVectors(self._bundles[part], *self._models)
-        return QueryVectors([self._bundles[part]], *self._models)._vectors()[0]
+            return QueryVectors(self._bundles[part], *self._models, unit=self._unit)
+        return QueryVectors([self._bundles[part]], *self._models, unit=self._unit)._vectors()[0]
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         """Return the vectors of all queries, shape [B, d]."""
@@ -67,7 +70,8 @@ class QueryVectors:
             flat = iter(self._embedded([s for group in strings for s in group]))
             for bundle, group in zip(bare, strings, strict=True):
                 bundle.embedding = np.mean([next(flat) for _ in group], axis=0).tolist()
-        return [bundle.embedding for bundle in self._bundles]
+        vectors = [bundle.embedding for bundle in self._bundles]
+        return list(unit_vectors(check_vectors(vectors)).numpy()) if self._unit else vectors
 
     def _embedded(self, strings: list[str]) -> list[Any]:
         chosen = next((model for model in self._models if model is not None), None)
@@ -76,7 +80,7 @@ class QueryVectors:
 
 
 def node_vectors(nodes: Sequence[BaseNode], embed_model: Any, show_progress: bool = False) -> Tensor:
-    """Return one vector a node: its own ``embedding``, or its content's (``MetadataMode.EMBED``).
+    """Return one unit vector a node: its own ``embedding``, or its content's (``MetadataMode.EMBED``).
 
     Parameters
     ----------
@@ -89,14 +93,14 @@ def node_vectors(nodes: Sequence[BaseNode], embed_model: Any, show_progress: boo
     -------
     Tensor, shape [n, d], float32
     """
-    bare = [place for place, node in enumerate(nodes) if node.embedding is None]
-    vectors: list[Any] = [node.embedding for node in nodes]
-    if bare:
+
+    def embed(places: list[int]) -> Tensor:
         model = as_embedding(embed_model if embed_model is not None else default_embed_model())
-        texts = [nodes[place].get_content(metadata_mode=MetadataMode.EMBED) for place in bare]
-        for place, vector in zip(bare, embed_texts(model, texts, show_progress).tolist(), strict=True):
-            vectors[place] = vector
-    return check_vectors(vectors, len(nodes))
+        return embed_texts(model, [nodes[place].get_content(metadata_mode=MetadataMode.EMBED) for place in places], show_progress)
+
+    vectors = document_vectors(nodes, embed)
+    assert vectors is not None
+    return vectors
 
 
 def default_embed_model() -> Any:

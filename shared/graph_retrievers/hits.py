@@ -102,6 +102,8 @@ class Hit:
     title, type : str
     metadata : mapping
         A copy of that of the node or edge.
+    origin : mapping
+        A copy of that of the node (see :class:`~graph_retrievers.graph.corpus_graph.Node`).
     kind : {"node", "chain", "fact"}
     edge : Edge or None
         The edge of a fact.
@@ -126,6 +128,7 @@ class Hit:
     kind: str = "node"
     edge: Edge | None = None
     context: Subgraph = Subgraph()
+    origin: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __repr__(self) -> str:
         """Return id, score, operator and path."""
@@ -445,7 +448,8 @@ def _trail_paths(paths: _Paths, ranking: Ranking) -> list[list[NodePath]]:
 
 def _node_hit(graph: CorpusGraph, row: int, score: float, operator: str, path: NodePath, context: Subgraph) -> Hit:
     title, kind, metadata = graph.titles[row], graph.types[row], deepcopy(graph.metadata[row])
-    return Hit(graph.ids[row], graph.texts[row], score, operator, path, title, kind, metadata, context=context)
+    origin = deepcopy(graph.origins[row])
+    return Hit(graph.ids[row], graph.texts[row], score, operator, path, title, kind, metadata, context=context, origin=origin)
 
 
 def _chain_hits(ranking: Ranking, paths: _Paths) -> list[list[Hit]]:

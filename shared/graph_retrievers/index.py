@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import check_pickle
-from graph_retrievers.construction.documents import to_nodes
-from graph_retrievers.construction.edges import build_edges, edge_items, needs_vectors
+from graph_retrievers.construction.documents import document_vectors, to_nodes
+from graph_retrievers.construction.edges import Relationships, build_edges, edge_items, needs_vectors
 from graph_retrievers.errors import (
     CorruptIndexError,
     DimensionMismatchError,
@@ -212,7 +212,7 @@ class GraphIndex:
         cls,
         documents: Iterable[Any],
         *,
-        edges: Any = (),
+        edges: Any = None,
         title_key: str = "title",
         type_key: str = "type",
         include_titles: bool = True,
@@ -225,8 +225,14 @@ class GraphIndex:
         ----------
         documents, title_key, type_key
             See :func:`graph_retrievers.construction.documents.to_nodes`.
-        edges, include_titles, device, **signals
-            See :meth:`from_texts`.
+        edges : edges, optional
+            See :meth:`from_texts`. By default the relationships of LlamaIndex nodes, where any has one, and no edges otherwise.
+            Edges that are given replace the relationships: ``[]`` is a graph without edges, and
+            ``[Relationships(), ...]`` has both.
+        include_titles, device, **signals
+            See :meth:`from_texts`. Where LlamaIndex nodes bring an ``embedding``, `embedding` embeds only the others, unless
+            `vectors` are given; these vectors are scaled to unit length, since LlamaIndex compares by cosine. Without
+            `embedding` they are taken if all nodes have one.
 
         Examples
         --------
@@ -234,9 +240,18 @@ class GraphIndex:
         >>> list(GraphIndex.from_documents(papers, edges=("cites", "$id")).graph.edges())
         [Edge(source='a', target='b', relation='cites', weight=1.0, text='', metadata={})]
         """
-        # Some edges are read from the documents themselves, so an iterator has to be kept as a list.
+        # Read several times: by the nodes, and by edges that are in the documents themselves.
         documents = list(documents) if isinstance(documents, Iterator) else documents
         nodes = to_nodes(documents, title_key=title_key, type_key=type_key)
+        documents = list(documents)
+        if edges is None:
+            edges = [Relationships()] if any(getattr(document, "relationships", None) for document in documents) else []
+        if signals.get("vectors") is None and any(getattr(document, "embedding", None) is not None for document in documents):
+            model = as_embedding(signals["embedding"]) if signals.get("embedding") is not None else None
+            contents = CorpusGraph.from_nodes(nodes, include_titles=include_titles).contents()
+            show = signals.get("show_progress", False)
+            embed = None if model is None else lambda places: embed_texts(model, [contents[place] for place in places], show)
+            signals |= {"vectors": document_vectors(documents, embed), "embedding": model}
         return cls._linked(nodes, documents, edges, include_titles, device, signals)
 
     @classmethod

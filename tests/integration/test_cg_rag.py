@@ -16,7 +16,7 @@ from graph_retrievers.graph.corpus_graph import Edge
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers import LeSeGR
 from langchain_graph_retrievers import BM25Retriever, LeSeGRRetriever, create_cg_rag_chain, to_context
-from llama_graph_retrievers import CGRAGQueryEngine
+from llama_graph_retrievers import CGRAGQueryEngine, provenance
 from llama_graph_retrievers import LeSeGRRetriever as LlamaLeSeGRRetriever
 from llama_graph_retrievers import to_context as llama_to_context
 from tests.helpers import HashEmbedding, linked_index
@@ -71,7 +71,7 @@ def test_documents_and_nodes_carry_the_contexts_of_the_hits(index):
     documents = LeSeGRRetriever(index=index, k=4, provenance=True).invoke(QUESTION)
     assert {d.id: heard(d.metadata) for d in documents} == expected
     nodes = LlamaLeSeGRRetriever(index, similarity_top_k=4).retrieve(QUESTION)
-    assert {n.node.node_id: heard(n.node.metadata) for n in nodes} == expected
+    assert {n.node.node_id: heard(provenance(n)) for n in nodes} == expected
     context = LeSeGR(index, k=4).retrieve(QUESTION).to_context()
     assert context == to_context(documents) == llama_to_context(nodes)
     assert "  Context:\n  - " in context
@@ -137,7 +137,7 @@ def test_the_chain_answers_from_summaries(index):
 def test_the_query_engine_answers_from_summaries(index):
     retriever, llm = LlamaLeSeGRRetriever(index, similarity_top_k=2), LlamaRecorder(asked=[])
     nodes = retriever.retrieve(QUESTION)
-    count = sum("context" in scored.node.metadata for scored in nodes)
+    count = sum("context" in provenance(scored) for scored in nodes)
     engine = CGRAGQueryEngine(retriever, llm)
     response = engine.query(QUESTION)
     assert [n.node.node_id for n in response.source_nodes] == [n.node.node_id for n in nodes]

@@ -32,6 +32,7 @@ from graph_retrievers import (
 from langchain_graph_retrievers import GraphRetriever as LangChainRetriever
 from langchain_graph_retrievers import to_context as langchain_context
 from llama_graph_retrievers import GraphRetriever as LlamaRetriever
+from llama_graph_retrievers import provenance
 from llama_graph_retrievers import to_context as llama_context
 from tests.helpers import HashEmbedding
 from tests.movies import movie_edges, movie_nodes
@@ -370,9 +371,9 @@ def of_nodes(scored):
         (
             s.node.node_id,
             s.node.text,
-            s.node.metadata["operator"],
+            provenance(s)["operator"],
             s.score,
-            {n: s.node.metadata[n] for n in names if n in s.node.metadata},
+            {n: provenance(s)[n] for n in names if n in provenance(s)},
         )
         for s in scored
     ]

@@ -11,7 +11,7 @@ from llama_index.core.vector_stores.utils import build_metadata_filter_fn
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import CorpusGraph, Node
 from graph_retrievers.graph.filters import filter_mask
-from llama_graph_retrievers import BM25Retriever, FastInsightRetriever, GraphRetriever, HybridRetriever, VectorRetriever
+from llama_graph_retrievers import BM25Retriever, FastInsightRetriever, GraphRetriever, HybridRetriever, VectorRetriever, provenance
 from llama_graph_retrievers.filters import engine_filter
 from tests.helpers import CORPUS, linked_index
 
@@ -201,7 +201,7 @@ def test_seeds_and_traversal_have_filters_of_their_own():
     seeded = FastInsightRetriever(index, seed_filters=one("topic", "war"), **knobs).retrieve("engine")
     assert {n.node.node_id for n in seeded} <= WAR and seeded
     held = FastInsightRetriever(index, traversal_filters=one("year", 1830, Op.LT), **knobs).retrieve("Analytical Engine")
-    walked = {n.node.node_id for n in held if len(n.node.metadata["path"]["nodes"]) > 1}
+    walked = {n.node.node_id for n in held if len(provenance(n)["path"]["nodes"]) > 1}
     assert walked and all(YEARS[name] < 1830 for name in walked)
 
 
@@ -211,6 +211,6 @@ def test_traversal_may_pass_through_what_is_not_returned():
     index = linked_index(include_titles=False)
     seed_only = one("year", 1938)  # Bletchley Park, between Turing and Colossus
     found = FastInsightRetriever(index, filters=one("year", 1943), seed_filters=one("year", 1936), **knobs).retrieve("machine")
-    assert [n.node.metadata["path"]["nodes"] for n in found] == [["turing", "bletchley", "colossus"]]
+    assert [provenance(n)["path"]["nodes"] for n in found] == [["turing", "bletchley", "colossus"]]
     spread = FastInsightRetriever(index, filters=hidden, seed_filters=seed_only, **knobs).retrieve("machine")
     assert {n.node.node_id for n in spread} == WAR

@@ -1,7 +1,9 @@
 """The LlamaIndex retrievers: what LlamaIndex asks of a retriever, item by item."""
 
 import asyncio
+import copy
 import inspect
+import pickle
 import subprocess
 import sys
 import threading
@@ -30,6 +32,7 @@ from llama_graph_retrievers import (
     SpreadingActivationRetriever,
     VectorRetriever,
     WalkFusionRetriever,
+    provenance,
 )
 from tests.helpers import HashEmbedding, linked_index
 from tests.integration.llama_corpus import HashEmbed, instrumentation_events, llama_nodes
@@ -66,6 +69,10 @@ def no_settings(monkeypatch):
         monkeypatch.setattr(type(Settings), name, property(touched))
 
 
+def pickled(thing):
+    return pickle.loads(pickle.dumps(thing))  # noqa: S301 (made here)
+
+
 def ids(nodes):
     return [n.node.node_id for n in nodes]
 
@@ -85,15 +92,15 @@ def test_every_hit_has_a_score_an_operator_and_a_path_best_first(retriever_class
     # Scores that differ by rounding alone count as equal, and stand in the order of the index.
     assert scores == pytest.approx(sorted(scores, reverse=True), rel=1e-6)
     for n in nodes:
-        assert n.node.metadata["operator"]
-        assert n.node.metadata["path"]["nodes"][-1] == n.node.node_id
+        assert provenance(n)["operator"]
+        assert provenance(n)["path"]["nodes"][-1] == n.node.node_id
 
 
 def test_hits_are_those_of_the_engine(retriever_class):
     retriever = retriever_class.from_index(linked_index(), similarity_top_k=7)
     hits = retriever.engine.retrieve(QUESTION, 7)
     nodes = retriever.retrieve(QUESTION)
-    assert [(n.node.node_id, n.score, n.node.metadata["path"]) for n in nodes] == [(h.id, h.score, h.path.to_dict()) for h in hits]
+    assert [(n.node.node_id, n.score, provenance(n)["path"]) for n in nodes] == [(h.id, h.score, h.path.to_dict()) for h in hits]
 
 
 def test_ten_hits_by_default_and_the_engine_retrievers_own_k_where_it_has_one():
@@ -343,10 +350,30 @@ def test_provenance_is_shown_neither_to_embedding_nor_to_language_models():
 def test_a_value_of_the_users_under_one_of_our_names_is_kept():
     node = TextNode(id_="a", text="An engine.", metadata={"path": "/docs/a.md", "operator": "Babbage"})
     node.excluded_llm_metadata_keys = ["operator"]
-    found = BM25Retriever.from_defaults(nodes=[node]).retrieve("engine")[0].node
-    assert found.metadata["path"]["nodes"] == ["a"] and found.metadata["operator"] == "BM25Search"
-    assert found.metadata["original_path"] == "/docs/a.md" and found.metadata["original_operator"] == "Babbage"
-    assert found.get_content(MetadataMode.LLM) == "original_path: /docs/a.md\n\nAn engine."
+    found = BM25Retriever.from_defaults(nodes=[node]).retrieve("engine")[0]
+    assert provenance(found)["path"]["nodes"] == ["a"] and provenance(found)["operator"] == "BM25Search"
+    assert found.node == node and found.node.get_content(MetadataMode.LLM) == "path: /docs/a.md\n\nAn engine."
+
+
+def test_the_hash_of_a_node_is_its_own_whatever_the_query_and_the_retriever():
+    nodes = llama_nodes()
+    retriever = FastInsightRetriever.from_defaults(nodes=nodes, embed_model=HashEmbed(), similarity_top_k=12)
+    hashes = {node.node_id: node.hash for node in nodes}
+    for question in (QUESTION, "Who broke ciphers?"):
+        found = retriever.retrieve(question)
+        assert {n.node.node_id: n.node.hash for n in found} == hashes
+        assert {n.node.node_id: n.node for n in found} == {node.node_id: node for node in nodes}
+    assert provenance(nodes[0]) == provenance(NodeWithScore(node=nodes[0])) == {}
+
+
+def test_provenance_stays_with_copies_of_a_node():
+    hit = BM25Retriever(linked_index(), similarity_top_k=1).retrieve("engine")[0]
+    said = provenance(hit)
+    assert said["operator"] == "BM25Search"
+    # As rerankers make results: a new score around the node.
+    assert provenance(NodeWithScore(node=hit.node, score=0.5)) == said
+    assert provenance(copy.deepcopy(hit)) == said and pickled(hit) == copy.deepcopy(hit) == hit
+    assert "provenance" not in hit.to_dict()["node"]
 
 
 def test_without_provenance_nodes_come_back_as_they_were():
@@ -367,7 +394,7 @@ def test_nodes_are_made_of_what_the_index_holds_where_no_nodes_are_given():
 def test_the_graph_is_made_of_the_nodes_relationships():
     retriever = FastInsightRetriever.from_defaults(nodes=llama_nodes(), embed_model=HashEmbed(), nodes_per_round=1)
     assert Edge("engine", "jacquard", "child") in retriever.index.graph.edges()
-    walked = [n.node.metadata["path"] for n in retriever.retrieve(QUESTION) if len(n.node.metadata["path"]["nodes"]) > 1]
+    walked = [provenance(n)["path"] for n in retriever.retrieve(QUESTION) if len(provenance(n)["path"]["nodes"]) > 1]
     assert walked and all("child" in path["relations"] for path in walked)
 
 
@@ -384,7 +411,7 @@ def test_a_docstore_serves_as_source_and_is_asked_for_hits():
     assert retriever.retrieve(QUESTION) == by_nodes.retrieve(QUESTION)
     best = retriever.retrieve(QUESTION)[0].node.node_id
     docstore.delete_document(best)
-    assert retriever.retrieve(QUESTION)[0].node.node_id == best
+    assert best not in ids(retriever.retrieve(QUESTION))
 
 
 @pytest.mark.parametrize("given", [{}, {"nodes": [TextNode(text="a")], "docstore": SimpleDocumentStore()}], ids=["none", "two"])
@@ -528,4 +555,4 @@ def test_a_class_derived_from_a_named_one():
 
 def test_backfill_is_marked():
     nodes = BM25Retriever(linked_index(), similarity_top_k=5).retrieve("Lyon")
-    assert [n.node.metadata["operator"] for n in nodes] == ["BM25Search"] + ["Backfill"] * 4
+    assert [provenance(n)["operator"] for n in nodes] == ["BM25Search"] + ["Backfill"] * 4

@@ -35,6 +35,7 @@ from llama_graph_retrievers import (
     PPRRetriever,
     SpreadingActivationPGRetriever,
     SpreadingActivationRetriever,
+    provenance,
     to_context,
 )
 from tests.helpers import HashEmbedding, linked_edges, linked_index, linked_nodes
@@ -80,7 +81,7 @@ def test_every_class_is_exported_and_has_its_author():
     authors = tomllib.loads(text)["tool"]["llamahub"]["class_authors"]
     classes = {name: value for name, value in vars(package).items() if isinstance(value, type)}
     ours = {name for name, cls in classes.items() if issubclass(cls, (BaseRetriever, BaseNodePostprocessor))}
-    assert ours == set(package.__all__) - {"CGRAGQueryEngine", "SentenceEmbedding", "minilm", "to_context"}
+    assert ours == set(package.__all__) - {"CGRAGQueryEngine", "SentenceEmbedding", "minilm", "provenance", "to_context"}
     assert ours == set(authors)
 
 
@@ -99,7 +100,7 @@ def test_every_class_is_exported_and_has_its_author():
 def test_knobs_reach_the_engine(index, make, system, knobs):
     nodes = make(index, similarity_top_k=7, **knobs).retrieve(QUESTION)
     hits = build_retriever(system, index, **knobs).retrieve(QUESTION, 7)
-    assert [(n.node.node_id, n.score, n.node.metadata["path"]) for n in nodes] == [(h.id, h.score, h.path.to_dict()) for h in hits]
+    assert [(n.node.node_id, n.score, provenance(n)["path"]) for n in nodes] == [(h.id, h.score, h.path.to_dict()) for h in hits]
     with pytest.raises(TypeError, match="bugdet"):
         make(index, bugdet=3)
     with pytest.raises(InvalidArgumentError):
@@ -156,7 +157,7 @@ def test_chains_are_nodes_whose_text_is_the_chain(index):
     found = retriever.retrieve(QUESTION)
     chains = [n.node for n in found[3:]]
     assert chains and len(set(ids(found))) == len(found)
-    assert all(n.metadata["kind"] == "chain" for n in chains) and CHAIN in [n.text for n in chains]
+    assert all(provenance(n)["kind"] == "chain" for n in chains) and CHAIN in [n.text for n in chains]
     assert all(n.get_content(MetadataMode.LLM) == n.text for n in chains)
     assert CHAIN in str(RetrieverQueryEngine.from_args(retriever, llm=MockLLM()).query(QUESTION))
 
@@ -166,7 +167,7 @@ def test_facts_are_nodes_whose_text_is_the_fact():
     retriever = GraphRetriever(Retriever(index, Pipeline(VectorSearch(), FactSearch(2))), similarity_top_k=3)
     found = retriever.retrieve(QUESTION)
     facts = [n.node for n in found[3:]]
-    assert len(facts) == 2 and all(n.metadata["kind"] == "fact" and n.metadata["operator"] == "FactSearch" for n in facts)
+    assert len(facts) == 2 and all((provenance(n)["kind"], provenance(n)["operator"]) == ("fact", "FactSearch") for n in facts)
     assert [n.text for n in facts] == [hit.text for hit in retriever.engine.retrieve(QUESTION, 3).facts]
     assert all(n.get_content(MetadataMode.LLM) == n.text for n in facts)
 
@@ -197,7 +198,7 @@ def test_nodes_without_provenance_give_their_texts_alone(index):
 
 def test_notes_reach_the_user(index, caplog):
     noted = SpreadingActivationRetriever(index, similarity_top_k=3, inputs={"entities": lambda question: ["Qwertz"]}).retrieve("q")
-    assert all("no node is named 'Qwertz'" in n.node.metadata["notes"][0] for n in noted)
+    assert all("no node is named 'Qwertz'" in provenance(n)["notes"][0] for n in noted)
     nowhere = SpreadingActivationRetriever(index, filters={"$id": "nowhere"}, backfill=False)
     assert nowhere.retrieve("qwertz") == [] and "the operators found no node" in caplog.text
 
@@ -208,7 +209,7 @@ def test_plans_of_a_batch_by_a_function_and_by_a_planner(movies):
     assert ids(retriever.retrieve("Which films?")) == ["m0"]
     first, second = retriever.retrieve_batch(["Which films?"] * 2, plan=[other, None])
     assert ids(first) == ["m5"] and ids(second) == ["m0"]
-    assert first[0].node.metadata["path"] == {
+    assert provenance(first[0])["path"] == {
         "nodes": ["p5", "m5"],
         "relations": ["directed_by"],
         "forward": [False],
@@ -216,7 +217,7 @@ def test_plans_of_a_batch_by_a_function_and_by_a_planner(movies):
     }
     assert ids(MoRRetriever(movies, inputs={"plan": lambda question: other}, similarity_top_k=1).retrieve("Which films?")) == ["m5"]
     fallen = MoRRetriever(movies, similarity_top_k=1).retrieve_batch(["Who made Glass Winter?"], plan=[[{"type": "robot"}]])[0]
-    assert "robot" in fallen[0].node.metadata["notes"][0]
+    assert "robot" in provenance(fallen[0])["notes"][0]
 
 
 # -- a retriever of one's own ---------------------------------------------------------------------------------------
@@ -274,7 +275,7 @@ def test_a_retriever_of_ones_own_is_given_all_that_the_engine_takes(index):
     assert engine.calls == [{"k": 4, "vectors": None, "entities": [["Charles Babbage"]], **expected}]
     hits = engine._engine.retrieve(QUESTION, 4, entities=["Charles Babbage"], **expected)
     assert ids(found) == [hit.id for hit in hits] and "engine" in ids(found)
-    assert [n.node.metadata["path"] for n in found] == [hit.path.to_dict() for hit in hits]
+    assert [provenance(n)["path"] for n in found] == [hit.path.to_dict() for hit in hits]
     assert next(n.node.text for n in found if n.node.node_id == "engine") == "The original."
     retriever.retrieve_batch([QUESTION], entities=[["Colossus"]])
     assert engine.calls[-1]["entities"] == [["Colossus"]]
@@ -435,7 +436,7 @@ def test_vectors_entities_and_nodes_of_the_database_retriever(in_database, datab
     assert embed_model.queries == [QUESTION]
     chains = GraphRetriever(CypherSpreadingActivation(database, gate="uniform", chains="hits"), similarity_top_k=3)
     found = chains.retrieve(QUESTION)
-    assert CHAIN in [n.node.text for n in found if n.node.metadata.get("kind") == "chain"]
+    assert CHAIN in [n.node.text for n in found if provenance(n).get("kind") == "chain"]
 
 
 async def test_bad_calls_of_the_database_retriever(in_database, index):
@@ -528,7 +529,7 @@ def test_entities_by_a_function_and_notes(property_graph):
         noted = spreading(property_graph, include_text=include_text, entities=lambda question: [question]).retrieve(
             "machine of cards"
         )
-        assert noted and all("no node is named 'machine of cards'" in n.node.metadata["notes"][0] for n in noted)
+        assert noted and all("no node is named 'machine of cards'" in provenance(n)["notes"][0] for n in noted)
         assert not any("no node" in n.node.get_content(MetadataMode.LLM) for n in noted)
 
 

@@ -110,7 +110,7 @@ async def test_an_agent_calls_the_retriever_as_a_tool(retriever):
 
 def test_fusion_adds_up_what_two_retrievers_find(retriever):
     """Reciprocal ranks by hand: a node that both find has both summands, as fusion knows it by its hash."""
-    nodes, knobs = llama_nodes(), {"similarity_top_k": 6, "provenance": False}
+    nodes, knobs = llama_nodes(), {"similarity_top_k": 6}
     dense = VectorRetriever(retriever.index, embed_model=HashEmbed(), **knobs)
     parts = [dense, BM25Retriever(retriever.index, nodes=nodes, **knobs)]
     fusion = QueryFusionRetriever(

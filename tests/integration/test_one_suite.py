@@ -9,6 +9,7 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.stores.cypher import CypherSpreadingActivation, write_graph
 from langchain_graph_retrievers import GraphRetriever as LangChainRetriever
 from llama_graph_retrievers import GraphRetriever as LlamaRetriever
+from llama_graph_retrievers import provenance
 from tests.helpers import CORPUS, HashEmbedding
 
 QUESTION = "Which machines did Charles Babbage and Alan Turing design?"
@@ -106,9 +107,9 @@ class Llama:
     def _plain(self, nodes):
         found = []
         for each in nodes:
-            metadata = each.node.metadata
-            kind, path = metadata.get("kind", "node"), _path(metadata["path"])
-            found.append((each.node.node_id, kind, path, each.node.get_content(), metadata.get("notes", [])))
+            said = provenance(each)
+            kind, path = said.get("kind", "node"), _path(said["path"])
+            found.append((each.node.node_id, kind, path, each.node.get_content(), said.get("notes", [])))
         return found
 
 

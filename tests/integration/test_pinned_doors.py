@@ -13,7 +13,7 @@ from graph_retrievers.operators import BM25Search, VectorSearch
 from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.signals.language import complete_json
 from langchain_graph_retrievers import BM25Retriever, GRankerCompressor
-from llama_graph_retrievers import GraphRetriever, to_context
+from llama_graph_retrievers import GraphRetriever, provenance, to_context
 from tests.helpers import HashEmbedding, WordOverlap, linked_index
 from tests.integration.langchain_models import RemoteRetriever, RetrieverEvents
 from tests.integration.llama_corpus import HashEmbed
@@ -119,4 +119,4 @@ def test_a_chain_stays_a_chain_where_a_node_has_its_id():
     assert hits["b"].get_content() == "Hallam's own text."
     chain = hits["a | b"]
     assert chain.get_content() == "Boiler -[made by]-> Hallam"
-    assert chain.metadata["kind"] == "chain" and chain.metadata["path"]["nodes"] == ["a", "b"]
+    assert provenance(chain)["kind"] == "chain" and provenance(chain)["path"]["nodes"] == ["a", "b"]

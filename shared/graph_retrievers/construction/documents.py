@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+import torch
+from torch import Tensor
+
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import Node
+from graph_retrievers.signals.embedding import check_vectors
 
-__all__ = ["to_nodes"]
+__all__ = ["document_vectors", "node_origin", "to_nodes", "unit_vectors"]
+
+logger = logging.getLogger(__name__)
+
+# What a LlamaIndex node has beside id, text, metadata and vector.
+_ORIGIN = {
+    *("excluded_embed_metadata_keys", "excluded_llm_metadata_keys", "relationships", "text_template", "metadata_template"),
+    *("metadata_separator", "mimetype", "start_char_idx", "end_char_idx", "index_id"),
+}
 
 
 def to_nodes(documents: Iterable[Any], title_key: str = "title", type_key: str = "type") -> list[Node]:
@@ -22,7 +36,8 @@ def to_nodes(documents: Iterable[Any], title_key: str = "title", type_key: str =
     documents : iterable of documents
         LangChain documents (``page_content``, ``metadata``, ``id``), LlamaIndex nodes (``get_content()``, ``metadata``,
         ``node_id``) or :class:`Node` objects, which are returned as they are. The id of a document without one is its
-        position, "0", "1", ..., or "_0", "_1", ... where another document has that id.
+        position, "0", "1", ..., or "_0", "_1", ... where another document has that id. The relationships, templates and excluded metadata keys of a LlamaIndex node become the
+        ``origin`` of its node.
     title_key, type_key : str, default "title" and "type"
         Metadata fields that hold a node's title and type; "" for none. They stay in the metadata too.
 
@@ -66,7 +81,63 @@ def _to_node(document: Any, position: int, title_key: str, type_key: str) -> Nod
         title=_word(metadata, title_key, position, "title_key"),
         type=_word(metadata, type_key, position, "type_key"),
         metadata=metadata,
+        origin=_dumped(document),
     )
+
+
+def _dumped(document: Any) -> dict[str, Any]:
+    """Return the origin of a LlamaIndex node; {} for other documents."""
+    if not hasattr(document, "node_id") or not hasattr(document, "model_dump"):
+        return {}
+    try:
+        return node_origin(document.model_dump(mode="json", include=_ORIGIN, exclude_defaults=True))
+    except ValueError:
+        # Something in the metadata of a related document has no JSON form: the relationships are kept without it.
+        fields = document.model_dump(mode="json", include=_ORIGIN - {"relationships"}, exclude_defaults=True)
+        bare = {
+            key.value: [{"node_id": one.node_id} for one in related] if isinstance(related, list) else {"node_id": related.node_id}
+            for key, related in document.relationships.items()
+        }
+        return node_origin(fields | {"relationships": bare})
+
+
+def node_origin(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a dumped LlamaIndex node that are neither id, text, metadata nor vector, and its ``class_name``."""
+    return {name: value for name, value in fields.items() if name in _ORIGIN or name == "class_name"}
+
+
+def document_vectors(documents: Sequence[Any], embed: Callable[[list[int]], Tensor] | None) -> Tensor | None:
+    """Return one unit vector a document: its own ``embedding``, as LlamaIndex nodes have it, or one that is computed.
+
+    LlamaIndex compares by cosine, the engine by dot product, which is the cosine of unit vectors.
+
+    Parameters
+    ----------
+    documents : sequence, length n
+    embed : callable or None
+        From the places of documents without a vector to their vectors, shape [m, d]; a log line says how many these are. It is
+        not called if there are none.
+
+    Returns
+    -------
+    Tensor, shape [n, d], float32, or None
+        None if some have no vector and `embed` is None.
+    """
+    vectors: list[Any] = [getattr(document, "embedding", None) for document in documents]
+    bare = [place for place, vector in enumerate(vectors) if vector is None]
+    if bare:
+        if embed is None:
+            return None
+        logger.info("Embedding %d of %d documents; the others bring their vectors.", len(bare), len(documents))
+        for place, vector in zip(bare, embed(bare), strict=True):
+            vectors[place] = vector
+    return unit_vectors(check_vectors([np.asarray(vector) for vector in vectors], len(documents)))
+
+
+def unit_vectors(vectors: Tensor) -> Tensor:
+    """Return vectors, shape [n, d], scaled to unit length; those that have it, and zeros, stay exactly as they are."""
+    lengths = torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
+    return vectors / lengths.masked_fill(((lengths - 1).abs() < 1e-6) | (lengths == 0), 1.0)
 
 
 def _word(metadata: Mapping[str, Any], key: str, position: int, argument: str) -> str:

@@ -40,6 +40,9 @@ class Node:
     metadata : mapping, default {}
         Any further values that JSON holds; filters read them. A graph keeps tuples and sets as lists, dates as ISO strings, and
         so on: see :func:`graph_retrievers.graph.plain.plain`.
+    origin : mapping, default {}
+        What the framework of a document keeps beside text and metadata, such as the keys that a LlamaIndex node hides from
+        language models. It is carried along and saved; neither signals nor filters read it.
 
     Examples
     --------
@@ -52,6 +55,7 @@ class Node:
     title: str = ""
     type: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    origin: Mapping[str, Any] = field(default_factory=dict, hash=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -161,8 +165,9 @@ class CorpusGraph:
         Identifier and text of each node. Ids must be distinct.
     titles, types : sequence of str, length N, optional
         Name and type of each node; empty strings by default.
-    metadata : sequence of mapping, length N, optional
-        Empty by default. Values are kept as JSON holds them: see :func:`graph_retrievers.graph.plain.plain`.
+    metadata, origins : sequence of mapping, length N, optional
+        Those of each :class:`Node`; empty by default. Values are kept as JSON holds them: see
+        :func:`graph_retrievers.graph.plain.plain`.
     edges : iterable of Edge, (source, target) or (source, target, relation)
         Relationship rows by node id. Every id must be a node.
     include_titles : bool, default True
@@ -213,6 +218,7 @@ class CorpusGraph:
         titles: Sequence[str] | None = None,
         types: Sequence[str] | None = None,
         metadata: Sequence[Mapping[str, Any]] | None = None,
+        origins: Sequence[Mapping[str, Any]] | None = None,
         edges: Iterable[EdgeLike] = (),
         include_titles: bool = True,
         device: str | torch.device | None = None,
@@ -222,11 +228,6 @@ class CorpusGraph:
         self.texts = _column("texts", texts, size)
         self.titles = _column("titles", titles, size) if titles is not None else [""] * size
         self.types = _column("types", types, size) if types is not None else [""] * size
-        if metadata is not None and len(metadata) != size:
-            raise InvalidArgumentError(f"metadata has {len(metadata)} entries for {size} nodes; give one mapping a node.")
-        for row, entry in enumerate(metadata or ()):
-            if not isinstance(entry, Mapping):
-                raise InvalidArgumentError(f"metadata[{row}] is {entry!r}; expected a mapping, {{}} for none.")
         self.include_titles = include_titles
         self._row_of: dict[str, int] = {}
         for row, node in enumerate(self.ids):
@@ -236,10 +237,7 @@ class CorpusGraph:
                 raise DuplicateNodeError(
                     f"Id {node!r} is given to nodes {self._row_of[node]} and {row}; make ids unique (drop one or rename it)."
                 )
-        given = metadata if metadata is not None else [{} for _ in ids]
-        self.metadata: list[dict[str, Any]] = [
-            dict(plain(entry, f"metadata of node {node!r}")) for node, entry in zip(self.ids, given, strict=True)
-        ]
+        self.metadata, self.origins = self._mappings("metadata", metadata), self._mappings("origins", origins)
         for name, column in (("id", self.ids), ("text", self.texts), ("title", self.titles), ("type", self.types)):
             for node, value in zip(self.ids, column, strict=True):
                 check_text(value, f"{name} of node {node!r}")
@@ -252,12 +250,21 @@ class CorpusGraph:
     @classmethod
     def from_nodes(cls, nodes: Iterable[Node], edges: Iterable[EdgeLike] = (), **options: Any) -> CorpusGraph:
         """Return a corpus graph of :class:`Node` objects; `options` are ``include_titles`` and ``device`` of the class."""
-        listed, names = list(nodes), ("id", "text", "title", "type", "metadata")
+        listed, names = list(nodes), ("id", "text", "title", "type", "metadata", "origin")
         for node in listed:
             if not isinstance(node, Node):
                 raise InvalidArgumentError(f"Expected a Node, got {node!r:.80}; pass Node(id, text, ...).")
-        ids, texts, titles, types, metadata = ([getattr(node, name) for node in listed] for name in names)
-        return cls(ids, texts, titles=titles, types=types, metadata=metadata, edges=edges, **options)
+        ids, texts, titles, types, metadata, origins = ([getattr(node, name) for node in listed] for name in names)
+        return cls(ids, texts, titles=titles, types=types, metadata=metadata, origins=origins, edges=edges, **options)
+
+    def _mappings(self, name: str, given: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]]:
+        values = [{} for _ in self.ids] if given is None else given
+        if len(values) != len(self.ids):
+            raise InvalidArgumentError(f"{name} has {len(values)} entries for {len(self.ids)} nodes; give one mapping a node.")
+        for row, entry in enumerate(values):
+            if not isinstance(entry, Mapping):
+                raise InvalidArgumentError(f"{name}[{row}] is {entry!r}; expected a mapping, {{}} for none.")
+        return [dict(plain(entry, f"{name} of node {node!r}")) for node, entry in zip(self.ids, values, strict=True)]
 
     def _set_edges(self, edges: Iterable[EdgeLike]) -> None:
         names: dict[str, int] = {}
@@ -340,7 +347,7 @@ class CorpusGraph:
 
     def node(self, row: int) -> Node:
         """Return the node at `row`."""
-        return Node(self.ids[row], self.texts[row], self.titles[row], self.types[row], self.metadata[row])
+        return Node(self.ids[row], self.texts[row], self.titles[row], self.types[row], self.metadata[row], self.origins[row])
 
     def content(self, row: int) -> str:
         """Return what signals read of the node at `row`: title and text."""

@@ -70,6 +70,7 @@ def write_index(
     _check_plain(settings, "settings")
     for row, node in enumerate(graph.ids):
         _check_plain(graph.metadata[row], f"metadata of node {node!r}")
+        _check_plain(graph.origins[row], f"origin of node {node!r}")
         for name, text in (("id", node), ("text", graph.texts[row]), ("title", graph.titles[row]), ("type", graph.types[row])):
             check_text(text, f"{name} of node {node!r}")
     for relation in graph.relation_names:
@@ -235,6 +236,9 @@ def _write_nodes(path: Path, graph: CorpusGraph) -> None:
         )
         columns = zip(graph.ids, graph.texts, graph.titles, graph.types, map(_dumps, graph.metadata), strict=True)
         database.executemany("INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?)", ((row, *rest) for row, rest in enumerate(columns)))
+        if any(graph.origins):
+            database.execute("CREATE TABLE origins (row INTEGER PRIMARY KEY, origin TEXT NOT NULL)")
+            database.executemany("INSERT INTO origins VALUES (?, ?)", enumerate(map(_dumps, graph.origins)))
         if graph.edge_texts or graph.edge_metadata:
             database.execute("CREATE TABLE edges (row INTEGER PRIMARY KEY, text TEXT NOT NULL, metadata TEXT NOT NULL)")
             texts, metadata = graph.edge_texts or [""] * graph.num_edges, graph.edge_metadata or [{}] * graph.num_edges
@@ -333,6 +337,8 @@ def _read_nodes(path: Path) -> tuple[dict[str, list[Any]], list[str], list[dict[
         rows = database.execute("SELECT id, text, title, type, metadata FROM nodes ORDER BY row").fetchall()
         tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         edges = database.execute("SELECT text, metadata FROM edges ORDER BY row").fetchall() if "edges" in tables else []
+        origins = database.execute("SELECT origin FROM origins ORDER BY row").fetchall() if "origins" in tables else []
     columns = {name: [row[i] for row in rows] for i, name in enumerate(("ids", "texts", "titles", "types", "metadata"))}
     columns["metadata"] = [json.loads(text) for text in columns["metadata"]]
+    columns |= {"origins": [json.loads(text) for (text,) in origins]} if origins else {}
     return columns, [text for text, _ in edges], [json.loads(entry) for _, entry in edges]

@@ -15,7 +15,10 @@ from graph_retrievers.operators.spreading.passages import PassageGathering
 from graph_retrievers.operators.spreading.propagation import GatedPropagation
 from graph_retrievers.operators.vector_search import VectorSearch
 
-__all__ = ["answer"]
+__all__ = ["ORIGIN", "answer"]
+
+ORIGIN = "_origin"
+"""Key of a node's origin in the JSON of its metadata."""
 
 _Row = Mapping[str, Any]
 
@@ -58,6 +61,8 @@ def _seed_name(named: bool) -> str:
 def _node_hit(node: _Row, seed: str, name: str, relations: Mapping[tuple[str, str], tuple[str, bool]]) -> Hit:
     trail = node["trail"]
     steps = [relations.get(pair, ("", True)) for pair in zip(trail, trail[1:], strict=False)]
+    metadata = json.loads(node["metadata"]) if node["metadata"] else {}
+    origin = metadata.pop(ORIGIN, {})
     return Hit(
         id=str(node["id"]),
         text=str(node["text"] or ""),
@@ -66,7 +71,8 @@ def _node_hit(node: _Row, seed: str, name: str, relations: Mapping[tuple[str, st
         path=_path(trail, node["titles"], steps),
         title=str(node["name"] or ""),
         type=str(node["type"] or ""),
-        metadata=json.loads(node["metadata"]) if node["metadata"] else {},
+        metadata=metadata,
+        origin=origin,
     )
 
 

@@ -9,11 +9,12 @@ from typing import Any
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.errors import DatabaseError, InvalidArgumentError, MissingDatabaseFeatureError
-from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.graph.names import name_words
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.embedding import check_vectors
+from graph_retrievers.stores.cypher.answers import ORIGIN
 from graph_retrievers.stores.cypher.database import CypherDatabase
 from graph_retrievers.stores.cypher.properties import field_properties, warn_of_fields
 from graph_retrievers.stores.cypher.schema import quoted
@@ -92,7 +93,7 @@ def write_graph(
                 "name": node.title,
                 "text": node.text,
                 "type": node.type,
-                "metadata": json.dumps(node.metadata, ensure_ascii=False, default=str) if node.metadata else None,
+                "metadata": _metadata_text(node),
                 "key": name_key(node.title or node.id),
                 "position": row,
                 "vector": table[row].tolist() if table is not None and bool(table[row].any()) else None,
@@ -190,6 +191,11 @@ def create_vector_index(database: CypherDatabase, name: str, dimensions: int) ->
             f'{{"dimensions": {dimensions}, "similarity": "COSINE"}}; and pass '
             f"vector_index='{schema.label}[{schema.embedding}]'. Or pass none."
         ) from error
+
+
+def _metadata_text(node: Node) -> str | None:
+    fields = {**node.metadata, **({ORIGIN: node.origin} if node.origin else {})}
+    return json.dumps(fields, ensure_ascii=False, default=str) if fields else None
 
 
 def _batches(items: Sequence[Any], size: int, description: str, show_progress: bool) -> Iterator[Sequence[Any]]:

@@ -1,0 +1,52 @@
+"""The nodes of a VectorStoreIndex with the vectors that its store holds already."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llama_index.core import VectorStoreIndex
+from llama_index.core.schema import BaseNode
+from llama_index.core.vector_stores import SimpleVectorStore
+
+from graph_retrievers.errors import InvalidArgumentError
+
+__all__ = ["index_nodes"]
+
+
+def index_nodes(index: VectorStoreIndex) -> list[BaseNode]:
+    """Return the nodes of an index, in the order of its vector store.
+
+    Their ``embedding`` is the vector of the store, for a ``SimpleVectorStore``, for a store that lists its nodes with it, and for
+    one on a faiss index that can reconstruct its vectors; otherwise None. Raises InvalidArgumentError if the store cannot list
+    its nodes.
+
+    Examples
+    --------
+    >>> from llama_index.core import MockEmbedding
+    >>> from llama_index.core.schema import TextNode
+    >>> nodes = [TextNode(id_="loom", text="A loom."), TextNode(id_="card", text="A card.")]
+    >>> [(node.node_id, node.embedding) for node in index_nodes(VectorStoreIndex(nodes, embed_model=MockEmbedding(2)))]
+    [('loom', [0.5, 0.5]), ('card', [0.5, 0.5])]
+    """
+    store, held = index.vector_store, index.index_struct.nodes_dict
+    if isinstance(store, SimpleVectorStore):
+        return _of_docstore(index, store.data.embedding_dict)
+    if not store.stores_text:
+        client: Any = store.client
+        found: dict[str, Any] = dict.fromkeys(held.values())
+        if hasattr(client, "reconstruct") and all(key.isdigit() for key in held):
+            found = {node: client.reconstruct(int(key)).tolist() for key, node in held.items()}
+        return _of_docstore(index, found)
+    try:
+        return list(store.get_nodes())
+    except Exception as error:
+        # Every store has its own way to say that it lists no nodes.
+        raise InvalidArgumentError(
+            f"A {type(store).__name__} does not list its nodes ({type(error).__name__}: {error}); pass them as nodes=, with their "
+            "vectors in embedding where you have them."
+        ) from error
+
+
+def _of_docstore(index: VectorStoreIndex, vectors: dict[str, Any]) -> list[BaseNode]:
+    nodes = {node.node_id: node for node in index.docstore.get_nodes(list(vectors), raise_error=False)}
+    return [nodes[name].model_copy(update={"embedding": vector}) for name, vector in vectors.items() if name in nodes]

@@ -1,0 +1,351 @@
+"""LlamaIndex' stores: their vectors, what their nodes keep beside text and metadata, and documents that are deleted."""
+
+import logging
+
+import faiss
+import numpy as np
+import pytest
+from llama_index.core import SummaryIndex, VectorStoreIndex
+from llama_index.core.bridge.pydantic import PrivateAttr
+from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
+from llama_index.core.llms import MockLLM
+from llama_index.core.retrievers import QueryFusionRetriever
+from llama_index.core.schema import Document, IndexNode, MetadataMode, NodeRelationship, RelatedNodeInfo, TextNode
+from llama_index.core.storage.docstore import SimpleDocumentStore
+from llama_index.core.vector_stores.types import BasePydanticVectorStore, VectorStoreQueryResult
+
+from graph_retrievers import GraphIndex, Vector
+from graph_retrievers.construction import Relationships
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.corpus_graph import Edge
+from graph_retrievers.stores.cypher import CypherSpreadingActivation, write_graph
+from llama_graph_retrievers import BM25Retriever, GraphRetriever, SpreadingActivationRetriever, VectorRetriever, provenance
+from tests.helpers import HashEmbedding
+from tests.integration.llama_corpus import HashEmbed, llama_nodes
+
+QUESTION = "Which loom gave the engine of Charles Babbage its punched cards?"
+
+
+def ids(nodes):
+    return [n.node.node_id for n in nodes]
+
+
+def scores(nodes):
+    return [(n.node.node_id, n.score) for n in nodes]
+
+
+class Unequal(HashEmbed):
+    """The same directions, of different lengths."""
+
+    def _get_text_embedding(self, text):
+        return [value * (1 + len(text) % 7) for value in super()._get_text_embedding(text)]
+
+    def _get_query_embedding(self, query):
+        return [value * 3 for value in super()._get_query_embedding(query)]
+
+
+class ListingStore(BasePydanticVectorStore):
+    """A store that keeps texts and, if asked to, gives vectors with its nodes."""
+
+    stores_text: bool = True
+    vectors: bool = True
+    lists: bool = True
+    _nodes: dict = PrivateAttr(default_factory=dict)
+
+    @property
+    def client(self):
+        return None
+
+    def add(self, nodes, **options):
+        self._nodes |= {node.node_id: node.model_copy() for node in nodes}
+        return list(self._nodes)
+
+    def get_nodes(self, node_ids=None, filters=None):
+        if not self.lists:
+            return super().get_nodes(node_ids, filters)
+        return [n if self.vectors else n.model_copy(update={"embedding": None}) for n in self._nodes.values()]
+
+    def delete(self, ref_doc_id, **options): ...
+
+    def query(self, query, **options):
+        return VectorStoreQueryResult()
+
+
+class FaissStore(BasePydanticVectorStore):
+    """LlamaIndex' store on faiss: vectors alone, under their numbers."""
+
+    stores_text: bool = False
+    _index: object = PrivateAttr(default=None)
+
+    @property
+    def client(self):
+        return self._index
+
+    def add(self, nodes, **options):
+        if self._index is None:
+            self._index = faiss.IndexFlatL2(len(nodes[0].embedding))
+        start = self._index.ntotal
+        self._index.add(np.array([node.embedding for node in nodes], np.float32))
+        return [str(number) for number in range(start, self._index.ntotal)]
+
+    def delete(self, ref_doc_id, **options): ...
+
+    def query(self, query, **options):
+        return VectorStoreQueryResult()
+
+
+def stored(store, embed_model):
+    from llama_index.core import StorageContext
+
+    storage = StorageContext.from_defaults(vector_store=store)
+    return VectorStoreIndex(llama_nodes(), embed_model=embed_model, storage_context=storage)
+
+
+# -- vectors that exist --------------------------------------------------------------------------------------------
+
+
+def test_a_vector_store_index_is_taken_with_its_vectors_model_and_relationships(caplog):
+    caplog.set_level(logging.INFO)
+    embed_model = HashEmbed()
+    existing = VectorStoreIndex(llama_nodes(), embed_model=embed_model)
+    embed_model.texts.clear()
+    retriever = VectorRetriever.from_defaults(existing, similarity_top_k=5)
+    assert embed_model.texts == [] and "Embedding" not in caplog.text
+    assert Edge("engine", "jacquard", "child") in retriever.index.graph.edges()
+    expected = existing.as_retriever(similarity_top_k=5).retrieve(QUESTION)
+    found = retriever.retrieve(QUESTION)
+    assert [n.node for n in found] == [n.node for n in expected]
+    assert [n.score for n in found] == pytest.approx([n.score for n in expected])
+    given = VectorRetriever.from_defaults(index=existing, edges=[("ada", "loom", "sees")])
+    assert given.index.graph.edges() == [Edge("ada", "loom", "sees")]
+
+
+@pytest.mark.parametrize("store", [ListingStore(), FaissStore()], ids=["texts and vectors", "faiss"])
+def test_a_store_that_lists_its_vectors_is_not_embedded_again(store):
+    embed_model = HashEmbed()
+    existing = stored(store, embed_model)
+    embed_model.texts.clear()
+    retriever = VectorRetriever.from_defaults(existing, similarity_top_k=4)
+    plain = VectorRetriever.from_defaults(nodes=llama_nodes(), embed_model=HashEmbed(), similarity_top_k=4)
+    assert embed_model.texts == [] and ids(retriever.retrieve(QUESTION)) == ids(plain.retrieve(QUESTION))
+
+
+def test_a_store_that_lists_no_vectors_is_embedded_and_says_so(caplog):
+    caplog.set_level(logging.INFO, "graph_retrievers")
+    embed_model = HashEmbed()
+    existing = stored(ListingStore(vectors=False), embed_model)
+    VectorRetriever.from_defaults(existing)
+    assert "Embedding 12 of 12 documents" in caplog.text
+
+
+def test_a_store_that_lists_nothing_is_refused_with_the_way_out():
+    existing = stored(ListingStore(lists=False), HashEmbed())
+    with pytest.raises(InvalidArgumentError, match="ListingStore does not list its nodes.*nodes="):
+        VectorRetriever.from_defaults(existing)
+    with pytest.raises(InvalidArgumentError, match=r"SummaryIndex.*docstore="):
+        VectorRetriever.from_defaults(SummaryIndex(llama_nodes()))
+
+
+def test_how_many_nodes_are_embedded_is_logged_once(caplog):
+    caplog.set_level(logging.INFO, "graph_retrievers")
+    nodes = llama_nodes()
+    for node in nodes[:8]:
+        node.embedding = HashEmbedding().embed_query(node.text)
+    VectorRetriever.from_defaults(nodes=nodes, embed_model=HashEmbed())
+    assert [r.getMessage() for r in caplog.records if "mbedding" in r.getMessage() and "of 12" in r.getMessage()] == [
+        "Embedding 4 of 12 documents; the others bring their vectors."
+    ]
+
+
+def test_an_index_of_nodes_takes_their_vectors_and_relationships():
+    nodes = llama_nodes()
+    embed_model = HashEmbed()
+    for node in nodes[1:]:
+        node.embedding = [2 * value for value in HashEmbedding().embed_query(node.text)]
+    index = GraphIndex.from_documents(nodes, embedding=embed_model)
+    assert embed_model.texts == [index.graph.content(0)]
+    assert index.dense.vectors[1].tolist() == pytest.approx([value / 2 for value in nodes[1].embedding])
+    assert Edge("engine", "jacquard", "child") in index.graph.edges()
+    # Without a model, vectors that all nodes have are taken, and those that only some have are not.
+    assert not GraphIndex.from_documents(nodes).has_dense
+    assert GraphIndex.from_documents(nodes[1:], edges=[]).has_dense
+
+
+def test_edges_that_are_given_replace_the_relationships():
+    nodes = llama_nodes()
+    assert GraphIndex.from_documents(nodes, edges=[]).graph.num_edges == 0
+    assert GraphIndex.from_documents(nodes, edges=[("ada", "loom", "sees")]).graph.relation_names == ["sees"]
+    both = GraphIndex.from_documents(nodes, edges=[Relationships(), ("ada", "loom", "sees")]).graph
+    assert both.relation_names == ["child", "sees"]
+    assert GraphIndex.from_documents([TextNode(text="a loom")]).graph.num_edges == 0
+
+
+def test_vectors_of_any_length_rank_as_in_llama_index():
+    embed_model = Unequal()
+    existing = VectorStoreIndex(llama_nodes(), embed_model=embed_model)
+    expected = existing.as_retriever(similarity_top_k=12).retrieve(QUESTION)
+    for options in ({"index": existing}, {"nodes": llama_nodes(), "embed_model": embed_model}):
+        found = VectorRetriever.from_defaults(**options, similarity_top_k=12).retrieve(QUESTION)
+        # Equal cosines stand in another order there.
+        assert [n.score for n in found] == pytest.approx([n.score for n in expected], abs=1e-6)
+        assert dict(scores(found)) == pytest.approx(dict(scores(expected)), abs=1e-6)
+    assert ids(found)[0] == ids(expected)[0]
+    # The index of somebody who wants dot products keeps them.
+    index = GraphIndex.from_texts(["a", "b"], vectors=[[1.0, 0.0], [3.0, 3.0]])
+    assert VectorRetriever(index, embed_model=lambda texts: [[2.0, 0.0]]).retrieve("a")[0].score == 6
+
+
+# -- what nodes keep -----------------------------------------------------------------------------------------------
+
+
+def told_nodes():
+    chunk = TextNode(
+        id_="chunk",
+        text="A loom of brass.",
+        metadata={"file_path": "/data/a.md", "topic": "looms"},
+        excluded_embed_metadata_keys=["file_path"],
+        excluded_llm_metadata_keys=["file_path"],
+        text_template="<{metadata_str}> {content}",
+        metadata_template="{key}={value}",
+        metadata_separator="; ",
+        start_char_idx=4,
+        relationships={
+            NodeRelationship.SOURCE: RelatedNodeInfo(node_id="document", metadata={"file_path": "/data/a.md"}),
+            NodeRelationship.CHILD: [RelatedNodeInfo(node_id="pointer")],
+        },
+    )
+    whole = Document(id_="document", text="All about looms.", excluded_llm_metadata_keys=["size"], metadata={"size": 3})
+    return [chunk, whole, IndexNode(id_="pointer", text="More looms.", index_id="looms"), TextNode(id_="bare", text="A card.")]
+
+
+def hits_of_a_saved_index(tmp_path):
+    GraphIndex.from_documents(told_nodes(), embedding=HashEmbedding()).save(tmp_path / "index")
+    return VectorRetriever(GraphIndex.load(tmp_path / "index"), embed_model=HashEmbed())
+
+
+def test_exclusions_templates_and_relationships_survive_index_save_and_load(tmp_path):
+    originals = {node.node_id: node for node in told_nodes()}
+    saved = hits_of_a_saved_index(tmp_path)
+    live = BM25Retriever(GraphIndex.from_documents(told_nodes()))
+    for retriever in (live, saved):
+        found = {n.node.node_id: n.node for n in retriever.retrieve("brass loom, card, looms")}
+        assert found == originals and {name: type(node) for name, node in found.items()} == {
+            name: type(node) for name, node in originals.items()
+        }
+        assert {name: node.hash for name, node in found.items()} == {name: node.hash for name, node in originals.items()}
+        assert found["chunk"].get_content(MetadataMode.LLM) == "<topic=looms> A loom of brass."
+        assert found["chunk"].ref_doc_id == "document"
+
+
+def test_what_nodes_keep_is_neither_metadata_nor_embedded():
+    embed_model = HashEmbed()
+    index = GraphIndex.from_documents(told_nodes(), embedding=embed_model)
+    assert embed_model.texts == ["A loom of brass.", "All about looms.", "More looms.", "A card."]
+    assert index.graph.metadata[0] == {"file_path": "/data/a.md", "topic": "looms"} and index.graph.metadata[3] == {}
+    hit = Vector(index, k=1).retrieve("A loom of brass.")[0]
+    assert set(hit.metadata) == {"file_path", "topic"} and "origin" not in hit.to_dict()
+    assert hit.origin["excluded_llm_metadata_keys"] == ["file_path"]
+
+
+def test_the_object_of_an_index_node_is_followed_on_a_saved_index(tmp_path):
+    GraphIndex.from_documents(told_nodes()).save(tmp_path / "index")
+    inner = BM25Retriever(GraphIndex.from_texts(["Looms, looms, looms."], ids=["inner"]))
+    retriever = BM25Retriever(GraphIndex.load(tmp_path / "index"), object_map={"looms": inner}, similarity_top_k=1)
+    assert ids(retriever.retrieve("more looms")) == ["inner"]
+
+
+def test_metadata_of_a_related_document_without_a_json_form_is_kept_in_memory():
+    thing = object()
+    node = TextNode(text="a loom", relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id="d", metadata={"x": thing})})
+    found = BM25Retriever(GraphIndex.from_documents([node])).retrieve("loom")[0].node
+    assert found.source_node.metadata["x"] is not None and found.ref_doc_id == "d"
+
+
+# -- documents that are deleted ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [VectorRetriever, BM25Retriever, SpreadingActivationRetriever, GraphRetriever])
+async def test_deleted_documents_of_a_docstore_are_not_returned_and_others_take_their_places(make):
+    docstore = SimpleDocumentStore()
+    docstore.add_documents(llama_nodes())
+    retriever = make.from_defaults(docstore=docstore, embed_model=HashEmbed(), similarity_top_k=4)
+    before = retriever.retrieve(QUESTION)
+    for n in before[:2]:
+        docstore.delete_document(n.node.node_id)
+    gone = set(ids(before[:2]))
+    found = retriever.retrieve(QUESTION)
+    assert len(found) == 4 and not gone & set(ids(found))
+    assert found == await retriever.aretrieve(QUESTION) == retriever.retrieve_batch([QUESTION, "engine"])[0]
+    docstore.add_documents([n.node for n in before[:2]])
+    assert retriever.retrieve(QUESTION) == before
+
+
+def test_deletions_before_an_index_is_loaded_count_and_entities_stay(tmp_path):
+    from graph_retrievers import Node
+    from graph_retrievers.construction.documents import to_nodes
+
+    docstore = SimpleDocumentStore()
+    docstore.add_documents(llama_nodes())
+    entity = Node("entity:loom", "A loom, a machine that weaves cloth.")
+    GraphIndex.from_nodes([*to_nodes(llama_nodes()), entity]).save(tmp_path / "index")
+    docstore.delete_document("loom")
+    found = BM25Retriever(GraphIndex.load(tmp_path / "index"), nodes=docstore, similarity_top_k=2).retrieve("loom weaving cloth")
+    assert ids(found) == ["entity:loom", "jacquard"]
+
+
+def test_filters_hold_while_deleted_documents_are_replaced():
+    docstore = SimpleDocumentStore()
+    docstore.add_documents(llama_nodes())
+    retriever = BM25Retriever.from_defaults(docstore=docstore, similarity_top_k=3, filters={"year": {"$lt": 1860}})
+    best = ids(retriever.retrieve("engine"))[0]
+    docstore.delete_document(best)
+    found = retriever.retrieve("engine")
+    assert best not in ids(found) and all(n.node.metadata["year"] < 1860 for n in found)
+
+
+def test_documents_deleted_from_a_vector_store_index_are_not_returned():
+    nodes = llama_nodes()
+    for node in nodes:
+        node.relationships[NodeRelationship.SOURCE] = RelatedNodeInfo(node_id=f"document of {node.node_id}")
+    existing = VectorStoreIndex(nodes, embed_model=HashEmbed())
+    retriever = VectorRetriever.from_defaults(existing, similarity_top_k=3)
+    best = ids(retriever.retrieve(QUESTION))[0]
+    existing.delete_ref_doc(f"document of {best}")
+    assert best in existing.docstore.docs
+    assert ids(retriever.retrieve(QUESTION)) == ids(existing.as_retriever(similarity_top_k=3).retrieve(QUESTION))
+
+
+def test_exclusions_templates_and_relationships_survive_a_graph_database(database):
+    write_graph(database, GraphIndex.from_documents(told_nodes(), embedding=HashEmbedding()))
+    engine = CypherSpreadingActivation(database, gate="uniform")
+    handler = LlamaDebugHandler(print_trace_on_end=False)
+    knobs = {"inputs": {"entities": lambda question: ["chunk"]}, "callback_manager": CallbackManager([handler])}
+    original = told_nodes()[0]
+    found = GraphRetriever(engine, **knobs).retrieve("Which loom?")[0]
+    assert found.node == original and found.node.hash == original.hash
+    assert found.node.get_content(MetadataMode.LLM) == "<topic=looms> A loom of brass."
+    assert provenance(found)["path"]["nodes"] == ["chunk"] and handler.get_event_pairs(CBEventType.RETRIEVE)
+    docstore = SimpleDocumentStore()
+    docstore.add_documents(told_nodes())
+    live = GraphRetriever(engine, nodes=docstore, provenance=False, **knobs)
+    found = live.retrieve("Which loom?")
+    assert ids(found)[0] == "chunk" and provenance(found[0]) == {}
+    docstore.delete_document(ids(found)[1])
+    assert ids(live.retrieve("Which loom?")) == [ids(found)[0], *ids(found)[2:]]
+
+
+@pytest.mark.parametrize("mode", ["reciprocal_rerank", "relative_score", "dist_based_score", "simple"])
+def test_fusion_knows_a_node_again_whichever_query_and_retriever_found_it(mode):
+    nodes = llama_nodes()
+    plain = VectorStoreIndex(nodes, embed_model=HashEmbed())
+    ours = SpreadingActivationRetriever.from_defaults(plain, similarity_top_k=6)
+    fusion = QueryFusionRetriever(
+        [ours, plain.as_retriever(similarity_top_k=6)],
+        llm=MockLLM(),
+        num_queries=2,
+        similarity_top_k=24,
+        mode=mode,
+        use_async=False,
+    )
+    found = fusion.retrieve(QUESTION)
+    assert len(ids(found)) == len(set(ids(found))) and set(ids(ours.retrieve(QUESTION))) <= set(ids(found))
