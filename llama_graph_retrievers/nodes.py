@@ -150,9 +150,11 @@ def scored_nodes(hits: Hits, known: Mapping[str, BaseNode], gone: Collection[str
 def node_of(hit: Hit) -> BaseNode:
     """Return the node that a hit was made of, as far as the index holds it: all but images, sounds and objects."""
     origin, metadata = dict(hit.origin), dict(hit.metadata)
-    kind = _CLASSES.get(origin.pop("class_name", ""), TextNode)
+    made_of = origin.pop("class_name", "")
+    kind = _CLASSES.get(made_of, TextNode)
     for name, value in (("title", hit.title), ("type", hit.type)):
-        if value and metadata.setdefault(name, value) != value:
+        # The metadata of a node of LlamaIndex is as it was.
+        if value and not made_of and metadata.setdefault(name, value) != value:
             metadata[f"node_{name}"] = value
     return kind(id_=hit.id, text=hit.text, metadata=metadata, **origin)
 

@@ -17,7 +17,7 @@ from llama_index.core.indices.property_graph import BasePGRetriever, SimpleLLMPa
 from llama_index.core.llms import MockLLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.query_engine import RetrieverQueryEngine
-from llama_index.core.schema import IndexNode, MetadataMode, NodeWithScore, TextNode
+from llama_index.core.schema import IndexNode, MetadataMode, NodeRelationship, NodeWithScore, RelatedNodeInfo, TextNode
 from llama_index.core.vector_stores import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
 
 import llama_graph_retrievers as package
@@ -548,6 +548,30 @@ async def test_in_a_query_engine_of_the_property_graph(property_graph):
     response = await engine.aquery("What did Charles Babbage design?")
     assert "Charles babbage -> Designed -> Difference engine" in str(response) and TEXTS["c2"] in str(response)
     assert [n.node.text for n in await sub.aretrieve("Ada Lovelace")] == [n.node.text for n in sub.retrieve("Ada Lovelace")]
+
+
+def test_passages_of_a_property_graph_come_back_as_their_nodes(tmp_path):
+    told = {"file_path": "/data/a.md", "topic": "engines"}
+    nodes = [TextNode(id_=name, text=text, metadata=dict(told)) for name, text in TEXTS.items()]
+    for node in nodes:
+        node.excluded_llm_metadata_keys = node.excluded_embed_metadata_keys = ["file_path"]
+        node.relationships[NodeRelationship.SOURCE] = RelatedNodeInfo(node_id="document")
+    llm, store = FactReader(), SimplePropertyGraphStore()
+    extractors = [SimpleLLMPathExtractor(llm=llm, num_workers=1)]
+    originals = {node.node_id: node.model_copy(deep=True) for node in nodes}
+    PropertyGraphIndex(
+        nodes=nodes, property_graph_store=store, kg_extractors=extractors, llm=llm, embed_model=HashEmbed(), use_async=False
+    )
+    GraphIndex.from_nodes(*from_property_graph_store(store), embedding=HashEmbedding()).save(tmp_path / "index")
+    retriever = GraphRetriever.from_index(GraphIndex.load(tmp_path / "index"), system="vector", embed_model=HashEmbed())
+    found = {n.node.node_id: n.node for n in retriever.retrieve(QUESTION)}
+    passages = {name: node for name, node in found.items() if name in originals}
+    assert len(passages) == len(TEXTS)
+    for name, node in passages.items():
+        assert node == originals[name] and node.get_content(MetadataMode.LLM) == f"topic: engines\n\n{TEXTS[name]}"
+    entity = found["Charles babbage"]
+    assert entity.ref_doc_id in TEXTS and set(entity.metadata) == {"file_path", "topic", "type"}
+    assert "file_path" not in entity.get_content(MetadataMode.LLM)
 
 
 def test_an_index_that_stands_is_not_made_again(property_graph):

@@ -8,12 +8,14 @@ imported. The text of an entity without a description is its name, so that it ca
 from __future__ import annotations
 
 import csv
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from graph_retrievers.construction.documents import node_origin
 from graph_retrievers.construction.entity_extraction import canonical_description
 from graph_retrievers.construction.entity_resolution import majority_type
 from graph_retrievers.construction.knowledge import MENTIONS, PASSAGE
@@ -25,6 +27,8 @@ __all__ = ["from_graph_documents", "from_property_graph_store", "from_triples_fi
 
 _NodesAndEdges = tuple[list[Node], list[tuple[str, str, str]]]
 _DESCRIPTION = ("description", "text", "summary")
+# The property that names the chunk an entity was found in.
+_SOURCE = "triplet_source_id"
 _COLUMNS = (("source", "head", "subject"), ("relation", "predicate", "label"), ("target", "tail", "object"))
 
 
@@ -40,14 +44,19 @@ class _Entities:
         self.properties[name].append(properties)
         return name
 
-    def nodes(self) -> list[Node]:
+    def nodes(self, passages: Mapping[str, Node] | None = None) -> list[Node]:
+        """Return the entities as nodes; those found in one of `passages` hide the same metadata from models as it does."""
         made = []
         for name, kinds in self.types.items():
             said = self.properties[name]
             title = next((str(p[key]) for p in said for key in ("name", "title") if p.get(key)), name)
             text = canonical_description(str(p[key]) for p in said for key in _DESCRIPTION if p.get(key))
-            metadata = {k: v for p in said for k, v in p.items() if k not in (*_DESCRIPTION, "name", "title")}
-            made.append(Node(name, text or title, title if text else "", majority_type(kinds), metadata))
+            metadata = {k: v for p in said for k, v in p.items() if k not in (*_DESCRIPTION, "name", "title", _SOURCE)}
+            source = next((p[_SOURCE] for p in said if p.get(_SOURCE)), None)
+            origin: dict[str, Any] = {"relationships": {"1": {"node_id": source}}} if source else {}
+            if passages and source in passages:
+                origin |= {key: value for key, value in passages[source].origin.items() if key.startswith("excluded_")}
+            made.append(Node(name, text or title, title if text else "", majority_type(kinds), metadata, origin))
         return made
 
 
@@ -95,15 +104,16 @@ def from_property_graph_store(store: Any) -> _NodesAndEdges:
     Parameters
     ----------
     store : PropertyGraphStore
-        Read with ``get()`` and ``get_triplets(ids=...)``. Chunk nodes become passages; an entity whose property
-        ``triplet_source_id`` is the id of a chunk is linked to it by "mentions".
+        Read with ``get()`` and ``get_triplets(ids=...)``. Chunk nodes become passages, with the metadata of the nodes they
+        were made of; an entity whose property ``triplet_source_id`` is the id of a chunk is linked to it by "mentions".
     """
     if not (hasattr(store, "get") and hasattr(store, "get_triplets")):
         raise InvalidArgumentError(f"{type(store).__name__} is not a property graph store; expected get() and get_triplets().")
     entities, passages = _Entities(), dict[str, Node]()
     for node in store.get():
         if hasattr(node, "text"):
-            passages[node.id] = Node(node.id, node.text, str(node.properties.get("title") or ""), PASSAGE, dict(node.properties))
+            metadata, origin = _node_content(node.properties)
+            passages[node.id] = Node(node.id, node.text, str(metadata.get("title") or ""), PASSAGE, metadata, origin)
         else:
             entities.add(node.id, str(node.label), {"name": node.name, **node.properties})
     edges: dict[tuple[str, str, str], None] = {}
@@ -113,12 +123,22 @@ def from_property_graph_store(store: Any) -> _NodesAndEdges:
                 entities.add(node.id, str(node.label), {"name": getattr(node, "name", node.id), **node.properties})
         edges[head.id, tail.id, str(relation.label)] = None
     mentions = {
-        (properties["triplet_source_id"], name, MENTIONS): None
+        (properties[_SOURCE], name, MENTIONS): None
         for name, said in entities.properties.items()
         for properties in said
-        if properties.get("triplet_source_id") in passages
+        if properties.get(_SOURCE) in passages
     }
-    return [*passages.values(), *entities.nodes()], [*edges, *mentions]
+    return [*passages.values(), *entities.nodes(passages)], [*edges, *mentions]
+
+
+def _node_content(properties: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return metadata and origin of the LlamaIndex node that a store wrote as the properties of a chunk."""
+    try:
+        fields = json.loads(properties["_node_content"])
+        return dict(fields["metadata"]), node_origin(fields)
+    except (KeyError, TypeError, ValueError):
+        # Not written by LlamaIndex.
+        return dict(properties), {}
 
 
 def store_triplets(store: Any, ids: list[str]) -> Iterator[Any]:
