@@ -11,17 +11,29 @@ from llama_index.core.graph_stores.types import PropertyGraphStore, Triplet
 from llama_index.core.indices.property_graph import BasePGRetriever
 from llama_index.core.indices.property_graph.sub_retrievers.base import DEFAULT_PREAMBLE
 from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
+from torch import Tensor
 
 from graph_retrievers.construction.knowledge import PASSAGE
 from graph_retrievers.construction.knowledge_readers import from_property_graph_store, store_triplets
 from graph_retrievers.graph.corpus_graph import Edge
 from graph_retrievers.hits import Hits
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators.spreading.propagation import cosine_gate
+from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.spreading_activation import SpreadingActivation
 from llama_graph_retrievers.nodes import provenance, with_provenance
 from llama_graph_retrievers.vectors import QueryVectors, default_embed_model
 
 __all__ = ["SpreadingActivationPGRetriever"]
+
+_LEAST = 0.1
+"""Share of activation that every entity takes."""
+
+
+def half_open_gate(queries: Queries, batch: Tensor, nodes: Tensor) -> Tensor:
+    """Return max(cos(query, node), 0.1) for queries and node rows of shape [n]: [n], float64."""
+    return cosine_gate(queries, batch, nodes).clamp(min=_LEAST)
+
 
 _Key = tuple[str, str, str]
 
@@ -43,16 +55,22 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
         Index of the graph, if there is one, such as a saved one of
         ``GraphIndex.from_nodes(*from_property_graph_store(graph_store), ...)``; by default it is made here.
     embed_model : BaseEmbedding, optional
-        Embeds the entities, by their descriptions or names, and the questions; ``Settings.embed_model`` if None. Not asked
+        Embeds the entities, by their descriptions or facts, and the questions; ``Settings.embed_model`` if None. Not asked
         where an index is given that has vectors and a model.
     similarity_top_k : int, optional
         Entities that paths are taken of; the engine's own k, 30, by default. An entity without an edge to another has no
         triplet.
     entities : callable, optional
         From a question to the names it mentions, or None where names of nodes that stand in it are to be found.
+    gate : str or callable, optional
+        How much activation an entity takes. By default its cosine with the question, and at least a tenth: an entity on the way
+        to the answer need not resemble the question, and few of a property graph have a description. ``"cosine"`` is the
+        published gate, which lets nothing pass where the cosine is 0.
+    threshold : float, default 0.001
+        Smallest activation that is passed on.
     **knobs
-        Further keywords of :class:`graph_retrievers.retrievers.spreading_activation.SpreadingActivation`, such as ``gate``,
-        ``steps``, ``language_model`` and ``chain_search``.
+        Further keywords of :class:`graph_retrievers.retrievers.spreading_activation.SpreadingActivation`, such as
+        ``steps``, ``hub_exponent``, ``language_model`` and ``chain_search``.
 
     Notes
     -----
@@ -101,7 +119,7 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
                 bm25=False,
             )
         # What vector search would fill up has no path, hence no triplet.
-        options = {"chains": "hits", "passages": False, "backfill": False, **knobs}
+        options = {"chains": "hits", "passages": False, "backfill": False, "gate": half_open_gate, "threshold": 0.001, **knobs}
         self.engine = SpreadingActivation(index, **options | ({} if similarity_top_k is None else {"k": similarity_top_k}))
         self._models, self._entities = (embed_model, index.embedding), entities
         self._triplets: dict[_Key, Triplet] = {

@@ -5,7 +5,11 @@ from __future__ import annotations
 from inspect import Parameter, Signature
 from typing import Any, ClassVar, Self
 
+from llama_index.core.indices.base import BaseIndex
+
+from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.retrievers.protocol import RetrieverProtocol
 from graph_retrievers.retrievers.registry import retriever_class
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.retrievers.signatures import Knob, class_documentation, class_knobs
@@ -74,6 +78,13 @@ class IndexRetriever(GraphRetriever):
         cls.__doc__ = text.replace("similarity_top_k : int, optional", f"similarity_top_k : int, default {top_k}")
 
     def __init__(self, index: GraphIndex, **options: Any) -> None:
+        if isinstance(index, RetrieverProtocol):
+            raise InvalidArgumentError(
+                f"{type(self).__name__} works on a GraphIndex; pass the {type(index).__name__} to GraphRetriever, which takes the "
+                "same callback_manager=, nodes= and provenance=."
+            )
+        if isinstance(index, BaseIndex):
+            raise InvalidArgumentError(f"Pass the {type(index).__name__} to {type(self).__name__}.from_defaults(index=...).")
         engine, options = self._made(index, self.system, options)
         super().__init__(engine, **options)
 

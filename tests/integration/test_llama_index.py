@@ -9,7 +9,7 @@ import sys
 import threading
 
 import pytest
-from llama_index.core import Settings
+from llama_index.core import Settings, VectorStoreIndex
 from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
 from llama_index.core.schema import Document, IndexNode, MetadataMode, NodeWithScore, QueryBundle, TextNode
 from llama_index.core.storage.docstore import SimpleDocumentStore
@@ -165,6 +165,10 @@ def test_something_else_than_an_engine_retriever_is_refused():
             GraphRetriever(other)
     with pytest.raises(InvalidArgumentError, match="GraphIndex"):
         VectorRetriever(Retriever(linked_index(), VectorSearch()))
+    with pytest.raises(InvalidArgumentError, match="to GraphRetriever"):
+        VectorRetriever(Retriever(linked_index(), VectorSearch()))
+    with pytest.raises(InvalidArgumentError, match=r"VectorRetriever.from_defaults\(index="):
+        VectorRetriever(VectorStoreIndex(llama_nodes(), embed_model=HashEmbed()))
 
 
 def test_saved_and_loaded_gives_the_same(retriever_class, tmp_path):

@@ -4,6 +4,7 @@ import asyncio
 import threading
 import tomllib
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ from graph_retrievers.construction.knowledge_readers import from_property_graph_
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, MissingSignalError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import FactSearch, Pipeline, VectorSearch
-from graph_retrievers.retrievers import Retriever
+from graph_retrievers.retrievers import Retriever, SpreadingActivation
 from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.stores.cypher import CypherSpreadingActivation, write_graph
 from llama_graph_retrievers import (
@@ -550,6 +551,26 @@ async def test_in_a_query_engine_of_the_property_graph(property_graph):
     assert [n.node.text for n in await sub.aretrieve("Ada Lovelace")] == [n.node.text for n in sub.retrieve("Ada Lovelace")]
 
 
+def test_every_keyword_of_the_engine_is_a_keyword_here(property_graph):
+    named = [kind for kind in vars(package).values() if hasattr(kind, "engine_class")]
+    assert len(named) == 12
+    for kind in named:
+        engine = set(signature(kind.engine_class).parameters) - {"index", "k", "options"}
+        assert engine <= set(signature(kind).parameters), kind
+    engine = set(signature(SpreadingActivation).parameters) - {"index", "k", "options"}
+    values = {name: p.default for name, p in signature(SpreadingActivation).parameters.items() if name in engine}
+    damped = spreading(property_graph, **values | {"hub_exponent": 0.5, "gate": "cosine", "chains": "path"})
+    assert "hub_exponent=0.5" in repr(damped.engine)
+
+
+@pytest.mark.parametrize("question", ["Whose design did Ada Lovelace write on?", "Ada Lovelace: by whom?"])
+def test_a_question_of_two_hops_is_answered_by_default(property_graph, question):
+    """No word of the question is in the name of the answer."""
+    retriever = SpreadingActivationPGRetriever(property_graph.property_graph_store, embed_model=HashEmbed())
+    texts = [n.node.text for n in retriever.retrieve(question)]
+    assert any("Charles babbage -> Designed -> Analytical engine" in text and TEXTS["c2"] in text for text in texts)
+
+
 def test_passages_of_a_property_graph_come_back_as_their_nodes(tmp_path):
     told = {"file_path": "/data/a.md", "topic": "engines"}
     nodes = [TextNode(id_=name, text=text, metadata=dict(told)) for name, text in TEXTS.items()]
@@ -570,7 +591,7 @@ def test_passages_of_a_property_graph_come_back_as_their_nodes(tmp_path):
     for name, node in passages.items():
         assert node == originals[name] and node.get_content(MetadataMode.LLM) == f"topic: engines\n\n{TEXTS[name]}"
     entity = found["Charles babbage"]
-    assert entity.ref_doc_id in TEXTS and set(entity.metadata) == {"file_path", "topic", "type"}
+    assert entity.ref_doc_id in TEXTS and set(entity.metadata) == {"file_path", "topic", "title", "type"}
     assert "file_path" not in entity.get_content(MetadataMode.LLM)
 
 

@@ -338,7 +338,10 @@ def test_graph_documents_are_read():
     graph = index.graph
     assert graph.ids == ["d1", "passage:1", "Ada", "7", "Bo"]
     assert node(graph, "Ada") == Node("Ada", "A mathematician. Poet's daughter.", "Ada", "Person", {"born": 1815})
-    assert node(graph, "7").text == "Analytical Engine" and node(graph, "d1").title == "Notes"
+    assert (
+        node(graph, "7") == Node("7", "Ada WROTE ON Analytical Engine.", "Analytical Engine", "Work")
+        and node(graph, "d1").title == "Notes"
+    )
     assert graph.edges() == as_edges(
         ("Ada", "7", "WROTE_ON"),
         ("Bo", "Ada", "KNOWS"),
@@ -371,7 +374,7 @@ def test_a_property_graph_store_is_read(wrap):
     store.upsert_relations([Relation(label="WROTE_ON", source_id="Ada", target_id="Engine")])
     graph = CorpusGraph.from_nodes(*from_property_graph_store(wrap(store)))
     assert graph.ids == ["c1", "Ada", "Engine"] and graph.types == ["passage", "PERSON", "WORK"]
-    assert graph.texts == ["Ada wrote.", "A mathematician.", "Engine"]
+    assert graph.texts == ["Ada wrote.", "A mathematician.", "Ada WROTE ON Engine."]
     assert graph.edges() == as_edges(("Ada", "Engine", "WROTE_ON"), ("c1", "Ada", "mentions"))
     with pytest.raises(InvalidArgumentError, match="dict is not a property graph store"):
         from_property_graph_store({})

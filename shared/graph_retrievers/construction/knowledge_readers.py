@@ -2,7 +2,8 @@
 
 Each function returns nodes and edges for ``GraphIndex.from_nodes(*reader(...), embedding=...)``; for networkx see
 :func:`graph_retrievers.construction.networkx_graphs.from_networkx`. Frameworks are recognised by attributes and not
-imported. The text of an entity without a description is its name, so that it can be embedded.
+imported. The text of an entity without a description are its first five facts, so that a question resembles it by what is
+known of it: a name alone resembles few questions, and gates that compare vectors would be closed to it.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ _NodesAndEdges = tuple[list[Node], list[tuple[str, str, str]]]
 _DESCRIPTION = ("description", "text", "summary")
 # The property that names the chunk an entity was found in.
 _SOURCE = "triplet_source_id"
+# Facts that describe an entity; more would take longer to embed than they help.
+_FACTS = 5
 _COLUMNS = (("source", "head", "subject"), ("relation", "predicate", "label"), ("target", "tail", "object"))
 
 
@@ -44,18 +47,27 @@ class _Entities:
         self.properties[name].append(properties)
         return name
 
-    def nodes(self, passages: Mapping[str, Node] | None = None) -> list[Node]:
+    def nodes(self, edges: Iterable[tuple[str, str, str]], passages: Mapping[str, Node] | None = None) -> list[Node]:
         """Return the entities as nodes; those found in one of `passages` hide the same metadata from models as it does."""
+        titles = {
+            name: next((str(p[key]) for p in said for key in ("name", "title") if p.get(key)), name)
+            for name, said in self.properties.items()
+        }
+        facts: dict[str, list[str]] = defaultdict(list)
+        for source, target, relation in edges:
+            words = (titles.get(source, source), relation.replace("_", " "), titles.get(target, target))
+            for end in dict.fromkeys((source, target)):
+                facts[end] += [f"{' '.join(filter(None, words))}."] if len(facts[end]) < _FACTS else []
         made = []
         for name, kinds in self.types.items():
             said = self.properties[name]
-            title = next((str(p[key]) for p in said for key in ("name", "title") if p.get(key)), name)
-            text = canonical_description(str(p[key]) for p in said for key in _DESCRIPTION if p.get(key))
+            title = titles[name]
+            text = canonical_description(str(p[key]) for p in said for key in _DESCRIPTION if p.get(key)) or " ".join(facts[name])
             metadata = {k: v for p in said for k, v in p.items() if k not in (*_DESCRIPTION, "name", "title", _SOURCE)}
-            source = next((p[_SOURCE] for p in said if p.get(_SOURCE)), None)
-            origin: dict[str, Any] = {"relationships": {"1": {"node_id": source}}} if source else {}
-            if passages and source in passages:
-                origin |= {key: value for key, value in passages[source].origin.items() if key.startswith("excluded_")}
+            chunk = next((p[_SOURCE] for p in said if p.get(_SOURCE)), None)
+            origin: dict[str, Any] = {"relationships": {"1": {"node_id": chunk}}} if chunk else {}
+            if passages and chunk in passages:
+                origin |= {key: value for key, value in passages[chunk].origin.items() if key.startswith("excluded_")}
             made.append(Node(name, text or title, title if text else "", majority_type(kinds), metadata, origin))
         return made
 
@@ -93,7 +105,7 @@ def from_graph_documents(documents: Iterable[Any]) -> _NodesAndEdges:
             identity = str(source.id or f"passage:{position}")
             passages.append(Node(identity, source.page_content, str(metadata.get("title") or ""), PASSAGE, metadata))
             mentions |= dict.fromkeys((identity, name, MENTIONS) for name in met)
-    return [*passages, *entities.nodes()], [*edges, *mentions]
+    return [*passages, *entities.nodes(edges)], [*edges, *mentions]
 
 
 def from_property_graph_store(store: Any) -> _NodesAndEdges:
@@ -128,7 +140,7 @@ def from_property_graph_store(store: Any) -> _NodesAndEdges:
         for properties in said
         if properties.get(_SOURCE) in passages
     }
-    return [*passages.values(), *entities.nodes(passages)], [*edges, *mentions]
+    return [*passages.values(), *entities.nodes(edges, passages)], [*edges, *mentions]
 
 
 def _node_content(properties: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
