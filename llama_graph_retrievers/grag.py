@@ -101,7 +101,7 @@ class GRAGPostprocessor(RerankingPostprocessor):
         }
         super().__init__(**fields)
         objects = {"network": network, "parser": parser, "embed_model": embed_model, "index": index}
-        self._given = tuple(name for name, value in objects.items() if value is not None)
+        self._objects = {name: value for name, value in objects.items() if value is not None}
         self._index = index
         self._embed_model = None if embed_model is None else CachedEmbedding(embed_model)
         check_same_model(index, self._embed_model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Literal
 
 from llama_index.core.bridge.pydantic import Field, PrivateAttr
@@ -96,20 +97,22 @@ class GRankerPostprocessor(RerankingPostprocessor):
         relevance = as_relevance_model(model) if model is not None else None
         fields: dict[str, Any] = {
             "top_n": top_n,
-            "model": relevance.name if relevance is not None else None,
+            "model": str(model) if isinstance(model, (str, Path)) else None,
             "alpha": alpha,
             "degree": degree,
             "keep_retrieval_score": keep_retrieval_score,
             "callback_manager": callback_manager or CallbackManager(),
         }
         super().__init__(**fields)
-        objects = {"model": None if isinstance(model, str) else model, "index": index, "edges": edges, "embed_model": embed_model}
-        self._given = tuple(name for name, value in objects.items() if value is not None)
+        objects = {"model": None if self.model else model, "index": index, "edges": edges, "embed_model": embed_model}
+        self._objects = {name: value for name, value in objects.items() if value is not None}
         self._relevance, self._index, self._embed_model = relevance, index, embed_model
         self._edges = [Relationships()] if edges is None else edges
 
     def _model_name(self) -> str:
-        return self.model or (self._index.relevance.name if self._index is not None else "bi-encoder")
+        if self._relevance is not None:
+            return self._relevance.name
+        return self._index.relevance.name if self._index is not None else "bi-encoder"
 
     def _ranked(self, nodes: list[NodeWithScore], bundle: QueryBundle) -> list[tuple[int, float]]:
         model = self._embed_model

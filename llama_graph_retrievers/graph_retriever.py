@@ -142,6 +142,12 @@ class GraphRetriever(BaseRetriever):
         self._filters = {name: self._read(wanted) for name, wanted in given.items() if wanted is not None}
         self._lookups = [NodeLookup(objects), NodeLookup(nodes)]
 
+    def __repr__(self) -> str:
+        """Return the class, the engine retriever where the class does not say it, the sizes of the graph and k."""
+        engine = [] if hasattr(type(self), "engine_class") else [self.engine.name]
+        sizes = [] if self.index is None else [f"{len(self.index)} nodes", f"{self.index.graph.num_edges} edges"]
+        return f"{type(self).__name__}({', '.join([*engine, *sizes, f'similarity_top_k={self.similarity_top_k}'])})"
+
     def _read(self, filters: MetadataFilters | Filter) -> Filter:
         if self.index is None:
             return engine_filter(filters)

@@ -127,6 +127,11 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
             for head, relation, tail in store_triplets(graph_store, index.graph.ids)
         }
 
+    def __repr__(self) -> str:
+        """Return the class, the sizes of the graph and k."""
+        graph = self.engine.index.graph
+        return f"{type(self).__name__}({len(graph)} nodes, {graph.num_edges} edges, similarity_top_k={self.engine.k})"
+
     def retrieve_from_graph(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         """Return the triplets for a question as nodes, best first."""
         question = query_bundle.query_str.strip()

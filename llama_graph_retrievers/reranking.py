@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from abc import abstractmethod
-from typing import Any
+from copy import deepcopy
+from typing import Any, Self
 
 from llama_index.core import instrumentation
 from llama_index.core.bridge.pydantic import Field, PrivateAttr
@@ -18,6 +20,7 @@ from llama_graph_retrievers.nodes import annotated
 
 __all__ = ["RerankingPostprocessor", "as_embedded"]
 
+_logger = logging.getLogger(__name__)
 dispatcher = instrumentation.get_dispatcher(__name__)
 
 
@@ -25,11 +28,15 @@ class RerankingPostprocessor(BaseNodePostprocessor):
     """A postprocessor that gives nodes new scores; a node id that comes twice counts once, at its first place.
 
     The nodes that came in are not changed. Emits ``CBEventType.RERANKING`` and the re-rank events of instrumentation.
+
+    Copies and pickles have all arguments. ``to_dict`` has the fields, which JSON can hold; a warning names arguments it leaves out,
+    such as an index, and ``from_dict(data, index=...)`` takes them again.
     """
 
     top_n: int = Field(default=10, ge=1, description="Nodes to return.")
     keep_retrieval_score: bool = Field(default=False, description="Whether to keep the earlier score in metadata.")
-    _given: tuple[str, ...] = PrivateAttr(default=())
+    _objects: dict[str, Any] = PrivateAttr(default_factory=dict)
+    """Arguments that are not fields, and not None."""
 
     @classmethod
     def class_name(cls) -> str:
@@ -71,13 +78,31 @@ class RerankingPostprocessor(BaseNodePostprocessor):
         node = annotated(given.node, {"retrieval_score": given.score}) if self.keep_retrieval_score else given.node
         return NodeWithScore(node=node, score=score)
 
+    def to_dict(self, **options: Any) -> dict[str, Any]:
+        """Return the fields and the name of the class; a warning names arguments that are left out."""
+        if self._objects:
+            names = " and ".join(self._objects)
+            _logger.warning("%s.to_dict() leaves out its %s; pass them to from_dict again.", self.class_name(), names)
+        return super().to_dict(**options)
+
+    def __repr__(self) -> str:
+        """Return the fields, and the other arguments by their class."""
+        fields = [f"{name}={getattr(self, name)!r}" for name in type(self).model_fields if name != "callback_manager"]
+        objects = [f"{name}={type(value).__name__}" for name, value in self._objects.items()]
+        return f"{type(self).__name__}({', '.join([*fields, *objects])})"
+
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state for a pickle, which holds the fields alone; InvalidArgumentError if anything else was given."""
-        if self._given:
-            raise InvalidArgumentError(
-                f"A pickle of this {self.class_name()} would lose its {' and '.join(self._given)}; make it anew where it is needed."
-            )
-        return super().__getstate__()
+        """Return the arguments that make the same postprocessor."""
+        fields = {name: getattr(self, name) for name in type(self).model_fields}
+        return {"__dict__": fields | self._objects}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Make the postprocessor of its arguments."""
+        type(self).__init__(self, **state["__dict__"])
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+        """Return a postprocessor with deep copies of the arguments."""
+        return type(self)(**deepcopy(self.__getstate__()["__dict__"], memo))
 
 
 def as_embedded(node: BaseNode) -> Node:

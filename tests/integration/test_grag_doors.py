@@ -25,6 +25,7 @@ from langchain_graph_retrievers import GRAGCompressor, GRAGRetriever, VectorRetr
 from llama_graph_retrievers import GRAGPostprocessor, GRankerPostprocessor
 from llama_graph_retrievers import GRAGRetriever as LlamaGRAGRetriever
 from tests.helpers import CORPUS, HashEmbedding, linked_index
+from tests.integration.llama_corpus import HashEmbed
 from tests.unit.test_grag_training import dataset
 
 QUESTION = "Who designed the engine that Ada Lovelace wrote a program for?"
@@ -125,25 +126,49 @@ def test_scores_that_are_no_numbers_are_refused(score):
         GRAGCompressor(embedding=HashEmbedding()).compress_documents(documents, "loom")
 
 
+def longer(pairs):
+    return [float(len(text)) for _, text in pairs]
+
+
 def test_scores_of_numpy_count():
     network = EvidenceNetwork(evidence=("rank",), graph=False)
     documents = [Document("a loom", id=name, metadata={"score": np.float32(score)}) for name, score in (("a", 1), ("b", 2))]
     assert GRAGCompressor(embedding=HashEmbedding(), network=network).compress_documents(documents, "loom")[0].id == "b"
 
 
-def test_a_postprocessor_is_pickled_whole_or_not_at_all():
-    for given in ({"embed_model": HashEmbedding()}, {"network": trained()}, {"parser": str.split}):
-        with pytest.raises(InvalidArgumentError, match=f"would lose its {next(iter(given))}"):
-            pickle.dumps(GRAGPostprocessor(**given))
-    with pytest.raises(InvalidArgumentError, match="would lose its edges"):
-        pickle.dumps(GRankerPostprocessor(edges=[("a", "b")]))
-    again = pickle.loads(pickle.dumps(GRAGPostprocessor(top_n=3, depth=7)))  # noqa: S301
-    assert (again.top_n, again.depth) == (3, 7)
+def test_copies_and_pickles_of_a_postprocessor_are_whole():
     nodes = [NodeWithScore(node=TextNode(id_=name, text=text), score=1.0) for name, _, text, _, _ in CORPUS]
-    whole = GRAGPostprocessor(network=trained(), embed_model=HashEmbedding())
-    for copied in (copy.deepcopy(whole), whole.model_copy()):
-        scores = [[n.score for n in each.postprocess_nodes(nodes, query_str=QUESTION)] for each in (whole, copied)]
-        assert scores[0] == scores[1]
+    index = linked_index()
+    for whole in (
+        GRAGPostprocessor(top_n=3, depth=7, network=trained(), embed_model=HashEmbedding()),
+        GRAGPostprocessor(index=index),
+        GRankerPostprocessor(alpha=0.5, index=index),
+        GRankerPostprocessor(model=longer, edges=[("ada", "babbage")], embed_model=HashEmbed(), degree="subgraph"),
+    ):
+        expected = [(n.node.node_id, n.score) for n in whole.postprocess_nodes(nodes, query_str=QUESTION)]
+        pickled = pickle.loads(pickle.dumps(whole))  # noqa: S301
+        for copied in (copy.deepcopy(whole), pickled, whole.model_copy(), pickle.loads(pickle.dumps(pickled))):  # noqa: S301
+            assert [(n.node.node_id, n.score) for n in copied.postprocess_nodes(nodes, query_str=QUESTION)] == expected
+            assert repr(copied) == repr(whole)
+    with pytest.raises((AttributeError, pickle.PicklingError), match="pickle"):
+        pickle.dumps(GRankerPostprocessor(model=lambda pairs: [1.0] * len(pairs)))
+
+
+def test_what_to_dict_leaves_out_is_said_and_can_be_given_again(caplog):
+    index = linked_index()
+    processor = GRankerPostprocessor(top_n=3, alpha=0.5, model=longer, index=index)
+    data = processor.to_dict()
+    assert "leaves out its model and index" in caplog.text and data["model"] is None and "callback_manager" not in data
+    again = GRankerPostprocessor.from_dict(data, model=longer, index=index)
+    assert repr(again) == repr(processor) and "longer" not in str(data)
+    caplog.clear()
+    assert GRAGPostprocessor.from_dict(GRAGPostprocessor(top_n=4).to_dict()).top_n == 4 and not caplog.text
+
+
+def test_the_repr_of_a_postprocessor_is_short():
+    assert repr(GRAGPostprocessor(top_n=4, embed_model=HashEmbed())) == (
+        "GRAGPostprocessor(top_n=4, keep_retrieval_score=False, checkpoint=None, depth=None, embed_model=HashEmbed)"
+    )
 
 
 def test_behind_a_langchain_vector_store():

@@ -11,6 +11,7 @@ import threading
 import pytest
 from llama_index.core import Settings, VectorStoreIndex
 from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
+from llama_index.core.llms import MockLLM
 from llama_index.core.schema import Document, IndexNode, MetadataMode, NodeWithScore, QueryBundle, TextNode
 from llama_index.core.storage.docstore import SimpleDocumentStore
 
@@ -510,6 +511,39 @@ def test_instrumentation_sees_each_query_of_a_batch():
     ends = [e for e in events if e.class_name() == "RetrievalEndEvent"]
     assert [e.nodes for e in ends] == results
     assert [e.str_or_query_bundle.query_str for e in ends] == ["engine", "loom"]
+
+
+# -- copies and the repr ----------------------------------------------------------------------------------------------
+
+
+def asked(question):
+    return ["Charles Babbage"]
+
+
+def test_copies_and_pickles_give_the_same(retriever_class):
+    docstore = SimpleDocumentStore()
+    docstore.add_documents(llama_nodes())
+    retriever = retriever_class.from_defaults(
+        docstore=docstore, embed_model=HashEmbed(), similarity_top_k=4, filters={"year": {"$lt": 1940}}
+    )
+    expected = retriever.retrieve(QUESTION)
+    for copied in (copy.copy(retriever), copy.deepcopy(retriever), pickled(retriever), pickled(pickled(retriever))):
+        assert copied.retrieve(QUESTION) == expected and repr(copied) == repr(retriever)
+        assert [n.score for n in copied.retrieve(QUESTION)] == [n.score for n in expected]
+
+
+def test_copies_of_retrievers_with_inputs_nodes_and_a_language_model():
+    retriever = SpreadingActivationRetriever(
+        linked_index(), inputs={"entities": asked}, nodes=llama_nodes(), language_model=MockLLM(), embed_model=HashEmbed()
+    )
+    expected = retriever.retrieve(QUESTION)
+    assert pickled(retriever).retrieve(QUESTION) == copy.deepcopy(retriever).retrieve(QUESTION) == expected
+
+
+def test_the_repr_says_what_is_searched():
+    assert repr(VectorRetriever(linked_index(), similarity_top_k=3)) == "VectorRetriever(12 nodes, 10 edges, similarity_top_k=3)"
+    own = GraphRetriever(Retriever(linked_index(), VectorSearch(), name="Mine"))
+    assert repr(own) == "GraphRetriever(Mine, 12 nodes, 10 edges, similarity_top_k=10)"
 
 
 # -- compositions -----------------------------------------------------------------------------------------------------

@@ -1,6 +1,8 @@
 """The LlamaIndex retrievers for knowledge graphs: their inputs, chains and plans; in a database and a property graph."""
 
 import asyncio
+import copy
+import pickle
 import threading
 import tomllib
 from dataclasses import replace
@@ -521,6 +523,14 @@ def test_facts_around_the_entities_of_a_question_best_first(property_graph):
         "Ada lovelace -> Wrote on -> Analytical engine",
         "Charles babbage -> Designed -> Analytical engine",
     ]
+
+
+def test_copies_and_the_repr_of_the_sub_retriever(property_graph):
+    retriever = SpreadingActivationPGRetriever(property_graph.property_graph_store, embed_model=HashEmbed(), similarity_top_k=4)
+    expected = [(n.node.text, n.score) for n in retriever.retrieve(QUESTION)]
+    for copied in (copy.deepcopy(retriever), pickle.loads(pickle.dumps(retriever))):  # noqa: S301
+        assert [(n.node.text, n.score) for n in copied.retrieve(QUESTION)] == expected
+        assert repr(copied) == "SpreadingActivationPGRetriever(5 nodes, 4 edges, similarity_top_k=4)"
 
 
 def test_entities_by_a_function_and_notes(property_graph):

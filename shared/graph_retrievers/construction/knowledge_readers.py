@@ -66,7 +66,7 @@ class _Entities:
             metadata = {k: v for p in said for k, v in p.items() if k not in (*_DESCRIPTION, "name", "title", _SOURCE)}
             chunk = next((p[_SOURCE] for p in said if p.get(_SOURCE)), None)
             origin: dict[str, Any] = {"relationships": {"1": {"node_id": chunk}}} if chunk else {}
-            if passages and chunk in passages:
+            if chunk and passages and chunk in passages:
                 origin |= {key: value for key, value in passages[chunk].origin.items() if key.startswith("excluded_")}
             made.append(Node(name, text or title, title if text else "", majority_type(kinds), metadata, origin))
         return made

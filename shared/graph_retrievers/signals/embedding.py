@@ -56,15 +56,28 @@ class Embedding(Protocol):
 
 @dataclass(frozen=True)
 class _Adapted:
-    """An embedding model of another library, whose `query` takes one text, or with `many` a list of texts."""
+    """An embedding model of another library, whose `query` takes a list of texts."""
 
     embed_documents: Callable[..., Any]
     query: Callable[..., Any]
     name: str
-    many: bool = True
 
     def embed_query(self, text: str) -> Any:
-        return self.query([text])[0] if self.many else self.query(text)
+        return self.query([text])[0]
+
+
+@dataclass(frozen=True)
+class _LlamaIndexModel:
+    """An embedding model of LlamaIndex. Its methods cannot be pickled by themselves, the model can."""
+
+    model: Any
+    name: str
+
+    def embed_documents(self, texts: list[str]) -> Any:
+        return self.model.get_text_embedding_batch(texts)
+
+    def embed_query(self, text: str) -> Any:
+        return self.model.get_query_embedding(text)
 
 
 def as_embedding(model: Any) -> Embedding:
@@ -88,7 +101,7 @@ def as_embedding(model: Any) -> Embedding:
         return model  # type: ignore[no-any-return]
     name = str(getattr(model, "model_name", "") or type(model).__name__)
     if hasattr(model, "get_text_embedding_batch") and hasattr(model, "get_query_embedding"):
-        return _Adapted(model.get_text_embedding_batch, model.get_query_embedding, name, many=False)
+        return _LlamaIndexModel(model, name)
     if hasattr(model, "encode"):
         return _Adapted(model.encode, getattr(model, "encode_query", model.encode), name)
     if callable(model):
