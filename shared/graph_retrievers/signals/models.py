@@ -6,6 +6,7 @@ import copy
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from graph_retrievers.arguments import not_a_class
@@ -27,8 +28,9 @@ def as_relevance_model(model: Any) -> RelevanceModel:
     model : RelevanceModel, str, Path, reranker of another library, or callable
         A name or folder is loaded as a cross-encoder. The others become a :class:`PairScorer`: a LangChain ``BaseCrossEncoder``
         (``score(pairs)``), a LangChain document compressor (``compress_documents``) that has such a model or writes a
-        ``relevance_score``, a ``CrossEncoder`` of sentence-transformers (``predict(pairs)``), and a callable from a list of
-        (query, text) to scores.
+        ``relevance_score``, a ``CrossEncoder`` of sentence-transformers (``predict(pairs)``), a reranker of LlamaIndex
+        (``postprocess_nodes``), whose ``top_n`` does not count here and which gives texts that it leaves out its lowest score, or 0
+        if that is lower, and a callable from a list of (query, text) to scores.
 
     Examples
     --------
@@ -45,14 +47,16 @@ def as_relevance_model(model: Any) -> RelevanceModel:
     if callable(getattr(model, "compress_documents", None)):
         score = getattr(getattr(model, "model", None), "score", None)
         return PairScorer(score if callable(score) else _Compressor(model), name)
+    if callable(getattr(model, "postprocess_nodes", None)):
+        return PairScorer(partial(_postprocessed, model), name)
     for method in ("score", "predict"):
         if callable(getattr(model, method, None)):
             return PairScorer(getattr(model, method), name)
     if callable(model):
         return PairScorer(model, getattr(model, "__name__", "callable"))
     raise InvalidArgumentError(
-        f"{name} is not a relevance model; pass a model name or folder, an object with score(pairs), predict(pairs) or "
-        "compress_documents(documents, query), or a callable from (query, text) pairs to scores."
+        f"{name} is not a relevance model; pass a model name or folder, an object with score(pairs), predict(pairs), "
+        "compress_documents(documents, query) or postprocess_nodes(nodes, query_bundle), or a callable from (query, text) pairs to scores."
     )
 
 
@@ -100,3 +104,23 @@ class _Compressor:
         wider = copy.copy(self.model)
         wider.top_n = count
         return wider
+
+
+def _postprocessed(model: Any, pairs: Sequence[tuple[str, str]]) -> list[float]:
+    """Return the scores that a node postprocessor of LlamaIndex gives pairs of query and text."""
+    # The framework is there if one of its objects is.
+    schema: Any = sys.modules["llama_index.core.schema"]
+    scores = [0.0] * len(pairs)
+    for query in dict.fromkeys(query for query, _ in pairs):
+        places = [place for place, pair in enumerate(pairs) if pair[0] == query]
+        nodes = [schema.NodeWithScore(node=schema.TextNode(id_=str(place), text=pairs[place][1]), score=0.0) for place in places]
+        # A copy shares the weights; the model of the caller keeps its top_n.
+        whole = model.model_copy(update={"top_n": len(nodes)}) if hasattr(model, "top_n") else model
+        ranked = whole.postprocess_nodes(nodes, query_bundle=schema.QueryBundle(query))
+        found = {int(scored.node.node_id): scored.score for scored in ranked}
+        if None in found.values():
+            raise InvalidArgumentError(f"{type(model).__name__} returned a node without a score; expected one for each.")
+        least = min((0.0, *found.values()))
+        for place in places:
+            scores[place] = found.get(place, least)
+    return scores
