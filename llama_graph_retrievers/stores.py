@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 from llama_index.core import VectorStoreIndex
@@ -16,9 +17,9 @@ __all__ = ["index_nodes"]
 def index_nodes(index: VectorStoreIndex) -> list[BaseNode]:
     """Return the nodes of an index, in the order of its vector store.
 
-    Their ``embedding`` is the vector of the store, for a ``SimpleVectorStore``, for a store that lists its nodes with it, and for
-    one on a faiss index that can reconstruct its vectors; otherwise None. Raises InvalidArgumentError if the store cannot list
-    its nodes.
+    Their ``embedding`` is the vector of the store, for a ``SimpleVectorStore``, for a store that lists its nodes with it (as those
+    of Qdrant and LanceDB do), for Chroma, and for a faiss index that can reconstruct its vectors; otherwise None. Raises
+    InvalidArgumentError if the store cannot list its nodes.
 
     Examples
     --------
@@ -29,22 +30,32 @@ def index_nodes(index: VectorStoreIndex) -> list[BaseNode]:
     [('loom', [0.5, 0.5]), ('card', [0.5, 0.5])]
     """
     store, held = index.vector_store, index.index_struct.nodes_dict
+    client: Any
     if isinstance(store, SimpleVectorStore):
         return _of_docstore(index, store.data.embedding_dict)
     if not store.stores_text:
-        client: Any = store.client
+        client = store.client
         found: dict[str, Any] = dict.fromkeys(held.values())
         if hasattr(client, "reconstruct") and all(key.isdigit() for key in held):
             found = {node: client.reconstruct(int(key)).tolist() for key, node in held.items()}
         return _of_docstore(index, found)
+    # A store that takes a limit has one of its own: 9,999 for Qdrant.
+    limit: dict[str, Any] = {"limit": 2**31 - 1} if "limit" in signature(store.get_nodes).parameters else {}
     try:
-        return list(store.get_nodes())
+        nodes = list(store.get_nodes(node_ids=None, **limit))
     except Exception as error:
         # Every store has its own way to say that it lists no nodes.
         raise InvalidArgumentError(
             f"A {type(store).__name__} does not list its nodes ({type(error).__name__}: {error}); pass them as nodes=, with their "
             "vectors in embedding where you have them."
         ) from error
+    client = store.client
+    if type(client).__module__.startswith("chromadb.") and any(node.embedding is None for node in nodes):
+        # Chroma keeps the vectors, and its store lists the nodes without them.
+        kept = client.get(include=["embeddings"])
+        vectors = dict(zip(kept["ids"], kept["embeddings"], strict=True))
+        nodes = [node.model_copy(update={"embedding": [float(x) for x in vectors[node.node_id]]}) for node in nodes]
+    return nodes
 
 
 def _of_docstore(index: VectorStoreIndex, vectors: dict[str, Any]) -> list[BaseNode]:

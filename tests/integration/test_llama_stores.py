@@ -44,26 +44,42 @@ class Unequal(HashEmbed):
         return [value * 3 for value in super()._get_query_embedding(query)]
 
 
+class Collection:
+    """What Chroma's client answers."""
+
+    __module__ = "chromadb.api.models.Collection"
+
+    def __init__(self, nodes):
+        self._nodes = nodes
+
+    def get(self, include):
+        assert include == ["embeddings"]
+        listed = list(self._nodes.values())[::-1]
+        return {"ids": [node.node_id for node in listed], "embeddings": np.array([node.embedding for node in listed])}
+
+
 class ListingStore(BasePydanticVectorStore):
-    """A store that keeps texts and, if asked to, gives vectors with its nodes."""
+    """A store that keeps texts and, if asked to, gives vectors with its nodes; by default, as Qdrant's, some of them only."""
 
     stores_text: bool = True
     vectors: bool = True
     lists: bool = True
+    chroma: bool = False
     _nodes: dict = PrivateAttr(default_factory=dict)
 
     @property
     def client(self):
-        return None
+        return Collection(self._nodes) if self.chroma else None
 
     def add(self, nodes, **options):
         self._nodes |= {node.node_id: node.model_copy() for node in nodes}
         return list(self._nodes)
 
-    def get_nodes(self, node_ids=None, filters=None):
+    def get_nodes(self, node_ids, filters=None, limit=None):
         if not self.lists:
             return super().get_nodes(node_ids, filters)
-        return [n if self.vectors else n.model_copy(update={"embedding": None}) for n in self._nodes.values()]
+        listed = list(self._nodes.values())[: limit or 5]
+        return [n if self.vectors else n.model_copy(update={"embedding": None}) for n in listed]
 
     def delete(self, ref_doc_id, **options): ...
 
@@ -120,7 +136,11 @@ def test_a_vector_store_index_is_taken_with_its_vectors_model_and_relationships(
     assert given.index.graph.edges() == [Edge("ada", "loom", "sees")]
 
 
-@pytest.mark.parametrize("store", [ListingStore(), FaissStore()], ids=["texts and vectors", "faiss"])
+@pytest.mark.parametrize(
+    "store",
+    [ListingStore(), ListingStore(vectors=False, chroma=True), FaissStore()],
+    ids=["texts and vectors", "chroma", "faiss"],
+)
 def test_a_store_that_lists_its_vectors_is_not_embedded_again(store):
     embed_model = HashEmbed()
     existing = stored(store, embed_model)
