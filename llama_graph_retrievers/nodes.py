@@ -81,10 +81,10 @@ def annotated(node: BaseNode, added: Mapping[str, Any]) -> BaseNode:
 
 def with_provenance(node: BaseNode, said: Mapping[str, Any]) -> BaseNode:
     """Return a copy of a node that :func:`provenance` says `said` of; its hash is that of the node."""
-    copied = {name: deepcopy(getattr(node, name)) for name in ("metadata", "relationships") if hasattr(node, name)}
-    hidden = {name: list(getattr(node, name)) for name in ("excluded_embed_metadata_keys", "excluded_llm_metadata_keys")}
+    names = ("metadata", "relationships", "excluded_embed_metadata_keys", "excluded_llm_metadata_keys")
+    copied = {name: deepcopy(getattr(node, name)) for name in names}
     # Not metadata: LlamaIndex tells nodes apart by a hash of these, and would take one node found in two ways for two.
-    return node.model_copy(update={**copied, **hidden, "provenance": dict(said)})
+    return node.model_copy(update={**copied, "provenance": dict(said)})
 
 
 def provenance(hit: NodeWithScore | BaseNode) -> dict[str, Any]:

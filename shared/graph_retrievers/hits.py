@@ -280,7 +280,7 @@ class Hits(Sequence[Hit]):
 
     def subgraph(self) -> Subgraph:
         """Return the nodes and edges that the hits name: hits, the nodes on their paths, their contexts, chains and facts."""
-        nodes = {hit.id: Node(hit.id, hit.text, hit.title, hit.type, hit.metadata) for hit in self.nodes}
+        nodes = {hit.id: Node(hit.id, hit.text, hit.title, hit.type, hit.metadata, hit.origin) for hit in self.nodes}
         for node in (node for hit in self.hits for node in hit.path.nodes):
             nodes.setdefault(node, self._mentioned.get(node, Node(node, "")))
         for near in (near for hit in self.hits for near in hit.context.nodes):

@@ -5,7 +5,7 @@ import logging
 import faiss
 import numpy as np
 import pytest
-from llama_index.core import SummaryIndex, VectorStoreIndex
+from llama_index.core import Settings, SummaryIndex, VectorStoreIndex
 from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
 from llama_index.core.llms import MockLLM
@@ -15,7 +15,7 @@ from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore, VectorStoreQueryResult
 
 from graph_retrievers import GraphIndex, Vector
-from graph_retrievers.construction import Relationships
+from graph_retrievers.construction import Relationships, chunk_documents
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import Edge
 from graph_retrievers.stores.cypher import CypherSpreadingActivation, write_graph
@@ -191,6 +191,19 @@ def test_an_index_of_nodes_takes_their_vectors_and_relationships():
     assert GraphIndex.from_documents(nodes[1:], edges=[]).has_dense
 
 
+def test_nodes_of_a_docstore_keep_their_vectors(monkeypatch):
+    monkeypatch.setattr(Settings, "_embed_model", None)
+    nodes = llama_nodes()
+    for node in nodes:
+        node.embedding = HashEmbedding().embed_query(node.text)
+    docstore = SimpleDocumentStore()
+    docstore.add_documents(nodes)
+    embed_model = HashEmbed()
+    for make in (VectorRetriever, BM25Retriever):
+        index = make.from_defaults(docstore=docstore, embed_model=embed_model).index
+        assert embed_model.texts == [] and index.dense.vectors[3].tolist() == pytest.approx(nodes[3].embedding)
+
+
 def test_edges_that_are_given_replace_the_relationships():
     nodes = llama_nodes()
     assert GraphIndex.from_documents(nodes, edges=[]).graph.num_edges == 0
@@ -265,6 +278,13 @@ def test_what_nodes_keep_is_neither_metadata_nor_embedded():
     hit = Vector(index, k=1).retrieve("A loom of brass.")[0]
     assert set(hit.metadata) == {"file_path", "topic"} and "origin" not in hit.to_dict()
     assert hit.origin["excluded_llm_metadata_keys"] == ["file_path"]
+
+
+def test_chunks_hide_what_their_document_hides():
+    whole = Document(text="A loom. A card.", metadata={"file_path": "/a"}, excluded_llm_metadata_keys=["file_path"])
+    index = GraphIndex.from_documents(chunk_documents([whole], lambda text: text.split(". ")))
+    found = BM25Retriever(index).retrieve("loom")[0].node
+    assert found.metadata["file_path"] == "/a" and "file_path" not in found.get_content(MetadataMode.LLM)
 
 
 def test_the_object_of_an_index_node_is_followed_on_a_saved_index(tmp_path):

@@ -68,9 +68,11 @@ def chunk_documents(documents: Iterable[Any], splitter: Any, *, title_key: str =
         if not texts or not all(isinstance(text, str) for text in texts):
             given = f"{found!r:.80} for document {document.id!r}"
             raise InvalidArgumentError(f"The splitter returned {given}; expected a list of texts.")
+        # What is hidden of a document is hidden of its chunks.
+        hidden = {key: value for key, value in document.origin.items() if key.startswith("excluded_")}
         for number, text in enumerate(texts, 1):
             metadata = {**deepcopy(dict(document.metadata)), "document": document.id, "chunk": number}
-            chunks.append(Node(f"{document.id}#{number}", text, document.title, document.type, metadata))
+            chunks.append(Node(f"{document.id}#{number}", text, document.title, document.type, metadata, deepcopy(hidden)))
     return chunks
 
 
