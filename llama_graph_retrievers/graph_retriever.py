@@ -40,6 +40,8 @@ dispatcher = instrumentation.get_dispatcher(__name__)
 
 # Vectors whose lengths differ from 1 by less are unit vectors.
 _UNIT = 1e-3
+# Searches until all nodes are looked up in a document store, of which many have been deleted.
+_ATTEMPTS = 3
 
 
 class GraphRetriever(BaseRetriever):
@@ -340,13 +342,13 @@ class GraphRetriever(BaseRetriever):
         if self._similarity_top_k == 0:
             return [[] for _ in bundles]
         texts, options = self._call(bundles, inputs)
-        gone: set[str] = set()
+        gone, attempt = set[str](), 0
         while True:
-            results = self.engine.retrieve_batch(texts, self._similarity_top_k, **options, **self._filter(gone))
+            results = self.engine.retrieve_batch(texts, self._similarity_top_k, **self._filter(gone) | options)
             known, missing = self._originals(results)
             if missing <= gone:
                 return self._nodes(results, known, missing)
-            gone |= missing
+            gone, attempt = gone | self._gone(missing, attempt), attempt + 1
 
     async def _asearch(self, bundles: list[QueryBundle], inputs: Mapping[str, Sequence[Any]]) -> list[list[NodeWithScore]]:
         ask = getattr(self.engine, "aretrieve_batch", None)
@@ -354,13 +356,13 @@ class GraphRetriever(BaseRetriever):
             # Tensor work, and most embedding models, would block the event loop.
             return await asyncio.to_thread(self._search, bundles, inputs)
         texts, options = await asyncio.to_thread(self._call, bundles, inputs)
-        gone: set[str] = set()
+        gone, attempt = set[str](), 0
         while True:
-            results = await ask(texts, self._similarity_top_k, **options, **self._filter(gone))
+            results = await ask(texts, self._similarity_top_k, **self._filter(gone) | options)
             known, missing = await asyncio.to_thread(self._originals, results)
             if missing <= gone:
                 return self._nodes(results, known, missing)
-            gone |= missing
+            gone, attempt = gone | await asyncio.to_thread(self._gone, missing, attempt), attempt + 1
 
     def _call(self, bundles: list[QueryBundle], inputs: Mapping[str, Sequence[Any]]) -> tuple[list[str], dict[str, Any]]:
         """Return the texts, and the keywords of the engine's ``retrieve_batch``."""
@@ -384,14 +386,24 @@ class GraphRetriever(BaseRetriever):
         missing: set[str] = set()
         live = any(lookup.live for lookup in self._lookups)
         for hit in (hit for hits in results for hit in hits if hit.kind == "node" and hit.id not in known):
-            found = (lookup.find(hit.id) for lookup in self._lookups)
-            node = next((node for node in found if node is not None), None)
-            if node is not None:
+            if (node := self._original(hit.id)) is not None:
                 known[hit.id] = node
             elif live and "class_name" in hit.origin:
                 # Made of a node of LlamaIndex; others, such as entities, may never have been in the store.
                 missing.add(hit.id)
         return known, missing
+
+    def _original(self, node: str) -> BaseNode | None:
+        found = (lookup.find(node) for lookup in self._lookups)
+        return next((node for node in found if node is not None), None)
+
+    def _gone(self, missing: set[str], attempt: int) -> set[str]:
+        """Return nodes that are not to be searched again: those missing, after some attempts all that the store does not hold."""
+        if attempt < _ATTEMPTS or self.index is None:
+            return missing
+        graph = self.index.graph
+        made = (node for node, origin in zip(graph.ids, graph.origins, strict=True) if "class_name" in origin)
+        return {node for node in made if self._original(node) is None}
 
     def _vectors(self, bundles: list[QueryBundle]) -> Any:
         bare = sum(bundle.embedding is None for bundle in bundles)

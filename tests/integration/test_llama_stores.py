@@ -320,6 +320,22 @@ async def test_deleted_documents_of_a_docstore_are_not_returned_and_others_take_
     assert retriever.retrieve(QUESTION) == before
 
 
+async def test_few_searches_find_what_is_left_of_a_docstore():
+    docstore = SimpleDocumentStore()
+    nodes = [TextNode(id_=f"n{number:03}", text=f"A loom of year {number}.") for number in range(200)]
+    docstore.add_documents(nodes)
+    retriever = VectorRetriever.from_defaults(docstore=docstore, embed_model=HashEmbed(), similarity_top_k=3)
+    searches = []
+    search = retriever.engine.search
+    retriever.engine.search = lambda call: searches.append(call) or search(call)
+    for number in range(199):
+        docstore.delete_document(f"n{number:03}")
+    assert ids(retriever.retrieve("a loom")) == ids(await retriever.aretrieve("a loom")) == ["n199"]
+    assert len(searches) < 12
+    docstore.delete_document("n199")
+    assert retriever.retrieve("a loom") == []
+
+
 def test_deletions_before_an_index_is_loaded_count_and_entities_stay(tmp_path):
     from graph_retrievers import Node
     from graph_retrievers.construction.documents import to_nodes
