@@ -71,7 +71,7 @@ class QueryVectors:
             for bundle, group in zip(bare, strings, strict=True):
                 bundle.embedding = np.mean([next(flat) for _ in group], axis=0).tolist()
         vectors = [bundle.embedding for bundle in self._bundles]
-        return list(unit_vectors(check_vectors(vectors)).numpy()) if self._unit else vectors
+        return list(unit_vectors(check_vectors(vectors, name="query vectors")).numpy()) if self._unit else vectors
 
     def _embedded(self, strings: list[str]) -> list[Any]:
         chosen = next((model for model in self._models if model is not None), None)
