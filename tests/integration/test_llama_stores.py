@@ -294,11 +294,17 @@ def test_the_object_of_an_index_node_is_followed_on_a_saved_index(tmp_path):
     assert ids(retriever.retrieve("more looms")) == ["inner"]
 
 
-def test_metadata_of_a_related_document_without_a_json_form_is_kept_in_memory():
-    thing = object()
-    node = TextNode(text="a loom", relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id="d", metadata={"x": thing})})
-    found = BM25Retriever(GraphIndex.from_documents([node])).retrieve("loom")[0].node
-    assert found.source_node.metadata["x"] is not None and found.ref_doc_id == "d"
+def test_relationships_are_kept_without_metadata_that_has_no_json_form(tmp_path):
+    odd = {"x": object()}
+    related = {
+        NodeRelationship.SOURCE: RelatedNodeInfo(node_id="d", metadata=odd),
+        NodeRelationship.CHILD: [RelatedNodeInfo(node_id="e", metadata=odd)],
+    }
+    node = TextNode(text="a loom", relationships=related, excluded_llm_metadata_keys=["x"])
+    GraphIndex.from_documents([node]).save(tmp_path / "index")
+    found = BM25Retriever(GraphIndex.load(tmp_path / "index")).retrieve("loom")[0].node
+    assert found.ref_doc_id == "d" and [child.node_id for child in found.child_nodes] == ["e"]
+    assert found.excluded_llm_metadata_keys == ["x"] and found.source_node.metadata == {}
 
 
 # -- documents that are deleted ------------------------------------------------------------------------------------
