@@ -50,7 +50,8 @@ def pages(folder, embedding):
 
 
 def indexed(graph, embedding):
-    return GraphIndex.from_graph(graph, embedding=embedding, vectors=cached_vectors(embedding, graph.contents(), show_progress=True))
+    vectors = cached_vectors(embedding, graph.contents(), show_progress=True)
+    return GraphIndex.from_graph(graph, embedding=embedding, vectors=vectors)
 
 
 def langchain_hybrid(index):
@@ -63,7 +64,8 @@ def langchain_hybrid(index):
     documents = [Document(text, id=node, metadata={"id": node}) for node, text in zip(graph.ids, graph.contents(), strict=True)]
     store = InMemoryVectorStore(index.embedding)
     for document, vector in zip(documents, index.dense.vectors.tolist(), strict=True):
-        store.store[document.id] = {"id": document.id, "vector": vector, "text": document.page_content, "metadata": document.metadata}
+        metadata = dict(document.metadata)
+        store.store[document.id] = {"id": document.id, "vector": vector, "text": document.page_content, "metadata": metadata}
     lexical = BM25Retriever.from_documents(documents, k=2 * K)
     both = EnsembleRetriever(retrievers=[lexical, store.as_retriever(search_kwargs={"k": 2 * K})], weights=[0.5, 0.5], id_key="id")
     return lambda question: [document.metadata["id"] for document in both.invoke(question)]
@@ -105,7 +107,6 @@ def llama_index_hybrid(index):
 
 def datastax(index):
     from graph_retriever.strategies import Eager
-    from langchain_core.documents import Document
     from langchain_core.vectorstores import InMemoryVectorStore
     from langchain_graph_retriever import GraphRetriever
 
@@ -117,7 +118,6 @@ def datastax(index):
     for node, text, vector in zip(graph.ids, graph.contents(), index.dense.vectors.tolist(), strict=True):
         metadata = {"id": node, "linked": linked[node]}
         store.store[node] = {"id": node, "vector": vector, "text": text, "metadata": metadata}
-    assert isinstance(next(iter(store.store.values()))["text"], str) and Document
     retriever = GraphRetriever(store=store, edges=[("linked", "id")], strategy=Eager(k=K, start_k=5, adjacent_k=10, max_depth=1))
     return lambda question: [document.id for document in retriever.invoke(question)]
 

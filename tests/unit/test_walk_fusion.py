@@ -96,7 +96,9 @@ def test_the_same_two_searches_are_run_once_a_filter(monkeypatch, options, times
     assert calls.count(100) == times
 
 
-MANUAL_TEXT = "Tables and columns and notes and indexes belong to every part of this manual, more or less, in one way or in another. "
+MANUAL_TEXT = (
+    "Tables and columns and notes and indexes belong to every part of this manual, more or less, in one way or in another. "
+)
 
 
 def manual():

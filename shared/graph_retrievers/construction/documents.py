@@ -36,8 +36,8 @@ def to_nodes(documents: Iterable[Any], title_key: str = "title", type_key: str =
     documents : iterable of documents
         LangChain documents (``page_content``, ``metadata``, ``id``), LlamaIndex nodes (``get_content()``, ``metadata``,
         ``node_id``) or :class:`Node` objects, which are returned as they are. The id of a document without one is its
-        position, "0", "1", ..., or "_0", "_1", ... where another document has that id. The relationships, templates and excluded metadata keys of a LlamaIndex node become the
-        ``origin`` of its node.
+        position, "0", "1", ..., or "_0", "_1", ... where another document has that id. The relationships, templates
+        and excluded metadata keys of a LlamaIndex node become the ``origin`` of its node.
     title_key, type_key : str, default "title" and "type"
         Metadata fields that hold a node's title and type; "" for none. They stay in the metadata too.
 

@@ -56,7 +56,8 @@ def as_relevance_model(model: Any) -> RelevanceModel:
         return PairScorer(model, getattr(model, "__name__", "callable"))
     raise InvalidArgumentError(
         f"{name} is not a relevance model; pass a model name or folder, an object with score(pairs), predict(pairs), "
-        "compress_documents(documents, query) or postprocess_nodes(nodes, query_bundle), or a callable from (query, text) pairs to scores."
+        "compress_documents(documents, query) or postprocess_nodes(nodes, query_bundle), or a callable from (query, text) "
+        "pairs to scores."
     )
 
 
