@@ -74,14 +74,16 @@ class GraphRetriever(EngineRetriever):
         return self.retriever
 
     @classmethod
-    def from_index(cls, index: GraphIndex, *, system: str | Operator = "fastinsight", **fields: Any) -> Self:
+    def from_index(cls, index: GraphIndex, *, system: str | Operator | None = None, **fields: Any) -> Self:
         """Return a retriever on an index.
 
         Parameters
         ----------
         index : GraphIndex
-        system : str or Operator, default "fastinsight"
-            A name of :func:`graph_retrievers.retrievers.registry.retriever_names`, or operators of your own.
+        system : str or Operator, optional
+            A name of :func:`graph_retrievers.retrievers.registry.retriever_names`, or operators of your own. By default what
+            measured best on indexes with the signals of this one, mostly WalkFusion: see
+            :func:`graph_retrievers.retrievers.registry.default_retriever`.
         **fields
             Those of the class.
         """

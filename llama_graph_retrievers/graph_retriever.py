@@ -24,7 +24,7 @@ from graph_retrievers.hits import Hits
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.operator import Operator
 from graph_retrievers.retrievers.protocol import RetrieverProtocol
-from graph_retrievers.retrievers.registry import build_retriever, retriever_class
+from graph_retrievers.retrievers.registry import build_retriever, default_retriever, retriever_class
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.retrievers.signatures import Knob, class_knobs
 from graph_retrievers.signals.embedding import Embedding
@@ -168,14 +168,16 @@ class GraphRetriever(BaseRetriever):
         self._similarity_top_k = value
 
     @classmethod
-    def from_index(cls, index: GraphIndex, *, system: str | Operator = "fastinsight", **options: Any) -> Self:
+    def from_index(cls, index: GraphIndex, *, system: str | Operator | None = None, **options: Any) -> Self:
         """Return a retriever on an index.
 
         Parameters
         ----------
         index : GraphIndex
-        system : str or Operator, default "fastinsight"
-            A name of :func:`graph_retrievers.retrievers.registry.retriever_names`, or operators of one's own.
+        system : str or Operator, optional
+            A name of :func:`graph_retrievers.retrievers.registry.retriever_names`, or operators of one's own. By default what
+            measured best on indexes with the signals of this one, mostly WalkFusion: see
+            :func:`graph_retrievers.retrievers.registry.default_retriever`.
         **options
             Keywords of the class, and of the engine's class.
 
@@ -189,9 +191,12 @@ class GraphRetriever(BaseRetriever):
         return cls(engine, **options)
 
     @classmethod
-    def _made(cls, index: GraphIndex, system: str | Operator, options: Mapping[str, Any]) -> tuple[Retriever, dict[str, Any]]:
+    def _made(
+        cls, index: GraphIndex, system: str | Operator | None, options: Mapping[str, Any]
+    ) -> tuple[Retriever, dict[str, Any]]:
         """Return an engine retriever, and the options that are not for it."""
-        engine = engine_knobs(Retriever if isinstance(system, Operator) else retriever_class(system)[0])
+        kind = Retriever if isinstance(system, Operator) else retriever_class(system or default_retriever(index))[0]
+        engine = engine_knobs(kind)
         own = {knob.name for knob in class_knobs(GraphRetriever)}
         for name in options:
             if name not in engine and name not in own:

@@ -19,7 +19,10 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.signals.embedding import check_vectors, embed_queries
 from graph_retrievers.signals.relevance import BiEncoder
 
-__all__ = ["LatentCache", "Queries"]
+__all__ = ["DEFAULT_K", "LatentCache", "Queries"]
+
+DEFAULT_K = 10
+"""Nodes that a retriever returns unless its class says otherwise."""
 
 # Beyond this many entries a [B, N] table of scores is not kept; single entries are computed instead.
 _TABLE_LIMIT = 1 << 27
@@ -92,7 +95,7 @@ class Queries:
 
     index: GraphIndex
     texts: tuple[str, ...]
-    k: int = 10
+    k: int = DEFAULT_K
     allowed: Tensor | None = None
     seeds_allowed: Tensor | None = None
     walk_allowed: Tensor | None = None
@@ -108,7 +111,7 @@ class Queries:
         index: GraphIndex,
         texts: str | Sequence[str],
         *,
-        k: int = 10,
+        k: int = DEFAULT_K,
         vectors: Any = None,
         filter: Filter | None = None,
         seed_filter: Filter | None = None,

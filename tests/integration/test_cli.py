@@ -129,7 +129,7 @@ class TestSearch:
         status, out, _ = run(capsys, "search", indexed, self.QUESTION, "-k", "3", "--json")
         found = json.loads(out)
         assert status == 0
-        assert (found["query"], found["retriever"], found["k"], found["notes"]) == (self.QUESTION, "fastinsight", 3, [])
+        assert (found["query"], found["retriever"], found["k"], found["notes"]) == (self.QUESTION, "walk-fusion", 3, [])
         assert found["hits"][0]["id"] == "watt.html" and len(found["hits"]) == 3
         assert set(found["hits"][0]) == {"id", "score", "title", "text", "type", "operator", "path", "metadata", "kind", "context"}
 

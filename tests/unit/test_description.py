@@ -48,21 +48,17 @@ class TestDescribe:
     def test_an_index_tells_its_signals_and_what_its_model_reads(self, capsys, tmp_path):
         model = HashEmbedding()
         model.max_seq_length = 13
-        texts = ["word " * 11] + ["word"] * 4
+        texts = ["word " * 11] * 3 + ["word"] * 17
         index = GraphIndex.from_texts(texts, embedding=model, edges=[("0", "1")])
         found = index.describe()
-        assert (found.signals, found.readable_words, found.truncated) == (("dense", "bm25"), 10, 1)
-        assert (
-            len(found.advice) == 2
-            and "60% of the nodes have no edge" in found.advice[0]
-            and "1 texts are longer" in found.advice[1]
-        )
+        assert (found.signals, found.readable_words, found.truncated) == (("dense", "bm25"), 10, 3)
+        assert [advice[:30] for advice in found.advice] == ["90% of the nodes have no edge,", "3 texts are longer than the ab"]
         index.save(tmp_path / "index")
         assert main(["inspect", str(tmp_path / "index")]) == 0
         out = capsys.readouterr().out
-        assert "nodes       5; without a title: 5" in out and "advice: 60% of the nodes have no edge" in out
+        assert "nodes       20; without a title: 20" in out and "advice: 90% of the nodes have no edge" in out
         assert main(["inspect", str(tmp_path / "index"), "--json"]) == 0
-        assert json.loads(capsys.readouterr().out)["isolated"] == 3
+        assert json.loads(capsys.readouterr().out)["isolated"] == 18
 
 
 class TestWarnings:
@@ -72,9 +68,13 @@ class TestWarnings:
         assert warnings(caplog) == []
 
     def test_most_nodes_without_edges(self, caplog):
-        GraphIndex.from_texts(["a", "b", "c", "d", "e"], edges=[("0", "1")])
+        GraphIndex.from_texts(["a"] * 19, edges=[("0", "1")])
+        assert warnings(caplog) == [], "too few to say"
+        GraphIndex.from_texts(["a"] * 20, edges=[(str(n), str(n + 1)) for n in range(9)])
+        assert warnings(caplog) == [], "half is not most"
+        GraphIndex.from_texts(["a"] * 20, edges=[(str(n), str(n + 1)) for n in range(8)])
         (message,) = warnings(caplog)
-        assert message.startswith("60% of the nodes have no edge, so no walk reaches them; add a source of edges")
+        assert message.startswith("55% of the nodes have no edge, so no walk reaches them; add a source of edges")
 
     def test_edges_that_explode(self, caplog):
         count = 120

@@ -1,5 +1,7 @@
 """WalkFusion: what each of its four lists brings, and how they are fused."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -144,7 +146,11 @@ def test_walks_over_a_manual_start_from_search_and_are_fused_with_it():
 def test_the_default_is_what_measured_best_for_the_signals():
     passages = manual()
     assert default_retriever(passages) == default_retriever(index()) == "walk-fusion"
-    typed = [("film", "ballamy", "music by"), ("ballamy", "guildford", "born in")]
-    assert default_retriever(GraphIndex.from_nodes(NODES, typed, embedding=HashEmbedding())) == "spreading"
+    typed = [replace(node, type=kind) for node, kind in zip(NODES, ("film", "person", "town", "thing", "thing"), strict=True)]
+    assert default_retriever(GraphIndex.from_nodes(typed, embedding=HashEmbedding())) == "spreading"
+    assert default_retriever(GraphIndex.from_nodes([replace(n, type="x") for n in NODES], embedding=HashEmbedding())) == "walk-fusion"
+    long = [replace(node, text="word " * 20) for node in typed]
+    assert default_retriever(GraphIndex.from_nodes(long, embedding=HashEmbedding())) == "walk-fusion"
+    assert build_retriever(None, GraphIndex.from_nodes(typed, embedding=HashEmbedding())).k == 10
     assert default_retriever(GraphIndex.from_nodes(NODES, embedding=HashEmbedding(), bm25=False)) == "spreading-hybrid"
     assert default_retriever(GraphIndex.from_nodes(NODES)) == "bm25"

@@ -19,6 +19,8 @@ __all__ = ["GraphDescription", "describe"]
 _TOKENS_A_WORD = 1.3
 _HUBS = 5
 _MANY_EDGES = 50
+# Of an example of a few texts, most may well have no edge.
+_FEW_NODES = 20
 
 
 @dataclass(frozen=True)
@@ -160,7 +162,7 @@ def _advice(found: GraphDescription) -> Iterator[str]:
     edges = sum(found.edges.values())
     if not edges:
         yield "There are no edges, so graph retrievers find what search finds; add a source of edges, such as Links()."
-    elif 2 * found.isolated > found.nodes:
+    elif 2 * found.isolated > found.nodes >= _FEW_NODES:
         share = found.isolated / found.nodes
         yield (
             f"{share:.0%} of the nodes have no edge, so no walk reaches them; add a source of edges, such as Links(), "

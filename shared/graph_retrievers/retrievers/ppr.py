@@ -48,7 +48,7 @@ class PPR(Retriever):
 
     Examples
     --------
-    >>> print(PPR(GraphIndex.from_texts(["a loom"], vectors=[[1]])).operator.formula())
+    >>> print(PPR(GraphIndex.from_texts(["a loom"], titles=["Loom"], vectors=[[1]])).operator.formula())
     O_vs -> O_gs
     """
 

@@ -9,6 +9,7 @@ from graph_retrievers.arguments import choice
 from graph_retrievers.errors import UnexpectedArgumentError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.traits import holds_passages
+from graph_retrievers.queries import DEFAULT_K
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.retrievers.signatures import class_knobs
 
@@ -49,7 +50,7 @@ def default_retriever(index: GraphIndex) -> str:
     """Return the name of the retriever that measured best on indexes with the signals of this one.
 
     WalkFusion where there are vectors and BM25, with a cross-encoder or without; spreading activation for a knowledge graph, whose
-    nodes have short texts (see :func:`~graph_retrievers.operators.traits.holds_passages`) and edges of several relations; spreading
+    nodes have short texts (see :func:`~graph_retrievers.operators.traits.holds_passages`) and are of several types; spreading
     activation fused with vector search where there is no BM25; BM25 where there are no vectors.
 
     Examples
@@ -59,7 +60,7 @@ def default_retriever(index: GraphIndex) -> str:
     """
     if not index.has_dense:
         return "bm25"
-    if len(index.graph.relation_names) > 1 and not holds_passages(index.graph):
+    if len(index.graph.type_names) > 1 and not holds_passages(index.graph):
         return "spreading"
     return "walk-fusion" if index.has_bm25 else "spreading-hybrid"
 
@@ -70,13 +71,13 @@ def retriever_class(name: str) -> tuple[type[Retriever], dict[str, Any]]:
     return getattr(import_module(f"graph_retrievers.retrievers.{module}"), attribute), dict(keywords)
 
 
-def build_retriever(name: str, index: GraphIndex, /, **options: Any) -> Retriever:
+def build_retriever(name: str | None, index: GraphIndex, /, **options: Any) -> Retriever:
     """Return the retriever of a short name on an index.
 
     Parameters
     ----------
-    name : str
-        One of :func:`retriever_names`.
+    name : str or None
+        One of :func:`retriever_names`; None for :func:`default_retriever`, with k = 10 whatever the class has.
     index : GraphIndex
     **options
         Keywords of the retriever's class (``checkpoint`` for those that train).
@@ -92,6 +93,8 @@ def build_retriever(name: str, index: GraphIndex, /, **options: Any) -> Retrieve
     >>> build_retriever("bm25", index, k=1).retrieve("Which loom?")[0].text
     'a loom'
     """
+    if name is None:
+        name, options = default_retriever(index), {"k": DEFAULT_K, **options}
     kind, keywords = retriever_class(name)
     known = {knob.name for knob in (*class_knobs(kind), *class_knobs(Retriever))}
     for option in options:

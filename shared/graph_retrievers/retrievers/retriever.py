@@ -17,7 +17,7 @@ from graph_retrievers.operators.backfill import Backfill
 from graph_retrievers.operators.granker import GRanker
 from graph_retrievers.operators.operator import Operator
 from graph_retrievers.operators.rerank import Rerank
-from graph_retrievers.queries import Queries
+from graph_retrievers.queries import DEFAULT_K, Queries
 from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers.protocol import BaseRetriever, Call
 from graph_retrievers.retrievers.signatures import class_knobs
@@ -79,7 +79,7 @@ class Retriever(BaseRetriever):
         index: GraphIndex,
         operator: Operator,
         *,
-        k: int = 10,
+        k: int = DEFAULT_K,
         backfill: bool = True,
         types: Collection[str] | None = None,
         batch_size: int = 32,
