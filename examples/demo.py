@@ -40,7 +40,8 @@ def main() -> None:
 
     rows = [json.loads(line) for line in (DATA / "nodes.jsonl").open(encoding="utf-8")]
     documents = [Document(row["text"], id=row["id"], metadata={"title": row["title"]}) for row in rows]
-    retriever = GraphRetriever.from_documents(documents, minilm(), edges=[TitleMentions()], k=5, show_progress=True, provenance=True)
+    options = {"k": 5, "provenance": True, "show_progress": True}
+    retriever = GraphRetriever.from_documents(documents, minilm(), edges=[TitleMentions()], **options)
     index = retriever.retriever.index
     print(f"{len(index)} paragraphs, {index.graph.num_edges} title mentions between them.")
     print(f"\nQuestion: {question}")

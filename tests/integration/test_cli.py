@@ -150,10 +150,10 @@ class TestSearch:
         source = write_dataset(tmp_path / "dataset")
         run(capsys, "index", source, tmp_path / "out")
         query = "Who designed the engine that Ada Lovelace wrote a program for?"
-        _, out, _ = run(capsys, "search", tmp_path / "out", query, "--json", "-k", "12")
+        _, out, _ = run(capsys, "search", tmp_path / "out", query, "--json", "-k", "12", "--retriever", "fastinsight")
         walked = [hit for hit in json.loads(out)["hits"] if len(hit["path"]["nodes"]) > 1]
         assert walked and walked[0]["operator"] == "STeX"
-        _, table, _ = run(capsys, "search", tmp_path / "out", query, "-k", "12")
+        _, table, _ = run(capsys, "search", tmp_path / "out", query, "-k", "12", "--retriever", "fastinsight")
         assert "path: " in table and ("-[links]->" in table or "<-[links]-" in table)
         titles = {node.id: node.title for node in linked_nodes()}
         assert f"path: {titles[walked[0]['path']['nodes'][0]]}" in " ".join(table.split())

@@ -55,7 +55,7 @@ def run(capsys, *arguments):
 
 
 def test_evaluate_prints_a_line_a_retriever_and_writes_json(dataset, tmp_path, capsys):
-    names = ["vector", "bm25", "hybrid", "re2", "fastinsight"]
+    names = ["vector", "bm25", "hybrid", "fastinsight", "walk-fusion"]
     out = tmp_path / "deep" / "out.json"
     status, printed, _ = run(capsys, "evaluate", dataset, "-k", "3", "--timed-queries", "1", "--json", out)
     assert status == 0

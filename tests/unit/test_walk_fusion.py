@@ -148,7 +148,9 @@ def test_the_default_is_what_measured_best_for_the_signals():
     assert default_retriever(passages) == default_retriever(index()) == "walk-fusion"
     typed = [replace(node, type=kind) for node, kind in zip(NODES, ("film", "person", "town", "thing", "thing"), strict=True)]
     assert default_retriever(GraphIndex.from_nodes(typed, embedding=HashEmbedding())) == "spreading"
-    assert default_retriever(GraphIndex.from_nodes([replace(n, type="x") for n in NODES], embedding=HashEmbedding())) == "walk-fusion"
+    assert (
+        default_retriever(GraphIndex.from_nodes([replace(n, type="x") for n in NODES], embedding=HashEmbedding())) == "walk-fusion"
+    )
     long = [replace(node, text="word " * 20) for node in typed]
     assert default_retriever(GraphIndex.from_nodes(long, embedding=HashEmbedding())) == "walk-fusion"
     assert build_retriever(None, GraphIndex.from_nodes(typed, embedding=HashEmbedding())).k == 10
