@@ -59,7 +59,8 @@ def test_activation_over_passages_stays_bounded_whatever_the_degree(shape):
         "two hubs": [(hub, n) for hub in (0, 1) for n in range(2, count)],
     }[shape]
     vectors = torch.nn.functional.normalize(torch.rand(count, 4, generator=torch.Generator().manual_seed(0)), dim=1)
-    graph = CorpusGraph(ids, [LONG] * count, titles=[f"Name{n}" for n in ids], edges=[(ids[a], ids[b]) for a, b in pairs])
+    titles = [f"Name{n}" for n in ids]
+    graph = CorpusGraph(ids, [LONG] * count, titles=titles, edges=[(ids[a], ids[b]) for a, b in pairs])
     index = GraphIndex.from_graph(graph, vectors=vectors)
     for seeds in (["Name0"], [f"Name{n}" for n in range(2, 50)]):
         hits = SpreadingActivation(index, gate="uniform", k=count, backfill=False).retrieve(
