@@ -76,8 +76,8 @@ def _parser() -> argparse.ArgumentParser:
     edges = f"edges to find: {', '.join(_EDGES)} (with commas between them) or none; a dataset also keeps its own "
     edges += "(default: links,structure,mentions for files, none for a dataset)"
     index.add_argument("--edges", metavar="KINDS", help=edges)
-    words = "words of a node: longer sections of files are cut (default: 200, about what minilm reads)"
-    index.add_argument("--words", type=int, default=200, metavar="N", help=words)
+    tokens = "tokens of a node: longer sections of files are cut (default: 220; minilm reads 256 with the title)"
+    index.add_argument("--tokens", type=int, default=220, metavar="N", help=tokens)
     index.add_argument("--device", help="torch device, such as cuda (default: cpu)")
     index.set_defaults(run=_index)
 
@@ -131,7 +131,7 @@ def _index(args: argparse.Namespace) -> None:
         options["edges"] = [*dataset.edges, *_edge_specs(args.edges or "none")]
     else:
         with _shown_log():
-            nodes = files = read_folder(args.source, max_words=args.words, show_progress=True)
+            nodes = files = read_folder(args.source, max_tokens=args.tokens, show_progress=True)
         options["edges"] = _edge_specs(args.edges or "links,structure,mentions", files)
     with _shown_log():
         index = GraphIndex.from_documents(nodes, **options)

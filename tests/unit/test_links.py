@@ -34,7 +34,9 @@ class TestAddresses:
             ("/docs/b.md", "docs/a.md", ("docs/b.md", "")),
             ("/b.md", "docs/a.md", ("docs/b.md", "")),
             ("#here%20now", "docs/a.md", ("docs/a.md", "here now")),
-            ("?q=1", "docs/a.md", None),
+            ("?q=1", "docs/a.md", ("docs/a.md", "")),
+            ("b.md?v=2#x", "docs/a.md", ("docs/b.md", "x")),
+            ("a.md", "docs/sub/index.md", None),
             ("sub/", "docs/a.md", ("docs/sub/index.md", "")),
             ("sub", "docs/a.md", ("docs/sub/index.md", "")),
             ("with%20space.md", "docs/a.md", ("docs/with space.md", "")),
@@ -43,7 +45,9 @@ class TestAddresses:
             ("https://example.org/docs/b.md", "docs/a.md", None),
             ("mailto:a@b.c", "docs/a.md", None),
             ("http://[", "docs/a.md", None),
-            ("../../../../b.md", "docs/a.md", ("docs/b.md", "")),
+            ("../../../../b.md", "docs/a.md", None),
+            ("/../../b.md", "docs/a.md", ("docs/b.md", "")),
+            ("docs/b.md", "docs/a.md", None),
         ],
     )
     def test_paths(self, link, base, found):
@@ -67,6 +71,38 @@ class TestAddresses:
     def test_urls(self, link, found):
         book = AddressBook(["https://x.org/", "https://X.org/about", "https://x.org/page?id=2"])
         assert book.find(link, "https://x.org/") == found
+
+    def test_the_very_page_comes_before_one_that_differs_a_little(self):
+        assert AddressBook(["http://h/a", "https://h/a"]).find("https://h/a") == ("https://h/a", "")
+        assert AddressBook(["http://h/a/", "http://h/a"]).find("http://h/a") == ("http://h/a", "")
+        assert AddressBook(["guide.md", "guide/index.md"]).find("guide/", "a.md") == ("guide/index.md", "")
+        assert AddressBook(["guide.md", "guide/index.md"]).find("guide", "a.md") == ("guide.md", "")
+
+    @pytest.mark.parametrize(
+        ("pages", "link"),
+        [
+            (["data.html"], "data.txt"),
+            (["http://h/watch?v=AbC"], "http://h/watch?v=aBc"),
+            (["http://h/a?b"], "http://h/a%3Fb"),
+            (["a/b"], "a%2Fb"),
+        ],
+    )
+    def test_what_names_something_else_is_not_found(self, pages, link):
+        assert AddressBook(pages).find(link, base="x.html") is None
+
+    def test_names_with_marks_of_urls_and_other_schemes(self):
+        book = AddressBook(["C#.md", "C.md", "x%20y.md", "x y.md", "a?b.md"])
+        assert book.find("C%23.md", "C.md") == ("C#.md", "")
+        assert book.find("x%2520y.md", "C.md") == ("x%20y.md", "") and book.find("x%20y.md", "C.md") == ("x y.md", "")
+        assert book.find("a%3Fb.md", "C.md") == ("a?b.md", "")
+        book = AddressBook(["s3://bucket/docs/a.md", "s3://bucket/docs/b.md", "b.md"])
+        assert book.find("b.md", "s3://bucket/docs/a.md") == ("s3://bucket/docs/b.md", "")
+        assert book.find("s3://bucket/docs/b.md") == ("s3://bucket/docs/b.md", "")
+
+    def test_addresses_that_are_none(self):
+        book = AddressBook(["http://[::1", "http://[x]/y", "\ud800", "a.md"])
+        assert book.find("a.md", "http://[::1") is None and book.find("a.md") == ("a.md", "")
+        assert book.find("#x") is None, "no page to be on"
 
     def test_files_of_a_windows_folder_and_links_below_a_site_root(self):
         book = AddressBook(["C:\\site\\guide\\a.html", "C:\\site\\guide\\b.html", "C:\\site\\index.html"])
@@ -113,6 +149,22 @@ class TestLinks:
         nodes = [chunk("a1", "see [the cards][1]", "a.md"), chunk("a2", "[1]: b.md", "a.md"), chunk("b", "", "b.md")]
         assert pairs(build_edges(nodes, Links())) == [("a1", "b")]
 
+    def test_the_definitions_of_a_chunk_come_before_those_of_others(self):
+        nodes = [chunk("1", "[x][1]\n\n[1]: b.md", "a.md"), chunk("2", "[y][1]\n\n[1]: c.md", "a.md"), chunk("3", "[z][1]", "a.md")]
+        nodes += [chunk("b", "", "b.md"), chunk("c", "", "c.md")]
+        assert pairs(build_edges(nodes, Links())) == [("1", "b"), ("2", "c"), ("3", "b")]
+
+    def test_no_link_at_all_is_told(self, caplog):
+        nodes = [chunk("a", "no tags", "a.md", hrefs=[]), chunk("b", "", "b.md")]
+        build_edges(nodes, Links())
+        assert "found no link in the texts. If a splitter or loader dropped the tags, keep them" in caplog.text
+        build_edges(nodes, Links(field="hrefs"))
+        assert "found no link in the field 'hrefs'" in caplog.text
+
+    def test_two_specifications_that_find_the_same_edge(self):
+        nodes = [chunk("a", "[b](b.md)", "a.md", links="b.md"), chunk("b", "", "b.md")]
+        assert build_edges(nodes, [Links(), Links(field="links")]) == [("a", "b", "links")]
+
     def test_links_to_elsewhere_are_counted(self, caplog):
         nodes = [chunk("a", "[x](https://else.org) [y](gone.md)", "a.md"), chunk("b", "[a](a.md)", "b.md")]
         with caplog.at_level("INFO"):
@@ -155,6 +207,7 @@ class TestLinks:
             ([chunk("a", "", "a.md")], Links("link"), "No node has the metadata field 'link', so links"),
             ([chunk("a", "", "a.md")], Links(field="hrefs"), "'hrefs' of Links.*; the metadata fields are: source"),
             ([chunk("a", "", "a.md", links=[3])], Links(field="links"), "'links' of 'a' holds 3; expected addresses"),
+            ([chunk("a", "", "a.md", links=5)], Links(field="links"), "'links' of 'a' holds 5; expected addresses"),
             ([Node("a", "")], DocumentStructure(), "which says from what page a chunk is"),
         ],
     )
@@ -187,13 +240,13 @@ class TestStructure:
         [
             ({"headings": ["A", "B"]}, ("A", "B")),
             ({"Header 2": "B", "Header 1": "A"}, ("A", "B")),
-            ({"header_path": "/A/B/"}, ("A", "B")),
-            ({"header_path": "/"}, ()),
+            ({"header_path": "/A/B/"}, ("A", "B", "C")),
+            ({"header_path": "/"}, ("C",)),
             ({"header": "A"}, ()),
         ],
     )
     def test_headings_as_splitters_write_them(self, metadata, path):
-        assert heading_path(metadata) == path
+        assert heading_path(Node("a", "### C\ntext", metadata=metadata)) == path
 
 
 LONG = "Weavers work on them all day long. " * 8
@@ -250,6 +303,23 @@ class TestSplitters:
                 documents.append(document)
         found = linked_texts(documents, Links(field="links"), DocumentStructure())
         assert len(found) == 2 and "Cards" in found[1][1]
+
+    def test_markdown_node_parser_gives_the_outline(self):
+        text = "# A\n\nintro\n\n## B\n\nb\n\n## C\n\nc\n\n### D\n\nd\n"
+        nodes = MarkdownNodeParser().get_nodes_from_documents([LlamaDocument(text=text, metadata={"file_path": "a.md"})])
+        graph = GraphIndex.from_documents(nodes, edges=[DocumentStructure()]).graph
+        name = {node: text.strip("# ")[:1] for node, text in zip(graph.ids, graph.texts, strict=True)}
+        contained = [(name[edge.source], name[edge.target]) for edge in graph.edges() if edge.relation == "contains"]
+        assert contained == [("A", "B"), ("A", "C"), ("C", "D")]
+
+    def test_nodes_with_children_are_left_out(self):
+        page = LlamaDocument(text=LOOMS_MD, metadata={"file_path": "looms.md"})
+        other = LlamaDocument(text=ENGINE_MD, metadata={"file_path": "engine.md"})
+        nodes = HierarchicalNodeParser.from_defaults([128, 32]).get_nodes_from_documents([page, other])
+        graph = GraphIndex.from_documents(nodes, edges=[Links(), DocumentStructure()]).graph
+        inner = {node.node_id for node in nodes if node.child_nodes}
+        assert inner and not inner & {edge.source for edge in graph.edges()}
+        assert not inner & {edge.target for edge in graph.edges()}
 
     @pytest.mark.parametrize(
         "parser",

@@ -95,19 +95,27 @@ def build_edges(nodes: Sequence[Node], edges: Any, vectors: Any = None, document
     """
     corpus = Corpus(nodes, documents, vectors)
     built: list[EdgeLike] = []
+    seen: set[tuple[str, str, str]] = set()
+
+    def found(spec: EdgeSpec) -> list[tuple[str, str, str]]:
+        # What two specifications find is one edge.
+        new = [edge for edge in _found(spec, corpus) if edge not in seen]
+        seen.update(new)
+        return new
+
     for number, item in enumerate(edge_items(edges)):
         if isinstance(item, EdgeSpec):
-            built.extend(_found(item, corpus))
+            built.extend(found(item))
         elif is_networkx(item):
             built.extend(_explicit(edge, f"An edge of {item}", corpus) for edge in networkx_edges(item))
         elif is_words(item) and len(item) == 2 and _is_field_pair(item, number, corpus):
-            built.extend(_found(Metadata(*item), corpus))
+            built.extend(found(Metadata(*item)))
         elif isinstance(item, Edge) or is_words(item):
             built.append(_explicit(item, f"Edge {number}", corpus))
         elif isinstance(item, type) and issubclass(item, EdgeSpec):
             raise InvalidArgumentError(f"Item {number} of edges is the class {item.__name__}; call it: {item.__name__}(...).")
         elif callable(item):
-            built.extend(_found(_Called(item), corpus))
+            built.extend(found(_Called(item)))
         else:
             nested = isinstance(item, (list, tuple)) and any(isinstance(part, (list, tuple)) for part in item)
             hint = " Unpack a list inside the list with a star: [*pairs, Links()]." if nested else ""

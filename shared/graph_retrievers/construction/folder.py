@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from tqdm.auto import tqdm
 
@@ -29,13 +30,15 @@ _HTML = (".html", ".htm")
 _SUFFIXES = (".txt", *_MARKDOWN, *_HTML)
 # What stands at the beginning or the end of at least half of so many pages is navigation.
 _FEW_PAGES = 5
-_SEPARATOR = re.compile(r"\s+[-–—|·:»]+\s+|:\s+")
+_SEPARATOR = re.compile(r" [-–—|·:»]+ |: ")
+_INDEXES = frozenset(["genindex", "py-modindex", "modindex", "search"])
 
 
-def read_folder(folder: str | Path, *, max_words: int | None = 200, show_progress: bool = False) -> list[Node]:
+def read_folder(folder: str | Path, *, max_tokens: int | None = 220, show_progress: bool = False) -> list[Node]:
     r"""Return the ``.txt``, ``.md`` and ``.html`` files of a folder as nodes: one for each section, sorted by path.
 
-    Subfolders are included; names that begin with a dot are skipped. Navigation is left out: what HTML marks as such, and what
+    Subfolders are included; names that begin with a dot, links that lead out of the folder, and the index and search pages of Sphinx are
+    skipped. Navigation is left out: what HTML marks as such, and what
     stands at the beginning or the end of half of the pages. A page with the same text as another is read once, and a page without
     text of its own, such as a table of contents, is not kept; links to it lead to the other one, or to the first page that it
     lists.
@@ -43,9 +46,9 @@ def read_folder(folder: str | Path, *, max_words: int | None = 200, show_progres
     Parameters
     ----------
     folder : str or Path
-    max_words : int or None, default 200
-        Words of a node: see :func:`~graph_retrievers.construction.sections.split_page`. The embedding model should read them all;
-        200 words of English are about 256 tokens. None: one node for each file.
+    max_tokens : int or None, default 220
+        Tokens of a node: see :func:`~graph_retrievers.construction.sections.split_page`. The embedding model should read them all
+        and the title: MiniLM reads 256. None: one node for each file.
     show_progress : bool, default False
 
     Returns
@@ -77,34 +80,47 @@ def read_folder(folder: str | Path, *, max_words: int | None = 200, show_progres
     root = Path(folder)
     if not root.is_dir():
         raise DatasetError(f"{root} is not a folder.")
-    paths = [path for path in root.rglob("*") if path.suffix.lower() in _SUFFIXES and path.is_file()]
+    paths = [path for path in root.rglob("*") if path.suffix.lower() in _SUFFIXES and path.is_file() and _inside(path, root)]
     names = sorted((path.relative_to(root).as_posix(), path) for path in paths)
     names = [(name, path) for name, path in names if not any(part.startswith(".") for part in name.split("/"))]
     if not names:
         raise DatasetError(f"{root} has neither nodes.jsonl[.gz] nor a file ending in {', '.join(_SUFFIXES)}.")
     bar = tqdm(names, desc="reading", unit="page", disable=not show_progress)
-    pages = _without_site({name: _read(path) for name, path in bar})
-    kept, moved = _distinct(pages)
+    pages = {name: _read(path) for name, path in bar}
     book = AddressBook(pages)
-    nodes = [node for name in kept for node in _nodes(name, pages[name], max_words, book, moved)]
+    kept, moved = _distinct(pages, book)
+    pages = _without_site({name: pages[name] for name in kept})
+    taken: Counter[str] = Counter(kept)
+    nodes = [node for name in kept for node in _nodes(name, pages[name], max_tokens, book, moved, taken)]
     if not nodes:
-        raise DatasetError(f"{root} has no text in its {len(pages)} files.")
-    if len(kept) < len(pages):
-        logger.info(
-            "%d pages, %d of them without text of their own or with the text of another.", len(pages), len(pages) - len(kept)
-        )
+        raise DatasetError(f"{root} has no text in its {len(names)} files.")
+    if moved:
+        count = len(names)
+        logger.info("%d pages, %d of them without text of their own or with the text of another.", count, len(moved))
     return nodes
+
+
+def _inside(path: Path, root: Path) -> bool:
+    """Return whether a file is in the folder itself, and is not an index that Sphinx made."""
+    return path.stem not in _INDEXES and path.resolve().is_relative_to(root.resolve())
 
 
 def _read(path: Path) -> Page:
     raw = path.read_bytes()
     suffix = path.suffix.lower()
+    encoding = (suffix in _HTML and html_charset(raw)) or "utf-8-sig"
     try:
-        text = raw.decode((suffix in _HTML and html_charset(raw)) or "utf-8-sig").removeprefix("\ufeff")
-    except (LookupError, UnicodeDecodeError) as error:
+        # Windows-1252 leaves five bytes undefined.
+        text = raw.decode(encoding, "replace" if encoding == "cp1252" else "strict").removeprefix("\ufeff")
+    except (LookupError, UnicodeError) as error:
         raise DatasetError(f"{path} cannot be read as UTF-8: {error}.") from error
     page = read_html(text) if suffix in _HTML else read_markdown(text) if suffix in _MARKDOWN else read_text(text)
-    return page._replace(title=page.title or path.stem.replace("_", " "))
+    title = page.title
+    heading = next((block.text for block in page.blocks if block.level), "")
+    if heading and _SEPARATOR.split(title)[0].casefold() == heading.casefold():
+        # What follows is the name of the site.
+        title = heading
+    return page._replace(title=" ".join(title.split()) or path.stem.replace("_", " "))
 
 
 def _without_site(pages: dict[str, Page]) -> dict[str, Page]:
@@ -113,6 +129,7 @@ def _without_site(pages: dict[str, Page]) -> dict[str, Page]:
     parts = {name: _SEPARATOR.split(page.title) for name, page in pages.items()}
     first = Counter(held[0] for held in parts.values() if len(held) > 1)
     last = Counter(held[-1] for held in parts.values() if len(held) > 1)
+    titles = Counter(page.title for page in pages.values())
     texts = Counter(text for page in pages.values() for text in {block.text for block in page.blocks})
 
     def common(block: Block) -> bool:
@@ -127,14 +144,20 @@ def _without_site(pages: dict[str, Page]) -> dict[str, Page]:
         title = title.strip(" \t-–—|·:»") or page.title
         before = sum(1 for _ in takewhile(common, page.blocks))
         after = sum(1 for _ in takewhile(common, reversed(page.blocks[before:])))
-        return page._replace(title=title, blocks=page.blocks[before : len(page.blocks) - after])
+        blocks = page.blocks[before : len(page.blocks) - after]
+        if all(block.level for block in blocks):
+            # All of its text is that of other pages too: it is not navigation.
+            blocks = page.blocks
+        if titles[page.title] >= enough:
+            # The name of the site alone.
+            title = next((block.text for block in blocks if block.level), title)
+        return page._replace(title=title, blocks=blocks)
 
     return {name: cleaned(name, page) for name, page in pages.items()}
 
 
-def _distinct(pages: dict[str, Page]) -> tuple[list[str], dict[str, str]]:
-    """Return the pages to keep, and for each other one the page that stands for it."""
-    book = AddressBook(pages)
+def _distinct(pages: dict[str, Page], book: AddressBook) -> tuple[list[str], dict[str, str]]:
+    """Return the pages to keep, and for each other one the page that stands for it, "" for none."""
     known: dict[tuple[str, ...], str] = {}
     moved: dict[str, str] = {}
     for name, page in pages.items():
@@ -142,28 +165,31 @@ def _distinct(pages: dict[str, Page]) -> tuple[list[str], dict[str, str]]:
         if not any(not block.level for block in page.blocks) and page.contents:
             listed = (book.find(link, name) for link in page.contents)
             moved[name] = next((found[0] for found in listed if found and found[0] != name), "")
-        elif text and known.setdefault(text, name) != name:
+        elif not text:
+            moved[name] = ""
+        elif known.setdefault(text, name) != name:
             moved[name] = known[text]
     return [name for name in pages if name not in moved], moved
 
 
-def _nodes(name: str, page: Page, max_words: int | None, book: AddressBook, moved: dict[str, str]) -> list[Node]:
-    """Return the nodes of a page."""
-    chunks = split_page(page, max_words if max_words is not None else 1 << 60)
-    if max_words is None:
-        chunks = [_whole(page)]
-    taken: set[str] = set()
+def _nodes(
+    name: str, page: Page, max_tokens: int | None, book: AddressBook, moved: dict[str, str], taken: Counter[str]
+) -> list[Node]:
+    """Return the nodes of a page; `taken` counts how often an id was asked for."""
+    chunks = [_whole(page)] if max_tokens is None else split_page(page, max_tokens)
     nodes: list[Node] = []
     for place, chunk in enumerate(chunks):
-        base = f"{name}#{chunk.anchor}" if chunk.anchor and place else name
-        number = place + 1 if base == name else chunk.part
-        identity = base if number == 1 else f"{base}~{number}"
-        while identity in taken:
-            number += 1
-            identity = f"{base}~{number}"
-        taken.add(identity)
-        heading = chunk.headings[-1] if chunk.headings else ""
-        title = page.title if not place or heading in ("", page.title) else f"{page.title}: {heading}"
+        identity = name
+        if place:
+            base = f"{name}#{chunk.anchor}" if chunk.anchor else name
+            taken[base] += 1
+            identity = base if taken[base] == 1 else f"{base}~{taken[base]}"
+            while identity != base and identity in taken:
+                taken[base] += 1
+                identity = f"{base}~{taken[base]}"
+        # The first node stands for the page.
+        heading = chunk.headings[-1 if place else 0] if chunk.headings else ""
+        title = page.title if heading.casefold() in ("", page.title.casefold()) else f"{page.title}: {heading}"
         metadata: dict[str, Any] = {
             "path": name,
             "headings": list(chunk.headings),
@@ -198,5 +224,5 @@ def _resolved(links: Sequence[str], name: str, book: AddressBook, moved: dict[st
             page = moved[page]
             fragment = ""
         if page:
-            resolved.append(f"/{page}#{fragment}" if fragment else f"/{page}")
+            resolved.append(f"/{quote(page)}#{quote(fragment)}" if fragment else f"/{quote(page)}")
     return list(dict.fromkeys(resolved))

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urljoin
 
 from graph_retrievers.construction.pages import Block, Page, without_number
 from graph_retrievers.errors import MissingDependencyError
@@ -20,14 +21,15 @@ _SILENT = frozenset(["script", "style", "template", "svg", "nav", "footer", "but
 _LEADS = frozenset([*_HEADINGS, "dt", "caption"])
 _CELLS = frozenset(["td", "th"])
 _ROLES = frozenset(["navigation", "search", "contentinfo", "banner"])
-# Class names of navigation in the output of Sphinx, DocBook, MkDocs, Docusaurus, Doxygen, Javadoc and common themes.
-_NAVIGATION = frozenset(
-    "nav navbar navheader navfooter navigation sidebar sphinxsidebar related breadcrumb breadcrumbs menu headerlink skip-link "
-    "skip-nav prev-next pagination footer".split()
-)
+# Class names of navigation in the output of Sphinx, DocBook, MkDocs, Docusaurus, Doxygen, Javadoc and common themes; the second are
+# those of navigation outside the main part of a page only, since inside they may name content, such as the boxes of Sphinx.
+_NAVIGATION = frozenset("navheader navfooter sphinxsidebar headerlink skip-link skip-nav breadcrumb breadcrumbs prev-next".split())
+_OUTER_NAVIGATION = frozenset("nav navbar navigation sidebar related menu pagination footer".split())
 _CONTENTS = frozenset(["toc", "toctree-wrapper", "table-of-contents"])
 _LISTS = frozenset(["ul", "ol", "dl"])
-_CHARSET = re.compile(rb"""<meta[^<>]{0,200}?charset\s*=\s*["']?([\w-]+)""", re.IGNORECASE)
+_CHARSET = re.compile(rb"""(?:<meta[^<>]{0,200}?charset|<\?xml[^<>]{0,200}?encoding)\s*=\s*["']?([\w-]+)""", re.IGNORECASE)
+# As browsers read them: the names of Latin-1 stand for its Windows form, and what can be read this far is not UTF-16.
+_CHARSETS = {"iso-8859-1": "cp1252", "latin1": "cp1252", "latin-1": "cp1252", "us-ascii": "cp1252", "ascii": "cp1252"}
 
 
 def read_html(text: str) -> Page:
@@ -35,7 +37,8 @@ def read_html(text: str) -> Page:
 
     Scripts, styles and navigation are left out: elements such as ``nav``, roles such as "navigation", and the class names of common
     documentation tools. If the page marks its main part (``main``, ``role="main"``), only that is read. The title is that of the
-    page, else its first heading. Time and memory grow linearly with the text.
+    page, else its first heading. Links are resolved against ``<base href>`` if there is one. Time and memory grow linearly with the
+    text, but for pages that leave tens of thousands of elements open.
 
     Examples
     --------
@@ -48,14 +51,19 @@ def read_html(text: str) -> Page:
         _parse(text, reader)
     main = [block for block, inside in zip(reader.blocks, reader.inside, strict=True) if inside]
     blocks = main or reader.blocks
+    contents = reader.contents
+    if reader.base:
+        blocks = [replace(block, links=tuple(_joined(reader.base, link) for link in block.links)) for block in blocks]
+        contents = [_joined(reader.base, link) for link in contents]
     heading = next((block.text for block in blocks if block.level), "")
-    return Page(without_number(_squeezed(reader.title)) or heading, blocks, tuple(dict.fromkeys(reader.contents)))
+    return Page(without_number(_squeezed(reader.title)) or heading, blocks, _once(contents))
 
 
 def html_charset(raw: bytes) -> str:
-    """Return the encoding that an HTML file declares in its first 1,024 bytes, "" if there is none."""
+    """Return the encoding that an HTML file declares in its first 1,024 bytes, as browsers understand it, "" if there is none."""
     found = _CHARSET.search(raw[:1024])
-    return found[1].decode() if found else ""
+    name = found[1].decode().lower() if found and not raw.startswith(b"\xef\xbb\xbf") else ""
+    return "" if name.startswith("utf-16") else _CHARSETS.get(name, name)
 
 
 def _parse(text: str, reader: _Reader) -> None:
@@ -80,7 +88,7 @@ class _Reader:
         self.blocks: list[Block] = []
         self.inside: list[bool] = []
         self.contents: list[str] = []
-        self.title = ""
+        self.title = self.base = ""
         # For each open element: (tag, what it switched on).
         self._open: list[tuple[str, str]] = []
         self._on = dict.fromkeys(["silent", "contents", "main", "pre", "title", "list"], 0)
@@ -97,6 +105,8 @@ class _Reader:
         if switched:
             self._on[switched] += 1
         href = attributes.get("href") if tag == "a" else None
+        if tag == "base" and not self.base:
+            self.base = attributes.get("href") or ""
         # Of a table of contents, entries of the first level only: what they contain is theirs.
         if href and self._on["contents"] and self._on["list"] <= 1 and not self._on["silent"]:
             self.contents.append(href)
@@ -151,12 +161,15 @@ class _Reader:
         """Return what an element switches on until it ends, "" for nothing."""
         classes = attributes.get("class", "").lower().split()
         role = attributes.get("role", "").lower()
-        if tag in _SILENT or role in _ROLES or attributes.get("aria-hidden") == "true" or not _NAVIGATION.isdisjoint(classes):
-            return "silent"
+        if tag not in ("html", "body", "main") and role != "main":
+            navigation = _NAVIGATION if self._on["main"] else _NAVIGATION | _OUTER_NAVIGATION
+            hidden = attributes.get("aria-hidden") == "true"
+            if tag in _SILENT or role in _ROLES or hidden or not navigation.isdisjoint(classes):
+                return "silent"
         if tag in _LISTS and self._on["contents"]:
             return "list"
         if not _CONTENTS.isdisjoint(classes) or {"contents", "topic"} <= {*classes}:
-            return "contents" if tag not in ("body", "main") and role != "main" else ""
+            return "contents" if tag not in ("html", "body", "main") and role != "main" else ""
         if tag == "title" and self._reading:
             return "title"
         if tag == "main" or role == "main":
@@ -173,6 +186,13 @@ class _Reader:
             self.blocks.append(Block(text, self._level, _once(self._anchors), _once(self._links), self._leads))
             self.inside.append(self._on["main"] > 0)
             self._anchors, self._links, self._level, self._leads = [], [], 0, False
+
+
+def _joined(base: str, link: str) -> str:
+    try:
+        return urljoin(base, link)
+    except ValueError:
+        return link
 
 
 def _once(items: Iterable[Any]) -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,10 +17,11 @@ from graph_retrievers.graph.corpus_graph import Node
 
 __all__ = ["Links", "heading_path"]
 
+logger = logging.getLogger(__name__)
+
 _TAG = re.compile(r"<[a-zA-Z!/]")
 _MARKDOWN = re.compile(r"\[|^ {0,3}#|^ {0,3}(?:=+|-+)[ \t]*$|<https?://", re.MULTILINE)
 _HEADER_KEY = re.compile(r"header[ _]?([1-6])", re.IGNORECASE)
-_WORDS = re.compile(r"\w+")
 # A link that more than half of the pages have is navigation; below this number of pages, that says nothing.
 _FEW_PAGES = 10
 _NOWHERE = "\0"
@@ -31,7 +33,7 @@ class Links(EdgeSpec):
     A link with a ``#fragment`` leads to the chunk that holds the anchor: an HTML id, the slug of a Markdown heading, or a heading
     that a splitter wrote into the metadata. Any other link leads to the first chunk of the page, as does one whose anchor is not
     found. Links to pages outside the corpus are skipped and counted in the log; so are links that more than half of at least ten
-    pages have, since these are navigation.
+    pages have, since these are navigation. Nodes of LlamaIndex that have children, whose texts repeat theirs, are not read.
 
     Parameters
     ----------
@@ -84,19 +86,30 @@ class Links(EdgeSpec):
             )
         pages: dict[str, list[int]] = defaultdict(list)
         for row, address in enumerate(addresses):
-            pages[address].append(row)
+            if row not in corpus.parents:
+                pages[address].append(row)
         links, anchors = self._read(corpus.nodes, addresses, pages)
         book = AddressBook(address for address in pages if not address.startswith(_NOWHERE))
         bases = ["" if address.startswith(_NOWHERE) else address for address in addresses]
         found = [[book.find(link, base) for link in listed] for base, listed in zip(bases, links, strict=True)]
         common = _navigation(found, pages, addresses)
+        if not any(links):
+            where = "the texts" if self.field is None else f"the field {self.field!r}"
+            logger.warning(
+                "%r found no link in %s. If a splitter or loader dropped the tags, keep them, or name the metadata field that holds "
+                "the links: Links(field=...).",
+                self,
+                where,
+            )
+        if common:
+            logger.info("%r: skipped links to %d pages that more than half of the pages link to.", self, len(common))
         edges: list[tuple[str, str, str]] = []
         absent = 0
         places: dict[str, _Anchors] = {}
         for row, targets in enumerate(found):
             for target in targets:
+                absent += target is None
                 if target is None or target in common:
-                    absent += 1
                     continue
                 page, fragment = target
                 first = pages[page][0]
@@ -117,9 +130,12 @@ class Links(EdgeSpec):
             references: dict[str, Any] = {}
             if not address.lower().endswith((".html", ".htm")):
                 for text in texts:
-                    references |= reference_definitions(text) if "]:" in text else {}
+                    references = (reference_definitions(text) | references) if "]:" in text else references
             for row, text in zip(rows, texts, strict=True):
-                links[row], anchors[row] = _links_and_anchors(text, address, references)
+                # The definitions of a chunk come before those of others.
+                own = reference_definitions(text) if references and "]:" in text else {}
+                others = {name: place for name, place in references.items() if name not in own}
+                links[row], anchors[row] = _links_and_anchors(text, address, others)
                 if "anchors" in nodes[row].metadata:
                     anchors[row] = _strings(nodes[row].metadata["anchors"])
             if self.field is not None:
@@ -130,22 +146,30 @@ class Links(EdgeSpec):
         return links, anchors
 
 
-def heading_path(metadata: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the headings that a chunk stands under, outermost first, as splitters write them into the metadata.
+def heading_path(node: Node) -> tuple[str, ...]:
+    """Return the headings that a chunk stands under, its own last, as splitters write them into the metadata.
 
-    They are read from ``headings`` (a list), ``Header 1``, ``Header 2``, ... (LangChain) or ``header_path`` (LlamaIndex).
+    They are read from ``headings`` (a list), ``Header 1``, ``Header 2``, ... (LangChain), or ``header_path`` (LlamaIndex), which
+    names the headings around the one that the text begins with.
 
     Examples
     --------
-    >>> heading_path({"Header 1": "Looms", "Header 2": "Cards"}), heading_path({"header_path": "/Looms/Cards/"})
-    (('Looms', 'Cards'), ('Looms', 'Cards'))
+    >>> heading_path(Node("a", "", metadata={"Header 1": "Looms", "Header 2": "Cards"}))
+    ('Looms', 'Cards')
+    >>> heading_path(Node("a", "## Cards", metadata={"header_path": "/Looms/"}))
+    ('Looms', 'Cards')
     """
+    metadata = node.metadata
     if isinstance(metadata.get("headings"), (list, tuple)):
         return tuple(_strings(metadata["headings"]))
     numbered = {int(found[1]): str(value) for key, value in metadata.items() if (found := _HEADER_KEY.fullmatch(str(key)))}
     if numbered:
         return tuple(numbered[level] for level in sorted(numbered))
-    return tuple(part for part in str(metadata.get("header_path") or "").split("/") if part)
+    if "header_path" not in metadata:
+        return ()
+    around = [part for part in str(metadata["header_path"]).split("/") if part]
+    own = node.text.lstrip().partition("\n")[0]
+    return (*around, own.strip("# \t")) if own.startswith("#") else tuple(around)
 
 
 class _Anchors:
@@ -162,7 +186,7 @@ class _Anchors:
                     self._exact[name] = row
                 last[name] = place
                 self._loose.setdefault(_loosened(name), self._exact[name])
-            for heading in heading_path(node.metadata)[-1:]:
+            for heading in heading_path(node)[-1:]:
                 self._loose.setdefault(_loosened(slug(heading)), row)
 
     def get(self, fragment: str, default: int) -> int:
@@ -171,7 +195,7 @@ class _Anchors:
 
 
 def _loosened(anchor: str) -> str:
-    return "-".join(_WORDS.findall(anchor.casefold().replace("_", "-")))
+    return "-".join(filter(None, slug(anchor.casefold().replace("_", "-")).split("-")))
 
 
 def _links_and_anchors(text: str, address: str, references: Mapping[str, Any]) -> tuple[list[str], list[str]]:
@@ -189,10 +213,12 @@ def _links_and_anchors(text: str, address: str, references: Mapping[str, Any]) -
 
 def _field_links(nodes: Sequence[Node], rows: Sequence[int], field: str) -> Iterable[tuple[int, str]]:
     """Yield (row, address) for the links in a metadata field of the chunks of a page."""
-    held = [nodes[row].metadata.get(field) for row in rows]
-    copied = len(rows) > 1 and bool(held[0]) and all(value == held[0] for value in held)
+    held = [_items(nodes[row], field) for row in rows]
+    # Our own reader gives each chunk its own links.
+    ours = any("anchors" in nodes[row].metadata for row in rows)
+    copied = not ours and len(rows) > 1 and bool(held[0]) and all(value == held[0] for value in held)
     for row, value in [(rows[0], held[0])] if copied else zip(rows, held, strict=True):
-        for item in [value] if isinstance(value, (str, Mapping)) else value or ():
+        for item in value:
             url, text = (item.get("url") or item.get("href"), item.get("text")) if isinstance(item, Mapping) else (item, None)
             if not isinstance(url, str):
                 what = f"Field {field!r} of {nodes[row].id!r} holds {item!r:.60}"
@@ -201,6 +227,15 @@ def _field_links(nodes: Sequence[Node], rows: Sequence[int], field: str) -> Iter
             if copied and isinstance(text, str) and text.strip():
                 source = next((other for other in rows if text.strip() in nodes[other].text), row)
             yield source, url
+
+
+def _items(node: Node, field: str) -> list[Any]:
+    value = node.metadata.get(field)
+    if value is None or isinstance(value, (str, Mapping)):
+        return [] if value is None or value == "" else [value]
+    if isinstance(value, (list, tuple)) or hasattr(value, "tolist"):
+        return list(value)
+    raise InvalidArgumentError(f"Field {field!r} of {node.id!r} holds {value!r:.60}; expected addresses, or mappings with 'url'.")
 
 
 def _navigation(found: Sequence[Sequence[Any]], pages: Mapping[str, Any], addresses: Sequence[str]) -> set[Any]:

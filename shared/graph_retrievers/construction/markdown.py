@@ -6,18 +6,17 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
+from unicodedata import category, normalize
 
 from graph_retrievers.construction.html import read_html
-from graph_retrievers.construction.pages import Block, Page
+from graph_retrievers.construction.pages import Block, Page, plain_lines
 from graph_retrievers.errors import MissingDependencyError
 
 __all__ = ["read_markdown", "reference_definitions", "slug"]
 
-_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?\n)?---[ \t]*(?:\n|\Z)", re.DOTALL)
-_TITLE = re.compile(r"""^title:[ \t]*["']?(.*?)["']?[ \t]*$""", re.MULTILINE)
-# "Heading {#anchor}", as Pandoc, MkDocs and Docusaurus write it.
-_ANCHOR = re.compile(r"[ \t]*\{#([^\s{}]+)[^{}]*\}[ \t]*$")
-_HEADER = re.compile(r"^ {0,3}#{1,6}[ \t]+|[ \t]+#+[ \t]*$")
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(\w[\w-]*:.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+# "Heading {#anchor}" of Pandoc and Docusaurus, and "{: #anchor }" of MkDocs, behind the last brace.
+_ANCHOR = re.compile(r"\{:?[ \t]*#([^\s{}]+)[^{}]*\}[ \t#]*\Z")
 
 
 def read_markdown(text: str, references: dict[str, Any] | None = None) -> Page:
@@ -39,10 +38,11 @@ def read_markdown(text: str, references: dict[str, Any] | None = None) -> Page:
     ('Jacquard looms', [('Jacquard looms', 1, ('jacquard-looms',), ()),
                         ('See [cards](cards.md#holes).', 0, (), ('cards.md#holes',))])
     """
-    title = ""
+    text, title = plain_lines(text), ""
     if front := _FRONT_MATTER.match(text):
-        found = _TITLE.search(front[1] or "")
-        title, text = found[1] if found else "", text[front.end() :]
+        lines = (line.partition(":") for line in front[1].split("\n"))
+        title = next((value.strip().strip("\"'") for key, _, value in lines if key == "title"), "")
+        text = text[front.end() :]
     lines = text.split("\n")
     blocks: list[Block] = []
     seen: Counter[str] = Counter()
@@ -52,12 +52,13 @@ def read_markdown(text: str, references: dict[str, Any] | None = None) -> Page:
         anchors, links = list(token["anchors"]), token["links"]
         level = token["level"]
         if level:
-            raw = _HEADER.sub("", raw.split("\n")[0]).strip()
-            name = slug(token["text"])
-            if given := _ANCHOR.search(raw):
+            raw = " ".join(token["heading"].split())
+            given = _ANCHOR.search(raw, max(raw.rfind("{"), 0))
+            if given:
                 anchors.append(given[1])
-                raw = raw[: given.start()]
+                raw = raw[: given.start()].rstrip("# \t")
             else:
+                name = slug(token["text"])
                 anchors.append(f"{name}-{seen[name]}" if seen[name] else name)
                 seen[name] += 1
         if raw.strip():
@@ -69,7 +70,7 @@ def read_markdown(text: str, references: dict[str, Any] | None = None) -> Page:
 def reference_definitions(text: str) -> dict[str, Any]:
     """Return the definitions ``[name]: address`` of a text, in the form of the parser."""
     env: dict[str, Any] = {}
-    _parser().parse(text, env)
+    _parser().parse(plain_lines(text), env)
     return dict(env.get("references", {}))
 
 
@@ -81,7 +82,9 @@ def slug(heading: str) -> str:
     >>> slug("What's new in 3.11?")
     'whats-new-in-311'
     """
-    kept = "".join(char for char in heading.strip().lower() if char.isalnum() or char in " -_")
+    composed = normalize("NFC", heading.strip()).lower()
+    # Some scripts write vowels as marks.
+    kept = "".join(char for char in composed if char.isalnum() or char in " -_" or category(char).startswith("M"))
     return kept.replace(" ", "-")
 
 
@@ -103,9 +106,11 @@ def _pieces(tokens: list[Any]) -> Iterator[dict[str, Any]]:
             if piece is not None:
                 yield piece
             level = int(token.tag[1]) if token.type == "heading_open" else 0
-            piece = {"lines": token.map, "level": level, "text": "", "anchors": [], "links": []}
+            piece = {"lines": token.map, "level": level, "text": "", "heading": "", "anchors": [], "links": []}
         if piece is None:
             continue
+        if token.type == "inline" and piece["level"]:
+            piece["heading"] += token.content
         for part in [token, *(token.children or ())]:
             if part.type == "link_open":
                 piece["links"].append(str(part.attrs.get("href", "")))

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
-__all__ = ["Block", "Page", "read_text", "without_number"]
+from graph_retrievers.graph.tokens import estimate_tokens
+
+__all__ = ["Block", "Page", "plain_lines", "read_text", "without_number"]
 
 _BLANK = re.compile(r"\n[ \t]*\n")
 # "25.4. Archiving", "Chapter 20. Server Configuration": a number that ends with a dot, so that "3.11 released" keeps its own.
-_NUMBER = re.compile(r"(?:(?:Part|Chapter|Appendix|Section)\s+[0-9A-Z]+(?:\.[0-9]+)*[.:]|[0-9A-Z]?[0-9]*(?:\.[0-9]+)*\.)\s+(?=\S)")
+_NUMBER = re.compile(
+    r"(?:(?:Part|Chapter|Appendix|Section)\s+[0-9A-Z]+(?:\.[0-9]+)*[.:]|(?:[0-9]+|[A-Z](?=\.[0-9]))(?:\.[0-9]+)*\.)\s+(?=\S)"
+)
 
 
 @dataclass(frozen=True)
@@ -36,10 +41,10 @@ class Block:
     links: tuple[str, ...] = ()
     leads: bool = False
 
-    @property
-    def words(self) -> int:
-        """Number of words."""
-        return len(self.text.split())
+    @cached_property
+    def tokens(self) -> int:
+        """About how many tokens the text has."""
+        return estimate_tokens(self.text)
 
 
 class Page(NamedTuple):
@@ -52,7 +57,12 @@ class Page(NamedTuple):
 
 def read_text(text: str) -> Page:
     """Return plain text as a page of paragraphs."""
-    return Page("", [Block(part.strip("\n")) for part in _BLANK.split(text) if part.strip()])
+    return Page("", [Block(part.strip("\n")) for part in _BLANK.split(plain_lines(text)) if part.strip()])
+
+
+def plain_lines(text: str) -> str:
+    """Return a text whose lines all end with a line feed."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def without_number(heading: str) -> str:

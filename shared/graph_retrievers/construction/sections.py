@@ -10,11 +10,13 @@ from itertools import takewhile, zip_longest
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.construction.pages import Block, Page
+from graph_retrievers.graph.tokens import estimate_tokens
 
 __all__ = ["Chunk", "split_page"]
 
-# A section with fewer words than this joins another.
-_SHORT = 30
+# A section with fewer tokens than this joins another.
+_SHORT = 40
+_WORD = re.compile(r"\S+\s*")
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
 
 
@@ -53,45 +55,45 @@ class _Section:
     path: tuple[int, ...]
     headings: tuple[str, ...]
     blocks: list[Block] = field(default_factory=list)
-    words: int = 0
+    tokens: int = 0
 
     def add(self, block: Block) -> None:
         self.blocks.append(block)
-        self.words += 0 if block.level else block.words
+        self.tokens += 0 if block.level else block.tokens
 
     def take(self, other: _Section) -> None:
         self.blocks += other.blocks
-        self.words += other.words
+        self.tokens += other.tokens
 
 
-def split_page(page: Page, max_words: int = 200) -> list[Chunk]:
-    r"""Return the chunks of a page, in order: one for each section, several for a section of more than `max_words` words.
+def split_page(page: Page, max_tokens: int = 220) -> list[Chunk]:
+    r"""Return the chunks of a page, in order: one for each section, several for a section of more than `max_tokens` tokens.
 
     A section is what stands under a heading, up to the next heading; the first heading of a page is that of the whole page. A
-    section of fewer than 30 words joins the one that contains it, its first subsection, or a short neighbour. A long section is cut
-    between blocks, into parts of about the same length; a block is cut only where it alone is too long. A heading stays with what
-    follows.
+    section of fewer than 40 tokens joins the one that contains it, its first subsection, or a short neighbour. A long section is
+    cut between blocks, into parts of about the same length; a block is cut only where it alone is too long. A heading stays with
+    what follows. Tokens are estimated (see :func:`~graph_retrievers.graph.tokens.estimate_tokens`).
 
     Parameters
     ----------
     page : Page
-    max_words : int, default 200
-        Words of a chunk.
+    max_tokens : int, default 220
+        Tokens of a chunk.
 
     Examples
     --------
     >>> from graph_retrievers.construction.markdown import read_markdown
     >>> page = read_markdown("# Looms\n" + "Looms weave. " * 20 + "\n## Cards\n" + 3 * ("Cards drive. " * 10 + "\n\n"))
-    >>> [(chunk.headings, chunk.anchors, chunk.part, len(chunk.text.split())) for chunk in split_page(page, 40)]
+    >>> [(chunk.headings, chunk.anchors, chunk.part, len(chunk.text.split())) for chunk in split_page(page, 60)]
     [(('Looms',), ('looms',), 1, 40),
      (('Looms', 'Cards'), ('cards',), 1, 20), (('Looms', 'Cards'), ('cards',), 2, 40)]
     """
-    positive("max_words", max_words)
+    positive("max_tokens", max_tokens)
     joined: list[_Section] = []
     sections = _sections(page)
     for section, following in zip_longest(sections, sections[1:]):
         _join(joined, section, heads=following is not None and _within(following.path, section.path))
-    return [chunk for section in joined for chunk in _chunks(section, max_words)]
+    return [chunk for section in joined for chunk in _chunks(section, max_tokens)]
 
 
 def _sections(page: Page) -> list[_Section]:
@@ -115,13 +117,16 @@ def _sections(page: Page) -> list[_Section]:
 def _join(joined: list[_Section], section: _Section, heads: bool) -> None:
     """Add a section to those before it, or join it with the last one; `heads`: its first subsection follows."""
     last = joined[-1] if joined else None
-    short = section.words < _SHORT and not heads
-    if last is not None and last.words < _SHORT and _within(section.path, last.path):
+    short = section.tokens < _SHORT and not heads
+    if last is not None and not section.tokens and not heads:
+        # A heading without text is no chunk.
+        last.take(section)
+    elif last is not None and last.tokens < _SHORT and _within(section.path, last.path):
         last.path, last.headings = section.path, section.headings
         last.take(section)
     elif last is not None and short and _within(section.path, last.path):
         last.take(section)
-    elif last is not None and short and last.words < _SHORT:
+    elif last is not None and short and last.tokens < _SHORT:
         shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(last.path, section.path, strict=False)))
         last.path, last.headings = last.path[:shared], last.headings[:shared]
         last.take(section)
@@ -133,13 +138,13 @@ def _within(path: Sequence[int], outer: Sequence[int]) -> bool:
     return len(path) > len(outer) and tuple(path[: len(outer)]) == tuple(outer)
 
 
-def _chunks(section: _Section, max_words: int) -> Iterator[Chunk]:
+def _chunks(section: _Section, max_tokens: int) -> Iterator[Chunk]:
     heading = next((block for block in reversed(section.blocks) if block.level and block.text in section.headings[-1:]), None)
     anchor = heading.anchors[-1] if heading and heading.anchors else ""
     # What follows a heading or a term, in its chunk and in the next one, is about it.
     around: tuple[str, ...] = ()
     term: tuple[str, ...] = ()
-    for part, blocks in enumerate(_parts(section.blocks, max_words), 1):
+    for part, blocks in enumerate(_parts(section.blocks, max_tokens), 1):
         anchors = [*around, *term]
         for block in blocks:
             anchors += block.anchors
@@ -153,57 +158,71 @@ def _chunks(section: _Section, max_words: int) -> Iterator[Chunk]:
         yield Chunk(text, section.headings, tuple(dict.fromkeys(anchors)), links, anchor, part)
 
 
-def _parts(blocks: Sequence[Block], max_words: int) -> Iterator[list[Block]]:
-    """Yield the blocks in parts of at most `max_words` words."""
-    pieces = [piece for block in blocks for piece in _pieces(block, max_words)]
-    total = sum(piece.words for piece in pieces)
-    target = total / max(1, math.ceil(total / max_words))
+def _parts(blocks: Sequence[Block], max_tokens: int) -> Iterator[list[Block]]:
+    """Yield the blocks in parts of at most `max_tokens` tokens."""
+    pieces = [piece for block in blocks for piece in _pieces(block, max_tokens)]
+    left = sum(piece.tokens for piece in pieces)
+    target = left / max(1, math.ceil(left / max_tokens))
     part: list[Block] = []
-    for piece in _groups(pieces):
-        held, more = sum(block.words for block in part), sum(block.words for block in piece)
-        if part and (held + more > max_words or held + more / 2 > target):
+    held = 0
+    for group, more in _groups(pieces, max_tokens):
+        # A short rest stays with what is before it.
+        full = held + more / 2 > target and left > target / 3
+        if part and (held + more > max_tokens or full):
             yield part
-            part = []
-        part.extend(piece)
+            part, held = [], 0
+        part += group
+        held, left = held + more, left - more
     if part:
         yield part
 
 
-def _groups(blocks: Sequence[Block]) -> Iterator[list[Block]]:
-    """Yield blocks, each together with the headings and terms that lead to it."""
+def _groups(blocks: Sequence[Block], max_tokens: int) -> Iterator[tuple[list[Block], int]]:
+    """Yield blocks, each together with the headings and terms that lead to it, and their tokens."""
     group: list[Block] = []
+    tokens = 0
     for block in blocks:
+        # A heading alone is no chunk; a long run of headings is.
+        if tokens > max_tokens // 4 and tokens + block.tokens > max_tokens:
+            yield group, tokens
+            group, tokens = [], 0
         group.append(block)
+        tokens += block.tokens
         if not block.leads:
-            yield group
-            group = []
+            yield group, tokens
+            group, tokens = [], 0
     if group:
-        yield group
+        yield group, tokens
 
 
-def _pieces(block: Block, max_words: int) -> Iterator[Block]:
-    """Yield a block, or its sentences or lines together up to `max_words` words; the first piece has its anchors and links."""
-    if block.words <= max_words:
+def _pieces(block: Block, max_tokens: int) -> Iterator[Block]:
+    """Yield a block, or its sentences or lines together up to `max_tokens` tokens; the first piece has its anchors and links."""
+    if block.tokens <= max_tokens:
         yield block
         return
     texts: list[str] = []
     held = 0
-    start = 0
-    ends = [match.end() for match in _SENTENCE.finditer(block.text)] + [len(block.text)]
-    begin = 0
-    for end in ends:
-        count = len(block.text[start:end].split())
-        if held and held + count > max_words:
-            texts.append(block.text[begin:start])
-            begin, held = start, 0
-        if count > max_words:
-            words = block.text[start:end].split()
-            texts += [" ".join(words[place : place + max_words]) for place in range(0, count, max_words)]
-            begin, held = end, 0
-        else:
-            held += count
-        start = end
-    texts.append(block.text[begin:])
+    for unit, tokens in _units(block.text, max_tokens):
+        if held and held + tokens > max_tokens:
+            texts.append("")
+            held = 0
+        texts[-1:] = [texts[-1] + unit] if texts else [unit]
+        held += tokens
     kept = [text.rstrip() for text in texts if text.strip()]
     for place, text in enumerate(kept):
         yield replace(block, text=text) if place == 0 else Block(text)
+
+
+def _units(text: str, max_tokens: int) -> Iterator[tuple[str, int]]:
+    """Yield the sentences or lines of a text with the space behind them; of one that is too long, words, or pieces of a word."""
+    start = 0
+    for end in [*(match.end() for match in _SENTENCE.finditer(text)), len(text)]:
+        unit, start = text[start:end], end
+        if estimate_tokens(unit) <= max_tokens:
+            yield unit, estimate_tokens(unit)
+            continue
+        for word in _WORD.findall(unit):
+            # No token is shorter than a character.
+            for place in range(0, len(word), max_tokens):
+                piece = word[place : place + max_tokens]
+                yield piece, estimate_tokens(piece)

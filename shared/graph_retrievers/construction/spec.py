@@ -36,6 +36,12 @@ class Corpus:
         return {node.id: row for row, node in enumerate(self.nodes)}
 
     @cached_property
+    def parents(self) -> set[int]:
+        """Rows of nodes of LlamaIndex that have children, whose texts repeat theirs."""
+        given = enumerate(self.documents or ())
+        return {row for row, document in given if getattr(document, "child_nodes", None)}
+
+    @cached_property
     def fields(self) -> set[str]:
         """Metadata fields that any node has."""
         return {key for node in self.nodes for key in node.metadata}

@@ -18,7 +18,7 @@ class DocumentStructure(EdgeSpec):
     Chunks of a page have the same address and come in its order. A section contains the sections below its heading: the edge leads
     from the first chunk of the one to the first chunk of the other. A chunk whose headings no other section of the page contains is
     contained in the first chunk of the page. Headings are read from the metadata, where splitters write them; without headings,
-    there are only ``next`` edges.
+    there are only ``next`` edges. Nodes of LlamaIndex that have children are left out: their relationships say what they contain.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class DocumentStructure(EdgeSpec):
         fields = ADDRESS_FIELDS if self.url_field is None else (self.url_field,)
         pages: dict[str, list[int]] = defaultdict(list)
         for row, node in enumerate(corpus.nodes):
-            if address := page_address(node.metadata, fields):
+            if row not in corpus.parents and (address := page_address(node.metadata, fields)):
                 pages[address].append(row)
         if not pages:
             wanted = " or ".join(map(repr, fields))
@@ -61,7 +61,7 @@ class DocumentStructure(EdgeSpec):
         for rows in pages.values():
             first: dict[tuple[str, ...], int] = {}
             for place, row in enumerate(rows):
-                node, path = corpus.nodes[row], heading_path(corpus.nodes[row].metadata)
+                node, path = corpus.nodes[row], heading_path(corpus.nodes[row])
                 if path and path not in first:
                     outer = (first[path[:depth]] for depth in range(len(path) - 1, 0, -1) if path[:depth] in first)
                     edges.append((corpus.nodes[next(outer, rows[0])].id, node.id, "contains"))

@@ -13,8 +13,11 @@ __all__ = ["ADDRESS_FIELDS", "AddressBook", "page_address"]
 # In this order: a loader of web pages may write both an address and the file it was kept in.
 ADDRESS_FIELDS = ("url", "source", "path", "file_path")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
-_SUFFIX = re.compile(r"(?:\.(?:html?|md|mdx|markdown|txt))?/*$")
+_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
+_SUFFIX = re.compile(r"\.(?:html?|md|mdx|markdown)$")
 _INDEX = re.compile(r"/(?:index|readme)$")
+# Of other schemes, such as s3, the standard library does not know that links may be relative.
+_OTHER_SCHEME = re.compile(r"^(?!https?:|file:|ftp:)([A-Za-z][A-Za-z0-9+.-]+)://", re.IGNORECASE)
 
 
 def page_address(metadata: Mapping[str, Any], fields: Sequence[str] = ADDRESS_FIELDS) -> str:
@@ -25,15 +28,16 @@ def page_address(metadata: Mapping[str, Any], fields: Sequence[str] = ADDRESS_FI
     >>> page_address({"source": "docs/looms.md", "chunk": 3})
     'docs/looms.md'
     """
-    return next((str(metadata[name]) for name in fields if metadata.get(name) not in (None, "")), "")
+    values = (metadata.get(name) for name in fields)
+    return next((text for value in values if value is not None and (text := str(value))), "")
 
 
 class AddressBook:
     """Pages by address; links are resolved as in a browser.
 
-    An address is a URL or a path. Upper and lower case, ``http`` and ``https``, the ending ``.html`` or ``.md``, and ``index`` at
-    the end only count where pages would be confused otherwise. A link that begins with a slash is also looked up below the folder
-    that all paths share.
+    An address is a URL or a path. Where no page has the very address of a link, these do not count: ``http`` or ``https``, a slash
+    at the end, the ending ``.html`` or ``.md``, ``index`` or ``README`` at the end, upper and lower case, and for paths the query
+    behind a question mark. A link that begins with a slash is also looked up below the folder that all paths share.
 
     Parameters
     ----------
@@ -47,56 +51,83 @@ class AddressBook:
     """
 
     def __init__(self, addresses: Iterable[str]) -> None:
-        self._exact: dict[str, str] = {}
-        self._loose: dict[str, str] = {}
-        paths = []
+        # Address of the page by URL, by URL without scheme and slash, by folder for an index page, and by what else may differ.
+        self._maps: tuple[dict[str, str], ...] = ({}, {}, {}, {})
+        folders = []
         for address in dict.fromkeys(filter(None, addresses)):
-            url = _as_url(address)
-            key, _ = _key(url)
-            self._exact.setdefault(key, address)
-            self._loose.setdefault(_plain(key), address)
+            found = _parts(_as_url(address))
+            if found is None:
+                # Not an address, such as "http://[": no link leads there.
+                continue
+            url, _ = found
+            key = _key(url)
+            exact, same, index, loose = self._maps
+            exact.setdefault(url, address)
+            same.setdefault(key, address)
+            plain = _plain(key)
+            if plain != (folder := _INDEX.sub("", plain)):
+                index.setdefault(folder, address)
+            loose.setdefault(folder, address)
             if not _SCHEME.match(url):
-                paths.append(posixpath.dirname(key))
-        self._root = posixpath.commonpath(paths).rstrip("/") if paths else ""
+                folders.append(posixpath.dirname(key))
+        self._root = posixpath.commonpath(folders).rstrip("/") if folders else ""
 
     def find(self, link: str, base: str = "") -> tuple[str, str] | None:
         """Return the address of the page that a link on the page `base` leads to and the fragment, None if it is not known."""
-        key, fragment = _joined(base, link)
-        for wanted in dict.fromkeys((key, self._root + key) if key.startswith("/") else (key,)):
-            found = self._exact.get(wanted) or self._loose.get(_plain(wanted))
-            if found is not None:
-                return found, fragment
+        link = link.strip()
+        if not base and link.startswith("#"):
+            return None
+        try:
+            joined = urljoin(_as_url(base) if base else "/", _OTHER_SCHEME.sub(r"http://\1--", link))
+        except ValueError:
+            return None
+        found = _parts(joined)
+        if found is None:
+            return None
+        url, fragment = found
+        roots = ("", self._root) if link.startswith("/") and not link.startswith("//") and url.startswith("/") else ("",)
+        for root in roots:
+            if (address := self._page(root + url)) is not None:
+                return address, fragment
         return None
 
-
-def _joined(base: str, link: str) -> tuple[str, str]:
-    try:
-        return _key(urljoin(_as_url(base) if base else "/", link.strip()))
-    except ValueError:
-        # Not an address, such as "http://[".
-        return "", ""
+    def _page(self, url: str) -> str | None:
+        exact, same, index, loose = self._maps
+        key = _key(url)
+        plain = _INDEX.sub("", _plain(key))
+        page = exact.get(url) or (index.get(plain) if url.endswith("/") else None) or same.get(key) or loose.get(plain)
+        if page is None and url.startswith("/") and "?" in url:
+            return self._page(url.partition("?")[0])
+        return page
 
 
 def _as_url(address: str) -> str:
     """Return a URL as it is and a path quoted, with a slash in front."""
-    if _SCHEME.match(address) and "\\" not in address and not re.match("[A-Za-z]:/", address):
-        return address
-    return "/" + quote(address.replace("\\", "/").removeprefix("./").lstrip("/"))
+    if _SCHEME.match(address) and not _DRIVE.match(address):
+        return _OTHER_SCHEME.sub(r"http://\1--", address)
+    return "/" + quote(address.replace("\\", "/").removeprefix("./").lstrip("/"), errors="replace")
 
 
-def _key(url: str) -> tuple[str, str]:
-    """Return a URL without its fragment in a form that can be compared, and the fragment."""
-    parts = urlsplit(url)
-    path = posixpath.normpath(unquote(parts.path)) if parts.path else ""
-    path = "/" + path.lstrip("/") if path not in ("", ".") else "/"
-    query = f"?{parts.query}" if parts.query else ""
-    scheme = parts.scheme.lower()
-    # The same page in two schemes.
-    head = "" if not scheme and not parts.netloc else f"{'http' if scheme in ('', 'https') else scheme}://{parts.netloc.lower()}"
-    return head + path + query, unquote(parts.fragment)
+def _parts(url: str) -> tuple[str, str] | None:
+    """Return a URL without its fragment in a form that can be compared, and the fragment; None for what is not a URL."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return None
+    # One way of quoting; a quoted slash stays one.
+    path = "/".join(quote(unquote(part), safe="", errors="replace") for part in parts.path.split("/"))
+    path = "/" + posixpath.normpath(path).lstrip("/") + ("/" if path.endswith("/") else "") if path else "/"
+    path = path.replace("//", "/")
+    head = f"{parts.scheme.lower()}://{parts.netloc.lower()}" if parts.scheme or parts.netloc else ""
+    return head + path + (f"?{parts.query}" if parts.query else ""), unquote(parts.fragment)
+
+
+def _key(url: str) -> str:
+    """Return a URL without what names the same page: https for http, a slash at the end."""
+    path, mark, query = url.partition("?")
+    return (re.sub(r"^(?:https?:)?//", "http://", path).rstrip("/") or "/") + mark + query
 
 
 def _plain(key: str) -> str:
-    path, mark, query = key.casefold().partition("?")
-    path = _SUFFIX.sub("", path.rstrip("/"))
-    return (_INDEX.sub("", path) or "/") + mark + query
+    path, mark, query = key.partition("?")
+    return (_SUFFIX.sub("", path.casefold()) or "/") + mark + query

@@ -27,6 +27,8 @@ __all__ = ["Retriever"]
 
 _logger = logging.getLogger(__name__)
 
+_FALLS_BACK = "no relevance model: reranked by the similarity of the vectors"
+
 # Operators whose scores are those of the index's relevance model.
 _READ_RELEVANCE = (AdaptiveReranking, GRanker, Rerank)
 
@@ -100,7 +102,9 @@ class Retriever(BaseRetriever):
         self.k, self.batch_size = positive("k", k), positive("batch_size", batch_size)
         self.backfill, self.types = backfill, None if types is None else strings("types", types)
         self.name = name or type(self).__name__
-        if isinstance(index.relevance, BiEncoder) and any(isinstance(p, _READ_RELEVANCE) for p in operator.parts()):
+        reranks = any(isinstance(part, _READ_RELEVANCE) for part in operator.parts())
+        self._falls_back = reranks and isinstance(index.relevance, BiEncoder)
+        if self._falls_back:
             _logger.warning(
                 "%s has no relevance model to rerank with and falls back to the similarity of the vectors; pass relevance= to the "
                 "index.",
@@ -129,6 +133,8 @@ class Retriever(BaseRetriever):
         k = min(queries.k, len(self.index))
         ranking, graph = ranking.top(k), self.index.graph
         ranking = ranking.noted((ranking.lengths() == 0).tolist(), NOTHING_FOUND)
+        if self._falls_back:
+            ranking = ranking.noted([True] * len(ranking), _FALLS_BACK)
         if self.types is not None:
             mask, chains, facts = type_mask(graph, self.types), ranking.chains, ranking.facts
             if chains is not None:
