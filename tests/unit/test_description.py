@@ -2,8 +2,11 @@
 
 import json
 import logging
+import time
+from itertools import pairwise
 
 import pytest
+import torch
 
 from graph_retrievers import CorpusGraph, GraphIndex
 from graph_retrievers.cli import main
@@ -11,6 +14,7 @@ from graph_retrievers.construction import Metadata
 from graph_retrievers.graph import Node
 from graph_retrievers.graph.description import describe
 from graph_retrievers.operators.traits import holds_passages, names_identify
+from graph_retrievers.signals.bm25 import BM25
 from tests.helpers import HashEmbedding
 
 LONG = "word " * 30
@@ -33,8 +37,8 @@ class TestDescribe:
         assert found.edges == {"": 1, "has": 4, "of": 1}
         assert found.degree == (0, 1, 1, 1, 4) and found.hubs[:2] == [("hub", "Hub", 4), ("n4", "", 2)]
         assert (found.isolated, found.components, found.largest_component) == (1, 2, 6)
-        # "Hub. one two" has three words; four tokens are about three words.
-        assert found.words == (1, 1, 3, 3, 5) and (found.readable_words, found.truncated) == (3, 2)
+        # "Hub. one two" has four tokens.
+        assert found.tokens == (1, 1, 3, 4, 5) and (found.readable_tokens, found.truncated) == (4, 1)
         assert "truncated" in found.to_dict() and json.dumps(found.to_dict())
 
     def test_components_of_a_long_chain_and_of_rings(self):
@@ -47,12 +51,12 @@ class TestDescribe:
 
     def test_an_index_tells_its_signals_and_what_its_model_reads(self, capsys, tmp_path):
         model = HashEmbedding()
-        model.max_seq_length = 13
+        model.max_seq_length = 10
         texts = ["word " * 11] * 3 + ["word"] * 17
         index = GraphIndex.from_texts(texts, embedding=model, edges=[("0", "1")])
         found = index.describe()
-        assert (found.signals, found.readable_words, found.truncated) == (("dense", "bm25"), 10, 3)
-        assert [advice[:30] for advice in found.advice] == ["90% of the nodes have no edge,", "3 texts are longer than the ab"]
+        assert (found.signals, found.readable_tokens, found.truncated) == (("dense", "bm25"), 10, 3)
+        assert [advice[:30] for advice in found.advice] == ["90% of the nodes have no edge,", "3 texts are longer than the 10"]
         index.save(tmp_path / "index")
         assert main(["inspect", str(tmp_path / "index")]) == 0
         out = capsys.readouterr().out
@@ -74,7 +78,7 @@ class TestWarnings:
         assert warnings(caplog) == [], "half is not most"
         GraphIndex.from_texts(["a"] * 20, edges=[(str(n), str(n + 1)) for n in range(8)])
         (message,) = warnings(caplog)
-        assert message.startswith("55% of the nodes have no edge, so no walk reaches them; add a source of edges")
+        assert message.startswith("55% of the nodes have no edge, so no walk reaches them; add another source of edges")
 
     def test_edges_that_explode(self, caplog):
         count = 120
@@ -85,10 +89,10 @@ class TestWarnings:
 
     def test_texts_that_the_model_does_not_read_to_the_end(self, caplog):
         model = HashEmbedding()
-        model.max_length = 26
+        model.max_length = 20
         GraphIndex.from_texts([LONG] * 3, embedding=model, edges=[("0", "1"), ("1", "2")])
         (message,) = warnings(caplog)
-        assert "3 texts are longer than the about 20 words that the embedding model reads" in message
+        assert "3 texts are longer than the 20 tokens that the embedding model reads" in message
 
     def test_another_model_than_the_one_that_built_the_index(self, caplog, tmp_path):
         class Other(HashEmbedding):
@@ -110,6 +114,21 @@ class TestWarnings:
         model.name = "mini"
         GraphIndex.load(tmp_path / "index", embedding=model)
         assert warnings(caplog) == []
+
+
+def test_components_are_found_quickly_whatever_the_order():
+    order = torch.randperm(20_000, generator=torch.Generator().manual_seed(0)).tolist()
+    ids = [str(n) for n in range(20_000)]
+    graph = CorpusGraph(ids, [""] * len(ids), edges=[(ids[a], ids[b]) for a, b in pairwise(order)])
+    started = time.perf_counter()
+    found = describe(graph)
+    # Well under a second; one node a round would take minutes.
+    assert (found.components, found.largest_component) == (1, 20_000) and time.perf_counter() - started < 20
+
+
+def test_line_breaks_in_titles_do_not_make_lines():
+    graph = CorpusGraph(["a", "b"], ["", ""], titles=["A\nadvice: x", "B"], edges=[("a", "b", "r\ns")])
+    assert "\nadvice: x" not in str(describe(graph)) and "1 r s" in str(describe(graph))
 
 
 class TestTraits:
@@ -138,6 +157,17 @@ class TestTraits:
         assert not names_identify(GraphIndex.from_texts([LONG] * 3)), "chunks without titles have no names"
         assert names_identify(GraphIndex.from_graph(CorpusGraph(["Ada", "Loom"], ["", ""]))), "entities are named by their ids"
         assert names_identify(GraphIndex.from_texts([LONG] * 3, bm25=False)), "without counts of words"
+
+    def test_names_without_words_do_not_identify_and_indexes_of_one_graph_are_told_apart(self):
+        assert not names_identify(GraphIndex.from_texts([LONG] * 3, titles=["X", "The And", "?"]))
+        graph = CorpusGraph([str(n) for n in range(40)], [f"{LONG} tables"] * 40, titles=["Tables"] * 40)
+        common, rare = GraphIndex.from_graph(graph), GraphIndex(graph, {"bm25": BM25(["other words"] * 40)})
+        assert [names_identify(index) for index in (common, rare, common)] == [False, True, False]
+
+    def test_periodic_graphs_are_judged_by_all_their_nodes(self):
+        texts = [("word " * 25 if n % 3 == 0 else "short") for n in range(6000)]
+        assert not holds_passages(CorpusGraph([str(n) for n in range(6000)], texts))
+        assert not holds_passages(CorpusGraph([str(n) for n in range(6000)], texts[1:] + texts[:1]))
 
     def test_a_tie_is_no_majority(self):
         titles = ["Tables"] * 20 + [f"thing{n}" for n in range(20)]

@@ -100,7 +100,15 @@ class TestHtml:
         assert without_number("25.3.1. Continuous Archiving") == "Continuous Archiving"
         assert without_number("Appendix A. PostgreSQL Error Codes") == "PostgreSQL Error Codes"
         assert without_number("A.1. Overview") == "Overview"
-        for kept in ("3.11 released", "2001: A Space Odyssey", "Section", "1.", "J. K. Rowling", "E. coli", "Chapter and verse. Then"):
+        for kept in (
+            "3.11 released",
+            "2001: A Space Odyssey",
+            "Section",
+            "1.",
+            "J. K. Rowling",
+            "E. coli",
+            "Chapter and verse. Then",
+        ):
             assert without_number(kept) == kept
         assert read_html("<title>25.3. Looms</title><h2>25.3.&#160;Looms</h2>").title == "Looms"
 
@@ -178,7 +186,12 @@ class TestMarkdown:
 
     def test_headings_of_several_lines_names_of_mkdocs_and_scripts_with_marks(self):
         page = read_markdown("Foo\nbar\n===\n\n## Version (*required*) ## {: #version }\n\n## हिन्दी\n\n## cafe\u0301")
-        expected = [("Foo bar", ("foobar",)), ("Version (*required*)", ("version",)), ("हिन्दी", ("हिन्दी",)), ("cafe\u0301", ("café",))]
+        expected = [
+            ("Foo bar", ("foobar",)),
+            ("Version (*required*)", ("version",)),
+            ("हिन्दी", ("हिन्दी",)),
+            ("cafe\u0301", ("café",)),
+        ]
         assert anchors(page)[1:] == expected[1:] and anchors(page)[0][0] == "Foo bar"
 
     def test_a_link_by_reference_is_found_with_a_definition_from_elsewhere(self):

@@ -74,7 +74,10 @@ def _to_node(document: Any, position: int, title_key: str, type_key: str) -> Nod
             f"Document {position} is a {type(document).__name__}; expected a Node, an object with page_content and metadata, "
             f"or one with get_content, node_id and metadata.{hint}"
         )
-    metadata = dict(getattr(document, "metadata", None) or {})
+    held = getattr(document, "metadata", None) or {}
+    if not isinstance(held, Mapping):
+        raise InvalidArgumentError(f"The metadata of document {position} are a {type(held).__name__}; expected a mapping.")
+    metadata = dict(held)
     return Node(
         id="" if identity is None else str(identity),
         text=text,

@@ -37,11 +37,10 @@ _INDEXES = frozenset(["genindex", "py-modindex", "modindex", "search"])
 def read_folder(folder: str | Path, *, max_tokens: int | None = 220, show_progress: bool = False) -> list[Node]:
     r"""Return the ``.txt``, ``.md`` and ``.html`` files of a folder as nodes: one for each section, sorted by path.
 
-    Subfolders are included; names that begin with a dot, links that lead out of the folder, and the index and search pages of Sphinx are
-    skipped. Navigation is left out: what HTML marks as such, and what
-    stands at the beginning or the end of half of the pages. A page with the same text as another is read once, and a page without
-    text of its own, such as a table of contents, is not kept; links to it lead to the other one, or to the first page that it
-    lists.
+    Subfolders are included; names that begin with a dot, links that lead out of the folder, and the index and search pages of
+    Sphinx are skipped. Navigation is left out: what HTML marks as such, and what stands at the beginning or the end of half of the
+    pages. A page with the same text as another is read once. A page without text of its own, such as a table of contents, is not
+    kept; links to it lead to the first page that it lists.
 
     Parameters
     ----------

@@ -96,13 +96,13 @@ class Links(EdgeSpec):
         if not any(links):
             where = "the texts" if self.field is None else f"the field {self.field!r}"
             logger.warning(
-                "%r found no link in %s. If a splitter or loader dropped the tags, keep them, or name the metadata field that holds "
-                "the links: Links(field=...).",
+                "%r found no link in %s. If a splitter or loader dropped the tags, keep them, or name the metadata field that "
+                "holds the links: Links(field=...).",
                 self,
                 where,
             )
         if common:
-            logger.info("%r: skipped links to %d pages that more than half of the pages link to.", self, len(common))
+            logger.info("%r: skipped links to %d places that more than half of the pages link to.", self, len(common))
         edges: list[tuple[str, str, str]] = []
         absent = 0
         places: dict[str, _Anchors] = {}

@@ -40,8 +40,8 @@ def read_markdown(text: str, references: dict[str, Any] | None = None) -> Page:
     """
     text, title = plain_lines(text), ""
     if front := _FRONT_MATTER.match(text):
-        lines = (line.partition(":") for line in front[1].split("\n"))
-        title = next((value.strip().strip("\"'") for key, _, value in lines if key == "title"), "")
+        fields = (line.partition(":") for line in front[1].split("\n"))
+        title = next((value.strip().strip("\"'") for key, _, value in fields if key == "title"), "")
         text = text[front.end() :]
     lines = text.split("\n")
     blocks: list[Block] = []

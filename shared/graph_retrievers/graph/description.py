@@ -12,11 +12,10 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.graph.tokens import estimate_tokens
 
 __all__ = ["GraphDescription", "describe"]
 
-# English words are 1.3 tokens on average.
-_TOKENS_A_WORD = 1.3
 _HUBS = 5
 _MANY_EDGES = 50
 # Of an example of a few texts, most may well have no edge.
@@ -46,12 +45,12 @@ class GraphDescription:
         Nodes of the largest one.
     untitled : int
         Nodes without a title.
-    words : tuple of five int
-        Smallest, quartiles and largest of the number of words that signals read of a node.
-    readable_words : int or None
-        Words that the embedding model reads of a text, about; None if it does not say.
+    tokens : tuple of five int
+        Smallest, quartiles and largest of the number of tokens that signals read of a node, estimated.
+    readable_tokens : int or None
+        Tokens that the embedding model reads of a text; None if it does not say.
     truncated : int
-        Nodes with more words than that.
+        Nodes with more tokens than that.
     signals : tuple of str
     embedding : str
     advice : tuple of str
@@ -67,8 +66,8 @@ class GraphDescription:
     components: int
     largest_component: int
     untitled: int
-    words: tuple[int, ...]
-    readable_words: int | None = None
+    tokens: tuple[int, ...]
+    readable_tokens: int | None = None
     truncated: int = 0
     signals: tuple[str, ...] = ()
     embedding: str = ""
@@ -81,17 +80,19 @@ class GraphDescription:
     def __str__(self) -> str:
         """Return the description as lines of text."""
         edges = sum(self.edges.values())
-        limit = "" if self.readable_words is None else f"; longer than about {self.readable_words} words: {self.truncated:,}"
+        limit = "" if self.readable_tokens is None else f"; more than the {self.readable_tokens} read: {self.truncated:,}"
         lines = [
             f"nodes       {self.nodes:,}{_counts(self.types)}; without a title: {self.untitled:,}",
             f"edges       {edges:,}{_counts(self.edges)}",
             f"degree      {_quartiles(self.degree)}; isolated: {self.isolated:,} ({self.isolated / self.nodes:.0%})",
             f"components  {self.components:,}, the largest with {self.largest_component:,} nodes",
-            f"words       {_quartiles(self.words)}{limit}",
+            f"tokens      {_quartiles(self.tokens)}, about{limit}",
             f"signals     {', '.join(self.signals) or 'none'}{f'; embedding: {self.embedding}' if self.embedding else ''}",
         ]
         if edges:
-            lines.append("hubs        " + ", ".join(f"{title or node} ({degree:,})" for node, title, degree in self.hubs))
+            lines.append(
+                "hubs        " + ", ".join(f"{' '.join((title or node).split())} ({degree:,})" for node, title, degree in self.hubs)
+            )
         return "\n".join([*lines, *(f"advice: {line}" for line in self.advice)])
 
 
@@ -116,15 +117,14 @@ def describe(
     edges       1 (1 reads)
     degree      0 to 1, median 1, quartiles 0 and 1; isolated: 1 (33%)
     components  2, the largest with 2 nodes
-    words       2 to 2, median 2, quartiles 2 and 2
+    tokens      3 to 3, median 3, quartiles 3 and 3, about
     signals     none
     hubs        a (1), b (1), c (0)
     """
     degree = graph.degree.cpu().numpy()
-    words = np.array([len(text.split()) for text in graph.contents()])
+    tokens = np.array([estimate_tokens(text) for text in graph.contents()])
     _, sizes = torch.unique(_components(graph), return_counts=True)
     relations = Counter(graph.relations.tolist())
-    readable = None if max_tokens is None else int(max_tokens / _TOKENS_A_WORD)
     hubs = np.argsort(-degree, kind="stable")[:_HUBS].tolist()
     found = GraphDescription(
         nodes=len(graph),
@@ -136,9 +136,9 @@ def describe(
         components=sizes.numel(),
         largest_component=int(sizes.max()),
         untitled=sum(not title for title in graph.titles),
-        words=_five(words),
-        readable_words=readable,
-        truncated=0 if readable is None else int((words > readable).sum()),
+        tokens=_five(tokens),
+        readable_tokens=max_tokens,
+        truncated=0 if max_tokens is None else int((tokens > max_tokens).sum()),
         signals=signals,
         embedding=embedding,
     )
@@ -146,16 +146,21 @@ def describe(
 
 
 def _components(graph: CorpusGraph) -> Tensor:
-    """Return for each node the lowest row of its connected component: Tensor, shape [N], int64."""
-    labels = torch.arange(len(graph), device=graph.device)
-    ends = torch.cat([graph.sources, graph.targets]).long(), torch.cat([graph.targets, graph.sources]).long()
+    """Return for each node the lowest row of its connected component: Tensor, shape [N], int64.
+
+    Zhang, Azad and Hu, "FastSV: A Distributed-Memory Connected Component Algorithm with Fast Convergence", 2020: a number of
+    rounds that grows with the logarithm of the longest path.
+    """
+    parent = torch.arange(len(graph), device=graph.device)
+    source, target = torch.cat([graph.sources, graph.targets]).long(), torch.cat([graph.targets, graph.sources]).long()
     while True:
-        least = labels.scatter_reduce(0, ends[1], labels[ends[0]], "amin")
-        # A node whose label stands for a component takes the label of that component's first node.
-        least = least[least]
-        if torch.equal(least, labels):
-            return labels
-        labels = least
+        grand = parent[parent]
+        # The parent of a node, and the node itself, take the lowest grandparent of the neighbours.
+        found = parent.scatter_reduce(0, parent[source], grand[target], "amin").scatter_reduce(0, source, grand[target], "amin")
+        found = torch.minimum(found, grand)
+        if torch.equal(found, parent):
+            return parent
+        parent = found
 
 
 def _advice(found: GraphDescription) -> Iterator[str]:
@@ -165,7 +170,7 @@ def _advice(found: GraphDescription) -> Iterator[str]:
     elif 2 * found.isolated > found.nodes >= _FEW_NODES:
         share = found.isolated / found.nodes
         yield (
-            f"{share:.0%} of the nodes have no edge, so no walk reaches them; add a source of edges, such as Links(), "
+            f"{share:.0%} of the nodes have no edge, so no walk reaches them; add another source of edges: Links(), "
             "DocumentStructure(), TitleMentions() or NearestNeighbors()."
         )
     if edges > _MANY_EDGES * found.nodes:
@@ -175,8 +180,8 @@ def _advice(found: GraphDescription) -> Iterator[str]:
         )
     if 10 * found.truncated > found.nodes:
         yield (
-            f"{found.truncated:,} texts are longer than the about {found.readable_words} words that the embedding model reads, and "
-            "the rest of them is not searched by vector; split them into shorter ones."
+            f"{found.truncated:,} texts are longer than the {found.readable_tokens} tokens that the embedding model reads, and the "
+            "rest of them is not searched by vector; split them into shorter ones."
         )
 
 
@@ -192,5 +197,5 @@ def _counts(counts: dict[str, int]) -> str:
     """Return the counts of names in brackets; nothing if nothing is named."""
     if not any(counts):
         return ""
-    listed = (f"{count:,} {name or 'unnamed'}" for name, count in counts.items())
+    listed = (f"{count:,} {' '.join(name.split()) or 'unnamed'}" for name, count in counts.items())
     return f" ({', '.join(listed)})"

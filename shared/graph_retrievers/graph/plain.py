@@ -94,14 +94,31 @@ def _is_plain(value: Any, depth: int = 0) -> bool:
     return all(_is_plain(item, depth + 1) for item in items) and (kind is list or all(type(key) is str for key in value))
 
 
+def _listed(value: Any) -> Any:
+    if isinstance(value, np.ndarray) and value.dtype.kind in "mM":
+        return [_listed(part) for part in value] if value.ndim else value[()]
+    try:
+        return value.tolist()
+    except (RuntimeError, NotImplementedError):
+        # Sparse tensors, and those without data.
+        return value
+
+
 def _usual(value: Any) -> Any:
     """Return what is usually written for a value; `value` itself if that is unknown."""
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, (tuple, set, frozenset)):
         return list(value) if isinstance(value, tuple) else _sorted(value)
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        # A number of nanoseconds would be given otherwise.
+        return None if np.isnat(value) else str(value)
+    if isinstance(value, np.longdouble):
+        return float(value)
     if isinstance(value, (np.ndarray, Tensor, np.generic)):
-        return value.tolist()
+        listed = _listed(value)
+        # Some kinds of numbers, such as complex ones of long double, list themselves.
+        return value if type(listed) is type(value) else listed
     if isinstance(value, (date, time)):
         # pandas' missing time is a datetime that does not equal itself.
         return None if value != value else value.isoformat()

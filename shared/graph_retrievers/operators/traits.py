@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from graph_retrievers.signals.bm25 import BM25
 
 __all__ = ["holds_passages", "names_identify"]
 
-# Nodes that are looked at, spread evenly over the graph.
+# Nodes that are looked at.
 _SAMPLE = 2000
 _PASSAGE_WORDS = 20
 # A word in more texts than both of these does not tell a node apart.
@@ -28,7 +29,7 @@ def holds_passages(graph: CorpusGraph) -> bool:
     """
 
     def make() -> bool:
-        texts = _spread(graph.texts)
+        texts = _sample(graph.texts)
         return 2 * sum(len(text.split()) >= _PASSAGE_WORDS for text in texts) > len(texts)
 
     return bool(graph.cache.get("holds passages", make))
@@ -51,20 +52,26 @@ def names_identify(index: GraphIndex) -> bool:
     if not isinstance(bm25, BM25):
         return True
 
-    def make() -> bool:
-        graph = index.graph
+    graph = index.graph
+
+    def make() -> tuple[BM25, bool]:
         columns = zip(graph.titles, graph.texts, graph.ids, strict=True)
-        named = _spread([title or ("" if text.strip() else node) for title, text, node in columns])
+        named = _sample([title or ("" if text.strip() else node) for title, text, node in columns])
         texts = bm25.indptr.diff().tolist()
         limit = max(_FEW, _SHARE * len(graph))
-        counts = [[texts[bm25.vocabulary[word]] for word in words if word in bm25.vocabulary] for words in bm25.tokenize(named)]
-        identified = sum(bool(name) and min(held, default=0) <= limit for name, held in zip(named, counts, strict=True))
-        return 2 * identified > len(named)
 
-    return bool(index.graph.cache.get("names identify", make))
+        def rare(words: list[str]) -> bool:
+            return bool(words) and min(texts[bm25.vocabulary[word]] if word in bm25.vocabulary else 0 for word in words) <= limit
+
+        # A name without a word that BM25 reads, such as a single letter, is none.
+        return bm25, 2 * sum(map(rare, bm25.tokenize(named))) > len(named)
+
+    # Kept for these counts of words: indexes may share a graph.
+    return graph.cache.get(("names identify", id(bm25)), make)[1]
 
 
-def _spread(items: Sequence[Any]) -> list[Any]:
-    """Return at most 2,000 items, spread evenly."""
-    step = max(1, len(items) // _SAMPLE)
-    return list(items[::step])
+def _sample(items: Sequence[Any]) -> list[Any]:
+    """Return the items, or 2,000 of them drawn with a fixed seed."""
+    if len(items) <= _SAMPLE:
+        return list(items)
+    return [items[place] for place in random.Random(0).sample(range(len(items)), _SAMPLE)]

@@ -40,7 +40,8 @@ class SpreadingActivation(Retriever):
         The propagation: see :class:`~graph_retrievers.operators.spreading.propagation.GatedPropagation`. By default, the paper's
         form, 0 with a threshold of 0.01, for the entities of a knowledge graph; and 1 with 0.001 for passages (see
         :func:`~graph_retrievers.operators.traits.holds_passages`), which damps hubs: a node then divides its activation among its
-        neighbours, so that the activation of all nodes together stays below ``(1 + decay) ** steps`` times that of the seeds.
+        neighbours, so that the activation of all nodes together stays below ``(1 + decay) ** steps`` times that of the seeds. A
+        seed with more than 700 neighbours then gives each of them less than the threshold.
     language_model : object, optional
         Extracts the entities of a question; without one, entities are the names of nodes in the question.
     linking : EntityLinking, optional

@@ -186,7 +186,8 @@ class GatedPropagation(Operator):
         top = torch.zeros(len(group), dtype=torch.float64, device=scores.device).scatter_reduce_(0, touched // size, scores, "amax")
         state.level[touched] = scores / top[touched // size]
         parents = torch.full_like(touched, -1)
-        degree = queries.index.graph.degree.clamp(min=1).double() ** self.hub_exponent
+        # As many as activation is given to: neighbours, or rows to them.
+        degree = state.indptr.diff().clamp(min=1).double() ** self.hub_exponent
         for _ in range(self.steps):
             values = state.level.index_select(0, touched)
             live = (values > self.threshold).nonzero().flatten()
