@@ -1,6 +1,8 @@
 """Documents of the real frameworks as nodes."""
 
+import numpy as np
 import pytest
+import torch
 from langchain_core.documents import Document
 from llama_index.core.schema import Document as LlamaDocument
 from llama_index.core.schema import ImageNode, NodeRelationship, NodeWithScore, RelatedNodeInfo, TextNode
@@ -9,6 +11,7 @@ from graph_retrievers.construction import Links, Metadata, NearestNeighbors, Rel
 from graph_retrievers.construction.documents import to_nodes
 from graph_retrievers.errors import DuplicateNodeError, EmptyGraphError, InvalidArgumentError, MissingSignalError
 from graph_retrievers.graph import Node
+from graph_retrievers.graph.plain import plain
 from graph_retrievers.index import GraphIndex
 from tests.helpers import HashEmbedding, as_edges
 
@@ -118,3 +121,34 @@ class TestFromDocuments:
     def test_texts_with_metadata_link_as_documents_do(self):
         index = GraphIndex.from_texts(["a", "b"], metadatas=[{"year": 1}, {"year": 1}], edges=Metadata("year", "year"))
         assert index.graph.edges() == as_edges(("0", "1", "year"))
+
+
+class TestOddMetadata:
+    @pytest.mark.parametrize("metadata", [["a"], "abc", 5])
+    def test_metadata_that_are_no_mapping(self, metadata):
+        class Odd:
+            page_content = "text"
+
+        document = Odd()
+        document.metadata = metadata
+        with pytest.raises(InvalidArgumentError, match="The metadata of document 0 are a .*; expected a mapping"):
+            to_nodes([document])
+
+    @pytest.mark.parametrize(
+        ("value", "kept"),
+        [
+            (np.longdouble(0.5), 0.5),
+            (np.array([0.5], dtype=np.longdouble), [0.5]),
+            (np.datetime64("2024-05-01", "ns"), "2024-05-01T00:00:00.000000000"),
+            (np.datetime64("2024-05-01"), "2024-05-01"),
+            (np.datetime64("NaT"), None),
+            (np.array(["2024-05-01"], dtype="datetime64[D]"), ["2024-05-01"]),
+        ],
+    )
+    def test_kinds_of_numpy(self, value, kept):
+        assert plain({"k": value}, "metadata") == {"k": kept}
+
+    @pytest.mark.parametrize("value", [np.clongdouble(1), 1j, torch.eye(2).to_sparse(), torch.empty(1, device="meta")])
+    def test_what_has_no_form_in_json_is_refused(self, value):
+        with pytest.raises(InvalidArgumentError, match="cannot be saved"):
+            plain({"k": value}, "metadata")

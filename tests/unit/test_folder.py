@@ -105,3 +105,81 @@ def test_a_folder_without_pages_and_an_empty_page(tmp_path):
         read_folder(write(tmp_path, empty_md=""))
     nodes = read_folder(write(tmp_path, a_b_txt="One\n\nTwo"))
     assert [(node.id, node.title, node.text) for node in nodes] == [("a_b.txt", "a b", "One\nTwo")]
+
+
+def test_names_with_marks_and_links_to_them(tmp_path):
+    write(tmp_path, a_md="# A\n[c sharp](C%23.md) [x](x%2520y.md)", **{"C#_md": "# C sharp\nhello", "C_md": "# C\nplain"})
+    write(tmp_path, **{"x%20y_md": "# P\nhello", "x y_md": "# S\nplain"})
+    nodes = read_folder(tmp_path)
+    links = {(source, target) for source, target, _ in build_edges(nodes, Links(field="links"))}
+    assert links == {("a.md", "C#.md"), ("a.md", "x%20y.md")}
+
+
+def test_sections_with_the_same_links_keep_them(tmp_path):
+    section = WORDS * 12 + "[b](b.md)"
+    write(tmp_path, a_md=f"# A\n{section}\n## S\n{section}\n## T\n{section}", b_md="# B\ntext")
+    links = [source for source, _, _ in build_edges(read_folder(tmp_path), Links(field="links"))]
+    assert links == ["a.md", "a.md#s", "a.md#t"]
+
+
+def test_a_link_to_an_empty_page_leads_nowhere(tmp_path):
+    write(tmp_path, README_md="", docs__README_md="# D\nx", docs__a_md="# A\n[root](../README.md)")
+    assert build_edges(read_folder(tmp_path), Links(field="links")) == []
+
+
+def test_texts_that_many_pages_share_are_read_once_and_not_lost(tmp_path):
+    for number in range(6):
+        write(
+            tmp_path,
+            **{
+                f"p{number}__LICENSE_txt": "Permission is granted.\n\nNo warranty.",
+                f"q{number}_md": f"# Question {number}?\n\nNo.",
+            },
+        )
+    nodes = read_folder(tmp_path)
+    assert [(node.id, node.text) for node in nodes][:1] == [("p0/LICENSE.txt", "Permission is granted.\nNo warranty.")]
+    assert [node.text for node in nodes[1:]] == ["No."] * 6
+
+
+def test_titles_of_pages_and_sites(tmp_path):
+    write(
+        tmp_path,
+        a_html="<title>Alpha — Looms 1.x</title><h1>Alpha</h1><p>x",
+        b_html="<title>MySite</title><h1>Photosynthesis</h1><p>y",
+    )
+    assert [node.title for node in read_folder(tmp_path)] == ["Alpha", "MySite: Photosynthesis"]
+    for number in range(5):
+        write(tmp_path, **{f"s{number}_html": f"<title>The site</title><h1>Page {number}</h1><p>z{number}"})
+    assert [node.title for node in read_folder(tmp_path)][2:] == [f"Page {number}" for number in range(5)]
+
+
+def test_files_outside_the_folder_and_indexes_of_sphinx_are_not_read(tmp_path):
+    (tmp_path / "secret.txt").write_text("secret")
+    inside = write(tmp_path / "docs", a_md="# A\ntext", genindex_html="<p>Index", search_html="<p>Search")
+    (inside / "out.txt").symlink_to(tmp_path / "secret.txt")
+    (inside / "same.md").symlink_to(inside / "a.md")
+    assert [node.id for node in read_folder(inside)] == ["a.md"]
+
+
+def test_ids_of_sections_and_of_files_do_not_collide(tmp_path):
+    section = WORDS * 12
+    write(tmp_path, a_md=f"# A\n{section}\n## X {{#x.md}}\n{section}", **{"a.md#x_md": "# Other\ntext"})
+    assert sorted(node.id for node in read_folder(tmp_path)) == ["a.md", "a.md#x.md", "a.md#x.md~2"]
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        (b'<meta charset="utf-16"><p>caf\xc3\xa9', "caf\xe9"),
+        (b'\xef\xbb\xbf<meta charset="iso-8859-1"><p>caf\xc3\xa9', "caf\xe9"),
+        (b'<meta charset="iso-8859-1"><p>\x93caf\xe9\x94', "\u201ccaf\xe9\u201d"),
+        (b'<?xml version="1.0" encoding="iso-8859-1"?><p>caf\xe9', "caf\xe9"),
+    ],
+)
+def test_encodings_as_browsers_read_them(tmp_path, raw, text):
+    assert read_folder(write(tmp_path, a_html=raw))[0].text == text
+
+
+def test_encodings_that_are_none(tmp_path):
+    with pytest.raises(DatasetError, match="cannot be read"):
+        read_folder(write(tmp_path, a_html=b"<meta charset=undefined><p>x"))

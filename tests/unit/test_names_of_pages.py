@@ -79,3 +79,12 @@ def test_a_knowledge_graph_is_walked_as_published():
     assert [(hit.id, round(hit.score, 3)) for hit in hits][1:] == [("b", 0.7), ("c", 0.7)]
     damped = SpreadingActivation(index, gate="uniform", backfill=False, hub_exponent=1, steps=1).retrieve("a")
     assert [(hit.id, round(hit.score, 3)) for hit in damped][1:] == [("b", 0.35), ("c", 0.35)]
+
+
+def test_activation_over_parallel_edges_is_damped_by_their_number():
+    vectors = [[1.0, 0.0]] * 2
+    graph = CorpusGraph(["a", "b"], [LONG] * 2, titles=["Ada", "Babbage"], edges=[("a", "b", f"r{n}") for n in range(100)])
+    index = GraphIndex.from_graph(graph, vectors=vectors)
+    walk = SpreadingActivation(index, gate="uniform", semantics="rows", backfill=False)
+    hits = walk.retrieve("?", entities=["Ada"], vector=[1, 0])
+    assert sum(hit.score for hit in hits) <= 1.7**3
