@@ -222,6 +222,7 @@ def _resolved(links: Sequence[str], name: str, book: AddressBook, moved: dict[st
             seen.add(page)
             page = moved[page]
             fragment = ""
-        if page:
+        # Pages of contents may list only one another.
+        if page and page not in moved:
             resolved.append(f"/{quote(page)}#{quote(fragment)}" if fragment else f"/{quote(page)}")
     return list(dict.fromkeys(resolved))
