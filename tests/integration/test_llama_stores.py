@@ -411,3 +411,12 @@ def test_fusion_knows_a_node_again_whichever_query_and_retriever_found_it(mode):
     )
     found = fusion.retrieve(QUESTION)
     assert len(ids(found)) == len(set(ids(found))) and set(ids(ours.retrieve(QUESTION))) <= set(ids(found))
+
+
+def test_what_takes_the_place_of_deleted_documents_passes_the_filter_too():
+    nodes = [TextNode(id_=f"n{n}", text="loom " * (5 - n), metadata={"year": n % 2}) for n in range(4)]
+    store = SimpleDocumentStore()
+    store.add_documents(nodes)
+    retriever = BM25Retriever.from_defaults(docstore=store, similarity_top_k=3, filters={"year": 0})
+    store.delete_document("n0")
+    assert [found.node.node_id for found in retriever.retrieve("loom")] == ["n2"]

@@ -20,7 +20,7 @@ def estimate_tokens(text: str) -> int:
     Examples
     --------
     >>> estimate_tokens("Restart PostgreSQL with pg_ctl.")
-    9
+    8
     """
     count = 0
     for piece in _PIECE.findall(text):
