@@ -37,7 +37,6 @@ def test_a_page_is_cut_into_sections_that_know_their_place(tmp_path):
         ("b.md", "guide/a.html#c", "links"),
         ("guide/a.html", "guide/a.html#c", "contains"),
         ("guide/a.html", "guide/a.html#c", "next"),
-        ("guide/a.html#c", "guide/a.html#c~2", "next"),
     ]
 
 

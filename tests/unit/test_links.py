@@ -229,7 +229,9 @@ class TestStructure:
         ]
         edges = build_edges(nodes, DocumentStructure())
         assert [(s, t) for s, t, r in edges if r == "contains"] == [("a", "b"), ("b", "c"), ("a", "d"), ("a", "e")]
-        assert [(s, t) for s, t, r in edges if r == "next"] == [("a", "b"), ("b", "b2"), ("b2", "c"), ("c", "d"), ("d", "e")]
+        assert [(s, t) for s, t, r in edges if r == "next"] == [("a", "b"), ("b2", "c"), ("c", "d"), ("d", "e")]
+        parts = build_edges(nodes, DocumentStructure(parts=True))
+        assert [edge for edge in parts if edge not in edges] == [("b", "b2", "next")]
 
     def test_without_headings_chunks_only_follow_one_another(self):
         nodes = [chunk(str(n), "", "p.md") for n in range(3)] + [Node("alone", "")]
