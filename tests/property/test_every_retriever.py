@@ -179,7 +179,8 @@ def test_ordinary_questions_have_no_notes(name):
     nodes, edges = [*linked_nodes(), *movie_nodes()], [*linked_edges(), *movie_edges()]
     retriever = build_retriever(name, GraphIndex.from_nodes(nodes, edges, embedding=embed))
     hits = retriever.retrieve_batch([QUERIES[0], QUERIES[1], QUERIES[3], "a machine that breaks a cipher"])
-    assert [found.notes for found in hits] == [()] * 4
+    fallback = ("no relevance model: reranked by the similarity of the vectors",)
+    assert [found.notes for found in hits] == [fallback if name in ("fastinsight", "re2", "gar") else ()] * 4
 
 
 @pytest.mark.parametrize("name", NAMES)

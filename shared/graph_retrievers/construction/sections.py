@@ -182,7 +182,7 @@ def _groups(blocks: Sequence[Block], max_tokens: int) -> Iterator[tuple[list[Blo
     group: list[Block] = []
     tokens = 0
     for block in blocks:
-        # A heading alone is no chunk; a long run of headings is.
+        # A heading alone is not a chunk; a long run of headings is.
         if tokens > max_tokens // 4 and tokens + block.tokens > max_tokens:
             yield group, tokens
             group, tokens = [], 0
