@@ -29,6 +29,18 @@ from graph_retrievers.signals.cross_encoder import CrossEncoder
 
 OURS = ("vector", "bm25", "hybrid", "ppr", "spreading", "spreading-hybrid", "walk-fusion")
 K = 10
+PREFACE = """Made by `benchmarks/manual.py --split {split} --page FILE`: {count} questions about the manual of PostgreSQL 15, Recall@10,
+all-MiniLM-L6-v2. A question has one answering section (single), needs a link (linked), or compares sections without a link
+(compare). The retrievers of LangChain (`EnsembleRetriever`, BM25 and vectors), LlamaIndex (`QueryFusionRetriever`, BM25 with
+stemming and vectors) and DataStax (`GraphRetriever`, eager, depth 1) get the same chunks, vectors and edges."""
+HEADINGS = {"sections": "From its sections", "pages": "From its raw pages"}
+TEXTS = {
+    "sections": "Sections of at most 600 words with their links, as the data set has them.",
+    "pages": """HTML pages, read by `read_folder` and joined by `Links` and `DocumentStructure`. A node counts if it covers the anchor of a
+gold section; each section counts once.""",
+}
+CLOSING = """On questions that compare sections, links bring nothing, and WalkFusion loses a little to the best search without a graph.
+Stemming, which the BM25 of LlamaIndex has, helps on this manual."""
 
 
 def sections(dataset, embedding):
@@ -152,6 +164,20 @@ def measured(name, system, index, covered, place, queries):
     return {"retriever": name, "all": float(recalls.mean()), **row, "ms": 1000 * seconds}
 
 
+def page(results, split, queries):
+    """The tables as a page; the best figure of a column is bold."""
+    lines = ["# Questions about a manual with hyperlinks", "", PREFACE.format(split=split, count=len(queries))]
+    for part, rows in results.items():
+        kinds = [kind for kind in rows[0] if kind not in ("retriever", "ms")]
+        best = {kind: max(row[kind] for row in rows) for kind in kinds}
+        lines += ["", f"## {HEADINGS[part]}", "", TEXTS[part], ""]
+        lines += [f"| retriever | {' | '.join(kinds)} |", "| --- " * (len(kinds) + 1) + "|"]
+        for row in rows:
+            cells = [f"**{row[kind]:.3f}**" if row[kind] == best[kind] else f"{row[kind]:.3f}" for kind in kinds]
+            lines.append(f"| {row['retriever']} | {' | '.join(cells)} |")
+    return "\n".join([*lines, "", CLOSING, ""])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dataset", type=Path)
@@ -159,6 +185,7 @@ def main():
     parser.add_argument("--split", default="test")
     parser.add_argument("--only", default="sections,pages")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--page", type=Path, help="file to write the tables to, as Markdown")
     args = parser.parse_args()
     embedding = minilm()
     reranker = CrossEncoder(args.reranker, max_length=160) if args.reranker else None
@@ -175,6 +202,8 @@ def main():
             results[part].append(row)
             kinds = "  ".join(f"{kind} {value:.3f}" for kind, value in row.items() if kind not in ("retriever", "all", "ms"))
             print(f"{name:20} all {row['all']:.3f}  {kinds}  {row['ms']:7.1f} ms", flush=True)
+    if args.page:
+        args.page.write_text(page(results, args.split, queries), encoding="utf-8")
     if args.json:
         args.json.write_text(json.dumps(results, indent=1))
 

@@ -175,7 +175,7 @@ class GraphRetriever(BaseRetriever):
         ----------
         index : GraphIndex
         system : str or Operator, optional
-            A name of :func:`graph_retrievers.retrievers.registry.retriever_names`, or operators of one's own. By default what
+            A name of :func:`graph_retrievers.retrievers.registry.retriever_names`, or operators of your own. By default what
             measured best on indexes with the signals of this one, mostly WalkFusion: see
             :func:`graph_retrievers.retrievers.registry.default_retriever`.
         **options

@@ -602,8 +602,8 @@ def test_generic_retriever_over_names_and_operators(index):
         GraphRetriever.from_index(index, system="nonsense")
 
 
-@pytest.mark.parametrize("make", [FastInsightRetriever])
-def test_from_documents_links_documents_by_their_metadata(make):
+@pytest.mark.parametrize(("make", "system"), [(FastInsightRetriever, {}), (GraphRetriever, {"system": "fastinsight"})])
+def test_from_documents_links_documents_by_their_metadata(make, system):
     documents = [Document(id=n.id, page_content=n.text, metadata={"title": n.title, **n.metadata}) for n in linked_nodes()]
     overlap = LangChainWordOverlap()
     retriever = make.from_documents(
@@ -615,6 +615,7 @@ def test_from_documents_links_documents_by_their_metadata(make):
         tags=["t"],
         bm25=False,
         provenance=True,
+        **system,
     )
     index = retriever._engine().index
     assert {tuple(sorted((e.source, e.target))) for e in index.graph.edges()} == {tuple(sorted(e[:2])) for e in linked_edges()}

@@ -126,16 +126,18 @@ class Links(EdgeSpec):
         links: list[list[str]] = [[] for _ in nodes]
         anchors: list[Sequence[str]] = [() for _ in nodes]
         for address, rows in pages.items():
-            texts = [nodes[row].text for row in rows]
+            # Texts are read for links, and for anchors that the metadata do not name.
+            read = [row for row in rows if self.field is None or "anchors" not in nodes[row].metadata]
+            markdown = not address.lower().endswith((".html", ".htm"))
+            defined = [reference_definitions(text) if markdown and "]:" in text else {} for text in (nodes[r].text for r in read)]
             references: dict[str, Any] = {}
-            if not address.lower().endswith((".html", ".htm")):
-                for text in texts:
-                    references = (reference_definitions(text) | references) if "]:" in text else references
-            for row, text in zip(rows, texts, strict=True):
+            for definitions in defined:
+                references = definitions | references
+            for row, own in zip(read, defined, strict=True):
                 # The definitions of a chunk come before those of others.
-                own = reference_definitions(text) if references and "]:" in text else {}
-                others = {name: place for name, place in references.items() if name not in own}
-                links[row], anchors[row] = _links_and_anchors(text, address, others)
+                others = {name: place for name, place in references.items() if name not in own} if own else references
+                links[row], anchors[row] = _links_and_anchors(nodes[row].text, address, others)
+            for row in rows:
                 if "anchors" in nodes[row].metadata:
                     anchors[row] = _strings(nodes[row].metadata["anchors"])
             if self.field is not None:

@@ -119,7 +119,7 @@ def _join(joined: list[_Section], section: _Section, heads: bool) -> None:
     last = joined[-1] if joined else None
     short = section.tokens < _SHORT and not heads
     if last is not None and not section.tokens and not heads:
-        # A heading without text is no chunk.
+        # A heading without text is not a chunk.
         last.take(section)
     elif last is not None and last.tokens < _SHORT and _within(section.path, last.path):
         last.path, last.headings = section.path, section.headings

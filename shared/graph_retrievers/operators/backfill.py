@@ -50,7 +50,7 @@ class Backfill(Operator):
         place = torch.arange(filled.width, device=lengths.device).expand(len(ranking), -1)
         added = (place >= lengths.unsqueeze(1)) & (filled.nodes >= 0)
         lowest = ranking.scores.masked_fill(ranking.nodes < 0, float("inf")).amin(1, keepdim=True)
-        # Of infinity there is no half; and in single precision neighbours far down would be equal.
+        # Half of infinity is infinity; and in single precision, neighbours far down would be equal.
         last = lowest.clamp(max=torch.finfo(lowest.dtype).max).double()
         number = (place - lengths.unsqueeze(1) + 1).clamp(min=1)
         below = (last - last.abs() * number / (number + 1)).to(filled.scores.dtype)
