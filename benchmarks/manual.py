@@ -29,18 +29,18 @@ from graph_retrievers.signals.cross_encoder import CrossEncoder
 
 OURS = ("vector", "bm25", "hybrid", "ppr", "spreading", "spreading-hybrid", "walk-fusion")
 K = 10
-PREFACE = """Made by `benchmarks/manual.py --split {split} --page FILE`: {count} questions about the manual of PostgreSQL 15, Recall@10,
-all-MiniLM-L6-v2. A question has one answering section (single), needs a link (linked), or compares sections without a link
-(compare). The retrievers of LangChain (`EnsembleRetriever`, BM25 and vectors), LlamaIndex (`QueryFusionRetriever`, BM25 with
-stemming and vectors) and DataStax (`GraphRetriever`, eager, depth 1) get the same chunks, vectors and edges."""
+PREFACE = """Made by `benchmarks/manual.py --split {split} --page FILE`: {count} questions about the manual of PostgreSQL 15,
+Recall@10, all-MiniLM-L6-v2. A question has one answering section (single), needs a link (linked), or compares sections without
+a link (compare). The retrievers of LangChain (`EnsembleRetriever`, BM25 and vectors), LlamaIndex (`QueryFusionRetriever`, BM25
+with stemming and vectors) and DataStax (`GraphRetriever`, eager, depth 1) get the same chunks, vectors and edges."""
 HEADINGS = {"sections": "From its sections", "pages": "From its raw pages"}
 TEXTS = {
     "sections": "Sections of at most 600 words with their links, as the data set has them.",
-    "pages": """HTML pages, read by `read_folder` and joined by `Links` and `DocumentStructure`. A node counts if it covers the anchor of a
-gold section; each section counts once.""",
+    "pages": """HTML pages, read by `read_folder` and joined by `Links` and `DocumentStructure`. A node counts if it covers the
+anchor of a gold section; each section counts once.""",
 }
-CLOSING = """On questions that compare sections, links bring nothing, and WalkFusion loses a little to the best search without a graph.
-Stemming, which the BM25 of LlamaIndex has, helps on this manual."""
+CLOSING = """On questions that compare sections, links bring nothing, and WalkFusion loses a little to the best search without a
+graph. Stemming, which the BM25 of LlamaIndex has, helps on this manual."""
 
 
 def sections(dataset, embedding):
