@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urljoin
@@ -20,6 +21,9 @@ _INLINE = frozenset(
 _SILENT = frozenset(["script", "style", "template", "svg", "nav", "footer", "button", "select", "textarea"])
 _LEADS = frozenset([*_HEADINGS, "dt", "caption"])
 _CELLS = frozenset(["td", "th"])
+_BAR = " | "
+# What a link to the heading itself shows.
+_PERMALINKS = frozenset("§¶#")
 _ROLES = frozenset(["navigation", "search", "contentinfo", "banner"])
 # Class names of navigation in the output of Sphinx, DocBook, MkDocs, Docusaurus, Doxygen, Javadoc and common themes; the second are
 # those of navigation outside the main part of a page only, since inside they may name content, such as the boxes of Sphinx.
@@ -73,12 +77,10 @@ def _parse(text: str, reader: _Reader) -> None:
         raise MissingDependencyError("lxml is not installed; run pip install lxml to read HTML.") from error
     # The parser ends at a null character; characters that UTF-8 does not have become question marks.
     data = text.replace("\0", " ").encode("utf-8", "replace")
-    try:
+    # There may be nothing to read, as in a page of comments.
+    with suppress(etree.XMLSyntaxError):
         # Events instead of a tree: linear in time for any input, and without a limit of depth.
         etree.fromstring(data, etree.HTMLParser(target=reader, encoding="utf-8", huge_tree=True))
-    except etree.XMLSyntaxError:
-        # Nothing to read, such as a page of comments.
-        reader.close()
 
 
 class _Reader:
@@ -92,7 +94,7 @@ class _Reader:
         # For each open element: (tag, what it switched on).
         self._open: list[tuple[str, str]] = []
         self._on = dict.fromkeys(["silent", "contents", "main", "pre", "title", "list"], 0)
-        self._level, self._leads = 0, False
+        self._level, self._leads, self._row = 0, False, False
         self._parts: list[str] = []
         self._anchors: list[str] = []
         self._links: list[str] = []
@@ -112,8 +114,10 @@ class _Reader:
             self.contents.append(href)
         if not self._reading:
             return
-        if tag in _CELLS and self._parts:
-            self._parts.append(" | ")
+        if tag in _CELLS:
+            if self._row or any(map(str.strip, self._parts)):
+                self._parts.append(_BAR)
+            self._row = True
         if tag in _LEADS:
             self._level, self._leads = _HEADINGS.get(tag, 0), True
         self._anchors += filter(None, (attributes.get("id"), attributes.get("name") if tag == "a" else None))
@@ -122,21 +126,18 @@ class _Reader:
 
     def end(self, tag: str) -> None:
         # The parser closes what is left open; a closing tag without an opening one gives no event.
-        while self._open:
-            opened, switched = self._open.pop()
-            if self._reading and opened not in _INLINE | _CELLS:
-                self._flush()
-                if opened in _LEADS:
-                    self._level, self._leads = 0, False
-            if switched:
-                self._on[switched] -= 1
-            if opened == tag:
-                break
+        _, switched = self._open.pop()
+        if self._reading and tag not in _INLINE | _CELLS:
+            self._flush()
+            if tag in _LEADS:
+                self._level, self._leads = 0, False
+        if switched:
+            self._on[switched] -= 1
 
     def data(self, text: str) -> None:
         if self._on["title"]:
             self.title += text if len(self.title) < 1000 else ""
-        elif self._reading:
+        elif self._reading and not (text in _PERMALINKS and self._open[-1][0] == "a"):
             self._parts.append(text)
 
     def comment(self, text: str) -> None:
@@ -146,7 +147,6 @@ class _Reader:
         """Leave out processing instructions."""
 
     def close(self) -> None:
-        self._flush()
         if self.blocks:
             last = self.blocks[-1]
             self.blocks[-1] = replace(
@@ -155,21 +155,22 @@ class _Reader:
 
     @property
     def _reading(self) -> bool:
-        return not (self._on["silent"] or self._on["contents"] or self._on["title"])
+        return not (self._on["silent"] or self._on["contents"])
 
     def _switch(self, tag: str, attributes: Mapping[str, str]) -> str:
         """Return what an element switches on until it ends, "" for nothing."""
         classes = attributes.get("class", "").lower().split()
         role = attributes.get("role", "").lower()
-        if tag not in ("html", "body", "main") and role != "main":
+        whole = tag in ("html", "body", "main") or role == "main"
+        if not whole:
             navigation = _NAVIGATION if self._on["main"] else _NAVIGATION | _OUTER_NAVIGATION
             hidden = attributes.get("aria-hidden") == "true"
             if tag in _SILENT or role in _ROLES or hidden or not navigation.isdisjoint(classes):
                 return "silent"
         if tag in _LISTS and self._on["contents"]:
             return "list"
-        if not _CONTENTS.isdisjoint(classes) or {"contents", "topic"} <= {*classes}:
-            return "contents" if tag not in ("html", "body", "main") and role != "main" else ""
+        if not whole and (not _CONTENTS.isdisjoint(classes) or {"contents", "topic"} <= {*classes}):
+            return "contents"
         if tag == "title" and self._reading:
             return "title"
         if tag == "main" or role == "main":
@@ -178,9 +179,12 @@ class _Reader:
 
     def _flush(self) -> None:
         """End a block; anchors and links without text go to the next one."""
+        # Empty cells at the end of a row are nothing to read.
+        while self._parts and (self._parts[-1] is _BAR or not self._parts[-1].strip()):
+            self._parts.pop()
         text = "".join(self._parts)
         text = text.strip("\n").rstrip() if self._on["pre"] else _squeezed(text)
-        self._parts = []
+        self._parts, self._row = [], False
         if text:
             text = without_number(text) if self._level else text
             self.blocks.append(Block(text, self._level, _once(self._anchors), _once(self._links), self._leads))
@@ -201,4 +205,4 @@ def _once(items: Iterable[Any]) -> tuple[Any, ...]:
 
 def _squeezed(text: str) -> str:
     """Return a text with white space as a browser shows it; soft hyphens and zero-width spaces are left out."""
-    return " ".join(text.replace("\u200b", "").replace("\u00ad", "").split()).removesuffix(" |")
+    return " ".join(text.replace("\u200b", "").replace("\u00ad", "").split())

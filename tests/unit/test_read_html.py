@@ -1,0 +1,160 @@
+"""What the reader of HTML keeps and leaves out, element by element."""
+
+import pytest
+
+from graph_retrievers.construction.html import html_charset, read_html
+
+INLINE = "a abbr b bdi bdo cite code em font i kbd mark q s samp small span strong sub sup time tt u var".split()
+SILENT = "script style template svg nav footer button select textarea".split()
+NAVIGATION = "navheader navfooter sphinxsidebar headerlink skip-link skip-nav breadcrumb breadcrumbs prev-next".split()
+OUTER_NAVIGATION = "nav navbar navigation sidebar related menu pagination footer".split()
+
+
+def texts(text):
+    return [block.text for block in read_html(text).blocks]
+
+
+def links(text):
+    return [link for block in read_html(text).blocks for link in block.links]
+
+
+@pytest.mark.parametrize("tag", INLINE)
+def test_elements_within_a_line(tag):
+    assert texts(f"<p>one <{tag}>two</{tag}> three") == ["one two three"]
+
+
+@pytest.mark.parametrize("tag", ["img", "wbr"])
+def test_elements_without_text_within_a_line(tag):
+    assert texts(f"<p>one <{tag}>two") == ["one two"]
+
+
+@pytest.mark.parametrize("tag", SILENT)
+def test_elements_that_are_no_text(tag):
+    assert texts(f"<p>one</p><{tag}>no</{tag}><p>two") == ["one", "two"]
+
+
+@pytest.mark.parametrize("attribute", ["role=Navigation", "role=search", "role=contentinfo", "role=banner", "aria-hidden=true"])
+def test_roles_that_are_no_text(attribute):
+    assert texts(f"<p>one<div {attribute}>no</div><p>two") == ["one", "two"]
+    assert texts(f"<p>one <span {attribute}><svg><path></svg>no</span>two") == ["one two"]
+
+
+@pytest.mark.parametrize("name", [*NAVIGATION, *OUTER_NAVIGATION, "NavHeader", "Menu"])
+def test_classes_of_navigation(name):
+    box = f"<div class='x {name}'>box</div>"
+    assert texts(f"<p>one{box}<p>two") == ["one", "two"]
+    inside = [] if name.lower() in NAVIGATION else ["box"]
+    for main in ("main", "div role=Main", "main class='toc menu'", "div role=main class='toc nav'"):
+        assert texts(f"<p>out</p><{main}><p>one{box}<p>two") == ["one", *inside, "two"]
+    assert texts(f"<html class={name}><body class={name}><p>one") == ["one"]
+
+
+@pytest.mark.parametrize("name", ["toc", "toctree-wrapper", "table-of-contents", "Contents Topic"])
+def test_classes_of_contents(name):
+    page = read_html(f"<p>one<div class='{name}'><a href=a>A</a><nav><a href=no>no</a></nav></div><p>two<a href=b>b")
+    assert (page.contents, [block.text for block in page.blocks]) == (("a",), ["one", "twob"])
+    assert texts(f"<html class='{name}'><p>one") == texts(f"<html><body class='{name}'><p>one") == ["one"]
+
+
+@pytest.mark.parametrize("name", ["contents", "topic", ""])
+def test_classes_of_text(name):
+    assert texts(f"<div class='{name}' role=''>one</div>") == ["one"]
+
+
+@pytest.mark.parametrize("tag", ["ul", "ol", "dl"])
+def test_of_contents_the_first_level_counts(tag):
+    item = "dt" if tag == "dl" else "li"
+    inner = f"<{tag}><{item}><a href=c>C</a></{tag}>"
+    listed = f"<{tag}><{item}><a href=a>A</a>{inner}<{item}><a href=b>B</a></{tag}>"
+    assert read_html(f"<div class=toc>{listed}</div>").contents == ("a", "b")
+    assert read_html(f"<ul><li><div class=toc>{listed}</div></ul>").contents == ("a", "b"), "wherever it stands"
+
+
+@pytest.mark.parametrize(
+    ("text", "blocks"),
+    [
+        ("<h2>25.3. Looms</h2><p>25.3. looms", [("Looms", 2, True), ("25.3. looms", 0, False)]),
+        ("<h2><a class=doc-anchor href=#x>§</a>Cards</h2>", [("Cards", 2, True)]),
+        ("<h2>Cards <a href=#x>¶</a><h3><a href=#y>#</a> C#</h3>", [("Cards", 2, True), ("C#", 3, True)]),
+        ("<h2>§ 5 Cards</h2><p><a href=x>§ 5</a> # 3<b>#</b>", [("§ 5 Cards", 2, True), ("§ 5 # 3#", 0, False)]),
+        ("<h2><div></div>Looms</h2><h1><div>a</div>b</h1>", [("Looms", 2, True), ("a", 1, True), ("b", 0, False)]),
+        ("<table><caption>Looms</caption><tr><td>a</table>", [("Looms", 0, True), ("a", 0, False)]),
+        ("<pre>\n\n  a\n b  \n\n</pre><p> c\n d", [("  a\n b", 0, False), ("c d", 0, False)]),
+        ("<p>zero\u200bwidth and soft\u00adhyphen", [("zerowidth and softhyphen", 0, False)]),
+        ("<p>this | that |", [("this | that |", 0, False)]),
+    ],
+)
+def test_blocks(text, blocks):
+    assert [(block.text, block.level, block.leads) for block in read_html(text).blocks] == blocks
+
+
+@pytest.mark.parametrize(
+    ("table", "rows"),
+    [
+        ("<tr><td>a<td>b<tr><td><td>d", ["a | b", "| d"]),
+        ("<tr>\n <th>a</th>\n <th>b</th>\n</tr>\n<tr>\n <td></td>\n <td></td>\n <td>c</td>\n</tr>", ["a | b", "| | c"]),
+        ("<tr><td>a</td><td></td><td> </td></tr><tr><td>&nbsp;</td><td></td></tr>", ["a"]),
+        ("<tr><td><p>a</p></td><td><p>b</p></td>", ["a", "b"]),
+        ("<tr><td>a<br>b<td>c", ["a", "b | c"]),
+    ],
+)
+def test_cells_keep_their_columns(table, rows):
+    assert texts(f"<table>{table}</table>") == rows
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("<title> 3.1. Looms\n and  cards</title><h1>Cards</h1>", "Looms and cards"),
+        ("<title>Looms &amp; cards &lt;x&gt;</title>", "Looms & cards <x>"),
+        ("<p>text</p><h3>Cards</h3><h1>Looms</h1>", "Cards"),
+        ("<p>text", ""),
+        ("<svg><title>Icon</title></svg><h1>Cards</h1>", "Cards"),
+        (f"<title>{'x&amp;' * 4000}</title>", "x&" * 500),
+    ],
+)
+def test_titles(text, title):
+    assert read_html(text).title == title
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("<base href=sub/><base href=no/><a href=b>b", ["sub/b"]),
+        ("<base target=_blank><a href=b>b", ["b"]),
+        ("<base target=_blank><base href=sub/><p id=x href=no>x<a href=b>b", ["sub/b"]),
+        ("<p><a href=b>1</a> <a href=c>2</a> <a href=b>3</a>", ["b", "c"]),
+    ],
+)
+def test_links(text, found):
+    assert links(text) == found
+    assert isinstance(read_html(text).blocks[0].links, tuple)
+
+
+def test_contents_are_resolved_against_the_base_too():
+    page = read_html("<base href=http://x.org/sub/a><div class=toc><a href=b>B</a></div>")
+    assert page.contents == ("http://x.org/sub/b",)
+
+
+def test_anchors_are_ids_and_the_names_of_links():
+    (block,) = read_html("<p id=a><a name=b></a><input name=no><i id=a></i>text<i id=c></i><i id=d></i><p>").blocks
+    assert block.anchors == ("a", "b", "c", "d")
+    assert read_html("<p id=a>text</p><i id=b></i>").blocks[0].anchors == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("raw", "charset"),
+    [
+        *(
+            (b"<!DOCTYPE html><meta charset=%s>" % name, "cp1252")
+            for name in (b"ISO-8859-1", b"latin1", b"Latin-1", b"us-ascii", b"ascii")
+        ),
+        (b"<meta charset=koi8-r>", "koi8-r"),
+        (b"<meta charset=utf-16le>", ""),
+        (b" " * 990 + b"<meta charset=koi8-r>", "koi8-r"),
+        (b" " * 1024 + b"<meta charset=koi8-r>", ""),
+        (b"<meta name='x'" + b" " * 201 + b"charset=koi8-r>", ""),
+    ],
+)
+def test_charsets(raw, charset):
+    assert html_charset(raw) == charset
