@@ -183,13 +183,15 @@ class _Anchors:
         last: dict[str, int] = {}
         for place, (row, anchors, node) in enumerate(chunks):
             for name in anchors:
+                before, loose = self._exact.get(name), _loosened(name)
                 # Chunks that overlap repeat an anchor; what it announces stands in the later one.
-                if name not in self._exact or (last.get(name) == place - 1 and "anchors" not in node.metadata):
+                if before is None or (last.get(name) == place - 1 and "anchors" not in node.metadata):
                     self._exact[name] = row
+                    if self._loose.get(loose, before) == before:
+                        self._loose[loose] = row
                 last[name] = place
-                self._loose.setdefault(_loosened(name), self._exact[name])
             for heading in heading_path(node)[-1:]:
-                self._loose.setdefault(_loosened(slug(heading)), row)
+                self._loose.setdefault(_loosened(heading), row)
 
     def get(self, fragment: str, default: int) -> int:
         """Return the row of the chunk with an anchor."""
@@ -218,7 +220,7 @@ def _field_links(nodes: Sequence[Node], rows: Sequence[int], field: str) -> Iter
     held = [_items(nodes[row], field) for row in rows]
     # Our own reader gives each chunk its own links.
     ours = any("anchors" in nodes[row].metadata for row in rows)
-    copied = not ours and len(rows) > 1 and bool(held[0]) and all(value == held[0] for value in held)
+    copied = not ours and all(value == held[0] for value in held)
     for row, value in [(rows[0], held[0])] if copied else zip(rows, held, strict=True):
         for item in value:
             url, text = (item.get("url") or item.get("href"), item.get("text")) if isinstance(item, Mapping) else (item, None)
@@ -226,7 +228,7 @@ def _field_links(nodes: Sequence[Node], rows: Sequence[int], field: str) -> Iter
                 what = f"Field {field!r} of {nodes[row].id!r} holds {item!r:.60}"
                 raise InvalidArgumentError(f"{what}; expected addresses, or mappings with 'url' and 'text'.")
             source = row
-            if copied and isinstance(text, str) and text.strip():
+            if copied and isinstance(text, str):
                 source = next((other for other in rows if text.strip() in nodes[other].text), row)
             yield source, url
 

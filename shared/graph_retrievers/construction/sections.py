@@ -6,7 +6,8 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import takewhile, zip_longest
+from itertools import zip_longest
+from operator import eq
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.construction.pages import Block, Page
@@ -127,15 +128,15 @@ def _join(joined: list[_Section], section: _Section, heads: bool) -> None:
     elif last is not None and short and _within(section.path, last.path):
         last.take(section)
     elif last is not None and short and last.tokens < _SHORT:
-        shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(last.path, section.path, strict=False)))
+        shared = sum(map(eq, last.path, section.path))
         last.path, last.headings = last.path[:shared], last.headings[:shared]
         last.take(section)
     else:
         joined.append(section)
 
 
-def _within(path: Sequence[int], outer: Sequence[int]) -> bool:
-    return len(path) > len(outer) and tuple(path[: len(outer)]) == tuple(outer)
+def _within(path: tuple[int, ...], outer: tuple[int, ...]) -> bool:
+    return path[: len(outer)] == outer
 
 
 def _chunks(section: _Section, max_tokens: int) -> Iterator[Chunk]:
@@ -203,14 +204,13 @@ def _pieces(block: Block, max_tokens: int) -> Iterator[Block]:
     texts: list[str] = []
     held = 0
     for unit, tokens in _units(block.text, max_tokens):
-        if held and held + tokens > max_tokens:
+        if held + tokens > max_tokens:
             texts.append("")
             held = 0
         texts[-1:] = [texts[-1] + unit] if texts else [unit]
         held += tokens
-    kept = [text.rstrip() for text in texts if text.strip()]
-    for place, text in enumerate(kept):
-        yield replace(block, text=text) if place == 0 else Block(text)
+    for place, text in enumerate(texts):
+        yield replace(block, text=text.rstrip()) if place == 0 else Block(text.rstrip())
 
 
 def _units(text: str, max_tokens: int) -> Iterator[tuple[str, int]]:
