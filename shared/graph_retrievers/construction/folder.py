@@ -110,13 +110,13 @@ def _read(path: Path) -> Page:
     encoding = (suffix in _HTML and html_charset(raw)) or "utf-8-sig"
     try:
         # Windows-1252 leaves five bytes undefined.
-        text = raw.decode(encoding, "replace" if encoding == "cp1252" else "strict").removeprefix("\ufeff")
+        text = raw.decode(encoding, "replace" if encoding == "cp1252" else "strict")
     except (LookupError, UnicodeError) as error:
         raise DatasetError(f"{path} cannot be read as UTF-8: {error}.") from error
     page = read_html(text) if suffix in _HTML else read_markdown(text) if suffix in _MARKDOWN else read_text(text)
     title = page.title
     heading = next((block.text for block in page.blocks if block.level), "")
-    if heading and _SEPARATOR.split(title)[0].casefold() == heading.casefold():
+    if _SEPARATOR.split(title)[0].casefold() == heading.casefold():
         # What follows is the name of the site.
         title = heading
     return page._replace(title=" ".join(title.split()) or path.stem.replace("_", " "))
@@ -142,7 +142,7 @@ def _without_site(pages: dict[str, Page]) -> dict[str, Page]:
             title = title[len(held[0]) :]
         title = title.strip(" \t-–—|·:»") or page.title
         before = sum(1 for _ in takewhile(common, page.blocks))
-        after = sum(1 for _ in takewhile(common, reversed(page.blocks[before:])))
+        after = sum(1 for _ in takewhile(common, reversed(page.blocks)))
         blocks = page.blocks[before : len(page.blocks) - after]
         if all(block.level for block in blocks):
             # All of its text is that of other pages too: it is not navigation.
@@ -202,7 +202,7 @@ def _nodes(
 
 
 def _whole(page: Page) -> Chunk:
-    blocks = page.blocks[1:] if page.blocks and page.blocks[0].text == page.title and len(page.blocks) > 1 else page.blocks
+    blocks = page.blocks[1:] if page.blocks[0].text == page.title and len(page.blocks) > 1 else page.blocks
     anchors = tuple(dict.fromkeys(anchor for block in page.blocks for anchor in block.anchors))
     links = tuple(dict.fromkeys(link for block in page.blocks for link in block.links))
     return Chunk("\n".join(block.text for block in blocks), (), anchors, links, "", 1)
