@@ -51,8 +51,7 @@ def read_html(text: str) -> Page:
     ('Looms', [('Cards', 2, ('cards',), ()), ('See b.', 0, (), ('b.html',))])
     """
     reader = _Reader()
-    if text.strip():
-        _parse(text, reader)
+    _parse(text, reader)
     main = [block for block, inside in zip(reader.blocks, reader.inside, strict=True) if inside]
     blocks = main or reader.blocks
     contents = reader.contents
@@ -108,7 +107,7 @@ class _Reader:
             self._on[switched] += 1
         href = attributes.get("href") if tag == "a" else None
         if tag == "base" and not self.base:
-            self.base = attributes.get("href") or ""
+            self.base = attributes.get("href", "")
         # Of a table of contents, entries of the first level only: what they contain is theirs.
         if href and self._on["contents"] and self._on["list"] <= 1 and not self._on["silent"]:
             self.contents.append(href)
