@@ -88,7 +88,7 @@ def _is_plain(value: Any, depth: int = 0) -> bool:
         return math.isfinite(value)
     if value is None or kind is int or kind is bool:
         return True
-    if depth > _DEPTH or kind not in (list, dict):
+    if depth >= _DEPTH or kind not in (list, dict):
         return False
     items = value if kind is list else [part for key, item in value.items() for part in (key, item)]
     return all(_is_plain(item, depth + 1) for item in items) and (kind is list or all(type(key) is str for key in value))
