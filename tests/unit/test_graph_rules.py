@@ -39,6 +39,7 @@ from graph_retrievers.operators.traits import names_identify
         ("机器学", 3),
         ("한국어", 3),
         ("ひカ", 2),
+        ("ㄅㄆㄇㄱ", 4),
         ("㐀\uf900", 2),
     ],
 )

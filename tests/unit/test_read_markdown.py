@@ -31,7 +31,7 @@ def test_titles(text, title, first):
 @pytest.mark.parametrize(
     ("heading", "text", "anchor"),
     [
-        ("# Looms {#cards}", "Looms", "cards"),
+        ("# LoomsX {#cards}", "LoomsX", "cards"),
         ("# Looms {: #cards .x}", "Looms", "cards"),
         ("# Looms # {#cards} #", "Looms", "cards"),
         ("# {#cards}", None, None),

@@ -48,7 +48,7 @@ def read_markdown(text: str, references: dict[str, Any] | None = None) -> Page:
     seen: Counter[str] = Counter()
     for token in _pieces(_parser().parse(text, {"references": dict(references or {})})):
         first, last = token["lines"]
-        raw = "\n".join(lines[first:last]).strip("\n").rstrip()
+        raw = "\n".join(lines[first:last]).rstrip()
         anchors, links = list(token["anchors"]), token["links"]
         level = token["level"]
         if level:

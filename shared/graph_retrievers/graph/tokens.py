@@ -7,9 +7,7 @@ import re
 __all__ = ["estimate_tokens"]
 
 # A character of a script that is written without spaces, up to seven letters, up to three digits, or a mark.
-_PIECE = re.compile(
-    r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]|[^\W\d_\u3040-\u9fff\uac00-\ud7af]{1,7}|\d{1,3}|[^\w\s]|_"
-)
+_PIECE = re.compile(r"[\u3040-\u9fff\uac00-\ud7af]|[^\W\d_\u3040-\u9fff\uac00-\ud7af]{1,7}|\d{1,3}|[^\w\s]|_")
 
 
 def estimate_tokens(text: str) -> int:
