@@ -121,6 +121,16 @@ def test_a_page_is_kept_for_its_text(tmp_path, page, kept):
     assert nodes[-1].metadata["links"] == expected
 
 
+def test_links_to_contents_of_other_sites_lead_nowhere(tmp_path):
+    nodes = read(tmp_path, {"a.html": "<div class=toc><a href=https://x.org>X</a></div>", "c.html": "<a href=a.html>a</a>"})
+    assert [node.metadata["links"] for node in nodes] == [[]]
+
+
+def test_the_title_of_a_section_ends_with_its_own_heading(tmp_path):
+    text = f"# A\n{WORDS}\n## B\n{WORDS}\n### C\n{WORDS}\n## a\n{WORDS}"
+    assert [node.title for node in read(tmp_path, {"a.md": text})] == ["A", "A: B", "A: C", "A"]
+
+
 def test_links_to_elsewhere_stay_as_they_are(tmp_path):
     text = "[x](https://x.org/a) [y](gone.md#z) [b](<x y.md#a b>) [c](sub/C%23.md) [b](<x y.md#a b>)"
     nodes = read(tmp_path, {"a.md": text, "x y.md": "y", "sub/C#.md": "c"})

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graph_retrievers.construction import TitleMentions, build_edges
+from graph_retrievers.construction.spec import Corpus
 from graph_retrievers.datasets import read_dataset
 from graph_retrievers.graph import Node
 
@@ -149,3 +150,18 @@ class TestTitleMentions:
         # The data set leaves out one more title by hand, the first name and adjective "Christian".
         titles = {node.id: node.title for node in dataset.nodes}
         assert {titles[target] for _, target, _ in found - given_edges} == {"Christian"}
+
+    def test_titles_about_a_word_keep_their_qualifiers(self):
+        for qualifier, found in [
+            ("film", 1),
+            *((word, 0) for word in "disambiguation|name|surname|given name|magazine".split("|")),
+        ]:
+            nodes = [Node("a", "They saw Blue Moon there.", "Text"), Node("b", "", f"Blue Moon ({qualifier})")]
+            assert len(build_edges(nodes, TitleMentions())) == found
+
+    def test_neighbouring_signs_and_letters(self):
+        nodes = [
+            Node("a", "(Blue Moon) Blue Moons aBlue Moon _Blue Moon Blue Moon2 C++Blue Moon", "Text"),
+            Node("b", "", "Blue Moon"),
+        ]
+        assert [*TitleMentions().find(Corpus(nodes)).edges] == [("a", "b", "mentions")] * 2

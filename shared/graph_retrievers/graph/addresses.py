@@ -12,8 +12,8 @@ __all__ = ["ADDRESS_FIELDS", "AddressBook", "page_address"]
 
 # In this order: a loader of web pages may write both an address and the file it was kept in.
 ADDRESS_FIELDS = ("url", "source", "path", "file_path")
+# At least two letters, so that the drive of a Windows path is none.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
-_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _SUFFIX = re.compile(r"\.(?:html?|md|mdx|markdown)$")
 _INDEX = re.compile(r"/(?:index|readme)$")
 # Of other schemes, such as s3, the standard library does not know that links may be relative.
@@ -78,32 +78,30 @@ class AddressBook:
         if not base and link.startswith("#"):
             return None
         try:
-            joined = urljoin(_as_url(base) if base else "/", _OTHER_SCHEME.sub(r"http://\1--", link))
+            joined = urljoin(_as_url(base), _OTHER_SCHEME.sub(r"http://\1--", link))
         except ValueError:
             return None
         found = _parts(joined)
         if found is None:
             return None
         url, fragment = found
-        roots = ("", self._root) if link.startswith("/") and not link.startswith("//") and url.startswith("/") else ("",)
-        for root in roots:
+        for root in ("", self._root) if link.startswith("/") and not link.startswith("//") else ("",):
             if (address := self._page(root + url)) is not None:
                 return address, fragment
         return None
 
     def _page(self, url: str) -> str | None:
         exact, same, index, loose = self._maps
+        if url.startswith("/"):
+            url = url.partition("?")[0]
         key = _key(url)
         plain = _INDEX.sub("", _plain(key))
-        page = exact.get(url) or (index.get(plain) if url.endswith("/") else None) or same.get(key) or loose.get(plain)
-        if page is None and url.startswith("/") and "?" in url:
-            return self._page(url.partition("?")[0])
-        return page
+        return exact.get(url) or (index.get(plain) if url.endswith("/") else None) or same.get(key) or loose.get(plain)
 
 
 def _as_url(address: str) -> str:
     """Return a URL as it is and a path quoted, with a slash in front."""
-    if _SCHEME.match(address) and not _DRIVE.match(address):
+    if _SCHEME.match(address):
         return _OTHER_SCHEME.sub(r"http://\1--", address)
     return "/" + quote(address.replace("\\", "/").removeprefix("./").lstrip("/"), errors="replace")
 

@@ -1,0 +1,56 @@
+"""Which of several pages a link means, one rule a row."""
+
+import pytest
+
+from graph_retrievers.graph.addresses import AddressBook, page_address
+
+
+@pytest.mark.parametrize(
+    ("pages", "link", "base", "page"),
+    [
+        # Of pages that differ a little: the very one, the index of a folder, one that differs in scheme or slash, the first.
+        (["http://h/a", "http://h/a/"], "https://h/a", "", "http://h/a"),
+        (["http://h/A", "http://h/a/"], "https://h/a", "", "http://h/a/"),
+        (["http://h/A", "http://H/a"], "http://h/a", "", "http://H/a"),
+        (["http://h/a.html", "http://h/a.md"], "http://h/A", "", "http://h/a.html"),
+        (["d/index.html", "d/index.md", "d.md"], "d/", "x.md", "d/index.html"),
+        (["d.md", "d/README.markdown"], "d/", "x.md", "d/README.markdown"),
+        (["d.md", "d/index.htm"], "d/?q=1", "x.md", "d/index.htm"),
+        (["d/Index.MDX"], "../d", "x/y.md", "d/Index.MDX"),
+        # Spaces, slashes, marks.
+        (["b.md"], " b.md\n", "a.md", "b.md"),
+        (["./docs/b.md"], "docs/b.md", "", "./docs/b.md"),
+        (["/home/b.md"], "b.md", "/home/a.md", "/home/b.md"),
+        (["http://h/a"], "http://h//a", "", "http://h/a"),
+        (["http://h"], "/", "http://h/a", "http://h"),
+        (["file:///docs/b.md"], "b.md", "file:///docs/a.md", "file:///docs/b.md"),
+        (["s3://x/b.md"], "/b.md", "s3://x/docs/a.md", "s3://x/b.md"),
+        (["b.md"], "\ud800.md", "a.md", None),
+        # A path has no query, the address of a page has.
+        (["a.md", "b.md"], "b?x=1", "a.md", "b.md"),
+        (["http://h/p?id=1"], "http://h/P.html?id=1", "", "http://h/p?id=1"),
+        (["http://h/p?id=1", "http://h/p"], "http://h/p?id=2", "", None),
+        (["http://h/p?id=A"], "http://h/p?id=a", "", None),
+        # Links from the root are looked up below the folder that all paths share too.
+        (["site/a.md", "site/x/b.md"], "/x/b.md", "site/a.md", "site/x/b.md"),
+        (["site/a.md", "site/x/b.md", "x/b.md"], "/x/b.md", "site/a.md", "x/b.md"),
+        (["site/a.md", "site/x/b.md", "http://h/c"], "/x/b", "http://h/c", None),
+        (["site/a.md", "site/b.md"], "//b.md", "site/a.md", None),
+        (["site/README.md"], "//", "", None),
+        (["site/a.md", "site/b.md"], "b.md", "", None),
+        # A fragment needs a page.
+        (["index.md"], "#x", "", None),
+        (["index.md", "a.md"], "#x", "a.md", "a.md"),
+        (["index.md"], "", "", None),
+    ],
+)
+def test_the_page_that_a_link_means(pages, link, base, page):
+    found = AddressBook(pages).find(link, base)
+    assert (found and found[0]) == page
+
+
+def test_fields_in_their_order():
+    metadata = {"file_path": "f", "path": "p", "source": "s", "url": "u"}
+    for name in ("url", "source", "path", "file_path"):
+        assert page_address(metadata) == metadata.pop(name)
+    assert page_address(metadata) == "" and page_address({"url": None, "link": 0}, ["url", "link"]) == "0"
