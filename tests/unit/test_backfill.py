@@ -70,3 +70,27 @@ def test_a_threshold_at_zero_and_min_max_keep_what_was_found(name):
     assert all(a >= b for a, b in zip(real + added, [*real, *added][1:], strict=False))
     if min(real) > 0:
         assert all(score > 0 for score in added)
+
+
+@pytest.mark.parametrize(
+    ("vectors", "bm25", "asked", "nodes"),
+    [
+        ([[0.0], [1.0], [2.0]], True, [[1.0]], [2, 1, 0]),
+        ([[0.0], [1.0], [2.0]], True, None, [0, 1]),
+        ([[0.0], [1.0], [2.0]], False, [[1.0]], [2, 1, 0]),
+        (None, True, None, [0, 1]),
+        (None, False, None, []),
+    ],
+)
+def test_vectors_come_before_words_where_the_query_has_one(vectors, bm25, asked, nodes):
+    graph = CorpusGraph([*"012"], ["loom card", "card and more", "stone"])
+    queries = Queries.of(GraphIndex.from_graph(graph, vectors=vectors, bm25=bm25), ["loom card"], vectors=asked, k=5)
+    found = Backfill()(queries, Ranking.of(torch.empty(1, 0, dtype=torch.long), torch.empty(1, 0), "Mine"))
+    assert [row for row in found.nodes[0].tolist() if row >= 0] == nodes
+
+
+def test_lists_that_are_long_enough_stay_as_they_are():
+    graph = CorpusGraph([*"012"], ["text"] * 3)
+    queries = Queries.of(GraphIndex.from_graph(graph, vectors=[[1.0], [2.0], [3.0]], bm25=False), ["q"], vectors=[[1.0]], k=2)
+    ranking = Ranking.of(torch.tensor([[0, 1]]), torch.tensor([[2.0, 1.0]]), "Mine")
+    assert Backfill().rank(queries, ranking) is ranking

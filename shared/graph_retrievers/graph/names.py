@@ -94,7 +94,7 @@ class NameTable:
             step = 1
             for length in self._lengths.get(words[start], ()):
                 name = " ".join(words[start : start + length])
-                if start + length <= len(words) and name in self._rows:
+                if name in self._rows:
                     spelled = written[start : start + length]
                     found.append((" ".join(spelled), self._meant(spelled)))
                     step = length
