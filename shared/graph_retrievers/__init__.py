@@ -37,10 +37,12 @@ if TYPE_CHECKING:
         LeSeGRModel,
         LexicalSemanticSearch,
         Loop,
+        MetapathSearch,
         MixedTraversal,
         Operator,
         OperatorKind,
         PassageGathering,
+        PathSearch,
         PersonalizedPageRank,
         Pipeline,
         ReciprocalRankFusion,
@@ -81,10 +83,10 @@ __all__ = [
     "CorpusGraph", "CrossEncoder", "DocumentGraphNetwork", "DocumentGraphRerank", "Edge", "EntityLinking", "EvidenceNetwork",
     "FactSearch", "Facts", "FastInsight", "FeedbackSearch", "GRanker", "GatedPropagation", "GraphIndex", "Hit", "Hits",
     "Hybrid", "HybridSearch", "LeSeGR", "LeSeGRModel", "LexicalSemanticSearch", "Loop", "MeaningCache", "MeaningGraph",
-    "MeaningParser", "MixedTraversal", "MoR", "Node", "NodePath", "Operator", "OperatorKind", "PassageGathering",
-    "PersonalizedPageRank", "Pipeline", "Queries", "Ranking", "Re2", "ReciprocalRankFusion", "Rerank", "Retriever",
-    "RetrieverProtocol", "STeX", "SentenceEncoder", "Signal", "SpreadingActivation", "Subgraph", "TrajectoryReranker",
-    "Vector", "VectorSearch", "WalkFusion", "build_retriever", "minilm", "retriever_names",
+    "MeaningParser", "MetapathSearch", "MixedTraversal", "MoR", "Node", "NodePath", "Operator", "OperatorKind",
+    "PassageGathering", "PathSearch", "PersonalizedPageRank", "Pipeline", "Queries", "Ranking", "Re2", "ReciprocalRankFusion",
+    "Rerank", "Retriever", "RetrieverProtocol", "STeX", "SentenceEncoder", "Signal", "SpreadingActivation", "Subgraph",
+    "TrajectoryReranker", "Vector", "VectorSearch", "WalkFusion", "build_retriever", "minilm", "retriever_names",
 ]
 
 # Where names that do not come from `operators` and `retrievers` are; loaded when first asked for, so that the version can be

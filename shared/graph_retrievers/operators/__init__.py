@@ -9,9 +9,11 @@ from graph_retrievers.operators.fusion import ReciprocalRankFusion
 from graph_retrievers.operators.grag import DocumentGraphNetwork, DocumentGraphRerank, EvidenceNetwork
 from graph_retrievers.operators.granker import GRanker
 from graph_retrievers.operators.lesegr import LeSeGRModel, LexicalSemanticSearch
+from graph_retrievers.operators.metapath_search import MetapathSearch
 from graph_retrievers.operators.mor import MixedTraversal, TextMatching, TrajectoryReranker
 from graph_retrievers.operators.operator import Composite, Loop, Operator, OperatorKind, Pipeline
 from graph_retrievers.operators.pagerank import PersonalizedPageRank
+from graph_retrievers.operators.path_search import PathSearch
 from graph_retrievers.operators.rerank import Rerank
 from graph_retrievers.operators.spreading import ChainSearch, EntityLinking, GatedPropagation, PassageGathering
 from graph_retrievers.operators.stex import STeX
@@ -39,10 +41,12 @@ __all__ = [
     "LeSeGRModel",
     "LexicalSemanticSearch",
     "Loop",
+    "MetapathSearch",
     "MixedTraversal",
     "Operator",
     "OperatorKind",
     "PassageGathering",
+    "PathSearch",
     "PersonalizedPageRank",
     "Pipeline",
     "Ranking",

@@ -69,6 +69,15 @@ class Signal(ABC):
     def scores(self, queries: Any, batch: Tensor, rows: Tensor) -> Tensor:
         """Return the scores of the pairs (``queries[batch[i]]``, ``rows[i]``): Tensor, shape [n], float32."""
 
+    def joint_scores(self, queries: Any, batch: Tensor, rows: Tensor) -> Tensor:
+        """Return the scores of rows that are read together, as one text: Tensor, shape [n], float32.
+
+        `batch`, shape [n], and `rows`, shape [n, m], have the query and the m rows of each. By default, the largest of their
+        :meth:`scores`.
+        """
+        count = rows.shape[1]
+        return self.scores(queries, batch.repeat_interleave(count), rows.flatten()).view(-1, count).amax(1)
+
     def table(self, queries: Any) -> Tensor:
         """Return the scores of every row: Tensor, shape [B, N], float32; 0 if a row does not match."""
         scores, rows = self.search(queries, len(self))

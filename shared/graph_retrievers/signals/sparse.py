@@ -62,17 +62,21 @@ class TermSignal(Signal):
 
     def scores(self, queries: Sequence[str], batch: Tensor, rows: Tensor) -> Tensor:
         """Return the scores of single pairs: Tensor, shape [n]; see :meth:`Signal.scores`."""
+        return self.joint_scores(queries, batch, rows.unsqueeze(1))
+
+    def joint_scores(self, queries: Sequence[str], batch: Tensor, rows: Tensor) -> Tensor:
+        """Return the scores of rows that are read together: each term has the largest of its weights. Tensor, shape [n]."""
         pointers, terms, weights = self.query_terms(queries)
         keys, order = self._sorted()
         scores = torch.zeros(batch.numel(), device=self.device)
         widest = max(int(pointers.diff().max()) if len(queries) else 1, 1)
-        step = max(1, _ENTRIES_AT_A_TIME // widest)
+        step = max(1, _ENTRIES_AT_A_TIME // (widest * rows.shape[1]))
         for start in range(0, batch.numel() if keys.numel() else 0, step):
             owner, entry = gather_rows(pointers, batch[start : start + step])
-            wanted = terms[entry] * len(self) + rows[start : start + step][owner]
+            wanted = terms[entry].unsqueeze(1) * len(self) + rows[start : start + step][owner]
             place = torch.searchsorted(keys, wanted).clamp(max=keys.numel() - 1)
-            found = torch.where(keys[place] == wanted, self.data[order[place]] * weights[entry], 0.0)
-            scores.index_add_(0, owner + start, found)
+            found = torch.where(keys[place] == wanted, self.data[order[place]], 0.0).amax(1)
+            scores.index_add_(0, owner + start, found * weights[entry])
         return scores
 
     def _sorted(self) -> tuple[Tensor, Tensor]:
