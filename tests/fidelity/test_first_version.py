@@ -16,6 +16,16 @@ import torch
 
 from graph_retrievers.graph import Node
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators import (
+    EntityLinking,
+    FeedbackSearch,
+    GatedPropagation,
+    HybridSearch,
+    PersonalizedPageRank,
+    Pipeline,
+    ReciprocalRankFusion,
+)
+from graph_retrievers.retrievers import Retriever
 from graph_retrievers.retrievers.registry import build_retriever, retriever_names
 
 K, GRAPHS, WIDTH = 12, 200, 12
@@ -75,11 +85,20 @@ def found(name, seed):
     index, queries, plans = case(seed)
     chains = {"spreading": "hits", "spreading-uniform": "path"}.get(name) if seed % 2 else None
     options = {"chains": chains} if chains else {}
-    # The first version had one form of WalkFusion, whatever the titles.
-    options |= {"names": True} if name == "walk-fusion" else {}
-    retriever = build_retriever(name, index, **options)
+    retriever = first_walk_fusion(index) if name == "walk-fusion" else build_retriever(name, index, **options)
     given = {"plan": plans} if name.startswith("mor") else {}
     return [([numbers(h) for h in hits], [h.score for h in hits]) for hits in retriever.retrieve_batch(queries, K, **given)]
+
+
+def first_walk_fusion(index):
+    """Return the composition that the first version called WalkFusion."""
+    lists = (
+        HybridSearch(100),
+        Pipeline(HybridSearch(5, returned=False), PersonalizedPageRank(100)),
+        Pipeline(EntityLinking(), GatedPropagation()),
+        Pipeline(HybridSearch(1, returned=False), FeedbackSearch(100)),
+    )
+    return Retriever(index, ReciprocalRankFusion(*lists, constant=5))
 
 
 def numbers(hit):

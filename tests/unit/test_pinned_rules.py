@@ -121,12 +121,12 @@ def test_mor_starts_a_path_at_five_nodes():
     assert found() not in (found(seeds=4), found(seeds=6))
 
 
-def test_walk_fusion_restarts_at_five_nodes():
+def test_walk_fusion_expands_five_nodes():
     index = linked_index()
 
     def found(**options):
-        # PageRank's list alone: it is the one that the seeds decide.
-        retriever = build_retriever("walk-fusion", index, weights=(0, 1.0, 0, 0), backfill=False, **options)
+        # The list of STeX alone: it is the one that the seeds decide.
+        retriever = build_retriever("walk-fusion", index, form="names", weights=(0, 1.0, 0, 0), backfill=False, **options)
         hits = retriever.retrieve("Who built a mechanical computer that reads punched cards?", 12)
         return scored(hits), [hit.path.nodes for hit in hits]
 

@@ -22,11 +22,20 @@ def has(retriever, *parts):
     return [part for part in parts if part not in text]
 
 
-def test_the_four_lists_and_their_constants():
-    searches = ("HybridSearch(k=100,", "HybridSearch(k=5,", "HybridSearch(k=1,", "FeedbackSearch(k=100")
-    assert not has(WalkFusion(index()), *searches, "PersonalizedPageRank(k=100, damping=0.5", "depth=100, constant=5")
-    assert not has(WalkFusion(index(), depth=7), "HybridSearch(k=7,", "PersonalizedPageRank(k=7", "FeedbackSearch(k=7", "depth=7")
-    assert not has(WalkFusion(manual(), depth=7, seeds=3), "HybridSearch(k=7,", "HybridSearch(k=3,", "STeX")
+def test_the_lists_and_their_constants():
+    searches = (
+        "HybridSearch(k=100,",
+        "HybridSearch(k=5,",
+        "HybridSearch(k=1,",
+        "FeedbackSearch(k=100",
+        "PathSearch(seeds=5, share=0.5, k=100)",
+    )
+    assert not has(WalkFusion(index(), form="names"), *searches, "depth=100, constant=5", "weights=(1.0, 1.0, 1.0, 1.0)")
+    short = ("HybridSearch(k=7,", "HybridSearch(k=3,", "PathSearch(seeds=3, share=0.5, k=7)", "FeedbackSearch(k=7", "depth=7")
+    assert not has(WalkFusion(index(), form="names", depth=7, seeds=3), *short)
+    assert not has(WalkFusion(manual(), depth=7, seeds=3), "HybridSearch(k=7,", "PathSearch(seeds=3, share=0.5, k=7)")
+    metapaths = ("MetapathSearch(seeds=3, length=3, temperature=0.03, limit=500, k=7)", "EntityLinking(case='fold', budget=0")
+    assert not has(WalkFusion(index(), form="relations", depth=7, seeds=3), *metapaths, "weights=(1.0, 1.0, 3.0)")
 
 
 def test_walks_over_passages_and_over_entities():

@@ -1,5 +1,6 @@
-"""WalkFusion: what each of its four lists brings, and how they are fused."""
+"""WalkFusion: which lists it has on which graph, what they bring, and how they are fused."""
 
+import random
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.feedback_search import FeedbackSearch
+from graph_retrievers.operators.traits import homophily
 from graph_retrievers.operators.vector_search import BM25Search
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
@@ -35,7 +37,7 @@ def ids(hits):
 
 
 def test_the_score_is_the_sum_of_reciprocal_ranks_of_the_lists():
-    retriever = WalkFusion(index(), weights=(1.0, 2.0, 0.5, 1.0), constant=5, k=5, backfill=False)
+    retriever = WalkFusion(index(), form="names", weights=(1.0, 2.0, 0.5, 1.0), constant=5, k=5, backfill=False)
     question = "Who wrote the music of MirrorMask?"
     queries = Queries.of(retriever.index, question)
     expected = {}
@@ -49,13 +51,14 @@ def test_the_score_is_the_sum_of_reciprocal_ranks_of_the_lists():
 
 
 def test_a_link_brings_what_neither_words_nor_vectors_find():
-    hits = WalkFusion(index(), k=5).retrieve("Who wrote the music of MirrorMask?")
-    assert ids(hits)[:2] == ["film", "ballamy"]
-    paths = {h.id: h.path.nodes for h in hits}
-    assert paths["film"] == ("film",)
-    walked = WalkFusion(index(), k=5, seeds=1, weights=(0.5, 1.0, 1.0, 0.5)).retrieve("Who wrote the music of MirrorMask?")
-    assert walked[1].path.nodes == ("film", "ballamy"), "the list that brings most tells the path"
-    assert walked[1].operator == "PersonalizedPageRank"
+    question = "Who wrote the music of MirrorMask?"
+    for form, seeds in (("names", 5), ("links", 1)):
+        hits = WalkFusion(index(), form=form, seeds=seeds, k=5).retrieve(question)
+        assert ids(hits)[:2] == ["film", "ballamy"]
+        assert [h.path.nodes for h in hits[:2]] == [("film",), ("film", "ballamy")]
+    assert hits[1].operator == "PathSearch"
+    walked = WalkFusion(index(), form="names", k=5, seeds=1, weights=(0.5, 1.0, 0.5, 0.5)).retrieve(question)
+    assert (walked[1].path.nodes, walked[1].operator) == (("film", "ballamy"), "STeX")
 
 
 def test_feedback_finds_what_shares_words_with_the_best_passage_where_no_edge_does():
@@ -69,7 +72,7 @@ def test_feedback_finds_what_shares_words_with_the_best_passage_where_no_edge_do
 
 
 def test_a_weight_of_zero_leaves_a_list_out():
-    retriever = WalkFusion(index(), weights=(0, 0, 0, 1.0), k=5, backfill=False)
+    retriever = WalkFusion(index(), form="names", weights=(0, 0, 0, 1.0), k=5, backfill=False)
     hits = retriever.retrieve("Where was Iain Ballamy born?")
     assert [h.score for h in hits] == pytest.approx([1 / (5 + rank) for rank in range(1, len(hits) + 1)])
     assert {h.operator for h in hits} == {"FeedbackSearch"}
@@ -80,22 +83,27 @@ def test_batches_names_and_bad_options():
     questions = ["Who designed the Analytical Engine?", "What did Hollerith count?"]
     together = retriever.retrieve_batch(questions, k=4)
     assert [ids(h) for h in together] == [ids(retriever.retrieve(q, k=4)) for q in questions]
-    with pytest.raises(InvalidArgumentError, match="weights"):
-        WalkFusion(index(), weights=(1.0, 1.0))
+    with pytest.raises(InvalidArgumentError, match="weights must be 4 numbers"):
+        WalkFusion(index(), form="names", weights=(1.0, 1.0))
+    with pytest.raises(InvalidArgumentError, match="one list"):
+        WalkFusion(index(), form="links", weights=(1.0,))
+    with pytest.raises(InvalidArgumentError, match="Unknown form 'name'"):
+        WalkFusion(index(), form="name")
     with pytest.raises(InvalidArgumentError, match="seeds"):
         WalkFusion(index(), seeds=0)
 
 
-@pytest.mark.parametrize(("options", "times"), [({}, 1), ({"filter": {"$id": {"$ne": "film"}}}, 2)])
-def test_the_same_two_searches_are_run_once_a_filter(monkeypatch, options, times):
+@pytest.mark.parametrize("options", [{}, {"filter": {"$id": {"$ne": "film"}}}])
+@pytest.mark.parametrize("form", ["names", "links"])
+def test_the_same_two_searches_are_run_once(monkeypatch, options, form):
     built = index()
-    plain = build_retriever("walk-fusion", built).retrieve("Where was Iain Ballamy born?", **options)
+    plain = build_retriever("walk-fusion", built, form=form).retrieve("Where was Iain Ballamy born?", **options)
     calls = []
     search = type(built.dense).search
     monkeypatch.setattr(type(built.dense), "search", lambda *args: calls.append(args[2]) or search(*args))
-    found = build_retriever("walk-fusion", built, backfill=False).retrieve("Where was Iain Ballamy born?", **options)
+    found = build_retriever("walk-fusion", built, form=form, backfill=False).retrieve("Where was Iain Ballamy born?", **options)
     assert [hit.id for hit in found] == [hit.id for hit in plain][: len(found)]
-    assert calls.count(100) == times
+    assert calls.count(100) == 1
 
 
 MANUAL_TEXT = (
@@ -111,23 +119,75 @@ def manual():
     return GraphIndex.from_nodes(nodes, edges, embedding=HashEmbedding())
 
 
-def test_where_titles_are_ordinary_words_neighbours_of_what_search_finds_are_fused_with_it():
+def test_where_titles_are_ordinary_words_neighbours_of_what_search_finds_are_scored_with_it():
     built = manual()
     retriever = WalkFusion(built, k=10)
-    assert [type(operator).__name__ for operator in retriever.operator.operators] == ["HybridSearch", "Pipeline"]
-    assert retriever.operator.formula().endswith("O_vgs)")
+    assert (retriever.form, retriever.operator.formula()) == ("links", "O_vs -> O_vgs")
     question = "How are tables put in a backup of archives?"
     assert "answer" not in ids(build_retriever("hybrid", built, k=10).retrieve(question))
     found = {hit.id: hit.path.nodes for hit in retriever.retrieve(question)}
     assert found["answer"] == ("backup", "answer")
 
 
-def test_the_form_can_be_chosen_and_has_as_many_weights_as_lists():
-    assert len(WalkFusion(manual(), names=True).operator.operators) == 4
-    assert len(WalkFusion(index(), names=False).operator.operators) == 2
-    assert len(WalkFusion(index()).operator.operators) == 4
-    with pytest.raises(InvalidArgumentError, match="weights"):
-        WalkFusion(manual(), weights=(1, 1, 1, 1))
+def entities():
+    """A knowledge graph of three entities, with two relations; vectors tell "starred" from "directed"."""
+    nodes = [Node("film", "", "Kismet", "movie"), Node("star", "", "Ada Holm", "person"), Node("head", "", "Cleo Marsh", "person")]
+    edges = [("film", "star", "starred_actors"), ("film", "head", "directed_by")]
+
+    def embed(texts):
+        return [[1, 9 * ("direct" in text), 9 * ("star" in text)] for text in texts]
+
+    return GraphIndex.from_nodes(nodes, edges, embedding=embed)
+
+
+def clusters(edges):
+    """Passages of an encyclopedia in two groups of like vectors, joined by the edges."""
+    nodes = [Node(f"n{i}", f"word{i} " * 20, f"Name{i}") for i in range(40)]
+    vectors = [[1.0, 0.1 * (i % 7)] if i < 20 else [0.1 * (i % 7), 1.0] for i in range(40)]
+    return GraphIndex.from_nodes(nodes, edges, vectors=vectors)
+
+
+def test_the_form_follows_the_graph():
+    inside = [(f"n{i}", f"n{i + 1}") for i in range(39) if i != 19]
+    across = [(f"n{i}", f"n{39 - i}") for i in range(20)]
+    names = {"names": clusters(inside), "links": clusters(across), "relations": entities()}
+    for form, built in names.items():
+        assert WalkFusion(built).form == form
+    assert (homophily(names["names"]) > 0.7, homophily(names["links"]) < 0.4) == (True, True)
+    assert WalkFusion(clusters([])).form == "links", "without edges there is nothing to walk"
+    one_relation = GraphIndex.from_graph(names["relations"].graph, embedding=HashEmbedding())
+    assert (
+        WalkFusion(GraphIndex.from_nodes(NODES, [("film", "ballamy", "mentions")], embedding=HashEmbedding())).form != "relations"
+    )
+    assert WalkFusion(GraphIndex.from_graph(one_relation.graph, vectors=torch.eye(3))).form != "relations", "no embedding model"
+    with pytest.raises(InvalidArgumentError, match="weights must be 3 numbers"):
+        WalkFusion(entities(), weights=(1, 1, 1, 1))
+
+
+def test_entities_are_found_along_the_relation_that_the_question_means():
+    hits = WalkFusion(entities(), k=3).retrieve("Who directed Kismet?")
+    found = {hit.id: hit for hit in hits}
+    assert found["head"].score > found["star"].score
+    assert found["head"].path.relations == ("directed_by",)
+    # Metapaths count three times: (1 / 6 + 1 / 6 or 1 / 7 ...) with c = 5.
+    alone = WalkFusion(entities(), weights=(0, 0, 3.0), k=3, backfill=False).retrieve("Who directed Kismet?")
+    assert [(hit.id, hit.score) for hit in alone] == [("head", pytest.approx(0.5))]
+    assert not WalkFusion(entities(), weights=(0, 0, 1.0), backfill=False).retrieve("Who directed the film?"), "nothing is named"
+
+
+def test_on_random_edges_it_finds_what_hybrid_search_finds():
+    draw = random.Random(3)
+    words = [f"w{i}" for i in range(300)]
+    nodes = [Node(f"n{i}", " ".join(draw.sample(words, 25)), f"Name{i}") for i in range(200)]
+    edges = [(f"n{draw.randrange(200)}", f"n{draw.randrange(200)}") for _ in range(400)]
+    built = GraphIndex.from_nodes(nodes, edges, embedding=HashEmbedding())
+    assert WalkFusion(built).form == "links"
+    questions = [" ".join(draw.sample(node.text.split(), 6)) for node in nodes]
+    places = {}
+    for name in ("hybrid", "walk-fusion"):
+        hits = build_retriever(name, built, k=10).retrieve_batch(questions)
+        places[name] = sum(node.id in ids(found) for node, found in zip(nodes, hits, strict=True))
+    assert places["walk-fusion"] >= places["hybrid"]
 
 
 def test_walks_over_a_manual_start_from_search_and_are_fused_with_it():
@@ -147,7 +207,9 @@ def test_the_default_is_what_measured_best_for_the_signals():
     passages = manual()
     assert default_retriever(passages) == default_retriever(index()) == "walk-fusion"
     typed = [replace(node, type=kind) for node, kind in zip(NODES, ("film", "person", "town", "thing", "thing"), strict=True)]
-    assert default_retriever(GraphIndex.from_nodes(typed, embedding=HashEmbedding())) == "spreading"
+    assert default_retriever(GraphIndex.from_nodes(typed, embedding=HashEmbedding())) == "walk-fusion"
+    assert default_retriever(GraphIndex.from_nodes(typed, embedding=HashEmbedding(), bm25=False)) == "spreading"
+    assert default_retriever(GraphIndex.from_nodes(typed, vectors=torch.eye(len(typed)))) == "spreading", "no embedding model"
     assert (
         default_retriever(GraphIndex.from_nodes([replace(n, type="x") for n in NODES], embedding=HashEmbedding())) == "walk-fusion"
     )

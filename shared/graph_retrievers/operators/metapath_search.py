@@ -135,7 +135,7 @@ class MetapathSearch(Operator):
         if not temperature > 0:
             raise InvalidArgumentError(f"temperature must be above 0, got {temperature!r}.")
         self.temperature = float(temperature)
-        self.k = positive("k", k)
+        self.k: int = positive("k", k)
 
     def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
         """Return the nodes that the metapaths reach from the best nodes of each query."""

@@ -5,49 +5,63 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from graph_retrievers.arguments import positive
+from graph_retrievers.arguments import choice
+from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.feedback_search import FeedbackSearch
 from graph_retrievers.operators.fusion import ReciprocalRankFusion
+from graph_retrievers.operators.metapath_search import MetapathSearch
 from graph_retrievers.operators.operator import Operator, Pipeline
-from graph_retrievers.operators.pagerank import PersonalizedPageRank
+from graph_retrievers.operators.path_search import PathSearch
 from graph_retrievers.operators.spreading import EntityLinking, GatedPropagation
 from graph_retrievers.operators.stex import STeX
-from graph_retrievers.operators.traits import names_identify
+from graph_retrievers.operators.traits import holds_passages, homophily, names_identify
 from graph_retrievers.operators.vector_search import HybridSearch
 from graph_retrievers.retrievers.retriever import Retriever
 
 __all__ = ["WalkFusion"]
 
+_FORMS = ("links", "names", "relations")
+_WEIGHTS = {"names": (1.0, 1.0, 1.0, 1.0), "relations": (1.0, 1.0, 3.0)}
+# Below this share, edges tell no more than chance.
+_HOMOPHILY = 0.6
+
 
 class WalkFusion(Retriever):
-    r"""Searches side by side, fused by reciprocal ranks; needs no cross-encoder.
+    r"""Walks that start where the evidence is, side by side and fused by reciprocal ranks; needs no cross-encoder.
 
     .. math:: S_n = \sum_{l} \frac{w_l}{c + r_l(n)}
 
-    over the lists l that hold node n at rank :math:`r_l(n) \ge 1`. Where names identify nodes, as in an encyclopedia, there are
-    four:
+    over the lists l that hold node n at rank :math:`r_l(n) \ge 1`. The lists depend on the graph.
 
-    1. hybrid search: vector search and BM25 by reciprocal ranks;
-    2. personalized PageRank from the best nodes of hybrid search, for all links;
-    3. gated spreading activation from the names in the question, for links that are relevant to the question;
+    ``"names"``, for passages whose titles are names, as in an encyclopedia:
+
+    1. :class:`~graph_retrievers.operators.path_search.PathSearch` from hybrid search: passages with the passage that leads to them;
+    2. STeX from the best nodes of hybrid search: these, and behind them their neighbours by similarity and structure;
+    3. gated spreading activation from the names in the question;
     4. BM25 of the question together with the best passage of hybrid search, for second passages without an edge to the first.
 
-    Where they do not, as in a manual, whose headings are ordinary words, there are two:
+    ``"relations"``, for the entities of a knowledge graph:
 
     1. hybrid search;
-    2. STeX from the best nodes of hybrid search: these, and behind them their neighbours by similarity and structure.
+    2. gated spreading activation from the names in the question;
+    3. :class:`~graph_retrievers.operators.metapath_search.MetapathSearch` from these names.
+
+    ``"links"``, for all other graphs, such as manuals, whose headings are ordinary words: the first list of ``"names"`` alone.
 
     Parameters
     ----------
     index : GraphIndex
         With vectors and BM25.
     seeds : int, default 5
-        Nodes of hybrid search that PageRank restarts at, or STeX expands.
-    names : bool, optional
-        Whether names identify nodes; decided by :func:`~graph_retrievers.operators.traits.names_identify` by default.
+        Nodes of hybrid search whose neighbours are read.
+    form : {"links", "names", "relations"}, optional
+        By default ``"relations"`` where most nodes have short texts (see
+        :func:`~graph_retrievers.operators.traits.holds_passages`), edges have two relations or more, and the index has an embedding
+        model; otherwise ``"names"`` where titles identify nodes (:func:`~graph_retrievers.operators.traits.names_identify`) and
+        linked nodes are more similar than chance (:func:`~graph_retrievers.operators.traits.homophily` of 0.6 or more).
     weights : sequence of float, optional
-        The w of the equation, four or two; all 1 by default. 0 leaves a list out.
+        The w of the equation; (1, 1, 1, 1) and (1, 1, 3) by default. 0 leaves a list out.
     constant : int, default 5
         The c of the equation. With the usual 60, a node at rank 20 of two lists would pass the best of one.
     depth : int, default 100
@@ -55,22 +69,22 @@ class WalkFusion(Retriever):
     **options
         Keywords of :class:`Retriever`.
 
+    Raises
+    ------
+    InvalidArgumentError
+        For a value outside its range, or weights for ``"links"``, which has one list.
+
     Notes
     -----
-    The four lists were chosen on the dev questions of three multi-hop sets over Wikipedia (118 questions, all-MiniLM-L6-v2,
-    Recall@10): all four .906; without list 1 .902, without 2 .891, without 3 .845, without 4 .893; with c = 60 .872. There, vector
-    search reaches .709, PageRank .810, gated spreading activation .847, FastInsight with a small cross-encoder .804.
+    Chosen on train and dev questions (all-MiniLM-L6-v2, Recall@10): see ``benchmarks/results/walk-fusion`` for each form and
+    list on every dataset.
 
-    The two lists were chosen on the train and dev questions of a manual (65 questions): hybrid search .777, both .828, the four
-    lists .788.
-
-    ``retrieve`` takes ``entities=[...]``, names that the question mentions; they are read where there are four lists.
+    ``retrieve`` takes ``entities=[...]``, names that the question mentions; they are read where a list starts from names.
 
     References
     ----------
-    A composition of this package. Its parts: Cormack et al., SIGIR 2009 (reciprocal rank fusion); Gutiérrez et al.,
-    ICML 2025 (PageRank from retrieved passages); Glybovets and Makarov, 2026 (gated spreading activation); Rocchio,
-    1971 (relevance feedback); An et al., SIGIR 2026 (STeX).
+    A composition of this package. Its parts: Cormack et al., SIGIR 2009 (reciprocal rank fusion); Glybovets and Makarov, 2026
+    (gated spreading activation); Rocchio, 1971 (relevance feedback); An et al., SIGIR 2026 (STeX).
 
     Examples
     --------
@@ -84,23 +98,41 @@ class WalkFusion(Retriever):
         index: GraphIndex,
         *,
         seeds: int = 5,
-        names: bool | None = None,
+        form: str | None = None,
         weights: Sequence[float] | None = None,
         constant: int = 5,
         depth: int = 100,
         **options: Any,
     ) -> None:
-        best = HybridSearch(positive("seeds", seeds), returned=False)
-        if names is None:
-            names = not isinstance(index, GraphIndex) or names_identify(index)
-        if names:
-            searches: list[Operator] = [
-                HybridSearch(depth),
-                Pipeline(best, PersonalizedPageRank(depth)),
+        self.form = _form(index) if form is None else choice("form", form, _FORMS)
+        paths = Pipeline(HybridSearch(depth, returned=False), PathSearch(seeds, k=depth))
+        lists: list[Operator] = [paths]
+        if self.form == "names":
+            lists += [
+                Pipeline(HybridSearch(seeds, returned=False), STeX()),
                 Pipeline(EntityLinking(), GatedPropagation()),
                 Pipeline(HybridSearch(1, returned=False), FeedbackSearch(depth)),
             ]
-        else:
-            searches = [HybridSearch(depth), Pipeline(best, STeX())]
-        fusion = ReciprocalRankFusion(*searches, weights=weights, depth=depth, constant=constant)
-        super().__init__(index, fusion, **options)
+        elif self.form == "relations":
+            lists = [
+                HybridSearch(depth),
+                Pipeline(EntityLinking(), GatedPropagation()),
+                Pipeline(EntityLinking(budget=0), MetapathSearch(seeds, k=depth)),
+            ]
+        if len(lists) == 1:
+            if weights is not None:
+                raise InvalidArgumentError("WalkFusion has one list here, so weights= cannot be given; form='names' has four.")
+            super().__init__(index, paths, **options)
+            return
+        weights = _WEIGHTS[self.form] if weights is None else weights
+        super().__init__(index, ReciprocalRankFusion(*lists, weights=weights, depth=depth, constant=constant), **options)
+
+
+def _form(index: GraphIndex) -> str:
+    """Return the form whose lists fit an index."""
+    if not isinstance(index, GraphIndex):
+        return "links"
+    graph = index.graph
+    if not holds_passages(graph) and len(graph.relation_names) > 1 and index.embedding is not None:
+        return "relations"
+    return "names" if names_identify(index) and homophily(index) >= _HOMOPHILY else "links"

@@ -112,8 +112,8 @@ class EntityLinking(Operator):
         Whether case is folded when names are compared; of names that differ in case only, the one written as in the question is
         taken. Either way, words in lower case are names only in questions that name nothing with a capital (see
         :meth:`graph_retrievers.graph.names.NameTable.find`).
-    budget : int, default 5
-        Nodes that vector search may add for one question.
+    budget : int >= 0, default 5
+        Nodes that vector search may add for one question; with 0, only names find nodes.
     fallback_score : {"cosine", "index"}, default "cosine"
         Score of a node that vector search finds: the cosine of question and node, as in the paper; or (1 + cosine of entity and
         node) / 2, as in the vector index of the paper's database, with which even unrelated nodes start at half of an exact
@@ -155,7 +155,7 @@ class EntityLinking(Operator):
         exclude_types: Sequence[str] = (),
     ) -> None:
         self.language_model, self.exclude_types = language_model, strings("exclude_types", exclude_types)
-        self.case, self.budget = choice("case", case, ("fold", "exact")), positive("budget", budget)
+        self.case, self.budget = choice("case", case, ("fold", "exact")), budget if budget == 0 else positive("budget", budget)
         self.fallback_score = choice("fallback_score", fallback_score, ("cosine", "index"))
 
     def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
@@ -197,7 +197,7 @@ class EntityLinking(Operator):
         if entities is None:
             kept = [(name, group) for name, group in kept if group]
         rows, missing = [row for _, group in kept for row in group], [name for name, group in kept if not group]
-        if kept and not missing:
+        if (kept and not missing) or not self.budget:
             return rows, [], ()
         if not queries.index.has_dense:
             named = f"no node is named {', '.join(map(repr, missing))}" if missing else "no entity of the graph is named"
