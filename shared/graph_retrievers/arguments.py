@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Collection, Iterable, Mapping
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, TypeVar
 
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.errors import InvalidArgumentError, shown
 
-__all__ = ["check_pickle", "check_query", "choice", "fraction", "not_a_class", "positive", "strings"]
+__all__ = ["check_pickle", "check_query", "choice", "fraction", "is_number", "not_a_class", "positive", "strings"]
 
 _T = TypeVar("_T")
 
@@ -22,8 +22,9 @@ def choice(name: str, value: _T, choices: Collection[_T]) -> _T:
     >>> choice("semantics", "set", ("set", "rows"))
     'set'
     """
-    if value not in tuple(choices):
-        raise InvalidArgumentError(f"Unknown {name} {value!r}; choose from {', '.join(map(repr, choices))}.")
+    # Other types than those of the choices may not even compare.
+    if not any(type(value) is type(known) and value == known for known in choices):
+        raise InvalidArgumentError(f"Unknown {name} {shown(value)}; choose from {', '.join(map(repr, choices))}.")
     return value
 
 
@@ -61,14 +62,19 @@ def check_query(text: Any, position: int) -> None:
     """
     if not isinstance(text, str) or not text.strip():
         hint = " Many queries go to retrieve_batch." if isinstance(text, (list, tuple)) else ""
-        raise InvalidArgumentError(f"Query {position} is {text!r:.80}; a query is a non-empty string.{hint}")
+        raise InvalidArgumentError(f"Query {position} is {shown(text)}; a query is a non-empty string.{hint}")
 
 
 def fraction(name: str, value: float) -> float:
     """Return `value` as float if it lies in [0, 1]; raise InvalidArgumentError otherwise."""
-    if not 0 <= value <= 1:
-        raise InvalidArgumentError(f"{name} must lie in [0, 1], got {value!r}.")
+    if not is_number(value) or not 0 <= value <= 1:
+        raise InvalidArgumentError(f"{name} must lie in [0, 1], got {shown(value)}.")
     return float(value)
+
+
+def is_number(value: Any) -> bool:
+    """Return whether `value` is a real number, numpy's included."""
+    return isinstance(value, Real)
 
 
 def not_a_class(name: str, value: Any) -> None:
@@ -86,7 +92,7 @@ def positive(name: str, value: int) -> int:
     10
     """
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-        raise InvalidArgumentError(f"{name} must be an integer of at least 1, got {value!r}.")
+        raise InvalidArgumentError(f"{name} must be an integer of at least 1, got {shown(value)}.")
     return int(value)
 
 
@@ -94,5 +100,5 @@ def strings(name: str, values: Iterable[str]) -> tuple[str, ...]:
     """Return `values` as a tuple of strings; raise InvalidArgumentError for a single string and for other values."""
     listed = () if isinstance(values, str) or not isinstance(values, Iterable) else tuple(values)
     if isinstance(values, str) or not isinstance(values, Iterable) or not all(isinstance(value, str) for value in listed):
-        raise InvalidArgumentError(f"{name} must be a list of strings, got {values!r}.")
+        raise InvalidArgumentError(f"{name} must be a list of strings, got {shown(values)}.")
     return listed

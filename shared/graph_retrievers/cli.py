@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graph_retrievers import __version__
-from graph_retrievers.commands.flags import in_flags, log_in_flags
+from graph_retrievers.commands.flags import in_flags, log_in_flags, printable
 from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (GraphRetrieverError, OSError) as error:
-        print(f"graph-retrievers: error: {in_flags(' '.join(str(error).split()), args)}", file=sys.stderr)
+        print(f"graph-retrievers: error: {printable(in_flags(' '.join(str(error).split()), args))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
@@ -137,12 +137,12 @@ def _index(args: argparse.Namespace) -> None:
         index = GraphIndex.from_documents(nodes, **options)
     index.save(args.out)
     if files:
-        print(_pages(files))
+        print(printable(_pages(files)))
     vectors = f"vectors of {index.embedding_name} ({index.dense.dimension}) and " if index.has_dense else ""
     seconds = time.perf_counter() - started
     counts = Counter(edge.relation or "unnamed" for edge in index.graph.edges())
     edges = f" ({', '.join(f'{count:,} {relation}' for relation, count in counts.items())})" if counts else ""
-    print(f"{args.out}: {len(index):,} nodes, {index.graph.num_edges:,} edges{edges}, {vectors}BM25, in {seconds:.1f} s")
+    print(printable(f"{args.out}: {len(index):,} nodes, {index.graph.num_edges:,} edges{edges}, {vectors}BM25, in {seconds:.1f} s"))
 
 
 def _pages(nodes: Sequence[Node]) -> str:
@@ -205,7 +205,7 @@ def _search(args: argparse.Namespace) -> None:
         found = {"query": args.question, "retriever": name, "k": args.k, "hits": listed, "notes": list(hits.notes)}
         print(json.dumps(found, indent=1))
     else:
-        print(_table(hits))
+        print(printable(_table(hits)))
 
 
 def _query_embedding(args: argparse.Namespace) -> Any:
@@ -248,7 +248,7 @@ def _inspect(args: argparse.Namespace) -> None:
     from graph_retrievers.index import GraphIndex
 
     description = GraphIndex.load(args.index, embedding=_query_embedding(args)).describe()
-    print(json.dumps(description.to_dict(), indent=1) if args.json else description)
+    print(json.dumps(description.to_dict(), indent=1) if args.json else printable(str(description)))
 
 
 def _taxonomy(args: argparse.Namespace) -> None:

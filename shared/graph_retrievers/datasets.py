@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import re
 import zlib
 from collections.abc import Container, Iterator, Mapping, Sequence
@@ -19,7 +20,12 @@ import torch
 from graph_retrievers.errors import DatasetError, InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, Node
 
-__all__ = ["Dataset", "Query", "is_dataset", "read_dataset", "read_queries"]
+__all__ = ["Dataset", "Query", "is_dataset", "read_dataset", "read_queries", "text_lines"]
+
+# Characters of a line; how often a compressed file may expand, above so many characters; levels of JSON, which is copied and
+# written again by functions that call themselves for each level.
+_LONGEST_LINE, _EXPANSION, _SMALL, _DEEPEST = 50_000_000, 200, 100_000_000, 100
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -212,20 +218,52 @@ def _rows(path: Path) -> Iterator[tuple[int, str, dict[str, Any]]]:
 
 def json_lines(path: Path) -> Iterator[tuple[int, Any]]:
     """Yield (line number, value) for each line of a JSON Lines file that is not blank; DatasetError names a line that is wrong."""
-    number = 0
-    opened: Any = gzip.open if path.suffix == ".gz" else open
+    for number, line in text_lines(path, packed=path.suffix == ".gz"):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise DatasetError(f"{path}:{number} is not JSON: {error}.") from error
+        if line.count("[") + line.count("{") > _DEEPEST and _is_deep(row):
+            raise DatasetError(f"{path}:{number} is JSON of more than {_DEEPEST} levels; flatten it.")
+        if "\\ud" in line.lower() and _SURROGATE.search(json.dumps(row, ensure_ascii=False)):
+            raise DatasetError(f"{path}:{number} holds half of a surrogate pair, which is not a character; repair the text.")
+        yield number, row
+
+
+def text_lines(path: Path, packed: bool | None = None) -> Iterator[tuple[int, str]]:
+    """Yield (number, line) of a file in UTF-8, one line in memory at a time; `packed`: by gzip, as the file says by default.
+
+    DatasetError if it cannot be read, has a line of more than 50 million characters, or expands to more than 200 times its size
+    (and 100 million characters), as only files made to fill a memory do.
+    """
+    number = read = 0
     try:
+        with path.open("rb") as raw:
+            packed = raw.read(2) == b"\x1f\x8b" if packed is None else packed
+        most = max(_SMALL, _EXPANSION * path.stat().st_size) if packed else math.inf
+        opened: Any = gzip.open if packed else open
         with opened(path, "rt", encoding="utf-8-sig") as file:
-            for number, line in enumerate(file, 1):
-                if not line.strip():
-                    continue
-                try:
-                    row = json.loads(line)
-                except (json.JSONDecodeError, RecursionError) as error:
-                    raise DatasetError(f"{path}:{number} is not JSON: {error}.") from error
-                yield number, row
+            while line := file.readline(_LONGEST_LINE + 1):
+                number, read = number + 1, read + len(line)
+                if len(line) > _LONGEST_LINE or read > most:
+                    what = (
+                        f"has more than {_LONGEST_LINE} characters" if len(line) > _LONGEST_LINE else "is unpacked from too little"
+                    )
+                    raise DatasetError(f"{path}:{number} {what}; a file like this would fill the memory. Split or repack it.")
+                yield number, line
     except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise DatasetError(f"{path} cannot be read{f' beyond line {number}' if number else ''}: {error}.") from error
+
+
+def _is_deep(value: Any) -> bool:
+    """Return whether a JSON value has too many levels."""
+    level = [value]
+    for _ in range(_DEEPEST):
+        lists = (each.values() if isinstance(each, dict) else each for each in level if isinstance(each, (dict, list)))
+        level = [item for items in lists for item in items]
+    return bool(level)
 
 
 def _new_id(row: dict[str, Any], kind: str, where: str, number: int, seen: dict[str, int]) -> str:

@@ -13,6 +13,24 @@ Examples
 DuplicateNodeError
 """
 
+from typing import Any
+
+
+def shown(value: Any, length: int = 80) -> str:
+    """Return the beginning of the repr of a value that a caller gave, its type where it has none.
+
+    Deeply nested lists, numbers of thousands of digits and objects of others may have none.
+
+    Examples
+    --------
+    >>> shown("k"), shown(10**5000)
+    ("'k'", '<int>')
+    """
+    try:
+        return repr(value)[:length]
+    except Exception:
+        return f"<{type(value).__name__}>"
+
 
 class GraphRetrieverError(Exception):
     """Base class of all errors of this package."""

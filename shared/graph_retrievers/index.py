@@ -194,6 +194,8 @@ class GraphIndex:
         for name, column in columns.items():
             if isinstance(column, (str, Mapping)):
                 raise InvalidArgumentError(f"{name} is a {type(column).__name__}; pass a list with one entry per text.")
+            if (column is not None or name == "texts") and not (hasattr(column, "__len__") and hasattr(column, "__getitem__")):
+                raise InvalidArgumentError(f"{name} is a {type(column).__name__}; pass a list with one entry per text.")
             if column is not None and len(column) != len(texts):
                 raise InvalidArgumentError(f"{name} has {len(column)} entries for {len(texts)} texts; pass one entry per text.")
         nodes = [

@@ -11,11 +11,13 @@ from llama_index.core import VectorStoreIndex
 
 from graph_retrievers.datasets import Query
 from graph_retrievers.errors import DatasetError, InvalidArgumentError, UnknownNodeError
+from graph_retrievers.evaluation import plots
 from graph_retrievers.evaluation.analysis import FATES, correlation, fates, quartiles, recall_gain_correlations
 from graph_retrievers.evaluation.cache import cached_vectors
 from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.evaluation.metrics import capped_recall, ndcg, reciprocal_rank
 from graph_retrievers.evaluation.records import Returned
+from graph_retrievers.evaluation.report import write_report
 from graph_retrievers.evaluation.results import Evaluation
 from graph_retrievers.evaluation.significance import compare
 from graph_retrievers.evaluation.sweeps import sweep_all
@@ -341,3 +343,18 @@ def test_tables_say_which_differences_are_real():
     assert lines["wrong"].endswith(" -") and "wrong" in lines["right"] and "also right" not in lines["right"]
     with pytest.raises(InvalidArgumentError, match="Unknown metric"):
         compare(evaluation, "recall@4")
+
+
+def test_a_type_with_dollar_signs_is_drawn_as_it_is_and_numbers_come_before_pictures(tmp_path, monkeypatch):
+    odd = [replace(query, type="$x_{$" if query.type == "single" else "\x1b$y^^$") for query in QUERIES]
+    evaluation = evaluate(linked_index(), odd, ["vector", "bm25"], k=3, timed_queries=0)
+    write_report(evaluation, tmp_path / "whole", subject="vector")
+    assert (tmp_path / "whole" / "report.html").is_file()
+
+    def fail(figure):
+        raise ValueError("no picture")
+
+    monkeypatch.setattr(plots, "to_svg", fail)
+    with pytest.raises(ValueError, match="no picture"):
+        write_report(evaluation, tmp_path / "part", subject="vector")
+    assert json.loads((tmp_path / "part" / "results.json").read_text())["k"] == 3

@@ -1,7 +1,11 @@
 """A folder of pages as nodes of an index."""
 
+import os
+from pathlib import Path
+
 import pytest
 
+from graph_retrievers import GraphIndex
 from graph_retrievers.construction import DocumentStructure, Links, build_edges, read_folder
 from graph_retrievers.errors import DatasetError
 
@@ -182,3 +186,10 @@ def test_encodings_as_browsers_read_them(tmp_path, raw, text):
 def test_encodings_that_are_none(tmp_path):
     with pytest.raises(DatasetError, match="cannot be read"):
         read_folder(write(tmp_path, a_html=b"<meta charset=undefined><p>x"))
+
+
+def test_a_file_whose_name_is_not_utf8_has_an_id_that_can_be_kept(tmp_path):
+    (Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.md"))).write_text("# Looms\nThey weave.")
+    (node,) = read_folder(tmp_path)
+    assert node.id == "\\udcff.md" and node.title == "Looms"
+    GraphIndex.from_nodes([node]).save(tmp_path / "index")

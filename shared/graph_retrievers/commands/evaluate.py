@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from graph_retrievers.commands.flags import printable
 from graph_retrievers.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -194,12 +195,12 @@ def _write_results(args: argparse.Namespace, evaluation: Evaluation) -> None:
     from graph_retrievers.evaluation.tables import results_table
 
     comparisons = compare(evaluation, f"recall@{args.k}", seed=args.seed)
-    sys.stdout.write(f"{evaluation.dataset}, split {args.split}: {len(evaluation.queries)} queries\n")
-    sys.stdout.write(results_table(evaluation, comparisons) + "\n")
+    sys.stdout.write(f"{printable(evaluation.dataset)}, split {args.split}: {len(evaluation.queries)} queries\n")
+    sys.stdout.write(printable(results_table(evaluation, comparisons)) + "\n")
     if comparisons:
         test = f"paired randomisation test, p < 0.05 with Holm's correction over {len(comparisons)} pairs"
         sys.stdout.write(f"really above: by Recall@{args.k}, {test}\n")
-    sys.stdout.writelines(f"note: {note}\n" for note in evaluation.notes)
+    sys.stdout.writelines(f"note: {printable(note)}\n" for note in evaluation.notes)
     _write_json(args, evaluation)
     if args.trec:
         for name, results in evaluation.returned.items():
@@ -221,13 +222,14 @@ def _write_json(args: argparse.Namespace, evaluation: Evaluation) -> None:
     from graph_retrievers.evaluation.run_files import write_text
 
     if args.json:
-        write_text(args.json, json.dumps(evaluation.to_dict(), ensure_ascii=False, indent=1) + "\n")
+        write_text(args.json, json.dumps(evaluation.to_dict(), indent=1) + "\n")
 
 
 def _write_report(args: argparse.Namespace, index: GraphIndex, evaluation: Evaluation, names: list[str], folder: Any) -> Path:
-    from graph_retrievers.evaluation.report import write_report
+    from graph_retrievers.evaluation.report import write_numbers, write_report
     from graph_retrievers.evaluation.sweeps import sweep_all
 
+    write_numbers(evaluation, args.report)
     sweeps = {}
     if args.sweep_queries:
         timed = min(args.timed_queries, 5)

@@ -8,7 +8,10 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["in_flags", "log_in_flags"]
+__all__ = ["in_flags", "log_in_flags", "printable"]
+
+# Characters that a terminal obeys or that reverse what follows; titles and texts may hold them.
+_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 # Keyword -> the option that a command must have, and what to write for it; others are written as options are.
 _FLAGS = {
@@ -56,6 +59,11 @@ def in_flags(message: str, args: argparse.Namespace) -> str:
     return _option(first[1]) + message[first.end() :] if first is not None and named else message
 
 
+def printable(text: str) -> str:
+    """Return a text for a terminal: control characters but tabs and line feeds are written as escapes."""
+    return _OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
 def _option(name: str) -> str:
     return f"-{name}" if len(name) == 1 else f"--{name.replace('_', '-')}"
 
@@ -68,7 +76,7 @@ def log_in_flags(args: argparse.Namespace) -> Iterator[None]:
     def made(*values: object, **options: object) -> logging.LogRecord:
         record = make(*values, **options)
         if record.name.split(".")[0] == "graph_retrievers":
-            record.msg, record.args = in_flags(record.getMessage(), args), ()
+            record.msg, record.args = printable(in_flags(record.getMessage(), args)), ()
         return record
 
     logging.setLogRecordFactory(made)

@@ -34,7 +34,7 @@ from graph_retrievers.construction.networkx_graphs import is_networkx, networkx_
 from graph_retrievers.construction.relationships import Relationships
 from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
 from graph_retrievers.construction.structure import DocumentStructure
-from graph_retrievers.errors import InvalidArgumentError, UnknownNodeError
+from graph_retrievers.errors import InvalidArgumentError, UnknownNodeError, shown
 from graph_retrievers.graph.corpus_graph import Edge, EdgeLike, Node
 
 __all__ = [
@@ -149,7 +149,7 @@ def edge_items(edges: Any) -> list[Any]:
     if single or is_networkx(edges) or callable(edges):
         return [edges]
     if isinstance(edges, (str, Mapping)) or not isinstance(edges, Iterable):
-        raise InvalidArgumentError(f"edges is {edges!r:.80}; expected a list of: {_KINDS}.")
+        raise InvalidArgumentError(f"edges is {shown(edges)}; expected a list of: {_KINDS}.")
     return list(edges)
 
 

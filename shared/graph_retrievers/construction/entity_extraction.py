@@ -81,14 +81,18 @@ def collect(
     """Add the `answer` about the passages in `group` to `entities` (by name in lower case) and `triples` (the keys of a dict)."""
     texts = [(node.id, _key(f"{node.title} {node.text}")) for node in group]
 
+    holders: dict[str, list[str]] = {}
+
     def met(name: str) -> str:
         key = _key(name)
         if key:
             entity = entities.setdefault(key, Entity())
             entity.names[" ".join(name.split())] += 1
-            whole = re.compile(rf"(?<!\w){re.escape(key)}(?!\w)")
-            holders = [identity for identity, text in texts if whole.search(text)]
-            entity.passages |= dict.fromkeys(holders or [identity for identity, _ in texts])
+            if key not in holders:
+                whole = re.compile(rf"(?<!\w){re.escape(key)}(?!\w)")
+                found = [identity for identity, text in texts if key in text and whole.search(text)]
+                holders[key] = found or [identity for identity, _ in texts]
+                entity.passages |= dict.fromkeys(holders[key])
         return key
 
     for found in answer["entities"]:

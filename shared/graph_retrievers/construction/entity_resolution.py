@@ -42,12 +42,15 @@ def candidate_clusters(type_of: Mapping[str, str]) -> list[list[str]]:
 
 def _components(names: Sequence[str]) -> list[list[str]]:
     words = [frozenset(re.findall(r"\w+", name.casefold())) for name in names]
+    same: dict[frozenset[str], int] = {}
     holders: dict[str, set[int]] = defaultdict(set)
-    for row, tokens in enumerate(words):
-        for token in tokens:
-            holders[token].add(row)
     graph = networkx.empty_graph(len(names))
     for row, tokens in enumerate(words):
+        if tokens and same.setdefault(tokens, row) != row:
+            graph.add_edge(same[tokens], row)
+        for token in tokens if same.get(tokens) == row else ():
+            holders[token].add(row)
+    for tokens, row in same.items():
         if tokens:
             # Names that contain all words of this one; pairs of names without a common word are never compared.
             rarest = sorted((holders[token] for token in tokens), key=len)

@@ -80,7 +80,9 @@ def read_folder(folder: str | Path, *, max_tokens: int | None = 220, show_progre
     if not root.is_dir():
         raise DatasetError(f"{root} is not a folder.")
     paths = [path for path in root.rglob("*") if path.suffix.lower() in _SUFFIXES and path.is_file() and _inside(path, root)]
-    names = sorted((path.relative_to(root).as_posix(), path) for path in paths)
+    # Names of files need not be UTF-8; what is not is written as \udc.. , since texts cannot hold it.
+    ids = (path.relative_to(root).as_posix().encode("utf-8", "backslashreplace").decode() for path in paths)
+    names = sorted(zip(ids, paths, strict=True))
     names = [(name, path) for name, path in names if not any(part.startswith(".") for part in name.split("/"))]
     if not names:
         raise DatasetError(f"{root} has neither nodes.jsonl[.gz] nor a file ending in {', '.join(_SUFFIXES)}.")

@@ -148,7 +148,7 @@ def _node_content(properties: Mapping[str, Any]) -> tuple[dict[str, Any], dict[s
     try:
         fields = json.loads(properties["_node_content"])
         return dict(fields["metadata"]), node_origin(fields)
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, RecursionError):
         # Not written by LlamaIndex.
         return dict(properties), {}
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import ChainMap, Counter, defaultdict
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from typing import Any
 
 from graph_retrievers.construction.html import read_html
 from graph_retrievers.construction.markdown import read_markdown, reference_definitions, slug
 from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.addresses import ADDRESS_FIELDS, AddressBook, page_address
 from graph_retrievers.graph.corpus_graph import Node
 
@@ -22,6 +22,8 @@ logger = logging.getLogger(__name__)
 _TAG = re.compile(r"<[a-zA-Z!/]")
 _MARKDOWN = re.compile(r"\[|^ {0,3}#|^ {0,3}(?:=+|-+)[ \t]*$|<https?://", re.MULTILINE)
 _HEADER_KEY = re.compile(r"header[ _]?([1-6])", re.IGNORECASE)
+# Texts of links, of a list that all chunks of a page hold, that are searched for in the chunks.
+_SEARCHED = 1_000
 # A link that more than half of the pages have is navigation; below this number of pages, that says nothing.
 _FEW_PAGES = 10
 _NOWHERE = "\0"
@@ -44,7 +46,7 @@ class Links(EdgeSpec):
     field : str, optional
         Metadata field that holds the links instead of the text, for loaders that drop tags: an address, a list of addresses, or a
         list of mappings with ``url`` (or ``href``) and ``text``. Where all chunks of a page hold the same list, as splitters copy
-        it, a link leaves from the first chunk with its ``text``, else from the first chunk of the page.
+        it, a link leaves from the first chunk with its ``text`` (of the first 1,000 texts), else from the first chunk of the page.
     relation : str, default "links"
 
     Raises
@@ -131,12 +133,11 @@ class Links(EdgeSpec):
             markdown = not address.lower().endswith((".html", ".htm"))
             defined = [reference_definitions(text) if markdown and "]:" in text else {} for text in (nodes[r].text for r in read)]
             references: dict[str, Any] = {}
-            for definitions in defined:
-                references = definitions | references
+            for definitions in reversed(defined):
+                references |= definitions
             for row, own in zip(read, defined, strict=True):
                 # The definitions of a chunk come before those of others.
-                others = {name: place for name, place in references.items() if name not in own} if own else references
-                links[row], anchors[row] = _links_and_anchors(nodes[row].text, address, others)
+                links[row], anchors[row] = _links_and_anchors(nodes[row].text, address, ChainMap(own, references))
             for row in rows:
                 if "anchors" in nodes[row].metadata:
                     anchors[row] = _strings(nodes[row].metadata["anchors"])
@@ -202,12 +203,12 @@ def _loosened(anchor: str) -> str:
     return "-".join(filter(None, slug(anchor.casefold().replace("_", "-")).split("-")))
 
 
-def _links_and_anchors(text: str, address: str, references: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+def _links_and_anchors(text: str, address: str, references: MutableMapping[str, Any]) -> tuple[list[str], list[str]]:
     """Return what a text links to and its anchors; a text that is neither named HTML nor Markdown is read as both."""
     name = address.lower().partition("#")[0]
     pages = []
     if not name.endswith((".html", ".htm")) and _MARKDOWN.search(text):
-        pages.append(read_markdown(text, dict(references)))
+        pages.append(read_markdown(text, references))
     if not name.endswith((".md", ".mdx", ".markdown")) and _TAG.search(text):
         pages.append(read_html(text))
     blocks = [block for page in pages for block in page.blocks]
@@ -220,17 +221,18 @@ def _field_links(nodes: Sequence[Node], rows: Sequence[int], field: str) -> Iter
     held = [_items(nodes[row], field) for row in rows]
     # Our own reader gives each chunk its own links.
     ours = any("anchors" in nodes[row].metadata for row in rows)
+    found: dict[str, int] = {}
     copied = not ours and all(value == held[0] for value in held)
     for row, value in [(rows[0], held[0])] if copied else zip(rows, held, strict=True):
         for item in value:
             url, text = (item.get("url") or item.get("href"), item.get("text")) if isinstance(item, Mapping) else (item, None)
             if not isinstance(url, str):
-                what = f"Field {field!r} of {nodes[row].id!r} holds {item!r:.60}"
+                what = f"Field {field!r} of {nodes[row].id!r} holds {shown(item, 60)}"
                 raise InvalidArgumentError(f"{what}; expected addresses, or mappings with 'url' and 'text'.")
-            source = row
-            if copied and isinstance(text, str):
-                source = next((other for other in rows if text.strip() in nodes[other].text), row)
-            yield source, url
+            words = text.strip() if copied and isinstance(text, str) else ""
+            if words and words not in found and len(found) < _SEARCHED:
+                found[words] = next((other for other in rows if words in nodes[other].text), row)
+            yield found.get(words, row), url
 
 
 def _items(node: Node, field: str) -> list[Any]:
@@ -239,7 +241,9 @@ def _items(node: Node, field: str) -> list[Any]:
         return [] if value is None or value == "" else [value]
     if isinstance(value, (list, tuple)) or hasattr(value, "tolist"):
         return list(value)
-    raise InvalidArgumentError(f"Field {field!r} of {node.id!r} holds {value!r:.60}; expected addresses, or mappings with 'url'.")
+    raise InvalidArgumentError(
+        f"Field {field!r} of {node.id!r} holds {shown(value, 60)}; expected addresses, or mappings with 'url'."
+    )
 
 
 def _navigation(found: Sequence[Sequence[Any]], pages: Mapping[str, Any], addresses: Sequence[str]) -> set[Any]:

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterator
+from collections import ChainMap, Counter
+from collections.abc import Iterator, MutableMapping
 from typing import Any
-from unicodedata import category, normalize
+from unicodedata import category
 
 from graph_retrievers.construction.html import read_html
 from graph_retrievers.construction.pages import Block, Page, plain_lines
 from graph_retrievers.errors import MissingDependencyError
+from graph_retrievers.graph.names import composed
 
 __all__ = ["read_markdown", "reference_definitions", "slug"]
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(\w[\w-]*:.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 # "Heading {#anchor}" of Pandoc and Docusaurus, and "{: #anchor }" of MkDocs, behind the last brace.
-_ANCHOR = re.compile(r"\{:?[ \t]*#([^\s{}]+)[^{}]*\}[ \t#]*\Z")
+_ANCHOR = re.compile(r"\{:?[ \t]*#([^\s{}]++)[^{}]*+\}[ \t#]*\Z")
 
 
-def read_markdown(text: str, references: dict[str, Any] | None = None) -> Page:
+def read_markdown(text: str, references: MutableMapping[str, Any] | None = None) -> Page:
     r"""Return a Markdown page, or a piece of one, as blocks; the text of a block is kept as written.
 
     Anchors are the slugs of headings as GitHub makes them, ``{#names}`` after headings, and those of HTML elements. The title is
@@ -28,7 +29,7 @@ def read_markdown(text: str, references: dict[str, Any] | None = None) -> Page:
     Parameters
     ----------
     text : str
-    references : dict, optional
+    references : mapping, optional, not changed
         Definitions such as ``[name]: address`` from other pieces of the page, as :func:`reference_definitions` gives them.
 
     Examples
@@ -46,7 +47,7 @@ def read_markdown(text: str, references: dict[str, Any] | None = None) -> Page:
     lines = text.split("\n")
     blocks: list[Block] = []
     seen: Counter[str] = Counter()
-    for token in _pieces(_parser().parse(text, {"references": dict(references or {})})):
+    for token in _pieces(_parser().parse(text, {"references": ChainMap({}, references or {})})):
         first, last = token["lines"]
         raw = "\n".join(lines[first:last]).rstrip()
         anchors, links = list(token["anchors"]), token["links"]
@@ -82,9 +83,9 @@ def slug(heading: str) -> str:
     >>> slug("What's new in 3.11?")
     'whats-new-in-311'
     """
-    composed = normalize("NFC", heading.strip()).lower()
     # Some scripts write vowels as marks.
-    kept = "".join(char for char in composed if char.isalnum() or char in " -_" or category(char).startswith("M"))
+    lowered = composed(heading.strip()).lower()
+    kept = "".join(char for char in lowered if char.isalnum() or char in " -_" or category(char).startswith("M"))
     return kept.replace(" ", "-")
 
 

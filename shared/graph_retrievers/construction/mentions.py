@@ -21,6 +21,8 @@ _WORD = re.compile(r"\w+")
 _QUALIFIED = re.compile(r"(.+?) \(([^()]*)\)")
 _COMMON = 3
 _MANY = 20
+# Characters of a title, so that a text is read in linear time, and nodes of one title, so that edges are not their square.
+_LONGEST, _SHARED = 300, 100
 _CALENDAR = frozenset(
     "January February March April May June July August September October November December "
     "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
@@ -40,7 +42,8 @@ class TitleMentions(EdgeSpec):
       rest only if 3 or fewer texts contain it. The qualifiers "(disambiguation)", "(name)", "(surname)", "(given name)" and
       "(magazine)" are never dropped;
     - a title without a capital that is in more than 1 % of the texts, and in more than 20, is skipped and counted in the log: it
-      is an ordinary word of these texts, such as "tables" in the manual of a database. So is any title in more than 10 % of them.
+      is an ordinary word of these texts, such as "tables" in the manual of a database. So is any title in more than 10 % of them;
+    - a title of more than 300 characters, or of more than 100 nodes, is skipped.
 
     Nodes with the same title and the same address (``url``, ``source``, ``path`` or ``file_path``) are chunks of one page: the edge
     leads to the first of them, and their texts do not mention their own page.
@@ -72,7 +75,7 @@ class TitleMentions(EdgeSpec):
         names = self._names(corpus.nodes)
         starts: dict[str, set[tuple[int, int]]] = defaultdict(set)
         for name in names:
-            if word := _WORD.search(name):
+            if len(name) <= _LONGEST and (word := _WORD.search(name)):
                 starts[word[0]].add((word.start(), len(name)))
         ordered = {word: sorted(places, key=lambda place: (-place[1], place)) for word, places in starts.items()}
         pages = [page_address(node.metadata) for node in corpus.nodes]
@@ -124,7 +127,7 @@ class TitleMentions(EdgeSpec):
             if alone and not common(base) and held[base] <= _COMMON:
                 names[base] = tuple(titled[title])
         for title, rows in titled.items():
-            if len(title) >= self.min_length and not common(title):
+            if self.min_length <= len(title) <= _LONGEST and len(rows) <= _SHARED and not common(title):
                 names[title] = tuple(rows)
             else:
                 names.setdefault(title, ())

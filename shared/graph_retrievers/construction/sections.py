@@ -15,8 +15,8 @@ from graph_retrievers.graph.tokens import estimate_tokens
 
 __all__ = ["Chunk", "split_page"]
 
-# A section with fewer tokens than this joins another.
-_SHORT = 40
+# A section with fewer tokens than this joins another. Anchors of a heading that its further parts repeat.
+_SHORT, _REPEATED = 40, 10
 _WORD = re.compile(r"\S+\s*")
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
 
@@ -150,9 +150,9 @@ def _chunks(section: _Section, max_tokens: int) -> Iterator[Chunk]:
         for block in blocks:
             anchors += block.anchors
             if block.level:
-                around, term = block.anchors, ()
+                around, term = block.anchors[-_REPEATED:], ()
             elif block.leads:
-                term = block.anchors
+                term = block.anchors[-_REPEATED:]
         shown = blocks[1:] if blocks[0].level and blocks[0].text in section.headings else blocks
         links = tuple(dict.fromkeys(link for block in blocks for link in block.links))
         text = "\n".join(block.text for block in shown)

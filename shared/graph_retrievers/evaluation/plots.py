@@ -76,7 +76,7 @@ def plot_quartiles(evaluation: Evaluation, first: str) -> Figure:
         for name, low, high, queries in quartiles(evaluation, first)
     ]
     figure, axes = _grouped(evaluation, groups, (9, 4.2), intervals=True)
-    axes.set_xlabel(f"Topological Recall of the first {evaluation.k} by {first}")
+    axes.set_xlabel(f"Topological Recall of the first {evaluation.k} by {_plain(first)}")
     return figure
 
 
@@ -119,7 +119,7 @@ def plot_sensitivity(sweeps: Sequence[Sweep], defaults: dict[str, float]) -> Fig
     for axes, sweep in zip(panels, sweeps, strict=True):
         places = range(len(sweep.values))
         for name, color in _colors(sweep.retrievers).items():
-            axes.plot(places, _recalls(sweep, name, sweep.values), color=color, marker="o", label=name)
+            axes.plot(places, _recalls(sweep, name, sweep.values), color=color, marker="o", label=_plain(name))
         if defaults.get(sweep.parameter) in sweep.values:
             middle = sweep.values.index(defaults[sweep.parameter])
             axes.axvspan(middle - 0.25, middle + 0.25, color="#F0E442", alpha=0.45, lw=0)
@@ -176,10 +176,15 @@ def _figure(width: float, height: float, panels: int = 1) -> tuple[Figure, list[
     return figure, columns
 
 
+def _plain(label: str) -> str:
+    """Return a name as it is to be shown: two dollar signs would make a formula of what is between them."""
+    return label.replace("$", r"\$")
+
+
 def _rows(names: Sequence[str], label: str, right: float) -> tuple[Figure, Axes]:
     """Return a figure for horizontal bars, one row for each name."""
     figure, (axes,) = _figure(9, 1 + 0.36 * len(names))
-    axes.set_yticks(range(len(names)), names)
+    axes.set_yticks(range(len(names)), [_plain(name) for name in names])
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.set_xlim(0, right)
     axes.set_xlabel(label)
@@ -192,7 +197,7 @@ def _curves(curves: dict[str, list[tuple[float, float]]]) -> tuple[Figure, Axes]
     figure, (axes,) = _figure(7.5, 4.6)
     for place, (name, color) in enumerate(_colors(list(curves)).items()):
         if curves[name]:
-            axes.plot(*zip(*curves[name], strict=True), color=color, marker=_MARKERS[place % len(_MARKERS)], label=name)
+            axes.plot(*zip(*curves[name], strict=True), color=color, marker=_MARKERS[place % len(_MARKERS)], label=_plain(name))
     _widen(axes)
     axes.legend()
     return figure, axes
@@ -209,11 +214,11 @@ def _grouped(
         columns = [evaluation.column(name, f"recall@{evaluation.k}", queries) for _, queries in groups]
         offsets = [group - 0.42 + width * (place + 0.5) for group in range(len(groups))]
         heights = [fmean(column) for column in columns]
-        axes.bar(offsets, heights, width * 0.95, color=color, label=name)
+        axes.bar(offsets, heights, width * 0.95, color=color, label=_plain(name))
         if intervals:
             for offset, height, column in zip(offsets, heights, columns, strict=True):
                 axes.errorbar(offset, height, yerr=_interval(column), ecolor="#333", elinewidth=0.8, capsize=1.5)
-    axes.set_xticks(range(len(groups)), [label for label, _ in groups])
+    axes.set_xticks(range(len(groups)), [_plain(label) for label, _ in groups])
     axes.set_ylabel(f"Recall@{evaluation.k}")
     axes.set_ylim(0, 1.02)
     axes.grid(axis="x", visible=False)

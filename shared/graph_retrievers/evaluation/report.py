@@ -18,7 +18,7 @@ from graph_retrievers.evaluation.significance import Comparison, compare
 from graph_retrievers.evaluation.sweeps import Sweep
 from graph_retrievers.evaluation.tables import format_seconds, listed
 
-__all__ = ["write_report"]
+__all__ = ["write_numbers", "write_report"]
 
 _DEFAULTS = {"alpha": 0.2, "beta": 1.0}
 _STYLE = """
@@ -71,7 +71,8 @@ def write_report(
         If matplotlib is not installed (extra ``eval``).
     """
     target, metric = Path(folder), f"recall@{evaluation.k}"
-    target.mkdir(parents=True, exist_ok=True)
+    # First of all, since pictures may fail.
+    write_numbers(evaluation, target, sweeps)
     comparisons = compare(evaluation, metric, seed=seed)
     means = {name: fmean(evaluation.column(name, metric)) for name in evaluation.retrievers}
     ranked = sorted(means, key=lambda name: -means[name])
@@ -101,9 +102,13 @@ def write_report(
         f"<title>{_text(title)}</title><style>{_STYLE}</style></head><body><main>\n{''.join(parts)}</main></body></html>\n"
     )
     write_text(target / "report.html", page)
-    content = evaluation.to_dict() | {"sweeps": {name: _sweep_numbers(sweep) for name, sweep in (sweeps or {}).items()}}
-    write_text(target / "results.json", json.dumps(content, ensure_ascii=False, indent=1) + "\n")
     return target / "report.html"
+
+
+def write_numbers(evaluation: Evaluation, folder: str | Path, sweeps: Mapping[str, Sweep] | None = None) -> None:
+    """Write the numbers of an evaluation as ``results.json`` into a folder; arguments as for :func:`write_report`."""
+    content = evaluation.to_dict() | {"sweeps": {name: _sweep_numbers(sweep) for name, sweep in (sweeps or {}).items()}}
+    write_text(Path(folder) / "results.json", json.dumps(content, indent=1) + "\n")
 
 
 def _head(evaluation: Evaluation, ranked: list[str], means: dict[str, float], comparisons: Sequence[Comparison]) -> str:

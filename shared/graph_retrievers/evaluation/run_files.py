@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import gzip
-import zlib
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from numbers import Real
 from pathlib import Path
 
 import numpy as np
 
-from graph_retrievers.errors import DatasetError, InvalidArgumentError
+from graph_retrievers.datasets import text_lines
+from graph_retrievers.errors import DatasetError, InvalidArgumentError, shown
 
 __all__ = ["Qrels", "Run", "read_qrels", "read_run", "write_qrels", "write_run", "write_text"]
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 Run = dict[str, list[tuple[str, float]]]
 """(Node id, score), best first, by query id."""
 
@@ -34,11 +37,13 @@ def write_run(path: str | Path, run: Mapping[str, Sequence[tuple[str, float]]], 
     >>> read_run(path)
     {'q1': [('ada', 2.5), ('engine', 1.0)]}
     """
-    lines = []
+    lines: list[str] = []
     for query, pairs in run.items():
         last = np.float32(np.inf)
         for rank, (node, score) in enumerate(pairs, 1):
-            last = min(np.float32(score), np.nextafter(last, np.float32(-np.inf)))
+            if not isinstance(score, Real) or not abs(score) < 3e38:
+                raise InvalidArgumentError(f"Query {shown(query)} has the score {shown(score)}; expected a number.")
+            last = min(np.float32(float(score)), np.nextafter(last, np.float32(-np.inf)))
             lines.append(f"{_word(query)} Q0 {_word(node)} {rank} {last!s} {_word(tag)}\n")
     write_text(path, "".join(lines))
 
@@ -53,7 +58,7 @@ def read_run(path: str | Path) -> Run:
         query, _, node, rank, score, _ = fields
         nodes = found.setdefault(query, {})
         if node in nodes:
-            raise DatasetError(f"{where}: query {query!r} lists node {node!r} twice; a run lists each node once.")
+            raise DatasetError(f"{where}: query {shown(query)} lists node {shown(node)} twice; a run lists each node once.")
         nodes[node] = (_number(score, "score", where), _number(rank, "rank", where))
     return {
         query: [(node, score) for node, (score, _) in sorted(nodes.items(), key=lambda item: (-item[1][0], item[1][1]))]
@@ -71,7 +76,9 @@ def write_qrels(path: str | Path, qrels: Mapping[str, Mapping[str, float] | Coll
         grades = judged if isinstance(judged, Mapping) else dict.fromkeys(judged, 1.0)
         for node, grade in grades.items():
             if grade != int(grade):
-                raise InvalidArgumentError(f"Query {query!r} grades {node!r} with {grade!r}; grades in qrels are whole numbers.")
+                raise InvalidArgumentError(
+                    f"Query {shown(query)} grades {shown(node)} with {shown(grade)}; grades in qrels are whole numbers."
+                )
             lines.append(f"{_word(query)} 0 {_word(node)} {int(grade)}\n")
     write_text(path, "".join(lines))
 
@@ -85,12 +92,7 @@ def read_qrels(path: str | Path) -> Qrels:
 
 
 def _lines(path: str | Path, width: int) -> Iterator[tuple[str, list[str]]]:
-    try:
-        data = Path(path).read_bytes()
-        text = (gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data).decode("utf-8")
-    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
-        raise DatasetError(f"{path} cannot be read: {error}.") from error
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in text_lines(Path(path)):
         fields = line.split()
         if fields and len(fields) != width:
             raise DatasetError(f"{path}:{number} has {len(fields)} columns; expected {width}.")
@@ -104,13 +106,13 @@ def _number(text: str, name: str, where: str) -> float:
     except ValueError:
         value = float("nan")
     if value != value:
-        raise DatasetError(f"{where}: the {name} is {text!r}; expected a number.")
+        raise DatasetError(f"{where}: the {name} is {shown(text)}; expected a number.")
     return value
 
 
 def _word(text: str) -> str:
-    if not text or any(character.isspace() for character in text):
-        raise InvalidArgumentError(f"{text!r} cannot be written to a TREC file: its ids and tags are words without spaces.")
+    if not isinstance(text, str) or not text or _SURROGATE.search(text) or any(character.isspace() for character in text):
+        raise InvalidArgumentError(f"{shown(text)} cannot be written to a TREC file: its ids and tags are words without spaces.")
     return text
 
 

@@ -12,6 +12,8 @@ __all__ = ["ADDRESS_FIELDS", "AddressBook", "page_address"]
 
 # In this order: a loader of web pages may write both an address and the file it was kept in.
 ADDRESS_FIELDS = ("url", "source", "path", "file_path")
+# Characters of an address; browsers and servers stop at 2,000 to 8,000.
+_LONGEST = 4_096
 # At least two letters, so that the drive of a Windows path is none.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 _SUFFIX = re.compile(r"\.(?:html?|md|mdx|markdown)$")
@@ -29,7 +31,15 @@ def page_address(metadata: Mapping[str, Any], fields: Sequence[str] = ADDRESS_FI
     'docs/looms.md'
     """
     values = (metadata.get(name) for name in fields)
-    return next((text for value in values if value is not None and (text := str(value))), "")
+    return next((text for value in values if value is not None and (text := _text(value))), "")
+
+
+def _text(value: Any) -> str:
+    try:
+        return str(value)
+    except (ValueError, RecursionError):
+        # Lists of thousands of levels and numbers of thousands of digits are not addresses.
+        return ""
 
 
 class AddressBook:
@@ -55,9 +65,9 @@ class AddressBook:
         self._maps: tuple[dict[str, str], ...] = ({}, {}, {}, {})
         folders = []
         for address in dict.fromkeys(filter(None, addresses)):
-            found = _parts(_as_url(address))
+            found = _parts(_as_url(address)) if len(address) <= _LONGEST else None
             if found is None:
-                # Not an address, such as "http://[": no link leads there.
+                # Not an address, such as "http://[", or a longer one: no link leads there.
                 continue
             url, _ = found
             key = _key(url)
@@ -75,7 +85,7 @@ class AddressBook:
     def find(self, link: str, base: str = "") -> tuple[str, str] | None:
         """Return the address of the page that a link on the page `base` leads to and the fragment, None if it is not known."""
         link = link.strip()
-        if not base and link.startswith("#"):
+        if len(link) > _LONGEST or len(base) > _LONGEST or (not base and link.startswith("#")):
             return None
         try:
             joined = urljoin(_as_url(base), _OTHER_SCHEME.sub(r"http://\1--", link))

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from graph_retrievers.cache import Cache
 from graph_retrievers.device import resolve_device
-from graph_retrievers.errors import DuplicateNodeError, InvalidArgumentError, UnknownNodeError
+from graph_retrievers.errors import DuplicateNodeError, InvalidArgumentError, UnknownNodeError, shown
 from graph_retrievers.graph.plain import check_text, plain
 from graph_retrievers.graph.ragged import gather_rows
 
@@ -96,7 +96,9 @@ class Edge:
         """Check the fields."""
         for name in ("source", "target", "relation", "text"):
             if not isinstance(getattr(self, name), str):
-                raise InvalidArgumentError(f"The edge {self!r:.200} has the {name} {getattr(self, name)!r}; expected a string.")
+                raise InvalidArgumentError(
+                    f"The edge {shown(self, 200)} has the {name} {shown(getattr(self, name))}; expected a string."
+                )
         weight = self.weight
         if isinstance(weight, bool) or not isinstance(weight, Real) or not _LIGHTEST <= weight <= _HEAVIEST:
             raise InvalidArgumentError(
@@ -232,15 +234,15 @@ class CorpusGraph:
         self._row_of: dict[str, int] = {}
         for row, node in enumerate(self.ids):
             if not isinstance(node, str) or not node:
-                raise InvalidArgumentError(f"Node {row} has the id {node!r}; ids are non-empty strings.")
+                raise InvalidArgumentError(f"Node {row} has the id {shown(node)}; ids are non-empty strings.")
             if self._row_of.setdefault(node, row) != row:
                 raise DuplicateNodeError(
-                    f"Id {node!r} is given to nodes {self._row_of[node]} and {row}; make ids unique (drop one or rename it)."
+                    f"Id {shown(node)} is given to nodes {self._row_of[node]} and {row}; make ids unique (drop one or rename it)."
                 )
         self.metadata, self.origins = self._mappings("metadata", metadata), self._mappings("origins", origins)
         for name, column in (("id", self.ids), ("text", self.texts), ("title", self.titles), ("type", self.types)):
             for node, value in zip(self.ids, column, strict=True):
-                check_text(value, f"{name} of node {node!r}")
+                check_text(value, f"{name} of node {shown(node)}")
         self.type_names = sorted(set(self.types))
         type_row = {name: i for i, name in enumerate(self.type_names)}
         self.device = resolve_device(device)
@@ -250,10 +252,12 @@ class CorpusGraph:
     @classmethod
     def from_nodes(cls, nodes: Iterable[Node], edges: Iterable[EdgeLike] = (), **options: Any) -> CorpusGraph:
         """Return a corpus graph of :class:`Node` objects; `options` are ``include_titles`` and ``device`` of the class."""
+        if not isinstance(nodes, Iterable):
+            raise InvalidArgumentError(f"nodes is {shown(nodes)}; pass a list of Node(id, text, ...).")
         listed, names = list(nodes), ("id", "text", "title", "type", "metadata", "origin")
         for node in listed:
             if not isinstance(node, Node):
-                raise InvalidArgumentError(f"Expected a Node, got {node!r:.80}; pass Node(id, text, ...).")
+                raise InvalidArgumentError(f"Expected a Node, got {shown(node)}; pass Node(id, text, ...).")
         ids, texts, titles, types, metadata, origins = ([getattr(node, name) for node in listed] for name in names)
         return cls(ids, texts, titles=titles, types=types, metadata=metadata, origins=origins, edges=edges, **options)
 
@@ -264,11 +268,13 @@ class CorpusGraph:
         for row, entry in enumerate(values):
             if not isinstance(entry, Mapping):
                 raise InvalidArgumentError(f"{name}[{row}] is {entry!r}; expected a mapping, {{}} for none.")
-        return [dict(plain(entry, f"{name} of node {node!r}")) for node, entry in zip(self.ids, values, strict=True)]
+        return [dict(plain(entry, f"{name} of node {shown(node)}")) for node, entry in zip(self.ids, values, strict=True)]
 
     def _set_edges(self, edges: Iterable[EdgeLike]) -> None:
         names: dict[str, int] = {}
         listed = []
+        if not isinstance(edges, Iterable):
+            raise InvalidArgumentError(f"edges is {shown(edges)}; pass a list of edges.")
         for number, given in enumerate(edges):
             edge = Edge.of(given)
             for end in (edge.source, edge.target):
@@ -343,7 +349,7 @@ class CorpusGraph:
         try:
             return self._row_of[node]
         except KeyError:
-            raise UnknownNodeError(f"{node!r} is not a node of this graph of {len(self)} nodes.") from None
+            raise UnknownNodeError(f"{shown(node)} is not a node of this graph of {len(self)} nodes.") from None
 
     def node(self, row: int) -> Node:
         """Return the node at `row`."""
@@ -527,5 +533,5 @@ def _column(name: str, values: Sequence[str], size: int) -> list[str]:
         raise InvalidArgumentError(f"{name} has {len(values)} entries for {size} nodes; give one string a node.")
     for row, value in enumerate(values):
         if not isinstance(value, str):
-            raise InvalidArgumentError(f"{name}[{row}] is {value!r}; expected a string.")
+            raise InvalidArgumentError(f"{name}[{row}] is {shown(value)}; expected a string.")
     return list(values)

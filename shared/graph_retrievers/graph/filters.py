@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.graph.plain import plain
 
@@ -96,10 +96,16 @@ def filter_mask(graph: CorpusGraph, condition: Filter) -> Tensor:
     if callable(condition):
         keep = [bool(condition(graph.node(row))) for row in range(len(graph))]
     elif isinstance(condition, Mapping):
-        test = _compile(condition)
-        if len(graph):
-            _tell_impossible(graph, condition)
-        keep = [test(graph, row) for row in range(len(graph))]
+        try:
+            test = _compile(condition)
+            if len(graph):
+                _tell_impossible(graph, condition)
+            keep = [bool(test(graph, row)) for row in range(len(graph))]
+        except InvalidArgumentError:
+            raise
+        except (RecursionError, TypeError, ValueError, RuntimeError) as error:
+            # Nested too deeply, or objects that do not compare with the values of nodes.
+            raise InvalidArgumentError(f"The filter {shown(condition)} cannot be compared with the nodes: {error}.") from error
     else:
         raise InvalidArgumentError(f"A filter is a mapping, a callable or a mask, got {type(condition).__name__}.")
     return torch.tensor(keep, dtype=torch.bool, device=graph.device)
@@ -129,7 +135,7 @@ def _fault(graph: CorpusGraph, key: str, operator: str, value: Any) -> str:
         near = get_close_matches(key, fields, 1)
         meant = f" Did you mean {near[0]!r}?" if near else ""
         there = ", ".join(fields[:30]) or "none"
-        return f"The filter names {key!r}, which is not a metadata field of any node.{meant} The fields are: {there}."
+        return f"The filter names {shown(key)}, which is not a metadata field of any node.{meant} The fields are: {there}."
     values = list(value) if operator == "$in" else [value]
     kinds = {_kind(each) for each in values if each is not None}
     # Of values of other types it is not known what they equal.
@@ -144,7 +150,8 @@ def _fault(graph: CorpusGraph, key: str, operator: str, value: Any) -> str:
     elif operator != "$contains" and held == {"list"}:
         hint = f'For an entry of the list, use {{"$contains": {values[0]!r:.80}}}.'
     types = " or a ".join(sorted(held))
-    return f"The filter {{{key!r}: {{{operator!r}: {value!r:.80}}}}} can never match: {key!r} of the nodes is a {types}. {hint}"
+    asked = f"{{{key!r}: {{{operator!r}: {shown(value)}}}}}"
+    return f"The filter {asked} can never match: {key!r} of the nodes is a {types}. {hint}"
 
 
 def _kinds(graph: CorpusGraph, key: str) -> set[str]:
@@ -177,17 +184,17 @@ _Test = Callable[[CorpusGraph, int], bool]
 
 def _compile(condition: Mapping[str, Any]) -> _Test:
     if not isinstance(condition, Mapping):
-        raise InvalidArgumentError(f"A part of a filter is a mapping, got {condition!r}.")
+        raise InvalidArgumentError(f"A part of a filter is a mapping, got {shown(condition)}.")
     tests = [_entry_test(key, wanted) for key, wanted in condition.items()]
     return lambda g, r: all(test(g, r) for test in tests)
 
 
 def _entry_test(key: str, wanted: Any) -> _Test:
     if not isinstance(key, str):
-        raise InvalidArgumentError(f"Filter keys are strings, got {key!r}.")
+        raise InvalidArgumentError(f"Filter keys are strings, got {shown(key)}.")
     if key in ("$and", "$or"):
         if not isinstance(wanted, (list, tuple)):
-            raise InvalidArgumentError(f"Filter {key} takes a list of mappings, got {wanted!r}.")
+            raise InvalidArgumentError(f"Filter {key} takes a list of mappings, got {shown(wanted)}.")
         parts, how = [_compile(part) for part in wanted], all if key == "$and" else any
         return lambda g, r: how(part(g, r) for part in parts)
     if key == "$not":
@@ -216,13 +223,17 @@ def _has_operators(wanted: Any) -> bool:
 
 def _field_test(key: str, wanted: Any) -> _Test:
     if key.startswith("$") and key not in _OWN:
-        raise InvalidArgumentError(f"Unknown filter key {key!r}; keys are metadata fields, $id, $type, $title, $and, $or or $not.")
+        raise InvalidArgumentError(
+            f"Unknown filter key {shown(key)}; keys are metadata fields, $id, $type, $title, $and, $or or $not."
+        )
     read = _OWN.get(key, lambda g, r: g.metadata[r].get(key))
     if not _has_operators(wanted):
         return lambda g, r: read(g, r) == wanted
     for operator in wanted:
         if operator not in _TESTS:
-            raise InvalidArgumentError(f"Unknown filter operator {operator!r} on {key!r}; choose one of {', '.join(_TESTS)}.")
+            raise InvalidArgumentError(
+                f"Unknown filter operator {shown(operator)} on {shown(key)}; choose one of {', '.join(_TESTS)}."
+            )
         if operator in ("$in", "$nin") and (isinstance(wanted[operator], str) or not isinstance(wanted[operator], Collection)):
-            raise InvalidArgumentError(f"Filter {operator} on {key!r} takes a list of values, got {wanted[operator]!r}.")
+            raise InvalidArgumentError(f"Filter {operator} on {shown(key)} takes a list of values, got {shown(wanted[operator])}.")
     return lambda g, r: all(_TESTS[operator](read(g, r), value) for operator, value in wanted.items())

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from graph_retrievers.graph.addresses import page_address
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 
-__all__ = ["NameTable", "name_table", "name_words", "nodes_titled"]
+__all__ = ["NameTable", "composed", "name_table", "name_words", "nodes_titled"]
 
 # Words, single punctuation marks, and single characters of scripts without spaces between words.
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
@@ -17,9 +17,19 @@ _TOKEN = re.compile(rf"[{_CJK}]|[^\W{_CJK}]+|[^\w\s]")
 _PLAIN = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2010": "-", "\u2011": "-", "\u2013": "-"})
 
 
+# The normal form takes quadratic time for a run of marks; Unicode's stream-safe text has at most 30 in a row (UAX 15, section 13).
+_MARKS = re.compile(r"([^\w\s\x00-\u02ff]{30})")
+_LONGEST = 64
+
+
+def composed(text: str) -> str:
+    """Return a text with accents joined to their letters (normal form C); of more than 30 marks in a row, each 30 alone."""
+    return text if text.isascii() else "".join(unicodedata.normalize("NFC", part) for part in _MARKS.split(text))
+
+
 def name_words(text: str, *, fold: bool = False) -> list[str]:
     """Return the words and punctuation marks by which names are compared; `fold` folds case."""
-    words = _TOKEN.findall(unicodedata.normalize("NFC", text).translate(_PLAIN))
+    words = _TOKEN.findall(composed(text).translate(_PLAIN))
     return [word.casefold() for word in words] if fold else words
 
 
@@ -42,7 +52,7 @@ class NameTable:
     -----
     A name is a run of words and punctuation marks: matches begin and end at word boundaries, white space does not count, and
     typographic quotes and dashes equal plain ones. A text of n words costs at most n times the number of distinct lengths of
-    names that begin with the same word.
+    names that begin with the same word. So that this is linear in the text, names of more than 64 words are not found in texts.
 
     Examples
     --------
@@ -61,7 +71,8 @@ class NameTable:
             words = name_words(name, fold=fold)
             if words:
                 self._rows.setdefault(" ".join(words), []).append(row)
-                lengths.setdefault(words[0], set()).add(len(words))
+                if len(words) <= _LONGEST:
+                    lengths.setdefault(words[0], set()).add(len(words))
                 lower += name.islower()
                 if fold:
                     spellings.setdefault(" ".join(words), {}).setdefault(" ".join(name_words(name)), []).append(row)

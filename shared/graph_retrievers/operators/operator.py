@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.ragged import pad_ranked, ranked_lists
 from graph_retrievers.queries import Queries
@@ -307,7 +307,7 @@ def list_weights(weights: Sequence[float], count: int) -> tuple[float, ...]:
     # Products of larger or smaller weights would leave the range of single precision.
     numbers = all(isinstance(w, Real) and (w == 0 or 1e-30 <= w <= 1e30) for w in given)
     if len(given) != count or not numbers or not any(given):
-        raise InvalidArgumentError(f"weights must be {count} numbers, 0 or from 1e-30 to 1e30, not all 0, got {weights!r}.")
+        raise InvalidArgumentError(f"weights must be {count} numbers, 0 or from 1e-30 to 1e30, not all 0, got {shown(weights)}.")
     return given
 
 
@@ -315,5 +315,5 @@ def _shown(value: Any) -> str:
     """Return a parameter as a repr shows it: objects without a short repr by their class."""
     if callable(value) and hasattr(value, "__name__"):
         return str(value.__name__)
-    text = repr(value)
+    text = shown(value, 121)
     return f"<{type(value).__name__}>" if text.startswith("<") or len(text) > 120 else text

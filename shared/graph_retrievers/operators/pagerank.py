@@ -9,8 +9,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from graph_retrievers.arguments import positive
-from graph_retrievers.errors import ConvergenceError, InvalidArgumentError
+from graph_retrievers.arguments import is_number, positive
+from graph_retrievers.errors import ConvergenceError, InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.ragged import columns_of, gather_rows, top_k
 from graph_retrievers.operators.operator import Operator, OperatorKind
@@ -225,8 +225,8 @@ def certified_top_k(graph: TransitionGraph, restart: Tensor, k: int, *, damping:
 
 
 def _check_damping(damping: float) -> None:
-    if not 0 <= damping < 1:
-        raise InvalidArgumentError(f"damping must lie in [0, 1), got {damping!r}.")
+    if not is_number(damping) or not 0 <= damping < 1:
+        raise InvalidArgumentError(f"damping must lie in [0, 1), got {shown(damping)}.")
 
 
 def _walk(graph: TransitionGraph, restart: Tensor, k: int, damping: float) -> tuple[Tensor, Tensor, bool]:
@@ -383,8 +383,8 @@ class PersonalizedPageRank(Operator):
 
     def __init__(self, k: int | None = None, *, damping: float = 0.5, passage_weight: float = 0.05) -> None:
         _check_damping(damping)
-        if not passage_weight >= 0:
-            raise InvalidArgumentError(f"passage_weight must be at least 0, got {passage_weight!r}.")
+        if not is_number(passage_weight) or not 0 <= passage_weight <= 1e30:
+            raise InvalidArgumentError(f"passage_weight must be at least 0 and at most 1e30, got {shown(passage_weight)}.")
         self.k = None if k is None else positive("k", k)
         self.damping, self.passage_weight = damping, passage_weight
 

@@ -7,8 +7,8 @@ import math
 import torch
 from torch import Tensor
 
-from graph_retrievers.arguments import positive
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.arguments import is_number, positive
+from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.ragged import gather_rows
 from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.queries import Queries
@@ -59,8 +59,8 @@ class STeX(Operator):
     kind = OperatorKind.VECTOR_GRAPH_SEARCH
 
     def __init__(self, beta: float = 1.0, *, nodes_per_round: int = 10, budget: int | None = None) -> None:
-        if not beta >= 0:
-            raise InvalidArgumentError(f"beta must be at least 0 (math.inf for structure alone), got {beta!r}.")
+        if not is_number(beta) or not beta >= 0:
+            raise InvalidArgumentError(f"beta must be at least 0 (math.inf for structure alone), got {shown(beta)}.")
         self.beta = float(beta)
         self.nodes_per_round = positive("nodes_per_round", nodes_per_round)
         self.budget = None if budget is None else positive("budget", budget)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from graph_retrievers.arguments import check_query, positive
-from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError
+from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError, shown
 from graph_retrievers.graph.filters import Filter
 from graph_retrievers.hits import Hits
 from graph_retrievers.signals.embedding import check_vectors
@@ -184,7 +184,7 @@ class BaseRetriever(ABC):
         filters = {name: arguments.pop(name) for name in _FILTERS if arguments.get(name) is not None}
         inputs = {name: values for name, values in arguments.items() if name not in _FILTERS}
         if isinstance(queries, str) or not isinstance(queries, Sequence):
-            raise InvalidArgumentError(f"retrieve_batch takes a list of queries, got {queries!r:.80}; call retrieve for one.")
+            raise InvalidArgumentError(f"retrieve_batch takes a list of queries, got {shown(queries)}; call retrieve for one.")
         for position, text in enumerate(queries):
             check_query(text, position)
         for name, values in inputs.items():
@@ -194,7 +194,7 @@ class BaseRetriever(ABC):
                     f"{self.name} does not read {name!r}; besides k, vectors and filters it reads: {known}."
                 )
             if isinstance(values, str) or not isinstance(values, Sequence):
-                raise InvalidArgumentError(f"{name} is {values!r:.80}; expected a list with one value for each query.")
+                raise InvalidArgumentError(f"{name} is {shown(values)}; expected a list with one value for each query.")
             if len(values) != len(queries):
                 raise InvalidArgumentError(f"{name} has {len(values)} entries for {len(queries)} queries.")
         if vectors is not None and not callable(vectors):

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any, Literal
-from unicodedata import normalize
 
 import numpy as np
 import torch
@@ -14,6 +13,7 @@ from torch import Tensor
 
 from graph_retrievers.arguments import choice
 from graph_retrievers.errors import MissingDependencyError
+from graph_retrievers.graph.names import composed
 from graph_retrievers.signals.sparse import TermSignal
 
 __all__ = ["BM25"]
@@ -112,7 +112,7 @@ class BM25(TermSignal):
         words: list[list[str]] = []
         with tqdm(total=len(texts), desc="BM25", unit="text", disable=not show_progress) as bar:
             for start in range(0, len(texts), _TEXTS_AT_A_TIME):
-                part = [normalize("NFC", text) for text in texts[start : start + _TEXTS_AT_A_TIME]]
+                part = [composed(text) for text in texts[start : start + _TEXTS_AT_A_TIME]]
                 words += (list(found) for found in _import_bm25s().tokenize(part, **options))
                 bar.update(len(part))
         return words

@@ -18,6 +18,10 @@ _CONTENT = ("NN", "VB", "JJ", "CD", "FW")
 _AUXILIARIES = frozenset("be have do will would can could may might shall should must".split())
 
 
+# TextBlob takes quadratic time for a line. A longer one is read in parts, which end with a sentence or else a word if they can.
+_PART = re.compile(r".{1,4000}\Z|.{1,4000}[.!?](?=\s)|.{1,4000}(?=\s)|.{1,4000}", re.DOTALL)
+
+
 class _Token(NamedTuple):
     word: str
     tag: str
@@ -42,7 +46,8 @@ class ConceptParser:
 
     Notes
     -----
-    About 1,400 paragraphs of 100 words a second on one core. Words of other languages become concepts as they are.
+    About 1,400 paragraphs of 100 words a second on one core. Words of other languages become concepts as they are. Lines of
+    more than 4,000 characters are read in parts.
 
     Examples
     --------
@@ -145,7 +150,7 @@ def _lemma(word: str, tag: str) -> str:
 
 def _sentences(text: str) -> Iterator[list[list[_Token]]]:
     """Yield each sentence as a list of phrases."""
-    for line in text.splitlines():
+    for line in (part for whole in text.splitlines() for part in _PART.findall(whole)):
         if not line.strip():
             continue
         for sentence in str(_tools()[0].parse(line)).split("\n"):

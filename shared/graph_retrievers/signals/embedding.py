@@ -135,7 +135,7 @@ def check_vectors(vectors: Any, count: int | None = None, width: int | None = No
     if not isinstance(vectors, Tensor):
         try:
             vectors = torch.from_numpy(np.array(vectors, dtype=np.float32))
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise DimensionMismatchError(f"{name} cannot be read as a table of numbers: {error}") from error
     tensor = vectors.detach().to(torch.float32)
     if count == 0 and tensor.numel() == 0:

@@ -15,7 +15,7 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.errors import InvalidArgumentError, LanguageModelError
+from graph_retrievers.errors import InvalidArgumentError, LanguageModelError, shown
 
 __all__ = ["LanguageModel", "as_language_model", "check_schema", "complete_json", "complete_many"]
 
@@ -134,15 +134,10 @@ def complete_json(model: Any, prompt: str, schema: Schema, *, attempts: int = 3)
         except Exception as error:
             raise LanguageModelError(f"The language model failed ({type(error).__name__}: {error}).") from error
         if not isinstance(answer, str):
-            raise LanguageModelError(f"The language model returned {type(answer).__name__} {answer!r:.100}; expected a text.")
-        try:
-            value = _parse(answer)
-        except (ValueError, RecursionError) as error:
-            fault = f"it is not JSON ({error})"
-        else:
-            fault = _fault(value, schema)
-            if not fault:
-                return value
+            raise LanguageModelError(f"The language model returned {type(answer).__name__} {shown(answer, 100)}; expected a text.")
+        value, fault = _read_answer(answer, schema)
+        if not fault:
+            return value
         asked = f"{task}\n\nAn earlier answer was rejected, since {fault}. It was:\n{answer[:2000]}"
     raise LanguageModelError(
         f"No answer of the language model satisfied the schema in {attempts} attempts; of the last, {fault}. It began "
@@ -220,18 +215,38 @@ def complete_many(
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-_FENCE = re.compile(r"```(?:json)?\s*\n(.*)\n\s*```", re.DOTALL)
+_FENCE = re.compile(r"```(?:json)?[^\S\n]*\n(.*)\n[^\S\n]*```", re.DOTALL)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+# Characters of an answer; models write less at a time.
+_LONGEST_ANSWER = 1_000_000
+
+
+def _read_answer(answer: str, schema: Schema) -> tuple[Any, str]:
+    """Return the value of an answer, and what is wrong with it, "" if it satisfies the schema."""
+    try:
+        try:
+            value = _parse(answer)
+        except ValueError as error:
+            return None, f"it is not JSON ({error})"
+        return value, _fault(value, schema)
+    except RecursionError:
+        return None, "it is nested too deeply"
 
 
 def _parse(answer: str) -> Any:
     """Return the JSON value of an answer; one Markdown fence around the whole answer is removed."""
+    if len(answer) > _LONGEST_ANSWER:
+        raise ValueError(f"it has {len(answer)} characters, at most {_LONGEST_ANSWER} are read")
     text = answer.strip()
     fenced = _FENCE.fullmatch(text)
 
     def constant(name: str) -> Any:
         raise ValueError(f"{name} is not a JSON number")
 
-    return json.loads(fenced.group(1) if fenced else text, parse_constant=constant)
+    value = json.loads(fenced.group(1) if fenced else text, parse_constant=constant)
+    if _SURROGATE.search(json.dumps(value, ensure_ascii=False)):
+        raise ValueError("it holds half of a surrogate pair")
+    return value
 
 
 def check_schema(schema: Schema) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError
+from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError, shown
 from graph_retrievers.signals.meaning import MeaningGraph
 
 __all__ = ["AmrlibParser", "PenmanParser", "penman_graph"]
@@ -27,12 +27,12 @@ def penman_graph(text: str) -> MeaningGraph:
     """
     penman = _penman()
     if not isinstance(text, str):
-        raise InvalidArgumentError(f"An AMR in PENMAN notation is a string, got {text!r:.80}.")
+        raise InvalidArgumentError(f"An AMR in PENMAN notation is a string, got {shown(text)}.")
     try:
         # The model tells roles that are turned round from those that are called so, such as :consist-of.
         graph = penman.decode(text, model=penman.models.amr.model)
     except (penman.exceptions.PenmanError, RecursionError) as error:
-        raise InvalidArgumentError(f"{text!r:.80} is not an AMR in PENMAN notation: {error}") from error
+        raise InvalidArgumentError(f"{shown(text)} is not an AMR in PENMAN notation: {error}") from error
     instances = {variable: str(concept or "") for variable, _, concept in graph.instances()}
     rows = {variable: row for row, variable in enumerate(instances)}
     concepts, relations = list(instances.values()), []
@@ -84,10 +84,10 @@ class PenmanParser:
         elif isinstance(graphs, Mapping):
             found = list(graphs.items())
         else:
-            raise InvalidArgumentError(f"Expected AMRs by their texts or a file of them, got {graphs!r:.80}.")
+            raise InvalidArgumentError(f"Expected AMRs by their texts or a file of them, got {shown(graphs)}.")
         for text, amr in found:
             if not isinstance(text, str) or not isinstance(amr, str):
-                raise InvalidArgumentError(f"The AMR of {text!r:.80} is {amr!r:.80}; expected strings.")
+                raise InvalidArgumentError(f"The AMR of {shown(text)} is {shown(amr)}; expected strings.")
         self.name, self._graphs = name, {" ".join(text.split()): amr for text, amr in reversed(found)}
 
     def parse(self, texts: Sequence[str]) -> list[MeaningGraph]:
@@ -138,7 +138,7 @@ class AmrlibParser:
         _penman()
         if isinstance(model, type) or not callable(getattr(model, "parse_sents", None)):
             raise InvalidArgumentError(
-                f"Expected a model of amrlib, got {model!r:.80}; load one with amrlib.load_stog_model(folder)."
+                f"Expected a model of amrlib, got {shown(model)}; load one with amrlib.load_stog_model(folder)."
             )
         self.model, self.name = model, name
 
@@ -160,8 +160,9 @@ def _read(file: Path) -> list[tuple[str, str]]:
         blocks = re.split(r"\n\s*\n", file.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
         raise InvalidArgumentError(f"{file} cannot be read as AMRs in PENMAN notation: {error}") from error
-    texts = ((re.search(r"^#.*?::snt\s+(.*?)\s*(?:::\w.*)?$", block, re.MULTILINE), block) for block in blocks)
-    found = [(text[1], block) for text, block in texts if text is not None]
+    texts = ((re.search(r"^#.*?::snt[^\S\n]++(.*)", block, re.MULTILINE), block) for block in blocks)
+    # Other fields of the line come behind the text.
+    found = [(re.split(r"::(?=\w)", text[1])[0].rstrip(), block) for text, block in texts if text is not None]
     if not found:
         raise InvalidArgumentError(f"{file} has no AMR with its text in a line '# ::snt ...'.")
     return found

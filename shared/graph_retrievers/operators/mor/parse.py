@@ -73,8 +73,16 @@ def read_plan(plan: Any) -> PlanningGraph:
     """
     if isinstance(plan, PlanningGraph):
         return plan
-    if isinstance(plan, str):
-        plan = _literal(plan)
+    try:
+        return _read(_literal(plan) if isinstance(plan, str) else plan)
+    except (RecursionError, ValueError, RuntimeError) as error:
+        if isinstance(error, InvalidPlanError):
+            raise
+        # Nested lists, or a number of thousands of digits, in the place of a name.
+        raise InvalidPlanError(f"The plan holds something that cannot be the name of a type or relation: {error}.") from error
+
+
+def _read(plan: Any) -> PlanningGraph:
     if isinstance(plan, Mapping):
         if "Metapath" in plan:
             return _published(plan["Metapath"], plan.get("Restriction") or {})

@@ -11,8 +11,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from graph_retrievers.arguments import choice, fraction, positive, strings
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.arguments import choice, fraction, is_number, positive, strings
+from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.filters import type_mask
 from graph_retrievers.graph.ragged import columns_of, gather_rows, pad_ranked, row_pieces
@@ -134,10 +134,10 @@ class GatedPropagation(Operator):
         exclude_types: Sequence[str] = (),
         k: int | None = None,
     ) -> None:
-        if not 0 < decay <= 1:
-            raise InvalidArgumentError(f"decay must lie in (0, 1], got {decay!r}.")
-        if not threshold >= 0:
-            raise InvalidArgumentError(f"threshold must be at least 0, got {threshold!r}.")
+        if not is_number(decay) or not 0 < decay <= 1:
+            raise InvalidArgumentError(f"decay must lie in (0, 1], got {shown(decay)}.")
+        if not is_number(threshold) or not threshold >= 0:
+            raise InvalidArgumentError(f"threshold must be at least 0, got {shown(threshold)}.")
         self.steps = positive("steps", steps)
         self.decay, self.threshold, self.semantics = float(decay), float(threshold), choice("semantics", semantics, SEMANTICS)
         self.gate, self._gate, self.hub_exponent = gate, as_gate(gate), fraction("hub_exponent", hub_exponent)

@@ -61,7 +61,7 @@ def _seed_name(named: bool) -> str:
 def _node_hit(node: _Row, seed: str, name: str, relations: Mapping[tuple[str, str], tuple[str, bool]]) -> Hit:
     trail = node["trail"]
     steps = [relations.get(pair, ("", True)) for pair in zip(trail, trail[1:], strict=False)]
-    metadata = json.loads(node["metadata"]) if node["metadata"] else {}
+    metadata = _metadata(node["metadata"])
     origin = metadata.pop(ORIGIN, {})
     return Hit(
         id=str(node["id"]),
@@ -74,6 +74,15 @@ def _node_hit(node: _Row, seed: str, name: str, relations: Mapping[tuple[str, st
         metadata=metadata,
         origin=origin,
     )
+
+
+def _metadata(text: Any) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except (TypeError, ValueError, RecursionError):
+        # Not written by this package.
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _path(ids: Sequence[Any], titles: Sequence[Any], steps: Sequence[tuple[str, bool]]) -> NodePath:

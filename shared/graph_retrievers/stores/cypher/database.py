@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Mapping
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, finalize
 
 from graph_retrievers.errors import (
     DatabaseAuthError,
@@ -22,6 +22,7 @@ from graph_retrievers.stores.cypher.schema import GraphSchema
 
 __all__ = ["CypherDatabase"]
 
+_Result = TypeVar("_Result")
 _ATTEMPTS = 3
 _SCHEMES = tuple(f"{kind}{end}" for kind in ("bolt", "neo4j") for end in ("", "+s", "+ssc"))
 _COSINES = ("gds.similarity.cosine({a}, {b})", "vector.similarity.cosine({a}, {b})")
@@ -45,7 +46,8 @@ class CypherDatabase:
     schema : GraphSchema, optional
         Labels and property names.
     timeout : float, default 30.0
-        Seconds to wait for a connection and for each query.
+        Seconds after which a query ends in an error, the connection and repeated attempts included, whether the server answers or
+        not. The server is told to stop it then, too.
     driver_options : mapping, optional
         Further keywords of ``neo4j.GraphDatabase.driver``.
 
@@ -59,7 +61,7 @@ class CypherDatabase:
     Raises
     ------
     DatabaseUnreachableError, DatabaseAuthError, DatabaseError
-        If the server cannot be reached, refuses the user, or fails.
+        If the server cannot be reached or does not answer in time, refuses the user, or fails.
     MissingDependencyError
         If the driver is not installed.
 
@@ -97,21 +99,21 @@ class CypherDatabase:
             raise InvalidArgumentError(f"The database's uri must begin with one of {', '.join(_SCHEMES)}, as in bolt://host:7687.")
         if parts.username or parts.password:
             raise InvalidArgumentError("The uri of the database contains a user or password; pass them as auth=(user, password).")
-        if not timeout > 0:
-            raise InvalidArgumentError(f"timeout must be above 0 seconds, got {timeout!r}.")
+        if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < threading.TIMEOUT_MAX:
+            raise InvalidArgumentError(f"timeout must be a number of seconds above 0, got {timeout!r:.100}.")
         self.uri, self.name, self.schema, self.timeout = uri, name, schema or GraphSchema(), timeout
         self._auth, self._options = auth, {"connection_timeout": timeout, **(driver_options or {})}
-        try:
-            self._driver = self._neo4j.GraphDatabase.driver(uri, auth=auth, **self._options)
-        except (self._neo4j.exceptions.ConfigurationError, ValueError) as error:
-            raise InvalidArgumentError(f"Cannot make a driver for {uri!r}: {error}. Expected bolt://host:port.") from error
         self._async_drivers: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
+        # Calls of threads run in an event loop of their own too: there, what a server does not answer can be given up.
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=_run_loop, args=(self._loop,), name="graph-retrievers-bolt", daemon=True).start()
+        self._stop = finalize(self, self._loop.call_soon_threadsafe, self._loop.stop)
         try:
             self.read("RETURN 1 AS one")
             self.cosine = self._find_cosine()
             self.scoped = self._answers("WITH 1 AS x CALL (x) { RETURN x AS y } RETURN y")
         except BaseException:
-            self._driver.close()
+            self.close()
             raise
 
     def __repr__(self) -> str:
@@ -140,46 +142,76 @@ class CypherDatabase:
 
     def close(self) -> None:
         """Close the connection; :meth:`aclose` also closes the connections of asynchronous calls."""
-        self._driver.close()
+        if self._stop.alive:
+            try:
+                asyncio.run_coroutine_threadsafe(self._closed(), self._loop).result(self.timeout)
+            except TimeoutError:
+                # A server that does not answer hears no goodbye.
+                pass
+            self._stop()
 
     async def aclose(self) -> None:
         """Close the connection, and those that asynchronous calls of this event loop opened."""
+        await self._closed()
+        await asyncio.to_thread(self.close)
+
+    async def _closed(self) -> None:
         driver = self._async_drivers.pop(asyncio.get_running_loop(), None)
         if driver is not None:
             await driver.close()
-        await asyncio.to_thread(self._driver.close)
 
     def read(self, text: str, **parameters: Any) -> list[dict[str, Any]]:
         """Return the rows of a reading query, in one round trip."""
-        for attempt in range(_ATTEMPTS):
-            try:
-                with self._driver.session(database=self.name, default_access_mode=self._neo4j.READ_ACCESS) as session:
-                    return [dict(row) for row in session.run(self._query(text), parameters)]
-            except self._faults() as error:
-                time.sleep(self._pause(error, attempt))
-        raise AssertionError("the last attempt returns or raises")
+        return self._run(self.aread(text, **parameters))
 
     def write(self, text: str, **parameters: Any) -> None:
         """Run a writing query in a transaction of its own. It may be repeated, so it must be idempotent."""
-        for attempt in range(_ATTEMPTS):
-            try:
-                with self._driver.session(database=self.name) as session, session.begin_transaction(timeout=self.timeout) as work:
-                    work.run(text, parameters).consume()
-                    work.commit()
-                return
-            except self._faults() as error:
-                time.sleep(self._pause(error, attempt))
+
+        async def write(driver: Any) -> None:
+            async with driver.session(database=self.name) as session:
+                async with await session.begin_transaction(timeout=self.timeout) as work:
+                    await (await work.run(text, parameters)).consume()
+                    await work.commit()
+
+        self._run(self._repeated(write))
 
     async def aread(self, text: str, **parameters: Any) -> list[dict[str, Any]]:
         """Return what :meth:`read` does, without blocking the event loop."""
-        driver = self._async_driver()
-        for attempt in range(_ATTEMPTS):
-            try:
-                async with driver.session(database=self.name, default_access_mode=self._neo4j.READ_ACCESS) as session:
-                    result = await session.run(self._query(text), parameters)
-                    return [dict(row) async for row in result]
-            except self._faults() as error:
-                await asyncio.sleep(self._pause(error, attempt))
+
+        async def read(driver: Any) -> list[dict[str, Any]]:
+            async with driver.session(database=self.name, default_access_mode=self._neo4j.READ_ACCESS) as session:
+                result = await session.run(self._query(text), parameters)
+                return [dict(row) async for row in result]
+
+        return await self._repeated(read)
+
+    def _run(self, asked: Coroutine[Any, Any, _Result]) -> _Result:
+        """Return what a coroutine returns in the event loop of calls from threads."""
+        if not self._stop.alive:
+            asked.close()
+            raise DatabaseError(f"The connection to {self.uri} is closed; open another.")
+        future = asyncio.run_coroutine_threadsafe(asked, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    async def _repeated(self, ask: Callable[[Any], Awaitable[_Result]]) -> _Result:
+        """Return what `ask` makes of the driver; faults that may pass are tried again, until the time is over."""
+        try:
+            async with asyncio.timeout(self.timeout):
+                for attempt in range(_ATTEMPTS):
+                    try:
+                        return await ask(self._driver())
+                    except TimeoutError:
+                        raise
+                    except self._faults() as error:
+                        await asyncio.sleep(self._pause(error, attempt))
+        except TimeoutError as error:
+            raise DatabaseUnreachableError(
+                f"{self.uri} did not answer within {self.timeout:g} seconds. Check that it runs, ask for less, or raise timeout=."
+            ) from error
         raise AssertionError("the last attempt returns or raises")
 
     def call(self, variables: str) -> str:
@@ -189,11 +221,14 @@ class CypherDatabase:
     def _query(self, text: str) -> Any:
         return self._neo4j.Query(text, timeout=self.timeout)
 
-    def _async_driver(self) -> Any:
+    def _driver(self) -> Any:
         # A driver's connections belong to the event loop in which they were opened.
         loop = asyncio.get_running_loop()
         if loop not in self._async_drivers:
-            self._async_drivers[loop] = self._neo4j.AsyncGraphDatabase.driver(self.uri, auth=self._auth, **self._options)
+            try:
+                self._async_drivers[loop] = self._neo4j.AsyncGraphDatabase.driver(self.uri, auth=self._auth, **self._options)
+            except (self._neo4j.exceptions.ConfigurationError, ValueError) as error:
+                raise InvalidArgumentError(f"Cannot make a driver for {self.uri!r}: {error}. Expected bolt://host:port.") from error
         return self._async_drivers[loop]
 
     def _find_cosine(self) -> str:
@@ -247,6 +282,11 @@ class CypherDatabase:
                 f"{self.uri} lacks something that the query uses ({message}). Neo4j has it from 5.18 on, ArcadeDB from 26.10."
             )
         return DatabaseError(f"{self.uri} refused a query ({f'{code}: ' if code else ''}{message}).")
+
+
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    loop.run_forever()
+    loop.close()
 
 
 def _import_driver() -> Any:

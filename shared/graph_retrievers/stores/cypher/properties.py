@@ -87,7 +87,7 @@ def field_properties(database: CypherDatabase, ids: Sequence[str], metadata: Seq
 def _keys(text: Any) -> list[str]:
     try:
         found = json.loads(text)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         # Not written by this package.
         return []
     return list(found) if isinstance(found, dict) else []

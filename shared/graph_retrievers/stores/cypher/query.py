@@ -4,8 +4,8 @@ Clauses pass the state on as a list of maps, one for each touched node, so only 
 science library. Groupings by node replace look-ups of maps by node; for the chains, nodes are numbered by rank, and their
 activations and neighbours are lists indexed by number.
 
-Every ORDER BY follows a WITH that drops the lists, because the rows to be sorted would contain them, and a database
-counts their memory for each row.
+Every ORDER BY and every grouping follows a WITH that drops the lists, because the rows to be sorted or grouped would contain
+them, and a database counts their memory for each row.
 """
 
 from __future__ import annotations
@@ -139,6 +139,7 @@ def _start(database: CypherDatabase) -> str:
     return f"""\
 {database.call("exact, hits")}
   UNWIND [node IN exact | {{n: node, s: 1.0}}] + hits AS hit
+  WITH hit
   WITH hit.n AS seed, max(hit.s) AS score
   WHERE score > 0
   RETURN collect({{n: seed, s: score}}) AS seeds, max(score) AS highest
@@ -174,6 +175,7 @@ def _step(database: CypherDatabase, plan: QueryPlan, step: int) -> str:
   WITH source, level, trail, collect({ends}) AS ends
   UNWIND [{{n: source, own: level, trail: trail}}]
        + [x IN ends | {{n: x, given: {{r: level, position: source.{names["position"]}, trail: trail}}}}] AS row
+  WITH row
   WITH row.n AS n, coalesce(max(row.own), 0.0) AS own, collect(row.trail) AS trails, collect(row.given) AS given
   WITH n, own, trails, [x IN given WHERE x.r * (1 - 1e-9) > own] AS given
   WITH n, own, trails, given, $decay * reduce(total = 0.0, x IN given | total + x.r) AS most
@@ -232,7 +234,8 @@ def _chains(database: CypherDatabase, search: ChainSearch, walkable: Predicate |
   UNWIND range(0, size(state) - 1) AS i
   WITH i, state[i].n AS near
   MATCH (near)-[e{names["edge"]}]-(far:{names["label"]})
-  WITH e, collect(DISTINCT {{i: i, {near}forward: startNode(e) = near}}) AS ends
+  WITH e, {{i: i, {near}forward: startNode(e) = near}} AS end
+  WITH e, collect(DISTINCT end) AS ends
   WHERE size(ends) = 2
   UNWIND [[0, 1], [1, 0]] AS o
   WITH ends[o[0]] AS here, ends[o[1]] AS there, e

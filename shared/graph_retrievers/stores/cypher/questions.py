@@ -16,8 +16,8 @@ from graph_retrievers.signals.embedding import check_vectors, embed_queries
 
 __all__ = ["Question", "question_notes", "read_questions", "word_runs"]
 
-# The number of runs of words in a question grows with this.
-_LONGEST_NAME = 20
+# The number of runs of words in a question, each of which the query looks up, grows with these.
+_LONGEST_NAME, _MOST_WORDS = 20, 200
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,12 @@ def read_questions(call: Call, *, embedding: Any, language_model: Any, needs_vec
 
 
 def word_runs(text: str) -> list[dict[str, Any]]:
-    """Return every run of words of a question that could be a name: key, start, stop, and whether it is in lower case."""
-    words, folded = name_words(text), name_words(text, fold=True)
+    """Return every run of words of a question that could be a name: key, start, stop, and whether it is in lower case.
+
+    Names have at most 20 words, and are looked for in the first 200 words.
+    """
+    words = name_words(text)[:_MOST_WORDS]
+    folded = [word.casefold() for word in words]
     return [
         {"key": " ".join(folded[start:stop]), "start": start, "stop": stop, "lower": " ".join(words[start:stop]).islower()}
         for start in range(len(words))

@@ -71,7 +71,8 @@ class CypherSpreadingActivation(AsyncRetriever):
     :func:`~graph_retrievers.stores.cypher.writer.write_graph` makes of metadata. With a vector index and a filter on seeds, ten
     times the candidates are searched, and seeds beyond them are not found.
 
-    Results are not filled up from vector search. Names of more than 20 words are not found in a question. Chains are searched
+    Results are not filled up from vector search. Names of more than 20 words, and names behind the first 200 words of a question,
+    are not found in it. Chains are searched
     in the database with the bounds of :class:`~graph_retrievers.operators.spreading.chains.ChainSearch`.
 
     A retriever may be used by many threads and tasks. The first question without entities also reads up to 10,000 names, to see

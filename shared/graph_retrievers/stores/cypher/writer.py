@@ -102,8 +102,14 @@ def write_graph(
             for row, node, own in zip(rows, map(graph.node, rows), properties, strict=True)
         ]
         database.write(_NODES.format(**names), rows=batch)
+    # A database looks for a relationship among those of the first node it is told: the one with fewer, so that hubs are not read.
+    degrees = Counter(end for edge in edges for end in (edge["s"], edge["t"]))
     for rows in _batches(edges, size, "writing relationships", show_progress):
-        database.write(_RELATIONSHIPS.format(**names), rows=list(rows))
+        for merged, backward in (("(s)-[{e}]->(t)", False), ("(t)<-[{e}]-(s)", True)):
+            part = [row for row in rows if (degrees[row["t"]] < degrees[row["s"]]) == backward]
+            if part:
+                text = _RELATIONSHIPS.replace("{pattern}", merged.format(e=_RELATIONSHIP))
+                database.write(text.format(**names), rows=part)
 
 
 _NODES = """\
@@ -113,11 +119,12 @@ SET n.{name} = row.name, n.{text} = row.text, n.{type} = row.type, n.{metadata} 
     n.{name_key} = row.key, n.{position} = row.position, n.{embedding} = row.vector,
     n += row.fields"""
 
+_RELATIONSHIP = "e{edge} {{{relation}: row.relation, `copy`: row.copy}}"
 _RELATIONSHIPS = """\
 UNWIND $rows AS row
 MATCH (s:{label} {{{id}: row.s}})
 MATCH (t:{label} {{{id}: row.t}})
-MERGE (s)-[e{edge} {{{relation}: row.relation, `copy`: row.copy}}]->(t)
+MERGE {pattern}
 SET e.{position} = row.position, e.`weight` = row.weight, e.`text` = row.text"""
 
 
