@@ -41,7 +41,7 @@ def write_run(path: str | Path, run: Mapping[str, Sequence[tuple[str, float]]], 
     for query, pairs in run.items():
         last = np.float32(np.inf)
         for rank, (node, score) in enumerate(pairs, 1):
-            if not isinstance(score, Real) or not abs(score) < 3e38:
+            if not isinstance(score, Real) or not (abs(score) < 3e38 or abs(score) == np.inf):
                 raise InvalidArgumentError(f"Query {shown(query)} has the score {shown(score)}; expected a number.")
             last = min(np.float32(float(score)), np.nextafter(last, np.float32(-np.inf)))
             lines.append(f"{_word(query)} Q0 {_word(node)} {rank} {last!s} {_word(tag)}\n")
