@@ -1,13 +1,15 @@
-"""The cache of values that are computed from an immutable object, such as a graph or a batch of queries."""
+"""The caches of values that are computed from an immutable object, such as a graph or a batch of queries."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sized
+from threading import Lock
 from typing import Any, TypeVar
 
-__all__ = ["Cache"]
+__all__ = ["Cache", "SizedCache"]
 
 T = TypeVar("T")
+S = TypeVar("S", bound=Sized)
 
 
 class Cache:
@@ -43,3 +45,42 @@ class Cache:
     def __reduce__(self) -> tuple[type[Cache], tuple[int | None]]:
         """Return an empty cache for a copy or a pickle."""
         return Cache, (self.limit,)
+
+
+class SizedCache:
+    """Values by key, at most `limit` of them and of at most `size` in all (by ``len``), or the last one alone.
+
+    Those that have not been asked for the longest go first. A copy or a pickle starts empty.
+
+    Examples
+    --------
+    >>> cache = SizedCache(limit=10, size=4)
+    >>> [cache.get(key, lambda: "abc") for key in (1, 2, 1)], len(cache)
+    (['abc', 'abc', 'abc'], 1)
+    """
+
+    def __init__(self, limit: int, size: int) -> None:
+        self.limit, self.size = limit, size
+        self._values: dict[Hashable, Any] = {}
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        """Return the number of values held."""
+        return len(self._values)
+
+    def get(self, key: Hashable, make: Callable[[], S]) -> S:
+        """Return the value of `key`, from `make` if there is none; two threads may both call it, and get the same object."""
+        found = self._values.get(key)
+        made = make() if found is None else found
+        with self._lock:
+            # Moved to the end, behind those that were asked for before.
+            value: S = self._values.pop(key, made)
+            self._values[key] = value
+            held = sum(map(len, self._values.values()))
+            while len(self._values) > 1 and (len(self._values) > self.limit or held > self.size):
+                held -= len(self._values.pop(next(iter(self._values))))
+        return value
+
+    def __reduce__(self) -> tuple[type[SizedCache], tuple[int, int]]:
+        """Return an empty cache for a copy or a pickle."""
+        return SizedCache, (self.limit, self.size)

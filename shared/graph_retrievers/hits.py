@@ -344,8 +344,8 @@ def to_hits(ranking: Ranking, graph: CorpusGraph, k: int, shown: Tensor | None =
     graph : CorpusGraph
     k : int
     shown : Tensor, shape [N], bool, optional
-        Nodes that may be returned: titles and contents of other nodes on paths are hidden, and chains and facts that end at
-        such a node are left out.
+        Nodes that may be returned: titles and contents of other nodes on paths are hidden, and chains and facts with such a
+        node are left out.
 
     Returns
     -------
@@ -458,7 +458,7 @@ def _chain_hits(ranking: Ranking, paths: _Paths) -> list[list[Hit]]:
     results, name = [], ranking.chains.operator
     for table, scores in zip(ranking.chains.nodes.tolist(), ranking.chains.scores.tolist(), strict=True):
         found = [([row for row in rows if row >= 0], score) for rows, score in zip(table, scores, strict=True)]
-        kept = [(rows, score) for rows, score in found if rows and paths.may_show(rows[-1])]
+        kept = [(rows, score) for rows, score in found if rows and all(map(paths.may_show, rows))]
         walked = zip(paths.of([rows for rows, _ in kept]), kept, strict=True)
         results.append([Hit(" | ".join(p.nodes), p.text, score, name, p, kind="chain") for p, (_, score) in walked])
     return results

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import check_pickle
+from graph_retrievers.cache import SizedCache
 from graph_retrievers.construction.documents import document_vectors, to_nodes
 from graph_retrievers.construction.edges import Relationships, build_edges, edge_items, needs_vectors
 from graph_retrievers.errors import (
@@ -21,6 +22,8 @@ from graph_retrievers.errors import (
     MissingSignalError,
 )
 from graph_retrievers.graph.corpus_graph import CorpusGraph, EdgeLike, Node
+from graph_retrievers.graph.filters import Filter, filter_key, filter_mask
+from graph_retrievers.graph.induced import induced_graph
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.embedding import Embedding, SentenceEncoder, as_embedding, check_vectors, embed_texts
@@ -35,6 +38,9 @@ logger = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from graph_retrievers.graph.description import GraphDescription
+
+# Scopes that are kept: so many, and so many times the nodes of the index in all.
+_SCOPES, _COPIES = 1000, 2
 
 # The signals that saved indexes can name; others are given to `load` as objects.
 _KINDS: dict[str, type[Signal]] = {kind.kind: kind for kind in (DenseIndex, BM25, SparseIndex)}
@@ -58,6 +64,11 @@ class GraphIndex:
         Relevance model (see :func:`graph_retrievers.signals.models.as_relevance_model`); by default the bi-encoder of the node
         vectors.
 
+    Attributes
+    ----------
+    rows : Tensor, shape [N], int64, or None
+        Of the index of a scope (see :meth:`within`), the row of each node in the index that it was taken from.
+
     Examples
     --------
     >>> index = GraphIndex.from_texts(["Ada wrote a program.", "Babbage built an engine."], edges=[("0", "1", "knows")])
@@ -70,6 +81,8 @@ class GraphIndex:
     ) -> None:
         _check_not_empty(graph)
         self.graph, self.signals = graph, dict(signals or {})
+        self.rows: Tensor | None = None
+        self._scopes = SizedCache(_SCOPES, _COPIES * len(graph))
         for name, signal in self.signals.items():
             if not isinstance(signal, Signal):
                 raise InvalidArgumentError(f"Signal {name!r} is a {type(signal).__name__}; expected a Signal.")
@@ -427,6 +440,53 @@ class GraphIndex:
         limit = getattr(model, "max_length", None) or getattr(model, "max_seq_length", None)
         tokens = limit if isinstance(limit, int) else None
         return describe(self.graph, tokens, tuple(self.signals), self.embedding_name)
+
+    def within(self, scope: Filter) -> GraphIndex:
+        """Return the index of the nodes that satisfy a filter and of the edges among them, as if there were nothing else.
+
+        Retrievers read it for ``scope=``. Degrees, names, word frequencies and everything else that follows from the corpus are
+        those of the scope; texts, vectors, edges and models are those of this index. It is kept for the next call: at most 1,000
+        scopes, and those asked for last that together have at most twice the nodes of this index.
+
+        Parameters
+        ----------
+        scope : mapping, callable or Tensor
+            See :func:`graph_retrievers.graph.filters.filter_mask`. Callables are evaluated at every call.
+
+        Returns
+        -------
+        GraphIndex
+            This index, if the scope is ``{}``, which every node satisfies.
+
+        Raises
+        ------
+        EmptyGraphError
+            If no node is in the scope.
+        InvalidArgumentError
+            If the filter cannot be read, or a signal cannot be restricted to some nodes.
+
+        Examples
+        --------
+        >>> index = GraphIndex.from_texts(["A loom.", "A card.", "A loom card."], metadatas=[{"owner": o} for o in "aba"])
+        >>> mine = index.within({"owner": "a"})
+        >>> mine.graph.ids, mine.rows.tolist()
+        (['0', '2'], [0, 2])
+        """
+        if isinstance(scope, Mapping) and not scope:
+            return self
+        return self._scopes.get(filter_key(self.graph, scope), lambda: self._within(scope))
+
+    def _within(self, scope: Filter) -> GraphIndex:
+        rows = filter_mask(self.graph, scope).nonzero().flatten()
+        if rows.numel() == 0:
+            raise EmptyGraphError("No node is in the scope; see that the filter names fields and values that nodes have.")
+        graph, edges = induced_graph(self.graph, rows)
+        contents = {"nodes": graph.contents(), "edges": graph.edge_contents()}
+        chosen = {"nodes": rows, "edges": edges}
+        signals = {name: signal.restricted(chosen[signal.covers], contents[signal.covers]) for name, signal in self.signals.items()}
+        made = GraphIndex(graph, signals, embedding=self.embedding, relevance=self.relevance)
+        made.rows = rows
+        return made
 
     def with_models(self, *, embedding: Any = None, relevance: Any = None) -> GraphIndex:
         """Return this index with other models; graph and signals are shared."""

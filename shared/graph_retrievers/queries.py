@@ -116,6 +116,7 @@ class Queries:
         filter: Filter | None = None,
         seed_filter: Filter | None = None,
         traversal_filter: Filter | None = None,
+        scope: Filter | None = None,
         inputs: Mapping[str, Sequence[Any]] | None = None,
     ) -> Queries:
         """Return queries on an index.
@@ -132,6 +133,9 @@ class Queries:
         filter, seed_filter, traversal_filter : mapping, callable or Tensor, optional
             Conditions for `allowed`, `seeds_allowed` and `walk_allowed` (see :func:`graph_retrievers.graph.filters.filter_mask`).
             Without a `seed_filter`, `filter` says which nodes may start a traversal too; ``seed_filter={}`` lets all start.
+        scope : mapping, callable or Tensor, optional
+            Nodes beside which there are no others: the queries are on :meth:`graph_retrievers.index.GraphIndex.within`, and so are
+            the rows of rankings. Masks have a bool for each node of the index that is given.
         inputs : mapping of str to sequence of length B, optional
 
         Raises
@@ -140,7 +144,12 @@ class Queries:
             If a text is empty or not a string.
         DimensionMismatchError, InvalidVectorError
             If the vectors are not [B, d] as the index has them, or hold NaN or infinity.
+        EmptyGraphError
+            If no node is in the scope.
         """
+        whole = index
+        if scope is not None:
+            index = index.within(scope)
         texts = (texts,) if isinstance(texts, str) else tuple(texts)
         for position, text in enumerate(texts):
             check_query(text, position)
@@ -149,6 +158,8 @@ class Queries:
             vectors = index.dense.prepared(checked).to(index.device)
 
         def mask(condition: Filter | None) -> Tensor | None:
+            if isinstance(condition, Tensor) and index is not whole:
+                return filter_mask(whole.graph, condition)[index.rows]
             return None if condition is None else filter_mask(index.graph, condition)
 
         allowed, seeds = mask(filter), mask(seed_filter)

@@ -22,7 +22,7 @@ ROOMS = {
     "learning": {"errors"},
     "construction": {"errors", "arguments", "graph", "signals", "datasets"},
     "datasets": {"errors", "graph"},
-    "index": {"errors", "arguments", "graph", "signals", "construction"},
+    "index": {"errors", "arguments", "cache", "graph", "signals", "construction"},
     "queries": {"errors", "arguments", "cache", "graph", "signals", "index"},
     "results": {"errors", "graph"},
     "hits": {"errors", "graph", "signals", "results"},

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches
 from functools import partial
+from hashlib import sha256
 from numbers import Number
 from typing import Any
 
@@ -18,7 +20,7 @@ from graph_retrievers.graph.plain import plain
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Filter", "filter_mask", "type_mask"]
+__all__ = ["Filter", "filter_key", "filter_mask", "type_mask"]
 
 Filter = Mapping[str, Any] | Callable[[Node], bool] | Tensor
 """A condition on nodes: a mapping over metadata, a function of a :class:`Node`, or a mask that :func:`filter_mask` returned."""
@@ -164,6 +166,23 @@ def _kind(value: Any) -> str:
         if isinstance(value, types):
             return name
     return type(value).__name__
+
+
+def filter_key(graph: CorpusGraph, condition: Filter) -> tuple[str, Any]:
+    """Return a key for what a condition selects: the text of a mapping that JSON holds, otherwise a digest of the mask.
+
+    >>> filter_key(CorpusGraph(["a"], [""]), {"year": 1843})
+    ('mapping', '{"year": 1843}')
+    """
+    if isinstance(condition, Mapping):
+        try:
+            text = json.dumps(condition, sort_keys=True)
+            # JSON has keys of one type only, and lists for tuples.
+            if json.loads(text) == condition:
+                return "mapping", text
+        except (TypeError, ValueError, RecursionError):
+            pass
+    return "mask", sha256(filter_mask(graph, condition).cpu().numpy().tobytes()).digest()
 
 
 def type_mask(graph: CorpusGraph, types: Collection[str]) -> Tensor:

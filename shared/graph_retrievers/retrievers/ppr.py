@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from graph_retrievers.arguments import positive
@@ -64,9 +65,12 @@ class PPR(Retriever):
         **options: Any,
     ) -> None:
         search = first or VectorSearch(positive("seeds", seeds), returned=False)
-        operator: Operator = Pipeline(search, PersonalizedPageRank(damping=damping, passage_weight=passage_weight))
-        if fuse is None:
-            fuse = isinstance(index, GraphIndex) and index.has_dense and not names_identify(index)
-        if fuse:
-            operator = ReciprocalRankFusion(operator, VectorSearch(100), constant=5)
-        super().__init__(index, operator, **options)
+        walk = Pipeline(search, PersonalizedPageRank(damping=damping, passage_weight=passage_weight))
+        super().__init__(index, partial(fused_with_vectors, walk, fuse), **options)
+
+
+def fused_with_vectors(operator: Operator, fuse: bool | None, index: GraphIndex) -> Operator:
+    """Return an operator fused with vector search; with None for `fuse`, only where names do not identify nodes."""
+    if fuse is None:
+        fuse = index.has_dense and not names_identify(index)
+    return ReciprocalRankFusion(operator, VectorSearch(100), constant=5) if fuse else operator

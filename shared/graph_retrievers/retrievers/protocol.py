@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -15,7 +15,7 @@ from graph_retrievers.signals.embedding import check_vectors
 
 __all__ = ["AsyncRetriever", "BaseRetriever", "Call", "RetrieverProtocol"]
 
-_FILTERS = ("filter", "seed_filter", "traversal_filter")
+_FILTERS = ("filter", "seed_filter", "traversal_filter", "scope")
 
 
 @runtime_checkable
@@ -109,6 +109,7 @@ class BaseRetriever(ABC):
         filter: Filter | None = None,
         seed_filter: Filter | None = None,
         traversal_filter: Filter | None = None,
+        scope: Filter | None = None,
         **inputs: Any,
     ) -> Hits:
         """Return the hits for one query.
@@ -124,6 +125,9 @@ class BaseRetriever(ABC):
             Which nodes may be returned, may start a traversal, may be walked to (see
             :func:`graph_retrievers.graph.filters.filter_mask`). Without a `seed_filter`, `filter` restricts the start too;
             ``seed_filter={}`` lifts that. A retriever in a database takes mappings only.
+        scope : mapping or callable, optional
+            Which nodes there are at all, for this query: all three filters in one, and nothing else has a part in names, scores or
+            limits (see :meth:`graph_retrievers.index.GraphIndex.within`). Other filters narrow it.
         **inputs
             Further inputs of this retriever; their names are in ``inputs``.
 
@@ -141,7 +145,7 @@ class BaseRetriever(ABC):
         DimensionMismatchError, InvalidVectorError
             If the vector is not [d], or holds NaN or infinity.
         """
-        filters = {"filter": filter, "seed_filter": seed_filter, "traversal_filter": traversal_filter}
+        filters = {"filter": filter, "seed_filter": seed_filter, "traversal_filter": traversal_filter, "scope": scope}
         return self.search(self._one(query, k, vector, **filters, **inputs))[0]
 
     def retrieve_batch(
@@ -153,6 +157,7 @@ class BaseRetriever(ABC):
         filter: Filter | None = None,
         seed_filter: Filter | None = None,
         traversal_filter: Filter | None = None,
+        scope: Filter | Sequence[Filter] | None = None,
         **inputs: Sequence[Any],
     ) -> list[Hits]:
         """Return the hits for many queries.
@@ -162,6 +167,8 @@ class BaseRetriever(ABC):
         queries : sequence of str, length B
         k, filter, seed_filter, traversal_filter
             As for :meth:`retrieve`, the same for all queries.
+        scope : filter or sequence of filters, length B, optional
+            As for :meth:`retrieve`, one for all queries or a list with one for each.
         vectors : array-like, shape [B, d], optional
             Or an object that computes them when they are first needed: it is called with the texts of the queries, and a slice
             of it gives the vectors of a slice of them.
@@ -173,8 +180,9 @@ class BaseRetriever(ABC):
         list of Hits, length B
             What :meth:`retrieve` gives for each query.
         """
-        filters = {"filter": filter, "seed_filter": seed_filter, "traversal_filter": traversal_filter}
-        return self.search(self._call(queries, k, vectors, **filters, **inputs))
+        filters = {"filter": filter, "seed_filter": seed_filter, "traversal_filter": traversal_filter, "scope": scope}
+        parts = _by_scope(self._call(queries, k, vectors, **filters, **inputs))
+        return _in_order((places, self.search(call)) for places, call in parts)
 
     def _one(self, query: str, k: int | None, vector: Any = None, **arguments: Any) -> Call:
         vectors = None if vector is None else vector.unsqueeze(0) if hasattr(vector, "unsqueeze") else [vector]
@@ -215,4 +223,49 @@ class AsyncRetriever(BaseRetriever):
 
     async def aretrieve_batch(self, queries: Sequence[str], k: int | None = None, **arguments: Any) -> list[Hits]:
         """Return what :meth:`retrieve_batch` does with the same arguments, without blocking the event loop."""
-        return await self.asearch(self._call(queries, k, **arguments))
+        parts = _by_scope(self._call(queries, k, **arguments))
+        return _in_order([(places, await self.asearch(call)) for places, call in parts])
+
+
+def _by_scope(call: Call) -> list[tuple[list[int], Call]]:
+    """Return a call with a scope for each query as calls with one scope each, and the places of their queries."""
+    scopes, places = call.filters.get("scope"), list(range(len(call.queries)))
+    if not isinstance(scopes, (list, tuple)):
+        return [(places, call)]
+    if len(scopes) != len(places) or any(scope is None for scope in scopes):
+        raise InvalidArgumentError(
+            f"scope is a list of {len(scopes)} filters for {len(places)} queries; give one filter, or one for each query ({{}} for "
+            "all nodes)."
+        )
+    groups: list[list[int]] = []
+    for place, scope in enumerate(scopes):
+        for group in groups:
+            other = scopes[group[0]]
+            if scope is other or (isinstance(scope, Mapping) and isinstance(other, Mapping) and scope == other):
+                group.append(place)
+                break
+        else:
+            groups.append([place])
+    vectors = call.vectors
+    if callable(vectors):
+        # It knows slices only.
+        vectors = check_vectors(vectors(call.queries), len(places), name="query vectors")
+    return [
+        (
+            group,
+            Call(
+                [call.queries[place] for place in group],
+                call.k,
+                None if vectors is None else vectors[group],
+                {**call.filters, "scope": scopes[group[0]]},
+                {name: [values[place] for place in group] for name, values in call.inputs.items()},
+            ),
+        )
+        for group in groups
+    ]
+
+
+def _in_order(parts: Iterable[tuple[list[int], list[Hits]]]) -> list[Hits]:
+    """Return the results of parts of a batch at the places of their queries."""
+    found = {place: hits for places, results in parts for place, hits in zip(places, results, strict=True)}
+    return [found[place] for place in sorted(found)]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from copy import copy
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
+
+from torch import Tensor
 
 from graph_retrievers.arguments import positive, strings
-from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError
+from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, UnexpectedArgumentError
 from graph_retrievers.graph.filters import filter_mask, type_mask
 from graph_retrievers.hits import NOTHING_FOUND, Hits, to_hits
 from graph_retrievers.index import GraphIndex
@@ -29,6 +32,8 @@ _logger = logging.getLogger(__name__)
 
 _FALLS_BACK = "no relevance model: reranked by the similarity of the vectors"
 
+_EMPTY_SCOPE = "no node is in the scope"
+
 # Operators whose scores are those of the index's relevance model.
 _READ_RELEVANCE = (AdaptiveReranking, GRanker, Rerank)
 
@@ -41,8 +46,9 @@ class Retriever(BaseRetriever):
     Parameters
     ----------
     index : GraphIndex
-    operator : Operator
-        Usually a :class:`~graph_retrievers.operators.operator.Pipeline`.
+    operator : Operator, or function from a GraphIndex to one
+        Usually a :class:`~graph_retrievers.operators.operator.Pipeline`. An operator that depends on what the index holds is given
+        as a function, so that a ``scope`` gets the one for what it holds.
     k : int, default 10
         Nodes to return, and so hits, unless chains or facts are asked for as hits of their own: by ``chains="hits"`` of
         :class:`~graph_retrievers.retrievers.spreading_activation.SpreadingActivation`, or by an operator such as
@@ -79,7 +85,7 @@ class Retriever(BaseRetriever):
     def __init__(
         self,
         index: GraphIndex,
-        operator: Operator,
+        operator: Operator | Callable[[GraphIndex], Operator],
         *,
         k: int = DEFAULT_K,
         backfill: bool = True,
@@ -95,6 +101,9 @@ class Retriever(BaseRetriever):
             raise InvalidArgumentError(
                 f"Expected a GraphIndex, got {type(index).__name__}; build one with GraphIndex.from_documents."
             )
+        self._compose = None
+        if callable(operator) and not isinstance(operator, (Operator, type)):
+            self._compose, operator = operator, operator(index)
         if not isinstance(operator, Operator):
             hint = f"; call it: {operator.__name__}()" if isinstance(operator, type) else ""
             raise InvalidArgumentError(f"Expected an Operator, such as a Pipeline, got {operator!r:.80}{hint}.")
@@ -122,14 +131,26 @@ class Retriever(BaseRetriever):
         """Names of further per-query arguments that the operators read."""
         return self.operator.reads
 
+    def over(self, index: GraphIndex) -> Self:
+        """Return this retriever on another index with the same signals, such as that of a scope."""
+        made = copy(self)
+        made.index = index
+        if self._compose is not None:
+            made.operator = self._compose(index)
+        return made
+
     def rank(self, queries: Queries) -> Ranking:
         """Return all that the operators find, filters applied, before anything is cut to k or filled up."""
+        if queries.index is not self.index:
+            return self.over(queries.index).rank(queries)
         queries = self._narrowed(queries)
         ranking = self.operator(queries)
         return ranking if queries.allowed is None else ranking.only(queries.allowed)
 
     def hits(self, queries: Queries, ranking: Ranking) -> list[Hits]:
         """Return a ranking as hits: filled up if need be, cut to ``queries.k``."""
+        if queries.index is not self.index:
+            return self.over(queries.index).hits(queries, ranking)
         k = min(queries.k, len(self.index))
         ranking, graph = ranking.top(k), self.index.graph
         ranking = ranking.noted((ranking.lengths() == 0).tolist(), NOTHING_FOUND)
@@ -156,8 +177,19 @@ class Retriever(BaseRetriever):
 
     def search(self, call: Call) -> list[Hits]:
         """Return the hits of each query of a call; `batch_size` queries run in lock-step."""
+        filters = dict(call.filters)
+        scope = filters.pop("scope", None)
         # Filters are worked out once, whatever the number of batches.
-        masks = {name: filter_mask(self.index.graph, condition) for name, condition in call.filters.items()}
+        if scope is not None:
+            try:
+                index = self.index.within(scope)
+            except EmptyGraphError:
+                return [Hits((), (_EMPTY_SCOPE,)) for _ in call.queries]
+            if index is not self.index:
+                # A mask has a bool for each node of the whole index.
+                masks = {n: filter_mask(self.index.graph, m)[index.rows] for n, m in filters.items() if isinstance(m, Tensor)}
+                return self.over(index).search(replace(call, filters=filters | masks))
+        masks = {name: filter_mask(self.index.graph, condition) for name, condition in filters.items()}
         results: list[Hits] = []
         for start in range(0, len(call.queries), self.batch_size):
             part = slice(start, start + self.batch_size)

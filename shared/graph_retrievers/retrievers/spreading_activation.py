@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Self
 
 from graph_retrievers.arguments import choice
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.graph.filters import type_mask
+from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.fusion import ReciprocalRankFusion
 from graph_retrievers.operators.operator import Operator, Pipeline
 from graph_retrievers.operators.spreading import ChainSearch, EntityLinking, GatedPropagation, PassageGathering
 from graph_retrievers.operators.spreading.chains import CHAIN_RESULTS
 from graph_retrievers.operators.spreading.propagation import Gate
-from graph_retrievers.operators.traits import holds_passages, names_identify
-from graph_retrievers.operators.vector_search import VectorSearch
+from graph_retrievers.operators.traits import holds_passages
+from graph_retrievers.retrievers.ppr import fused_with_vectors
 from graph_retrievers.retrievers.retriever import Retriever
 
 __all__ = ["SpreadingActivation"]
@@ -113,46 +114,71 @@ class SpreadingActivation(Retriever):
         **options: Any,
     ) -> None:
         choice("chains", chains, CHAIN_RESULTS)
-        if hub_exponent is None:
-            hub_exponent = 1.0 if isinstance(index, GraphIndex) and holds_passages(index.graph) else 0.0
-        if threshold is None:
-            threshold = 0.001 if hub_exponent else 0.01
         if linking is not None and language_model is not None:
             raise InvalidArgumentError("Pass either linking= or language_model=; linking takes a language_model of its own.")
-        excluded, returned = _passages(index, passages, passage_type)
-        operators: list[Operator] = [
-            linking or EntityLinking(language_model=language_model, exclude_types=excluded),
-            GatedPropagation(
-                steps=steps,
-                decay=decay,
-                threshold=threshold,
-                gate=gate,
-                semantics=semantics,
-                hub_exponent=hub_exponent,
-                exclude_types=excluded,
-            ),
-        ]
-        # Chains lead through entities only, so none is the path of a passage.
-        if chains == "hits" or (chains == "path" and not (passages and excluded)):
-            operators.append(chain_search or ChainSearch(semantics=semantics, as_trails=chains == "path"))
-        if passages and excluded:
-            operators.append(PassageGathering(excluded, gate=gate))
-        operator: Operator = Pipeline(*operators)
-        if fuse is None:
-            fuse = isinstance(index, GraphIndex) and index.has_dense and not names_identify(index)
-        if fuse:
-            operator = ReciprocalRankFusion(operator, VectorSearch(100), constant=5)
-        if options.get("types") is None:
-            options["types"] = returned
-        super().__init__(index, operator, k=k, **options)
+        compose = partial(
+            _composed,
+            spreading={"steps": steps, "decay": decay, "gate": gate, "semantics": semantics},
+            threshold=threshold,
+            hub_exponent=hub_exponent,
+            linking=linking or partial(EntityLinking, language_model=language_model),
+            chains=chains,
+            chain_search=chain_search or ChainSearch(semantics=semantics, as_trails=chains == "path"),
+            passages=passages,
+            passage_type=passage_type,
+            fuse=fuse,
+        )
+        super().__init__(index, compose, k=k, **options)
+        self._passages = None if self.types is not None or passages is None else (passages, passage_type)
+        self.types = self._returned()
+
+    def over(self, index: GraphIndex) -> Self:
+        """Return this retriever on another index with the same signals; what follows from its texts and types is its own."""
+        made = super().over(index)
+        made.types = made._returned()
+        return made
+
+    def _returned(self) -> tuple[str, ...] | None:
+        """Return the node types that may be returned: those given, or passages or what is not one."""
+        if self._passages is None:
+            return self.types
+        passages, kind = self._passages
+        graph = self.index.graph
+        if not _mixed(graph, kind):
+            return None
+        return (kind,) if passages else tuple(name for name in graph.type_names if name != kind)
 
 
-def _passages(index: GraphIndex, passages: bool | None, passage_type: str) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
-    """Return the node types that activation does not enter, and those that are returned (None for all)."""
-    if passages is None or not isinstance(index, GraphIndex):
-        return (), None
-    mask = type_mask(index.graph, (passage_type,))
-    if not bool(mask.any()) or bool(mask.all()):
-        return (), None
-    others = tuple(name for name in index.graph.type_names if name != passage_type)
-    return (passage_type,), (passage_type,) if passages else others
+def _mixed(graph: CorpusGraph, passage_type: str) -> bool:
+    """Return whether some nodes are passages and some are not."""
+    return passage_type in graph.type_names and len(graph.type_names) > 1
+
+
+def _composed(
+    index: GraphIndex,
+    *,
+    spreading: dict[str, Any],
+    threshold: float | None,
+    hub_exponent: float | None,
+    linking: EntityLinking | Callable[..., EntityLinking],
+    chains: str | None,
+    chain_search: ChainSearch,
+    passages: bool | None,
+    passage_type: str,
+    fuse: bool | None,
+) -> Operator:
+    if hub_exponent is None:
+        hub_exponent = 1.0 if holds_passages(index.graph) else 0.0
+    if threshold is None:
+        threshold = 0.001 if hub_exponent else 0.01
+    excluded = (passage_type,) if passages is not None and _mixed(index.graph, passage_type) else ()
+    operators: list[Operator] = [
+        linking if isinstance(linking, EntityLinking) else linking(exclude_types=excluded),
+        GatedPropagation(**spreading, threshold=threshold, hub_exponent=hub_exponent, exclude_types=excluded),
+    ]
+    # Chains lead through entities only, so none is the path of a passage.
+    if chains == "hits" or (chains == "path" and not (passages and excluded)):
+        operators.append(chain_search)
+    if passages and excluded:
+        operators.append(PassageGathering(excluded, gate=spreading["gate"]))
+    return fused_with_vectors(Pipeline(*operators), fuse, index)

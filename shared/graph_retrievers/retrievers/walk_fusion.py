@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
-from graph_retrievers.arguments import choice
+from graph_retrievers.arguments import choice, positive
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.feedback_search import FeedbackSearch
@@ -23,6 +24,7 @@ __all__ = ["WalkFusion"]
 
 _FORMS = ("links", "names", "relations")
 _WEIGHTS = {"names": (1.0, 1.0, 1.0, 1.0), "relations": (1.0, 1.0, 3.0)}
+_NUMBERS = {len(weights): form for form, weights in _WEIGHTS.items()}
 # Below this share, edges tell no more than chance.
 _HOMOPHILY = 0.6
 
@@ -105,34 +107,42 @@ class WalkFusion(Retriever):
         **options: Any,
     ) -> None:
         self.form = _form(index) if form is None else choice("form", form, _FORMS)
-        paths = Pipeline(HybridSearch(depth, returned=False), PathSearch(seeds, k=depth))
-        lists: list[Operator] = [paths]
-        if self.form == "names":
-            lists += [
-                Pipeline(HybridSearch(seeds, returned=False), STeX()),
-                Pipeline(EntityLinking(), GatedPropagation()),
-                Pipeline(HybridSearch(1, returned=False), FeedbackSearch(depth)),
-            ]
-        elif self.form == "relations":
-            lists = [
-                HybridSearch(depth),
-                Pipeline(EntityLinking(), GatedPropagation()),
-                Pipeline(EntityLinking(budget=0), MetapathSearch(seeds, k=depth)),
-            ]
-        if len(lists) == 1:
-            if weights is not None:
-                raise InvalidArgumentError("WalkFusion has one list here, so weights= cannot be given; form='names' has four.")
-            super().__init__(index, paths, **options)
-            return
-        weights = _WEIGHTS[self.form] if weights is None else weights
-        super().__init__(index, ReciprocalRankFusion(*lists, weights=weights, depth=depth, constant=constant), **options)
+        compose = partial(
+            _composed, seeds=positive("seeds", seeds), form=form, weights=weights, constant=constant, depth=positive("depth", depth)
+        )
+        super().__init__(index, compose, **options)
 
 
 def _form(index: GraphIndex) -> str:
     """Return the form whose lists fit an index."""
-    if not isinstance(index, GraphIndex):
-        return "links"
     graph = index.graph
     if not holds_passages(graph) and len(graph.relation_names) > 1 and index.embedding is not None:
         return "relations"
     return "names" if names_identify(index) and homophily(index) >= _HOMOPHILY else "links"
+
+
+def _composed(
+    index: GraphIndex, *, seeds: int, form: str | None, weights: Sequence[float] | None, constant: int, depth: int
+) -> Operator:
+    if form is None:
+        # For a scope, weights that are given say which lists they are for.
+        form = _form(index) if weights is None or index.rows is None else _NUMBERS.get(len(weights), "links")
+    paths = Pipeline(HybridSearch(depth, returned=False), PathSearch(seeds, k=depth))
+    if form == "links":
+        if weights is not None:
+            raise InvalidArgumentError("WalkFusion has one list here, so weights= cannot be given; form='names' has four.")
+        return paths
+    if form == "names":
+        lists: list[Operator] = [
+            paths,
+            Pipeline(HybridSearch(seeds, returned=False), STeX()),
+            Pipeline(EntityLinking(), GatedPropagation()),
+            Pipeline(HybridSearch(1, returned=False), FeedbackSearch(depth)),
+        ]
+    else:
+        lists = [
+            HybridSearch(depth),
+            Pipeline(EntityLinking(), GatedPropagation()),
+            Pipeline(EntityLinking(budget=0), MetapathSearch(seeds, k=depth)),
+        ]
+    return ReciprocalRankFusion(*lists, weights=_WEIGHTS[form] if weights is None else weights, depth=depth, constant=constant)

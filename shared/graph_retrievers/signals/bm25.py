@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import choice
-from graph_retrievers.errors import MissingDependencyError
+from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError
 from graph_retrievers.graph.names import composed
 from graph_retrievers.signals.sparse import TermSignal
 
@@ -103,6 +103,21 @@ class BM25(TermSignal):
     def updated(self, contents: Sequence[str], kept: Tensor, embed: Callable[[list[str]], Tensor]) -> BM25:
         """Return BM25 of a changed corpus; it is built again, as word statistics depend on the whole corpus."""
         return BM25(contents, device=self.device, **{name: getattr(self, name) for name in _OPTIONS})
+
+    def restricted(self, rows: Tensor, contents: Sequence[str]) -> BM25:
+        """Return BM25 of some rows, built again: frequencies of words and lengths of texts are those of these rows alone.
+
+        Raises InvalidArgumentError if this signal was not made of these contents.
+        """
+        made = BM25(contents, device=self.device, **{name: getattr(self, name) for name in _OPTIONS})
+        # Each distinct word of a text has an entry.
+        words = [torch.bincount(signal.rows.long(), minlength=len(signal)) for signal in (self, made)]
+        if not torch.equal(words[0][rows], words[1]):
+            raise InvalidArgumentError(
+                "This BM25 was made of other texts than those of the nodes, so that it cannot be restricted to a scope; give it a "
+                "class of its own that implements restricted()."
+            )
+        return made
 
     def tokenize(self, texts: Sequence[str], show_progress: bool = False) -> list[list[str]]:
         """Return the words of each text in normal form C: lower case, at least two characters, without stop words."""

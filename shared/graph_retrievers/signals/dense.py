@@ -184,6 +184,10 @@ class DenseIndex(VectorSignal):
             vectors[new] = found.to(vectors.device)
         return DenseIndex(vectors, device=self.vectors.device, **self.state()[1])
 
+    def restricted(self, rows: Tensor, contents: Sequence[str]) -> DenseIndex:
+        """Return the vectors of some rows, copied. See :meth:`Signal.restricted`."""
+        return DenseIndex(self.vectors[rows], device=self.vectors.device, **self.state()[1])
+
 
 def _grouped_top_k(scores: Tensor, k: int, slack: Tensor) -> tuple[Tensor, Tensor]:
     """Return :func:`top_k` of wide rows: the k best are in the k groups of columns with the largest maxima."""

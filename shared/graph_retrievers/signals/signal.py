@@ -106,6 +106,14 @@ class Signal(ABC):
         """
         raise InvalidArgumentError(f"{type(self).__name__} cannot follow a change of its corpus; build the index again.")
 
+    def restricted(self, rows: Tensor, contents: Sequence[str]) -> Signal:
+        """Return the signal of some rows alone, as a scope reads it (see :meth:`graph_retrievers.index.GraphIndex.within`).
+
+        `rows`, shape [n], int64, are ascending, and `contents` are theirs. By default this signal is asked with a mask of these
+        rows, and its scores stay as they are. A signal whose scores depend on other rows, as word statistics do, makes one anew.
+        """
+        return (_RestrictedVectors if isinstance(self, VectorSignal) else _Restricted)(self, rows)
+
 
 class VectorSignal(Signal):
     """A signal that compares vectors of width `dimension`; scores are dot products."""
@@ -121,3 +129,53 @@ class VectorSignal(Signal):
     def prepared(self, vectors: Tensor) -> Tensor:
         """Return the vectors of queries, shape [B, d], as this signal compares them; by default as they are."""
         return vectors
+
+
+class _Restricted(Signal):
+    """Some rows of a signal: searches are masked, and scores are those of the whole."""
+
+    def __init__(self, whole: Signal, rows: Tensor) -> None:
+        self.whole, self.rows, self.covers, self.reads = whole, rows, whole.covers, whole.reads  # type: ignore[misc]
+
+    def __len__(self) -> int:
+        return self.rows.numel()
+
+    def search(self, queries: Any, k: int, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        there = torch.ones(len(self), dtype=torch.bool, device=self.rows.device) if allowed is None else allowed
+        mask = torch.zeros((*there.shape[:-1], len(self.whole)), dtype=torch.bool, device=self.rows.device)
+        mask[..., self.rows] = there
+        scores, found = self.whole.search(queries, min(k, len(self)), mask)
+        place = torch.searchsorted(self.rows, found).clamp(max=len(self) - 1)
+        if bool(((found >= 0) & (self.rows[place] != found)).any()):
+            raise InvalidArgumentError(f"{type(self.whole).__name__} returned rows outside a scope; search must keep to `allowed`.")
+        return scores, torch.where(found >= 0, place, -1)
+
+    def scores(self, queries: Any, batch: Tensor, rows: Tensor) -> Tensor:
+        return self.whole.scores(queries, batch, self.rows[rows])
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        raise InvalidArgumentError(f"{type(self.whole).__name__} cannot be saved for a scope; save the whole index.")
+
+    @classmethod
+    def restore(cls, tensors: dict[str, Tensor], settings: dict[str, Any], device: torch.device | None = None) -> Self:
+        raise InvalidArgumentError("The signal of a scope is not saved; save the whole index.")
+
+    def to(self, device: torch.device) -> Self:
+        return type(self)(self.whole.to(device), self.rows.to(device))
+
+
+class _RestrictedVectors(_Restricted, VectorSignal):
+    """Some rows of a signal of vectors."""
+
+    whole: VectorSignal
+
+    @property
+    def dimension(self) -> int:  # type: ignore[override]
+        return self.whole.dimension
+
+    @property
+    def norms(self) -> Tensor:
+        return self.whole.norms[self.rows]
+
+    def prepared(self, vectors: Tensor) -> Tensor:
+        return self.whole.prepared(vectors)

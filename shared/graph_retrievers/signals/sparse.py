@@ -219,6 +219,17 @@ class SparseIndex(TermSignal):
             raise MissingSignalError(f"This signal was loaded without its encoder {self.encoder_name!r}; see with_encoder.")
         return SparseIndex(contents, self.encoder, device=self.device, covers=self.covers)
 
+    def restricted(self, rows: Tensor, contents: Sequence[str]) -> SparseIndex:
+        """Return the weights of some rows; nothing is encoded. See :meth:`Signal.restricted`."""
+        place = torch.full((len(self),), -1, dtype=torch.int32, device=self.device)
+        place[rows] = torch.arange(rows.numel(), dtype=torch.int32, device=self.device)
+        there = place[self.rows.long()]
+        indptr = torch.nn.functional.pad((there >= 0).cumsum(0), (1, 0))[self.indptr]
+        tensors = {"indptr": indptr, "rows": there[there >= 0], "data": self.data[there >= 0]}
+        made = SparseIndex.restore(tensors, self.state()[1] | {"num_rows": rows.numel()}, self.device)
+        made.encoder = self.encoder
+        return made
+
 
 def _checked(encoder: SparseEncoder) -> SparseEncoder:
     if not isinstance(encoder, SparseEncoder):

@@ -352,10 +352,10 @@ def _result(database: CypherDatabase, plan: QueryPlan) -> str:
     chains = ""
     if plan.chains is not None:
         cut = ", ".join(f"c{j + 1}[$width].bound" for j in range(plan.chains.length))
-        end = plan.filter.on("state[c.p[-1]].n") if plan.filter is not None else "true"
+        shown = f"all(i IN c.p WHERE {plan.filter.on('state[i].n')})" if plan.filter is not None else "true"
         node = f"{{id: state[i].n.{names['id']}, name: {_shown_name(database, plan, 'state[i].n')}}}"
         chains = f""", [{cut}] AS cut,
-       [c IN best_chains | {{weight: c.weight, steps: c.steps, returned: {end}, nodes: [i IN c.p | {node}]}}] AS chains"""
+       [c IN best_chains | {{weight: c.weight, steps: c.steps, returned: {shown}, nodes: [i IN c.p | {node}]}}] AS chains"""
     return f"""\
 // What joins the nodes of the paths.
 {database.call("best")}

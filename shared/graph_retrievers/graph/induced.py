@@ -1,0 +1,66 @@
+"""The graph of some of the nodes, and of the edges among them."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graph_retrievers.graph.corpus_graph import CorpusGraph
+
+__all__ = ["induced_graph"]
+
+_COLUMNS = ("ids", "texts", "titles", "types", "metadata", "origins")
+
+
+def induced_graph(graph: CorpusGraph, rows: Tensor) -> tuple[CorpusGraph, Tensor]:
+    """Return the graph that these nodes and the edges among them would make on their own.
+
+    Parameters
+    ----------
+    graph : CorpusGraph
+    rows : Tensor, shape [n], int64
+        Node rows, ascending and distinct.
+
+    Returns
+    -------
+    graph : CorpusGraph
+        Its nodes and relationship rows are in the order of the given graph. Types and relations that do not occur are not named.
+    edges : Tensor, shape [m], int64
+        The relationship rows of the given graph that it has.
+
+    Examples
+    --------
+    >>> whole = CorpusGraph(["a", "b", "c"], ["", "", ""], edges=[("a", "b", "cites"), ("a", "c", "has")])
+    >>> part, edges = induced_graph(whole, torch.tensor([0, 2]))
+    >>> part.edges(), edges.tolist()
+    ([Edge(source='a', target='c', relation='has', weight=1.0, text='', metadata={})], [1])
+    """
+    made, chosen = object.__new__(CorpusGraph), rows.tolist()
+    made.include_titles, made.device = graph.include_titles, graph.device
+    for name in _COLUMNS:
+        column = getattr(graph, name)
+        setattr(made, name, [column[row] for row in chosen])
+    made._row_of = {node: row for row, node in enumerate(made.ids)}
+    made.type_names = sorted(set(made.types))
+    number = {name: place for place, name in enumerate(made.type_names)}
+    made.node_types = torch.tensor([number[name] for name in made.types], dtype=torch.int32, device=graph.device)
+    place = torch.full((len(graph),), -1, dtype=torch.int64, device=graph.device)
+    place[rows] = torch.arange(rows.numel(), device=graph.device)
+    sources, targets = place[graph.sources], place[graph.targets]
+    edges = ((sources >= 0) & (targets >= 0)).nonzero().flatten()
+    # Relations are numbered in the order in which they are met.
+    names, first, relations = np.unique(graph.relations[edges].cpu().numpy(), return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    kept, texts, metadata = edges.tolist(), graph.edge_texts, graph.edge_metadata
+    texts, metadata = ([column[row] for row in kept] if column else [] for column in (texts, metadata))
+    made._set_rows(
+        sources[edges],
+        targets[edges],
+        torch.from_numpy(np.argsort(order)[relations].astype(np.int32)),
+        [graph.relation_names[names[place]] for place in order],
+        graph.weights[edges],
+        texts if any(texts) else [],
+        metadata if any(metadata) else [],
+    )
+    return made, edges
