@@ -51,6 +51,9 @@ class EngineRetriever(PickledFields, BaseRetriever):
     seed_filter, traversal_filter : mapping or callable, optional
         Which documents may start a traversal (by default those that `filter` lets through, ``{}`` for all), and which may be
         walked to.
+    scope : mapping or callable, optional
+        Which documents there are at all: all three filters in one, and no other document has a part in a score (see
+        :meth:`graph_retrievers.index.GraphIndex.within`). A retriever that has one takes no other for a call.
     provenance : bool, default False
         Whether the metadata say how a document was found: ``score``, ``operator``, ``path``, ``notes``, ``context`` (see
         :func:`~langchain_graph_retrievers.to_documents`). These differ from query to query, so that LangChain's
@@ -63,6 +66,7 @@ class EngineRetriever(PickledFields, BaseRetriever):
     filter: Filter | None = Field(None, description="Which documents may be returned; a traversal may pass through others.")
     seed_filter: Filter | None = Field(None, description="Which documents may start a traversal; by default those of the filter.")
     traversal_filter: Filter | None = Field(None, description="Which documents a traversal may walk to.")
+    scope: Filter | None = Field(None, description="Which documents there are at all: all three filters in one.")
     provenance: bool = Field(False, description="Whether the metadata say how a document was found.")
 
     def __init__(self, **fields: Any) -> None:
@@ -175,6 +179,7 @@ class EngineRetriever(PickledFields, BaseRetriever):
         filter: Filter | None = None,
         seed_filter: Filter | None = None,
         traversal_filter: Filter | None = None,
+        scope: Filter | None = None,
         vector: Any = None,
         **inputs: Any,
     ) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -182,6 +187,11 @@ class EngineRetriever(PickledFields, BaseRetriever):
         k = k if k is None else positive("k", k)
         given = {"k": k, "filter": filter, "seed_filter": seed_filter, "traversal_filter": traversal_filter}
         common = {name: getattr(self, name) if value is None else value for name, value in given.items()}
+        if scope is not None and self.scope is not None:
+            raise InvalidArgumentError("This retriever has a scope of its own; give one to a call of a retriever without.")
+        if scope is not None or self.scope is not None:
+            # Retrievers of one's own may not know the argument.
+            common["scope"] = self.scope if scope is None else scope
         common["vectors"] = None if vector is None else [vector] * count
         return common, {name: [value] * count for name, value in inputs.items()}
 

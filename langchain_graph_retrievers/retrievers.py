@@ -50,6 +50,8 @@ class GraphRetriever(EngineRetriever):
         Documents to return; by default the engine retriever's own k.
     filter, seed_filter, traversal_filter : mapping or callable, optional
         Which documents may be returned, may start a traversal, may be walked to; see :class:`EngineRetriever`.
+    scope : mapping or callable, optional
+        Which documents there are at all; see :class:`EngineRetriever`.
     provenance : bool, default False
         Whether the metadata say how a document was found.
 
@@ -159,7 +161,7 @@ class IndexRetriever(EngineRetriever):
         cls.__annotations__ = {name: knob.annotation for name, knob in knobs.items()} | own
         # k is given with each call, so that another k needs no other engine retriever.
         cls.keywords = tuple(name for name in knobs if name != "k")
-        fields = {*cls.keywords, "index", "k", "filter", "seed_filter", "traversal_filter", "provenance"}
+        fields = {*cls.keywords, "index", "k", "filter", "seed_filter", "traversal_filter", "scope", "provenance"}
         cls.__doc__ = class_documentation(cls.__dict__.get("__doc__") or "", (kind, Retriever, EngineRetriever), fields)
 
     def _engine(self) -> Retriever:

@@ -65,6 +65,9 @@ class GraphRetriever(BaseRetriever):
         (see :func:`graph_retrievers.graph.filters.filter_mask`); inside a database only those that are mappings.
     seed_filters, traversal_filters : MetadataFilters, mapping or callable, optional
         Which nodes may start a traversal, and which may be walked to.
+    scope : MetadataFilters, mapping or callable, optional
+        Which nodes there are at all: all three filters in one, and no other node has a part in a score (see
+        :meth:`graph_retrievers.index.GraphIndex.within`).
     nodes : iterable of BaseNode, document store or VectorStoreIndex, optional
         The nodes the index was made of. Hits are then copies of these; otherwise they are made of what the index holds: text,
         metadata, excluded keys, templates and relationships. A document store is asked at each query: of the nodes that
@@ -114,6 +117,7 @@ class GraphRetriever(BaseRetriever):
         filters: MetadataFilters | Filter | None = None,
         seed_filters: MetadataFilters | Filter | None = None,
         traversal_filters: MetadataFilters | Filter | None = None,
+        scope: MetadataFilters | Filter | None = None,
         nodes: NodeSource | None = None,
         inputs: Mapping[str, Callable[[str], Any]] | None = None,
         provenance: bool = True,
@@ -140,7 +144,7 @@ class GraphRetriever(BaseRetriever):
             if name not in retriever.inputs:
                 known = ", ".join(retriever.inputs) or "none"
                 raise UnexpectedArgumentError(f"{retriever.name} reads no input {name!r}; besides the query it reads: {known}.")
-        given = {"filter": filters, "seed_filter": seed_filters, "traversal_filter": traversal_filters}
+        given = {"filter": filters, "seed_filter": seed_filters, "traversal_filter": traversal_filters, "scope": scope}
         self._filters = {name: self._read(wanted) for name, wanted in given.items() if wanted is not None}
         self._lookups = [NodeLookup(objects), NodeLookup(nodes)]
 
@@ -421,6 +425,8 @@ class GraphRetriever(BaseRetriever):
     def _compares_by_cosine(self) -> bool:
         dense = self.index.signals.get("dense") if self.index is not None else None
         norms = dense.norms if isinstance(dense, VectorSignal) else torch.zeros(0)
+        if isinstance(scope := self._filters.get("scope"), torch.Tensor) and norms.numel():
+            norms = norms[scope]
         return bool(((norms - 1).abs() < _UNIT)[norms > 0].all()) and bool(norms.any())
 
     def _nodes(self, results: Sequence[Hits], known: Mapping[str, BaseNode], gone: set[str]) -> list[list[NodeWithScore]]:

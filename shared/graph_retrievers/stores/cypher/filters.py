@@ -38,6 +38,12 @@ class Predicate:
         """Return the condition on the node that the expression `node` stands for."""
         return self.text.replace("{node}", node)
 
+    def __and__(self, other: Predicate | None) -> Predicate:
+        """Return the condition that both hold; None always holds."""
+        if other is None:
+            return self
+        return Predicate(f"({self.text} AND {other.text})", {**self.parameters, **other.parameters})
+
 
 def filter_predicate(schema: GraphSchema, condition: Any, name: str) -> Predicate:
     """Return a filter as a predicate.

@@ -26,7 +26,7 @@ class QueryPlan:
     `chains` is None for no chains; with `has_index`, seeds without a name come from the vector index ``$index``, otherwise all
     vectors are compared; `seeds_filtered` and `walk_filtered` exclude the types ``$no_seeds`` and ``$no_walk``; `passages`
     returns the nodes of ``$passage_type`` in place of the activated ones; the filters apply to nodes that are returned, that
-    are seeds, and that are walked to. The other fields are those of
+    are seeds, and that are walked to; `scope`, which they contain, to nodes whose names are read. The other fields are those of
     :class:`~graph_retrievers.operators.spreading.propagation.GatedPropagation` and
     :class:`~graph_retrievers.operators.spreading.linking.EntityLinking`.
     """
@@ -43,6 +43,7 @@ class QueryPlan:
     filter: Predicate | None = None
     seed_filter: Predicate | None = None
     traversal_filter: Predicate | None = None
+    scope: Predicate | None = None
 
 
 def query_text(database: CypherDatabase, plan: QueryPlan, named: bool) -> str:
@@ -93,7 +94,7 @@ def _dictionary(database: CypherDatabase, plan: QueryPlan) -> str:
     return """\
 // Seeds: names of nodes that stand in the question, the longest from the left; where there is none, its vector.
 UNWIND $spans AS span
-MATCH (same:{label} {{{name_key}: span.key}})
+MATCH (same:{label} {{{name_key}: span.key}}){scope}
 WITH span.start AS start, span.stop AS stop, span.lower AS lower, collect(CASE WHEN {allowed} THEN same END) AS same
 ORDER BY start, stop DESC
 WITH collect({{start: start, stop: stop, lower: lower, same: same}}) AS matches
@@ -106,7 +107,9 @@ WITH [f IN found WHERE size(f.same) > 0] AS found
 WITH reduce(nodes_found = [], f IN found | nodes_found + f.same) AS exact,
      CASE WHEN size(found) = 0 THEN [0] ELSE [] END AS missing,
      CASE WHEN size(found) = 0 THEN $fallback ELSE [] END AS searches""".format(
-        allowed=_is_seed(database, plan, "same"), **database.schema.names()
+        allowed=_is_seed(database, plan, "same"),
+        scope=f" WHERE {plan.scope.on('same')}" if plan.scope is not None else "",
+        **database.schema.names(),
     )
 
 
@@ -114,7 +117,8 @@ def _nearest(database: CypherDatabase, plan: QueryPlan) -> str:
     names = database.schema.names()
     vector, allowed = f"near.{names['embedding']}", _is_seed(database, plan, "near")
     search = f"MATCH (near:{names['label']}) WHERE {vector} IS NOT NULL AND {allowed}"
-    if plan.has_index:
+    # In a scope all vectors are compared: those outside it would take places in the answer of an index.
+    if plan.has_index and plan.scope is None:
         # An index cannot leave nodes out, so more are requested.
         wider = "10 * $each" if plan.seeds_filtered or plan.seed_filter is not None else "$each"
         search = f"CALL db.index.vector.queryNodes($index, {wider}, wanted) YIELD node AS near\n    "

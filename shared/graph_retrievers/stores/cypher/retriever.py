@@ -24,8 +24,9 @@ from graph_retrievers.stores.cypher.writer import name_key
 
 __all__ = ["CypherSpreadingActivation"]
 
-# Names that are read, once, to see whether names are capitalised, and queries of a batch that run at a time.
-_SAMPLE, _CONCURRENT = 10_000, 8
+# Names that are read, once, to see whether names are capitalised; scopes for which that is kept; and queries of a batch that run
+# at a time.
+_SAMPLE, _SCOPES, _CONCURRENT = 10_000, 1000, 8
 
 
 _Batch = tuple[list[Question], QueryPlan, dict[str, Any]]
@@ -69,7 +70,8 @@ class CypherSpreadingActivation(AsyncRetriever):
     -----
     Filters are mappings and become part of the query. They read the properties that
     :func:`~graph_retrievers.stores.cypher.writer.write_graph` makes of metadata. With a vector index and a filter on seeds, ten
-    times the candidates are searched, and seeds beyond them are not found.
+    times the candidates are searched, and seeds beyond them are not found. With a `scope`, the names and vectors of its nodes are
+    read, without the index, and the three filters hold together with it.
 
     Results are not filled up from vector search. Names of more than 20 words, and names behind the first 200 words of a question,
     are not found in it. Chains are searched
@@ -144,7 +146,8 @@ class CypherSpreadingActivation(AsyncRetriever):
             "no_walk": no_walk,
             "passage_type": passage_type,
         }
-        self._capitals: bool | None = None
+        # For each scope, "" for none.
+        self._capitals: dict[str, bool] = {}
         if vector_index is not None:
             self._check_index()
 
@@ -156,7 +159,8 @@ class CypherSpreadingActivation(AsyncRetriever):
         """Return the hits of each query of a call: models are asked once, the database query by query."""
         batch = self._batch(call)
         if self._unsure(batch):
-            self._read_names(self.database.read(self._some_names(), limit=_SAMPLE))
+            text, parameters = self._some_names(batch)
+            self._read_names(batch, self.database.read(text, **parameters))
         return [self._answer(question, p, self.database.read(text, **p)) for text, question, p in self._asked(batch)]
 
     async def asearch(self, call: Call) -> list[Hits]:
@@ -164,7 +168,8 @@ class CypherSpreadingActivation(AsyncRetriever):
         # Models compute in a thread; the database answers over the event loop.
         batch = await asyncio.to_thread(self._batch, call)
         if self._unsure(batch):
-            self._read_names(await self.database.aread(self._some_names(), limit=_SAMPLE))
+            text, parameters = self._some_names(batch)
+            self._read_names(batch, await self.database.aread(text, **parameters))
         places = asyncio.Semaphore(_CONCURRENT)
 
         async def ask(text: str, question: Question, parameters: dict[str, Any]) -> Hits:
@@ -184,26 +189,28 @@ class CypherSpreadingActivation(AsyncRetriever):
     def _batch(self, call: Call) -> _Batch:
         """Return the questions of a call with what models say about them, and the plan of their queries."""
         parameters: dict[str, Any] = {**self._parameters, "k": call.k}
-        predicates: dict[str, Any] = {}
         filters = call.filters
         if "filter" in filters:
             filters = {"seed_filter": filters["filter"], **filters}
-        for name, given in filters.items():
-            predicates[name] = filter_predicate(self.database.schema, given, name)
-            parameters |= predicates[name].parameters
+        predicates = {name: filter_predicate(self.database.schema, given, name) for name, given in filters.items()}
+        if scope := predicates.get("scope"):
+            predicates |= {name: scope & predicates.get(name) for name in ("filter", "seed_filter", "traversal_filter")}
+        for predicate in predicates.values():
+            parameters |= predicate.parameters
         models = {"embedding": self.embedding, "language_model": self.linking.language_model}
         questions = read_questions(call, **models, needs_vectors=self._plan.gate == "cosine")
         return questions, replace(self._plan, **predicates), parameters
 
     def _unsure(self, batch: _Batch) -> bool:
         """Return whether it matters and is not known yet whether names are capitalised."""
-        return self._capitals is None and any(question.entities is None for question in batch[0])
+        return _scope_of(batch) not in self._capitals and any(question.entities is None for question in batch[0])
 
     def _asked(self, batch: _Batch) -> Iterator[tuple[str, Question, dict[str, Any]]]:
         """Yield each question with the text of its query before it and the parameters after it."""
         questions, plan, shared = batch
         for question in questions:
-            yield query_text(self.database, plan, bool(question.entities)), question, shared | self._parameters_of(question)
+            own = {"capitals": self._capitals.get(_scope_of(batch)), **self._parameters_of(question)}
+            yield query_text(self.database, plan, bool(question.entities)), question, shared | own
 
     def _parameters_of(self, question: Question) -> dict[str, Any]:
         vector, budget = None if question.vector is None else question.vector.tolist(), self.linking.budget
@@ -213,7 +220,6 @@ class CypherSpreadingActivation(AsyncRetriever):
                 "each": budget,
                 "spans": [] if question.entities is not None else word_runs(question.text),
                 "fallback": [] if vector is None else [vector],
-                "capitals": self._capitals,
             }
         each = max(1, budget // len(question.entities))
         vectors = [None] * len(question.entities) if question.names is None else question.names.tolist()
@@ -246,20 +252,33 @@ class CypherSpreadingActivation(AsyncRetriever):
             index=self.vector_index,
         )
 
-    def _some_names(self) -> str:
-        return (
-            "MATCH (n:{label}) WITH n LIMIT $limit RETURN "
+    def _some_names(self, batch: _Batch) -> tuple[str, dict[str, Any]]:
+        """Return a query for names, of the scope if there is one, and its parameters."""
+        scope = batch[1].scope
+        text = (
+            "MATCH (n:{label}){where} WITH n LIMIT $limit RETURN "
             "CASE WHEN n.{name} IS NULL OR n.{name} = '' THEN n.{id} ELSE n.{name} END AS name"
-        ).format(**self.database.schema.names())
+        )
+        where = "" if scope is None else f" WHERE {scope.on('n')}"
+        parameters = {} if scope is None else scope.parameters
+        return text.format(where=where, **self.database.schema.names()), {**parameters, "limit": _SAMPLE}
 
-    def _read_names(self, rows: list[dict[str, Any]]) -> None:
-        """Set whether most names contain a capital, which decides whether lower-case words of a question can be names."""
-        if not rows:
+    def _read_names(self, batch: _Batch, rows: list[dict[str, Any]]) -> None:
+        """Keep whether most names contain a capital, which decides whether lower-case words of a question can be names."""
+        if not rows and batch[1].scope is None:
             raise self._empty()
-        self._capitals = 2 * sum(str(row["name"]).islower() for row in rows) < len(rows)
+        while len(self._capitals) >= _SCOPES:
+            self._capitals.pop(next(iter(self._capitals)), None)
+        self._capitals[_scope_of(batch)] = 2 * sum(str(row["name"]).islower() for row in rows) < len(rows)
 
     def _empty(self) -> EmptyGraphError:
         return EmptyGraphError(
             f"{self.database.uri} has no node with the label {self.database.schema.label!r}; write a graph with write_graph, "
             "or set the label in GraphSchema(label=...)."
         )
+
+
+def _scope_of(batch: _Batch) -> str:
+    """Return a key for the scope of a batch; "" for none."""
+    scope = batch[1].scope
+    return "" if scope is None else repr((scope.text, sorted(scope.parameters.items())))
