@@ -107,13 +107,6 @@ def test_a_scope_in_a_database_is_that_in_memory(database):
                 here = engine.retrieve(text, scope=mine, entities=entities)
                 assert_same(there, here)
                 assert foreign(there, mine["tenant"]) == [] and there.notes == here.notes
-    inside = CypherSpreadingActivation(database, gate="uniform")
-    engine = SpreadingActivation(small, gate="uniform", hub_exponent=0.0, fuse=False, backfill=False)
-    named = small.graph.titles[small.graph.row("idT0x-0")]
-    given = {"scope": MINE, "entities": [named], "filter": {"$type": "thing"}, "seed_filter": {}}
-    narrowed = inside.retrieve(QUESTIONS[0], **given)
-    assert len(narrowed) and {hit.type for hit in narrowed} == {"thing"} and foreign(narrowed, "T0x") == []
-    assert_same(narrowed, engine.retrieve(QUESTIONS[0], **given))
     scopes = [{"tenant": f"T{number}x"} for number in range(3)]
     batch = inside.retrieve_batch(QUESTIONS, scope=scopes)
     assert batch == [inside.retrieve(text, scope=scope) for text, scope in zip(QUESTIONS, scopes, strict=True)]
@@ -122,6 +115,13 @@ def test_a_scope_in_a_database_is_that_in_memory(database):
     assert list(inside.retrieve("Loom?", scope={"tenant": "nobody"})) == []
     with pytest.raises(InvalidArgumentError, match="scope is a callable"):
         inside.retrieve("Loom?", scope=lambda node: True)
+    inside = CypherSpreadingActivation(database, gate="uniform")
+    engine = SpreadingActivation(small, gate="uniform", hub_exponent=0.0, fuse=False, backfill=False)
+    named = small.graph.titles[small.graph.row("idT0x-0")]
+    given = {"scope": MINE, "entities": [named], "filter": {"$type": "thing"}, "seed_filter": {}}
+    narrowed = inside.retrieve(QUESTIONS[0], **given)
+    assert len(narrowed) and {hit.type for hit in narrowed} == {"thing"} and foreign(narrowed, "T0x") == []
+    assert_same(narrowed, engine.retrieve(QUESTIONS[0], **given))
 
 
 def test_names_of_others_take_no_words_and_say_nothing_about_capitals(database):

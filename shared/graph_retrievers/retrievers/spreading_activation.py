@@ -48,8 +48,8 @@ class SpreadingActivation(Retriever):
     linking : EntityLinking, optional
         Finds the seeds; replaces `language_model` and allows further options.
     chains : {"hits", "path"}, optional
-        ``"hits"``: chains come after the k nodes as up to 30 further hits of kind "chain", whatever k is, without those that
-        end at a node that may not be returned. ``"path"``: a hit's path is the best chain that leads to it, if there is one. By
+        ``"hits"``: chains come after the k nodes as up to 30 further hits of kind "chain", whatever k is, without those with
+        a node that may not be returned. ``"path"``: a hit's path is the best chain that leads to it, if there is one. By
         default no chains are searched.
     chain_search : ChainSearch, optional
         Finds the chains; 30 of 1 to 4 edges by default.
