@@ -27,7 +27,7 @@ from tests.helpers import HashEmbedding
 
 TEXTS = ["a loom of brass", "a card", "the loom and the card", "brass gear", "a loom", "gear and card"]
 OWNERS = "abbaba"
-EDGES = [("0", "1", "x"), ("0", "3", "y"), ("3", "5", "z"), ("5", "0", "y"), ("2", "4", "x"), ("3", "3", "")]
+EDGES = [("0", "1", "x"), ("0", "3", "y"), ("3", "5", "z"), ("5", "0", "y"), ("2", "4", "x"), ("3", "3", ""), ("3", "0", "x")]
 ROWS = [0, 3, 5]
 MINE = {"owner": "a"}
 
@@ -88,6 +88,9 @@ def test_an_induced_graph_is_the_graph_of_its_nodes_alone(drawn):
 def test_the_index_of_a_scope_is_that_of_its_nodes_alone(device):
     made, fresh = index(device=device).within(MINE), alone(device=device)
     assert made.rows.tolist() == ROWS and len(made) == 3 and made.graph.edges() == fresh.graph.edges()
+    # In the order in which the edges of the scope name them, not in that of the whole graph.
+    assert made.graph.relation_names == fresh.graph.relation_names == ["y", "z", "", "x"]
+    assert torch.equal(made.graph.relations, fresh.graph.relations)
     for name, signal in fresh.signals.items():
         (arrays, said), (others, told) = signal.state(), made.signals[name].state()
         assert said == told and all(torch.equal(arrays[key], others[key]) for key in arrays), name
