@@ -14,6 +14,7 @@ from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, Node
 from graph_retrievers.graph.filters import filter_key
 from graph_retrievers.graph.induced import induced_graph
+from graph_retrievers.hits import Hits
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, FactSearch, GatedPropagation, Pipeline, VectorSearch
 from graph_retrievers.operators.mor.planner import LanguageModelPlanner
@@ -24,6 +25,7 @@ from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.signal import VectorSignal
 from graph_retrievers.signals.sparse import SparseIndex
 from tests.helpers import HashEmbedding
+from tests.tenants import Overlap
 
 TEXTS = ["a loom of brass", "a card", "the loom and the card", "brass gear", "a loom", "gear and card"]
 OWNERS = "abbaba"
@@ -99,6 +101,8 @@ def test_the_index_of_a_scope_is_that_of_its_nodes_alone(device):
         (arrays, said), (others, told) = signal.state(), made.signals[name].state()
         assert said == told and all(torch.equal(arrays[key], others[key]) for key in arrays), name
     assert made.embedding is not None and made.relevance.embedding is made.embedding
+    rated = index(relevance=Overlap())
+    assert rated.within(MINE).relevance is rated.relevance
     assert made.dense.vectors.device == torch.device(device)
 
 
@@ -212,6 +216,8 @@ def test_a_signal_of_ones_own_is_asked_with_a_mask_and_keeps_its_scores():
     retriever.retrieve("a loom card", scope=MINE, filter={"$id": {"$ne": "3"}}, k=1)
     assert store.asked[0] == (2, [True, False, False, False, False, True])
     signal = far.within(MINE).dense
+    signal.search(whole.dense.vectors[:1], 50)
+    assert store.asked[-1][0] == 3
     assert torch.equal(signal.norms, whole.dense.norms[ROWS]) and signal.dimension == 8 and signal.reads == "vector"
     query = whole.dense.vectors[:2]
     assert torch.allclose(signal.table(query), whole.dense.table(query)[:, ROWS])
@@ -263,11 +269,15 @@ def test_options_of_signals_hold_in_a_scope():
 
 def test_filters_narrow_a_scope_and_masks_are_those_of_the_whole_index():
     retriever = BM25(index())
-    for also in ({"$id": {"$in": ["0", "1"]}}, torch.tensor([True, True] + [False] * 4), lambda node: node.id in "01"):
-        assert [hit.id for hit in retriever.retrieve("brass card loom", scope=MINE, filter=also)] == ["0"]
+    for also in (
+        {"$id": {"$in": ["1", "3"]}},
+        torch.tensor([False, True, False, True, False, False]),
+        lambda node: node.id in "13",
+    ):
+        assert [hit.id for hit in retriever.retrieve("brass card loom", scope=MINE, filter=also)] == ["3"]
         queries = Queries.of(retriever.index, ["brass card loom"], scope=MINE, filter=also)
-        assert queries.allowed.tolist() == [True, False, False] and len(queries.index) == 3
-        assert [hit.id for hit in retriever.hits(queries, retriever.rank(queries))[0]] == ["0"]
+        assert queries.allowed.tolist() == [False, True, False] and len(queries.index) == 3
+        assert [hit.id for hit in retriever.hits(queries, retriever.rank(queries))[0]] == ["3"]
     with pytest.raises(InvalidArgumentError, match=r"shape \[6\]"):
         retriever.retrieve("brass", scope=MINE, filter=torch.ones(3, dtype=torch.bool))
 
@@ -287,6 +297,19 @@ def test_queries_of_a_batch_may_have_a_scope_each():
     names = [["A Card"], ["A Card"], ["Gear And Card"], ["Brass Gear"]]
     found = named.retrieve_batch(texts, scope=scopes, entities=names)
     assert found[1][0].id == "1" and found[2][0].id == "5" and found[3][0].id == "3" and "A Card" in found[0].notes[0]
+
+
+def test_queries_of_one_scope_run_together():
+    asked = []
+
+    class Counted(BM25):
+        def search(self, call):
+            asked.append(call.queries)
+            return [Hits() for _ in call.queries]
+
+    other = lambda node: True  # noqa: E731
+    Counted(index()).retrieve_batch(["a", "b", "c", "d", "e"], scope=[MINE, other, dict(MINE), {}, other])
+    assert asked == [["a", "c"], ["b", "e"], ["d"]]
 
 
 @pytest.mark.parametrize("scopes", [[MINE], [MINE, None], [], [MINE] * 3])
@@ -321,6 +344,7 @@ def test_an_operator_may_be_a_function_of_the_index():
     retriever = Retriever(index(), lambda there: BM25Search(len(there) // 2), backfill=False)
     assert retriever.operator.k == 3 and len(retriever.retrieve("brass loom card gear")) == 3
     assert len(retriever.retrieve("brass loom card gear", scope=MINE)) == 1
+    assert retriever.rank(Queries.of(retriever.index, ["brass loom card gear"], scope=MINE)).lengths().tolist() == [1]
     with pytest.raises(InvalidArgumentError, match="Expected an Operator"):
         Retriever(index(), lambda there: "BM25")
 
