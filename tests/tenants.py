@@ -15,12 +15,16 @@ import torch
 from graph_retrievers import (
     ChainSearch,
     Edge,
+    EntityLinking,
     FactSearch,
     GatedPropagation,
     GraphIndex,
     Hits,
+    HybridSearch,
+    MetapathSearch,
     MoR,
     Node,
+    PathSearch,
     Pipeline,
     Retriever,
     SpreadingActivation,
@@ -107,6 +111,8 @@ def retrievers(index):
     made["mor-planned"] = MoR(index, planner=LanguageModelPlanner(lambda prompt: json.dumps({"paths": [PLAN]})))
     found = Pipeline(FactSearch(6, signal="edge_bm25"), GatedPropagation(steps=2, gate="uniform"), ChainSearch(5))
     made["facts"] = Retriever(index, found, k=10)
+    made["paths"] = Retriever(index, Pipeline(HybridSearch(), PathSearch()), k=10)
+    made["metapaths"] = Retriever(index, Pipeline(EntityLinking(), MetapathSearch()), k=10)
     return made
 
 

@@ -196,6 +196,9 @@ class Far(VectorSignal):
     def scores(self, queries, batch, rows):
         return self.held.scores(queries, batch, rows)
 
+    def joint_scores(self, queries, batch, rows):
+        return self.held.joint_scores(queries, batch, rows)
+
     state = restore = to = None
 
 
@@ -223,6 +226,8 @@ def test_a_signal_of_ones_own_is_asked_with_a_mask_and_keeps_its_scores():
     assert torch.allclose(signal.table(query), whole.dense.table(query)[:, ROWS])
     batch, rows = torch.tensor([0, 1]), torch.tensor([2, 1])
     assert torch.equal(signal.scores(query, batch, rows), store.scores(query, batch, torch.tensor([5, 3])))
+    pairs = signal.joint_scores(query, batch, torch.tensor([[2, 1], [1, 0]]))
+    assert torch.equal(pairs, whole.dense.joint_scores(query, batch, torch.tensor([[5, 3], [3, 0]])))
 
 
 def test_a_signal_that_finds_rows_outside_the_scope_is_refused():
@@ -269,10 +274,11 @@ def test_options_of_signals_hold_in_a_scope():
 
 def test_filters_narrow_a_scope_and_masks_are_those_of_the_whole_index():
     retriever = BM25(index())
+    some = ["1", "3"]
     for also in (
-        {"$id": {"$in": ["1", "3"]}},
+        {"$id": {"$in": some}},
         torch.tensor([False, True, False, True, False, False]),
-        lambda node: node.id in "13",
+        lambda node: node.id in some,
     ):
         assert [hit.id for hit in retriever.retrieve("brass card loom", scope=MINE, filter=also)] == ["3"]
         queries = Queries.of(retriever.index, ["brass card loom"], scope=MINE, filter=also)

@@ -153,6 +153,9 @@ class _Restricted(Signal):
     def scores(self, queries: Any, batch: Tensor, rows: Tensor) -> Tensor:
         return self.whole.scores(queries, batch, self.rows[rows])
 
+    def joint_scores(self, queries: Any, batch: Tensor, rows: Tensor) -> Tensor:
+        return self.whole.joint_scores(queries, batch, self.rows[rows])
+
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise InvalidArgumentError(f"{type(self.whole).__name__} cannot be saved for a scope; save the whole index.")
 

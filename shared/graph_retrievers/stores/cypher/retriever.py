@@ -192,7 +192,7 @@ class CypherSpreadingActivation(AsyncRetriever):
         filters = call.filters
         if "filter" in filters:
             filters = {"seed_filter": filters["filter"], **filters}
-        predicates = {name: filter_predicate(self.database.schema, given, name) for name, given in filters.items()}
+        predicates: dict[str, Any] = {name: filter_predicate(self.database.schema, given, name) for name, given in filters.items()}
         if scope := predicates.get("scope"):
             predicates |= {name: scope & predicates.get(name) for name in ("filter", "seed_filter", "traversal_filter")}
         for predicate in predicates.values():
