@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+import torch
 from langchain_core.documents import Document
 from llama_index.core.schema import TextNode
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
@@ -16,7 +17,6 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers import PPR, SpreadingActivation
 from graph_retrievers.stores.cypher import CypherSpreadingActivation, write_graph
 from tests.helpers import HashEmbedding
-from tests.integration.test_cypher import QUESTIONS as ASKED
 from tests.integration.test_cypher import RandomEmbedding, assert_same, vector_index
 from tests.integration.test_cypher_filters import filtered_index
 from tests.tenants import everything, foreign, world
@@ -140,14 +140,16 @@ def test_names_of_others_take_no_words_and_say_nothing_about_capitals(database):
 
 
 def test_a_vector_index_is_not_asked_about_a_scope(cypher_server, database):
-    index = filtered_index(100, 7)
+    index = filtered_index(300, 7)
     write_graph(database, index)
     name = vector_index(cypher_server, database)
     inside = CypherSpreadingActivation(database, embedding=RandomEmbedding(), vector_index=name)
-    # Of few nodes among many, which the index would not reach.
-    scope = {"$id": {"$in": index.graph.ids[3:9]}}
-    engine = SpreadingActivation(index, backfill=False)
-    for text, entities in (ASKED[1], ASKED[4]):
-        assert_same(inside.retrieve(text, entities=entities, scope=scope), engine.retrieve(text, entities=entities, scope=scope))
+    # Nodes behind the 50 that the index would be asked for, and still of positive cosines.
+    vector = index.dense.prepared(torch.tensor([RandomEmbedding().embed_query("Who?")], dtype=torch.float32))
+    near = index.dense.table(vector)[0].argsort(descending=True)[100:106]
+    scope = {"$id": {"$in": [index.graph.ids[row] for row in near.tolist()]}}
+    there = inside.retrieve("Who?", scope=scope)
+    assert there[0].operator == "VectorSearch"
+    assert_same(there, SpreadingActivation(index, fuse=False, backfill=False, hub_exponent=0.0).retrieve("Who?", scope=scope))
     if cypher_server.process is None:
         database.write(f"DROP INDEX `{name}` IF EXISTS")
