@@ -106,11 +106,11 @@ class WalkFusion(Retriever):
         depth: int = 100,
         **options: Any,
     ) -> None:
-        self.form = _form(index) if form is None else choice("form", form, _FORMS)
-        compose = partial(
-            _composed, seeds=positive("seeds", seeds), form=form, weights=weights, constant=constant, depth=positive("depth", depth)
-        )
+        choice("form", form, (None, *_FORMS))
+        sizes = {"seeds": positive("seeds", seeds), "depth": positive("depth", depth)}
+        compose = partial(_composed, form=form, weights=weights, constant=constant, **sizes)
         super().__init__(index, compose, **options)
+        self.form = form or _form(index)
 
 
 def _form(index: GraphIndex) -> str:

@@ -1,0 +1,130 @@
+"""WalkFusion list by list on every shared dataset: Recall@10, milliseconds and significance, with its edges and with shuffled ones.
+
+Needs the extra offline. The vectors of a dataset are kept in the user's cache.
+
+    python benchmarks/walk_fusion.py FOLDER_OF_DATASETS [--only wiki-multihop,...] [--split test] [--page FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from graph_retrievers.datasets import Query, read_dataset
+from graph_retrievers.evaluation.cache import cached_vectors
+from graph_retrievers.evaluation.harness import evaluate
+from graph_retrievers.evaluation.results import Evaluation
+from graph_retrievers.evaluation.significance import randomization_test
+from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators.traits import homophily
+from graph_retrievers.retrievers import Retriever, WalkFusion
+from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.signals.embedding import minilm
+
+K, TIMED = 10, 50
+DATASETS = ("wiki-multihop", "postgres-docs", "citations", "pubmedqa", "metaqa")
+OTHERS = ("vector", "bm25", "hybrid", "ppr", "spreading")
+LISTS = {
+    "names": ("PathSearch", "STeX", "names + activation", "feedback"),
+    "relations": ("hybrid", "names + activation", "MetapathSearch"),
+    "links": ("PathSearch",),
+}
+# The kind of a question, by dataset; the type of the question elsewhere.
+KINDS: dict[str, Callable[[Query], str]] = {
+    "wiki-multihop": lambda query: query.type.split("-")[0] if query.type.startswith(("hotpot", "musique")) else "2wiki",
+    "metaqa": lambda query: f"{query.extra['hops']} hops",
+    "pubmedqa": lambda query: "",
+}
+PREFACE = """Made by `benchmarks/walk_fusion.py --split {split} --page FILE`: Recall@10, all-MiniLM-L6-v2, no language model and no
+cross-encoder. "p" is the p-value of a paired randomisation test against hybrid search. "ms" is the median time of one query alone,
+its embedding included. "shuffled edges" are the same edges with their targets drawn anew. Which form the graph gets is said in the
+documentation of `WalkFusion`; lists and constants were chosen on train and dev questions."""
+
+
+def retrievers(index: GraphIndex) -> Iterator[tuple[str, Retriever]]:
+    """Yield other retrievers, WalkFusion as it is, its lists one by one, WalkFusion without each, and its other forms."""
+    for name in OTHERS:
+        yield name, build_retriever(name, index, k=K)
+    fusion = WalkFusion(index)
+    yield f"walk-fusion ({fusion.form})", fusion
+    lists = LISTS[fusion.form]
+    if len(lists) > 1:
+        weights = fusion.operator.weights  # type: ignore[attr-defined]
+        for place, name in enumerate(lists):
+            yield f"only {name}", WalkFusion(index, weights=[float(place == other) for other in range(len(lists))])
+            yield f"without {name}", WalkFusion(index, weights=[w * (place != other) for other, w in enumerate(weights)])
+    for form in ("links", "names"):
+        if form != fusion.form:
+            yield f'form="{form}"', WalkFusion(index, form=form)
+
+
+def shuffled(index: GraphIndex) -> GraphIndex:
+    """Return the index with the same edges, whose targets are drawn anew."""
+    graph, edges = index.graph, index.graph.edges()
+    targets = [edge.target for edge in edges]
+    random.Random(0).shuffle(targets)
+    moved = [replace(edge, target=target) for edge, target in zip(edges, targets, strict=True)]
+    columns = {name: getattr(graph, name) for name in ("titles", "types", "metadata", "include_titles")}
+    return GraphIndex(CorpusGraph(graph.ids, graph.texts, edges=moved, **columns), index.signals, embedding=index.embedding)
+
+
+def table(evaluation: Evaluation, kinds: dict[str, str]) -> list[list[str]]:
+    """Return a line for each retriever: its name, Recall@10 of all questions and of each kind, p-value and milliseconds."""
+    metric, groups = f"recall@{K}", sorted(set(kinds.values()) - {""})
+    plain, lines = evaluation.column("hybrid", metric), []
+    for name in evaluation.retrievers:
+        column, values = evaluation.column(name, metric), evaluation.values[name]
+        parts = [column, *([row[metric] for query, row in values.items() if kinds[query] == group] for group in groups)]
+        p = "" if column == plain else f"{randomization_test(column, plain):.4f}"
+        median = 1000 * evaluation.costs[name]["seconds_median"]
+        lines.append([name, *(f"{sum(part) / len(part):.3f}" for part in parts), p, f"{median:.1f}"])
+    return lines
+
+
+def page(folder: Path, names: list[str], split: str) -> str:
+    """Measure, and return the tables as a page."""
+    text = ["# WalkFusion, list by list", "", PREFACE.format(split=split)]
+    for name in names:
+        dataset = read_dataset(folder / name)
+        graph, embedding = dataset.graph(), minilm()
+        vectors = cached_vectors(embedding, graph.contents(), show_progress=True)
+        index = GraphIndex.from_graph(graph, embedding=embedding, vectors=vectors)
+        queries = [query for query in dataset.queries if query.split == split]
+        kinds = {query.id: KINDS.get(name, lambda query: query.type)(query) for query in queries}
+        lines = table(evaluate(index, queries, dict(retrievers(index)), k=K, timed_queries=TIMED), kinds)
+        moved = shuffled(index)
+        both = {form or WalkFusion(moved).form: WalkFusion(moved, form=form) for form in (None, WalkFusion(index).form)}
+        both = {f"shuffled edges ({form})": each for form, each in both.items()}
+        random_lines = table(evaluate(moved, queries, {"hybrid": "hybrid", **both}, k=K, timed_queries=TIMED), kinds)[1:]
+        groups = sorted(set(kinds.values()) - {""})
+        heading = ["retriever", "all", *groups, "p", "ms"]
+        text += ["", f"## {name}", ""]
+        text += [
+            f"{len(queries)} questions, {len(graph):,} nodes; homophily {homophily(index):.2f}, shuffled {homophily(moved):.2f}."
+        ]
+        text += ["", f"| {' | '.join(heading)} |", "| --- " * len(heading) + "|"]
+        text += [f"| {' | '.join(line)} |" for line in lines + random_lines]
+        print("\n".join(text[-len(lines + random_lines) - 5 :]), flush=True)
+    return "\n".join([*text, ""])
+
+
+def main() -> None:
+    """Measure the datasets that are asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--only", default=",".join(DATASETS))
+    parser.add_argument("--split", default="test")
+    parser.add_argument("--page", type=Path, help="file to write the tables to, as Markdown")
+    options = parser.parse_args()
+    made = page(options.folder, options.only.split(","), options.split)
+    if options.page:
+        options.page.parent.mkdir(parents=True, exist_ok=True)
+        options.page.write_text(made, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
