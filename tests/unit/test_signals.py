@@ -439,3 +439,36 @@ def test_the_bar_of_bm25_is_shown_where_it_is_asked_for_and_says_what_it_is(caps
     words = BM25(texts, show_progress=True).tokenize(texts)
     shown = capsys.readouterr().err
     assert "BM25" in shown and "1200/1200" in shown and "Split" not in shown and len(words) == 1200
+
+
+def test_bm25_without_words_follows_with_its_own_formula():
+    pytest.importorskip("rank_bm25")
+    for backend in ("bm25s", "rank-bm25"):
+        empty, texts = BM25(["", "a"], backend=backend), ["loom card", "", "loom"]
+        updated = empty.updated(texts, torch.tensor([-1, 0, -1]), vectors_of)
+        assert torch.equal(updated.table(["loom card"]), BM25(texts, backend=backend).table(["loom card"]))
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 1 << 16])
+def test_bm25_scores_are_those_of_bm25s_to_the_bit_in_pieces_of_any_size(monkeypatch, size):
+    import bm25s
+
+    generator = random.Random(size)
+    texts = [
+        " ".join(generator.choices(["loom", "card", "engine", "cipher", "drum"], k=generator.randint(0, 9))) for _ in range(30)
+    ]
+    monkeypatch.setattr("graph_retrievers.signals.bm25._ENTRIES_AT_A_TIME", size)
+    mine, peer = BM25(texts), bm25s.BM25(method="lucene")
+    peer.index([text.split() for text in texts], show_progress=False)
+    for word in mine.vocabulary:
+        assert mine.table([word])[0].tolist() == peer.get_scores([word]).tolist()
+
+
+def test_a_long_corpus_copies_its_vectors_in_stretches():
+    before = torch.arange(400.0).view(200, 2) + 1
+    for gone, new in (([0], []), ([5, 6, 199], [0, 1]), ([], [3]), ([7], [196]), ([1], [0])):
+        kept = torch.tensor([row for row in range(200) if row not in gone])
+        kept[new] = -1
+        made = DenseIndex(before).updated([""] * len(kept), kept, lambda texts: torch.full((len(texts), 2), -1.0)).vectors
+        assert torch.equal(made, torch.where(kept[:, None] < 0, -1.0, before[kept.clamp(min=0)]))
+        assert made.data_ptr() != before.data_ptr()

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import math
+from array import array
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any, Literal
@@ -14,11 +17,12 @@ from torch import Tensor
 from graph_retrievers.arguments import choice
 from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError
 from graph_retrievers.graph.names import composed
-from graph_retrievers.signals.sparse import TermSignal
+from graph_retrievers.signals.sparse import Entries, TermSignal, first_of_each, followed
 
 __all__ = ["BM25"]
 
 _TEXTS_AT_A_TIME = 1000
+_ENTRIES_AT_A_TIME = 1 << 16
 _OPTIONS = ("k1", "b", "stopwords", "backend", "covers")
 
 
@@ -70,22 +74,49 @@ class BM25(TermSignal):
         self.k1, self.b, self.stopwords, self.covers = k1, b, stopwords, choice("covers", covers, ("nodes", "edges"))
         self.backend = choice("BM25 backend", backend, ("bm25s", "rank-bm25"))
         words = self.tokenize(texts, show_progress=show_progress)
-        build = _bm25s_matrix if backend == "bm25s" else _rank_bm25_matrix
-        # bm25s fails on a corpus without a single word; such a corpus matches nothing.
-        vocabulary, indptr, rows, data = (
-            build(words, k1, b) if any(words) else ({}, np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32))
-        )
-        self.vocabulary: dict[str, int] = vocabulary
-        self._assign(torch.from_numpy(indptr), torch.from_numpy(rows), torch.from_numpy(data), len(texts), device)
+        if backend == "rank-bm25" and any(words):
+            vocabulary, indptr, rows, data = _rank_bm25_matrix(words, k1, b)
+            self.vocabulary, self._counts, self._lengths = vocabulary, np.zeros(0, np.int32), np.zeros(0, np.int32)
+            self._assign(torch.from_numpy(indptr), torch.from_numpy(rows), torch.from_numpy(data), len(texts), device)
+            return
+        self.vocabulary = {}
+        found = _occurrences(words, range(len(texts)), self.vocabulary)
+        nothing = Entries(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32))
+        entries = followed(nothing, np.full(len(texts), -1), found, len(self.vocabulary))
+        self._weigh(entries, np.fromiter(map(len, words), np.int32, len(words)), device)
+
+    def _weigh(self, entries: Entries, lengths: np.ndarray, device: torch.device | None) -> None:
+        """Compute the scores of all occurrences from their counts and the numbers of words of the texts."""
+        self._counts, self._lengths = entries.values, lengths
+        size, found = len(lengths), np.diff(entries.indptr)
+        idf = {count: math.log(1 + (size - count + 0.5) / (count + 0.5)) for count in np.unique(found).tolist()}
+        # In the precision of bm25s: idf in single precision, the share of the frequency in double precision.
+        weights = np.array([idf[count] for count in found.tolist()], np.float32)
+        norms = self.k1 * ((1 - self.b) + self.b * lengths / max(lengths.mean() if size else 0.0, 1e-9))
+        data = np.empty(len(entries.rows), np.float32)
+        # Pieces that stay in the processor's cache.
+        for start in range(0, len(data), _ENTRIES_AT_A_TIME):
+            part = slice(start, start + _ENTRIES_AT_A_TIME)
+            counts = entries.values[part].astype(np.float32)
+            first, last = np.searchsorted(entries.indptr, [start, start + len(counts)], "right") - 1
+            spans = np.diff(np.clip(entries.indptr[first : last + 2], start, start + len(counts)))
+            share = counts / (norms[entries.rows[part]] + counts)
+            data[part] = np.repeat(weights[first : first + len(spans)], spans) * share
+        self._assign(torch.from_numpy(entries.indptr), torch.from_numpy(entries.rows), torch.from_numpy(data), size, device)
 
     def __repr__(self) -> str:
         """Return the sizes."""
         return f"BM25({len(self)} {self.covers}, words={len(self.vocabulary)}, k1={self.k1}, b={self.b})"
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Return the CSC arrays ``indptr`` [V + 1], ``rows`` [nnz] and ``data`` [nnz], and the vocabulary with the settings."""
+        """Return the CSC arrays, what :meth:`updated` reads besides, and the vocabulary with the settings.
+
+        The arrays are ``indptr`` [V + 1], ``rows`` [nnz] and ``data`` [nnz]; ``counts`` [nnz], how often a word occurs in a text,
+        and ``lengths`` [N], words of each text, are empty for the backend "rank-bm25".
+        """
         settings = {name: getattr(self, name) for name in (*_OPTIONS, "vocabulary")} | {"num_documents": len(self)}
-        return {"indptr": self.indptr, "rows": self.rows, "data": self.data}, settings
+        kept = {"counts": torch.from_numpy(self._counts), "lengths": torch.from_numpy(self._lengths)}
+        return {"indptr": self.indptr, "rows": self.rows, "data": self.data, **kept}, settings
 
     @classmethod
     def restore(cls, tensors: dict[str, Tensor], settings: dict[str, Any], device: torch.device | None = None) -> BM25:
@@ -93,7 +124,13 @@ class BM25(TermSignal):
         made = object.__new__(cls)
         for name in (*_OPTIONS, "vocabulary"):
             setattr(made, name, settings[name])
-        made._assign(tensors["indptr"], tensors["rows"], tensors["data"], settings["num_documents"], device)
+        made._counts, made._lengths = (
+            tensors[name].cpu().numpy() if name in tensors else np.zeros(0, np.int32) for name in ("counts", "lengths")
+        )
+        made._restore(tensors, settings["num_documents"], device)
+        terms = made.vocabulary.values()
+        if sorted(terms) != list(range(made.indptr.numel() - 1)) or len(made._counts) not in (0, made.rows.numel()):
+            raise ValueError("the vocabulary or the counts do not fit the matrix")
         return made
 
     def to(self, device: torch.device) -> BM25:
@@ -101,8 +138,35 @@ class BM25(TermSignal):
         return BM25.restore(*self.state(), device)
 
     def updated(self, contents: Sequence[str], kept: Tensor, embed: Callable[[list[str]], Tensor]) -> BM25:
-        """Return BM25 of a changed corpus; it is built again, as word statistics depend on the whole corpus."""
-        return BM25(contents, device=self.device, **{name: getattr(self, name) for name in _OPTIONS})
+        """Return BM25 of a changed corpus; only new contents are split into words. See :meth:`Signal.updated`.
+
+        All scores are computed again from the counts of the words, as the weight of a word depends on the whole corpus. With the
+        backend "rank-bm25", which keeps no counts, all contents are split again.
+        """
+        options = {name: getattr(self, name) for name in _OPTIONS}
+        if self.backend == "rank-bm25" or len(self._lengths) != len(self):
+            return BM25(contents, device=self.device, **options)
+        made = object.__new__(BM25)
+        for name, value in options.items():
+            setattr(made, name, value)
+        once = first_of_each(kept.cpu().numpy())
+        new = np.flatnonzero(once < 0)
+        words = self.tokenize([contents[row] for row in new.tolist()])
+        vocabulary = dict(self.vocabulary)
+        found = _occurrences(words, new.tolist(), vocabulary)
+        present = Entries(self.indptr.cpu().numpy(), self.rows.cpu().numpy(), self._counts)
+        entries = followed(present, once, found, len(vocabulary))
+        used = np.diff(entries.indptr) > 0
+        if not used.all():
+            # Words that no text has any more.
+            place = np.where(used, np.cumsum(used) - 1, -1).tolist()
+            vocabulary = {word: place[term] for word, term in vocabulary.items() if place[term] >= 0}
+            entries = Entries(np.append(0, entries.indptr[1:][used]), entries.rows, entries.values)
+        lengths = self._lengths[once] if len(self) else np.zeros(len(once), np.int32)
+        lengths[new] = [len(text) for text in words]
+        made.vocabulary = vocabulary
+        made._weigh(entries, lengths, self.device)
+        return made
 
     def restricted(self, rows: Tensor, contents: Sequence[str]) -> BM25:
         """Return BM25 of some rows, built again: frequencies of words and lengths of texts are those of these rows alone.
@@ -148,13 +212,16 @@ def _import_bm25s() -> Any:
     return bm25s
 
 
-def _bm25s_matrix(words: list[list[str]], k1: float, b: float) -> tuple[dict[str, int], np.ndarray, np.ndarray, np.ndarray]:
-    vocabulary: dict[str, int] = {}
-    ids = [[vocabulary.setdefault(w, len(vocabulary)) for w in ws] for ws in words]
-    model = _import_bm25s().BM25(k1=k1, b=b, method="lucene")
-    model.index((ids, dict(vocabulary)), show_progress=False, create_empty_token=False)
-    matrix = model.scores
-    return vocabulary, matrix["indptr"].astype(np.int64), matrix["indices"].astype(np.int32), matrix["data"].astype(np.float32)
+def _occurrences(words: list[list[str]], rows: Sequence[int], vocabulary: dict[str, int]) -> tuple[np.ndarray, ...]:
+    """Return term, row and count of each word that texts have; new words are added to the vocabulary."""
+    terms, counts, sizes = array("i"), array("i"), array("i")
+    for text in words:
+        counted = Counter(text)
+        terms.extend(vocabulary.setdefault(word, len(vocabulary)) for word in counted)
+        counts.extend(counted.values())
+        sizes.append(len(counted))
+    owners = np.repeat(np.asarray(rows, np.int32), sizes)
+    return np.asarray(terms, np.int32), owners, np.asarray(counts, np.int32)
 
 
 def _rank_bm25_matrix(words: list[list[str]], k1: float, b: float) -> tuple[dict[str, int], np.ndarray, np.ndarray, np.ndarray]:

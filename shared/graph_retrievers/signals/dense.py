@@ -95,7 +95,8 @@ class DenseIndex(VectorSignal):
             return vectors
         lengths = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
         # Unit vectors stay exactly as they are, so that a saved index gives the same scores.
-        return vectors / lengths.masked_fill(((lengths - 1).abs() < 1e-6) | (lengths == 0), 1.0)
+        scale = lengths.masked_fill(((lengths - 1).abs() < 1e-6) | (lengths == 0), 1.0)
+        return vectors if bool((scale == 1).all()) else vectors / scale
 
     @cached_property
     def _longest(self) -> Tensor:
@@ -178,11 +179,22 @@ class DenseIndex(VectorSignal):
     def updated(self, contents: Sequence[str], kept: Tensor, embed: Callable[[list[str]], Tensor]) -> DenseIndex:
         """Return the vectors of a changed corpus; only new contents are embedded. See :meth:`Signal.updated`."""
         new = (kept < 0).nonzero().flatten()
-        vectors = self.vectors[kept.clamp(min=0)]
+        # Stretches of rows that follow one another are copied at once; a new row is filled afterwards.
+        starts = [0, *((kept.diff() != 1) | (kept[1:] <= 0)).nonzero().flatten().add(1).tolist()]
+        if not len(self):
+            vectors = self.vectors.new_zeros(len(kept), self.dimension)
+        elif len(starts) * 8 > len(kept):
+            vectors = self.vectors[kept.clamp(min=0)]
+        else:
+            places = zip(kept[starts].clamp(min=0).tolist(), [*starts[1:], len(kept)], starts, strict=True)
+            vectors = torch.cat([self.vectors[row : row + stop - start] for row, stop, start in places])
         if new.numel():
             found = check_vectors(embed([contents[row] for row in new.tolist()]), new.numel(), self.dimension, "new vectors")
-            vectors[new] = found.to(vectors.device)
-        return DenseIndex(vectors, device=self.vectors.device, **self.state()[1])
+            vectors[new] = self.prepared(found).to(vectors.device)
+        made = object.__new__(DenseIndex)
+        made.metric, made.vectors, made.backend, made.covers = self.metric, vectors, self.backend, self.covers
+        made._faiss = _faiss_index(vectors) if self._faiss is not None else None
+        return made
 
     def restricted(self, rows: Tensor, contents: Sequence[str]) -> DenseIndex:
         """Return the vectors of some rows, copied. See :meth:`Signal.restricted`."""

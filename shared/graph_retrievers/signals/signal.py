@@ -102,7 +102,8 @@ class Signal(ABC):
         """Return the signal of a changed corpus; by default InvalidArgumentError says to build the index again.
 
         `contents` are those of the N' rows of the new corpus. `kept`, shape [N'], int64, is the present row of each new row, -1 if
-        the content is new. `embed` returns the vectors, shape [n, d], of a list of n contents; it is called for new contents only.
+        the content is new; a present row may be repeated. `embed` returns the vectors, shape [n, d], of a list of n contents; it
+        is called at most once, with the new contents in row order. The answers are those of a signal built of the new corpus.
         """
         raise InvalidArgumentError(f"{type(self).__name__} cannot follow a change of its corpus; build the index again.")
 

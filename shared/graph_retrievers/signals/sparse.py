@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,11 +16,58 @@ from graph_retrievers.errors import InvalidArgumentError, InvalidVectorError, Mi
 from graph_retrievers.graph.ragged import gather_rows, top_k
 from graph_retrievers.signals.signal import Signal
 
-__all__ = ["SparseEncoder", "SparseIndex", "TermSignal"]
+__all__ = ["Entries", "SparseEncoder", "SparseIndex", "TermSignal", "first_of_each", "followed"]
 
 _ENTRIES_AT_A_TIME = 1 << 24
 # More than any vocabulary has; the matrix has a pointer for each.
 _MOST_TERMS = 1 << 24
+
+
+class Entries(NamedTuple):
+    """A sparse matrix by terms, on the CPU: pointers [V + 1] to the rows and values, [nnz] each, of every term."""
+
+    indptr: np.ndarray
+    rows: np.ndarray
+    values: np.ndarray
+
+
+def first_of_each(kept: np.ndarray) -> np.ndarray:
+    """Return `kept` (see :meth:`Signal.updated`) with -1 for every row that repeats an earlier one's present row."""
+    _, first = np.unique(kept, return_index=True)
+    once = np.full(len(kept), -1, np.int64)
+    once[first] = kept[first]
+    return once
+
+
+def followed(held: Entries, kept: np.ndarray, new: tuple[np.ndarray, ...], num_terms: int) -> Entries:
+    """Return the matrix of a changed corpus; the order of the rows of a term is not fixed.
+
+    Parameters
+    ----------
+    held : Entries
+        The present matrix.
+    kept : array, shape [N'], int64
+        The present row of each row of the new corpus, -1 for those that are new; no present row twice.
+    new : (array, array, array), shape [n] each
+        Term, new row and value of the new entries.
+    num_terms : int
+        Terms of the new matrix, at least as many as those of the present one.
+    """
+    present = len(held.indptr) - 1
+    place = np.full(int(max(kept.max(initial=-1), held.rows.max(initial=-1))) + 1, -1, np.int32)
+    old = np.flatnonzero(kept >= 0)
+    place[kept[old]] = old
+    rows = place[held.rows]
+    gone = np.flatnonzero(rows < 0)
+    counts = np.zeros(num_terms, np.int64)
+    counts[:present] = np.diff(held.indptr) - np.bincount(np.searchsorted(held.indptr, gone, "right") - 1, minlength=present)
+    stay = rows >= 0 if len(gone) else slice(None)
+    order = np.argsort(new[0], kind="stable")
+    terms = new[0][order]
+    # The new entries of a term come after those that it has.
+    at = np.cumsum(counts)[terms]
+    indptr = np.append(0, np.cumsum(counts + np.bincount(terms, minlength=num_terms)))
+    return Entries(indptr, np.insert(rows[stay], at, new[1][order]), np.insert(held.values[stay], at, new[2][order]))
 
 
 class TermSignal(Signal):
@@ -46,6 +94,16 @@ class TermSignal(Signal):
     def _assign(self, indptr: Tensor, rows: Tensor, data: Tensor, num_rows: int, device: torch.device | None) -> None:
         self.device, self.num_rows, self._cache = device or torch.device("cpu"), num_rows, Cache()
         self.indptr, self.rows, self.data = (part.to(self.device) for part in (indptr, rows, data))
+
+    def _restore(self, tensors: dict[str, Tensor], num_rows: int, device: torch.device | None) -> None:
+        """Take over the matrix of a :meth:`state`; ValueError if it is not one."""
+        indptr, rows, data = (tensors[name] for name in ("indptr", "rows", "data"))
+        whole = indptr.numel() > 0 and int(indptr[0]) == 0 and int(indptr[-1]) == rows.numel() and bool((indptr.diff() >= 0).all())
+        kinds = (indptr.dtype, rows.dtype, data.dtype) == (torch.int64, torch.int32, torch.float32)
+        inside = bool(((rows >= 0) & (rows < num_rows)).all()) and bool(torch.isfinite(data).all())
+        if not (whole and kinds and inside and rows.shape == data.shape and indptr.dim() == rows.dim() == 1):
+            raise ValueError("indptr, rows and data are not a matrix of weights by terms")
+        self._assign(indptr, rows, data, num_rows, device)
 
     def __len__(self) -> int:
         """Return the number of rows N."""
@@ -157,19 +215,22 @@ class SparseIndex(TermSignal):
         covers: Literal["nodes", "edges"] = "nodes",
         show_progress: bool = False,
     ) -> None:
-        from tqdm.auto import tqdm
-
         self.covers = choice("covers", covers, ("nodes", "edges"))
         self.encoder: SparseEncoder | None = _checked(encoder)
-        self.encoder_name, found = encoder.name, list[dict[int, float]]()
-        for start in tqdm(range(0, len(texts), 256), desc="sparse encoding", unit="batch", disable=not show_progress):
-            found += _weights(encoder, list(texts[start : start + 256]), False)
+        self.encoder_name, found = encoder.name, _encoded(encoder, texts, show_progress)
+        nothing = Entries(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32))
+        self._fill(nothing, np.full(len(texts), -1), found, device)
+
+    def _fill(self, held: Entries, kept: np.ndarray, found: list[dict[int, float]], device: torch.device | None) -> None:
+        """Take over the entries of kept rows, and the weights `found` of the others."""
         _, terms, data, owner = _flat(found)
-        rows = torch.repeat_interleave(torch.arange(len(texts)), owner.diff())
-        order = torch.argsort(terms, stable=True)
-        count = int(terms.max()) + 1 if terms.numel() else 0
-        indptr = torch.nn.functional.pad(torch.bincount(terms, minlength=count).cumsum(0), (1, 0))
-        self._assign(indptr, rows[order].to(torch.int32), data[order], len(texts), device)
+        rows = np.repeat(np.flatnonzero(kept < 0), owner.diff().numpy()).astype(np.int32)
+        count = max(int(terms.max()) + 1 if terms.numel() else 0, len(held.indptr) - 1)
+        indptr, *parts = followed(held, kept, (terms.numpy(), rows, data.numpy()), count)
+        # Without the terms behind the last that is used.
+        indptr = indptr[: np.searchsorted(indptr, indptr[-1]) + 1]
+        rows_of, weights = map(torch.from_numpy, parts)
+        self._assign(torch.from_numpy(indptr), rows_of, weights, len(kept), device)
 
     def __repr__(self) -> str:
         """Return the sizes and the encoder."""
@@ -204,7 +265,7 @@ class SparseIndex(TermSignal):
         """Return the signal of a :meth:`state`, without an encoder."""
         made = object.__new__(cls)
         made.encoder, made.encoder_name, made.covers = None, settings["encoder"], settings["covers"]
-        made._assign(tensors["indptr"], tensors["rows"], tensors["data"], settings["num_rows"], device)
+        made._restore(tensors, settings["num_rows"], device)
         return made
 
     def to(self, device: torch.device) -> SparseIndex:
@@ -214,10 +275,16 @@ class SparseIndex(TermSignal):
         return made
 
     def updated(self, contents: Sequence[str], kept: Tensor, embed: Callable[[list[str]], Tensor]) -> SparseIndex:
-        """Return the signal of a changed corpus; it is encoded again."""
-        if self.encoder is None:
+        """Return the signal of a changed corpus; only new contents are encoded. See :meth:`Signal.updated`."""
+        once = first_of_each(kept.cpu().numpy())
+        new = [contents[row] for row in np.flatnonzero(once < 0).tolist()]
+        if self.encoder is None and new:
             raise MissingSignalError(f"This signal was loaded without its encoder {self.encoder_name!r}; see with_encoder.")
-        return SparseIndex(contents, self.encoder, device=self.device, covers=self.covers)
+        made = object.__new__(SparseIndex)
+        made.encoder, made.encoder_name, made.covers = self.encoder, self.encoder_name, self.covers
+        found = _encoded(self.encoder, new, False) if self.encoder is not None else []
+        made._fill(Entries(*(part.cpu().numpy() for part in (self.indptr, self.rows, self.data))), once, found, self.device)
+        return made
 
     def restricted(self, rows: Tensor, contents: Sequence[str]) -> SparseIndex:
         """Return the weights of some rows; nothing is encoded. See :meth:`Signal.restricted`."""
@@ -235,6 +302,15 @@ def _checked(encoder: SparseEncoder) -> SparseEncoder:
     if not isinstance(encoder, SparseEncoder):
         raise InvalidArgumentError(f"Expected a sparse encoder with name and encode(texts), got {type(encoder).__name__}.")
     return encoder
+
+
+def _encoded(encoder: SparseEncoder, texts: Sequence[str], show_progress: bool) -> list[dict[int, float]]:
+    from tqdm.auto import tqdm
+
+    found = list[dict[int, float]]()
+    for start in tqdm(range(0, len(texts), 256), desc="sparse encoding", unit="batch", disable=not show_progress):
+        found += _weights(encoder, list(texts[start : start + 256]), False)
+    return found
 
 
 def _weights(encoder: SparseEncoder, texts: list[str], queries: bool) -> list[dict[int, float]]:
