@@ -44,6 +44,10 @@ class UnexpectedArgumentError(InvalidArgumentError, TypeError):
     """A keyword that a retriever does not have."""
 
 
+class NothingToReadError(InvalidArgumentError):
+    """A source of edges that reads a metadata field, titles or relationships which no node has."""
+
+
 class UnknownNodeError(GraphRetrieverError, KeyError):
     """A node id that is not in the corpus graph."""
 
@@ -78,6 +82,10 @@ class MissingSignalError(GraphRetrieverError, ValueError):
 
 class CorruptIndexError(GraphRetrieverError):
     """A saved index whose files are missing, cut short or do not match their checksums."""
+
+
+class IndexWriteError(GraphRetrieverError, OSError):
+    """An index that cannot be written: the disk is full, or the folder may not be written to."""
 
 
 class IndexVersionError(GraphRetrieverError):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,10 +18,10 @@ from graph_retrievers.errors import DuplicateNodeError, InvalidArgumentError, Un
 from graph_retrievers.graph.plain import check_text, plain
 from graph_retrievers.graph.ragged import gather_rows
 
-__all__ = ["CorpusGraph", "Edge", "EdgeLike", "Incidence", "Node"]
+__all__ = ["HEAVIEST", "LIGHTEST", "CorpusGraph", "Edge", "EdgeLike", "Incidence", "Node", "Rows"]
 
 # In single precision, sums of larger weights overflow and shares of smaller ones vanish.
-_LIGHTEST, _HEAVIEST = 1e-30, 1e30
+LIGHTEST, HEAVIEST = 1e-30, 1e30
 
 
 @dataclass(frozen=True)
@@ -100,9 +100,9 @@ class Edge:
                     f"The edge {shown(self, 200)} has the {name} {shown(getattr(self, name))}; expected a string."
                 )
         weight = self.weight
-        if isinstance(weight, bool) or not isinstance(weight, Real) or not _LIGHTEST <= weight <= _HEAVIEST:
+        if isinstance(weight, bool) or not isinstance(weight, Real) or not LIGHTEST <= weight <= HEAVIEST:
             raise InvalidArgumentError(
-                f"The edge {self!r:.200} has the weight {weight!r:.50}; expected a number from {_LIGHTEST} to {_HEAVIEST}."
+                f"The edge {self!r:.200} has the weight {weight!r:.50}; expected a number from {LIGHTEST} to {HEAVIEST}."
             )
         if not isinstance(self.metadata, Mapping):
             raise InvalidArgumentError(f"The edge {self!r:.200} has the metadata {self.metadata!r}; expected a mapping.")
@@ -129,6 +129,17 @@ class Edge:
 
 EdgeLike = Edge | tuple[str, str] | tuple[str, str, str]
 """An edge as callers may give it."""
+
+
+class Rows(NamedTuple):
+    """Relationship rows as arrays, see :class:`CorpusGraph`; texts and metadata are empty where no row has any."""
+
+    sources: np.ndarray
+    targets: np.ndarray
+    relations: np.ndarray
+    weights: np.ndarray
+    texts: list[str]
+    metadata: list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -243,11 +254,15 @@ class CorpusGraph:
         for name, column in (("id", self.ids), ("text", self.texts), ("title", self.titles), ("type", self.types)):
             for node, value in zip(self.ids, column, strict=True):
                 check_text(value, f"{name} of node {shown(node)}")
-        self.type_names = sorted(set(self.types))
-        type_row = {name: i for i, name in enumerate(self.type_names)}
         self.device = resolve_device(device)
-        self.node_types = torch.tensor([type_row[t] for t in self.types], dtype=torch.int32, device=self.device)
+        self._set_types()
         self._set_edges(edges)
+
+    def _set_types(self) -> None:
+        self.type_names = sorted(set(self.types))
+        place = {name: i for i, name in enumerate(self.type_names)}
+        numbers = np.fromiter(map(place.__getitem__, self.types), np.int32, len(self.types))
+        self.node_types = torch.from_numpy(numbers).to(self.device)
 
     @classmethod
     def from_nodes(cls, nodes: Iterable[Node], edges: Iterable[EdgeLike] = (), **options: Any) -> CorpusGraph:
@@ -272,6 +287,10 @@ class CorpusGraph:
 
     def _set_edges(self, edges: Iterable[EdgeLike]) -> None:
         names: dict[str, int] = {}
+        self._set_rows(self._rows_of(edges, names), list(names))
+
+    def _rows_of(self, edges: Iterable[EdgeLike], names: dict[str, int]) -> Rows:
+        """Return edges as rows; `names` numbers the relations, and those that are new are added."""
         listed = []
         if not isinstance(edges, Iterable):
             raise InvalidArgumentError(f"edges is {shown(edges)}; pass a list of edges.")
@@ -285,46 +304,30 @@ class CorpusGraph:
                     )
             names.setdefault(edge.relation, len(names))
             listed.append(edge)
-        sources, targets = ([self._row_of[getattr(edge, end)] for edge in listed] for end in ("source", "target"))
-        self._set_rows(
-            torch.tensor(sources, dtype=torch.int64),
-            torch.tensor(targets, dtype=torch.int64),
-            torch.tensor([names[edge.relation] for edge in listed], dtype=torch.int32),
-            list(names),
-            torch.tensor([float(edge.weight) for edge in listed], dtype=torch.float32),
+        return Rows(
+            np.array([self._row_of[edge.source] for edge in listed], np.int64),
+            np.array([self._row_of[edge.target] for edge in listed], np.int64),
+            np.array([names[edge.relation] for edge in listed], np.int32),
+            np.array([float(edge.weight) for edge in listed], np.float32),
             [edge.text for edge in listed] if any(edge.text for edge in listed) else [],
             [dict(edge.metadata) for edge in listed] if any(edge.metadata for edge in listed) else [],
         )
 
-    def _set_rows(
-        self,
-        sources: Tensor,
-        targets: Tensor,
-        relations: Tensor,
-        names: list[str],
-        weights: Tensor,
-        texts: list[str],
-        metadata: list[dict[str, Any]],
-    ) -> None:
+    def _set_rows(self, rows: Rows, names: list[str]) -> None:
         self.cache = Cache()
-        self.relation_names, self.edge_texts, self.edge_metadata = names, texts, metadata
-        self.sources = sources.to(self.device)
-        self.targets = targets.to(self.device)
-        self.relations = relations.to(self.device)
-        self.weights = weights.to(self.device)
-        size = len(self.ids)
-        source, target = sources.cpu().numpy(), targets.cpu().numpy()
+        self.relation_names, self.edge_texts, self.edge_metadata = names, rows.texts, rows.metadata
+        self.sources, self.targets, self.relations, self.weights = (torch.from_numpy(part).to(self.device) for part in rows[:4])
+        size, source, target = len(self.ids), rows.sources, rows.targets
         other = source != target
         low, high = np.minimum(source, target)[other], np.maximum(source, target)[other]
-        pairs = np.unique(low * size + high) if size else np.zeros(0, np.int64)
-        low, high = (pairs // size, pairs % size) if size else (pairs, pairs)
-        head, tail = np.concatenate([low, high]), np.concatenate([high, low])
-        order = np.lexsort((tail, head))
+        # Sorted here: np.unique is many times slower.
+        keys = np.sort(np.concatenate([low * size + high, high * size + low]))
+        head, tail = np.divmod(keys[np.diff(keys, prepend=-1) > 0], max(size, 1))
         degree = np.bincount(head, minlength=size)
         indptr = np.zeros(size + 1, np.int64)
         np.cumsum(degree, out=indptr[1:])
         self.indptr = torch.from_numpy(indptr).to(self.device)
-        self.indices = torch.from_numpy(tail[order].astype(np.int32)).to(self.device)
+        self.indices = torch.from_numpy(tail.astype(np.int32)).to(self.device)
         self.degree = torch.from_numpy(degree.astype(np.int32)).to(self.device)
 
     def __len__(self) -> int:

@@ -9,6 +9,7 @@ an old index into a new one; a save that fails at any point leaves the old index
 ``nodes-*.sqlite``           ids, texts, titles, types and metadata (as JSON); texts and metadata of edges
 ``settings-*.json``          settings of the signals, such as the BM25 vocabulary
 ``manifest.json``            format, version, counts, files, and a checksum of itself
+``previous.json``            in the folder of an index store: the manifest before that, whose files are kept too
 ===========================  ==================================================================================
 """
 
@@ -16,32 +17,69 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
-import shutil
+import re
 import sqlite3
-import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from graph_retrievers.errors import CorruptIndexError, IndexVersionError, InvalidArgumentError
-from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.errors import CorruptIndexError, DeviceError, IndexVersionError, IndexWriteError, InvalidArgumentError
+from graph_retrievers.graph.corpus_graph import HEAVIEST, LIGHTEST, CorpusGraph, Rows
+from graph_retrievers.graph.folders import MANIFEST, PREVIOUS, digest, locked, own_name, publish, sweep, sync, workshop
 from graph_retrievers.graph.plain import check_text, plain
 
-__all__ = ["FORMAT_VERSION", "check_target", "read_index", "read_settings", "write_index"]
+__all__ = [
+    "FORMAT_VERSION",
+    "Saved",
+    "check_target",
+    "current_manifest",
+    "publish_index",
+    "read_index",
+    "read_saved",
+    "read_settings",
+    "write_index",
+]
+
+logger = logging.getLogger(__name__)
 
 FORMAT_VERSION = 2
 """Version of the format that this package writes and reads."""
 
 _FORMAT = "graph-retrievers index"
-_MANIFEST = "manifest.json"
+_SUFFIXES = {"tensors": "safetensors", "nodes": "sqlite", "settings": "json"}
 _ROWS = ("sources", "targets", "relations", "weights")
+# A manifest is as long as its names of relations.
+_LONGEST = 1 << 28
+_TABLES = {
+    "nodes": "CREATE TABLE nodes (row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, text TEXT NOT NULL, "
+    "title TEXT NOT NULL, type TEXT NOT NULL, metadata TEXT NOT NULL)",
+    "origins": "CREATE TABLE origins (row INTEGER PRIMARY KEY, origin TEXT NOT NULL)",
+    "edges": "CREATE TABLE edges (row INTEGER PRIMARY KEY, text TEXT NOT NULL, metadata TEXT NOT NULL)",
+}
+
+
+# Made once: there are many small values.
+_ENCODER = json.JSONEncoder(ensure_ascii=True, allow_nan=False)
+_T = TypeVar("_T")
+# What reading contents of an unexpected form raises.
+_WRONG = (ValueError, LookupError, TypeError, AttributeError)
+
+
+class Saved(NamedTuple):
+    """What a folder holds: the manifest as it was read, and what it names, as :func:`read_index` returns it."""
+
+    manifest: bytes
+    graph: CorpusGraph
+    tensors: dict[str, Tensor]
+    settings: dict[str, Any]
 
 
 def write_index(
@@ -67,40 +105,66 @@ def write_index(
     """
     target = Path(folder).expanduser().resolve()
     check_target(target)
+    with locked(target):
+        publish_index(target, graph, tensors, settings)
+
+
+def publish_index(
+    folder: Path, graph: CorpusGraph, tensors: Mapping[str, Tensor], settings: Mapping[str, Any], previous: bytes | None = None
+) -> bytes:
+    """Write an index as :func:`write_index` does, for a caller that holds the folder's lock; return its manifest.
+
+    `previous` is the manifest whose index is kept beside the new one, and opened where the new one is damaged.
+    """
+    check_target(folder)
+    _check_writable(graph, settings)
+    sweep(folder, _named(folder))
+    try:
+        with workshop(folder) as made:
+            rows = {f"graph.{name}": getattr(graph, name) for name in _ROWS}
+            flat = {name: tensor.detach().cpu().contiguous() for name, tensor in (rows | dict(tensors)).items()}
+            files = dict(
+                [
+                    _part(made, "tensors", lambda path: save_file(flat, path)),
+                    _part(made, "nodes", lambda path: _write_nodes(path, graph)),
+                    _part(made, "settings", lambda path: _write_text(path, _dumps(settings))),
+                ]
+            )
+            body = {
+                "format": _FORMAT,
+                "version": FORMAT_VERSION,
+                "nodes": len(graph),
+                "edges": graph.num_edges,
+                "relation_names": graph.relation_names,
+                "include_titles": graph.include_titles,
+                "files": files,
+            }
+            text = _manifest_text(body)
+            _write_text(made / MANIFEST, text)
+            sync(made / MANIFEST)
+            publish(made, folder, [entry["name"] for entry in files.values()], previous)
+    finally:
+        sweep(folder, _named(folder))
+    return text.encode()
+
+
+def _check_writable(graph: CorpusGraph, settings: Mapping[str, Any]) -> None:
+    """Raise InvalidArgumentError unless what is written reads back unchanged."""
     _check_plain(settings, "settings")
-    for row, node in enumerate(graph.ids):
-        _check_plain(graph.metadata[row], f"metadata of node {node!r}")
-        _check_plain(graph.origins[row], f"origin of node {node!r}")
-        for name, text in (("id", node), ("text", graph.texts[row]), ("title", graph.titles[row]), ("type", graph.types[row])):
-            check_text(text, f"{name} of node {node!r}")
+    for name, entries in (("metadata", graph.metadata), ("origin", graph.origins)):
+        for node, entry in zip(graph.ids, entries, strict=True):
+            if entry:
+                _check_plain(entry, f"{name} of node {node!r}")
+    for name, texts in (("id", graph.ids), ("text", graph.texts), ("title", graph.titles), ("type", graph.types)):
+        if not all(map(str.isascii, texts)):
+            for node, text in zip(graph.ids, texts, strict=True):
+                check_text(text, f"{name} of node {node!r}")
     for relation in graph.relation_names:
         check_text(relation, f"relation {relation!r}")
     for row, text in enumerate(graph.edge_texts):
         check_text(text, f"text of edge {row}")
     for row, entry in enumerate(graph.edge_metadata):
         _check_plain(entry, f"metadata of edge {row}")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with _workshop(target) as made:
-        rows = {f"graph.{name}": getattr(graph, name) for name in _ROWS}
-        flat = {name: tensor.detach().cpu().contiguous() for name, tensor in (rows | dict(tensors)).items()}
-        parts = [
-            _part(made, "tensors", "safetensors", lambda path: save_file(flat, path)),
-            _part(made, "nodes", "sqlite", lambda path: _write_nodes(path, graph)),
-            _part(made, "settings", "json", lambda path: _write_text(path, _dumps(settings))),
-        ]
-        body = {
-            "format": _FORMAT,
-            "version": FORMAT_VERSION,
-            "nodes": len(graph),
-            "edges": graph.num_edges,
-            "relation_names": graph.relation_names,
-            "include_titles": graph.include_titles,
-            "files": dict(parts),
-        }
-        _write_text(made / _MANIFEST, _manifest_text(body))
-        _sync(made / _MANIFEST)
-        _sync(made)
-        _publish(made, target)
 
 
 def read_index(
@@ -127,102 +191,140 @@ def read_index(
     IndexVersionError
         If another version of the format wrote the index.
     """
+    return read_saved(folder, device)[1:]
+
+
+def read_saved(folder: str | os.PathLike[str], device: str | torch.device | None = None, *, held: bool = False) -> Saved:
+    """Return what a folder holds, with its manifest, as :func:`read_index`; `held` says that the caller holds the folder's lock."""
+    return _attempted(folder, lambda root, raw: _read(root, raw, device), held)
+
+
+def read_settings(folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the settings of a saved index without reading the rest; errors as for :func:`read_index`."""
+    return _attempted(folder, lambda root, raw: _read_settings(_checked(root, _body(root, raw), "settings")))
+
+
+def current_manifest(folder: Path) -> bytes:
+    """Return the newest manifest of a folder as it is; CorruptIndexError if there is none."""
+    path = folder / MANIFEST
+    try:
+        if path.is_file() and path.stat().st_size > _LONGEST:
+            raise _corrupt(path, f"is longer than {_LONGEST} bytes")
+        # Anything else than a file, such as a pipe, could wait for ever.
+        return path.read_bytes() if path.is_file() or not path.exists() else b""
+    except OSError as error:
+        raise CorruptIndexError(f"There is no index at {folder}: {path} cannot be read ({error.strerror}).") from error
+
+
+def _attempted(folder: str | os.PathLike[str], read: Callable[[Path, bytes], _T], held: bool = False) -> _T:
+    """Return what `read` makes of the newest generation that is whole."""
     root = Path(folder).expanduser()
-    manifest = _read_manifest(root)
-    paths = {kind: _checked(root, manifest, kind) for kind in ("tensors", "nodes", "settings")}
+    try:
+        return read(root, current_manifest(root))
+    except CorruptIndexError:
+        if not (root / MANIFEST).exists() and not (root / PREVIOUS).exists():
+            raise
+    # A writer may have replaced it meanwhile. Nobody writes while the lock is held.
+    with ExitStack() as stack:
+        if not held:
+            # Nobody writes where this user may not lock.
+            with suppress(IndexWriteError):
+                stack.enter_context(locked(root))
+        try:
+            return read(root, current_manifest(root))
+        except CorruptIndexError as error:
+            if not (root / PREVIOUS).is_file():
+                raise
+            found = read(root, (root / PREVIOUS).read_bytes())
+            logger.warning("%s The generation before it is opened instead.", error)
+            return found
+
+
+def _read(root: Path, raw: bytes, device: str | torch.device | None) -> Saved:
+    manifest = _body(root, raw)
+    paths = {kind: _checked(root, manifest, kind) for kind in _SUFFIXES}
     with _reading(paths["tensors"]):
         tensors = load_file(paths["tensors"])
         rows = [tensors.pop(f"graph.{name}") for name in _ROWS]
     with _reading(paths["nodes"]):
         columns, edge_texts, edge_metadata = _read_nodes(paths["nodes"])
-    with _reading(paths["settings"]):
-        settings = json.loads(paths["settings"].read_text("utf-8"))
+    settings = _read_settings(paths["settings"])
+    names = manifest["relation_names"]
+    with _reading(paths["tensors"]):
+        _check_rows(rows, len(columns["ids"]), len(names))
     if len(columns["ids"]) != manifest["nodes"] or rows[0].numel() != manifest["edges"]:
-        raise _corrupt(root / _MANIFEST, "does not fit the files beside it")
-    graph = CorpusGraph(**columns, include_titles=manifest["include_titles"], device=device)
-    sources, targets, relations, weights = rows
-    graph._set_rows(sources, targets, relations, list(manifest["relation_names"]), weights, edge_texts, edge_metadata)
-    return graph, tensors, settings
+        raise _corrupt(root / MANIFEST, "does not fit the files beside it")
+    if any(part and len(part) != manifest["edges"] for part in (edge_texts, edge_metadata)):
+        raise _corrupt(paths["nodes"], "does not fit the edges")
+    with _reading(paths["nodes"]):
+        graph = CorpusGraph(**columns, include_titles=manifest["include_titles"], device=device)
+    sources, targets, relations, weights = (row.numpy() for row in rows)
+    graph._set_rows(Rows(sources, targets, relations, weights, edge_texts, edge_metadata), list(names))
+    return Saved(raw, graph, tensors, settings)
 
 
-def read_settings(folder: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return the settings of a saved index without reading the rest; errors as for :func:`read_index`."""
-    root = Path(folder).expanduser()
-    path = _checked(root, _read_manifest(root), "settings")
+def _read_settings(path: Path) -> dict[str, Any]:
     with _reading(path):
         return dict(json.loads(path.read_text("utf-8")))
+
+
+def _check_rows(rows: list[Tensor], nodes: int, names: int) -> None:
+    """Raise ValueError unless relationship rows name nodes and relations that there are."""
+    kinds = (torch.int64, torch.int64, torch.int32, torch.float32)
+    if any(row.dtype != kind or row.shape != rows[0].shape or row.dim() != 1 for row, kind in zip(rows, kinds, strict=True)):
+        raise ValueError("the edges are not four columns of one length")
+    limits = ((0, nodes - 1), (0, nodes - 1), (0, names - 1), (LIGHTEST, HEAVIEST))
+    for name, row, (low, high) in zip(_ROWS, rows, limits, strict=True):
+        if row.numel() and not bool(((row >= low) & (row <= high)).all()):
+            raise ValueError(f"{name} of the edges are not from {low} to {high}")
 
 
 def check_target(folder: str | os.PathLike[str]) -> None:
     """Raise InvalidArgumentError unless an index may be written to a folder: it is new, empty or holds an index."""
     target = Path(folder).expanduser().resolve()
-    if not target.exists():
+    if not target.exists() or (target.is_dir() and all(own_name(path.name) for path in target.iterdir())):
         return
-    if target.is_dir() and (not any(target.iterdir()) or _is_ours(target / _MANIFEST)):
+    if any(_is_ours(target / name) for name in (MANIFEST, PREVIOUS)):
         return
     raise InvalidArgumentError(f"{target} exists and is not an index; name another folder, or remove this one first.")
 
 
 def _is_ours(manifest: Path) -> bool:
+    body = _loose(manifest)
+    return body is not None and body.get("format") == _FORMAT
+
+
+def _loose(manifest: Path) -> dict[str, Any] | None:
+    """Return a manifest, whose contents are not checked; None if it cannot be read."""
     try:
-        body = json.loads(manifest.read_text("utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(body, dict) and body.get("format") == _FORMAT
+        body = json.loads(manifest.read_text("utf-8")) if manifest.is_file() else None
+    except (OSError, ValueError, RecursionError):
+        return None
+    return body if isinstance(body, dict) else None
 
 
-@contextmanager
-def _workshop(target: Path) -> Iterator[Path]:
-    """Yield a temporary folder beside `target`, on the same file system, and remove it afterwards."""
-    made = target.parent / f".{target.name}.{uuid.uuid4().hex}.tmp"
-    made.mkdir()
-    try:
-        yield made
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
+def _named(folder: Path) -> dict[str, list[str] | None]:
+    """Return the files that each manifest of a folder names; None for one that cannot be read."""
+    found: dict[str, list[str] | None] = {}
+    for name in (MANIFEST, PREVIOUS):
+        if (folder / name).exists():
+            try:
+                found[name] = [entry["name"] for entry in (_loose(folder / name) or {})["files"].values()]
+            except (KeyError, TypeError, AttributeError):
+                found[name] = None
+    return found
 
 
-def _part(made: Path, kind: str, suffix: str, write: Callable[[Path], None]) -> tuple[str, dict[str, Any]]:
+def _part(made: Path, kind: str, write: Callable[[Path], None]) -> tuple[str, dict[str, Any]]:
     """Write one file and name it after its content; return its entry of the manifest."""
-    draft = made / f"{kind}.{suffix}"
+    draft = made / f"{kind}.{_SUFFIXES[kind]}"
     write(draft)
     # safetensors makes files that only their owner can read; an index is as readable as its folder.
-    draft.chmod(made.stat().st_mode & 0o666)
-    _sync(draft)
-    digest = _sha256(draft)
-    path = draft.rename(made / f"{kind}-{digest[:16]}.{suffix}")
-    return kind, {"name": path.name, "bytes": path.stat().st_size, "sha256": digest}
-
-
-def _publish(made: Path, target: Path) -> None:
-    if target.is_dir() and not any(target.iterdir()):
-        target.rmdir()
-    if not target.exists():
-        os.rename(made, target)
-        _sync(target.parent)
-        return
-    old, new = set(_files(target / _MANIFEST)), set(_files(made / _MANIFEST))
-    try:
-        for name in new:
-            os.replace(made / name, target / name)
-        _sync(target)
-        os.replace(made / _MANIFEST, target / _MANIFEST)
-    except BaseException:
-        for name in new - old:
-            (target / name).unlink(missing_ok=True)
-        raise
-    _sync(target)
-    for name in old - new:
-        # The new index is complete; a file that cannot be removed is harmless.
-        with suppress(OSError):
-            (target / name).unlink()
-
-
-def _files(manifest: Path) -> list[str]:
-    try:
-        return [Path(entry["name"]).name for entry in json.loads(manifest.read_text("utf-8"))["files"].values()]
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return []
+    draft.chmod(made.parent.stat().st_mode & 0o666)
+    sync(draft)
+    found = digest(draft)
+    path = draft.rename(made / f"{kind}-{found[:16]}.{_SUFFIXES[kind]}")
+    return kind, {"name": path.name, "bytes": path.stat().st_size, "sha256": found}
 
 
 def _write_nodes(path: Path, graph: CorpusGraph) -> None:
@@ -230,17 +332,14 @@ def _write_nodes(path: Path, graph: CorpusGraph) -> None:
         # The file is deleted when anything fails, so it needs no journal.
         database.execute("PRAGMA journal_mode=OFF")
         database.execute("PRAGMA synchronous=OFF")
-        database.execute(
-            "CREATE TABLE nodes (row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, text TEXT NOT NULL, "
-            "title TEXT NOT NULL, type TEXT NOT NULL, metadata TEXT NOT NULL)"
-        )
+        database.execute(_TABLES["nodes"])
         columns = zip(graph.ids, graph.texts, graph.titles, graph.types, map(_dumps, graph.metadata), strict=True)
         database.executemany("INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?)", ((row, *rest) for row, rest in enumerate(columns)))
         if any(graph.origins):
-            database.execute("CREATE TABLE origins (row INTEGER PRIMARY KEY, origin TEXT NOT NULL)")
+            database.execute(_TABLES["origins"])
             database.executemany("INSERT INTO origins VALUES (?, ?)", enumerate(map(_dumps, graph.origins)))
         if graph.edge_texts or graph.edge_metadata:
-            database.execute("CREATE TABLE edges (row INTEGER PRIMARY KEY, text TEXT NOT NULL, metadata TEXT NOT NULL)")
+            database.execute(_TABLES["edges"])
             texts, metadata = graph.edge_texts or [""] * graph.num_edges, graph.edge_metadata or [{}] * graph.num_edges
             rows = ((row, text, _dumps(entry)) for row, (text, entry) in enumerate(zip(texts, metadata, strict=True)))
             database.executemany("INSERT INTO edges VALUES (?, ?, ?)", rows)
@@ -252,23 +351,12 @@ def _write_text(path: Path, text: str) -> None:
 
 
 def _dumps(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=True, allow_nan=False)
+    return _ENCODER.encode(value)
 
 
 def _manifest_text(body: Mapping[str, Any]) -> str:
     plain = json.dumps(body, sort_keys=True)
     return json.dumps({**body, "checksum": hashlib.sha256(plain.encode()).hexdigest()}, sort_keys=True, indent=1) + "\n"
-
-
-def _sync(path: Path) -> None:
-    """Write a file, or a folder's list of files, from the system's buffers to the disk."""
-    if os.name == "nt" and path.is_dir():
-        return
-    handle = os.open(path, os.O_RDONLY if os.name != "nt" else os.O_RDWR)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _check_plain(value: Any, where: str) -> None:
@@ -281,12 +369,9 @@ def _corrupt(path: Path, what: str) -> CorruptIndexError:
     return CorruptIndexError(f"{path} {what}; build the index again or restore it from a copy.")
 
 
-def _read_manifest(root: Path) -> dict[str, Any]:
-    path = root / _MANIFEST
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise CorruptIndexError(f"There is no index at {root}: {path} cannot be read ({error.strerror}).") from error
+def _body(root: Path, raw: bytes) -> dict[str, Any]:
+    """Return a checked manifest."""
+    path = root / MANIFEST
     try:
         body = json.loads(raw)
     except (ValueError, RecursionError) as error:
@@ -300,45 +385,56 @@ def _read_manifest(root: Path) -> dict[str, Any]:
     # The text is compared, not only its values: every byte counts.
     if _manifest_text({key: value for key, value in body.items() if key != "checksum"}).encode() != raw:
         raise _corrupt(path, "is changed (its checksum does not match)")
+    names = body.get("relation_names")
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
+        raise _corrupt(path, "has relation names that are not distinct strings")
+    if not isinstance(body.get("include_titles"), bool):
+        raise _corrupt(path, "does not say whether titles are included")
     return body
 
 
 def _checked(root: Path, manifest: Mapping[str, Any], kind: str) -> Path:
     """Return the path of a file of the index, its size and checksum compared with the manifest."""
-    with _reading(root / _MANIFEST):
+    with _reading(root / MANIFEST):
         entry = manifest["files"][kind]
-        path = root / Path(entry["name"]).name
+        name, size, expected = str(entry["name"]), entry["bytes"], entry["sha256"]
+    if not re.fullmatch(rf"{kind}-[0-9a-f]{{16}}\.{_SUFFIXES[kind]}", name):
+        raise _corrupt(root / MANIFEST, f"names {name!r:.80} as the file of the {kind}")
+    path = root / name
     if not path.is_file():
         raise _corrupt(path, "is missing")
-    size = path.stat().st_size
-    if size != entry["bytes"]:
-        raise _corrupt(path, f"holds {size} bytes instead of {entry['bytes']}")
-    if _sha256(path) != entry["sha256"]:
-        raise _corrupt(path, "is changed (its checksum does not match)")
+    try:
+        if path.stat().st_size != size:
+            raise _corrupt(path, f"holds {path.stat().st_size} bytes instead of {size}")
+        if digest(path) != expected:
+            raise _corrupt(path, "is changed (its checksum does not match)")
+    except OSError as error:
+        raise _corrupt(path, f"cannot be read ({error.strerror})") from error
     return path
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
     try:
         yield
-    except (SafetensorError, sqlite3.Error, ValueError, KeyError, TypeError) as error:
+    except DeviceError:
+        raise
+    except (SafetensorError, sqlite3.Error, OSError, RuntimeError, ArithmeticError, *_WRONG) as error:
         raise _corrupt(path, f"cannot be read ({error})") from error
 
 
 def _read_nodes(path: Path) -> tuple[dict[str, list[Any]], list[str], list[dict[str, Any]]]:
     """Return the columns of the nodes, and texts and metadata of the edges; empty lists where no edge has any."""
     with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as database:
+        tables = dict(database.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
+        # A view or a computed column in the place of a table could run without end.
+        if any(_TABLES.get(name) != sql for name, sql in tables.items()):
+            raise ValueError("its tables are not those of an index")
         rows = database.execute("SELECT id, text, title, type, metadata FROM nodes ORDER BY row").fetchall()
-        tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         edges = database.execute("SELECT text, metadata FROM edges ORDER BY row").fetchall() if "edges" in tables else []
         origins = database.execute("SELECT origin FROM origins ORDER BY row").fetchall() if "origins" in tables else []
     columns = {name: [row[i] for row in rows] for i, name in enumerate(("ids", "texts", "titles", "types", "metadata"))}
     columns["metadata"] = [json.loads(text) for text in columns["metadata"]]
     columns |= {"origins": [json.loads(text) for (text,) in origins]} if origins else {}
-    return columns, [text for text, _ in edges], [json.loads(entry) for _, entry in edges]
+    texts, metadata = [text for text, _ in edges], [json.loads(entry) for _, entry in edges]
+    return columns, texts if any(texts) else [], metadata if any(metadata) else []

@@ -1,0 +1,148 @@
+"""Folders that change in one step: one writer at a time, a manifest that is replaced last, and files named by their content."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import sqlite3
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+from safetensors import SafetensorError
+
+from graph_retrievers.errors import IndexWriteError
+
+__all__ = ["MANIFEST", "PREVIOUS", "digest", "locked", "own_name", "publish", "sweep", "sync", "workshop"]
+
+MANIFEST, PREVIOUS = "manifest.json", "previous.json"
+
+_CONTENT = re.compile(r"(tensors|nodes|settings)-[0-9a-f]{16}\.(safetensors|sqlite|json)")
+_LOCK = ".lock"
+_WORKSHOP = re.compile(r"\.index-[0-9a-f]{32}\.tmp")
+
+
+def own_name(name: str) -> bool:
+    """Return whether a file of this name may be one of an index, apart from the manifests."""
+    return name == _LOCK or bool(_CONTENT.fullmatch(name) or _WORKSHOP.fullmatch(name))
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder, which is created if it does not exist; wait while another process or thread holds it.
+
+    What fails inside for lack of space or rights raises IndexWriteError. The lock is that of the folder itself where the system
+    has one, so that it needs no file and ends with the process; a file ``.lock`` elsewhere (Windows, some network drives).
+    """
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    with ExitStack() as held:
+        try:
+            while not _same(folder, _acquired(folder, held)):
+                # A writer that failed has removed the folder that it had created.
+                held.close()
+            for path in missing:
+                sync(path.parent)
+            yield
+        except (OSError, sqlite3.Error, SafetensorError) as error:
+            if isinstance(error, IndexWriteError):
+                raise
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            wrapped = IndexWriteError(f"The index at {folder} cannot be written ({reason}); what was there before is unchanged.")
+            wrapped.errno = getattr(error, "errno", None)
+            raise wrapped from error
+        finally:
+            for path in missing:
+                # Only what is empty goes.
+                with suppress(OSError):
+                    path.rmdir()
+
+
+def _acquired(folder: Path, held: ExitStack) -> int:
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        import fcntl
+
+        handle = os.open(folder, os.O_RDONLY)
+        held.callback(os.close, handle)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        # Closing would not do where a process was forked meanwhile, which holds the file too.
+        held.callback(fcntl.flock, handle, fcntl.LOCK_UN)
+    except (ImportError, OSError):
+        from filelock import FileLock
+
+        held.enter_context(FileLock(folder / _LOCK))
+        return -1
+    return handle
+
+
+def _same(folder: Path, handle: int) -> bool:
+    if handle < 0:
+        return True
+    try:
+        return os.path.samestat(os.fstat(handle), folder.stat())
+    except FileNotFoundError:
+        return False
+
+
+@contextmanager
+def workshop(folder: Path) -> Iterator[Path]:
+    """Yield a new folder inside `folder`, thus on its file system, and remove it afterwards."""
+    made = folder / f".index-{uuid.uuid4().hex}.tmp"
+    made.mkdir()
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def publish(made: Path, folder: Path, names: list[str], previous: bytes | None) -> None:
+    """Move files and the manifest of a workshop into its folder; the manifest, which makes them the index, comes last.
+
+    `previous` is the manifest of the generation to keep beside the new one. The caller holds the lock.
+    """
+    for name in names:
+        os.replace(made / name, folder / name)
+    if previous is not None:
+        (made / PREVIOUS).write_bytes(previous)
+        sync(made / PREVIOUS)
+        os.replace(made / PREVIOUS, folder / PREVIOUS)
+    sync(folder)
+    os.replace(made / MANIFEST, folder / MANIFEST)
+    sync(folder)
+    if previous is None:
+        (folder / PREVIOUS).unlink(missing_ok=True)
+
+
+def sweep(folder: Path, named: Mapping[str, list[str] | None]) -> None:
+    """Remove what processes that died have left in a folder: workshops, and content that no manifest names.
+
+    `named` has the files of each manifest, None for one that cannot be read: no content is removed then. The caller holds the lock.
+    """
+    known = {name for names in named.values() if names is not None for name in names}
+    for path in folder.iterdir():
+        # What cannot be removed does no harm.
+        with suppress(OSError):
+            if _WORKSHOP.fullmatch(path.name):
+                shutil.rmtree(path)
+            elif _CONTENT.fullmatch(path.name) and path.name not in known and None not in named.values():
+                path.unlink()
+
+
+def sync(path: Path) -> None:
+    """Write a file, or a folder's list of files, from the system's buffers to the disk."""
+    if os.name == "nt" and path.is_dir():
+        return
+    handle = os.open(path, os.O_RDONLY if os.name != "nt" else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def digest(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
