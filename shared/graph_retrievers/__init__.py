@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from graph_retrievers.graph.subgraph import Subgraph
     from graph_retrievers.hits import Hit, Hits, NodePath
     from graph_retrievers.index import GraphIndex
+    from graph_retrievers.index_store import IndexStore
     from graph_retrievers.operators import (
         AdaptiveReranking,
         Backfill,
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
         Retriever,
         RetrieverProtocol,
         SpreadingActivation,
+        StoreRetriever,
         Vector,
         WalkFusion,
         build_retriever,
@@ -82,22 +84,23 @@ __all__ = [
     "BM25", "GAR", "GRAG", "PPR", "AdaptiveReranking", "BM25Search", "Backfill", "BaseRetriever", "ChainSearch", "Chains",
     "CorpusGraph", "CrossEncoder", "DocumentGraphNetwork", "DocumentGraphRerank", "Edge", "EntityLinking", "EvidenceNetwork",
     "FactSearch", "Facts", "FastInsight", "FeedbackSearch", "GRanker", "GatedPropagation", "GraphIndex", "Hit", "Hits",
-    "Hybrid", "HybridSearch", "LeSeGR", "LeSeGRModel", "LexicalSemanticSearch", "Loop", "MeaningCache", "MeaningGraph",
-    "MeaningParser", "MetapathSearch", "MixedTraversal", "MoR", "Node", "NodePath", "Operator", "OperatorKind",
+    "Hybrid", "HybridSearch", "IndexStore", "LeSeGR", "LeSeGRModel", "LexicalSemanticSearch", "Loop", "MeaningCache",
+    "MeaningGraph", "MeaningParser", "MetapathSearch", "MixedTraversal", "MoR", "Node", "NodePath", "Operator", "OperatorKind",
     "PassageGathering", "PathSearch", "PersonalizedPageRank", "Pipeline", "Queries", "Ranking", "Re2", "ReciprocalRankFusion",
-    "Rerank", "Retriever", "RetrieverProtocol", "STeX", "SentenceEncoder", "Signal", "SpreadingActivation", "Subgraph",
-    "TrajectoryReranker", "Vector", "VectorSearch", "WalkFusion", "build_retriever", "minilm", "retriever_names",
+    "Rerank", "Retriever", "RetrieverProtocol", "STeX", "SentenceEncoder", "Signal", "SpreadingActivation", "StoreRetriever",
+    "Subgraph", "TrajectoryReranker", "Vector", "VectorSearch", "WalkFusion", "build_retriever", "minilm", "retriever_names",
 ]
 
 # Where names that do not come from `operators` and `retrievers` are; loaded when first asked for, so that the version can be
 # read without torch.
 _HOMES = {
     "graph.corpus_graph": "CorpusGraph Edge Node", "graph.subgraph": "Subgraph", "hits": "Hit Hits NodePath",
-    "index": "GraphIndex", "queries": "Queries", "results": "Chains Facts Ranking", "signals.signal": "Signal",
+    "index": "GraphIndex", "index_store": "IndexStore", "queries": "Queries", "results": "Chains Facts Ranking",
+    "signals.signal": "Signal",
     "signals.cross_encoder": "CrossEncoder", "signals.embedding": "SentenceEncoder minilm",
     "signals.meaning": "MeaningGraph MeaningParser", "signals.meaning_cache": "MeaningCache",
     "retrievers": "BM25 BaseRetriever FastInsight GAR GRAG Hybrid LeSeGR MoR PPR Re2 Retriever RetrieverProtocol "
-    "SpreadingActivation Vector WalkFusion build_retriever retriever_names",
+    "SpreadingActivation StoreRetriever Vector WalkFusion build_retriever retriever_names",
 }
 
 

@@ -7,13 +7,24 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import check_pickle
 from graph_retrievers.cache import SizedCache
-from graph_retrievers.construction.documents import document_vectors, to_nodes
-from graph_retrievers.construction.edges import Relationships, build_edges, edge_items, needs_vectors
+from graph_retrievers.construction.changes import EdgeSource, change_corpus, change_edges
+from graph_retrievers.construction.documents import document_vectors, to_nodes, unit_vectors
+from graph_retrievers.construction.edges import Relationships, edge_items, edge_parts, needs_vectors
+from graph_retrievers.construction.saved import (
+    picklable_sources,
+    restored_signals,
+    restored_sources,
+    saved_embedding,
+    saved_signals,
+    saved_sources,
+)
+from graph_retrievers.construction.spec import Corpus
 from graph_retrievers.errors import (
     CorruptIndexError,
     DimensionMismatchError,
@@ -27,10 +38,10 @@ from graph_retrievers.graph.induced import induced_graph
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.embedding import Embedding, SentenceEncoder, as_embedding, check_vectors, embed_texts
+from graph_retrievers.signals.following import followed_signals
 from graph_retrievers.signals.models import as_relevance_model
 from graph_retrievers.signals.relevance import BiEncoder, RelevanceModel
 from graph_retrievers.signals.signal import Signal, VectorSignal
-from graph_retrievers.signals.sparse import SparseIndex
 
 __all__ = ["GraphIndex"]
 
@@ -41,9 +52,6 @@ if TYPE_CHECKING:
 
 # Scopes that are kept: so many, and so many times the nodes of the index in all.
 _SCOPES, _COPIES = 1000, 2
-
-# The signals that saved indexes can name; others are given to `load` as objects.
-_KINDS: dict[str, type[Signal]] = {kind.kind: kind for kind in (DenseIndex, BM25, SparseIndex)}
 
 
 class GraphIndex:
@@ -63,6 +71,9 @@ class GraphIndex:
     relevance : object, optional
         Relevance model (see :func:`graph_retrievers.signals.models.as_relevance_model`); by default the bi-encoder of the node
         vectors.
+    edge_sources : sequence of (EdgeSpec or None, int), optional
+        Where the relationship rows come from, in their order: a specification, or None for edges given one by one, and how many
+        rows. :meth:`with_changes` asks the specifications again. By default all edges are given one by one.
 
     Attributes
     ----------
@@ -77,7 +88,13 @@ class GraphIndex:
     """
 
     def __init__(
-        self, graph: CorpusGraph, signals: Mapping[str, Signal] | None = None, *, embedding: Any = None, relevance: Any = None
+        self,
+        graph: CorpusGraph,
+        signals: Mapping[str, Signal] | None = None,
+        *,
+        embedding: Any = None,
+        relevance: Any = None,
+        edge_sources: Iterable[tuple[Any, int]] | None = None,
     ) -> None:
         _check_not_empty(graph)
         self.graph, self.signals = graph, dict(signals or {})
@@ -93,6 +110,10 @@ class GraphIndex:
                 raise DimensionMismatchError(
                     f"Signal {name!r} covers {len(signal)} {signal.covers}, the graph has {rows}; expected one row for each."
                 )
+        given = [(None, graph.num_edges)] if edge_sources is None else edge_sources
+        self.edge_sources = tuple(EdgeSource(spec, rows) for spec, rows in given)
+        if sum(source.rows for source in self.edge_sources) != graph.num_edges:
+            raise DimensionMismatchError(f"edge_sources {self.edge_sources!r:.200} do not add up to {graph.num_edges} edges.")
         self.embedding: Embedding | None = as_embedding(embedding) if embedding is not None else None
         self.relevance: RelevanceModel = as_relevance_model(relevance) if relevance is not None else BiEncoder(self.embedding)
 
@@ -232,6 +253,7 @@ class GraphIndex:
         type_key: str = "type",
         include_titles: bool = True,
         device: str | torch.device | None = None,
+        lenient: bool = False,
         **signals: Any,
     ) -> GraphIndex:
         """Return an index of documents of LangChain or LlamaIndex, or of :class:`Node` objects.
@@ -244,6 +266,9 @@ class GraphIndex:
             See :meth:`from_texts`. By default the relationships of LlamaIndex nodes, where any has one, and no edges otherwise.
             Edges that are given replace the relationships: ``[]`` is a graph without edges, and
             ``[Relationships(), ...]`` has both.
+        lenient : bool, default False
+            Whether a specification of edges that has nothing to read yet, such as a metadata field that no document has, finds no
+            edges, with a warning, where it raises an error otherwise.
         include_titles, device, **signals
             See :meth:`from_texts`. Where LlamaIndex nodes bring an ``embedding``, `embedding` embeds only the others, unless
             `vectors` are given; these vectors are scaled to unit length, since LlamaIndex compares by cosine. Without
@@ -267,11 +292,18 @@ class GraphIndex:
             show = signals.get("show_progress", False)
             embed = None if model is None else lambda places: embed_texts(model, [contents[place] for place in places], show)
             signals |= {"vectors": document_vectors(documents, embed), "embedding": model}
-        return cls._linked(nodes, documents, edges, include_titles, device, signals)
+        return cls._linked(nodes, documents, edges, include_titles, device, signals, lenient)
 
     @classmethod
     def _linked(
-        cls, nodes: list[Node], documents: Any, edges: Any, include_titles: bool, device: Any, signals: dict[str, Any]
+        cls,
+        nodes: list[Node],
+        documents: Any,
+        edges: Any,
+        include_titles: bool,
+        device: Any,
+        signals: dict[str, Any],
+        lenient: bool = False,
     ) -> GraphIndex:
         """Return the index of nodes and of the edges that an ``edges`` argument describes."""
         _check_not_empty(nodes)
@@ -282,8 +314,14 @@ class GraphIndex:
             signals["embedding"] = as_embedding(signals["embedding"])
             contents = CorpusGraph.from_nodes(nodes, include_titles=include_titles).contents()
             signals["vectors"] = embed_texts(signals["embedding"], contents, signals.get("show_progress", False))
-        built = build_edges(nodes, edges, signals.get("vectors"), documents)
+        vectors = signals.get("vectors")
+        if vectors is not None and signals.get("metric") == "cosine":
+            # As the index keeps them, and a change finds them.
+            vectors = unit_vectors(check_vectors(vectors, len(nodes)))
+        parts = edge_parts(edges, Corpus(nodes, documents, vectors), lenient=lenient)
+        built = [edge for _, part in parts for edge in part]
         index = cls.from_nodes(nodes, built, include_titles=include_titles, device=device, **signals)
+        index.edge_sources = tuple(EdgeSource(spec, len(part)) for spec, part in parts)
         # Whoever passes no edges knows that there are none.
         if edges and (advice := index.describe().advice):
             logger.warning("%s index.describe() tells more.", " ".join(advice))
@@ -293,15 +331,14 @@ class GraphIndex:
         """Write the index to a folder: see :mod:`graph_retrievers.graph.storage`. Models are not saved."""
         from graph_retrievers.graph.storage import write_index
 
-        tensors: dict[str, Tensor] = {}
-        kept: list[dict[str, Any]] = []
-        for number, (name, signal) in enumerate(self.signals.items()):
-            arrays, settings = signal.state()
-            tensors |= {f"{number}.{key}": value for key, value in arrays.items()}
-            kept.append({"name": name, "kind": signal.kind, "settings": settings})
+        write_index(folder, self.graph, *self.state())
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Return what :meth:`save` writes beside the graph: the tensors of the signals by name, and JSON-plain settings."""
+        tensors, kept = saved_signals(self.signals)
         # Only this class can be made again from its name.
-        by_name = isinstance(self.embedding, SentenceEncoder)
-        write_index(folder, self.graph, tensors, {"signals": kept, "embedding": {"name": self.embedding_name, "by_name": by_name}})
+        named = {"name": self.embedding_name, "by_name": isinstance(self.embedding, SentenceEncoder)}
+        return tensors, {"signals": kept, "embedding": named, "edges": saved_sources(self.edge_sources)}
 
     @classmethod
     def load(
@@ -311,9 +348,10 @@ class GraphIndex:
         embedding: Any = None,
         relevance: Any = None,
         signals: Mapping[str, Signal] | None = None,
+        edges: Any = None,
         device: str | torch.device | None = None,
     ) -> GraphIndex:
-        """Return a saved index.
+        """Return a saved index; its tensors are mapped into memory, not read.
 
         Raises CorruptIndexError if a file is missing, truncated or changed, IndexVersionError if the format has another version,
         and MissingSignalError if this package cannot make a saved signal and it is not given.
@@ -325,29 +363,40 @@ class GraphIndex:
             Models, as for the class; models are not part of a saved index.
         signals : mapping of str to Signal, optional
             Signals that replace saved ones or are added to them, such as those in an external store.
+        edges : edge specification, callable, or a list of these, optional
+            Specifications of your own that found edges of this index, for :meth:`with_changes`: only their names are saved.
         device : str or torch.device, optional
         """
         from graph_retrievers.graph.storage import read_index
 
-        graph, tensors, settings = read_index(folder, device)
-        built = settings["embedding"]["name"]
-        found: dict[str, Signal] = {}
-        for number, saved in enumerate(settings["signals"]):
-            name, kind = saved["name"], saved["kind"]
-            if signals is not None and name in signals:
-                continue
-            if kind not in _KINDS:
-                raise MissingSignalError(f"Signal {name!r} of {folder} is a {kind!r}; pass it as signals={{{name!r}: ...}}.")
-            prefix = f"{number}."
-            arrays = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
-            try:
-                found[name] = _KINDS[kind].restore(arrays, saved["settings"], graph.device)
-            except (KeyError, TypeError, ValueError) as error:
-                raise CorruptIndexError(f"Signal {name!r} of {folder} cannot be read ({error}); build the index again.") from error
-        index = cls(graph, found | dict(signals or {}), embedding=embedding, relevance=relevance)
+        options = {"embedding": embedding, "relevance": relevance, "signals": signals, "edges": edges}
+        return cls.from_state(folder, *read_index(folder, device), **options)
+
+    @classmethod
+    def from_state(
+        cls,
+        folder: Any,
+        graph: CorpusGraph,
+        tensors: Mapping[str, Tensor],
+        settings: Mapping[str, Any],
+        *,
+        embedding: Any = None,
+        relevance: Any = None,
+        signals: Mapping[str, Signal] | None = None,
+        edges: Any = None,
+    ) -> GraphIndex:
+        """Return the index of a graph and a :meth:`state`; `folder` is for messages, the rest is as for :meth:`load`."""
+        _check_not_empty(graph)
+        found = restored_signals(tensors, settings, signals or {}, graph.device, folder)
+        sources = restored_sources(settings, edges, graph.num_edges, folder)
+        built, _ = saved_embedding(settings, folder)
+        try:
+            index = cls(graph, found, embedding=embedding, relevance=relevance, edge_sources=sources)
+        except DimensionMismatchError as error:
+            raise CorruptIndexError(f"The parts of {folder} do not fit together ({error}); build the index again.") from error
         # The same model may have its folder or the name of its owner in front.
         same = Path(index.embedding_name).name == Path(built).name
-        if built and index.embedding is not None and not same and "dense" in found:
+        if built and index.embedding is not None and not same and "dense" in found.keys() - (signals or {}).keys():
             logger.warning(
                 "The vectors of %s were made by %s, and questions are embedded by %s. If that is another model, vector search "
                 "finds the wrong nodes; pass the model that built the index.",
@@ -368,7 +417,7 @@ class GraphIndex:
     def __getstate__(self) -> dict[str, Any]:
         """Return the state to pickle; raise InvalidArgumentError if a model cannot be pickled."""
         check_pickle("This index", {"embedding": self.embedding, "relevance": self.relevance})
-        return dict(self.__dict__)
+        return self.__dict__ | {"edge_sources": picklable_sources(self.edge_sources)}
 
     def __len__(self) -> int:
         """Return the number of nodes."""
@@ -490,11 +539,98 @@ class GraphIndex:
 
     def with_models(self, *, embedding: Any = None, relevance: Any = None) -> GraphIndex:
         """Return this index with other models; graph and signals are shared."""
-        if relevance is None and not (isinstance(self.relevance, BiEncoder) and self.relevance.embedding is self.embedding):
-            # The fallback follows the embedding model; any other relevance model stays.
-            relevance = self.relevance
+        # The fallback follows the embedding model; any other relevance model stays.
+        relevance = relevance if relevance is not None else self._own_relevance()
         embedding = embedding if embedding is not None else self.embedding
-        return GraphIndex(self.graph, self.signals, embedding=embedding, relevance=relevance)
+        return GraphIndex(self.graph, self.signals, embedding=embedding, relevance=relevance, edge_sources=self.edge_sources)
+
+    def with_changes(
+        self,
+        *,
+        add: Iterable[Any] = (),
+        upsert: Iterable[Any] = (),
+        delete: Iterable[str] = (),
+        delete_sources: Iterable[str] = (),
+        add_edges: Iterable[EdgeLike] = (),
+        delete_edges: Iterable[EdgeLike] = (),
+        vectors: Any = None,
+        show_progress: bool = False,
+    ) -> GraphIndex:
+        """Return the index of a changed corpus; this one stays as it is, so that queries on it go on undisturbed.
+
+        Nodes and edges are deleted first, then documents are taken in, then edges. A document that replaces a node takes its row;
+        new ones come last. Only texts that no present node has are embedded and split into words. The answers are those of an
+        index that is built of the same nodes and edges in the same order.
+
+        Parameters
+        ----------
+        add, upsert : iterable of documents, default ()
+            See :func:`graph_retrievers.construction.documents.to_nodes`. `upsert` replaces nodes of the same ids.
+        delete : iterable of str, default ()
+            Ids of nodes. Edges at them are deleted too; those at a replaced node stay.
+        delete_sources : iterable of str, default ()
+            Documents whose nodes are deleted; see :func:`graph_retrievers.construction.documents.node_source`.
+        add_edges : iterable of Edge, (source, target) or (source, target, relation), default ()
+        delete_edges : iterable of the same, default ()
+            Edges that were given one by one. (source, target) stands for all relations.
+        vectors : array-like, shape [n, d], optional
+            Vectors of the documents of `add` and `upsert`. Otherwise the ``embedding`` that LlamaIndex nodes bring is taken, and
+            the model of the index embeds the others.
+        show_progress : bool, default False
+
+        Returns
+        -------
+        GraphIndex
+            Edges of specifications (links, mentions, neighbours, ...) are found again in the whole changed corpus, since what one
+            document refers to depends on the others. A specification that has nothing to read any more finds no edges, and a
+            warning says so.
+
+        Raises
+        ------
+        UnknownNodeError, DuplicateNodeError
+            If a node to delete, a source or an end of an edge is unknown, or a document to add has the id of a node.
+        InvalidArgumentError
+            If a document has no id, an edge to delete was not given one by one, or a signal cannot follow.
+        MissingSignalError
+            If new texts are to be embedded, and the index has no model.
+        EmptyGraphError
+            If no node is left.
+
+        Examples
+        --------
+        >>> index = GraphIndex.from_texts(["A loom.", "A card."], edges=[("0", "1", "reads")])
+        >>> index.with_changes(delete=["1"], add=[Node("2", "A cipher.")], add_edges=[("0", "2")]).graph.edges()
+        [Edge(source='0', target='2', relation='', weight=1.0, text='', metadata={})]
+        """
+        documents = [*(listed := list(add)), *upsert]
+        nodes = change_corpus(self.graph, listed, documents[len(listed) :], delete, delete_sources)
+        _check_not_empty(nodes.graph)
+        own = zip(nodes.rows.tolist(), _own_vectors(documents, vectors), strict=True)
+        brought = {row: vector for row, vector in own if vector is not None}
+        over: dict[str, dict[str, Signal]] = {"nodes": {}, "edges": {}}
+        for name, signal in self.signals.items():
+            over[signal.covers][name] = signal
+
+        def embed(texts: list[str]) -> Tensor:
+            if self.embedding is None:
+                raise MissingSignalError(f"{len(texts)} new texts have no vectors; pass vectors=, or give the index a model.")
+            return embed_texts(self.embedding, texts, show_progress)
+
+        graph, contents = nodes.graph, _Contents(nodes.graph)
+        followed = followed_signals(over["nodes"], contents, nodes.kept, embed, brought)
+        dense = followed.get("dense")
+        sources = change_edges(self.graph, self.edge_sources, nodes, add_edges, delete_edges, getattr(dense, "vectors", None))
+        if over["edges"]:
+            place = {text: row for row, text in enumerate(self.graph.edge_contents())}
+            kept = np.array([place.get(text, -1) for text in graph.edge_contents()], np.int64)
+            followed |= followed_signals(over["edges"], graph.edge_contents(), kept, embed)
+        signals = {name: followed[name] for name in self.signals}
+        return GraphIndex(graph, signals, edge_sources=sources, embedding=self.embedding, relevance=self._own_relevance())
+
+    def _own_relevance(self) -> RelevanceModel | None:
+        """Return the relevance model, None for the one that follows the embedding model."""
+        follows = isinstance(self.relevance, BiEncoder) and self.relevance.embedding is self.embedding
+        return None if follows else self.relevance
 
     def to(self, device: str | torch.device) -> GraphIndex:
         """Return this index on another device. Models stay where they are."""
@@ -502,7 +638,28 @@ class GraphIndex:
         if graph is self.graph:
             return self
         signals = {name: signal.to(graph.device) for name, signal in self.signals.items()}
-        return GraphIndex(graph, signals, embedding=self.embedding, relevance=self.relevance)
+        return GraphIndex(graph, signals, embedding=self.embedding, relevance=self.relevance, edge_sources=self.edge_sources)
+
+
+class _Contents(Sequence[str]):
+    """What signals read of the nodes of a graph, made when it is asked for."""
+
+    def __init__(self, graph: CorpusGraph) -> None:
+        self._graph = graph
+
+    def __len__(self) -> int:
+        return len(self._graph)
+
+    def __getitem__(self, row: Any) -> Any:
+        return self._graph.content(range(len(self))[row])
+
+
+def _own_vectors(documents: Sequence[Any], vectors: Any) -> Sequence[Tensor | None]:
+    """Return the vectors given for documents, or those that they bring, of unit length; None for a document without one."""
+    if vectors is not None:
+        return list(check_vectors(vectors, len(documents)).cpu())
+    brought = (getattr(document, "embedding", None) for document in documents)
+    return [None if vector is None else unit_vectors(check_vectors([vector]))[0] for vector in brought]
 
 
 def _tell_lengths(lengths: Tensor) -> None:

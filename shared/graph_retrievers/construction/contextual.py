@@ -14,7 +14,7 @@ from torch import Tensor
 from graph_retrievers.arguments import positive
 from graph_retrievers.construction.documents import to_nodes
 from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
-from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
+from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, NothingToReadError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.embedding import check_vectors
@@ -166,7 +166,7 @@ class ContextualCitations(EdgeSpec):
             edges += [(name, node.id, "refers to") for name in _names(node.metadata.get(self.refers_to))]
             cited.setdefault(document, {}).update(dict.fromkeys(_names(node.metadata.get(self.cites))))
         if not chunks:
-            raise InvalidArgumentError(f"No node has the metadata field {self.document!r}; make chunks with chunk_documents.")
+            raise NothingToReadError(f"No node has the metadata field {self.document!r}; make chunks with chunk_documents.")
         inside = corpus.known(edges)
         pairs = [(u, v) for u, names in cited.items() for v in names if v != u]
         known = [(chunks[u], chunks[v]) for u, v in pairs if v in chunks]

@@ -34,7 +34,7 @@ from graph_retrievers.construction.networkx_graphs import is_networkx, networkx_
 from graph_retrievers.construction.relationships import Relationships
 from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
 from graph_retrievers.construction.structure import DocumentStructure
-from graph_retrievers.errors import InvalidArgumentError, UnknownNodeError, shown
+from graph_retrievers.errors import InvalidArgumentError, NothingToReadError, UnknownNodeError, shown
 from graph_retrievers.graph.corpus_graph import Edge, EdgeLike, Node
 
 __all__ = [
@@ -48,10 +48,12 @@ __all__ = [
     "TitleMentions",
     "Triples",
     "build_edges",
-    "edges_among",
     "edge_items",
+    "edge_parts",
+    "edges_among",
     "is_words",
     "needs_vectors",
+    "specifications",
 ]
 
 logger = logging.getLogger(__name__)
@@ -93,34 +95,57 @@ def build_edges(nodes: Sequence[Node], edges: Any, vectors: Any = None, document
     >>> build_edges(nodes, [("b", "a", "inspired"), ("cites", "$id")])
     [('b', 'a', 'inspired'), ('a', 'b', 'cites')]
     """
-    corpus = Corpus(nodes, documents, vectors)
-    built: list[EdgeLike] = []
+    return [edge for _, part in edge_parts(edges, Corpus(nodes, documents, vectors)) for edge in part]
+
+
+def edge_parts(edges: Any, corpus: Corpus, *, lenient: bool = False) -> list[tuple[EdgeSpec | None, Sequence[EdgeLike]]]:
+    """Return the edges of :func:`build_edges` by the item that they come from: a specification, or None where they were given.
+
+    With `lenient`, a specification that has nothing to read in the corpus finds no edges, and a warning says so.
+    """
+    parts: list[tuple[EdgeSpec | None, list[EdgeLike]]] = []
     seen: set[tuple[str, str, str]] = set()
 
-    def found(spec: EdgeSpec) -> list[tuple[str, str, str]]:
+    def found(spec: EdgeSpec) -> list[EdgeLike]:
         # What two specifications find is one edge.
-        new = [edge for edge in _found(spec, corpus) if edge not in seen]
+        try:
+            new = [edge for edge in _found(spec, corpus) if edge not in seen]
+        except NothingToReadError as error:
+            if not lenient:
+                raise
+            logger.warning("%r finds no edges any more: %s", spec, error)
+            new = []
         seen.update(new)
-        return new
+        return list(new)
 
     for number, item in enumerate(edge_items(edges)):
-        if isinstance(item, EdgeSpec):
-            built.extend(found(item))
+        given: list[EdgeLike] = []
+        spec: EdgeSpec | None = None
+        if isinstance(item, Triples):
+            given = found(item)
+        elif isinstance(item, EdgeSpec):
+            spec = item
         elif is_networkx(item):
-            built.extend(_explicit(edge, f"An edge of {item}", corpus) for edge in networkx_edges(item))
+            given = [_explicit(edge, f"An edge of {item}", corpus) for edge in networkx_edges(item)]
         elif is_words(item) and len(item) == 2 and _is_field_pair(item, number, corpus):
-            built.extend(found(Metadata(*item)))
+            spec = Metadata(*item)
         elif isinstance(item, Edge) or is_words(item):
-            built.append(_explicit(item, f"Edge {number}", corpus))
+            given = [_explicit(item, f"Edge {number}", corpus)]
         elif isinstance(item, type) and issubclass(item, EdgeSpec):
             raise InvalidArgumentError(f"Item {number} of edges is the class {item.__name__}; call it: {item.__name__}(...).")
         elif callable(item):
-            built.extend(found(_Called(item)))
+            spec = Called(item)
         else:
             nested = isinstance(item, (list, tuple)) and any(isinstance(part, (list, tuple)) for part in item)
             hint = " Unpack a list inside the list with a star: [*pairs, Links()]." if nested else ""
             raise InvalidArgumentError(f"Item {number} of edges is {item!r:.80}; expected {_KINDS}.{hint}")
-    return built
+        if spec is not None:
+            parts.append((spec, found(spec)))
+        elif parts and parts[-1][0] is None:
+            parts[-1][1].extend(given)
+        else:
+            parts.append((None, given))
+    return parts  # type: ignore[return-value]
 
 
 def edges_among(nodes: Sequence[Node], edges: Any, vectors: Any = None, documents: Sequence[Any] | None = None) -> list[EdgeLike]:
@@ -153,6 +178,21 @@ def edge_items(edges: Any) -> list[Any]:
     return list(edges)
 
 
+def specifications(edges: Any) -> list[EdgeSpec]:
+    """Return the items of an ``edges`` argument as specifications: pairs of strings are fields, and edges are an error."""
+    found: list[EdgeSpec] = []
+    for item in edge_items(edges):
+        if isinstance(item, EdgeSpec):
+            found.append(item)
+        elif is_words(item) and len(item) == 2:
+            found.append(Metadata(*item))
+        elif callable(item) and not isinstance(item, type):
+            found.append(Called(item))
+        else:
+            raise InvalidArgumentError(f"{item!r:.80} is not a specification of edges; give edges one by one in add_edges=.")
+    return found
+
+
 def _present(item: Any, corpus: Corpus) -> list[Any]:
     """Return the part of an item of an ``edges`` argument that these nodes have."""
     if is_networkx(item):
@@ -167,7 +207,7 @@ def _present(item: Any, corpus: Corpus) -> list[Any]:
     return [item]
 
 
-class _Called(EdgeSpec):
+class Called(EdgeSpec):
     """A function of the user, from a node to its neighbours."""
 
     def __init__(self, function: Callable[[Node], Any]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
-from graph_retrievers.errors import InvalidArgumentError, UnknownNodeError
+from graph_retrievers.errors import InvalidArgumentError, NothingToReadError, UnknownNodeError
 from graph_retrievers.graph.corpus_graph import Node
 
 __all__ = ["Metadata", "Triples", "has_field"]
@@ -61,9 +61,7 @@ class Metadata(EdgeSpec):
         for name in (self.source, self.target):
             if not has_field(corpus, name):
                 there = ", ".join(sorted(corpus.fields)) or "none"
-                raise InvalidArgumentError(
-                    f"No node has the metadata field {name!r} of {self!r}; the metadata fields are: {there}."
-                )
+                raise NothingToReadError(f"No node has the metadata field {name!r} of {self!r}; the metadata fields are: {there}.")
         # Ids are strings; a metadata field may hold the same id as a number.
         as_text = self.source in _OWN or self.target in _OWN
         held = _holders(corpus.nodes, self.target, as_text)

@@ -11,7 +11,7 @@ from typing import Any
 from graph_retrievers.construction.html import read_html
 from graph_retrievers.construction.markdown import read_markdown, reference_definitions, slug
 from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
-from graph_retrievers.errors import InvalidArgumentError, shown
+from graph_retrievers.errors import InvalidArgumentError, NothingToReadError, shown
 from graph_retrievers.graph.addresses import ADDRESS_FIELDS, AddressBook, page_address
 from graph_retrievers.graph.corpus_graph import Node
 
@@ -77,13 +77,13 @@ class Links(EdgeSpec):
         addresses = [page_address(node.metadata, fields) or f"{_NOWHERE}{row}" for row, node in enumerate(corpus.nodes)]
         if all(address.startswith(_NOWHERE) for address in addresses):
             wanted = " or ".join(map(repr, fields))
-            raise InvalidArgumentError(
+            raise NothingToReadError(
                 f"No node has the metadata field {wanted}, so links cannot be resolved; put the address of each node's page there, "
                 "or name the field in Links(url_field=...)."
             )
         if self.field is not None and self.field not in corpus.fields:
             there = ", ".join(sorted(corpus.fields))
-            raise InvalidArgumentError(
+            raise NothingToReadError(
                 f"No node has the metadata field {self.field!r} of {self!r}; the metadata fields are: {there}."
             )
         pages: dict[str, list[int]] = defaultdict(list)

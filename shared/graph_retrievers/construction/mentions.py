@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.errors import NothingToReadError
 from graph_retrievers.graph.addresses import page_address
 from graph_retrievers.graph.corpus_graph import Node
 
@@ -71,7 +71,7 @@ class TitleMentions(EdgeSpec):
     def find(self, corpus: Corpus) -> Found:
         """Return the edges, in the order of the mentions."""
         if not any(node.title for node in corpus.nodes):
-            raise InvalidArgumentError("No node has a title; give titles, or leave TitleMentions out.")
+            raise NothingToReadError("No node has a title; give titles, or leave TitleMentions out.")
         names = self._names(corpus.nodes)
         starts: dict[str, set[tuple[int, int]]] = defaultdict(set)
         for name in names:

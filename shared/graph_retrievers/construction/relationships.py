@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.errors import NothingToReadError
 
 __all__ = ["Relationships"]
 
@@ -36,15 +36,18 @@ class Relationships(EdgeSpec):
 
     def find(self, corpus: Corpus) -> Found:
         """Return the edges, in the order of the nodes."""
-        documents = corpus.documents or ()
-        if not any(hasattr(document, "relationships") for document in documents):
-            raise InvalidArgumentError(
+        held = [
+            getattr(document, "relationships", None) or node.origin.get("relationships")
+            for node, document in zip(corpus.nodes, corpus.documents or corpus.nodes, strict=True)
+        ]
+        if not any(hasattr(document, "relationships") for document in corpus.documents or ()) and not any(held):
+            raise NothingToReadError(
                 "Relationships() reads LlamaIndex nodes, but none of the documents has relationships; "
                 "pass the nodes to GraphIndex.from_documents, or use another source of edges."
             )
         edges = []
-        for node, document in zip(corpus.nodes, documents, strict=True):
-            for key, related in (getattr(document, "relationships", None) or {}).items():
+        for node, relationships in zip(corpus.nodes, held, strict=True):
+            for key, related in (relationships or {}).items():
                 kind = _kind(key)
                 for other in _ids(related):
                     inverse = _INVERSE.get(kind)

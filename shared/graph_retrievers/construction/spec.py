@@ -38,8 +38,10 @@ class Corpus:
     @cached_property
     def parents(self) -> set[int]:
         """Rows of nodes of LlamaIndex that have children, whose texts repeat theirs."""
-        given = enumerate(self.documents or ())
-        return {row for row, document in given if getattr(document, "child_nodes", None)}
+        if self.documents is None:
+            # "5" is the number of this relationship in LlamaIndex.
+            return {row for row, node in enumerate(self.nodes) if node.origin.get("relationships", {}).get("5")}
+        return {row for row, document in enumerate(self.documents) if getattr(document, "child_nodes", None)}
 
     @cached_property
     def fields(self) -> set[str]:

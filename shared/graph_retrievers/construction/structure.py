@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from graph_retrievers.construction.links import heading_path
 from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.errors import NothingToReadError
 from graph_retrievers.graph.addresses import ADDRESS_FIELDS, page_address
 
 __all__ = ["DocumentStructure"]
@@ -57,7 +57,7 @@ class DocumentStructure(EdgeSpec):
                 pages[address].append(row)
         if not pages:
             wanted = " or ".join(map(repr, fields))
-            raise InvalidArgumentError(
+            raise NothingToReadError(
                 f"No node has the metadata field {wanted}, which says from what page a chunk is; put the address of the page "
                 "there, or name the field in DocumentStructure(url_field=...)."
             )

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.graph.corpus_graph import CorpusGraph, Rows
 
 __all__ = ["induced_graph"]
 
@@ -54,13 +54,9 @@ def induced_graph(graph: CorpusGraph, rows: Tensor) -> tuple[CorpusGraph, Tensor
     order = np.argsort(first)
     kept, texts, metadata = edges.tolist(), graph.edge_texts, graph.edge_metadata
     texts, metadata = ([column[row] for row in kept] if column else [] for column in (texts, metadata))
-    made._set_rows(
-        sources[edges],
-        targets[edges],
-        torch.from_numpy(np.argsort(order)[relations].astype(np.int32)),
-        [graph.relation_names[names[place]] for place in order],
-        graph.weights[edges],
-        texts if any(texts) else [],
-        metadata if any(metadata) else [],
-    )
+    numbers = np.argsort(order)[relations].astype(np.int32)
+    ends = sources[edges].cpu().numpy(), targets[edges].cpu().numpy()
+    texts, metadata = (values if any(values) else [] for values in (texts, metadata))
+    rows_kept = Rows(*ends, numbers, graph.weights[edges].cpu().numpy(), texts, metadata)
+    made._set_rows(rows_kept, [graph.relation_names[names[place]] for place in order])
     return made, edges

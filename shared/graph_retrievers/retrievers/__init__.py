@@ -11,6 +11,7 @@ from graph_retrievers.retrievers.protocol import BaseRetriever, RetrieverProtoco
 from graph_retrievers.retrievers.registry import build_retriever, retriever_names
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.retrievers.spreading_activation import SpreadingActivation
+from graph_retrievers.retrievers.store_retriever import StoreRetriever
 from graph_retrievers.retrievers.walk_fusion import WalkFusion
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Retriever",
     "RetrieverProtocol",
     "SpreadingActivation",
+    "StoreRetriever",
     "Vector",
     "WalkFusion",
     "build_retriever",

@@ -1,0 +1,139 @@
+"""What a saved index holds beside its graph: signals, and the specifications that found its edges, by name and settings."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from graph_retrievers.construction.changes import EdgeSource
+from graph_retrievers.construction.contextual import ContextualCitations
+from graph_retrievers.construction.edges import Called, specifications
+from graph_retrievers.construction.fields import Metadata
+from graph_retrievers.construction.links import Links
+from graph_retrievers.construction.mentions import TitleMentions
+from graph_retrievers.construction.neighbors import NearestNeighbors
+from graph_retrievers.construction.relationships import Relationships
+from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
+from graph_retrievers.construction.structure import DocumentStructure
+from graph_retrievers.errors import CorruptIndexError, InvalidArgumentError, MissingSignalError
+from graph_retrievers.signals.bm25 import BM25
+from graph_retrievers.signals.dense import DenseIndex
+from graph_retrievers.signals.signal import Signal
+from graph_retrievers.signals.sparse import SparseIndex
+
+__all__ = ["picklable_sources", "restored_signals", "restored_sources", "saved_embedding", "saved_signals", "saved_sources"]
+
+# What saved indexes can name; others are given to `load` as objects.
+_SIGNALS: dict[str, type[Signal]] = {kind.kind: kind for kind in (DenseIndex, BM25, SparseIndex)}
+_SPECS: dict[str, type[EdgeSpec]] = {
+    kind.__name__: kind
+    for kind in (ContextualCitations, DocumentStructure, Links, Metadata, NearestNeighbors, Relationships, TitleMentions)
+}
+
+
+def saved_signals(signals: Mapping[str, Signal]) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:
+    """Return the tensors of signals, and their names, kinds and settings."""
+    tensors: dict[str, Tensor] = {}
+    kept: list[dict[str, Any]] = []
+    for number, (name, signal) in enumerate(signals.items()):
+        arrays, settings = signal.state()
+        tensors |= {f"{number}.{key}": value for key, value in arrays.items()}
+        kept.append({"name": name, "kind": signal.kind, "settings": settings})
+    return tensors, kept
+
+
+def restored_signals(
+    tensors: Mapping[str, Tensor], settings: Mapping[str, Any], given: Mapping[str, Signal], device: torch.device, folder: Any
+) -> dict[str, Signal]:
+    """Return the signals that :func:`saved_signals` wrote, those `given` in the place of theirs; `folder` is for messages."""
+    found: dict[str, Signal] = {}
+    try:
+        listed = [(str(saved["name"]), str(saved["kind"]), saved["settings"]) for saved in settings["signals"]]
+    except (KeyError, TypeError) as error:
+        raise CorruptIndexError(f"The settings of {folder} cannot be read ({error!r}); build the index again.") from error
+    for number, (name, kind, options) in enumerate(listed):
+        if name in given:
+            continue
+        if kind not in _SIGNALS:
+            raise MissingSignalError(f"Signal {name!r} of {folder} is a {kind!r}; pass it as signals={{{name!r}: ...}}.")
+        prefix = f"{number}."
+        arrays = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
+        try:
+            found[name] = _SIGNALS[kind].restore(arrays, options, device)
+        except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+            raise CorruptIndexError(f"Signal {name!r} of {folder} cannot be read ({error}); build the index again.") from error
+    return found | dict(given)
+
+
+def saved_embedding(settings: Mapping[str, Any], folder: Any) -> tuple[str, bool]:
+    """Return the name of the embedding model of a saved index, and whether it can be loaded by that name."""
+    named = settings.get("embedding")
+    if not isinstance(named, Mapping) or not isinstance(named.get("name"), str):
+        raise CorruptIndexError(f"The settings of {folder} do not name its embedding model; build the index again.")
+    return named["name"], named.get("by_name") is True
+
+
+def saved_sources(sources: Iterable[EdgeSource]) -> list[dict[str, Any]]:
+    """Return the sources of edges: of specifications of this package the settings, of others the names alone."""
+    return [{"rows": source.rows, **({} if source.spec is None else _plain(source.spec))} for source in sources]
+
+
+def restored_sources(settings: Mapping[str, Any], given: Any, rows: int, folder: Any) -> list[EdgeSource]:
+    """Return the sources that :func:`saved_sources` wrote; specifications of other packages are looked up among those `given`."""
+    named = {_name(spec): spec for spec in specifications(given)}
+
+    def spec(saved: Mapping[str, Any]) -> EdgeSpec | None:
+        name = saved.get("name")
+        if name is None or name in named:
+            return named.get(str(name))
+        return _SPECS[name](**saved["settings"]) if name in _SPECS else _Unknown(str(name))
+
+    try:
+        # Indexes that do not say where their edges come from hold edges that were given.
+        found = [EdgeSource(spec(saved), int(saved["rows"])) for saved in settings.get("edges", [{"rows": rows}])]
+        if any(source.rows < 0 for source in found):
+            raise ValueError("a number of edges is negative")
+        return found
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CorruptIndexError(f"The sources of the edges of {folder} cannot be read ({error!r}); build it again.") from error
+
+
+def picklable_sources(sources: Iterable[EdgeSource]) -> tuple[EdgeSource, ...]:
+    """Return sources of edges for a pickle: functions, and classes that cannot be pickled, by their names alone."""
+
+    def pickles(spec: EdgeSpec | None) -> bool:
+        try:
+            pickle.dumps(spec)
+        except (pickle.PicklingError, TypeError, AttributeError):
+            return False
+        return True
+
+    return tuple(s if s.spec is None or pickles(s.spec) else EdgeSource(_Unknown(_name(s.spec)), s.rows) for s in sources)
+
+
+def _plain(spec: EdgeSpec) -> dict[str, Any]:
+    settings = {name: value for name, value in vars(spec).items() if not name.startswith("_")}
+    return {"name": _name(spec), "settings": settings if _SPECS.get(type(spec).__name__) is type(spec) else {}}
+
+
+def _name(spec: EdgeSpec) -> str:
+    if isinstance(spec, Called):
+        return str(getattr(spec.function, "__qualname__", type(spec.function).__qualname__))
+    return spec.name if isinstance(spec, _Unknown) else type(spec).__name__
+
+
+class _Unknown(EdgeSpec):
+    """A specification that a saved index names, and that is not given."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def find(self, corpus: Corpus) -> Found:
+        raise InvalidArgumentError(
+            f"Edges of this index were found by {self.name!r}, which is not part of this package, so that they cannot follow a "
+            "change; pass it as edges= when the index is loaded."
+        )

@@ -1,0 +1,198 @@
+"""IndexStore: the current index of a corpus that changes, and the folder that holds it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from graph_retrievers.construction.changes import check_ids
+from graph_retrievers.construction.edges import specifications
+from graph_retrievers.errors import CorruptIndexError, EmptyGraphError, UnknownNodeError
+from graph_retrievers.graph.corpus_graph import CorpusGraph, EdgeLike
+from graph_retrievers.graph.folders import MANIFEST, PREVIOUS, locked
+from graph_retrievers.graph.storage import check_target, current_manifest, publish_index, read_saved
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.signals.embedding import CachedEmbedding, as_embedding
+from graph_retrievers.signals.signal import Signal
+
+__all__ = ["IndexStore"]
+
+# The settings of an index without documents.
+_NOTHING: dict[str, Any] = {"signals": [], "embedding": {"name": "", "by_name": False}, "edges": []}
+# Texts whose vectors are kept while a change is worked out again.
+_TEXTS = 1 << 30
+
+
+class _State(NamedTuple):
+    """What a store holds: the manifest it was read from, and the index; None for a store without documents."""
+
+    manifest: bytes | None = None
+    current: GraphIndex | None = None
+
+
+class IndexStore:
+    """An index that changes, in a folder: each change makes a new index, which is on the disk when the call returns.
+
+    Any number of threads and processes may use one folder. Writers wait for each other, and each change is made to what the last
+    one has left. Readers need no lock: :attr:`index` is an index that does not change, and a query that runs on it goes on so.
+    The folder holds the newest index and the one before it, which is opened, with a warning, where the newest is damaged.
+
+    Parameters
+    ----------
+    folder : str or Path
+        A folder that is new, empty or holds an index, such as :meth:`GraphIndex.save` writes.
+    edges : edge specification, pair of fields, callable, or a list of these, optional
+        What links the documents of a store that is still empty; see :mod:`graph_retrievers.construction.edges`. An index that is
+        there has its own; specifications that are not of this package must be given again.
+    embedding, relevance : object, optional
+        Models, as for :class:`~graph_retrievers.index.GraphIndex`.
+    signals : mapping of str to Signal, optional
+        See :meth:`GraphIndex.load`.
+    device : str or torch.device, optional
+    **options
+        Further keywords of :meth:`GraphIndex.from_documents`, for the first documents of a store that is empty.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the folder holds something else.
+    CorruptIndexError, IndexVersionError
+        If the index in it cannot be opened, nor the one before it.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from graph_retrievers.graph import Node
+    >>> with TemporaryDirectory() as folder:
+    ...     store = IndexStore(folder, edges=("reads", "$id"))
+    ...     _ = store.update(upsert=[Node("loom", "A loom.", metadata={"reads": ["card"]})])
+    ...     _ = store.update(upsert=[Node("card", "A card.")])
+    ...     IndexStore(folder).index.graph.edges()
+    [Edge(source='loom', target='card', relation='reads', weight=1.0, text='', metadata={})]
+    """
+
+    def __init__(
+        self,
+        folder: Any,
+        *,
+        edges: Any = None,
+        embedding: Any = None,
+        relevance: Any = None,
+        signals: Mapping[str, Signal] | None = None,
+        device: Any = None,
+        **options: Any,
+    ) -> None:
+        self.folder = Path(folder).expanduser().resolve()
+        if not (self.folder / MANIFEST).exists():
+            check_target(self.folder)
+        model = as_embedding(embedding) if embedding is not None else None
+        self._models: dict[str, Any] = {"embedding": model, "relevance": relevance}
+        self._specs = None if edges is None else specifications(edges)
+        self._signals, self._device, self._options = signals, device, options
+        self._state, self._mutex = _State(), threading.RLock()
+        self.reload()
+
+    def __repr__(self) -> str:
+        """Return the folder and the present index."""
+        return f"IndexStore({str(self.folder)!r}, {self._state.current!r})"
+
+    def __len__(self) -> int:
+        """Return the number of nodes."""
+        return 0 if self._state.current is None else len(self._state.current)
+
+    @property
+    def embedding(self) -> Any:
+        """The embedding model, or None."""
+        return self._models["embedding"]
+
+    @property
+    def index(self) -> GraphIndex:
+        """The present index; EmptyGraphError if the store holds no documents."""
+        index = self._state.current
+        if index is None:
+            raise EmptyGraphError(f"The store {self.folder} is empty; add documents with update(upsert=...).")
+        return index
+
+    def reload(self) -> None:
+        """Take over what other processes have written; this costs little where there is nothing new."""
+        with self._mutex:
+            self._reload(held=False)
+
+    def _reload(self, held: bool) -> None:
+        if not any((self.folder / name).exists() for name in (MANIFEST, PREVIOUS)):
+            if self._state.manifest is not None:
+                raise CorruptIndexError(f"There is no index at {self.folder} any more; restore it from a copy.")
+            return
+        if self._state.manifest is not None and current_manifest(self.folder) == self._state.manifest:
+            return
+        saved = read_saved(self.folder, self._device, held=held)
+        if saved.manifest == self._state.manifest:
+            # The newest is damaged, and this is the one before it.
+            return
+        index = None
+        if len(saved.graph):
+            index = GraphIndex.from_state(self.folder, *saved[1:], **self._models, signals=self._signals, edges=self._specs)
+        self._state = _State(saved.manifest, index)
+
+    def update(
+        self,
+        *,
+        add: Iterable[Any] = (),
+        upsert: Iterable[Any] = (),
+        delete: Iterable[str] = (),
+        delete_sources: Iterable[str] = (),
+        add_edges: Iterable[EdgeLike] = (),
+        delete_edges: Iterable[EdgeLike] = (),
+        vectors: Any = None,
+        show_progress: bool = False,
+    ) -> None:
+        """Change the corpus; the arguments and errors are those of :meth:`GraphIndex.with_changes`.
+
+        All documents may be deleted. If the folder cannot be written, IndexWriteError is raised, and the store stays as it was.
+        """
+        lists = {"add": add, "upsert": upsert, "add_edges": add_edges, "delete_edges": delete_edges}
+        changes: dict[str, Any] = {name: list(values) for name, values in lists.items()}
+        for name, ids in (("delete", delete), ("delete_sources", delete_sources)):
+            # A string is refused where it is read.
+            changes[name] = ids if isinstance(ids, str) else list(ids)
+        if any(changes.values()):
+            self._apply(lambda index, model: self._changed(index, model, {**changes, "vectors": vectors}, show_progress))
+
+    def replace(self, index: GraphIndex) -> None:
+        """Put another index in the place of the present one."""
+        self._apply(lambda _, model: index)
+
+    def _changed(self, index: GraphIndex | None, model: Any, changes: dict[str, Any], show_progress: bool) -> GraphIndex | None:
+        """Return the next index, None for one without documents."""
+        if index is not None:
+            try:
+                return index.with_models(embedding=model).with_changes(**changes, show_progress=show_progress)
+            except EmptyGraphError:
+                return None
+        for name in ("delete", "delete_sources", "delete_edges"):
+            if changes[name]:
+                raise UnknownNodeError(f"{name} names {changes[name][0]!r:.80}, and the store {self.folder} is empty.")
+        documents = check_ids([*changes["add"], *changes["upsert"]])
+        edges = [*(self._specs or ()), *changes["add_edges"]] if self._specs is not None or changes["add_edges"] else None
+        options = {"vectors": changes["vectors"], "show_progress": show_progress, "device": self._device, **self._options}
+        models = {**self._models, "embedding": model}
+        return GraphIndex.from_documents(documents, edges=edges, lenient=True, **models, **options) if documents else None
+
+    def _apply(self, change: Callable[[GraphIndex | None, Any], GraphIndex | None]) -> None:
+        """Replace the index by what a function makes of it and an embedding model.
+
+        The function may be called twice: texts are embedded, which takes long, before the folder is locked, and once only.
+        """
+        with self._mutex:
+            self._reload(held=False)
+            model = CachedEmbedding(self.embedding, _TEXTS) if self.embedding is not None else None
+            before, made = self._state.manifest, change(self._state.current, model)
+            with locked(self.folder):
+                self._reload(held=True)
+                if self._state.manifest != before:
+                    made = change(self._state.current, model)
+                index = made if made is None else made.with_models(embedding=self.embedding)
+                graph, parts = (CorpusGraph([], []), ({}, _NOTHING)) if index is None else (index.graph, index.state())
+                self._state = _State(publish_index(self.folder, graph, *parts, previous=self._state.manifest), index)
