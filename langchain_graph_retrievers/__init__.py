@@ -6,6 +6,7 @@ from langchain_graph_retrievers.documents import document_prompt, to_context, to
 from langchain_graph_retrievers.embeddings import minilm
 from langchain_graph_retrievers.grag import GRAGCompressor
 from langchain_graph_retrievers.granker import GRankerCompressor
+from langchain_graph_retrievers.graph_vectorstore import GraphVectorStore
 from langchain_graph_retrievers.retrievers import (
     BM25Retriever,
     FastInsightRetriever,
@@ -33,6 +34,7 @@ __all__ = [
     "GRAGRetriever",
     "GRankerCompressor",
     "GraphRetriever",
+    "GraphVectorStore",
     "HybridRetriever",
     "IndexRetriever",
     "LeSeGRRetriever",

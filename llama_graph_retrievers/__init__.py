@@ -9,6 +9,7 @@ from llama_graph_retrievers.embeddings import SentenceEmbedding, minilm
 from llama_graph_retrievers.grag import GRAGPostprocessor
 from llama_graph_retrievers.granker import GRankerPostprocessor
 from llama_graph_retrievers.graph_retriever import GraphRetriever
+from llama_graph_retrievers.graph_vector_store import GraphVectorStore
 from llama_graph_retrievers.nodes import provenance, to_context
 from llama_graph_retrievers.property_graph import SpreadingActivationPGRetriever
 from llama_graph_retrievers.retrievers import (
@@ -35,6 +36,7 @@ __all__ = [
     "GRAGRetriever",
     "GRankerPostprocessor",
     "GraphRetriever",
+    "GraphVectorStore",
     "HybridRetriever",
     "LeSeGRRetriever",
     "MoRRetriever",

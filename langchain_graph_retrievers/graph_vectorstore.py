@@ -1,0 +1,150 @@
+"""GraphVectorStore: an index store as a LangChain vector store, for the indexing API."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import Any, Self
+from uuid import uuid4
+
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.vectorstores import VectorStore
+
+from graph_retrievers.errors import InvalidArgumentError, UnknownNodeError
+from graph_retrievers.hits import Hits
+from graph_retrievers.index_store import IndexStore
+from graph_retrievers.operators.operator import Operator
+from graph_retrievers.retrievers.store_retriever import StoreRetriever
+from langchain_graph_retrievers.documents import to_documents
+from langchain_graph_retrievers.retrievers import GraphRetriever
+
+__all__ = ["GraphVectorStore"]
+
+
+class GraphVectorStore(VectorStore):
+    """An :class:`~graph_retrievers.index_store.IndexStore` as a LangChain vector store.
+
+    ``langchain_core.indexing.index`` keeps it up to date: documents come and go with their edges, and only texts that are new are
+    embedded. Each call is on the disk when it returns. :meth:`graph_retriever` searches what it holds at the moment of the query.
+
+    Parameters
+    ----------
+    store : IndexStore
+        Its ``edges`` link the documents.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from langchain_core.indexing import InMemoryRecordManager, index
+    >>> records = InMemoryRecordManager("looms")
+    >>> records.create_schema()
+    >>> with TemporaryDirectory() as folder:
+    ...     store = GraphVectorStore(IndexStore(folder))
+    ...     retriever = store.graph_retriever("bm25", k=1)
+    ...     cards = [Document("Cards drive a loom.", metadata={"source": "a.md"})]
+    ...     done = index(cards, records, store, cleanup="incremental", source_id_key="source", key_encoder="sha256")
+    ...     print(done["num_added"], retriever.invoke("Which loom?")[0].page_content)
+    1 Cards drive a loom.
+    """
+
+    def __init__(self, store: IndexStore) -> None:
+        self.store = store
+
+    @property
+    def embeddings(self) -> Embeddings | None:
+        """The embedding model, where it is one of LangChain's."""
+        return self.store.embedding if isinstance(self.store.embedding, Embeddings) else None
+
+    def add_documents(self, documents: list[Document], *, ids: Sequence[str | None] | None = None, **kwargs: Any) -> list[str]:
+        """Add documents, or replace those of the same ids; return the ids.
+
+        Parameters
+        ----------
+        documents : list of Document
+        ids : sequence of str, optional
+            By default those of the documents; a document without one gets one.
+        **kwargs
+            Ignored, such as ``batch_size`` of LangChain's indexing.
+        """
+        names = [document.id for document in documents] if ids is None else list(ids)
+        if len(names) != len(documents):
+            raise InvalidArgumentError(f"ids has {len(names)} entries for {len(documents)} documents; pass one id per document.")
+        named = [name or str(uuid4()) for name in names]
+        # Of documents with one id, the last is kept, as in LangChain's stores.
+        latest = {name: doc.model_copy(update={"id": name}) for name, doc in zip(named, documents, strict=True)}
+        self.store.update(upsert=list(latest.values()))
+        return named
+
+    def delete(self, ids: Sequence[str] | None = None, **kwargs: Any) -> bool:
+        """Delete documents and their edges; ids that are not in the store are skipped. Return True."""
+        if ids is None or isinstance(ids, str):
+            raise InvalidArgumentError(f"ids is {ids!r}; expected a list of the ids to delete.")
+        while present := [name for name in dict.fromkeys(ids) if len(self.store) and name in self.store.index.graph]:
+            try:
+                self.store.update(delete=present)
+            except UnknownNodeError:
+                # Another process was faster; the store has taken over what it left.
+                continue
+        return True
+
+    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+        """Return the documents of those ids that are in the store, in the order of the ids."""
+        if not len(self.store):
+            return []
+        graph = self.store.index.graph
+        nodes = (graph.node(graph.row(name)) for name in ids if name in graph)
+        return [Document(node.text, id=node.id, metadata=deepcopy(dict(node.metadata))) for node in nodes]
+
+    def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
+        """Return the k documents most similar to a query: by vectors, by BM25 in a store without an embedding model.
+
+        `kwargs` may have ``filter``: see :func:`graph_retrievers.graph.filters.filter_mask`.
+        """
+        return [document for document, _ in self.similarity_search_with_score(query, k, **kwargs)]
+
+    def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> list[tuple[Document, float]]:  # type: ignore[override]
+        """Return what :meth:`similarity_search` does, with scores; larger is better."""
+        system = "bm25" if self.store.embedding is None else "vector"
+        return _scored(StoreRetriever(self.store, system, backfill=False).retrieve(query, k, **kwargs))
+
+    def similarity_search_by_vector(self, embedding: list[float], k: int = 4, **kwargs: Any) -> list[Document]:
+        """Return the k documents whose vectors are nearest."""
+        hits = StoreRetriever(self.store, "vector").retrieve("a vector", k, vector=embedding, **kwargs)
+        return [document for document, _ in _scored(hits)]
+
+    def graph_retriever(self, system: str | Operator | None = None, *, options: Any = None, **fields: Any) -> GraphRetriever:
+        """Return a graph retriever on what the store holds at the moment of each query.
+
+        Parameters
+        ----------
+        system : str or Operator, optional
+            See :class:`~graph_retrievers.retrievers.store_retriever.StoreRetriever`.
+        options : mapping, optional
+            Keywords of the engine's class.
+        **fields
+            Those of :class:`~langchain_graph_retrievers.GraphRetriever`.
+        """
+        return GraphRetriever(retriever=StoreRetriever(self.store, system, **(options or {})), **fields)
+
+    @classmethod
+    def from_texts(
+        cls,
+        texts: list[str],
+        embedding: Embeddings,
+        metadatas: list[dict[str, Any]] | None = None,
+        *,
+        ids: list[str] | None = None,
+        folder: Any = None,
+        **options: Any,
+    ) -> Self:
+        """Return a store of texts in a new folder; `options` are keywords of :class:`~graph_retrievers.index_store.IndexStore`."""
+        if folder is None:
+            raise InvalidArgumentError("from_texts needs folder=, where the index is kept.")
+        made = cls(IndexStore(folder, embedding=embedding, **options))
+        made.add_texts(texts, metadatas, ids=ids)
+        return made
+
+
+def _scored(hits: Hits) -> list[tuple[Document, float]]:
+    return [(document, hit.score) for document, hit in zip(to_documents(hits), hits, strict=True)]
