@@ -18,11 +18,21 @@ from typing import TYPE_CHECKING, Any
 
 from graph_retrievers import __version__
 from graph_retrievers.commands.flags import in_flags, log_in_flags, printable
-from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError
+from graph_retrievers.errors import (
+    CorruptIndexError,
+    EmptyGraphError,
+    GraphRetrieverError,
+    IndexVersionError,
+    InvalidArgumentError,
+    MissingSignalError,
+)
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from graph_retrievers.graph.corpus_graph import Node
     from graph_retrievers.hits import Hits
+    from graph_retrievers.signals.embedding import Embedding
 
 __all__ = ["main"]
 
@@ -67,9 +77,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"graph-retrievers {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
-    index = commands.add_parser("index", help="build an index of documents", description="Build an index of documents and save it.")
+    what = "Build an index of documents and save it, or update the one in OUT: only texts that it does not hold are embedded."
+    index = commands.add_parser("index", help="build or update an index of documents", description=what)
     index.add_argument("source", metavar="DIR_OR_DATASET", help="folder of .txt, .md and .html files, or a dataset")
-    index.add_argument("out", metavar="OUT", help="folder to write; an existing index in it is replaced")
+    index.add_argument("out", metavar="OUT", help="folder to write; what an existing index in it holds is used again")
     model = index.add_mutually_exclusive_group()
     model.add_argument("--embedding", metavar="NAME_OR_DIR", default="minilm", help="embedding model (default: minilm, offline)")
     model.add_argument("--no-embedding", action="store_true", help="no vectors: BM25 only")
@@ -113,6 +124,7 @@ def _parser() -> argparse.ArgumentParser:
 def _index(args: argparse.Namespace) -> None:
     from graph_retrievers.construction.folder import read_folder
     from graph_retrievers.datasets import is_dataset, read_dataset
+    from graph_retrievers.graph.corpus_graph import CorpusGraph
     from graph_retrievers.graph.storage import check_target
     from graph_retrievers.index import GraphIndex
     from graph_retrievers.signals.embedding import load_embedding
@@ -133,16 +145,48 @@ def _index(args: argparse.Namespace) -> None:
         with _shown_log():
             nodes = files = read_folder(args.source, max_tokens=args.tokens, show_progress=True)
         options["edges"] = _edge_specs(args.edges or "links,structure,mentions", files)
+    known, vectors = 0, None
+    if embedding is not None:
+        contents = CorpusGraph.from_nodes(nodes, include_titles=options.get("include_titles", True)).contents()
+        vectors, known = _vectors(contents, embedding, args.out)
     with _shown_log():
-        index = GraphIndex.from_documents(nodes, **options)
+        index = GraphIndex.from_documents(nodes, vectors=vectors, **options)
     index.save(args.out)
     if files:
         print(printable(_pages(files)))
-    vectors = f"vectors of {index.embedding_name} ({index.dense.dimension}) and " if index.has_dense else ""
+    named = f"vectors of {index.embedding_name} ({index.dense.dimension}) and " if index.has_dense else ""
     seconds = time.perf_counter() - started
     counts = Counter(edge.relation or "unnamed" for edge in index.graph.edges())
     edges = f" ({', '.join(f'{count:,} {relation}' for relation, count in counts.items())})" if counts else ""
-    print(printable(f"{args.out}: {len(index):,} nodes, {index.graph.num_edges:,} edges{edges}, {vectors}BM25, in {seconds:.1f} s"))
+    again = f"{known:,} of them as before, " if known else ""
+    said = f"{args.out}: {len(index):,} nodes, {again}{index.graph.num_edges:,} edges{edges}, {named}BM25, in {seconds:.1f} s"
+    print(printable(said))
+
+
+def _vectors(contents: Sequence[str], embedding: Embedding, folder: str) -> tuple[Tensor, int]:
+    """Return the vectors of texts, and how many of them the index in a folder, if there is one of this model, held already."""
+    import torch
+
+    from graph_retrievers.construction.saved import saved_embedding
+    from graph_retrievers.graph.storage import read_settings
+    from graph_retrievers.index import GraphIndex
+    from graph_retrievers.signals.dense import DenseIndex
+    from graph_retrievers.signals.embedding import embed_texts
+
+    rows: dict[str, Tensor] = {}
+    try:
+        if saved_embedding(read_settings(folder), folder) == (getattr(embedding, "name", ""), True):
+            held = GraphIndex.load(folder)
+            if isinstance(dense := held.signals.get("dense"), DenseIndex):
+                rows = dict(zip(held.graph.contents(), dense.vectors, strict=True))
+    except (CorruptIndexError, IndexVersionError, EmptyGraphError, MissingSignalError) as error:
+        if Path(folder).exists() and any(Path(folder).iterdir()):
+            print(f"note: the index in {folder} cannot be used again: {error}", file=sys.stderr)
+    new = [text for text in dict.fromkeys(contents) if text not in rows]
+    known = sum(text in rows for text in contents)
+    if new:
+        rows |= dict(zip(new, embed_texts(embedding, new, show_progress=True), strict=True))
+    return torch.stack([rows[text] for text in contents]), known
 
 
 def _pages(nodes: Sequence[Node]) -> str:
@@ -210,18 +254,19 @@ def _search(args: argparse.Namespace) -> None:
 
 def _query_embedding(args: argparse.Namespace) -> Any:
     """Return the given model, else the one that built the index, else None."""
+    from graph_retrievers.construction.saved import saved_embedding
     from graph_retrievers.graph.storage import read_settings
     from graph_retrievers.signals.embedding import load_embedding
 
     if args.embedding:
         return load_embedding(_absolute(args.embedding), args.device)
     settings = read_settings(args.index)
-    built = settings["embedding"]
-    if built["by_name"]:
-        return load_embedding(built["name"], args.device)
-    if any(signal["name"] == "dense" for signal in settings["signals"]):
+    name, by_name = saved_embedding(settings, args.index)
+    if by_name:
+        return load_embedding(name, args.device)
+    if any(isinstance(signal, dict) and signal.get("name") == "dense" for signal in settings.get("signals") or ()):
         # Not an error: some retrievers do not read vectors.
-        built_with = built["name"] or "precomputed vectors"
+        built_with = name or "precomputed vectors"
         print(f"note: the index was built with {built_with}, which cannot be loaded by name; pass --embedding.", file=sys.stderr)
     return None
 
