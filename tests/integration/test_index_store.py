@@ -93,13 +93,21 @@ class TestFolders:
         assert (after.st_ino, after.st_mode) == (before.st_ino, before.st_mode)
         assert GraphIndex.load(".").graph.texts == ["a card"] and len(list(folder.iterdir())) == 4
 
-    def test_what_dead_processes_left_goes_with_the_next_save(self, tmp_path):
+    def test_what_dead_processes_left_goes_with_the_next_save(self, tmp_path, monkeypatch):
         store = filled(tmp_path / "index")
         left = tmp_path / "index" / f".index-{'0' * 32}.tmp"
         left.mkdir()
         (left / "tensors.safetensors").write_text("half")
         (tmp_path / "index" / f"nodes-{'0' * 16}.sqlite").write_text("moved, and never named")
         (tmp_path / "index" / "notes.txt").write_text("of the user")
+        write = storage.save_file
+
+        def written(*arguments):
+            # First of all, since it may fill the disk.
+            assert not left.exists()
+            write(*arguments)
+
+        monkeypatch.setattr(storage, "save_file", written)
         store.update(upsert=[Node("c", "A cipher.")])
         names = sorted(path.name.partition("-")[0] for path in (tmp_path / "index").iterdir())
         # Two generations, and what is not ours.

@@ -118,6 +118,7 @@ def publish_index(
     """
     check_target(folder)
     _check_writable(graph, settings)
+    # First, since what dead processes have left may fill the disk.
     sweep(folder, _named(folder))
     try:
         with workshop(folder) as made:
