@@ -213,6 +213,7 @@ class TestGenerations:
 HOSTILE = {
     "itself": lambda body: body["files"]["nodes"].update(name="manifest.json"),
     "outside": lambda body: body["files"]["nodes"].update(name="../letter.txt"),
+    "outside, with the right content": lambda body: body["files"]["nodes"].update(name=f"../{body['files']['nodes']['name']}"),
     "another kind": lambda body: body["files"]["nodes"].update(name=body["files"]["settings"]["name"]),
     "no files": lambda body: body.update(files=[]),
     "no size": lambda body: body["files"]["nodes"].pop("bytes"),
@@ -278,7 +279,10 @@ class TestHostile:
         (tmp_path / "letter.txt").write_text("dear")
         GraphIndex.from_nodes(NODES, [("a", "b")]).save(folder)
         rewritten(folder, HOSTILE[name])
-        with pytest.raises(CorruptIndexError):
+        named = name in ("itself", "outside", "another kind", "outside, with the right content")
+        for path in folder.glob("nodes-*"):
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+        with pytest.raises(CorruptIndexError, match="as the file of the nodes" if named else ""):
             GraphIndex.load(folder)
         # Saving over it removes nothing else.
         GraphIndex.from_nodes(NODES).save(folder)
