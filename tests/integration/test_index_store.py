@@ -9,6 +9,7 @@ import resource
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -234,7 +235,7 @@ def altered(**changes):
 
 def sql(*statements):
     def change(path):
-        with sqlite3.connect(path) as database:
+        with closing(sqlite3.connect(path)) as database, database:
             for statement in statements:
                 database.execute(statement)
 
@@ -282,7 +283,7 @@ class TestHostile:
         named = name in ("itself", "outside", "another kind", "outside, with the right content")
         for path in folder.glob("nodes-*"):
             (tmp_path / path.name).write_bytes(path.read_bytes())
-        with pytest.raises(CorruptIndexError, match="as the file of the nodes" if named else ""):
+        with pytest.raises(CorruptIndexError, match="as the file of the nodes" if named else None):
             GraphIndex.load(folder)
         # Saving over it removes nothing else.
         GraphIndex.from_nodes(NODES).save(folder)
