@@ -52,11 +52,12 @@ def induced_graph(graph: CorpusGraph, rows: Tensor) -> tuple[CorpusGraph, Tensor
     # Relations are numbered in the order in which they are met.
     names, first, relations = np.unique(graph.relations[edges].cpu().numpy(), return_index=True, return_inverse=True)
     order = np.argsort(first)
-    kept, texts, metadata = edges.tolist(), graph.edge_texts, graph.edge_metadata
-    texts, metadata = ([column[row] for row in kept] if column else [] for column in (texts, metadata))
+    kept = edges.tolist()
+    texts = [graph.edge_texts[row] for row in kept] if graph.edge_texts else []
+    metadata = [graph.edge_metadata[row] for row in kept] if graph.edge_metadata else []
     numbers = np.argsort(order)[relations].astype(np.int32)
     ends = sources[edges].cpu().numpy(), targets[edges].cpu().numpy()
-    texts, metadata = (values if any(values) else [] for values in (texts, metadata))
-    rows_kept = Rows(*ends, numbers, graph.weights[edges].cpu().numpy(), texts, metadata)
+    weights = graph.weights[edges].cpu().numpy()
+    rows_kept = Rows(*ends, numbers, weights, texts if any(texts) else [], metadata if any(metadata) else [])
     made._set_rows(rows_kept, [graph.relation_names[names[place]] for place in order])
     return made, edges
