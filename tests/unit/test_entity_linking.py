@@ -251,7 +251,7 @@ def test_entities_must_be_names(entities):
         link(index_of(), "question", entities=[entities])
 
 
-@pytest.mark.parametrize("options", [{"case": "lower"}, {"fallback_score": "dot"}, {"budget": 0}])
+@pytest.mark.parametrize("options", [{"case": "lower"}, {"fallback_score": "dot"}, {"budget": -1}])
 def test_options_outside_their_range(options):
     with pytest.raises(InvalidArgumentError):
         EntityLinking(**options)

@@ -146,13 +146,14 @@ def clusters(edges):
 
 
 def test_the_form_follows_the_graph():
-    inside = [(f"n{i}", f"n{i + 1}") for i in range(39) if i != 19]
-    across = [(f"n{i}", f"n{39 - i}") for i in range(20)]
+    inside = [(f"n{20 * half + i}", f"n{20 * half + (i + step) % 20}") for half in (0, 1) for i in range(20) for step in (1, 2)]
+    across = [(f"n{i}", f"n{20 + (i + step) % 20}") for i in range(20) for step in range(3)]
     names = {"names": clusters(inside), "links": clusters(across), "relations": entities()}
     for form, built in names.items():
         assert WalkFusion(built).form == form
     assert (homophily(names["names"]) > 0.7, homophily(names["links"]) < 0.4) == (True, True)
     assert WalkFusion(clusters([])).form == "links", "without edges there is nothing to walk"
+    assert [WalkFusion(clusters(across[:count])).form for count in (1, 49, 50)] == ["names", "names", "links"]
     one_relation = GraphIndex.from_graph(names["relations"].graph, embedding=HashEmbedding())
     assert (
         WalkFusion(GraphIndex.from_nodes(NODES, [("film", "ballamy", "mentions")], embedding=HashEmbedding())).form != "relations"
@@ -205,9 +206,12 @@ def test_the_default_is_what_measured_best_for_the_signals():
     passages = manual()
     assert default_retriever(passages) == default_retriever(index()) == "walk-fusion"
     typed = [replace(node, type=kind) for node, kind in zip(NODES, ("film", "person", "town", "thing", "thing"), strict=True)]
-    assert default_retriever(GraphIndex.from_nodes(typed, embedding=HashEmbedding())) == "walk-fusion"
-    assert default_retriever(GraphIndex.from_nodes(typed, embedding=HashEmbedding(), bm25=False)) == "spreading"
-    assert default_retriever(GraphIndex.from_nodes(typed, vectors=torch.eye(len(typed)))) == "spreading", "no embedding model"
+    assert default_retriever(GraphIndex.from_nodes(typed, embedding=HashEmbedding())) == "spreading"
+    two = [("film", "ballamy", "music by"), ("ballamy", "guildford", "born in")]
+    assert default_retriever(GraphIndex.from_nodes(typed, two, embedding=HashEmbedding())) == "walk-fusion"
+    assert default_retriever(GraphIndex.from_nodes(typed, two[:1], embedding=HashEmbedding())) == "spreading", "one relation"
+    assert default_retriever(GraphIndex.from_nodes(typed, two, embedding=HashEmbedding(), bm25=False)) == "spreading"
+    assert default_retriever(GraphIndex.from_nodes(typed, two, vectors=torch.eye(len(typed)))) == "spreading", "no model"
     assert (
         default_retriever(GraphIndex.from_nodes([replace(n, type="x") for n in NODES], embedding=HashEmbedding())) == "walk-fusion"
     )

@@ -22,11 +22,12 @@ class PathSearch(Operator):
     v together, have in common with the question is
 
     .. math::
-        z(v) = \frac{\cos(q, v)}{\max_x \cos(q, x)} + \frac{\sum_t b_t(v)}{\max_x \sum_t b_t(x)}, \qquad
-        z(u, v) = \frac{\cos(q, u + v)}{\max_x \cos(q, x)} + \frac{\sum_t \max(b_t(u), b_t(v))}{\max_x \sum_t b_t(x)},
+        z(v) = \frac{q \cdot v}{\max_x q \cdot x} + \frac{\sum_t b_t(v)}{\max_x \sum_t b_t(x)}, \qquad
+        z(u, v) = \frac{\max(q \cdot u, q \cdot v)}{\max_x q \cdot x}
+        + \frac{\sum_t \max(b_t(u), b_t(v))}{\max_x \sum_t b_t(x)},
 
-    where t runs over the words of the question, :math:`b_t` is the BM25 score of one word, vectors have unit length, and x runs
-    over the candidates. With S the seeds, a candidate scores
+    where t runs over the words of the question, :math:`b_t` is the BM25 score of one word, and x runs over the candidates. With S
+    the seeds, a candidate scores
 
     .. math:: S_v = (1 - \lambda)\, z(v) + \lambda \max\Bigl(z(v), \max_{u \in S,\, (u, v) \in E} z(u, v)\Bigr).
 
@@ -44,10 +45,11 @@ class PathSearch(Operator):
 
     Notes
     -----
-    The path of a hit leads from the seed u with which it scores best; a ranked node keeps its own path where no seed helps it.
-    Negative cosines count as 0. Edges are followed both ways. A signal that the index does not have is left out. A signal in an
-    external store, which gives scores and not vectors or weights of words, counts for u and v together as for the better of them
-    (:meth:`graph_retrievers.signals.signal.Signal.joint_scores`).
+    The path of a hit leads from the seed u with which it scores best; a ranked node keeps its own path where that seed does not
+    help it or is ranked below it.
+    Negative similarities count as 0. Edges are followed both ways. A signal that the index does not have is left out; a lexical
+    signal in an external store, which gives scores and not weights of words, counts for u and v together as for the better of
+    them (:meth:`graph_retrievers.signals.signal.Signal.joint_scores`).
 
     References
     ----------
@@ -102,10 +104,10 @@ class PathSearch(Operator):
                 together += pairs / largest[batch]
 
         best = torch.zeros_like(alone).scatter_reduce_(0, candidate, together, "amax")
-        # The seed that leads to a node: the best, of equal ones the first. A ranked node needs none that does not help it.
+        # The seed that leads to a node: the best, of equal ones the first. To a ranked node, only one that helps it and is before it.
         helps = together == best[candidate]
         first = torch.full_like(keys, width).scatter_reduce_(0, candidate[helps], place[helps] % width, "amin")
-        first[ranked[best[ranked] <= alone[ranked]]] = width
+        first[ranked[(best[ranked] <= alone[ranked]) | (first[ranked] > columns)]] = width
         scores = (1 - self.share) * alone + self.share * torch.maximum(alone, best)
 
         walked = first < width

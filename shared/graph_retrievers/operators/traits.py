@@ -47,7 +47,10 @@ def homophily(index: GraphIndex) -> float:
 
     Examples
     --------
-    >>> homophily(GraphIndex.from_texts(["a", "b", "c"], vectors=[[1, 0], [1, 0], [0, 1]], edges=[("0", "1")]))
+    >>> vectors = [[1, 0], [1, 0], [0, 1], [0, 1]]
+    >>> homophily(GraphIndex.from_texts([*"abcd"], vectors=vectors, edges=[("0", "1"), ("2", "3")]))
+    0.75
+    >>> homophily(GraphIndex.from_texts([*"abcd"], vectors=vectors, edges=[("0", "2"), ("1", "3")]))
     0.5
     """
     graph, dense = index.graph, index.signals.get("dense")
@@ -63,7 +66,8 @@ def homophily(index: GraphIndex) -> float:
         other = torch.tensor([draw.randrange(len(graph)) for _ in range(rows.numel())], device=graph.device)
         vectors = normalize(dense.vectors[torch.stack([near, far, other])], dim=2)
         linked, drawn = (vectors[0] * vectors[1]).sum(1), (vectors[0] * vectors[2]).sum(1)
-        return dense, float((linked > drawn).float().mean())
+        # An equal similarity counts half.
+        return dense, float(((linked - drawn).sign() + 1).mean()) / 2
 
     # Kept for these vectors: indexes may share a graph.
     return graph.cache.get(("homophily", id(dense)), make)[1]

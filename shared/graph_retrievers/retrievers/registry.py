@@ -49,10 +49,10 @@ def retriever_names() -> list[str]:
 def default_retriever(index: GraphIndex) -> str:
     """Return the name of the retriever that measured best on indexes with the signals of this one.
 
-    WalkFusion where there are vectors and BM25; without BM25 spreading activation, for passages fused with vector search; BM25
-    where there are no vectors. For a knowledge graph, whose nodes have short texts (see
-    :func:`~graph_retrievers.operators.traits.holds_passages`) and are of several types, WalkFusion needs the embedding model, so
-    that spreading activation stands in for it where there is none.
+    WalkFusion where there are vectors and BM25; spreading activation fused with vector search where there is no BM25; BM25 where
+    there are no vectors. For a knowledge graph, whose nodes have short texts (see
+    :func:`~graph_retrievers.operators.traits.holds_passages`) and are of several types, spreading activation, unless there are
+    BM25, an embedding model and two relations or more, which WalkFusion follows.
 
     Examples
     --------
@@ -61,10 +61,11 @@ def default_retriever(index: GraphIndex) -> str:
     """
     if not index.has_dense:
         return "bm25"
-    knowledge = len(index.graph.type_names) > 1 and not holds_passages(index.graph)
-    if index.has_bm25 and not (knowledge and index.embedding is None):
-        return "walk-fusion"
-    return "spreading" if knowledge else "spreading-hybrid"
+    graph = index.graph
+    if len(graph.type_names) > 1 and not holds_passages(graph):
+        relations = index.has_bm25 and index.embedding is not None and len(graph.relation_names) > 1
+        return "walk-fusion" if relations else "spreading"
+    return "walk-fusion" if index.has_bm25 else "spreading-hybrid"
 
 
 def retriever_class(name: str) -> tuple[type[Retriever], dict[str, Any]]:

@@ -25,8 +25,8 @@ __all__ = ["WalkFusion"]
 _FORMS = ("links", "names", "relations")
 _WEIGHTS = {"names": (1.0, 1.0, 1.0, 1.0), "relations": (1.0, 1.0, 3.0)}
 _NUMBERS = {len(weights): form for form, weights in _WEIGHTS.items()}
-# Below this share, edges tell no more than chance.
-_HOMOPHILY = 0.6
+# Below this homophily, edges tell no more than chance, if there are enough of them to say so.
+_HOMOPHILY, _EDGES = 0.6, 50
 
 
 class WalkFusion(Retriever):
@@ -61,7 +61,8 @@ class WalkFusion(Retriever):
         By default ``"relations"`` where most nodes have short texts (see
         :func:`~graph_retrievers.operators.traits.holds_passages`), edges have two relations or more, and the index has an embedding
         model; otherwise ``"names"`` where titles identify nodes (:func:`~graph_retrievers.operators.traits.names_identify`) and
-        linked nodes are more similar than chance (:func:`~graph_retrievers.operators.traits.homophily` of 0.6 or more).
+        linked nodes are more similar than chance (:func:`~graph_retrievers.operators.traits.homophily` of 0.6 or more, which is
+        not asked of fewer than 50 edges).
     weights : sequence of float, optional
         The w of the equation; (1, 1, 1, 1) and (1, 1, 3) by default. 0 leaves a list out.
     constant : int, default 5
@@ -107,8 +108,8 @@ class WalkFusion(Retriever):
         **options: Any,
     ) -> None:
         choice("form", form, (None, *_FORMS))
-        sizes = {"seeds": positive("seeds", seeds), "depth": positive("depth", depth)}
-        compose = partial(_composed, form=form, weights=weights, constant=constant, **sizes)
+        positive("seeds", seeds), positive("depth", depth)
+        compose = partial(_composed, seeds=seeds, form=form, weights=weights, constant=constant, depth=depth)
         super().__init__(index, compose, **options)
         self.form = form or _form(index)
 
@@ -118,7 +119,8 @@ def _form(index: GraphIndex) -> str:
     graph = index.graph
     if not holds_passages(graph) and len(graph.relation_names) > 1 and index.embedding is not None:
         return "relations"
-    return "names" if names_identify(index) and homophily(index) >= _HOMOPHILY else "links"
+    joined = 0 < graph.num_edges < _EDGES or homophily(index) >= _HOMOPHILY
+    return "names" if joined and names_identify(index) else "links"
 
 
 def _composed(

@@ -112,19 +112,6 @@ class DenseIndex(VectorSignal):
         parts = zip(batch.split(size), rows.split(size), strict=True)
         return torch.cat([(queries[b] * self.vectors.index_select(0, row)).sum(-1) for b, row in parts])
 
-    def joint_scores(self, queries: Tensor, batch: Tensor, rows: Tensor) -> Tensor:
-        """Return dot products with the mean direction of rows: queries of unit length give cosines. Tensor, shape [n].
-
-        Rows without a vector do not count; 0 where no row has one.
-        """
-        size = max(1, _GATHERED // max(self.dimension * rows.shape[1], 1))
-        scores = [torch.empty(0, device=self.vectors.device)]
-        for owner, places in zip(batch.split(size), rows.split(size), strict=True):
-            lengths = self.norms[places].unsqueeze(2)
-            joint = (self.vectors[places] / torch.where(lengths > 0, lengths, 1.0)).sum(1)
-            scores.append((queries[owner] * torch.nn.functional.normalize(joint, dim=1)).sum(1))
-        return torch.cat(scores)
-
     def search(self, queries: Tensor, k: int, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the k rows of largest dot product; see :meth:`Signal.search`. Scores that differ by rounding only are ties."""
         k = min(k, len(self))

@@ -230,7 +230,7 @@ def _read_answer(answer: str, schema: Schema) -> tuple[Any, str]:
             return None, f"it is not JSON ({error})"
         return value, _fault(value, schema)
     except RecursionError:
-        return None, "it is nested too deeply"
+        return None, "it is not JSON (nested too deeply)"
 
 
 def _parse(answer: str) -> Any:
