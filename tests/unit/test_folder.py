@@ -193,3 +193,104 @@ def test_a_file_whose_name_is_not_utf8_has_an_id_that_can_be_kept(tmp_path):
     (node,) = read_folder(tmp_path)
     assert node.id == "\\udcff.md" and node.title == "Looms"
     GraphIndex.from_nodes([node]).save(tmp_path / "index")
+
+
+def log_of(caplog, folder, **options):
+    with caplog.at_level("INFO"):
+        nodes = read_folder(folder, **options)
+    return nodes, caplog.text
+
+
+THREADS = "Thread safety\nThis function is not thread-safe."
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "title", "read"),
+    [
+        ("{}.md", f"# f_b\n\nAbout b.\n\n## {THREADS}", "f_b", f"About b.\n{THREADS}"),
+        (
+            "man_{}.md",
+            "# NAME\nabout b\n# SEE ALSO\n[f](../f.md), [g](../g.md)",
+            "man b: NAME",
+            "about b\nSEE ALSO\n[f](../f.md), [g](../g.md)",
+        ),
+        ("{}.txt", "Synopsis\n\nAbout b\n\nThread-safe: no", "b", "Synopsis\nAbout b\nThread-safe: no"),
+        ("{}.html", "<p>Do not panic.<h1>f_b</h1><p>About b<p>Thread-safe", "f_b", "Do not panic.\nf_b\nAbout b\nThread-safe"),
+    ],
+)
+def test_headings_and_texts_that_pages_share_are_kept(tmp_path, caplog, name, text, title, read):
+    for letter in "vwxyz":
+        other = text.replace("out b", f"out {letter}").replace("f_b", f"f_{letter}")
+        (tmp_path / name.format(letter)).write_text(other)
+    (tmp_path / name.format("b")).write_text(text)
+    nodes, told = log_of(caplog, tmp_path)
+    assert (nodes[0].title, nodes[0].text, len(nodes), told) == (title, read, 6, "")
+
+
+def test_navigation_that_pages_share_is_left_out_and_told(tmp_path, caplog):
+    page = "<p><a href=a.html>Home</a> | Menu<h1>{0}</h1><p>About {0}.<p>Next: <a href=b.html>B</a><p>© The weavers."
+    write(tmp_path, **{f"{name}_html": page.format(name) for name in "abcde"})
+    nodes, told = log_of(caplog, tmp_path)
+    assert [node.text for node in nodes] == [f"About {name}." for name in "abcde"]
+    assert nodes[0].metadata["links"] == []
+    assert "Left out as navigation that half of the pages share: 'Home | Menu', 'Next: B', '© The weavers.'." in told
+
+
+def test_site_names_are_counted_over_all_titles(tmp_path):
+    for name in "abcdefgh":
+        write(tmp_path, **{f"{name}_html": f"<title>{name} - Loom Guide</title><h1>{name}</h1><p>text {name}"})
+    write(tmp_path, i_html="<title>Introduction - Loom Guide</title><h1>What is a loom?</h1><p>text")
+    assert [node.title for node in read_folder(tmp_path)][-2:] == ["h", "Introduction: What is a loom?"]
+
+
+def test_links_to_copies_of_pages_keep_their_fragment(tmp_path):
+    text = f"<h1>Looms</h1><p>{WORDS * 10}<h2 id=cards>Cards</h2><p>{WORDS * 10}"
+    write(tmp_path, v1__l_html=text, v2__l_html=text, a_md="[c](v2/l.html#cards) [d](v2/l.html#gone)")
+    nodes = read_folder(tmp_path)
+    assert [node.id for node in nodes] == ["a.md", "v1/l.html", "v1/l.html#cards"]
+    assert nodes[0].metadata["links"] == ["/v1/l.html#cards", "/v1/l.html"]
+
+
+def test_the_pages_of_a_book_are_read_once(tmp_path, caplog):
+    chapters = {
+        name: f"<h1 id=top-{name}>{name}</h1><p>{name} {WORDS * 10}<h2 id=s-{name}>S</h2><p>s{name} {WORDS * 10}" for name in "xyz"
+    }
+    book = "<title>Book</title>" + "".join(chapters.values()) + f"<h1>Colophon</h1><p>{WORDS * 8}"
+    linking = "[1](book.html) [2](book.html#top-y) [3](book.html#s-z) [4](book.html#gone)"
+    write(tmp_path, a_md=linking, book_html=book, **{f"{name}_html": text for name, text in chapters.items()})
+    nodes, told = log_of(caplog, tmp_path)
+    assert [node.id for node in nodes] == [
+        "a.md",
+        "book.html",
+        "x.html",
+        "x.html#s-x",
+        "y.html",
+        "y.html#s-y",
+        "z.html",
+        "z.html#s-z",
+    ]
+    assert (nodes[1].title, nodes[1].metadata["anchors"]) == ("Book: Colophon", [])
+    assert nodes[0].metadata["links"] == ["/x.html#top-x", "/y.html#top-y", "/z.html#s-z", "/book.html#gone"]
+    assert "Left out 6 sections with the text of a section of another page, 6 of them of book.html." in told
+
+
+def test_sections_that_some_pages_share_stay_with_their_pages(tmp_path):
+    options = f"<h2>Options</h2><p>{WORDS * 10}"
+    write(tmp_path, **{f"{name}_html": f"<h1>{name}</h1><p>{name} {WORDS * 10}{options}" for name in "ab"})
+    assert [node.title for node in read_folder(tmp_path)] == ["a", "a: Options", "b", "b: Options"]
+
+
+def test_files_that_tools_make_are_skipped_and_told(tmp_path, caplog):
+    write(
+        tmp_path,
+        a_html="<p>a",
+        _sources__a_rst_txt="a",
+        _static__x__file_txt="b",
+        search_html="<p>Search",
+        guide__search_html="<p>Seek",
+    )
+    (tmp_path / "main.js.LICENSE.txt").write_text("MIT")
+    (tmp_path / "_sources/a.rst.txt").write_text("a")
+    nodes, told = log_of(caplog, tmp_path)
+    assert [node.id for node in nodes] == ["a.html", "guide/search.html"]
+    assert "Skipped 4 files that documentation tools make, such as _sources/a.rst.txt." in told

@@ -32,10 +32,10 @@ def test_the_end_of_a_name_says_how_a_file_is_read(tmp_path, name, title, text):
 
 
 def test_hidden_files_folders_and_indexes_are_skipped(tmp_path):
-    names = "a.md b/c.md d./e..md .f.md .g/h.md i/.j/k.md genindex.html py-modindex.html modindex.htm l/search.md".split()
+    names = "a.md b/c.md d./e..md .f.md .g/h.md i/.j/k.md genindex.html py-modindex.html modindex.htm search.md l/search.md".split()
     (tmp_path / "folder.md").mkdir()
     nodes = read(tmp_path, {name: f"text of {name}" for name in names})
-    assert [node.id for node in nodes] == ["a.md", "b/c.md", "d./e..md"]
+    assert [node.id for node in nodes] == ["a.md", "b/c.md", "d./e..md", "l/search.md"]
 
 
 def test_the_length_of_sections_is_220_tokens(tmp_path):
@@ -95,7 +95,7 @@ def test_titles(tmp_path, text, title):
 
 
 def test_what_pages_share_is_left_out_at_their_ends_only(tmp_path):
-    page = "<p>Site<p>Menu<p>one {0}<p>Site<p>two {0}<p>Menu<p>Site"
+    page = "<a href=s>Site</a><p>© us<p>one {0}<p>Site<p>two {0}<p>© us<p><a href=s>Site</a>"
     nodes = read(tmp_path, {f"{place}.html": page.format(place) for place in range(5)})
     assert nodes[3].text == "one 3\nSite\ntwo 3"
 

@@ -7,12 +7,13 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from itertools import takewhile
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from tqdm.auto import tqdm
 
+from graph_retrievers.construction.copies import without_copies
 from graph_retrievers.construction.html import html_charset, read_html
 from graph_retrievers.construction.markdown import read_markdown
 from graph_retrievers.construction.pages import Block, Page, read_text
@@ -31,16 +32,21 @@ _SUFFIXES = (".txt", *_MARKDOWN, *_HTML)
 # What stands at the beginning or the end of at least half of so many pages is navigation.
 _FEW_PAGES = 5
 _SEPARATOR = re.compile(r" [-–—|·:»]+ |: ")
+_COPYRIGHT = re.compile(r"^(?:\(c\)|copyright\b)|©|all rights reserved", re.IGNORECASE)
 _INDEXES = frozenset(["genindex", "py-modindex", "modindex", "search"])
+# What Sphinx writes beside the pages: their sources, and the files of the theme.
+_GENERATED = frozenset(["_sources", "_static"])
 
 
 def read_folder(folder: str | Path, *, max_tokens: int | None = 220, show_progress: bool = False) -> list[Node]:
     r"""Return the ``.txt``, ``.md`` and ``.html`` files of a folder as nodes: one for each section, sorted by path.
 
-    Subfolders are included; names that begin with a dot, links that lead out of the folder, and the index and search pages of
-    Sphinx are skipped. Navigation is left out: what HTML marks as such, and what stands at the beginning or the end of half of the
-    pages. A page with the same text as another is read once. A page without text of its own, such as a table of contents, is not
-    kept; links to it lead to the first page that it lists.
+    Subfolders are included; names that begin with a dot, links that lead out of the folder, and what Sphinx writes beside the pages
+    (indexes, ``_sources``, ``_static``) are skipped. Navigation is left out: what HTML marks as such, and links, labels and
+    copyright lines at the beginning or the end of half of the pages. A page with the text of another is read once, and so is a
+    section (see :func:`~graph_retrievers.construction.copies.without_copies`); links lead to the one that is kept. A page without
+    text of its own, such as a table of contents or a redirect, is not kept; links to it lead to the first page that it lists. The
+    log says what was left out.
 
     Parameters
     ----------
@@ -84,6 +90,8 @@ def read_folder(folder: str | Path, *, max_tokens: int | None = 220, show_progre
     ids = (path.relative_to(root).as_posix().encode("utf-8", "backslashreplace").decode() for path in paths)
     names = sorted(zip(ids, paths, strict=True))
     names = [(name, path) for name, path in names if not any(part.startswith(".") for part in name.split("/"))]
+    generated = {name for name, _ in names if _is_generated(name)}
+    names = [(name, path) for name, path in names if name not in generated]
     if not names:
         raise DatasetError(f"{root} has neither nodes.jsonl[.gz] nor a file ending in {', '.join(_SUFFIXES)}.")
     bar = tqdm(names, desc="reading", unit="page", disable=not show_progress)
@@ -91,10 +99,20 @@ def read_folder(folder: str | Path, *, max_tokens: int | None = 220, show_progre
     book = AddressBook(pages)
     kept, moved = _distinct(pages, book)
     pages = _without_site({name: pages[name] for name in kept})
+    chunks = {name: [_whole(pages[name])] if max_tokens is None else split_page(pages[name], max_tokens) for name in kept}
+    unique, places = without_copies(chunks)
+    anchors = {name: {anchor for chunk in held for anchor in chunk.anchors} for name, held in chunks.items()}
+    links = _Resolver(book, moved, places, anchors)
     taken: Counter[str] = Counter(kept)
-    nodes = [node for name in kept for node in _nodes(name, pages[name], max_tokens, book, moved, taken)]
+    nodes = [node for name in kept for node in _nodes(name, pages[name], unique[name], links, taken)]
     if not nodes:
         raise DatasetError(f"{root} has no text in its {len(names)} files.")
+    if generated:
+        logger.info("Skipped %d files that documentation tools make, such as %s.", len(generated), min(generated))
+    if copies := sum(map(len, chunks.values())) - sum(map(len, unique.values())):
+        pages_of = Counter({name: len(held) - len(unique[name]) for name, held in chunks.items()})
+        (most, count), *_ = pages_of.most_common(1)
+        logger.info("Left out %d sections with the text of a section of another page, %d of them of %s.", copies, count, most)
     if moved:
         count = len(names)
         logger.info("%d pages, %d of them without text of their own or with the text of another.", count, len(moved))
@@ -103,7 +121,12 @@ def read_folder(folder: str | Path, *, max_tokens: int | None = 220, show_progre
 
 def _inside(path: Path, root: Path) -> bool:
     """Return whether a file is in the folder itself, and is not an index that Sphinx made."""
-    return path.stem not in _INDEXES and path.resolve().is_relative_to(root.resolve())
+    made = path.stem in _INDEXES and any(path.with_name(name).exists() for name in ("genindex.html", "_static"))
+    return not made and path.resolve().is_relative_to(root.resolve())
+
+
+def _is_generated(name: str) -> bool:
+    return not _GENERATED.isdisjoint(name.split("/")) or name.lower().endswith((".js.license.txt", ".css.license.txt"))
 
 
 def _read(path: Path) -> Page:
@@ -116,12 +139,11 @@ def _read(path: Path) -> Page:
     except (LookupError, UnicodeError) as error:
         raise DatasetError(f"{path} cannot be read as UTF-8: {error}.") from error
     page = read_html(text) if suffix in _HTML else read_markdown(text) if suffix in _MARKDOWN else read_text(text)
-    title = page.title
-    heading = next((block.text for block in page.blocks if block.level), "")
-    if _SEPARATOR.split(title)[0].casefold() == heading.casefold():
-        # What follows is the name of the site.
-        title = heading
-    return page._replace(title=" ".join(title.split()) or path.stem.replace("_", " "))
+    return page._replace(title=" ".join(page.title.split()) or _stem(path.name))
+
+
+def _stem(name: str) -> str:
+    return PurePosixPath(name).stem.replace("_", " ")
 
 
 def _without_site(pages: dict[str, Page]) -> dict[str, Page]:
@@ -132,29 +154,48 @@ def _without_site(pages: dict[str, Page]) -> dict[str, Page]:
     last = Counter(held[-1] for held in parts.values() if len(held) > 1)
     titles = Counter(page.title for page in pages.values())
     texts = Counter(text for page in pages.values() for text in {block.text for block in page.blocks})
+    left: Counter[str] = Counter()
 
-    def common(block: Block) -> bool:
-        return texts[block.text] >= enough
-
-    def cleaned(name: str, page: Page) -> Page:
+    def titled(name: str, page: Page) -> str:
         title, held = page.title, parts[name]
+        heading = next((block.text for block in page.blocks if block.level), "")
+        if titles[title] >= enough and heading:
+            # The name of the site alone, or a heading that most pages begin with, such as NAME in manual pages.
+            return heading if texts[heading] < enough else _stem(name)
+        if held[0].casefold() == heading.casefold():
+            # What follows is the name of the site.
+            return heading
         if len(held) > 1 and last[held[-1]] >= enough:
             title = title[: title.rindex(held[-1])]
         if len(held) > 1 and first[held[0]] >= enough:
             title = title[len(held[0]) :]
-        title = title.strip(" \t-–—|·:»") or page.title
-        before = sum(1 for _ in takewhile(common, page.blocks))
-        after = sum(1 for _ in takewhile(common, reversed(page.blocks)))
-        blocks = page.blocks[before : len(page.blocks) - after]
-        if all(block.level for block in blocks):
-            # All of its text is that of other pages too: it is not navigation.
-            blocks = page.blocks
-        if titles[page.title] >= enough:
-            # The name of the site alone.
-            title = next((block.text for block in blocks if block.level), title)
-        return page._replace(title=title, blocks=blocks)
+        return title.strip(" \t-–—|·:»") or page.title
 
-    return {name: cleaned(name, page) for name, page in pages.items()}
+    def cleaned(page: Page) -> list[Block]:
+        blocks = page.blocks
+        top = next((place for place, block in enumerate(blocks) if block.level), 0)
+        shared = [texts[block.text] >= enough and _is_navigation(block, place < top) for place, block in enumerate(blocks)]
+        before = sum(1 for _ in takewhile(bool, shared))
+        after = sum(1 for _ in takewhile(bool, reversed(shared[before:])))
+        if blocks and blocks[len(blocks) - after - 1].level:
+            # It is the text of a heading.
+            after = 0
+        kept = blocks[before : len(blocks) - after]
+        if all(block.level for block in kept):
+            return blocks
+        left.update(block.text for block in [*blocks[:before], *blocks[len(blocks) - after :]])
+        return kept
+
+    found = {name: page._replace(title=titled(name, page), blocks=cleaned(page)) for name, page in pages.items()}
+    if left:
+        logger.info("Left out as navigation that half of the pages share: %s.", ", ".join(f"{text!r:.60}" for text in left))
+    return found
+
+
+def _is_navigation(block: Block, before_headings: bool) -> bool:
+    """Return whether a block that many pages share is navigation: a copyright line, or links or a label, but not a sentence."""
+    label = (before_headings or bool(block.links)) and not block.text.endswith((".", "!", "?", ":"))
+    return not block.level and (label or _COPYRIGHT.search(block.text) is not None)
 
 
 def _distinct(pages: dict[str, Page], book: AddressBook) -> tuple[list[str], dict[str, str]]:
@@ -173,11 +214,8 @@ def _distinct(pages: dict[str, Page], book: AddressBook) -> tuple[list[str], dic
     return [name for name in pages if name not in moved], moved
 
 
-def _nodes(
-    name: str, page: Page, max_tokens: int | None, book: AddressBook, moved: dict[str, str], taken: Counter[str]
-) -> list[Node]:
+def _nodes(name: str, page: Page, chunks: Sequence[Chunk], links: _Resolver, taken: Counter[str]) -> list[Node]:
     """Return the nodes of a page; `taken` counts how often an id was asked for."""
-    chunks = [_whole(page)] if max_tokens is None else split_page(page, max_tokens)
     nodes: list[Node] = []
     for place, chunk in enumerate(chunks):
         identity = name
@@ -188,17 +226,18 @@ def _nodes(
             while identity != base and identity in taken:
                 taken[base] += 1
                 identity = f"{base}~{taken[base]}"
-        # The first node stands for the page.
-        heading = chunk.headings[-1 if place else 0] if chunk.headings else ""
+        # The first node stands for the page, unless it begins elsewhere.
+        whole = not place and (name, "") not in links.places
+        heading = chunk.headings[0 if whole else -1] if chunk.headings else ""
         title = page.title if heading.casefold() in ("", page.title.casefold()) else f"{page.title}: {heading}"
         metadata: dict[str, Any] = {
             "path": name,
             "headings": list(chunk.headings),
             "anchors": list(chunk.anchors),
-            "links": _resolved(chunk.links, name, book, moved),
+            "links": links.resolved(chunk.links, name),
         }
         if not place and page.contents:
-            metadata["contents"] = _resolved(page.contents, name, book, moved)
+            metadata["contents"] = links.resolved(page.contents, name)
         nodes.append(Node(id=identity, text=chunk.text, title=title, metadata=metadata))
     return nodes
 
@@ -210,21 +249,32 @@ def _whole(page: Page) -> Chunk:
     return Chunk("\n".join(block.text for block in blocks), (), anchors, links, "", 1)
 
 
-def _resolved(links: Sequence[str], name: str, book: AddressBook, moved: dict[str, str]) -> list[str]:
-    """Return links with those inside the folder as paths."""
-    resolved = []
-    for link in links:
-        found = book.find(link, name)
-        if found is None:
-            resolved.append(link)
-            continue
-        page, fragment = found
-        seen = set()
-        while page in moved and page not in seen:
-            seen.add(page)
-            page = moved[page]
-            fragment = ""
-        # Pages of contents may list only one another.
-        if page and page not in moved:
+class _Resolver(NamedTuple):
+    """What links lead to: pages, the pages that stand for others, the places of sections left out, the anchors of each page."""
+
+    book: AddressBook
+    moved: dict[str, str]
+    places: dict[tuple[str, str], tuple[str, str]]
+    anchors: dict[str, set[str]]
+
+    def resolved(self, links: Sequence[str], name: str) -> list[str]:
+        """Return links on the page `name`, those inside the folder as paths."""
+        resolved = []
+        for link in links:
+            found = self.book.find(link, name)
+            if found is None:
+                resolved.append(link)
+                continue
+            page, fragment = found
+            seen = set()
+            while page in self.moved and page not in seen:
+                seen.add(page)
+                page = self.moved[page]
+            # Pages of contents may list only one another.
+            if not page or page in self.moved:
+                continue
+            if seen and fragment not in self.anchors[page]:
+                fragment = ""
+            page, fragment = self.places.get((page, fragment), (page, fragment))
             resolved.append(f"/{quote(page)}#{quote(fragment)}" if fragment else f"/{quote(page)}")
-    return list(dict.fromkeys(resolved))
+        return list(dict.fromkeys(resolved))

@@ -1,0 +1,67 @@
+"""Sections that several pages hold, such as those of a book that stands once more on one page for printing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from graph_retrievers.construction.sections import Chunk
+from graph_retrievers.graph.tokens import estimate_tokens
+
+__all__ = ["without_copies"]
+
+# Of a shorter text, the same words on another page may mean something else.
+_LONG = 40
+
+_Place = tuple[str, str]
+"""A page, and an anchor in it or ""."""
+
+
+def without_copies(pages: Mapping[str, Sequence[Chunk]]) -> tuple[dict[str, list[Chunk]], dict[_Place, _Place]]:
+    """Return the chunks of each page without copies, and where the pages and anchors of these are to be found.
+
+    A page is a copy if more than half of its chunks have at least 40 tokens and the heading and the text of a chunk of other pages,
+    which have fewer chunks or come first. Left out are these chunks, and those whose lines all stand on other pages. A section that
+    only some pages share, such as common options, stays on all of them: it belongs to what its page is about.
+
+    Examples
+    --------
+    >>> cards, mills = (Chunk(f"About {name}. " * 20, (name,), (name,), (), name, 1) for name in ("cards", "mills"))
+    >>> preface = Chunk("For printing.", ("Preface",), ("preface",), (), "preface", 1)
+    >>> kept, places = without_copies({"book": [preface, cards, mills], "cards": [cards], "mills": [mills]})
+    >>> [chunk.anchor for chunk in kept["book"]], places
+    (['preface'], {('book', 'cards'): ('cards', 'cards'), ('book', 'mills'): ('mills', 'mills')})
+    """
+    known: dict[tuple[str, str], tuple[str, Chunk]] = {}
+    lines: dict[str, tuple[str, Chunk]] = {}
+    kept: dict[str, list[Chunk]] = {name: [] for name in pages}
+    moved: dict[_Place, _Place] = {}
+    for name in sorted(pages, key=lambda name: len(pages[name])):
+        chunks = pages[name]
+        long = [estimate_tokens(chunk.text) >= _LONG for chunk in chunks]
+        others = [known.get(_key(name, chunk)) if enough else None for chunk, enough in zip(chunks, long, strict=True)]
+        copy = 2 * sum(other is not None for other in others) > len(chunks)
+        others = [(other or _holder(lines, chunk)) if copy else None for chunk, other in zip(chunks, others, strict=True)]
+        kept[name] = [chunk for chunk, other in zip(chunks, others, strict=True) if other is None]
+        for chunk in kept[name]:
+            known.setdefault(_key(name, chunk), (name, chunk))
+            for line in (*chunk.headings, *chunk.text.split("\n")):
+                lines.setdefault(line, (name, chunk))
+        own = {anchor for chunk in kept[name] for anchor in chunk.anchors}
+        for place, (chunk, other) in enumerate(zip(chunks, others, strict=True)):
+            if other is None:
+                continue
+            for anchor in (*chunk.anchors, *([""] if place == 0 else [])):
+                if anchor not in own:
+                    there = other[1].anchors
+                    moved.setdefault((name, anchor), (other[0], anchor if anchor in there else next(iter(there), "")))
+    return kept, moved
+
+
+def _key(name: str, chunk: Chunk) -> tuple[str, str]:
+    return chunk.headings[-1] if chunk.headings else name, chunk.text
+
+
+def _holder(lines: Mapping[str, tuple[str, Chunk]], chunk: Chunk) -> tuple[str, Chunk] | None:
+    """Return where the first line of a chunk stands, None if not all of its lines stand somewhere."""
+    held = [lines.get(line) for line in chunk.text.split("\n") if line.strip()]
+    return held[0] if held and None not in held else None
