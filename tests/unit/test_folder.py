@@ -294,3 +294,17 @@ def test_files_that_tools_make_are_skipped_and_told(tmp_path, caplog):
     nodes, told = log_of(caplog, tmp_path)
     assert [node.id for node in nodes] == ["a.html", "guide/search.html"]
     assert "Skipped 4 files that documentation tools make, such as _sources/a.rst.txt." in told
+
+
+def test_links_lead_through_redirects(tmp_path):
+    go = "<title>Redirecting</title><meta http-equiv=refresh content='0; url={}'><p>Redirecting to <a href='{}'>it</a>"
+    text = f"<h1>Looms</h1><p>{WORDS * 10}<h2 id=cards>Cards</h2><p>{WORDS * 10}"
+    write(tmp_path, new__l_html=text, l_html=go.format("m.html", "m.html"), m_html=go.format("new/l.html#cards", "#"))
+    write(
+        tmp_path,
+        gone_html=go.format("https://x.org", "https://x.org"),
+        a_md="[1](l.html) [2](m.html#x) [3](gone.html)",
+    )
+    nodes = read_folder(tmp_path)
+    assert [node.id for node in nodes] == ["a.md", "new/l.html", "new/l.html#cards"]
+    assert nodes[0].metadata["links"] == ["/new/l.html#cards"]

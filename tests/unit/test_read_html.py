@@ -157,3 +157,94 @@ def test_anchors_are_ids_and_the_names_of_links():
 )
 def test_charsets(raw, charset):
     assert html_charset(raw) == charset
+
+
+@pytest.mark.parametrize("tag", "acronym big button data del dfn ins label math my-word nobr object ruby strike svg".split())
+def test_other_elements_stand_within_a_line(tag):
+    shown = "" if tag == "svg" else "two "
+    assert texts(f"<p>one <{tag}>two</{tag}> three") == [f"one {shown}three"]
+
+
+@pytest.mark.parametrize("tag", "address article blockquote details dd div fieldset figure form main section summary".split())
+def test_elements_that_are_blocks(tag):
+    assert texts(f"<body>one <{tag}>two</{tag}> three") == (["two"] if tag == "main" else ["one", "two", "three"])
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("<p>Press <button>SAVE</button> to save", ["Press SAVE to save"]),
+        ("<ul><li>Press <b><button>SAVE</button></b></ul><button>Copy</button>", ["Press SAVE"]),
+        ("<pre>x = 1</pre><div><button>Copy</button></div>", ["x = 1"]),
+        ("<blockquote>quote<footer>Author</footer></blockquote><footer>us</footer>", ["quote", "Author"]),
+        ("<p>A loom: <img alt='a wooden frame' src=x>.<img alt=''>", ["A loom: a wooden frame ."]),
+        ("<math><mi>x</mi><annotation>x_1</annotation></math>", ["x"]),
+    ],
+)
+def test_words_and_names_are_read(text, read):
+    assert texts(f"<main>{text}</main>") == read
+
+
+PROSE = "The table of contents of a book of looms lists its chapters."
+
+
+def test_a_text_called_contents_is_read():
+    page = read_html(f"<p id=p>one<section class=toc id=s><h2 id=h>T</h2><p>{PROSE} See <a href=b>B</a>.</section><p>two")
+    assert [(block.text, block.anchors, block.links) for block in page.blocks] == [
+        ("one", ("p",), ()),
+        ("T", ("s", "h"), ()),
+        (f"{PROSE} See B.", (), ("b",)),
+        ("two", (), ()),
+    ]
+    assert page.contents == ()
+
+
+@pytest.mark.parametrize("shown", ["<p>Table of contents</p>", "<dl><dt><a href=b>B</a> " + PROSE + "</dl>"])
+def test_contents_with_labels_and_descriptions_are_left_out(shown):
+    page = read_html(f"<p>one<i id=i></i><div class=toc id=s>{shown}<a href=c>C</a></div><p>two")
+    assert [(block.text, block.anchors) for block in page.blocks] == [("one", ("i",)), ("two", ())]
+    assert page.contents[-1] == "c"
+
+
+@pytest.mark.parametrize(
+    "box", ["<div class=nav>{}</div>", "<nav>{}</nav>", "<div role=navigation>{}</div>", "<footer>{}</footer>"]
+)
+def test_a_page_of_navigation_alone_is_read(box):
+    assert texts(box.format("<p>text")) == ["text"]
+    assert read_html(box.format("<p>text <a href=b>b</a>"), piece=True).blocks == []
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        ("<meta http-equiv=Refresh content='0; URL=new.html'><p>Redirecting to <a href=new.html>new</a>.", "new.html"),
+        ("<meta http-equiv=refresh content=\"3;url='sub/new.html#x'\"><p>Moved.", "sub/new.html#x"),
+        ("<title>Redirecting&hellip;</title><p>Click <a href=a.html>here</a>", "a.html"),
+        ("<base href=sub/><meta http-equiv=refresh content='0;url=n'>", "sub/n"),
+    ],
+)
+def test_a_page_that_goes_on_to_another(text, target):
+    assert read_html(text)[1:] == ([], (target,))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<meta http-equiv=refresh content='300;url=x'><p>text",
+        "<meta http-equiv=refresh content=5><p>text",
+        "<noscript><meta http-equiv=refresh content='0;url=x'></noscript><p>text",
+        "<meta name=refresh content='0;url=x'><p>text",
+        "<title>Redirecting requests</title><p>text <a href=a>a</a><a href=b>b</a>",
+    ],
+)
+def test_a_page_that_stays(text):
+    assert [block.text[:4] for block in read_html(text).blocks] == ["text"]
+
+
+def test_anchors_before_and_at_the_end_of_the_main_part():
+    head = "<div id=menu><i id=icon></i><a href=home></a></div>"
+    (block,) = read_html(f"{head}<main id=m><p>text</p><i id=end></i></main><div id=after>out").blocks
+    assert (block.anchors, block.links) == (("m", "end"), ())
+    (block,) = read_html("<h2 id=u2>", piece=True).blocks
+    assert (block.text, block.anchors) == ("", ("u2",))
+    assert read_html("<h2 id=u2>").blocks == []

@@ -198,19 +198,19 @@ def _is_navigation(block: Block, before_headings: bool) -> bool:
     return not block.level and (label or _COPYRIGHT.search(block.text) is not None)
 
 
-def _distinct(pages: dict[str, Page], book: AddressBook) -> tuple[list[str], dict[str, str]]:
-    """Return the pages to keep, and for each other one the page that stands for it, "" for none."""
+def _distinct(pages: dict[str, Page], book: AddressBook) -> tuple[list[str], dict[str, tuple[str, str]]]:
+    """Return the pages to keep, and for each other one the page that stands for it, "" for none, and a fragment of that."""
     known: dict[tuple[str, ...], str] = {}
-    moved: dict[str, str] = {}
+    moved: dict[str, tuple[str, str]] = {}
     for name, page in pages.items():
         text = tuple(block.text for block in page.blocks)
         if not any(not block.level for block in page.blocks) and page.contents:
             listed = (book.find(link, name) for link in page.contents)
-            moved[name] = next((found[0] for found in listed if found and found[0] != name), "")
+            moved[name] = next((found for found in listed if found and found[0] != name), ("", ""))
         elif not text:
-            moved[name] = ""
+            moved[name] = "", ""
         elif known.setdefault(text, name) != name:
-            moved[name] = known[text]
+            moved[name] = known[text], ""
     return [name for name in pages if name not in moved], moved
 
 
@@ -253,7 +253,7 @@ class _Resolver(NamedTuple):
     """What links lead to: pages, the pages that stand for others, the places of sections left out, the anchors of each page."""
 
     book: AddressBook
-    moved: dict[str, str]
+    moved: dict[str, tuple[str, str]]
     places: dict[tuple[str, str], tuple[str, str]]
     anchors: dict[str, set[str]]
 
@@ -269,7 +269,8 @@ class _Resolver(NamedTuple):
             seen = set()
             while page in self.moved and page not in seen:
                 seen.add(page)
-                page = self.moved[page]
+                page, own = self.moved[page]
+                fragment = own or fragment
             # Pages of contents may list only one another.
             if not page or page in self.moved:
                 continue

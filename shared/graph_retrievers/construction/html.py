@@ -15,10 +15,19 @@ from graph_retrievers.errors import MissingDependencyError
 __all__ = ["html_charset", "read_html"]
 
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
-_INLINE = frozenset(
-    "a abbr b bdi bdo cite code em font i img kbd mark q s samp small span strong sub sup time tt u var wbr".split()
+# Elements that the HTML standard displays as blocks, and those that end a line or are read apart. All others, such as elements of a
+# page's own, stand within a line.
+_BLOCKS = frozenset(
+    "address article aside blockquote body br caption center col colgroup dd details dialog dir div dl dt fieldset figcaption "
+    "figure footer form h1 h2 h3 h4 h5 h6 head header hgroup hr html legend li listing main menu nav noscript ol optgroup option "
+    "p plaintext pre search section summary table tbody tfoot thead title tr ul xmp".split()
 )
-_SILENT = frozenset(["script", "style", "template", "svg", "nav", "footer", "button", "select", "textarea"])
+_SILENT = frozenset(["script", "style", "template", "svg", "select", "textarea", "annotation"])
+_OFTEN_NAVIGATION = frozenset(["nav", "footer", "button"])
+# A button is a word of the text that it stands in, a footer in a quotation names the author.
+_RUNNING = frozenset(["p", "li", "dd", "td", "th"])
+_NEAR = 8
+_QUOTES = frozenset(["blockquote", "figure"])
 _LEADS = frozenset([*_HEADINGS, "dt", "caption"])
 _CELLS = frozenset(["td", "th"])
 _BAR = " | "
@@ -30,7 +39,11 @@ _ROLES = frozenset(["navigation", "search", "contentinfo", "banner"])
 _NAVIGATION = frozenset("navheader navfooter sphinxsidebar headerlink skip-link skip-nav breadcrumb breadcrumbs prev-next".split())
 _OUTER_NAVIGATION = frozenset("nav navbar navigation sidebar related menu pagination footer".split())
 _CONTENTS = frozenset(["toc", "toctree-wrapper", "table-of-contents"])
+# Of a table of contents, text outside of links and lists that is longer than "Table of contents" and the like.
+_LABEL = 40
 _LISTS = frozenset(["ul", "ol", "dl"])
+# A page that goes on to another within seconds; one that reloads itself every few minutes is read.
+_REFRESH = re.compile(r"""\s*\d(?:\.\d*)?\s*[;,]\s*url\s*=\s*["']?([^"'\s]+)""", re.IGNORECASE)
 _CHARSET = re.compile(rb"""(?:<meta[^<>]{0,200}?charset|<\?xml[^<>]{0,200}?encoding)\s*=\s*["']?([\w-]+)""", re.IGNORECASE)
 # As browsers read them: the names of Latin-1 stand for its Windows form, and what can be read this far is not UTF-16.
 _CHARSETS = {"iso-8859-1": "cp1252", "latin1": "cp1252", "latin-1": "cp1252", "us-ascii": "cp1252", "ascii": "cp1252"}
@@ -39,13 +52,21 @@ _CHARSETS = {"iso-8859-1": "cp1252", "latin1": "cp1252", "latin-1": "cp1252", "u
 _OPEN, _PIECE, _LONGEST_BASE = 2_000, 16_384, 2_000
 
 
-def read_html(text: str) -> Page:
+def read_html(text: str, *, piece: bool = False) -> Page:
     """Return an HTML page, or a piece of one, as blocks.
 
     Scripts, styles and navigation are left out: elements such as ``nav``, roles such as "navigation", and the class names of common
-    documentation tools. If the page marks its main part (``main``, ``role="main"``), only that is read. The title is that of the
-    page, else its first heading. Links are resolved against ``<base href>`` if there is one. Time and memory grow linearly with the
-    text: a page that leaves 2,000 elements open is read on from there as if they had ended.
+    documentation tools; of a page that is all navigation, all is read. If the page marks its main part (``main``, ``role="main"``),
+    only that is read. The title is that of the page, else its first heading. Links are resolved against ``<base href>`` if there is
+    one. A page that sends its readers on, by ``<meta http-equiv="refresh">`` or as "Redirecting" with one link, has no blocks, and
+    its contents are that address. Time and memory grow linearly with the text: a page that leaves 2,000 elements open is read on
+    from there as if they had ended.
+
+    Parameters
+    ----------
+    text : str
+    piece : bool, default False
+        Whether the text is a part of a page: navigation is left out of it too, and anchors without a text make a block without one.
 
     Examples
     --------
@@ -55,9 +76,18 @@ def read_html(text: str) -> Page:
     """
     reader = _Reader()
     _parse(text, reader)
+    if not reader.blocks and not reader.contents and not piece:
+        whole = _Reader(whole=True)
+        _parse(text, whole)
+        reader.blocks, reader.inside = whole.blocks, whole.inside
+    if not reader.blocks and piece and (reader.anchors or reader.links):
+        reader.blocks, reader.inside = [Block("", 0, _once(reader.anchors), _once(reader.links))], [False]
     main = [block for block, inside in zip(reader.blocks, reader.inside, strict=True) if inside]
     blocks = main or reader.blocks
     contents = reader.contents
+    links = {link for block in blocks for link in block.links}
+    if reader.refresh or (len(links) == 1 and reader.title.strip().lower().startswith("redirecting")):
+        blocks, contents = [], [reader.refresh or links.pop()]
     if reader.base:
         blocks = [replace(block, links=tuple(_joined(reader.base, link) for link in block.links)) for block in blocks]
         contents = [_joined(reader.base, link) for link in contents]
@@ -96,26 +126,42 @@ def _parse(text: str, reader: _Reader) -> None:
 class _Reader:
     """A parser target: collects blocks from the events of the parser."""
 
-    def __init__(self) -> None:
+    def __init__(self, whole: bool = False) -> None:
+        """`whole`: whether navigation is read too."""
+        self._whole = whole
+        self.refresh = ""
+        # Those that belong to the next block.
+        self.anchors: list[str] = []
+        self.links: list[str] = []
         self.blocks: list[Block] = []
         self.inside: list[bool] = []
         self.contents: list[str] = []
         self.title = self.base = ""
         # For each open element: (tag, what it switched on).
         self._open: list[tuple[str, str]] = []
-        self._on = dict.fromkeys(["silent", "contents", "main", "pre", "title", "list"], 0)
+        self._on = dict.fromkeys(["silent", "contents", "main", "pre", "title", "list", "quote", "link"], 0)
+        # What there was when the outermost table of contents began, and how long the text in it is: of links and lists, and other.
+        self._before: tuple[int, int, list[str], list[str]] = (0, 0, [], [])
+        self._lengths = [0, 0]
         self._level, self._leads, self._row = 0, False, False
         self._parts: list[str] = []
-        self._anchors: list[str] = []
-        self._links: list[str] = []
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        if tag not in _INLINE | _CELLS and self._reading:
-            self._flush()
         switched = self._switch(tag, attributes)
+        begins = switched in ("main", "contents") and not self._on[switched]
+        if (tag in _BLOCKS or begins) and self._reading:
+            self._flush()
+        if begins and switched == "main":
+            # Anchors of navigation without a text.
+            self.anchors, self.links = [], []
+        elif begins:
+            self._before, self._lengths = (len(self.blocks), len(self.contents), [*self.anchors], [*self.links]), [0, 0]
         self._open.append((tag, switched))
         if switched:
             self._on[switched] += 1
+        if tag == "meta" and attributes.get("http-equiv", "").lower() == "refresh" and self._open[-2:-1] != [("noscript", "")]:
+            found = _REFRESH.match(attributes.get("content", ""))
+            self.refresh = self.refresh or (found[1] if found else "")
         href = attributes.get("href") if tag == "a" else None
         if tag == "base" and not self.base:
             base = attributes.get("href", "")
@@ -131,25 +177,43 @@ class _Reader:
             self._row = True
         if tag in _LEADS:
             self._level, self._leads = _HEADINGS.get(tag, 0), True
-        self._anchors += filter(None, (attributes.get("id"), attributes.get("name") if tag == "a" else None))
+        self.anchors += filter(None, (attributes.get("id"), attributes.get("name") if tag == "a" else None))
         if href:
-            self._links.append(href)
+            self.links.append(href)
+        if tag == "img" and attributes.get("alt"):
+            self._parts.append(f" {attributes['alt']} ")
 
     def end(self, tag: str) -> None:
         # The parser closes what is left open; a closing tag without an opening one gives no event.
         _, switched = self._open.pop()
-        if self._reading and tag not in _INLINE | _CELLS:
+        ends = switched in ("main", "contents") and self._on[switched] == 1
+        if self._reading and (tag in _BLOCKS or ends):
             self._flush()
             if tag in _LEADS:
                 self._level, self._leads = 0, False
+        if ends and switched == "main":
+            self.close()
+        elif ends:
+            self._end_contents()
         if switched:
             self._on[switched] -= 1
+
+    def _end_contents(self) -> None:
+        """Leave out what a table of contents shows, unless it turned out to be a text."""
+        blocks, contents, anchors, links = self._before
+        listed, other = self._lengths
+        if other > max(listed, _LABEL):
+            del self.contents[contents:]
+        else:
+            del self.blocks[blocks:], self.inside[blocks:]
+            self.anchors, self.links = anchors, links
 
     def data(self, text: str) -> None:
         if self._on["title"]:
             self.title += text if len(self.title) < 1000 else ""
         elif self._reading and not (text in _PERMALINKS and self._open[-1][0] == "a"):
             self._parts.append(text)
+            self._lengths[0 if self._on["link"] or self._on["list"] else 1] += len(text.strip())
 
     def comment(self, text: str) -> None:
         """Leave out comments."""
@@ -158,11 +222,11 @@ class _Reader:
         """Leave out processing instructions."""
 
     def close(self) -> None:
+        """Give anchors and links that no text follows to the last block."""
         if self.blocks:
             last = self.blocks[-1]
-            self.blocks[-1] = replace(
-                last, anchors=_once([*last.anchors, *self._anchors]), links=_once([*last.links, *self._links])
-            )
+            self.blocks[-1] = replace(last, anchors=_once([*last.anchors, *self.anchors]), links=_once([*last.links, *self.links]))
+            self.anchors, self.links = [], []
 
     @property
     def depth(self) -> int:
@@ -171,7 +235,7 @@ class _Reader:
 
     @property
     def _reading(self) -> bool:
-        return not (self._on["silent"] or self._on["contents"])
+        return not self._on["silent"]
 
     def _switch(self, tag: str, attributes: Mapping[str, str]) -> str:
         """Return what an element switches on until it ends, "" for nothing."""
@@ -181,7 +245,9 @@ class _Reader:
         if not whole:
             navigation = _NAVIGATION if self._on["main"] else _NAVIGATION | _OUTER_NAVIGATION
             hidden = attributes.get("aria-hidden") == "true"
-            if tag in _SILENT or role in _ROLES or hidden or not navigation.isdisjoint(classes):
+            if tag in _SILENT or (not self._whole and (role in _ROLES or hidden or not navigation.isdisjoint(classes))):
+                return "silent"
+            if tag in _OFTEN_NAVIGATION and not self._whole and not self._is_text(tag):
                 return "silent"
         if tag in _LISTS and self._on["contents"]:
             return "list"
@@ -191,7 +257,13 @@ class _Reader:
             return "title"
         if tag == "main" or role == "main":
             return "main"
-        return "pre" if tag == "pre" else ""
+        return "pre" if tag == "pre" else "link" if tag == "a" else "quote" if tag in _QUOTES else ""
+
+    def _is_text(self, tag: str) -> bool:
+        """Return whether a button is a word of a text, or a footer names who is quoted."""
+        if tag == "button":
+            return next((opened for opened, _ in self._open[: -_NEAR - 1 : -1] if opened in _BLOCKS | _CELLS), "") in _RUNNING
+        return tag == "footer" and self._on["quote"] > 0
 
     def _flush(self) -> None:
         """End a block; anchors and links without text go to the next one."""
@@ -203,9 +275,9 @@ class _Reader:
         self._parts, self._row = [], False
         if text:
             text = without_number(text) if self._level else text
-            self.blocks.append(Block(text, self._level, _once(self._anchors), _once(self._links), self._leads))
+            self.blocks.append(Block(text, self._level, _once(self.anchors), _once(self.links), self._leads))
             self.inside.append(self._on["main"] > 0)
-            self._anchors, self._links, self._level, self._leads = [], [], 0, False
+            self.anchors, self.links, self._level, self._leads = [], [], 0, False
 
 
 def _joined(base: str, link: str) -> str:

@@ -210,7 +210,7 @@ def _links_and_anchors(text: str, address: str, references: MutableMapping[str, 
     if not name.endswith((".html", ".htm")) and _MARKDOWN.search(text):
         pages.append(read_markdown(text, references))
     if not name.endswith((".md", ".mdx", ".markdown")) and _TAG.search(text):
-        pages.append(read_html(text))
+        pages.append(read_html(text, piece=True))
     blocks = [block for page in pages for block in page.blocks]
     links = dict.fromkeys(link for block in blocks for link in block.links if link)
     return list(links), list(dict.fromkeys(name for block in blocks for name in block.anchors))

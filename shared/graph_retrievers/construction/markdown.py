@@ -116,7 +116,7 @@ def _pieces(tokens: list[Any]) -> Iterator[dict[str, Any]]:
             if part.type == "link_open":
                 piece["links"].append(str(part.attrs.get("href", "")))
             elif part.type in ("html_inline", "html_block"):
-                for block in read_html(part.content + "x").blocks:
+                for block in read_html(part.content, piece=True).blocks:
                     piece["anchors"].extend(block.anchors)
                     piece["links"].extend(block.links)
             elif part.type in ("text", "code_inline") and piece["level"]:
