@@ -93,7 +93,7 @@ def test_half_of_the_pages_is_not_navigation_and_more_is_of_at_least_ten(pages, 
     nodes += [chunk(f"1-{n}", texts[1], "1.md") for n in range(9)]
     with caplog.at_level("INFO"):
         assert (("1", "0") in pairs(nodes)) is kept
-    assert ("skipped links to 1 places that more than half of the pages link to" in caplog.text) is not kept
+    assert ("skipped links to a place that more than half of the pages link to" in caplog.text) is not kept
     assert ("skipped links to" in caplog.text) is not kept
     assert "found no link" not in caplog.text
 
@@ -147,3 +147,43 @@ def test_errors_name_the_field_and_those_that_there_are():
         build_edges(nodes, Links(field="hrefs"))
     with pytest.raises(InvalidArgumentError, match="Field 'zeta' of 'a' holds 1; expected addresses"):
         build_edges(nodes, Links(field="zeta"))
+
+
+def test_repeated_headings_are_counted_over_the_chunks_of_a_page():
+    texts = ["# U\nintro", "## Usage\none", "# V\nmore", "## Usage\ntwo", "## Usage\nthree"]
+    pieces = [chunk(f"b{n}", text, "b.md") for n, text in enumerate(texts)]
+    linking = [chunk("a", "[0](b.md#usage) [1](b.md#usage-1) [2](b.md#usage-2)", "a.md")]
+    assert pairs(linking + pieces) == [("a", "b1"), ("a", "b3"), ("a", "b4")]
+
+
+def test_headings_that_overlapping_chunks_repeat_count_once():
+    texts = ["# U\nx\n## Usage\none", "## Usage\none\ntwo\n\n# V", "# V\nmore\n## Usage\n", "## Usage\nthree"]
+    pieces = [chunk(f"b{n}", text, "b.md") for n, text in enumerate(texts)]
+    assert pairs([chunk("a", "[0](b.md#usage) [1](b.md#usage-1) [2](b.md#v)", "a.md"), *pieces]) == [
+        ("a", "b1"),
+        ("a", "b3"),
+        ("a", "b2"),
+    ]
+
+
+def test_repeated_headings_in_metadata_are_counted():
+    paths = [("U", "Usage"), ("U", "Usage"), ("V", "Usage"), ("V", "Usage", "Usage")]
+    pieces = [chunk(f"b{n}", "text", "b.md", headings=path) for n, path in enumerate(paths)]
+    linking = [chunk("a", "[0](b.md#usage) [1](b.md#usage-1) [2](b.md#usage-2)", "a.md")]
+    assert pairs(linking + pieces) == [("a", "b0"), ("a", "b2"), ("a", "b3")]
+
+
+def test_anchors_that_a_splitter_dropped_are_told(caplog):
+    pieces = [chunk("b0", "begins", "b.html"), chunk("b1", "goes on", "b.html")]
+    linking = [chunk("a", "<a href='b.html#x'>x</a><a href='b.html#y'>y</a><a href='c.html#z'>z</a>", "a.html")]
+    assert pairs([*linking, *pieces, chunk("c", "", "c.html")]) == [("a", "b0"), ("a", "c")]
+    assert "links that name an anchor: 2, anchors found: 0; they lead to the first chunk" in caplog.text
+    caplog.clear()
+    pairs([*linking, *pieces, chunk("b2", "<i id=y>", "b.html"), chunk("c", "", "c.html")])
+    assert caplog.text == ""
+
+
+def test_a_chunk_of_an_anchor_alone_holds_it():
+    assert pairs(
+        [chunk("a", "<a href='b.html#u'>x</a>", "a.html"), chunk("b", "x", "b.html"), chunk("u", "<h2 id=u>", "b.html")]
+    ) == [("a", "u")]

@@ -120,3 +120,10 @@ def test_paragraphs_of_plain_text_and_line_ends():
         ("c", 0, False),
         ("d", 0, False),
     ]
+
+
+def test_attribute_lists_are_anchors():
+    text = "__extensions__{: #extensions }\n: The list.\n\nA paragraph.\n{: .x #name key=v }\n\n`{: #no }` {: .x }\n\n## H {: #h }"
+    page = read_markdown(text)
+    assert [block.anchors for block in page.blocks] == [("extensions",), ("name",), (), ("h",)]
+    assert page.blocks[0].text.startswith("__extensions__{: #extensions }")

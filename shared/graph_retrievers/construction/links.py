@@ -6,6 +6,8 @@ import logging
 import re
 from collections import ChainMap, Counter, defaultdict
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from itertools import takewhile
+from operator import eq
 from typing import Any
 
 from graph_retrievers.construction.html import read_html
@@ -104,9 +106,10 @@ class Links(EdgeSpec):
                 where,
             )
         if common:
-            logger.info("%r: skipped links to %d places that more than half of the pages link to.", self, len(common))
+            what = f"{len(common)} places" if len(common) > 1 else "a place"
+            logger.info("%r: skipped links to %s that more than half of the pages link to.", self, what)
         edges: list[tuple[str, str, str]] = []
-        absent = 0
+        absent, resolved = 0, Counter[bool]()
         places: dict[str, _Anchors] = {}
         for row, targets in enumerate(found):
             for target in targets:
@@ -117,8 +120,17 @@ class Links(EdgeSpec):
                 first = pages[page][0]
                 if fragment and page not in places:
                     places[page] = _Anchors((place, anchors[place], corpus.nodes[place]) for place in pages[page])
-                goal = places[page].get(fragment, first) if fragment else first
-                edges.append((corpus.nodes[row].id, corpus.nodes[goal].id, self.relation))
+                goal = places[page].get(fragment) if fragment else first
+                if fragment and len(pages[page]) > 1:
+                    resolved[goal is not None] += 1
+                edges.append((corpus.nodes[row].id, corpus.nodes[first if goal is None else goal].id, self.relation))
+        if resolved[False] and not resolved[True]:
+            logger.warning(
+                "%r: links that name an anchor: %d, anchors found: 0; they lead to the first chunk of the page. A splitter that "
+                "drops tags drops the anchors too; keep the tags, or read the pages with read_folder.",
+                self,
+                resolved[False],
+            )
         return Found(edges, absent)
 
     def _read(
@@ -135,9 +147,15 @@ class Links(EdgeSpec):
             references: dict[str, Any] = {}
             for definitions in reversed(defined):
                 references |= definitions
+            seen: Counter[str] = Counter()
+            before = ""
             for row, own in zip(read, defined, strict=True):
+                text = nodes[row].text
                 # The definitions of a chunk come before those of others.
-                links[row], anchors[row] = _links_and_anchors(nodes[row].text, address, ChainMap(own, references))
+                if seen:
+                    _uncount(seen, before, text)
+                links[row], anchors[row] = _links_and_anchors(text, address, ChainMap(own, references), seen)
+                before = text
             for row in rows:
                 if "anchors" in nodes[row].metadata:
                     anchors[row] = _strings(nodes[row].metadata["anchors"])
@@ -182,6 +200,8 @@ class _Anchors:
         self._exact: dict[str, int] = {}
         self._loose: dict[str, int] = {}
         last: dict[str, int] = {}
+        seen: Counter[str] = Counter()
+        around: tuple[str, ...] = ()
         for place, (row, anchors, node) in enumerate(chunks):
             for name in anchors:
                 before, loose = self._exact.get(name), _loosened(name)
@@ -191,24 +211,45 @@ class _Anchors:
                     if self._loose.get(loose, before) == before:
                         self._loose[loose] = row
                 last[name] = place
-            for heading in heading_path(node)[-1:]:
-                self._loose.setdefault(_loosened(heading), row)
+            path = heading_path(node)
+            same = sum(1 for _ in takewhile(bool, map(eq, around, path)))
+            for depth, heading in enumerate(path[same:], same + 1):
+                count, name = seen[slug(heading)], _loosened(heading)
+                if depth == len(path):
+                    self._loose.setdefault(f"{name}-{count}" if count else name, row)
+                seen[slug(heading)] += 1
+            around = path
 
-    def get(self, fragment: str, default: int) -> int:
-        """Return the row of the chunk with an anchor."""
-        return self._exact.get(fragment, self._loose.get(_loosened(fragment), default))
+    def get(self, fragment: str) -> int | None:
+        """Return the row of the chunk with an anchor, None if there is none."""
+        return self._exact.get(fragment, self._loose.get(_loosened(fragment)))
 
 
 def _loosened(anchor: str) -> str:
     return "-".join(filter(None, slug(anchor.casefold().replace("_", "-")).split("-")))
 
 
-def _links_and_anchors(text: str, address: str, references: MutableMapping[str, Any]) -> tuple[list[str], list[str]]:
+def _uncount(seen: Counter[str], before: str, text: str) -> None:
+    """Take the headings that a chunk repeats from the end of the one before out of the headings counted so far."""
+    first = text.partition("\n")[0]
+    place = before.find(first) if first else -1
+    while place >= 0:
+        if text.startswith(before[place:]):
+            repeated: Counter[str] = Counter()
+            read_markdown(before[place:], seen=repeated)
+            seen.subtract(repeated)
+            return
+        place = before.find(first, place + 1)
+
+
+def _links_and_anchors(
+    text: str, address: str, references: MutableMapping[str, Any], seen: Counter[str]
+) -> tuple[list[str], list[str]]:
     """Return what a text links to and its anchors; a text that is neither named HTML nor Markdown is read as both."""
     name = address.lower().partition("#")[0]
     pages = []
     if not name.endswith((".html", ".htm")) and _MARKDOWN.search(text):
-        pages.append(read_markdown(text, references))
+        pages.append(read_markdown(text, references, seen))
     if not name.endswith((".md", ".mdx", ".markdown")) and _TAG.search(text):
         pages.append(read_html(text, piece=True))
     blocks = [block for page in pages for block in page.blocks]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import ChainMap, Counter
 from collections.abc import Iterator, MutableMapping
+from functools import cache
 from typing import Any
 from unicodedata import category
 
@@ -18,19 +19,23 @@ __all__ = ["read_markdown", "reference_definitions", "slug"]
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(\w[\w-]*:.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 # "Heading {#anchor}" of Pandoc and Docusaurus, and "{: #anchor }" of MkDocs, behind the last brace.
 _ANCHOR = re.compile(r"\{:?[ \t]*#([^\s{}]++)[^{}]*+\}[ \t#]*\Z")
+# "{: #anchor }" of MkDocs, behind a word or a paragraph.
+_ATTRIBUTES = re.compile(r"\{:[^{}#]*+#([^\s{}]++)[^{}]*+\}")
 
 
-def read_markdown(text: str, references: MutableMapping[str, Any] | None = None) -> Page:
+def read_markdown(text: str, references: MutableMapping[str, Any] | None = None, seen: Counter[str] | None = None) -> Page:
     r"""Return a Markdown page, or a piece of one, as blocks; the text of a block is kept as written.
 
-    Anchors are the slugs of headings as GitHub makes them, ``{#names}`` after headings, and those of HTML elements. The title is
-    the ``title`` of the front matter, else the first heading.
+    Anchors are the slugs of headings as GitHub makes them, ``{#names}`` after headings, ``{: #names }`` anywhere, and those of HTML
+    elements. The title is the ``title`` of the front matter, else the first heading.
 
     Parameters
     ----------
     text : str
     references : mapping, optional, not changed
         Definitions such as ``[name]: address`` from other pieces of the page, as :func:`reference_definitions` gives them.
+    seen : Counter, optional
+        How often each slug was given in earlier pieces of the page; those of this piece are added.
 
     Examples
     --------
@@ -46,7 +51,7 @@ def read_markdown(text: str, references: MutableMapping[str, Any] | None = None)
         text = text[front.end() :]
     lines = text.split("\n")
     blocks: list[Block] = []
-    seen: Counter[str] = Counter()
+    seen = Counter() if seen is None else seen
     for token in _pieces(_parser().parse(text, {"references": ChainMap({}, references or {})})):
         first, last = token["lines"]
         raw = "\n".join(lines[first:last]).rstrip()
@@ -89,6 +94,7 @@ def slug(heading: str) -> str:
     return kept.replace(" ", "-")
 
 
+@cache
 def _parser() -> Any:
     try:
         from markdown_it import MarkdownIt
@@ -119,7 +125,8 @@ def _pieces(tokens: list[Any]) -> Iterator[dict[str, Any]]:
                 for block in read_html(part.content, piece=True).blocks:
                     piece["anchors"].extend(block.anchors)
                     piece["links"].extend(block.links)
-            elif part.type in ("text", "code_inline") and piece["level"]:
-                piece["text"] += part.content
+            elif part.type in ("text", "code_inline"):
+                piece["text"] += part.content if piece["level"] else ""
+                piece["anchors"] += _ATTRIBUTES.findall(part.content) if part.type == "text" else []
     if piece is not None:
         yield piece
