@@ -26,6 +26,7 @@ from graph_retrievers.graph.filters import Filter
 from graph_retrievers.hits import Hits
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.protocol import RetrieverProtocol
+from graph_retrievers.retrievers.retriever import tell_unused_relevance
 from langchain_graph_retrievers.documents import to_documents
 from langchain_graph_retrievers.pickling import PickledFields
 from langchain_graph_retrievers.vectorstores import read_store
@@ -170,7 +171,10 @@ class EngineRetriever(PickledFields, BaseRetriever):
             if name not in own | known:
                 raise UnexpectedArgumentError(f"{cls.__name__} has no {name!r}; it takes {', '.join(sorted(own | known))}.")
         index = build(items, **given, **{name: value for name, value in options.items() if name not in own})
-        return cls.from_index(index, **{name: value for name, value in options.items() if name in own})
+        made = cls.from_index(index, **{name: value for name, value in options.items() if name in own})
+        if options.get("relevance") is not None:
+            tell_unused_relevance(made._engine())
+        return made
 
     def _arguments(
         self,

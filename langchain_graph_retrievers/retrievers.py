@@ -75,6 +75,12 @@ class GraphRetriever(EngineRetriever):
     def _engine(self) -> RetrieverProtocol:
         return self.retriever
 
+    @property
+    def index(self) -> GraphIndex | None:
+        """The index that the engine retriever searches, None where it has none, such as in a database."""
+        index = getattr(self.retriever, "index", None)
+        return index if isinstance(index, GraphIndex) else None
+
     @classmethod
     def from_index(cls, index: GraphIndex, *, system: str | Operator | None = None, **fields: Any) -> Self:
         """Return a retriever on an index.

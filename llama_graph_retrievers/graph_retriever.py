@@ -25,7 +25,7 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.operator import Operator
 from graph_retrievers.retrievers.protocol import RetrieverProtocol
 from graph_retrievers.retrievers.registry import build_retriever, default_retriever, retriever_class
-from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.retrievers.retriever import Retriever, tell_unused_relevance
 from graph_retrievers.retrievers.signatures import Knob, class_knobs
 from graph_retrievers.signals.embedding import Embedding
 from graph_retrievers.signals.signal import VectorSignal
@@ -291,7 +291,7 @@ class GraphRetriever(BaseRetriever):
                 raise InvalidArgumentError("edges= goes with nodes= or docstore=; this index has its edges.")
             index = index.with_models(relevance=relevance) if relevance is not None else index
             index = index.to(device) if device is not None else index
-            return cls.from_index(index, embed_model=embed_model, **options)
+            return cls._told(cls.from_index(index, embed_model=embed_model, **options), relevance)
         else:
             listed = list(nodes) if nodes is not None else list(docstore.docs.values()) if docstore is not None else []
             nodes_of = docstore if docstore is not None else listed
@@ -312,7 +312,14 @@ class GraphRetriever(BaseRetriever):
             relevance=relevance,
             show_progress=show_progress,
         )
-        return cls.from_index(made, **{"embed_model": embed_model, "nodes": nodes_of, **options})
+        return cls._told(cls.from_index(made, **{"embed_model": embed_model, "nodes": nodes_of, **options}), relevance)
+
+    @classmethod
+    def _told(cls, retriever: Self, relevance: Any) -> Self:
+        """Return a retriever, with a warning if it does not use the relevance model that was given."""
+        if relevance is not None:
+            tell_unused_relevance(retriever.engine)
+        return retriever
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return self._search([query_bundle], {})[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from graph_retrievers.construction.knowledge import PASSAGE
 from graph_retrievers.construction.knowledge_readers import from_property_graph_store, store_triplets
+from graph_retrievers.errors import EmptyGraphError
 from graph_retrievers.graph.corpus_graph import Edge
 from graph_retrievers.hits import Hits
 from graph_retrievers.index import GraphIndex
@@ -26,6 +28,8 @@ from llama_graph_retrievers.vectors import QueryVectors, default_embed_model
 
 __all__ = ["SpreadingActivationPGRetriever"]
 
+_logger = logging.getLogger(__name__)
+
 _LEAST = 0.1
 """Share of activation that every entity takes."""
 
@@ -36,6 +40,7 @@ def half_open_gate(queries: Queries, batch: Tensor, nodes: Tensor) -> Tensor:
 
 
 _Key = tuple[str, str, str]
+_INSTEAD = "extract some, or search its passages with VectorContextRetriever"
 
 
 class SpreadingActivationPGRetriever(BasePGRetriever):
@@ -55,8 +60,9 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
         Index of the graph, if there is one, such as a saved one of
         ``GraphIndex.from_nodes(*from_property_graph_store(graph_store), ...)``; by default it is made here.
     embed_model : BaseEmbedding, optional
-        Embeds the entities, by their descriptions or facts, and the questions; ``Settings.embed_model`` if None. Not asked
-        where an index is given that has vectors and a model.
+        Embeds the questions, and the entities that have no vector in the store, by their descriptions or facts;
+        ``Settings.embed_model`` if None. Not asked where an index is given that has vectors and a model. Vectors are compared by
+        cosine.
     similarity_top_k : int, optional
         Entities that paths are taken of; the engine's own k, 30, by default. An entity without an edge to another has no
         triplet.
@@ -112,11 +118,14 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
         if index is None:
             nodes, edges = from_property_graph_store(graph_store)
             names = {node.id for node in nodes if node.type != PASSAGE}
+            if not names:
+                raise EmptyGraphError(f"The property graph has no entities, of which this retriever finds the facts; {_INSTEAD}.")
             index = GraphIndex.from_nodes(
                 [node for node in nodes if node.id in names],
                 [edge for edge in map(Edge.of, edges) if edge.source in names and edge.target in names],
                 embedding=embed_model if embed_model is not None else default_embed_model(),
                 bm25=False,
+                metric="cosine",
             )
         # What vector search would fill up has no path, hence no triplet.
         options = {"chains": "hits", "passages": False, "backfill": False, "gate": half_open_gate, "threshold": 0.001, **knobs}
@@ -126,6 +135,8 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
             (head.id, relation.label, tail.id): (head, relation, tail)
             for head, relation, tail in store_triplets(graph_store, index.graph.ids)
         }
+        if not self._triplets:
+            _logger.warning("The property graph has no triplets, so that this retriever finds nothing; %s.", _INSTEAD)
 
     def __repr__(self) -> str:
         """Return the class, the sizes of the graph and k."""

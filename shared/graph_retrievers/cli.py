@@ -97,7 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     search.add_argument("question", metavar="QUESTION")
     search.add_argument("-k", type=int, default=10, help="hits to print (default: 10)")
     search.add_argument("--retriever", metavar="NAME", help="see taxonomy (default: what measured best on such indexes)")
-    search.add_argument("--reranker", metavar="DIR_OR_NAME", help="cross-encoder that scores (default: similarity of the vectors)")
+    search.add_argument("--reranker", metavar="DIR_OR_NAME", help="cross-encoder for re2, gar or fastinsight as --retriever")
     tokens = "tokens of question and passage that the cross-encoder reads (default: 160)"
     search.add_argument("--max-length", type=int, default=160, metavar="TOKENS", help=tokens)
     search.add_argument("--embedding", metavar="NAME_OR_DIR", help="embedding model (default: the one that built the index)")
@@ -235,6 +235,7 @@ def _shown_log() -> Iterator[None]:
 def _search(args: argparse.Namespace) -> None:
     from graph_retrievers.index import GraphIndex
     from graph_retrievers.retrievers.registry import build_retriever, default_retriever
+    from graph_retrievers.retrievers.retriever import tell_unused_relevance
 
     reranker = None
     if args.reranker is not None:
@@ -243,7 +244,9 @@ def _search(args: argparse.Namespace) -> None:
         reranker = CrossEncoder(args.reranker, max_length=args.max_length, device=args.device)
     index = GraphIndex.load(args.index, embedding=_query_embedding(args), relevance=reranker, device=args.device)
     name = args.retriever or default_retriever(index)
-    hits = build_retriever(name, index).retrieve(args.question, args.k)
+    retriever = build_retriever(name, index)
+    tell_unused_relevance(retriever)
+    hits = retriever.retrieve(args.question, args.k)
     if args.json:
         listed = [hit.to_dict() for hit in hits]
         found = {"query": args.question, "retriever": name, "k": args.k, "hits": listed, "notes": list(hits.notes)}

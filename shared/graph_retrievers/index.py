@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -149,13 +150,14 @@ class GraphIndex:
             Relevance model, see the class.
         dense_backend : {"exact", "faiss"}, default "exact"
         metric : {"dot", "cosine"}, optional
-            How vectors are compared. By default by dot product, with a warning if the vectors are not of unit length, for which
-            the two differ.
+            How vectors are compared. By default by cosine if the embedding model is one of LlamaIndex, which compares so, else by
+            dot product, with a warning if the vectors are not of unit length, for which the two differ.
         show_progress : bool, default False
             Whether to show progress bars for embedding and BM25.
         """
         _check_not_empty(graph)
         model = as_embedding(embedding) if embedding is not None else None
+        metric = metric or getattr(model, "default_metric", None)
         signals: dict[str, Signal] = {}
         if isinstance(vectors, Tensor):
             # The caller may go on writing to it.
@@ -187,8 +189,13 @@ class GraphIndex:
         device: str | torch.device | None = None,
         **signals: Any,
     ) -> GraphIndex:
-        """Return an index of nodes and edges; `signals` are the keywords of :meth:`from_graph`."""
-        return cls.from_graph(CorpusGraph.from_nodes(nodes, edges, include_titles=include_titles, device=device), **signals)
+        """Return an index of nodes and edges; `signals` are the keywords of :meth:`from_graph`.
+
+        Where nodes bring an ``embedding``, `embedding` embeds only the others: see :meth:`from_documents`.
+        """
+        nodes = list(nodes)
+        graph = CorpusGraph.from_nodes(nodes, edges, include_titles=include_titles, device=device)
+        return cls.from_graph(graph, **_with_own_vectors(nodes, lambda: graph, signals))
 
     @classmethod
     def from_texts(
@@ -270,9 +277,9 @@ class GraphIndex:
             Whether a specification of edges that has nothing to read yet, such as a metadata field that no document has, finds no
             edges, with a warning, where it raises an error otherwise.
         include_titles, device, **signals
-            See :meth:`from_texts`. Where LlamaIndex nodes bring an ``embedding``, `embedding` embeds only the others, unless
-            `vectors` are given; these vectors are scaled to unit length, since LlamaIndex compares by cosine. Without
-            `embedding` they are taken if all nodes have one.
+            See :meth:`from_texts`. Where nodes bring an ``embedding``, as those of LlamaIndex may, `embedding` embeds only the
+            others, unless `vectors` are given; these vectors are scaled to unit length. Without `embedding` they are taken if all
+            nodes have one. Nodes of LlamaIndex are compared by cosine by default, as LlamaIndex does.
 
         Examples
         --------
@@ -286,12 +293,8 @@ class GraphIndex:
         documents = list(documents)
         if edges is None:
             edges = [Relationships()] if any(getattr(document, "relationships", None) for document in documents) else []
-        if signals.get("vectors") is None and any(getattr(document, "embedding", None) is not None for document in documents):
-            model = as_embedding(signals["embedding"]) if signals.get("embedding") is not None else None
-            contents = CorpusGraph.from_nodes(nodes, include_titles=include_titles).contents()
-            show = signals.get("show_progress", False)
-            embed = None if model is None else lambda places: embed_texts(model, [contents[place] for place in places], show)
-            signals |= {"vectors": document_vectors(documents, embed), "embedding": model}
+        if any(hasattr(document, "node_id") for document in documents):
+            signals["metric"] = signals.get("metric") or "cosine"
         return cls._linked(nodes, documents, edges, include_titles, device, signals, lenient)
 
     @classmethod
@@ -308,12 +311,15 @@ class GraphIndex:
         """Return the index of nodes and of the edges that an ``edges`` argument describes."""
         _check_not_empty(nodes)
         edges = edge_items(edges)
+        if signals.get("embedding") is not None:
+            signals["embedding"] = as_embedding(signals["embedding"])
+        bare = partial(CorpusGraph.from_nodes, nodes, include_titles=include_titles)
+        signals = _with_own_vectors(documents or nodes, bare, signals)
+        signals["metric"] = signals.get("metric") or getattr(signals.get("embedding"), "default_metric", None)
         if needs_vectors(edges) and signals.get("vectors") is None:
             if signals.get("embedding") is None:
                 raise MissingSignalError("k-nearest edges need vectors; pass embedding= or vectors=.")
-            signals["embedding"] = as_embedding(signals["embedding"])
-            contents = CorpusGraph.from_nodes(nodes, include_titles=include_titles).contents()
-            signals["vectors"] = embed_texts(signals["embedding"], contents, signals.get("show_progress", False))
+            signals["vectors"] = embed_texts(signals["embedding"], bare().contents(), signals.get("show_progress", False))
         vectors = signals.get("vectors")
         if vectors is not None and signals.get("metric") == "cosine":
             # As the index keeps them, and a change finds them.
@@ -660,6 +666,21 @@ def _own_vectors(documents: Sequence[Any], vectors: Any) -> Sequence[Tensor | No
         return list(check_vectors(vectors, len(documents)).cpu())
     brought = (getattr(document, "embedding", None) for document in documents)
     return [None if vector is None else unit_vectors(check_vectors([vector]))[0] for vector in brought]
+
+
+def _with_own_vectors(documents: Sequence[Any], bare: Callable[[], CorpusGraph], signals: dict[str, Any]) -> dict[str, Any]:
+    """Return the keywords of an index with the vectors that documents or nodes bring, those of the others embedded."""
+    if signals.get("vectors") is not None or all(getattr(document, "embedding", None) is None for document in documents):
+        return signals
+    model = as_embedding(signals["embedding"]) if signals.get("embedding") is not None else None
+    show = signals.get("show_progress", False)
+
+    def embed(places: list[int]) -> Tensor:
+        assert model is not None
+        contents = bare().contents()
+        return embed_texts(model, [contents[place] for place in places], show)
+
+    return signals | {"vectors": document_vectors(documents, None if model is None else embed), "embedding": model}
 
 
 def _tell_lengths(lengths: Tensor) -> None:

@@ -182,6 +182,13 @@ class TestSearch:
         assert scored[0]["id"] == "watt.html"
         assert scored[0]["score"] != pytest.approx(plain[0]["score"])
 
+    @pytest.mark.parametrize(("options", "name"), [([], "walk-fusion"), (["--retriever", "ppr"], "ppr")])
+    def test_a_reranker_that_is_not_used_is_told(self, indexed, shared_folder, caplog, options, name):
+        reranker = shared_folder / "models" / "minilm-reranker"
+        assert main(["search", str(indexed), self.QUESTION, "--reranker", str(reranker), *options]) == 0
+        (message,) = [told for told in caplog.messages if "relevance model" in told]
+        assert message.startswith(f"{name} does not use the relevance model") and message.endswith("pass --retriever fastinsight.")
+
 
 class TestTaxonomy:
     def test_every_retriever_is_asked(self, capsys):

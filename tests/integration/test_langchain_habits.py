@@ -278,3 +278,41 @@ def test_a_reranker_that_drops_documents_is_refused():
 
     with pytest.raises(InvalidArgumentError, match="Dropping gave 2 scores for 12 texts"):
         Re2Retriever(index=linked_index(relevance=Dropping()), k=12).invoke(QUESTIONS[0])
+
+
+UNUSED = "does not use the relevance model"
+
+
+@pytest.mark.parametrize("options", [{}, {"system": "ppr"}, {"system": "walk-fusion"}])
+def test_a_relevance_model_that_is_not_used_is_told_once(options, caplog):
+    GraphRetriever.from_documents(THREE, HashEmbedding(), relevance=WordOverlap(), edges=[("ada", "engine")], **options)
+    (message,) = [record.getMessage() for record in caplog.records if UNUSED in record.getMessage()]
+    assert message.startswith(options.get("system", "walk-fusion")) and message.endswith("do; pass system='fastinsight'.")
+
+
+def test_a_relevance_model_of_a_named_class(caplog):
+    PPRRetriever.from_documents(THREE, HashEmbedding(), relevance=WordOverlap())
+    assert caplog.text.count(UNUSED) == 1
+    caplog.clear()
+    Re2Retriever.from_documents(THREE, HashEmbedding(), relevance=WordOverlap())
+    GraphRetriever.from_documents(THREE, HashEmbedding(), relevance=WordOverlap(), system="fastinsight")
+    GraphRetriever.from_documents(THREE, HashEmbedding())
+    assert UNUSED not in caplog.text
+
+
+def test_the_index_of_a_graph_retriever_is_at_hand(tmp_path):
+    retriever = GraphRetriever.from_documents(THREE, HashEmbedding())
+    assert retriever.index is retriever.retriever.index
+    retriever.index.save(tmp_path / "index")
+    assert len(GraphRetriever.from_index(type(retriever.index).load(tmp_path / "index", embedding=HashEmbedding())).index) == 3
+
+    class Own:
+        name, k, inputs = "own", 1, ()
+
+        def retrieve(self, query, k=None, **options):
+            return []
+
+        def retrieve_batch(self, queries, k=None, **options):
+            return [[] for _ in queries]
+
+    assert GraphRetriever(retriever=Own()).index is None

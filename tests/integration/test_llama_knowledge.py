@@ -15,7 +15,7 @@ from llama_index.core import PropertyGraphIndex, QueryBundle, Settings
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
 from llama_index.core.graph_stores import SimplePropertyGraphStore
-from llama_index.core.graph_stores.types import EntityNode, Relation
+from llama_index.core.graph_stores.types import ChunkNode, EntityNode, Relation
 from llama_index.core.indices.property_graph import BasePGRetriever, SimpleLLMPathExtractor
 from llama_index.core.llms import MockLLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
@@ -631,3 +631,43 @@ def test_properties_and_bad_stores():
         SpreadingActivationPGRetriever(store, embed_model=HashEmbed(), stepps=1)
     retriever = SpreadingActivationPGRetriever(store, include_properties=True, embed_model=HashEmbed(), gate="uniform")
     assert [n.node.text for n in retriever.retrieve("Ada")] == ["Ada ({'born': 1815}) -> SAW ({'in': 1833}) -> Engine"]
+
+
+def stored(*vectors):
+    store = SimplePropertyGraphStore()
+    store.upsert_nodes([EntityNode(name=name, embedding=vector) for name, vector in zip("abc", vectors, strict=False)])
+    store.upsert_relations([Relation(label="knows", source_id="a", target_id="b")])
+    return store
+
+
+def test_vectors_of_a_property_graph_are_taken():
+    asked = []
+
+    def embed(texts):
+        asked.extend(texts)
+        return [[3.0, 4.0]] * len(texts)
+
+    store = stored([0.0, 2.0], [5.0, 0.0], None)
+    retriever = SpreadingActivationPGRetriever(store, embed_model=embed)
+    assert asked == ["c"]
+    assert np.allclose(retriever.engine.index.dense.vectors, [[0, 1], [1, 0], [0.6, 0.8]])
+    assert np.allclose(
+        GraphIndex.from_nodes(*from_property_graph_store(store), embedding=embed).dense.vectors[:2], [[0, 1], [1, 0]]
+    )
+    assert asked == ["c", "c"]
+
+
+def test_entities_without_vectors_are_compared_by_cosine(caplog):
+    retriever = SpreadingActivationPGRetriever(stored(None, None), embed_model=lambda texts: [[3.0, 4.0]] * len(texts))
+    assert np.allclose(retriever.engine.index.dense.vectors, [[0.6, 0.8]] * 2)
+    assert retriever.retrieve("What does a know?")[0].text == "a -> knows -> b" and caplog.text == ""
+
+
+def test_a_property_graph_without_triplets_is_told(caplog):
+    store = SimplePropertyGraphStore()
+    store.upsert_nodes([ChunkNode(text="Ada wrote a program.", id_="c1")])
+    with pytest.raises(EmptyGraphError, match="has no entities.*search its passages with VectorContextRetriever"):
+        SpreadingActivationPGRetriever(store, embed_model=HashEmbed())
+    store.upsert_nodes([EntityNode(name="Ada")])
+    assert SpreadingActivationPGRetriever(store, embed_model=HashEmbed()).retrieve("Who is Ada?") == []
+    assert "has no triplets, so that this retriever finds nothing" in caplog.text

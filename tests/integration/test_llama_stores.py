@@ -5,7 +5,7 @@ import logging
 import faiss
 import numpy as np
 import pytest
-from llama_index.core import Settings, SummaryIndex, VectorStoreIndex
+from llama_index.core import MockEmbedding, Settings, SummaryIndex, VectorStoreIndex
 from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
 from llama_index.core.llms import MockLLM
@@ -20,7 +20,7 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import Edge
 from graph_retrievers.stores.cypher import CypherSpreadingActivation, write_graph
 from llama_graph_retrievers import BM25Retriever, GraphRetriever, SpreadingActivationRetriever, VectorRetriever, provenance
-from tests.helpers import HashEmbedding
+from tests.helpers import HashEmbedding, WordOverlap
 from tests.integration.llama_corpus import HashEmbed, llama_nodes
 
 QUESTION = "Which loom gave the engine of Charles Babbage its punched cards?"
@@ -420,3 +420,46 @@ def test_what_takes_the_place_of_deleted_documents_passes_the_filter_too():
     retriever = BM25Retriever.from_defaults(docstore=store, similarity_top_k=3, filters={"year": 0})
     store.delete_document("n0")
     assert [found.node.node_id for found in retriever.retrieve("loom")] == ["n2"]
+
+
+UNUSED = "does not use the relevance model"
+
+
+def test_a_relevance_model_that_is_not_used_is_told_once(caplog):
+    for options in ({}, {"system": "ppr"}):
+        made = GraphRetriever.from_defaults(nodes=llama_nodes(), embed_model=HashEmbed(), relevance=WordOverlap(), **options)
+        assert caplog.text.count(UNUSED) == 1 and made.engine.name in caplog.text
+        caplog.clear()
+    BM25Retriever.from_defaults(index=made.index, relevance=WordOverlap())
+    assert caplog.text.count(UNUSED) == 1
+    caplog.clear()
+    GraphRetriever.from_defaults(index=made.index, relevance=WordOverlap(), system="re2")
+    GraphRetriever.from_defaults(nodes=llama_nodes(), embed_model=HashEmbed())
+    assert UNUSED not in caplog.text
+
+
+def test_nodes_and_models_of_llama_index_are_compared_by_cosine(caplog):
+    nodes, model = llama_nodes(), Unequal()
+    expected = GraphIndex.from_documents(nodes, embedding=HashEmbed()).dense.vectors
+    texts = [node.get_content() for node in nodes]
+    for embedding in (model, model.get_text_embedding_batch):
+        assert np.allclose(GraphIndex.from_documents(nodes, embedding=embedding).dense.vectors, expected, atol=1e-5)
+    assert GraphIndex.from_texts(texts, embedding=model).dense.metric == "cosine"
+    assert "not of unit length" not in caplog.text
+    assert GraphIndex.from_documents(nodes, embedding=model, metric="dot").dense.metric == "dot"
+    assert GraphIndex.from_texts(texts, embedding=HashEmbedding()).dense.metric == "dot"
+
+
+def test_what_is_embedded_is_told_without_others_and_with_a_name(caplog):
+    with caplog.at_level(logging.INFO):
+        GraphRetriever.from_defaults(nodes=llama_nodes(), embed_model=HashEmbed())
+    assert [message for message in caplog.messages if "mbedding" in message] == [
+        "Embedding 12 of 12 documents.",
+        "Embedding 12 texts with HashEmbed.",
+    ]
+
+
+def test_a_model_without_a_name_is_called_by_its_class(caplog):
+    with caplog.at_level(logging.INFO):
+        GraphIndex.from_documents(llama_nodes(), embedding=MockEmbedding(8))
+    assert "Embedding 12 texts with MockEmbedding." in caplog.messages

@@ -172,3 +172,15 @@ class TestTraits:
     def test_a_tie_is_no_majority(self):
         titles = ["Tables"] * 20 + [f"thing{n}" for n in range(20)]
         assert not names_identify(GraphIndex.from_texts([f"{LONG} tables"] * 40, titles=titles))
+
+
+def test_texts_that_nodes_repeat_are_counted():
+    found = GraphIndex.from_texts(["a", "b", "a", "c", "c", "a"], titles=list("uvwxyz")).describe()
+    assert found.repeated == 5 and "without a title: 0; with exactly the text of another: 5" in str(found)
+    assert "text of another" not in str(GraphIndex.from_texts(["a", "b"]).describe())
+
+
+def test_sources_of_edges_that_are_there_are_not_advised():
+    edges = [("0", "1", "links"), ("0", "1", "next")]
+    (advice,) = GraphIndex.from_texts([str(n) for n in range(20)], edges=edges).describe().advice
+    assert advice.endswith("add another source of edges: TitleMentions(), NearestNeighbors() or edges of your own.")

@@ -17,6 +17,7 @@ _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _FLAGS = {
     "relevance": ("reranker", "--reranker"),
     "plan": ("use", "--use plan"),
+    "system": ("retriever", "--retriever"),
     "checkpoint": ("checkpoint", "--checkpoint NAME=DIR"),
 }
 # Arguments that are told by their place.

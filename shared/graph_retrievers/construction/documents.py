@@ -152,7 +152,8 @@ def document_vectors(documents: Sequence[Any], embed: Callable[[list[int]], Tens
     if bare:
         if embed is None:
             return None
-        logger.info("Embedding %d of %d documents; the others bring their vectors.", len(bare), len(documents))
+        others = "; the others bring their vectors" if len(bare) < len(documents) else ""
+        logger.info("Embedding %d of %d documents%s.", len(bare), len(documents), others)
         for place, vector in zip(bare, embed(bare), strict=True):
             vectors[place] = vector
     return unit_vectors(check_vectors([np.asarray(vector) for vector in vectors], len(documents)))

@@ -40,6 +40,7 @@ class _Entities:
     """Entities in order of appearance, with all types and properties given for each."""
 
     types: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    vectors: dict[str, Any] = field(default_factory=dict)
     properties: dict[str, list[Mapping[str, Any]]] = field(default_factory=lambda: defaultdict(list))
 
     def add(self, name: str, kind: str, properties: Mapping[str, Any]) -> str:
@@ -68,7 +69,9 @@ class _Entities:
             origin: dict[str, Any] = {"relationships": {"1": {"node_id": chunk}}} if chunk else {}
             if chunk and passages and chunk in passages:
                 origin |= {key: value for key, value in passages[chunk].origin.items() if key.startswith("excluded_")}
-            made.append(Node(name, text or title, title if text else "", majority_type(kinds), metadata, origin))
+            made.append(
+                Node(name, text or title, title if text else "", majority_type(kinds), metadata, origin, self.vectors.get(name))
+            )
         return made
 
 
@@ -117,17 +120,20 @@ def from_property_graph_store(store: Any) -> _NodesAndEdges:
     ----------
     store : PropertyGraphStore
         Read with ``get()`` and ``get_triplets(ids=...)``. Chunk nodes become passages, with the metadata of the nodes they
-        were made of; an entity whose property ``triplet_source_id`` is the id of a chunk is linked to it by "mentions".
+        were made of; an entity whose property ``triplet_source_id`` is the id of a chunk is linked to it by "mentions". Where the
+        store lists the vectors of nodes (``embed_kg_nodes=True``), the nodes have them as ``embedding``.
     """
     if not (hasattr(store, "get") and hasattr(store, "get_triplets")):
         raise InvalidArgumentError(f"{type(store).__name__} is not a property graph store; expected get() and get_triplets().")
     entities, passages = _Entities(), dict[str, Node]()
     for node in store.get():
+        vector = getattr(node, "embedding", None)
         if hasattr(node, "text"):
             metadata, origin = _node_content(node.properties)
-            passages[node.id] = Node(node.id, node.text, str(metadata.get("title") or ""), PASSAGE, metadata, origin)
+            passages[node.id] = Node(node.id, node.text, str(metadata.get("title") or ""), PASSAGE, metadata, origin, vector)
         else:
             entities.add(node.id, str(node.label), {"name": node.name, **node.properties})
+            entities.vectors[node.id] = vector
     edges: dict[tuple[str, str, str], None] = {}
     for head, relation, tail in store_triplets(store, [*passages, *entities.types]):
         for node in (head, tail):

@@ -43,6 +43,8 @@ class Node:
     origin : mapping, default {}
         What the framework of a document keeps beside text and metadata, such as the keys that a LlamaIndex node hides from
         language models. It is carried along and saved; neither signals nor filters read it.
+    embedding : array-like, shape [d], optional
+        Vector of the node, if it was computed elsewhere: an index takes it instead of embedding the node. A graph does not keep it.
 
     Examples
     --------
@@ -56,6 +58,7 @@ class Node:
     type: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
     origin: Mapping[str, Any] = field(default_factory=dict, hash=False, repr=False)
+    embedding: Any = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,13 @@ _HUBS = 5
 _MANY_EDGES = 50
 # Of an example of a few texts, most may well have no edge.
 _FEW_NODES = 20
+# What makes the edges of a relation.
+_SOURCES = {
+    "links": "Links()",
+    "next": "DocumentStructure()",
+    "mentions": "TitleMentions()",
+    "similar": "NearestNeighbors()",
+}
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,8 @@ class GraphDescription:
         Nodes of the largest one.
     untitled : int
         Nodes without a title.
+    repeated : int
+        Nodes with exactly the text of another node.
     tokens : tuple of five int
         Smallest, quartiles and largest of the number of tokens that signals read of a node, estimated.
     readable_tokens : int or None
@@ -69,6 +78,7 @@ class GraphDescription:
     tokens: tuple[int, ...]
     readable_tokens: int | None = None
     truncated: int = 0
+    repeated: int = 0
     signals: tuple[str, ...] = ()
     embedding: str = ""
     advice: tuple[str, ...] = field(default=())
@@ -81,8 +91,9 @@ class GraphDescription:
         """Return the description as lines of text."""
         edges = sum(self.edges.values())
         limit = "" if self.readable_tokens is None else f"; more than the {self.readable_tokens} read: {self.truncated:,}"
+        repeated = f"; with exactly the text of another: {self.repeated:,}" if self.repeated else ""
         lines = [
-            f"nodes       {self.nodes:,}{_counts(self.types)}; without a title: {self.untitled:,}",
+            f"nodes       {self.nodes:,}{_counts(self.types)}; without a title: {self.untitled:,}{repeated}",
             f"edges       {edges:,}{_counts(self.edges)}",
             f"degree      {_quartiles(self.degree)}; isolated: {self.isolated:,} ({self.isolated / self.nodes:.0%})",
             f"components  {self.components:,}, the largest with {self.largest_component:,} nodes",
@@ -124,6 +135,7 @@ def describe(
     degree = graph.degree.cpu().numpy()
     tokens = np.array([estimate_tokens(text) for text in graph.contents()])
     _, sizes = torch.unique(_components(graph), return_counts=True)
+    texts = Counter(graph.texts)
     relations = Counter(graph.relations.tolist())
     hubs = np.argsort(-degree, kind="stable")[:_HUBS].tolist()
     found = GraphDescription(
@@ -139,6 +151,7 @@ def describe(
         tokens=_five(tokens),
         readable_tokens=max_tokens,
         truncated=0 if max_tokens is None else int((tokens > max_tokens).sum()),
+        repeated=sum(count for count in texts.values() if count > 1),
         signals=signals,
         embedding=embedding,
     )
@@ -166,12 +179,16 @@ def _components(graph: CorpusGraph) -> Tensor:
 def _advice(found: GraphDescription) -> Iterator[str]:
     edges = sum(found.edges.values())
     if not edges:
-        yield "There are no edges, so graph retrievers find what search finds; add a source of edges, such as Links()."
+        yield (
+            "There are no edges, so graph retrievers find what search finds; add a source of edges, such as Links() or "
+            "NearestNeighbors()."
+        )
     elif 2 * found.isolated > found.nodes >= _FEW_NODES:
         share = found.isolated / found.nodes
+        others = [source for relation, source in _SOURCES.items() if relation not in found.edges]
         yield (
-            f"{share:.0%} of the nodes have no edge, so no walk reaches them; add another source of edges: Links(), "
-            "DocumentStructure(), TitleMentions() or NearestNeighbors()."
+            f"{share:.0%} of the nodes have no edge, so no walk reaches them; add another source of edges: "
+            f"{', '.join(others)} or edges of your own."
         )
     if edges > _MANY_EDGES * found.nodes:
         yield (

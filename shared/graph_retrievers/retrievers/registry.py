@@ -10,7 +10,7 @@ from graph_retrievers.errors import UnexpectedArgumentError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.traits import holds_passages
 from graph_retrievers.queries import DEFAULT_K
-from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.retrievers.retriever import Retriever, tell_unused_relevance
 from graph_retrievers.retrievers.signatures import class_knobs
 
 __all__ = ["build_retriever", "default_retriever", "retriever_class", "retriever_names"]
@@ -80,7 +80,8 @@ def build_retriever(name: str | None, index: GraphIndex, /, **options: Any) -> R
     Parameters
     ----------
     name : str or None
-        One of :func:`retriever_names`; None for :func:`default_retriever`, with k = 10 whatever the class has.
+        One of :func:`retriever_names`; None for :func:`default_retriever`, with k = 10 whatever the class has. A warning says if
+        the index has a relevance model that the default does not use.
     index : GraphIndex
     **options
         Keywords of the retriever's class (``checkpoint`` for those that train).
@@ -97,7 +98,9 @@ def build_retriever(name: str | None, index: GraphIndex, /, **options: Any) -> R
     'a loom'
     """
     if name is None:
-        name, options = default_retriever(index), {"k": DEFAULT_K, **options}
+        made = build_retriever(default_retriever(index), index, **{"k": DEFAULT_K, **options})
+        tell_unused_relevance(made)
+        return made
     kind, keywords = retriever_class(name)
     known = {knob.name for knob in (*class_knobs(kind), *class_knobs(Retriever))}
     for option in options:

@@ -26,7 +26,7 @@ from graph_retrievers.retrievers.protocol import BaseRetriever, Call
 from graph_retrievers.retrievers.signatures import class_knobs
 from graph_retrievers.signals.relevance import BiEncoder
 
-__all__ = ["Retriever"]
+__all__ = ["Retriever", "tell_unused_relevance"]
 
 _logger = logging.getLogger(__name__)
 
@@ -111,8 +111,8 @@ class Retriever(BaseRetriever):
         self.k, self.batch_size = positive("k", k), positive("batch_size", batch_size)
         self.backfill, self.types = backfill, None if types is None else strings("types", types)
         self.name = name or type(self).__name__
-        reranks = any(isinstance(part, _READ_RELEVANCE) for part in operator.parts())
-        self._falls_back = reranks and isinstance(index.relevance, BiEncoder)
+        self._told_unused = False
+        self._falls_back = _reranks(operator) and isinstance(index.relevance, BiEncoder)
         if self._falls_back:
             _logger.warning(
                 "%s has no relevance model to rerank with and falls back to the similarity of the vectors; pass relevance= to the "
@@ -203,3 +203,20 @@ class Retriever(BaseRetriever):
             )
             results.extend(self.hits(queries, self.rank(queries)))
         return results
+
+
+def tell_unused_relevance(retriever: Any) -> None:
+    """Warn, once, if the index of a retriever has a relevance model and the retriever's operators do not read it."""
+    if not isinstance(retriever, Retriever) or retriever._told_unused or isinstance(retriever.index.relevance, BiEncoder):
+        return
+    if not _reranks(retriever.operator):
+        retriever._told_unused = True
+        _logger.warning(
+            "%s does not use the relevance model %s. The systems 're2', 'gar' and 'fastinsight' do; pass system='fastinsight'.",
+            retriever.name,
+            retriever.index.relevance.name,
+        )
+
+
+def _reranks(operator: Operator) -> bool:
+    return any(isinstance(part, _READ_RELEVANCE) for part in operator.parts())

@@ -72,6 +72,8 @@ class _LlamaIndexModel:
 
     model: Any
     name: str
+    # As LlamaIndex compares vectors.
+    default_metric = "cosine"
 
     def embed_documents(self, texts: list[str]) -> Any:
         return self.model.get_text_embedding_batch(texts)
@@ -99,7 +101,9 @@ def as_embedding(model: Any) -> Embedding:
         return load_embedding(model)
     if hasattr(model, "embed_documents") and hasattr(model, "embed_query"):
         return model  # type: ignore[no-any-return]
-    name = str(getattr(model, "model_name", "") or type(model).__name__)
+    name = str(getattr(model, "model_name", "") or "")
+    # What LlamaIndex calls a model without a name.
+    name = type(model).__name__ if name in ("", "unknown") else name
     if hasattr(model, "get_text_embedding_batch") and hasattr(model, "get_query_embedding"):
         return _LlamaIndexModel(model, name)
     if hasattr(model, "encode"):
