@@ -199,10 +199,10 @@ def test_a_text_called_contents_is_read():
     assert page.contents == ()
 
 
-@pytest.mark.parametrize("shown", ["<p>Table of contents</p>", "<dl><dt><a href=b>B</a> " + PROSE + "</dl>"])
+@pytest.mark.parametrize("shown", ["<p>Table of contents", "<dl><dt>B: " + PROSE + "</dl>", PROSE + f"<a href=b>{PROSE}!</a>"])
 def test_contents_with_labels_and_descriptions_are_left_out(shown):
-    page = read_html(f"<p>one<i id=i></i><div class=toc id=s>{shown}<a href=c>C</a></div><p>two")
-    assert [(block.text, block.anchors) for block in page.blocks] == [("one", ("i",)), ("two", ())]
+    page = read_html(f"<p>one</p><i id=i></i><div class=toc id=s>{shown}<a href=c>C</a></div><p>two")
+    assert [(block.text, block.anchors) for block in page.blocks] == [("one", ()), ("two", ("i",))]
     assert page.contents[-1] == "c"
 
 

@@ -31,6 +31,8 @@ _HTML = (".html", ".htm")
 _SUFFIXES = (".txt", *_MARKDOWN, *_HTML)
 # What stands at the beginning or the end of at least half of so many pages is navigation.
 _FEW_PAGES = 5
+# Pieces of navigation that the log names.
+_NAMED = 8
 _SEPARATOR = re.compile(r" [-–—|·:»]+ |: ")
 _COPYRIGHT = re.compile(r"^(?:\(c\)|copyright\b)|©|all rights reserved", re.IGNORECASE)
 _INDEXES = frozenset(["genindex", "py-modindex", "modindex", "search"])
@@ -188,7 +190,8 @@ def _without_site(pages: dict[str, Page]) -> dict[str, Page]:
 
     found = {name: page._replace(title=titled(name, page), blocks=cleaned(page)) for name, page in pages.items()}
     if left:
-        logger.info("Left out as navigation that half of the pages share: %s.", ", ".join(f"{text!r:.60}" for text in left))
+        named = ", ".join(f"{text!r:.60}" for text in list(left)[:_NAMED])
+        logger.info("Left out as navigation that half of the pages share: %s%s.", named, ", ..." if len(left) > _NAMED else "")
     return found
 
 

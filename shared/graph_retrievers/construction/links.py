@@ -29,6 +29,8 @@ _SEARCHED = 1_000
 # A link that more than half of the pages have is navigation; below this number of pages, that says nothing.
 _FEW_PAGES = 10
 _NOWHERE = "\0"
+# Characters that chunks share at most; splitters let some hundreds overlap.
+_OVERLAP = 4_000
 
 
 class Links(EdgeSpec):
@@ -231,7 +233,7 @@ def _loosened(anchor: str) -> str:
 
 def _uncount(seen: Counter[str], before: str, text: str) -> None:
     """Take the headings that a chunk repeats from the end of the one before out of the headings counted so far."""
-    first = text.partition("\n")[0]
+    before, first = before[-_OVERLAP:], text.partition("\n")[0]
     place = before.find(first) if first else -1
     while place >= 0:
         if text.startswith(before[place:]):

@@ -1,0 +1,48 @@
+"""Sections that several pages hold: which page keeps them, and where the others lead."""
+
+from graph_retrievers.construction.copies import without_copies
+from graph_retrievers.construction.sections import Chunk
+
+
+def section(name, text=None, anchors=None, part=1):
+    anchors = (name,) if anchors is None else anchors
+    return Chunk(text or f"About {name}. " * 20, (name.title(),), anchors, (), name, part)
+
+
+PAGES = {name: [section(name), section(f"{name}-end", f"The end of {name}. " * 10)] for name in ("a", "b", "c")}
+ALL = [chunk for chunks in PAGES.values() for chunk in chunks]
+
+
+def kept(pages):
+    return {name: [chunk.anchor for chunk in chunks] for name, chunks in without_copies(pages)[0].items() if chunks}
+
+
+def test_the_shorter_page_keeps_a_section_and_of_equal_ones_the_first():
+    assert kept({"book": ALL, **PAGES}) == {name: [name, f"{name}-end"] for name in "abc"}
+    assert kept({"v2": PAGES["a"], "v1": PAGES["a"]}) == {"v2": ["a", "a-end"]}
+
+
+def test_short_texts_and_other_headings_do_not_make_a_copy():
+    short = [section("s", "Thirty-nine tokens at most. " * 7), section("t", "No.")]
+    assert kept({"x": short, "y": short}) == {"x": ["s", "t"], "y": ["s", "t"]}
+    other = [section("other", PAGES["a"][0].text)]
+    assert kept({"x": other, "a": PAGES["a"]}) == {"x": ["other"], "a": ["a", "a-end"]}
+
+
+def test_half_of_a_page_is_not_a_copy():
+    half = [PAGES["a"][0], section("own")]
+    assert kept({"x": PAGES["a"] + PAGES["b"], "half": half})["half"] == ["a", "own"]
+
+
+def test_of_a_copy_what_stands_elsewhere_line_by_line_is_left_out_too():
+    lines = [PAGES["b"][0].text, "A-End", PAGES["a"][1].text]
+    found = section("joined", "\n".join(lines), ("j",))
+    new = section("new", "\n".join([*lines, "a line of its own"]))
+    chunks, places = without_copies({"book": [*ALL, found, new], **PAGES})
+    assert [chunk.anchor for chunk in chunks["book"]] == ["new"]
+    assert places["book", "j"] == ("b", "b") and places["book", ""] == ("a", "a")
+
+
+def test_an_anchor_that_the_page_still_has_stays():
+    rest = section("a", "The rest. " * 30, ("a",), part=2)
+    assert ("book", "a") not in without_copies({"book": [*ALL, rest], **PAGES})[1]
