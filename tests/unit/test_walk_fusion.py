@@ -154,11 +154,10 @@ def test_the_form_follows_the_graph():
     assert (homophily(names["names"]) > 0.7, homophily(names["links"]) < 0.4) == (True, True)
     assert WalkFusion(clusters([])).form == "links", "without edges there is nothing to walk"
     assert [WalkFusion(clusters(across[:count])).form for count in (1, 49, 50)] == ["names", "names", "links"]
-    one_relation = GraphIndex.from_graph(names["relations"].graph, embedding=HashEmbedding())
-    assert (
-        WalkFusion(GraphIndex.from_nodes(NODES, [("film", "ballamy", "mentions")], embedding=HashEmbedding())).form != "relations"
-    )
-    assert WalkFusion(GraphIndex.from_graph(one_relation.graph, vectors=torch.eye(3))).form != "relations", "no embedding model"
+    pages = [("film", "ballamy", "mentions"), ("film", "ballamy", "links")]
+    assert WalkFusion(GraphIndex.from_nodes(NODES, pages, embedding=HashEmbedding())).form == "names", "short pages have no types"
+    graph = names["relations"].graph
+    assert WalkFusion(GraphIndex.from_graph(graph, vectors=torch.eye(3))).form != "relations", "no embedding model"
     with pytest.raises(InvalidArgumentError, match="weights must be 3 numbers"):
         WalkFusion(entities(), weights=(1, 1, 1, 1))
 

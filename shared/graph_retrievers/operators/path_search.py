@@ -104,7 +104,7 @@ class PathSearch(Operator):
                 together += pairs / largest[batch]
 
         best = torch.zeros_like(alone).scatter_reduce_(0, candidate, together, "amax")
-        # The seed that leads to a node: the best, of equal ones the first. To a ranked node, only one that helps it and is before it.
+        # The seed that leads to a node: the best, of equal ones the first; to a ranked node, only if it helps and is ranked above.
         helps = together == best[candidate]
         first = torch.full_like(keys, width).scatter_reduce_(0, candidate[helps], place[helps] % width, "amin")
         first[ranked[(best[ranked] <= alone[ranked]) | (first[ranked] > columns)]] = width

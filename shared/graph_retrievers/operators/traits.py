@@ -14,7 +14,7 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.dense import DenseIndex
 
-__all__ = ["holds_passages", "homophily", "names_identify"]
+__all__ = ["holds_passages", "homophily", "is_knowledge_graph", "names_identify"]
 
 # Nodes that are looked at.
 _SAMPLE = 2000
@@ -37,6 +37,17 @@ def holds_passages(graph: CorpusGraph) -> bool:
         return 2 * sum(len(text.split()) >= _PASSAGE_WORDS for text in texts) > len(texts)
 
     return bool(graph.cache.get("holds passages", make))
+
+
+def is_knowledge_graph(graph: CorpusGraph) -> bool:
+    """Return whether the nodes are entities of several types, with short texts: see :func:`holds_passages`.
+
+    Examples
+    --------
+    >>> is_knowledge_graph(CorpusGraph(["a", "b"], ["", ""], types=["person", "film"]))
+    True
+    """
+    return len(graph.type_names) > 1 and not holds_passages(graph)
 
 
 def homophily(index: GraphIndex) -> float:

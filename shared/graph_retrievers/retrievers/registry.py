@@ -8,7 +8,7 @@ from typing import Any
 from graph_retrievers.arguments import choice
 from graph_retrievers.errors import UnexpectedArgumentError
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.traits import holds_passages
+from graph_retrievers.operators.traits import is_knowledge_graph
 from graph_retrievers.queries import DEFAULT_K
 from graph_retrievers.retrievers.retriever import Retriever, tell_unused_relevance
 from graph_retrievers.retrievers.signatures import class_knobs
@@ -50,9 +50,8 @@ def default_retriever(index: GraphIndex) -> str:
     """Return the name of the retriever that measured best on indexes with the signals of this one.
 
     WalkFusion where there are vectors and BM25; spreading activation fused with vector search where there is no BM25; BM25 where
-    there are no vectors. For a knowledge graph, whose nodes have short texts (see
-    :func:`~graph_retrievers.operators.traits.holds_passages`) and are of several types, spreading activation, unless there are
-    BM25, an embedding model and two relations or more, which WalkFusion follows.
+    there are no vectors. For a knowledge graph (see :func:`~graph_retrievers.operators.traits.is_knowledge_graph`), spreading
+    activation, unless there are BM25, an embedding model and two relations or more, which WalkFusion follows.
 
     Examples
     --------
@@ -62,7 +61,7 @@ def default_retriever(index: GraphIndex) -> str:
     if not index.has_dense:
         return "bm25"
     graph = index.graph
-    if len(graph.type_names) > 1 and not holds_passages(graph):
+    if is_knowledge_graph(graph):
         relations = index.has_bm25 and index.embedding is not None and len(graph.relation_names) > 1
         return "walk-fusion" if relations else "spreading"
     return "walk-fusion" if index.has_bm25 else "spreading-hybrid"

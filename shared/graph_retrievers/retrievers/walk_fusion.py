@@ -16,12 +16,13 @@ from graph_retrievers.operators.operator import Operator, Pipeline
 from graph_retrievers.operators.path_search import PathSearch
 from graph_retrievers.operators.spreading import EntityLinking, GatedPropagation
 from graph_retrievers.operators.stex import STeX
-from graph_retrievers.operators.traits import holds_passages, homophily, names_identify
+from graph_retrievers.operators.traits import homophily, is_knowledge_graph, names_identify
 from graph_retrievers.operators.vector_search import HybridSearch
 from graph_retrievers.retrievers.retriever import Retriever
 
 __all__ = ["WalkFusion"]
 
+_SEEDS = 5
 _FORMS = ("links", "names", "relations")
 _WEIGHTS = {"names": (1.0, 1.0, 1.0, 1.0), "relations": (1.0, 1.0, 3.0)}
 _NUMBERS = {len(weights): form for form, weights in _WEIGHTS.items()}
@@ -55,14 +56,14 @@ class WalkFusion(Retriever):
     ----------
     index : GraphIndex
         With vectors and BM25.
-    seeds : int, default 5
-        Nodes of hybrid search whose neighbours are read.
+    seeds : int, optional
+        Nodes of hybrid search whose neighbours are read, and most named nodes that metapaths start from; by default 5, or a tenth
+        of the nodes if that is less.
     form : {"links", "names", "relations"}, optional
-        By default ``"relations"`` where most nodes have short texts (see
-        :func:`~graph_retrievers.operators.traits.holds_passages`), edges have two relations or more, and the index has an embedding
-        model; otherwise ``"names"`` where titles identify nodes (:func:`~graph_retrievers.operators.traits.names_identify`) and
-        linked nodes are more similar than chance (:func:`~graph_retrievers.operators.traits.homophily` of 0.6 or more, which is
-        not asked of fewer than 50 edges).
+        By default ``"relations"`` for a knowledge graph (see :func:`~graph_retrievers.operators.traits.is_knowledge_graph`) whose
+        edges have two relations or more, with an embedding model; otherwise ``"names"`` where titles identify nodes
+        (:func:`~graph_retrievers.operators.traits.names_identify`) and linked nodes are more similar than chance
+        (:func:`~graph_retrievers.operators.traits.homophily` of 0.6 or more, which is not asked of fewer than 50 edges).
     weights : sequence of float, optional
         The w of the equation; (1, 1, 1, 1) and (1, 1, 3) by default. 0 leaves a list out.
     constant : int, default 5
@@ -100,7 +101,7 @@ class WalkFusion(Retriever):
         self,
         index: GraphIndex,
         *,
-        seeds: int = 5,
+        seeds: int | None = None,
         form: str | None = None,
         weights: Sequence[float] | None = None,
         constant: int = 5,
@@ -108,7 +109,7 @@ class WalkFusion(Retriever):
         **options: Any,
     ) -> None:
         choice("form", form, (None, *_FORMS))
-        positive("seeds", seeds), positive("depth", depth)
+        positive("depth", depth), positive("seeds", 1 if seeds is None else seeds)
         compose = partial(_composed, seeds=seeds, form=form, weights=weights, constant=constant, depth=depth)
         super().__init__(index, compose, **options)
         self.form = form or _form(index)
@@ -117,18 +118,21 @@ class WalkFusion(Retriever):
 def _form(index: GraphIndex) -> str:
     """Return the form whose lists fit an index."""
     graph = index.graph
-    if not holds_passages(graph) and len(graph.relation_names) > 1 and index.embedding is not None:
+    if is_knowledge_graph(graph) and len(graph.relation_names) > 1 and index.embedding is not None:
         return "relations"
     joined = 0 < graph.num_edges < _EDGES or homophily(index) >= _HOMOPHILY
     return "names" if joined and names_identify(index) else "links"
 
 
 def _composed(
-    index: GraphIndex, *, seeds: int, form: str | None, weights: Sequence[float] | None, constant: int, depth: int
+    index: GraphIndex, *, seeds: int | None, form: str | None, weights: Sequence[float] | None, constant: int, depth: int
 ) -> Operator:
     if form is None:
         # For a scope, weights that are given say which lists they are for.
         form = _form(index) if weights is None or index.rows is None else _NUMBERS.get(len(weights), "links")
+    if seeds is None:
+        # Neighbours of most nodes would tell nothing.
+        seeds = min(_SEEDS, max(1, len(index) // 10))
     paths = Pipeline(HybridSearch(depth, returned=False), PathSearch(seeds, k=depth))
     if form == "links":
         if weights is not None:
