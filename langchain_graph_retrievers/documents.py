@@ -12,7 +12,7 @@ from langchain_core.documents import Document
 from langchain_core.prompts import PromptTemplate
 
 from graph_retrievers.graph.corpus_graph import Node
-from graph_retrievers.hits import Hit, Hits, NodePath, plain_context
+from graph_retrievers.hits import Hit, Hits, NodePath, plain_context, plain_subgraph
 
 __all__ = ["as_node", "document_prompt", "to_context", "to_documents", "with_metadata"]
 
@@ -44,6 +44,7 @@ def to_documents(hits: Hits, *, provenance: bool = False) -> list[Document]:
         - ``path``: how it was reached from a seed, as :meth:`graph_retrievers.hits.NodePath.to_dict` gives it;
         - ``node_title`` and ``node_type``, where the metadata hold another title or type than the node;
         - ``context``: ``{"nodes", "edges"}``, the neighbours that gave it context, where the retriever has them;
+        - ``ranks``: rank in each list of a fusion by its name, None where the list does not hold the node, from a fusion;
         - ``notes``: list of str, where the retriever has something to say about the search.
 
         A value of the document's own under one of the other names is kept as ``original_<name>``. Notes that no document holds
@@ -86,7 +87,9 @@ def _provenance(hit: Hit, notes: Sequence[str]) -> dict[str, Any]:
     if hit.kind != "node" or hit.metadata.get("kind") in ("chain", "fact"):
         added["kind"] = hit.kind
     if hit.context.nodes:
-        added["context"] = hit.to_dict()["context"]
+        added["context"] = plain_subgraph(hit.context)
+    if hit.ranks:
+        added["ranks"] = dict(hit.ranks)
     if hit.kind == "node":
         for name, value in (("title", hit.title), ("type", hit.type)):
             if _word(hit.metadata, name) != value:

@@ -14,7 +14,7 @@ from llama_index.core.storage.docstore.types import BaseDocumentStore
 from llama_index.core.vector_stores import SimpleVectorStore
 
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.hits import Hit, Hits, NodePath, plain_context
+from graph_retrievers.hits import Hit, Hits, NodePath, plain_context, plain_subgraph
 
 __all__ = ["NodeLookup", "NodeSource", "annotated", "node_of", "provenance", "scored_nodes", "to_context", "with_provenance"]
 
@@ -106,6 +106,7 @@ def provenance(hit: NodeWithScore | BaseNode) -> dict[str, Any]:
         - ``path``: ``{"nodes", "relations", "forward", "titles"}``, how it was reached from a seed;
         - ``kind``, where it is not a node: "chain" or "fact";
         - ``context``: ``{"nodes", "edges"}``, the neighbours that gave it context, where the retriever has them;
+        - ``ranks``: rank in each list of a fusion by its name, None where the list does not hold the node, from a fusion;
         - ``notes``: list of str, what the retriever noted about the query, where there is anything.
 
     Examples
@@ -140,7 +141,8 @@ def scored_nodes(hits: Hits, known: Mapping[str, BaseNode], gone: Collection[str
     for hit in (hit for hit in hits if hit.kind != "node" or hit.id not in gone):
         said: dict[str, Any] = {"operator": hit.operator, "path": hit.path.to_dict()}
         said |= {"kind": hit.kind} if hit.kind != "node" else {}
-        said |= {"context": hit.to_dict()["context"]} if hit.context.nodes else {}
+        said |= {"context": plain_subgraph(hit.context)} if hit.context.nodes else {}
+        said |= {"ranks": dict(hit.ranks)} if hit.ranks else {}
         said |= {"notes": list(hits.notes)} if hits.notes else {}
         node = known.get(hit.id) if hit.kind == "node" else None
         found.append(NodeWithScore(node=with_provenance(node or node_of(hit), said if say else {}), score=hit.score))

@@ -42,6 +42,10 @@ class Cache:
                 self._values.pop(oldest, None)
         return value
 
+    def __contains__(self, key: Hashable) -> bool:
+        """Return whether there is a value of `key`."""
+        return key in self._values
+
     def __reduce__(self) -> tuple[type[Cache], tuple[int | None]]:
         """Return an empty cache for a copy or a pickle."""
         return Cache, (self.limit,)

@@ -102,6 +102,7 @@ def _parser() -> argparse.ArgumentParser:
     search.add_argument("--max-length", type=int, default=160, metavar="TOKENS", help=tokens)
     search.add_argument("--embedding", metavar="NAME_OR_DIR", help="embedding model (default: the one that built the index)")
     search.add_argument("--device", help="torch device, such as cuda (default: cpu)")
+    search.add_argument("--explain", action="store_true", help="say below each hit why it is there")
     search.add_argument("--json", action="store_true", help="print JSON")
     search.set_defaults(run=_search)
 
@@ -252,7 +253,7 @@ def _search(args: argparse.Namespace) -> None:
         found = {"query": args.question, "retriever": name, "k": args.k, "hits": listed, "notes": list(hits.notes)}
         print(json.dumps(found, indent=1))
     else:
-        print(printable(_table(hits)))
+        print(printable(_table(hits, args.explain)))
 
 
 def _query_embedding(args: argparse.Namespace) -> Any:
@@ -274,8 +275,8 @@ def _query_embedding(args: argparse.Namespace) -> Any:
     return None
 
 
-def _table(hits: Hits) -> str:
-    """Return hits as a table: one line each, below it the path to the hit and the beginning of its text."""
+def _table(hits: Hits, explain: bool) -> str:
+    """Return hits as a table: one line each, below it the path to the hit, or why it is there, and the beginning of its text."""
     width = max(shutil.get_terminal_size((110, 24)).columns, 60)
     found_by = max(len(name) for name in ["found by", *(hit.operator for hit in hits)])
     indent = " " * (17 + found_by)
@@ -283,8 +284,9 @@ def _table(hits: Hits) -> str:
     for rank, hit in enumerate(hits, 1):
         name = f"{hit.title} [{hit.id}]" if hit.title and hit.title != hit.id else hit.id
         lines.append(f"{rank:>3}  {hit.score:>8.4f}  {hit.operator:<{found_by}}  {name}")
-        if len(hit.path.nodes) > 1:
-            lines.extend(textwrap.wrap(f"path: {hit.path.text}", width, initial_indent=indent, subsequent_indent=indent + "  "))
+        path = [f"path: {hit.path.text}"] if len(hit.path.nodes) > 1 else []
+        for line in hit.explain().splitlines()[1:] if explain else path:
+            lines.extend(textwrap.wrap(line, width, initial_indent=indent, subsequent_indent=indent + "  "))
         if snippet := textwrap.shorten(hit.text, max(width - len(indent), 40), placeholder=" ..."):
             lines.append(indent + snippet)
     if not hits:

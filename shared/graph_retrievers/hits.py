@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, overload
 
 import torch
@@ -12,11 +13,12 @@ from torch import Tensor
 
 from graph_retrievers.errors import LanguageModelError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, Node
+from graph_retrievers.graph.node_path import NodePath
 from graph_retrievers.graph.subgraph import Subgraph
 from graph_retrievers.results import Ranking
 from graph_retrievers.signals.language import LanguageModel, as_language_model
 
-__all__ = ["NOTHING_FOUND", "plain_context", "Hit", "Hits", "NodePath", "to_hits"]
+__all__ = ["NOTHING_FOUND", "plain_context", "plain_subgraph", "Hit", "Hits", "NodePath", "to_hits"]
 
 _Triple = tuple[str, str, str]
 
@@ -27,60 +29,6 @@ _SUMMARY = (
 
 NOTHING_FOUND = "the operators found no node"
 """Note on a query for which the operators, without backfill, found no node."""
-
-
-@dataclass(frozen=True)
-class NodePath:
-    """The path to a hit: nodes from a seed to the hit, and the relations between them.
-
-    Attributes
-    ----------
-    nodes : tuple of str, length n >= 1
-        Node ids; the last is the hit.
-    relations : tuple of str, length n - 1
-        Relation of each step ("" where the edge has none).
-    forward : tuple of bool, length n - 1
-        True where the edge points along the path.
-    titles : tuple of str, length n, or ()
-        Titles of the nodes; "" where a node has none or may not be shown.
-
-    Examples
-    --------
-    >>> path = NodePath(("p1", "p2"), ("cites",), (False,), ("A survey", ""))
-    >>> str(path), path.text
-    ('p1 <-[cites]- p2', 'A survey <-[cites]- p2')
-    """
-
-    nodes: tuple[str, ...]
-    relations: tuple[str, ...] = ()
-    forward: tuple[bool, ...] = ()
-    titles: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        """Return the path by ids, e.g. ``a -[cites]-> b <-[cites]- c``."""
-        return self._written(self.nodes)
-
-    @property
-    def text(self) -> str:
-        """The path by titles, by ids where a node has no title."""
-        return self._written([title or node for title, node in zip(self.titles or self.nodes, self.nodes, strict=True)])
-
-    def _written(self, names: Sequence[str]) -> str:
-        text = names[0]
-        for name, relation, forward in zip(names[1:], self.relations, self.forward, strict=True):
-            line = f"-[{relation}]-" if relation else "-"
-            text += (f" {line}> " if forward else f" <{line} ") + name
-        return text
-
-    def to_dict(self) -> dict[str, list[Any]]:
-        """Return the path as JSON-plain lists under ``nodes``, ``relations``, ``forward`` and ``titles``."""
-        names = ("nodes", "relations", "forward", "titles")
-        return {name: list(getattr(self, name)) for name in names}
-
-    def edges(self) -> list[Edge]:
-        """Return the steps as edges in their own direction."""
-        steps = zip(self.nodes, self.nodes[1:], self.relations, self.forward, strict=False)
-        return [Edge(near, far, relation) if forward else Edge(far, near, relation) for near, far, relation, forward in steps]
 
 
 @dataclass(frozen=True, repr=False)
@@ -110,6 +58,11 @@ class Hit:
     context : Subgraph
         Of a node: the neighbours that gave it context, most important first, and the edges among them and the node. Empty for
         retrievers without contexts.
+    ranks : mapping of str to int or None
+        Of a node from a fusion: its rank in each of the lists that were joined, from 1, by the name of the list; None where the
+        list does not hold it.
+    plain : callable, optional
+        Gives `plain_rank`.
 
     Examples
     --------
@@ -129,6 +82,8 @@ class Hit:
     edge: Edge | None = None
     context: Subgraph = Subgraph()
     origin: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    ranks: Mapping[str, int | None] = field(default_factory=dict, hash=False)
+    plain: Callable[[], int | None] | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         """Return id, score, operator and path."""
@@ -136,17 +91,57 @@ class Hit:
         path = f", path={str(self.path)!r}" if self.kind == "node" and len(self.path.nodes) > 1 else ""
         return f"Hit({self.id!r}, score={self.score:.4g}, operator={self.operator!r}{path}{kind})"
 
+    @property
+    def plain_rank(self) -> int | None:
+        """The node's rank without the graph: in hybrid search, or in vector search or BM25 where the index has only one of them.
+
+        The filters are those of the call. None where the node is not among the first 100, for chains and facts, and where the
+        retriever does not read the graph. The first look makes this search for all queries of the batch.
+        """
+        return None if self.plain is None else self.plain()
+
+    def explain(self) -> str:
+        """Return in a few lines why the hit is there.
+
+        What found it; its rank in each list of a fusion; the path, and the texts of its edges; its rank without the graph
+        (:attr:`plain_rank`), where the retriever reads the graph.
+
+        Examples
+        --------
+        >>> path = NodePath(("p1", "p2"), ("cites",), (True,), ("Looms", "Cards"), ("as shown before",))
+        >>> hit = Hit("p2", "", 0.2, "STeX", path, ranks={"HybridSearch": None, "STeX": 3}, plain=lambda: 14)
+        >>> print(hit.explain())
+        found by STeX
+        held by STeX at rank 3; not by HybridSearch
+        path: Looms -[cites]-> Cards
+        text of Looms -[cites]-> Cards: as shown before
+        without the graph: rank 14
+        """
+        lines = [f"found by {self.operator}"]
+        if self.ranks:
+            held = ", ".join(f"{name} at rank {rank}" for name, rank in self.ranks.items() if rank is not None)
+            others = ", ".join(name for name, rank in self.ranks.items() if rank is None)
+            lines.append("; ".join(part for part in (held and f"held by {held}", others and f"not by {others}") if part))
+        if len(self.path.nodes) > 1:
+            lines.append(f"{dict(node='path', fact='edge').get(self.kind, self.kind)}: {self.path.text}")
+            lines += [
+                f"text of {step.text}: {text}" for step, text in zip(self.path.steps(), self.path.texts, strict=False) if text
+            ]
+        if self.plain is not None:
+            rank = self.plain()
+            lines.append(f"without the graph: {'not among the first 100' if rank is None else f'rank {rank}'}")
+        return "\n".join(" ".join(line.split()) for line in lines)
+
     def to_dict(self) -> dict[str, Any]:
-        """Return the hit as a JSON-plain mapping."""
+        """Return the hit as a JSON-plain mapping; looks at :attr:`plain_rank`."""
         return {
             **{name: getattr(self, name) for name in ("id", "score", "title", "text", "type", "operator")},
             "path": self.path.to_dict(),
             "metadata": dict(self.metadata),
             "kind": self.kind,
-            "context": {
-                "nodes": [{"id": n.id, "title": n.title, "type": n.type, "text": n.text} for n in self.context.nodes],
-                "edges": [[edge.source, edge.relation, edge.target] for edge in self.context.edges],
-            },
+            "context": plain_subgraph(self.context),
+            "ranks": dict(self.ranks),
+            "plain_rank": self.plain_rank,
         }
 
 
@@ -326,8 +321,16 @@ def _walked(paths: Iterable[NodePath]) -> list[str]:
     return [path.text for nodes, path in distinct.items() if nodes not in begun]
 
 
+def plain_subgraph(context: Subgraph) -> dict[str, Any]:
+    """Return a context as JSON-plain lists under ``nodes`` and ``edges``."""
+    return {
+        "nodes": [{"id": n.id, "title": n.title, "type": n.type, "text": n.text} for n in context.nodes],
+        "edges": [[edge.source, edge.relation, edge.target] for edge in context.edges],
+    }
+
+
 def plain_context(value: Any) -> Subgraph:
-    """Return the context that :meth:`Hit.to_dict` wrote as plain values; an empty one for anything else."""
+    """Return the context that :func:`plain_subgraph` wrote as plain values; an empty one for anything else."""
     try:
         nodes = tuple(Node(near["id"], near["text"], near["title"], near["type"]) for near in value["nodes"])
         return Subgraph(nodes, tuple(Edge(source, target, relation) for source, relation, target in value["edges"]))
@@ -335,7 +338,13 @@ def plain_context(value: Any) -> Subgraph:
         return Subgraph()
 
 
-def to_hits(ranking: Ranking, graph: CorpusGraph, k: int, shown: Tensor | None = None) -> list[Hits]:
+def to_hits(
+    ranking: Ranking,
+    graph: CorpusGraph,
+    k: int,
+    shown: Tensor | None = None,
+    plain: Callable[[int, str], int | None] | None = None,
+) -> list[Hits]:
     """Return a ranking as hits: the first `k` nodes of each list with their paths, then all chains, then all facts.
 
     Parameters
@@ -346,6 +355,8 @@ def to_hits(ranking: Ranking, graph: CorpusGraph, k: int, shown: Tensor | None =
     shown : Tensor, shape [N], bool, optional
         Nodes that may be returned: titles and contents of other nodes on paths are hidden, and chains and facts with such a
         node are left out.
+    plain : callable, optional
+        From the number of a query and the id of a node to `plain_rank`.
 
     Returns
     -------
@@ -358,6 +369,7 @@ def to_hits(ranking: Ranking, graph: CorpusGraph, k: int, shown: Tensor | None =
     chains, facts = _chain_hits(ranking, paths), _fact_hits(ranking, paths)
     nodes, scores, origins = top.nodes.tolist(), top.scores.tolist(), top.origins.tolist()
     contexts = None if top.context is None else top.context.tolist()
+    ranks = None if top.ranks is None else top.ranks.tolist()
     results = []
     for b in range(len(top)):
         hits = [
@@ -367,7 +379,9 @@ def to_hits(ranking: Ranking, graph: CorpusGraph, k: int, shown: Tensor | None =
                 scores[b][place],
                 top.operators[origins[b][place]],
                 walked[b][place],
-                Subgraph() if contexts is None else paths.context(node, contexts[b][place]),
+                context=Subgraph() if contexts is None else paths.context(node, contexts[b][place]),
+                ranks={} if ranks is None else {name: rank or None for name, rank in zip(top.lists, ranks[b][place], strict=True)},
+                plain=None if plain is None else partial(plain, b, graph.ids[node]),
             )
             for place, node in enumerate(nodes[b])
             if node >= 0
@@ -416,16 +430,17 @@ class _Paths:
         rows, forward = graph.steps_between(near, far, wanted)
         number = graph.relations[rows.clamp(min=0)].long() if graph.num_edges else rows
         names = [graph.relation_names[name] if row >= 0 else "" for row, name in zip(rows.tolist(), number.tolist(), strict=True)]
-        ahead, start, found = forward.tolist(), 0, []
-        for row, (a, b), name, along in zip(rows.tolist(), steps, names, ahead, strict=True):
+        ahead, start, found, texts = forward.tolist(), 0, [], [""] * len(steps)
+        for step, (row, (a, b), name, along) in enumerate(zip(rows.tolist(), steps, names, ahead, strict=True)):
             ends = (a, b) if along else (b, a)
             if row >= 0 and self.may_show(a) and self.may_show(b):
                 self._rows[graph.ids[ends[0]], graph.ids[ends[1]], name] = row
+                texts[step] = graph.edge_texts[row] if graph.edge_texts else ""
         for trail in trails:
             stop = start + len(trail) - 1
             titles = tuple(graph.titles[row] if self.may_show(row) else "" for row in trail)
             ids = tuple(graph.ids[row] for row in trail)
-            found.append(NodePath(ids, tuple(names[start:stop]), tuple(ahead[start:stop]), titles))
+            found.append(NodePath(ids, tuple(names[start:stop]), tuple(ahead[start:stop]), titles, tuple(texts[start:stop])))
             start = stop
         return found
 
@@ -446,10 +461,10 @@ def _trail_paths(paths: _Paths, ranking: Ranking) -> list[list[NodePath]]:
     return [[next(found) if trail[-1] >= 0 else NodePath(("",)) for trail in row] for row in table]
 
 
-def _node_hit(graph: CorpusGraph, row: int, score: float, operator: str, path: NodePath, context: Subgraph) -> Hit:
+def _node_hit(graph: CorpusGraph, row: int, score: float, operator: str, path: NodePath, **found: Any) -> Hit:
     title, kind, metadata = graph.titles[row], graph.types[row], deepcopy(graph.metadata[row])
     origin = deepcopy(graph.origins[row])
-    return Hit(graph.ids[row], graph.texts[row], score, operator, path, title, kind, metadata, context=context, origin=origin)
+    return Hit(graph.ids[row], graph.texts[row], score, operator, path, title, kind, metadata, origin=origin, **found)
 
 
 def _chain_hits(ranking: Ranking, paths: _Paths) -> list[list[Hit]]:
@@ -476,7 +491,7 @@ def _fact_hits(ranking: Ranking, paths: _Paths) -> list[list[Hit]]:
             ends = (edge.source, edge.target)
             if all(paths.may_show(graph.row(end)) for end in ends):
                 titles = tuple(graph.titles[graph.row(end)] for end in ends)
-                path = NodePath(ends, (edge.relation,), (True,), titles)
+                path = NodePath(ends, (edge.relation,), (True,), titles, (edge.text,))
                 ids, text = f"{edge.source} | {edge.relation} | {edge.target}", edge.text or path.text
                 hits.append(Hit(ids, text, score, name, path, metadata=deepcopy(edge.metadata), kind="fact", edge=edge))
         results.append(hits)

@@ -179,6 +179,11 @@ class Queries:
         """Return these queries with the returned nodes limited to those of `allowed`, shape [N], bool."""
         return self if allowed is None else replace(self, allowed=both(self.allowed, allowed))
 
+    def afresh(self) -> Queries:
+        """Return these queries without what was computed for them, except their vectors."""
+        given = self.vectors if "vectors" in self.cache else self.given
+        return replace(self, given=given, cache=Cache(), latents=LatentCache())
+
     def input(self, name: str) -> list[Any]:
         """Return the values of an input, one for each query; None for each if it is not given."""
         return list(self.inputs.get(name, [None] * len(self)))

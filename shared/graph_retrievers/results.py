@@ -19,7 +19,7 @@ LONGEST_TRAIL = 32
 
 # The columns of a ranking and the values of their pads.
 _PADS: dict[str, float] = {"scores": float("-inf"), "seed_scores": float("nan")}
-_PADS |= dict.fromkeys(("nodes", "trails", "origins", "relations", "context"), -1)
+_PADS |= dict.fromkeys(("nodes", "trails", "origins", "relations", "context"), -1) | {"ranks": 0}
 
 
 @dataclass(frozen=True)
@@ -122,6 +122,10 @@ class Ranking:
         Score with which the first node of the trail was found; NaN where it is not known.
     context : Tensor, shape [B, K, M], int64, optional
         Node rows of the neighbours that gave context to each node, in order of weight; -1 pads on the right.
+    ranks : Tensor, shape [B, K, L], int64, optional
+        Rank of each node in each of the L lists that a fusion joined; 1 is first, 0 says that the list does not hold the node.
+    lists : tuple of str, length L, or ()
+        Names of these lists.
     chains : Chains, optional
     facts : Facts, optional
     notes : tuple of tuple of str, length B, or ()
@@ -145,6 +149,8 @@ class Ranking:
     relations: Tensor | None = None
     seed_scores: Tensor | None = None
     context: Tensor | None = None
+    ranks: Tensor | None = None
+    lists: tuple[str, ...] = ()
     chains: Chains | None = None
     facts: Facts | None = None
     notes: tuple[tuple[str, ...], ...] = ()
@@ -244,17 +250,20 @@ class Ranking:
         Returns
         -------
         Ranking
-            Scores are unchanged, so the result may not be in descending order.
+            Scores are unchanged, so the result may not be in descending order. Where both rankings have ranks, but in different
+            lists, the result has those of this one, and no list holds the nodes of the other.
         """
         if len(self) != len(other):
             raise InvalidArgumentError(f"Cannot append rankings of {len(self)} and {len(other)} queries.")
         operators = self.operators + tuple(n for n in other.operators if n not in self.operators)
         lookup = torch.tensor([operators.index(n) for n in other.operators] or [0], device=self.nodes.device)
         other = replace(other, origins=torch.where(other.origins >= 0, lookup[other.origins.clamp(min=0)], other.origins))
+        if self.ranks is not None and self.lists != other.lists:
+            other = replace(other, ranks=None)
         fresh = (other.nodes >= 0) & (columns_of(self.nodes, other.nodes) < 0)
         left, right = self.aligned(other), other.aligned(self)
         columns: dict[str, Any] = {name: torch.cat([left[name], right[name].to(left[name].dtype)], 1) for name in left}
-        joined = replace(self, **columns, operators=operators).beside(other)
+        joined = replace(self, **columns, operators=operators, lists=self.lists or other.lists).beside(other)
         result = joined.kept(torch.cat([self.nodes >= 0, fresh], 1))
         if isinstance(capacity, int):
             return result.top(capacity).trimmed()
@@ -315,6 +324,8 @@ class Ranking:
             columns["context"] = _widened(mine, 0, max(others.shape[2] - mine.shape[2], 0))
         if self.seed_scores is None and other.seed_scores is not None:
             columns["seed_scores"] = torch.full_like(self.scores, float("nan"))
+        if self.ranks is None and other.ranks is not None:
+            columns["ranks"] = other.ranks.new_zeros((*self.nodes.shape, other.ranks.shape[2]))
         return columns
 
 

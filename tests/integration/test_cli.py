@@ -10,7 +10,7 @@ import pytest
 from graph_retrievers import __version__
 from graph_retrievers.cli import main
 from graph_retrievers.errors import MissingSignalError
-from graph_retrievers.graph.corpus_graph import Edge
+from graph_retrievers.graph.corpus_graph import Edge, Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.registry import build_retriever, retriever_names
 from tests.helpers import HashEmbedding, linked_edges, linked_index, linked_nodes
@@ -131,7 +131,8 @@ class TestSearch:
         assert status == 0
         assert (found["query"], found["retriever"], found["k"], found["notes"]) == (self.QUESTION, "walk-fusion", 3, [])
         assert found["hits"][0]["id"] == "watt.html" and len(found["hits"]) == 3
-        assert set(found["hits"][0]) == {"id", "score", "title", "text", "type", "operator", "path", "metadata", "kind", "context"}
+        expected = "id score title text type operator path metadata kind context ranks plain_rank"
+        assert set(found["hits"][0]) == set(expected.split())
 
     def test_a_person_reads_rank_score_operator_node_path_and_text(self, tmp_path, capsys, monkeypatch):
         monkeypatch.setenv("COLUMNS", "100")
@@ -157,6 +158,28 @@ class TestSearch:
         assert "path: " in table and ("-[links]->" in table or "<-[links]-" in table)
         titles = {node.id: node.title for node in linked_nodes()}
         assert f"path: {titles[walked[0]['path']['nodes'][0]]}" in " ".join(table.split())
+
+    def test_it_says_why_each_hit_is_there(self, tmp_path, capsys, monkeypatch):
+        monkeypatch.setenv("COLUMNS", "70")
+        edge = Edge("loom", "card", "reads", text="Since 1804 a loom has been driven by a chain of cards, laced in their order.")
+        nodes = [Node("loom", "A loom weaves.", "Loom"), Node("card", "Of stiff paper.", "Card")]
+        GraphIndex.from_nodes(nodes, [edge]).save(tmp_path / "index")
+        command = ["search", tmp_path / "index", "What does a Loom do?", "--retriever", "spreading-uniform", "-k", "2"]
+        plain, told = (run(capsys, *command, *more)[1].splitlines() for more in ([], ["--explain"]))
+        assert any("path: Loom -[reads]-> Card" in line for line in plain) and "without the graph" not in " ".join(plain)
+        told_of = told[next(n for n, line in enumerate(told) if line.endswith("[card]")) + 1 :]
+        indent = len(told_of[0]) - len(told_of[0].lstrip())
+        assert [line.strip() for line in told_of] == [
+            "path: Loom -[reads]-> Card",
+            "text of Loom -[reads]-> Card: Since",
+            "1804 a loom has been driven by a",
+            "chain of cards, laced in their",
+            "order.",
+            "without the graph: not among the",
+            "first 100",
+            "Of stiff paper.",
+        ]
+        assert max(map(len, told)) <= 70 and told_of[2].startswith(" " * (indent + 2))
 
     def test_an_index_without_vectors_is_searched_by_words(self, pages, tmp_path, capsys):
         run(capsys, "index", pages, tmp_path / "out", "--no-embedding")

@@ -18,7 +18,7 @@ from llama_index.core.storage.docstore import SimpleDocumentStore
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, MissingSignalError
 from graph_retrievers.graph.corpus_graph import Edge, Node
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators import BM25Search, Pipeline, VectorSearch
+from graph_retrievers.operators import BM25Search, Pipeline, ReciprocalRankFusion, STeX, VectorSearch
 from graph_retrievers.operators.granker import GRanker
 from graph_retrievers.retrievers import Retriever
 from llama_graph_retrievers import (
@@ -379,6 +379,14 @@ def test_provenance_stays_with_copies_of_a_node():
     assert provenance(NodeWithScore(node=hit.node, score=0.5)) == said
     assert provenance(copy.deepcopy(hit)) == said and pickled(hit) == copy.deepcopy(hit) == hit
     assert "provenance" not in hit.to_dict()["node"]
+
+
+def test_provenance_has_the_ranks_in_the_lists_of_a_fusion():
+    system = ReciprocalRankFusion(BM25Search(2), Pipeline(BM25Search(1), STeX()))
+    retriever = GraphRetriever.from_index(linked_index(), system=system, similarity_top_k=4)
+    found = [provenance(n)["ranks"] for n in retriever.retrieve(QUESTION)]
+    assert found[0] == {"BM25Search": 1, "STeX": 1} and {"BM25Search": None, "STeX": 3} in found
+    assert "ranks" not in provenance(BM25Retriever(linked_index()).retrieve(QUESTION)[0])
 
 
 def test_without_provenance_nodes_come_back_as_they_were():

@@ -64,7 +64,7 @@ def inputs(name, count):
 
 def flat(results):
     """Everything of the hits that must not depend on company, without scores; and the scores."""
-    plain = [[(h.id, h.operator, h.kind, str(h.path)) for h in hits] + [hits.notes] for hits in results]
+    plain = [[(h.id, h.operator, h.kind, str(h.path), h.explain(), h.ranks) for h in hits] + [hits.notes] for hits in results]
     return plain, [score for hits in results for score in (h.score for h in hits)]
 
 
@@ -80,6 +80,18 @@ def test_a_batch_gives_each_query_what_it_gets_alone(name, device):
     assert ids[0] == ids[4], "the same question twice in one batch"
     assert [len(hits) for hits in together] == [20] * len(QUERIES)
     assert len({hit.id for hit in together[0]}) == 20
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_rank_without_the_graph_is_that_in_hybrid_search(name, device):
+    index = corpus(device)
+    results = build_retriever(name, index).retrieve_batch(QUERIES, 20, **inputs(name, len(QUERIES)))
+    for hits, searched in zip(results, build_retriever("hybrid", index).retrieve_batch(QUERIES, 100), strict=True):
+        ranks = {hit.id: rank for rank, hit in enumerate(searched, 1)}
+        reads = name not in ("vector", "bm25", "hybrid", "re2")
+        assert [hit.plain_rank for hit in hits] == [ranks.get(hit.id) if reads else None for hit in hits]
+        assert all(("without the graph" in hit.explain()) == reads for hit in hits)
+        assert all(hit.ranks.keys() == hits[0].ranks.keys() for hit in hits)
 
 
 @pytest.mark.parametrize("name", NAMES)

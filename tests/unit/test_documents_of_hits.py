@@ -1,6 +1,7 @@
 """From hits to LangChain documents and back to text, field by field."""
 
 import logging
+from dataclasses import replace
 
 import pytest
 from langchain_core.documents import Document
@@ -76,6 +77,16 @@ def test_contexts_are_given_where_there_are_any():
     assert [node["id"] for node in found["nodes"]] == ["c"] and len(found["edges"]) == 1
     assert "context" not in only(hit(near=context))
     assert "- C: near" in to_context(to_documents(Hits([hit(near=context)]), provenance=True))
+
+
+def test_ranks_are_given_where_there_are_any():
+    def search():
+        raise AssertionError("a document does not need the rank without the graph")
+
+    fused = replace(hit(near=Subgraph((Node("c", "near"),)), ranks="mine"), ranks={"A": 1, "B": None}, plain=search)
+    assert only(fused, provenance=True)["ranks"] == {"A": 1, "B": None}
+    assert only(fused, provenance=True)["original_ranks"] == only(fused)["ranks"] == "mine"
+    assert "ranks" not in only(hit(), provenance=True)
 
 
 def test_documents_may_be_changed_without_touching_the_hits():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -33,7 +34,7 @@ def min_max_parts(ranking: Ranking) -> Tensor:
     return torch.where(high > low, (ranking.scores - low) / (high - low), torch.ones_like(ranking.scores))
 
 
-def fused(rankings: Sequence[Ranking], parts: Sequence[Tensor]) -> Ranking:
+def fused(rankings: Sequence[Ranking], parts: Sequence[Tensor], lists: tuple[str, ...] = ()) -> Ranking:
     """Return the nodes of all rankings, each scored by the sum of its parts.
 
     Parameters
@@ -42,27 +43,34 @@ def fused(rankings: Sequence[Ranking], parts: Sequence[Tensor]) -> Ranking:
         Of the same B queries.
     parts : sequence of Tensor, shape [B, K_l], float32
         Part of the score of the node at each place.
+    lists : tuple of str, length L, optional
+        Names of the rankings: with them, the result has the rank of each node in each.
 
     Returns
     -------
     Ranking
         Ties go to the lower node row. A node keeps the operator and the trail of the ranking with the largest part of its
-        score, of the first among equals, and the context of the first that has one. Chains, facts and notes of all are kept.
+        score, of the first among equals, and the context of the first that has one. Chains, facts and notes of all are kept,
+        ranks in lists that were fused before are not.
     """
+    rankings = [replace(ranking, ranks=None, lists=()) for ranking in rankings]
     merged = rankings[0]
     for ranking in rankings[1:]:
         merged = merged.append(ranking, merged.width + ranking.width)
     scores = torch.zeros(merged.nodes.shape, device=merged.nodes.device)
-    most = scores.clone()
+    most, ranks = scores.clone(), []
     for ranking, part in zip(rankings, parts, strict=True):
+        column = columns_of(ranking.nodes, merged.nodes)
+        ranks.append(column + 1)
         if ranking.width == 0:
             continue
-        column = columns_of(ranking.nodes, merged.nodes)
         place = column.clamp(min=0)
         share = torch.where(column >= 0, part.gather(1, place), 0.0)
         scores = scores + share
         merged = _told_by(merged, ranking, column, share > most)
         most = torch.maximum(most, share)
+    if lists:
+        merged = replace(merged, ranks=torch.stack(ranks, 2), lists=lists)
     # First by node row: rescored keeps the order of equal scores.
     order = torch.argsort(merged.nodes, dim=1, stable=True)
     return merged.reordered(order).rescored(scores.gather(1, order))
@@ -103,7 +111,9 @@ class ReciprocalRankFusion(Composite):
 
     Notes
     -----
-    Operators, trails, chains, facts and ties: see :func:`fused`.
+    Operators, trails, chains, facts and ties: see :func:`fused`. The ranks r are in the ranking (``Ranking.ranks``), and in hits. A
+    list is named after the last operator of its pipeline, with a number where several lists end in the same one: "STeX 1",
+    "STeX 2".
 
     Examples
     --------
@@ -129,7 +139,20 @@ class ReciprocalRankFusion(Composite):
 
     def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
         """Return the nodes of all lists by fused score."""
-        used = [(operator, weight) for operator, weight in zip(self.operators, self.weights, strict=True) if weight > 0]
-        lists = [operator(queries, ranking).top(self.depth) for operator, _ in used]
-        parts = [weight * reciprocal_rank_parts(part, self.constant) for part, (_, weight) in zip(lists, used, strict=True)]
-        return fused(lists, parts)
+        named = zip(self.operators, self.weights, _list_names(self.operators), strict=True)
+        used = [(operator, weight, name) for operator, weight, name in named if weight > 0]
+        lists = [operator(queries, ranking).top(self.depth) for operator, *_ in used]
+        parts = [weight * reciprocal_rank_parts(part, self.constant) for part, (_, weight, _) in zip(lists, used, strict=True)]
+        return fused(lists, parts, tuple(name for *_, name in used))
+
+
+def _list_names(operators: Sequence[Operator]) -> list[str]:
+    """Return a name for the list of each operator, all different."""
+    names = []
+    for operator in operators:
+        # A fusion inside has no last operator: it is named itself.
+        while isinstance(operator, Composite) and not isinstance(operator, ReciprocalRankFusion):
+            operator = operator.operators[-1]
+        names.append(operator.name)
+    counts = Counter(names)
+    return [f"{name} {names[: place + 1].count(name)}" if counts[name] > 1 else name for place, name in enumerate(names)]

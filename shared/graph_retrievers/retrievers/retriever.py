@@ -22,6 +22,7 @@ from graph_retrievers.operators.operator import Operator
 from graph_retrievers.operators.rerank import Rerank
 from graph_retrievers.queries import DEFAULT_K, Queries
 from graph_retrievers.results import Ranking
+from graph_retrievers.retrievers.plain_search import PlainSearch, reads_graph
 from graph_retrievers.retrievers.protocol import BaseRetriever, Call
 from graph_retrievers.retrievers.signatures import class_knobs
 from graph_retrievers.signals.relevance import BiEncoder
@@ -112,6 +113,7 @@ class Retriever(BaseRetriever):
         self.backfill, self.types = backfill, None if types is None else strings("types", types)
         self.name = name or type(self).__name__
         self._told_unused = False
+        self._reads_graph = reads_graph(operator)
         self._falls_back = _reranks(operator) and isinstance(index.relevance, BiEncoder)
         if self._falls_back:
             _logger.warning(
@@ -167,7 +169,9 @@ class Retriever(BaseRetriever):
                 )
         if self.backfill:
             ranking = Backfill()(self._narrowed(queries), ranking)
-        return to_hits(ranking, graph, k, queries.allowed)
+        searchable = self.index.has_bm25 or (self.index.has_dense and queries.has_vectors)
+        plain = PlainSearch(self._narrowed(queries)).rank if self._reads_graph and searchable else None
+        return to_hits(ranking, graph, k, queries.allowed, plain)
 
     def _narrowed(self, queries: Queries) -> Queries:
         if self.types is None:

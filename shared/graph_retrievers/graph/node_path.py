@@ -1,0 +1,75 @@
+"""NodePath: a path through the graph as ids, titles and relations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from graph_retrievers.graph.corpus_graph import Edge
+
+__all__ = ["NodePath"]
+
+
+@dataclass(frozen=True)
+class NodePath:
+    """The path to a hit: nodes from a seed to the hit, and the relations between them.
+
+    Attributes
+    ----------
+    nodes : tuple of str, length n >= 1
+        Node ids; the last is the hit.
+    relations : tuple of str, length n - 1
+        Relation of each step ("" where the edge has none).
+    forward : tuple of bool, length n - 1
+        True where the edge points along the path.
+    titles : tuple of str, length n, or ()
+        Titles of the nodes; "" where a node has none or may not be shown.
+    texts : tuple of str, length n - 1, or ()
+        Texts of the edges; "" where an edge has none, or an end of it may not be shown. Two paths may be equal without them.
+
+    Examples
+    --------
+    >>> path = NodePath(("p1", "p2"), ("cites",), (False,), ("A survey", ""))
+    >>> str(path), path.text
+    ('p1 <-[cites]- p2', 'A survey <-[cites]- p2')
+    """
+
+    nodes: tuple[str, ...]
+    relations: tuple[str, ...] = ()
+    forward: tuple[bool, ...] = ()
+    titles: tuple[str, ...] = ()
+    texts: tuple[str, ...] = field(default=(), compare=False, repr=False)
+
+    def __str__(self) -> str:
+        """Return the path by ids, e.g. ``a -[cites]-> b <-[cites]- c``."""
+        return self._written(self.nodes)
+
+    @property
+    def text(self) -> str:
+        """The path by titles, by ids where a node has no title."""
+        return self._written([title or node for title, node in zip(self.titles or self.nodes, self.nodes, strict=True)])
+
+    def _written(self, names: Sequence[str]) -> str:
+        text = names[0]
+        for name, relation, forward in zip(names[1:], self.relations, self.forward, strict=True):
+            line = f"-[{relation}]-" if relation else "-"
+            text += (f" {line}> " if forward else f" <{line} ") + name
+        return text
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Return the path as JSON-plain lists under ``nodes``, ``relations``, ``forward`` and ``titles``."""
+        names = ("nodes", "relations", "forward", "titles")
+        return {name: list(getattr(self, name)) for name in names}
+
+    def steps(self) -> list[NodePath]:
+        """Return each step as a path of two nodes."""
+        return [
+            NodePath(self.nodes[n : n + 2], self.relations[n : n + 1], self.forward[n : n + 1], self.titles[n : n + 2])
+            for n in range(len(self.nodes) - 1)
+        ]
+
+    def edges(self) -> list[Edge]:
+        """Return the steps as edges in their own direction."""
+        steps = zip(self.nodes, self.nodes[1:], self.relations, self.forward, strict=False)
+        return [Edge(near, far, relation) if forward else Edge(far, near, relation) for near, far, relation, forward in steps]

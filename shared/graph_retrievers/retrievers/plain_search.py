@@ -1,0 +1,69 @@
+"""PlainSearch: where the nodes of a query stand in a search that does not read the graph."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from graph_retrievers.operators.adaptive_reranking import AdaptiveReranking
+from graph_retrievers.operators.operator import Operator, OperatorKind
+from graph_retrievers.operators.vector_search import BM25Search, HybridSearch, VectorSearch
+from graph_retrievers.queries import Queries
+
+__all__ = ["PLAIN_DEPTH", "PlainSearch", "reads_graph"]
+
+PLAIN_DEPTH = 100
+"""Nodes of the search without the graph that are looked at."""
+
+_GRAPH_KINDS = (OperatorKind.GRAPH_SEARCH, OperatorKind.VECTOR_GRAPH_SEARCH, OperatorKind.GRAPH_MODEL_SEARCH)
+
+
+def reads_graph(operator: Operator) -> bool:
+    """Return whether an operator reads edges.
+
+    >>> reads_graph(VectorSearch())
+    False
+    """
+    # Adaptive reranking is a search by a model in the taxonomy, and takes its candidates from neighbours.
+    return any(part.kind in _GRAPH_KINDS or isinstance(part, AdaptiveReranking) for part in operator.parts())
+
+
+class PlainSearch:
+    """Ranks in hybrid search with the filters of the queries, in vector search or BM25 where the index has only one of them.
+
+    The search is made when a rank is first asked for, because it takes as long as hybrid search and may embed the questions. The
+    index is kept for it; a copy or a pickle has the ranks in its place.
+
+    Parameters
+    ----------
+    queries : Queries
+        With vectors or BM25.
+
+    Examples
+    --------
+    >>> from graph_retrievers import GraphIndex
+    >>> index = GraphIndex.from_texts(["a loom", "a card", "one card"])
+    >>> search = PlainSearch(Queries.of(index, ["Which card?"]))
+    >>> search.rank(0, "2"), search.rank(0, "0")
+    (2, None)
+    """
+
+    def __init__(self, queries: Queries) -> None:
+        # Without the cache, which may hold large tables of scores.
+        self._queries = queries.afresh()
+
+    def rank(self, query: int, node: str) -> int | None:
+        """Return the rank of a node for the query of a number, from 1; None where it is not among the first 100."""
+        return self._ranks[query].get(node)
+
+    @cached_property
+    def _ranks(self) -> list[dict[str, int]]:
+        queries = self._queries
+        index, dense = queries.index, queries.index.has_dense and queries.has_vectors
+        search: Any = HybridSearch if dense and index.has_bm25 else VectorSearch if dense else BM25Search
+        rows = search(PLAIN_DEPTH)(queries).nodes.tolist()
+        return [{index.graph.ids[node]: rank for rank, node in enumerate(row, 1) if node >= 0} for row in rows]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the ranks."""
+        return {"_ranks": self._ranks}
