@@ -77,6 +77,16 @@ def write_page(evaluation: Evaluation, folder: Path, title: str, says: str, sett
     (folder / "README.md").write_text("\n\n".join(part for part in parts if part) + "\n", encoding="utf-8")
 
 
+# Pages that other programs make.
+_OTHERS = """[A manual with hyperlinks](postgres-docs/README.md), from its sections and from its raw pages, beside retrievers of
+LangChain, LlamaIndex and DataStax: `benchmarks/manual.py`.
+
+[WalkFusion](walk-fusion/README.md) list by list on five datasets, and with shuffled edges: `benchmarks/walk_fusion.py`.
+
+[G-RAG](g-rag/README.md) over the first 100 documents of two searches, with ablations: `benchmarks/grag.py`.
+"""
+
+
 def write_contents(root: Path) -> None:
     """Write the ``README.md`` of the folder that holds the pages: a line each, from their numbers."""
     rows = [["results", "questions", "best by Recall@k", "Recall@k", "made on"]]
@@ -88,8 +98,7 @@ def write_contents(root: Path) -> None:
         rows.append([link, str(held["queries"]), best, f"{recall[best]:.3f}", held["settings"]["date"]])
     (root / "README.md").write_text(
         "# Results on real graphs\n\nMade by `make results` from the shared datasets; each page says with which versions and "
-        f"seeds.\n\n{_table(rows)}\n\n[G-RAG](g-rag/README.md) over the first 100 documents of two searches, with ablations: "
-        "`benchmarks/grag.py`.\n",
+        f"seeds.\n\n{_table(rows)}\n\n{_OTHERS}",
         encoding="utf-8",
     )
 

@@ -75,7 +75,7 @@ class Table:
 
 
 _WIKI = "vector bm25 hybrid re2 gar ppr spreading-uniform spreading spreading-hybrid fastinsight walk-fusion"
-_LINKED = ("vector", "bm25", "hybrid", "ppr", "spreading", "fastinsight")
+_LINKED = ("vector", "bm25", "hybrid", "ppr", "spreading", "spreading-hybrid", "fastinsight", "walk-fusion")
 _ALONE = "Retrievers see the text of the question alone."
 
 TABLES: dict[str, Table] = {
@@ -90,7 +90,7 @@ TABLES: dict[str, Table] = {
         "Questions of one to three hops over a graph of films",
         "metaqa",
         f"{_ALONE} Plans of mor and mor-no-rerank are made by the planner trained on the split 'train'.",
-        ("vector", "hybrid", "ppr", "spreading-uniform", "spreading", "spreading-hybrid", "mor-no-rerank", "mor"),
+        ("vector", "hybrid", "ppr", "spreading-uniform", "spreading", "spreading-hybrid", "walk-fusion", "mor-no-rerank", "mor"),
         trained=("mor-no-rerank", "mor"),
         type_field="hops",
         subject="mor",

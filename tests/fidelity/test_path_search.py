@@ -286,11 +286,13 @@ def test_names_are_left_out_of_the_question():
         return counting(texts)
 
     nodes, edges = films()
-    index = GraphIndex.from_nodes(nodes, edges, embedding=recorded)
+    index = GraphIndex.from_nodes([*nodes, Node("ada", "", "Ada", "person")], edges, embedding=recorded)
     retriever = Retriever(index, Pipeline(EntityLinking(), MetapathSearch()), backfill=False)
     for question in ("Who  directed KISMET, or Orlok?", "Orlok", "Kismets?"):
         retriever.retrieve(question)
+    retriever.retrieve("Who directed Ada Holm?", entities=["Ada", "Ada Holm"])
     assert "Who directed , or ?" in asked and "Orlok" in asked and "" not in asked
+    assert "Who directed ?" in asked and "Who directed Holm?" not in asked, "the longest name first"
     assert "movie directed by person starred actors movie" in asked
     before = len(asked)
     retriever.retrieve("Who directed Orlok?")
