@@ -136,7 +136,7 @@ def test_a_description_as_a_text():
     edges = [("a", name, "has  it") for name in "bcde"] + [("b", "c")]
     found = describe(CorpusGraph.from_nodes(nodes, edges), 2, ("dense", "bm25"), "mini")
     assert str(found).split("\n") == [
-        "nodes       7 (1 thing, 6 unnamed); without a title: 6",
+        "nodes       7 (1 thing, 6 unnamed); without a title: 6; with exactly the text of another: 6",
         "edges       5 (4 has it, 1 unnamed)",
         "degree      0 to 4, median 1, quartiles 0 and 2; isolated: 2 (29%)",
         "components  3, the largest with 5 nodes",
