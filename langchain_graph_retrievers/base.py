@@ -194,7 +194,7 @@ class EngineRetriever(PickledFields, BaseRetriever):
         if scope is not None and self.scope is not None:
             raise InvalidArgumentError("This retriever has a scope of its own; give one to a call of a retriever without.")
         if scope is not None or self.scope is not None:
-            # Retrievers of one's own may not know the argument.
+            # Retrievers from elsewhere may not know the argument.
             common["scope"] = self.scope if scope is None else scope
         common["vectors"] = None if vector is None else [vector] * count
         return common, {name: [value] * count for name, value in inputs.items()}

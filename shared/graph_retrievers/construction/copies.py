@@ -1,4 +1,4 @@
-"""Sections that several pages hold, such as those of a book that stands once more on one page for printing."""
+"""Sections that several pages hold, such as those of a book that is repeated on one page for printing."""
 
 from __future__ import annotations
 
