@@ -3,46 +3,28 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from graph_retrievers.arguments import check_pickle
-from graph_retrievers.cache import SizedCache
-from graph_retrievers.construction.changes import EdgeSource, change_corpus, change_edges
-from graph_retrievers.construction.documents import document_vectors, to_nodes, unit_vectors
-from graph_retrievers.construction.edges import Relationships, edge_items, edge_parts, needs_vectors
-from graph_retrievers.construction.saved import (
-    picklable_sources,
-    restored_signals,
-    restored_sources,
-    saved_embedding,
-    saved_signals,
-    saved_sources,
-)
-from graph_retrievers.construction.spec import Corpus
-from graph_retrievers.errors import (
-    CorruptIndexError,
-    DimensionMismatchError,
-    EmptyGraphError,
-    InvalidArgumentError,
-    MissingSignalError,
-)
+from graph_retrievers.construction.changed_signals import brought_vectors, follow_change
+from graph_retrievers.construction.changes import EdgeSource, change_corpus
+from graph_retrievers.construction.documents import text_nodes, to_nodes
+from graph_retrievers.construction.edges import Relationships, edge_items
+from graph_retrievers.construction.linking import link, with_own_vectors
+from graph_retrievers.construction.saved import restored_signals, restored_sources, saved_embedding, saved_signals, saved_sources
+from graph_retrievers.errors import CorruptIndexError, DimensionMismatchError, EmptyGraphError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, EdgeLike, Node
 from graph_retrievers.graph.filters import Filter, filter_key, filter_mask
 from graph_retrievers.graph.induced import induced_graph
-from graph_retrievers.signals.bm25 import BM25
-from graph_retrievers.signals.dense import DenseIndex
-from graph_retrievers.signals.embedding import Embedding, SentenceEncoder, as_embedding, check_vectors, embed_texts
-from graph_retrievers.signals.following import followed_signals
-from graph_retrievers.signals.models import as_relevance_model
-from graph_retrievers.signals.relevance import BiEncoder, RelevanceModel
-from graph_retrievers.signals.signal import Signal, VectorSignal
+from graph_retrievers.index_parts import IndexParts, check_not_empty
+from graph_retrievers.signals.computed import computed_signals
+from graph_retrievers.signals.embedding import SentenceEncoder, as_embedding
+from graph_retrievers.signals.signal import Signal
 
 __all__ = ["GraphIndex"]
 
@@ -51,11 +33,8 @@ logger = logging.getLogger(__name__)
 if TYPE_CHECKING:
     from graph_retrievers.graph.description import GraphDescription
 
-# Scopes that are kept: so many, and so many times the nodes of the index in all.
-_SCOPES, _COPIES = 1000, 2
 
-
-class GraphIndex:
+class GraphIndex(IndexParts):
     """A corpus graph with its signals, as every retriever in memory reads it.
 
     An index does not change after it is built, so any number of callers may share it. Raises EmptyGraphError if the graph has no
@@ -87,36 +66,6 @@ class GraphIndex:
     >>> index
     GraphIndex(CorpusGraph(nodes=2, edges=1, relations=1, device=cpu), signals=['bm25'], relevance='bi-encoder')
     """
-
-    def __init__(
-        self,
-        graph: CorpusGraph,
-        signals: Mapping[str, Signal] | None = None,
-        *,
-        embedding: Any = None,
-        relevance: Any = None,
-        edge_sources: Iterable[tuple[Any, int]] | None = None,
-    ) -> None:
-        _check_not_empty(graph)
-        self.graph, self.signals = graph, dict(signals or {})
-        self.rows: Tensor | None = None
-        self._scopes = SizedCache(_SCOPES, _COPIES * len(graph))
-        for name, signal in self.signals.items():
-            if not isinstance(signal, Signal):
-                raise InvalidArgumentError(f"Signal {name!r} is a {type(signal).__name__}; expected a Signal.")
-            if name in ("dense", "bm25") and signal.covers != "nodes":
-                raise InvalidArgumentError(f"Signal {name!r} covers edges; give it another name, such as 'edge_{name}'.")
-            rows = graph.num_edges if signal.covers == "edges" else len(graph)
-            if len(signal) != rows:
-                raise DimensionMismatchError(
-                    f"Signal {name!r} covers {len(signal)} {signal.covers}, the graph has {rows}; expected one row for each."
-                )
-        given = [(None, graph.num_edges)] if edge_sources is None else edge_sources
-        self.edge_sources = tuple(EdgeSource(spec, rows) for spec, rows in given)
-        if sum(source.rows for source in self.edge_sources) != graph.num_edges:
-            raise DimensionMismatchError(f"edge_sources {self.edge_sources!r:.200} do not add up to {graph.num_edges} edges.")
-        self.embedding: Embedding | None = as_embedding(embedding) if embedding is not None else None
-        self.relevance: RelevanceModel = as_relevance_model(relevance) if relevance is not None else BiEncoder(self.embedding)
 
     @classmethod
     def from_graph(
@@ -155,28 +104,9 @@ class GraphIndex:
         show_progress : bool, default False
             Whether to show progress bars for embedding and BM25.
         """
-        _check_not_empty(graph)
+        check_not_empty(graph)
         model = as_embedding(embedding) if embedding is not None else None
-        metric = metric or getattr(model, "default_metric", None)
-        signals: dict[str, Signal] = {}
-        if isinstance(vectors, Tensor):
-            # The caller may go on writing to it.
-            vectors = vectors.clone()
-        if vectors is None and model is not None:
-            vectors = embed_texts(model, graph.contents(), show_progress)
-        if vectors is not None:
-            checked = check_vectors(vectors, len(graph))
-            signals["dense"] = dense = DenseIndex(checked, device=graph.device, backend=dense_backend, metric=metric or "dot")
-            if metric is None:
-                _tell_lengths(dense.norms)
-        if bm25:
-            signals["bm25"] = BM25(graph.contents(), device=graph.device, show_progress=show_progress)
-        if edge_signals and graph.num_edges:
-            contents = graph.edge_contents()
-            signals["edge_bm25"] = BM25(contents, device=graph.device, covers="edges", show_progress=show_progress)
-            if model is not None:
-                found = embed_texts(model, contents, show_progress)
-                signals["edge_dense"] = DenseIndex(found, device=graph.device, covers="edges", metric=metric or "dot")
+        signals = computed_signals(graph, model, vectors, bm25, edge_signals, dense_backend, metric, show_progress)
         return cls(graph, signals, embedding=model, relevance=relevance)
 
     @classmethod
@@ -195,7 +125,7 @@ class GraphIndex:
         """
         nodes = list(nodes)
         graph = CorpusGraph.from_nodes(nodes, edges, include_titles=include_titles, device=device)
-        return cls.from_graph(graph, **_with_own_vectors(nodes, lambda: graph, signals))
+        return cls.from_graph(graph, **with_own_vectors(nodes, lambda: graph, signals))
 
     @classmethod
     def from_texts(
@@ -231,23 +161,7 @@ class GraphIndex:
         **signals
             Keywords of :meth:`from_graph`. Edges between nearest neighbours need `embedding` or `vectors`.
         """
-        columns = {"texts": texts, "ids": ids, "titles": titles, "metadatas": metadatas}
-        for name, column in columns.items():
-            if isinstance(column, (str, Mapping)):
-                raise InvalidArgumentError(f"{name} is a {type(column).__name__}; pass a list with one entry per text.")
-            if (column is not None or name == "texts") and not (hasattr(column, "__len__") and hasattr(column, "__getitem__")):
-                raise InvalidArgumentError(f"{name} is a {type(column).__name__}; pass a list with one entry per text.")
-            if column is not None and len(column) != len(texts):
-                raise InvalidArgumentError(f"{name} has {len(column)} entries for {len(texts)} texts; pass one entry per text.")
-        nodes = [
-            Node(
-                id=str(row) if ids is None else ids[row],
-                text=text,
-                title="" if titles is None else titles[row],
-                metadata={} if metadatas is None else metadatas[row],
-            )
-            for row, text in enumerate(texts)
-        ]
+        nodes = text_nodes(texts, ids, titles, metadatas)
         return cls._linked(nodes, None, edges, include_titles, device, signals)
 
     @classmethod
@@ -309,22 +223,10 @@ class GraphIndex:
         lenient: bool = False,
     ) -> GraphIndex:
         """Return the index of nodes and of the edges that an ``edges`` argument describes."""
-        _check_not_empty(nodes)
+        check_not_empty(nodes)
         edges = edge_items(edges)
-        if signals.get("embedding") is not None:
-            signals["embedding"] = as_embedding(signals["embedding"])
         bare = partial(CorpusGraph.from_nodes, nodes, include_titles=include_titles)
-        signals = _with_own_vectors(documents or nodes, bare, signals)
-        signals["metric"] = signals.get("metric") or getattr(signals.get("embedding"), "default_metric", None)
-        if needs_vectors(edges) and signals.get("vectors") is None:
-            if signals.get("embedding") is None:
-                raise MissingSignalError("k-nearest edges need vectors; pass embedding= or vectors=.")
-            signals["vectors"] = embed_texts(signals["embedding"], bare().contents(), signals.get("show_progress", False))
-        vectors = signals.get("vectors")
-        if vectors is not None and signals.get("metric") == "cosine":
-            # As the index keeps them, and a change finds them.
-            vectors = unit_vectors(check_vectors(vectors, len(nodes)))
-        parts = edge_parts(edges, Corpus(nodes, documents, vectors), lenient=lenient)
+        parts, signals = link(nodes, documents, edges, bare, signals, lenient)
         built = [edge for _, part in parts for edge in part]
         index = cls.from_nodes(nodes, built, include_titles=include_titles, device=device, **signals)
         index.edge_sources = tuple(EdgeSource(spec, len(part)) for spec, part in parts)
@@ -392,7 +294,7 @@ class GraphIndex:
         edges: Any = None,
     ) -> GraphIndex:
         """Return the index of a graph and a :meth:`state`; `folder` is for messages, the rest is as for :meth:`load`."""
-        _check_not_empty(graph)
+        check_not_empty(graph)
         found = restored_signals(tensors, settings, signals or {}, graph.device, folder)
         sources = restored_sources(settings, edges, graph.num_edges, folder)
         built, _ = saved_embedding(settings, folder)
@@ -411,71 +313,6 @@ class GraphIndex:
                 index.embedding_name,
             )
         return index
-
-    def __copy__(self) -> GraphIndex:
-        """Return the index itself, which does not change."""
-        return self
-
-    def __deepcopy__(self, memo: Any) -> GraphIndex:
-        """Return the index itself, which does not change."""
-        return self
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state to pickle; raise InvalidArgumentError if a model cannot be pickled."""
-        check_pickle("This index", {"embedding": self.embedding, "relevance": self.relevance})
-        return self.__dict__ | {"edge_sources": picklable_sources(self.edge_sources)}
-
-    def __len__(self) -> int:
-        """Return the number of nodes."""
-        return len(self.graph)
-
-    def __repr__(self) -> str:
-        """Return the sizes and the signals of the index."""
-        return f"GraphIndex({self.graph!r}, signals={list(self.signals)}, relevance={self.relevance.name!r})"
-
-    @property
-    def device(self) -> torch.device:
-        """The device all tensors live on."""
-        return self.graph.device
-
-    @property
-    def embedding_name(self) -> str:
-        """Name of the embedding model, or an empty string."""
-        model = self.embedding
-        return "" if model is None else str(getattr(model, "name", getattr(model, "model", type(model).__name__)))
-
-    def signal(self, name: str) -> Signal:
-        """Return a signal by name; the MissingSignalError of a missing one says how to build it."""
-        if name in self.signals:
-            return self.signals[name]
-        hints = {"dense": "build it with embedding= or vectors=", "bm25": "build it with bm25=True"}
-        hint = hints.get(name, "build it with edge_signals=True" if name.startswith("edge_") else "pass it in signals=")
-        called = {"dense": "vectors", "bm25": "BM25 scores"}.get(name, f"signal {name!r}")
-        there = ", ".join(self.signals) or "none"
-        raise MissingSignalError(f"This index has no {called}; {hint}. Signals it has: {there}.")
-
-    @property
-    def dense(self) -> VectorSignal:
-        """The vectors of the nodes; MissingSignalError if the index has none."""
-        signal = self.signal("dense")
-        if not isinstance(signal, VectorSignal):
-            raise MissingSignalError(f"The signal 'dense' is a {type(signal).__name__}; expected a VectorSignal.")
-        return signal
-
-    @property
-    def bm25(self) -> Signal:
-        """BM25 over the nodes; MissingSignalError if the index has none."""
-        return self.signal("bm25")
-
-    @property
-    def has_dense(self) -> bool:
-        """Whether the index holds vectors of the nodes."""
-        return "dense" in self.signals
-
-    @property
-    def has_bm25(self) -> bool:
-        """Whether the index holds BM25 over the nodes."""
-        return "bm25" in self.signals
 
     def describe(self) -> GraphDescription:
         """Return what the index holds, with advice; ``print`` shows it as text.
@@ -610,33 +447,10 @@ class GraphIndex:
         """
         documents = [*(listed := list(add)), *upsert]
         nodes = change_corpus(self.graph, listed, documents[len(listed) :], delete, delete_sources)
-        _check_not_empty(nodes.graph)
-        own = zip(nodes.rows.tolist(), _own_vectors(documents, vectors), strict=True)
-        brought = {row: vector for row, vector in own if vector is not None}
-        over: dict[str, dict[str, Signal]] = {"nodes": {}, "edges": {}}
-        for name, signal in self.signals.items():
-            over[signal.covers][name] = signal
-
-        def embed(texts: list[str]) -> Tensor:
-            if self.embedding is None:
-                raise MissingSignalError(f"{len(texts)} new texts have no vectors; pass vectors=, or give the index a model.")
-            return embed_texts(self.embedding, texts, show_progress)
-
-        graph, contents = nodes.graph, _Contents(nodes.graph)
-        followed = followed_signals(over["nodes"], contents, nodes.kept, embed, brought)
-        dense = followed.get("dense")
-        sources = change_edges(self.graph, self.edge_sources, nodes, add_edges, delete_edges, getattr(dense, "vectors", None))
-        if over["edges"]:
-            place = {text: row for row, text in enumerate(self.graph.edge_contents())}
-            kept = np.array([place.get(text, -1) for text in graph.edge_contents()], np.int64)
-            followed |= followed_signals(over["edges"], graph.edge_contents(), kept, embed)
-        signals = {name: followed[name] for name in self.signals}
-        return GraphIndex(graph, signals, edge_sources=sources, embedding=self.embedding, relevance=self._own_relevance())
-
-    def _own_relevance(self) -> RelevanceModel | None:
-        """Return the relevance model, None for the one that follows the embedding model."""
-        follows = isinstance(self.relevance, BiEncoder) and self.relevance.embedding is self.embedding
-        return None if follows else self.relevance
+        check_not_empty(nodes.graph)
+        brought, before = brought_vectors(nodes, documents, vectors), (self.graph, self.signals, self.edge_sources)
+        signals, sources = follow_change(*before, nodes, brought, add_edges, delete_edges, self.embedding, show_progress)
+        return GraphIndex(nodes.graph, signals, edge_sources=sources, embedding=self.embedding, relevance=self._own_relevance())
 
     def to(self, device: str | torch.device) -> GraphIndex:
         """Return this index on another device. Models stay where they are."""
@@ -645,56 +459,3 @@ class GraphIndex:
             return self
         signals = {name: signal.to(graph.device) for name, signal in self.signals.items()}
         return GraphIndex(graph, signals, embedding=self.embedding, relevance=self.relevance, edge_sources=self.edge_sources)
-
-
-class _Contents(Sequence[str]):
-    """What signals read of the nodes of a graph, made when it is asked for."""
-
-    def __init__(self, graph: CorpusGraph) -> None:
-        self._graph = graph
-
-    def __len__(self) -> int:
-        return len(self._graph)
-
-    def __getitem__(self, row: Any) -> Any:
-        return self._graph.content(range(len(self))[row])
-
-
-def _own_vectors(documents: Sequence[Any], vectors: Any) -> Sequence[Tensor | None]:
-    """Return the vectors given for documents, or those that they bring, of unit length; None for a document without one."""
-    if vectors is not None:
-        return list(check_vectors(vectors, len(documents)).cpu())
-    brought = (getattr(document, "embedding", None) for document in documents)
-    return [None if vector is None else unit_vectors(check_vectors([vector]))[0] for vector in brought]
-
-
-def _with_own_vectors(documents: Sequence[Any], bare: Callable[[], CorpusGraph], signals: dict[str, Any]) -> dict[str, Any]:
-    """Return the keywords of an index with the vectors that documents or nodes bring, those of the others embedded."""
-    if signals.get("vectors") is not None or all(getattr(document, "embedding", None) is None for document in documents):
-        return signals
-    model = as_embedding(signals["embedding"]) if signals.get("embedding") is not None else None
-    show = signals.get("show_progress", False)
-
-    def embed(places: list[int]) -> Tensor:
-        assert model is not None
-        contents = bare().contents()
-        return embed_texts(model, [contents[place] for place in places], show)
-
-    return signals | {"vectors": document_vectors(documents, None if model is None else embed), "embedding": model}
-
-
-def _tell_lengths(lengths: Tensor) -> None:
-    """Warn of vectors that are not of unit length; those of half precision differ from it by less than a hundredth."""
-    lengths = lengths[lengths > 0]
-    if lengths.numel() and bool(((lengths - 1).abs() > 0.01).any()):
-        logger.warning(
-            "The vectors are not of unit length (%.3g to %.3g), and dot products are not cosines. Pass metric='cosine' to compare "
-            "directions only, or metric='dot' if the model is meant for dot products.",
-            float(lengths.min()),
-            float(lengths.max()),
-        )
-
-
-def _check_not_empty(nodes: Sized) -> None:
-    if len(nodes) == 0:
-        raise EmptyGraphError("The corpus is empty: an index needs at least one node.")

@@ -16,7 +16,7 @@ from graph_retrievers.graph.addresses import page_address
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.signals.embedding import check_vectors
 
-__all__ = ["document_vectors", "node_origin", "node_source", "to_nodes", "unit_vectors"]
+__all__ = ["document_vectors", "node_origin", "node_source", "text_nodes", "to_nodes", "unit_vectors"]
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +53,32 @@ def to_nodes(documents: Iterable[Any], title_key: str = "title", type_key: str =
     nodes = [_to_node(document, position, title_key, type_key) for position, document in enumerate(documents)]
     taken = {node.id for node in nodes}
     return [node if node.id != "" else replace(node, id=_free(str(position), taken)) for position, node in enumerate(nodes)]
+
+
+def text_nodes(
+    texts: Sequence[str],
+    ids: Sequence[str] | None,
+    titles: Sequence[str] | None,
+    metadatas: Sequence[Mapping[str, Any]] | None,
+) -> list[Node]:
+    """Return plain texts as nodes; see :meth:`graph_retrievers.index.GraphIndex.from_texts`."""
+    columns = {"texts": texts, "ids": ids, "titles": titles, "metadatas": metadatas}
+    for name, column in columns.items():
+        if isinstance(column, (str, Mapping)):
+            raise InvalidArgumentError(f"{name} is a {type(column).__name__}; pass a list with one entry per text.")
+        if (column is not None or name == "texts") and not (hasattr(column, "__len__") and hasattr(column, "__getitem__")):
+            raise InvalidArgumentError(f"{name} is a {type(column).__name__}; pass a list with one entry per text.")
+        if column is not None and len(column) != len(texts):
+            raise InvalidArgumentError(f"{name} has {len(column)} entries for {len(texts)} texts; pass one entry per text.")
+    return [
+        Node(
+            id=str(row) if ids is None else ids[row],
+            text=text,
+            title="" if titles is None else titles[row],
+            metadata={} if metadatas is None else metadatas[row],
+        )
+        for row, text in enumerate(texts)
+    ]
 
 
 def _free(name: str, taken: Collection[str]) -> str:
