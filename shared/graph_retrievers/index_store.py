@@ -171,10 +171,10 @@ class IndexStore:
                 return index.with_models(embedding=model).with_changes(**changes, show_progress=show_progress)
             except EmptyGraphError:
                 return None
-        for name in ("delete", "delete_sources", "delete_edges"):
+        documents = check_ids([*changes["add"], *changes["upsert"]])
+        for name in ("delete", "delete_sources", "delete_edges", *(() if documents else ("add_edges",))):
             if changes[name]:
                 raise UnknownNodeError(f"{name} names {changes[name][0]!r:.80}, and the store {self.folder} is empty.")
-        documents = check_ids([*changes["add"], *changes["upsert"]])
         edges = [*(self._specs or ()), *changes["add_edges"]] if self._specs is not None or changes["add_edges"] else None
         options = {"vectors": changes["vectors"], "show_progress": show_progress, "device": self._device, **self._options}
         models = {**self._models, "embedding": model}

@@ -332,7 +332,7 @@ class TestErrors:
     def test_an_empty_store(self, tmp_path):
         store = IndexStore(tmp_path / "index", edges=NearestNeighbors(1), embedding=HashEmbedding(8))
         store.update()
-        for change in ({"delete": ["a"]}, {"delete_sources": ["a"]}, {"delete_edges": [("a", "b")]}):
+        for change in ({"delete": ["a"]}, {"delete_sources": ["a"]}, {"delete_edges": [("a", "b")]}, {"add_edges": [("a", "b")]}):
             with pytest.raises(UnknownNodeError, match="is empty"):
                 store.update(**change)
         assert StoreRetriever(store).retrieve("loom").notes == ("the store holds no documents",)
