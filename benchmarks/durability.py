@@ -15,11 +15,14 @@ import signal
 import struct
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from tqdm import tqdm
 
 from graph_retrievers import GraphIndex, Node
 from graph_retrievers.errors import CorruptIndexError, IndexVersionError
@@ -37,6 +40,11 @@ def _texts(last: int) -> dict[str, str]:
     return {str(number % _KEPT): f"text {number}" for number in range(last + 1)}
 
 
+def own_bars() -> None:
+    """Give a forked process a lock of its own for progress bars: that of its parent is shared, and dies with whoever holds it."""
+    tqdm.set_lock(threading.RLock())
+
+
 def kills(count: int, folder: Path, seed: int = 0) -> Counter[str]:
     """Kill a process that writes without pause, again and again; what it was told to be written must be there."""
     generator, found, last = random.Random(seed), Counter[str](), -1
@@ -44,6 +52,7 @@ def kills(count: int, folder: Path, seed: int = 0) -> Counter[str]:
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:
+            own_bars()
             try:
                 os.close(reading)
                 store, number = IndexStore(folder, embedding=_vectors), last
@@ -101,6 +110,7 @@ def _run(works: list[Callable[[], dict[str, int]]]) -> list[dict[str, int]]:
     queue: Any = context.SimpleQueue()
 
     def run(place: int, work: Callable[[], dict[str, int]]) -> None:
+        own_bars()
         try:
             queue.put((place, work()))
         except BaseException as error:

@@ -135,6 +135,7 @@ class TestFolders:
         (source / "a.md").write_text("# Looms\n" + "weaves cloth of many threads " * 2000)
         child = os.fork()
         if child == 0:
+            durability.own_bars()
             # Writing beyond this size fails, as it does on a full disk.
             resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
             os._exit(main(["index", str(source), str(folder), "--no-embedding"]))
