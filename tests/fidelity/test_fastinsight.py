@@ -184,6 +184,15 @@ def test_backfill_fills_to_k_in_vector_order_and_says_so():
     assert all(a.score > b.score for a, b in zip(hits, hits[1:], strict=False))
 
 
+def test_fused_with_vector_search_each_rank_counts_once():
+    index = toy_index(TRACE_SIMILARITY, TRACE_LATENTS, TRACE)
+    hits = FastInsight(index, nodes_per_round=2, budget=6, k=9, fuse=True).retrieve("question", vector=[1.0])
+    # FastInsight alone: 8 6 2 3 5 1; vector search: 1 2 4 7 6 5 3 8 9; node 2 is third and second.
+    assert [h.id for h in hits] == ["2", "1", "8", "6", "3", "5", "4", "7", "9"]
+    assert hits[0].score == pytest.approx(1 / 8 + 1 / 7)
+    assert hits[2].path.nodes == ("2", "5", "8")
+
+
 def test_re2_is_granker_without_graph_and_without_expansion():
     index = toy_index(TRACE_SIMILARITY, TRACE_LATENTS, TRACE)
     re2 = Re2(index, depth=6).rank(ask(index))

@@ -14,6 +14,7 @@ NAMES = {
     "hybrid": ("Hybrid", {}),
     "re2": ("Re2", {}),
     "fastinsight": ("FastInsight", {}),
+    "fastinsight-hybrid": ("FastInsight", {"fuse": True}),
     "gar": ("GAR", {}),
     "ppr": ("PPR", {}),
     "spreading": ("SpreadingActivation", {}),

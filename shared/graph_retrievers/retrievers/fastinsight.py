@@ -10,6 +10,7 @@ from graph_retrievers.operators.granker import GRanker
 from graph_retrievers.operators.operator import Loop, Operator, Pipeline
 from graph_retrievers.operators.stex import STeX
 from graph_retrievers.operators.vector_search import VectorSearch
+from graph_retrievers.retrievers.ppr import fused_with_vectors
 from graph_retrievers.retrievers.retriever import Retriever
 
 __all__ = ["FastInsight"]
@@ -36,6 +37,9 @@ class FastInsight(Retriever):
         First search; vector search by default, ``HybridSearch(10, returned=False)`` for vector search and BM25 fused.
     degree : {"graph", "subgraph"}, default "graph"
         Degree that GRanker divides by.
+    fuse : bool, default False
+        Whether the ranking is fused with that of vector search by reciprocal ranks, c = 5. The paper does not; it helps where the
+        relevance model is weak on the documents at hand, such as sections of a manual longer than it reads.
     **options
         Keywords of :class:`Retriever`.
 
@@ -65,6 +69,7 @@ class FastInsight(Retriever):
         beta: float = 1.0,
         first: Operator | None = None,
         degree: str = "graph",
+        fuse: bool = False,
         **options: Any,
     ) -> None:
         positive("budget", budget)
@@ -78,4 +83,4 @@ class FastInsight(Retriever):
                 budget=budget,
             ),
         )
-        super().__init__(index, algorithm, **options)
+        super().__init__(index, fused_with_vectors(algorithm, fuse, index), **options)

@@ -22,6 +22,7 @@ _RETRIEVERS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "hybrid": ("baselines", "Hybrid", {}),
     "re2": ("baselines", "Re2", {}),
     "fastinsight": ("fastinsight", "FastInsight", {}),
+    "fastinsight-hybrid": ("fastinsight", "FastInsight", {"fuse": True}),
     "gar": ("gar", "GAR", {}),
     "ppr": ("ppr", "PPR", {}),
     "spreading": ("spreading_activation", "SpreadingActivation", {}),
