@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from pathlib import Path
 from typing import Any, ClassVar, Self, get_args
 
 from langchain_core.retrievers import LangSmithRetrieverParams
@@ -15,6 +16,7 @@ from graph_retrievers.retrievers.protocol import RetrieverProtocol
 from graph_retrievers.retrievers.registry import build_retriever, retriever_class
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.retrievers.signatures import class_documentation, class_knobs
+from graph_retrievers.retrievers.tuned import load_retriever
 from langchain_graph_retrievers.base import EngineRetriever
 
 __all__ = [
@@ -97,6 +99,11 @@ class GraphRetriever(EngineRetriever):
         """
         engine = Retriever(index, system) if isinstance(system, Operator) else build_retriever(system, index)
         return cls(retriever=engine, **fields)
+
+    @classmethod
+    def load(cls, index: GraphIndex, folder: str | Path, **fields: Any) -> Self:
+        """Return what ``graph-retrievers tune`` chose and wrote to a folder, on an index; `fields` are those of the class."""
+        return cls(retriever=load_retriever(index, folder), **fields)
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
         params = super()._get_ls_params(**kwargs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import torch
@@ -27,6 +28,7 @@ from graph_retrievers.retrievers.protocol import RetrieverProtocol
 from graph_retrievers.retrievers.registry import build_retriever, default_retriever, retriever_class
 from graph_retrievers.retrievers.retriever import Retriever, tell_unused_relevance
 from graph_retrievers.retrievers.signatures import Knob, class_knobs
+from graph_retrievers.retrievers.tuned import load_retriever
 from graph_retrievers.signals.embedding import Embedding
 from graph_retrievers.signals.signal import VectorSignal
 from llama_graph_retrievers.filters import engine_filter
@@ -193,6 +195,11 @@ class GraphRetriever(BaseRetriever):
         """
         engine, options = cls._made(index, system, options)
         return cls(engine, **options)
+
+    @classmethod
+    def load(cls, index: GraphIndex, folder: str | Path, **options: Any) -> Self:
+        """Return what ``graph-retrievers tune`` chose and wrote to a folder, on an index; `options` are keywords of the class."""
+        return cls(load_retriever(index, folder), **options)
 
     @classmethod
     def _made(

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from graph_retrievers import __version__
 from graph_retrievers.commands.flags import in_flags, log_in_flags, printable
+from graph_retrievers.commands.models import absolute, query_embedding
 from graph_retrievers.errors import (
     CorruptIndexError,
     EmptyGraphError,
@@ -71,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from graph_retrievers.commands import evaluate, fit
+    from graph_retrievers.commands import evaluate, fit, tune
 
     parser = argparse.ArgumentParser(prog="graph-retrievers", description="Graph retrievers for RAG and agents.")
     parser.add_argument("--version", action="version", version=f"graph-retrievers {__version__}")
@@ -96,7 +97,9 @@ def _parser() -> argparse.ArgumentParser:
     search.add_argument("index", metavar="OUT", help="folder of the index")
     search.add_argument("question", metavar="QUESTION")
     search.add_argument("-k", type=int, default=10, help="hits to print (default: 10)")
-    search.add_argument("--retriever", metavar="NAME", help="see taxonomy (default: what measured best on such indexes)")
+    chosen = search.add_mutually_exclusive_group()
+    chosen.add_argument("--retriever", metavar="NAME", help="see taxonomy (default: what measured best on such indexes)")
+    chosen.add_argument("--tuned", metavar="DIR", help="folder of what the tune command chose")
     search.add_argument("--reranker", metavar="DIR_OR_NAME", help="cross-encoder for re2, gar or fastinsight as --retriever")
     tokens = "tokens of question and passage that the cross-encoder reads (default: 160)"
     search.add_argument("--max-length", type=int, default=160, metavar="TOKENS", help=tokens)
@@ -119,6 +122,7 @@ def _parser() -> argparse.ArgumentParser:
 
     evaluate.add_commands(commands)
     fit.add_commands(commands)
+    tune.add_commands(commands)
     return parser
 
 
@@ -133,7 +137,7 @@ def _index(args: argparse.Namespace) -> None:
     started = time.perf_counter()
     # Checked first, because the embedding takes long.
     check_target(args.out)
-    embedding = None if args.no_embedding else load_embedding(_absolute(args.embedding), args.device)
+    embedding = None if args.no_embedding else load_embedding(absolute(args.embedding), args.device)
     options: dict[str, Any] = {"device": args.device, "embedding": embedding, "show_progress": True}
     files: list[Node] = []
     # A wrong name is refused before the folder is read.
@@ -214,11 +218,6 @@ def _edge_specs(names: str, files: Sequence[Node] = ()) -> list[Any]:
     return [spec for name in chosen if name != "none" for spec in made[name]]
 
 
-def _absolute(name: str) -> str:
-    """Return the absolute path of a model folder, which any other working directory can use; a name as it is."""
-    return str(Path(name).resolve()) if Path(name).is_dir() else name
-
-
 @contextmanager
 def _shown_log() -> Iterator[None]:
     """Show the log of the package, such as how many edges were found, on stderr."""
@@ -237,42 +236,26 @@ def _search(args: argparse.Namespace) -> None:
     from graph_retrievers.index import GraphIndex
     from graph_retrievers.retrievers.registry import build_retriever, default_retriever
     from graph_retrievers.retrievers.retriever import tell_unused_relevance
+    from graph_retrievers.retrievers.tuned import load_retriever
 
     reranker = None
     if args.reranker is not None:
         from graph_retrievers.signals.cross_encoder import CrossEncoder
 
         reranker = CrossEncoder(args.reranker, max_length=args.max_length, device=args.device)
-    index = GraphIndex.load(args.index, embedding=_query_embedding(args), relevance=reranker, device=args.device)
-    name = args.retriever or default_retriever(index)
-    retriever = build_retriever(name, index)
+    index = GraphIndex.load(args.index, embedding=query_embedding(args, args.index), relevance=reranker, device=args.device)
+    if args.tuned:
+        retriever = load_retriever(index, args.tuned)
+    else:
+        retriever = build_retriever(args.retriever or default_retriever(index), index)
     tell_unused_relevance(retriever)
     hits = retriever.retrieve(args.question, args.k)
     if args.json:
         listed = [hit.to_dict() for hit in hits]
-        found = {"query": args.question, "retriever": name, "k": args.k, "hits": listed, "notes": list(hits.notes)}
+        found = {"query": args.question, "retriever": retriever.name, "k": args.k, "hits": listed, "notes": list(hits.notes)}
         print(json.dumps(found, indent=1))
     else:
         print(printable(_table(hits, args.explain)))
-
-
-def _query_embedding(args: argparse.Namespace) -> Any:
-    """Return the given model, else the one that built the index, else None."""
-    from graph_retrievers.construction.saved import saved_embedding
-    from graph_retrievers.graph.storage import read_settings
-    from graph_retrievers.signals.embedding import load_embedding
-
-    if args.embedding:
-        return load_embedding(_absolute(args.embedding), args.device)
-    settings = read_settings(args.index)
-    name, by_name = saved_embedding(settings, args.index)
-    if by_name:
-        return load_embedding(name, args.device)
-    if any(isinstance(signal, dict) and signal.get("name") == "dense" for signal in settings.get("signals") or ()):
-        # Not an error: some retrievers do not read vectors.
-        built_with = name or "precomputed vectors"
-        print(f"note: the index was built with {built_with}, which cannot be loaded by name; pass --embedding.", file=sys.stderr)
-    return None
 
 
 def _table(hits: Hits, explain: bool) -> str:
@@ -297,7 +280,7 @@ def _table(hits: Hits, explain: bool) -> str:
 def _inspect(args: argparse.Namespace) -> None:
     from graph_retrievers.index import GraphIndex
 
-    description = GraphIndex.load(args.index, embedding=_query_embedding(args)).describe()
+    description = GraphIndex.load(args.index, embedding=query_embedding(args, args.index)).describe()
     print(json.dumps(description.to_dict(), indent=1) if args.json else printable(str(description)))
 
 

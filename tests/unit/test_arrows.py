@@ -34,8 +34,8 @@ ROOMS = {
         *("queries", "results", "hits", "operators"),
     },
     "stores": {"errors", "arguments", "graph", "signals", "index", "hits", "operators", "retrievers"},
-    "evaluation": {"errors", "arguments", "graph", "signals", "datasets", "index", "queries", "retrievers"},
-    "commands": {"errors", "signals", "datasets", "index", "retrievers", "evaluation"},
+    "evaluation": {"errors", "arguments", "graph", "signals", "datasets", "index", "queries", "operators", "retrievers"},
+    "commands": {"errors", "graph", "signals", "construction", "datasets", "index", "retrievers", "evaluation"},
     "cli": {
         *("errors", "graph", "signals", "construction", "datasets", "index", "hits", "operators", "retrievers"),
         "commands",

@@ -88,6 +88,7 @@ def _add_retriever_options(group: Any) -> None:
     add("--precision", choices=("float32", "bfloat16"), help=precision)
     checkpoint = "trained weights of a retriever, from the fit command; may be given several times"
     add("--checkpoint", action="append", default=[], metavar="NAME=DIR", help=checkpoint)
+    add("--tuned", metavar="DIR", help="folder of what the tune command chose, measured as 'tuned' beside the others")
     add("--device", help="torch device of the index and the models, such as cuda (default: cpu)")
 
 
@@ -117,6 +118,7 @@ def run_evaluate(args: argparse.Namespace) -> int:
     from graph_retrievers.evaluation.harness import evaluate
     from graph_retrievers.evaluation.run_files import read_qrels, read_run
     from graph_retrievers.retrievers.registry import build_retriever
+    from graph_retrievers.retrievers.tuned import load_retriever
 
     # Arguments are checked before anything is embedded.
     if args.report:
@@ -136,6 +138,8 @@ def run_evaluate(args: argparse.Namespace) -> int:
         name: build_retriever(name, index, k=args.k, **({"checkpoint": checkpoints[name]} if name in checkpoints else {}))
         for name in names
     }
+    if args.tuned:
+        retrievers["tuned"], checkpoints["tuned"] = load_retriever(index, args.tuned, k=args.k), args.tuned
     early: list[Evaluation] = []
 
     def write_quality(evaluation: Evaluation) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,12 @@ from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.signals.meaning_cache import MeaningCache
 
-__all__ = ["GRAG", "fit_grag", "grag_reranker"]
+__all__ = ["CHECKPOINT_FILES", "GRAG", "fit_grag", "grag_reranker"]
 
 _PART, _FIRST, _DEPTH = "g-rag", "walk-fusion", 100
+
+CHECKPOINT_FILES = (f"{_PART}.safetensors", f"{_PART}.json")
+"""What a checkpoint consists of."""
 
 Network = EvidenceNetwork | DocumentGraphNetwork
 
@@ -92,12 +96,14 @@ class GRAG(Retriever):
         parser: Any = None,
         **options: Any,
     ) -> None:
+        settings: Mapping[str, Any] = {}
         if first is None:
-            first = _FIRST if checkpoint is None else load_checkpoint(checkpoint, _PART)[1].get("first")
+            config: dict[str, Any] = {"first": _FIRST} if checkpoint is None else load_checkpoint(checkpoint, _PART)[1]
+            first, settings = config.get("first"), config.get("first_settings", {})
         if first is None:
             raise InvalidArgumentError(f"{checkpoint} was trained behind an operator without a name; pass it as first=.")
         reranker = grag_reranker(checkpoint, network, parser=parser, depth=depth, embedding=index.embedding_name)
-        super().__init__(index, Pipeline(_candidates(index, first, reranker.depth), reranker), **options)
+        super().__init__(index, partial(_composed, first=first, settings=settings, reranker=reranker), **options)
 
 
 def grag_reranker(
@@ -136,8 +142,12 @@ def grag_reranker(
     return reranker
 
 
-def _candidates(index: GraphIndex, first: str | Operator, depth: int) -> Operator:
-    return Candidates(first if isinstance(first, Operator) else build_retriever(first, index).operator, depth)
+def _composed(index: GraphIndex, *, first: str | Operator, settings: Mapping[str, Any], reranker: DocumentGraphRerank) -> Operator:
+    return Pipeline(_candidates(index, first, settings, reranker.depth), reranker)
+
+
+def _candidates(index: GraphIndex, first: str | Operator, settings: Mapping[str, Any], depth: int) -> Operator:
+    return Candidates(first if isinstance(first, Operator) else build_retriever(first, index, **settings).operator, depth)
 
 
 def fit_grag(
@@ -148,6 +158,7 @@ def fit_grag(
     seed: int = 0,
     show_progress: bool = False,
     first: str | Operator = _FIRST,
+    first_settings: Mapping[str, Any] | None = None,
     depth: int = _DEPTH,
     parser: Any = None,
     together: bool = False,
@@ -168,6 +179,8 @@ def fit_grag(
     show_progress : bool, default False
     first, depth, parser, together
         See :class:`GRAG` and :class:`~graph_retrievers.operators.grag.rerank.DocumentGraphRerank`.
+    first_settings : mapping, optional
+        Keywords of the first search where it is named; the checkpoint keeps them.
     network : EvidenceNetwork or DocumentGraphNetwork, optional
         Trained in place; by default a new EvidenceNetwork.
     training : mapping, optional
@@ -187,15 +200,16 @@ def fit_grag(
     train, dev = labelled_queries(dataset, index, "G-RAG")
     torch.manual_seed(seed)
     network = EvidenceNetwork() if network is None else network
+    settings = dict(first_settings or {})
     cache = parser if isinstance(parser, MeaningCache) else MeaningCache(parser)
     reranker = DocumentGraphRerank(network, parser=cache, depth=depth, together=together)
     options = {"resume": Path(folder) / "under-way", **(training or {})}
-    history = fit_document_graph(
-        index, train, dev, reranker, _candidates(index, first, depth), seed=seed, show_progress=show_progress, **options
-    )
+    candidates = _candidates(index, first, settings, depth)
+    history = fit_document_graph(index, train, dev, reranker, candidates, seed=seed, show_progress=show_progress, **options)
     config = {
         "network": network.config(),
         "first": first if isinstance(first, str) else None,
+        "first_settings": settings,
         "depth": depth,
         "together": together,
         "parser": cache.name,

@@ -1,0 +1,92 @@
+"""The command ``tune``: choose a retriever, its settings and a trained reranker on questions with known answers."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from graph_retrievers.commands.flags import printable
+from graph_retrievers.commands.models import query_embedding
+from graph_retrievers.errors import InvalidArgumentError
+
+__all__ = ["add_commands", "run_tune"]
+
+
+def add_commands(subparsers: Any) -> None:
+    """Add the command to what `add_subparsers` of :mod:`argparse` returned; it sets ``run``, see :func:`run_tune`."""
+    parser = subparsers.add_parser(
+        "tune",
+        help="choose a retriever and its settings on your questions",
+        description="Choose a retriever and its settings on questions with known answers, and train a reranker for it. What is not "
+        "surely better than the default is not chosen. The folder written is for search --tuned DIR, evaluate --tuned DIR, and "
+        "GraphRetriever.load(index, DIR). A run that was stopped goes on from where it was.",
+    )
+    add = parser.add_argument
+    add("source", metavar="DATASET_OR_INDEX", help="folder of a dataset, or of an index, which needs --queries")
+    add("--out", required=True, metavar="DIR", help="folder to write")
+    add("--queries", metavar="FILE", help="questions, in the form of queries.jsonl; those of the split 'test' are not read")
+    add("--embedding", metavar="NAME_OR_DIR", help="embedding model (default: that of the index; minilm for a dataset)")
+    add("--reranker", metavar="DIR_OR_NAME", help="cross-encoder; with it, retrievers that score with one are tried too")
+    add("--max-length", type=int, default=160, metavar="TOKENS", help="tokens the cross-encoder reads (default: 160)")
+    add("--no-training", action="store_true", help="only choose, train no reranker")
+    add("-k", type=int, default=10, help="hits to measure at (default: 10)")
+    add("--device", help="torch device of the index and the models, such as cuda (default: cpu)")
+    add("--seed", type=int, default=0, help="random seed (default: 0)")
+    parser.set_defaults(run=run_tune)
+
+
+def run_tune(args: argparse.Namespace) -> int:
+    """Run the ``tune`` command; return 0."""
+    from graph_retrievers.evaluation.tuning import tune
+
+    index, queries = _read(args)
+    options = {"k": args.k, "seed": args.seed, "scored": args.reranker is not None, "rerank": not args.no_training}
+    report = tune(index, queries, args.out, show_progress=True, **options)
+    sys.stdout.write(printable(_told(report, args)) + "\n")
+    return 0
+
+
+def _read(args: argparse.Namespace) -> tuple[Any, Any]:
+    """Return the index and the questions."""
+    from graph_retrievers.datasets import is_dataset, read_dataset, read_queries
+    from graph_retrievers.evaluation.cache import cached_vectors
+    from graph_retrievers.index import GraphIndex
+    from graph_retrievers.signals.cross_encoder import CrossEncoder
+    from graph_retrievers.signals.embedding import load_embedding
+
+    relevance = CrossEncoder(args.reranker, max_length=args.max_length, device=args.device) if args.reranker else None
+    if not is_dataset(args.source):
+        if not args.queries:
+            raise InvalidArgumentError(f"{args.source} is not a dataset; for an index, pass questions with --queries FILE.")
+        embedding = query_embedding(args, args.source)
+        index = GraphIndex.load(args.source, embedding=embedding, relevance=relevance, device=args.device)
+        return index, read_queries(args.queries, nodes=index.graph)
+    dataset = read_dataset(args.source)
+    graph = dataset.graph(args.device)
+    queries = read_queries(args.queries, nodes=graph) if args.queries else dataset.queries
+    embedding = load_embedding(args.embedding or "minilm", args.device)
+    vectors = cached_vectors(embedding, graph.contents(), show_progress=True)
+    return GraphIndex.from_graph(graph, embedding=embedding, vectors=vectors, relevance=relevance), queries
+
+
+def _told(report: dict[str, Any], args: argparse.Namespace) -> str:
+    """Return the report as lines: what was tried, what was chosen, and why."""
+    from graph_retrievers.evaluation.tables import aligned
+
+    rows = [[row["candidate"], str(row["questions"]), f"{row['score']:.3f}"] for row in report["candidates"]]
+    settings = "".join(f" {name}={value}" for name, value in report["settings"].items())
+    lines = [aligned([["candidate", "questions", f"(recall@{args.k} + ndcg@{args.k}) / 2"], *rows])]
+    lines += [f"default: {report['default']}; chosen: {report['retriever']}{settings}"]
+    if report["gain"]:
+        lines.append(f"{report['gain']['candidate']} against the default: {_figures(report['gain'])}")
+    reranker = report["reranker"]
+    if reranker:
+        lines.append("reranker: " + (reranker.get("error") or f"{_figures(reranker)}, on {reranker['questions']} dev questions"))
+    return "\n".join([*lines, f"written to {Path(args.out)}"])
+
+
+def _figures(gain: dict[str, Any]) -> str:
+    kept = "kept" if gain["kept"] else "not kept"
+    return f"{gain['difference']:+.3f} (95 % interval {gain['low']:+.3f} to {gain['high']:+.3f}, p {gain['p']:.4f}): {kept}"
