@@ -78,6 +78,7 @@ class GraphIndex(IndexParts):
         edge_signals: bool = False,
         relevance: Any = None,
         dense_backend: str = "exact",
+        dense_precision: str = "float32",
         metric: str | None = None,
         show_progress: bool = False,
     ) -> GraphIndex:
@@ -98,6 +99,8 @@ class GraphIndex(IndexParts):
         relevance : object, optional
             Relevance model, see the class.
         dense_backend : {"exact", "faiss"}, default "exact"
+        dense_precision : {"float32", "bfloat16", "int8"}, default "float32"
+            How vectors are kept, see :class:`~graph_retrievers.signals.dense.DenseIndex`.
         metric : {"dot", "cosine"}, optional
             How vectors are compared. By default by cosine if the embedding model is one of LlamaIndex, which compares so, else by
             dot product, with a warning if the vectors are not of unit length, for which the two differ.
@@ -106,7 +109,7 @@ class GraphIndex(IndexParts):
         """
         check_not_empty(graph)
         model = as_embedding(embedding) if embedding is not None else None
-        signals = computed_signals(graph, model, vectors, bm25, edge_signals, dense_backend, metric, show_progress)
+        signals = computed_signals(graph, model, vectors, bm25, edge_signals, dense_backend, dense_precision, metric, show_progress)
         return cls(graph, signals, embedding=model, relevance=relevance)
 
     @classmethod

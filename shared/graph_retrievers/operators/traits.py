@@ -75,7 +75,7 @@ def homophily(index: GraphIndex) -> float:
         rows = torch.tensor(_sample(range(graph.num_edges)), device=graph.device)
         near, far = graph.sources[rows].long(), graph.targets[rows].long()
         other = torch.tensor([draw.randrange(len(graph)) for _ in range(rows.numel())], device=graph.device)
-        vectors = normalize(dense.vectors[torch.stack([near, far, other])], dim=2)
+        vectors = normalize(dense.taken(torch.stack([near, far, other])), dim=2)
         linked, drawn = (vectors[0] * vectors[1]).sum(1), (vectors[0] * vectors[2]).sum(1)
         # An equal similarity counts half.
         return dense, float(((linked - drawn).sign() + 1).mean()) / 2

@@ -25,6 +25,7 @@ def computed_signals(
     bm25: bool,
     edge_signals: bool,
     dense_backend: str,
+    dense_precision: str,
     metric: str | None,
     show_progress: bool,
 ) -> dict[str, Signal]:
@@ -38,7 +39,8 @@ def computed_signals(
         vectors = embed_texts(model, graph.contents(), show_progress)
     if vectors is not None:
         checked = check_vectors(vectors, len(graph))
-        signals["dense"] = dense = DenseIndex(checked, device=graph.device, backend=dense_backend, metric=metric or "dot")
+        kinds: dict[str, Any] = {"backend": dense_backend, "precision": dense_precision, "metric": metric or "dot"}
+        signals["dense"] = dense = DenseIndex(checked, device=graph.device, **kinds)
         if metric is None:
             _tell_lengths(dense.norms)
     if bm25:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, Literal
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import choice
-from graph_retrievers.errors import MissingDependencyError
+from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError
 from graph_retrievers.graph.ragged import falling, top_k
 from graph_retrievers.signals.embedding import check_vectors
 from graph_retrievers.signals.signal import VectorSignal
@@ -32,8 +32,7 @@ class DenseIndex(VectorSignal):
     Parameters
     ----------
     vectors : array-like, shape [N, d]
-        In row order, kept as ``vectors`` in float32, of unit length for cosines. A row of zeros means that the row has no
-        vector.
+        In row order, of unit length for cosines. A row of zeros means that the row has no vector.
     device : torch.device, optional
         The CPU by default.
     backend : {"exact", "faiss"}, default "exact"
@@ -42,6 +41,9 @@ class DenseIndex(VectorSignal):
     covers : {"nodes", "edges"}, default "nodes"
     metric : {"dot", "cosine"}, default "dot"
         ``"cosine"`` scales vectors to unit length, here and, through :meth:`prepared`, those of queries.
+    precision : {"float32", "bfloat16", "int8"}, default "float32"
+        How vectors are kept: in half or, with a scale for each row, in a quarter of the memory. Scores are those of the rounded
+        vectors. See ``benchmarks/results/scale`` for what that costs.
 
     Examples
     --------
@@ -63,31 +65,70 @@ class DenseIndex(VectorSignal):
         backend: str = "exact",
         covers: Literal["nodes", "edges"] = "nodes",
         metric: str = "dot",
+        precision: str = "float32",
     ) -> None:
         self.metric = choice("metric", metric, ("dot", "cosine"))
-        self.vectors = self.prepared(check_vectors(vectors)).to(device or torch.device("cpu")).contiguous()
+        self.precision = choice("dense precision", precision, ("float32", "bfloat16", "int8"))
         self.backend = choice("dense backend", backend, ("exact", "faiss"))
         self.covers = choice("covers", covers, ("nodes", "edges"))
-        self._faiss: Any = _faiss_index(self.vectors) if backend == "faiss" else None
+        if backend == "faiss" and precision != "float32":
+            raise InvalidArgumentError(f"faiss searches vectors of float32, got the dense precision {precision!r}.")
+        prepared = self.prepared(check_vectors(vectors)).to(device or torch.device("cpu")).contiguous()
+        self._kept, self._scales = self._rounded(prepared)
+        self._faiss: Any = _faiss_index(self._kept) if backend == "faiss" else None
 
     def __len__(self) -> int:
         """Return the number of vectors N."""
-        return self.vectors.shape[0]
+        return self._kept.shape[0]
 
     def __repr__(self) -> str:
         """Return the sizes."""
         options = f"backend={self.backend!r}, metric={self.metric!r}"
+        options += "" if self.precision == "float32" else f", precision={self.precision!r}"
         return f"DenseIndex({len(self)} {self.covers}, dimension={self.dimension}, {options})"
 
     @property
     def dimension(self) -> int:  # type: ignore[override]
         """Width d of the vectors."""
-        return self.vectors.shape[1]
+        return self._kept.shape[1]
+
+    @property
+    def vectors(self) -> Tensor:
+        """All vectors: Tensor, shape [N, d], float32; made at each call where they are kept in another precision."""
+        return self.taken(slice(None))
+
+    def taken(self, rows: Tensor | slice) -> Tensor:
+        """Return the vectors of some rows: Tensor, shape [..., d], float32."""
+        kept = self._kept[rows]
+        if self._scales is not None:
+            return kept.float() * self._scales[rows].unsqueeze(-1)
+        return kept if kept.dtype == torch.float32 else kept.float()
+
+    def _rounded(self, vectors: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Return vectors as they are kept, and the scale of each row."""
+        if self.precision == "bfloat16":
+            return vectors.bfloat16(), None
+        if self.precision == "float32":
+            return vectors, None
+        kept, scales = torch.empty(vectors.shape, dtype=torch.int8, device=vectors.device), vectors.new_ones(len(vectors))
+        for start in range(0, len(vectors), _TILE):
+            tile = vectors[start : start + _TILE]
+            largest = tile.abs().amax(1) / 127
+            scales[start : start + _TILE] = largest = largest.masked_fill(largest == 0, 1.0)
+            kept[start : start + _TILE] = (tile / largest.unsqueeze(1)).round().to(torch.int8)
+        return kept, scales
+
+    def _tiles(self) -> Iterator[tuple[int, Tensor]]:
+        """Yield the first row of each tile and its vectors; tiles bound the memory of what is computed from them."""
+        for start in range(0, len(self), _TILE):
+            yield start, self.taken(slice(start, start + _TILE))
 
     @cached_property
     def norms(self) -> Tensor:  # type: ignore[override]
         """Lengths of the vectors: Tensor, shape [N], float32; 0 for a row without a vector."""
-        return torch.linalg.vector_norm(self.vectors, dim=1)
+        if self.precision == "float32":
+            return torch.linalg.vector_norm(self._kept, dim=1)
+        return torch.cat([torch.linalg.vector_norm(tile, dim=1) for _, tile in self._tiles()] or [self._kept.new_zeros(0).float()])
 
     def prepared(self, vectors: Tensor) -> Tensor:
         """Return vectors as they are compared: of unit length for cosines, otherwise as they are. Zeros stay zeros."""
@@ -104,13 +145,15 @@ class DenseIndex(VectorSignal):
 
     def table(self, queries: Tensor) -> Tensor:
         """Return dot products with every row: Tensor, shape [B, N], from `queries` of shape [B, d]."""
-        return queries @ self.vectors.T
+        if self.precision == "float32":
+            return queries @ self._kept.T
+        return torch.cat([queries @ tile.T for _, tile in self._tiles()] or [queries.new_zeros(len(queries), 0)], 1)
 
     def scores(self, queries: Tensor, batch: Tensor, rows: Tensor) -> Tensor:
         """Return dot products of single pairs: Tensor, shape [n]; see :meth:`Signal.scores`."""
         size = max(1, _GATHERED // max(self.dimension, 1))
         parts = zip(batch.split(size), rows.split(size), strict=True)
-        return torch.cat([(queries[b] * self.vectors.index_select(0, row)).sum(-1) for b, row in parts])
+        return torch.cat([(queries[b] * self.taken(row)).sum(-1) for b, row in parts])
 
     def search(self, queries: Tensor, k: int, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the k rows of largest dot product; see :meth:`Signal.search`. Scores that differ by rounding only are ties."""
@@ -121,8 +164,8 @@ class DenseIndex(VectorSignal):
         values = torch.empty((queries.shape[0], 0), device=queries.device)
         rows = torch.empty((queries.shape[0], 0), dtype=torch.int64, device=queries.device)
         # Tiles bound the table of scores and keep it in cache; the best of each are merged.
-        for start in range(0, len(self), _TILE):
-            scores = queries @ self.vectors[start : start + _TILE].T
+        for start, tile in self._tiles():
+            scores = queries @ tile.T
             if allowed is not None:
                 scores = scores.masked_fill(~allowed[..., start : start + _TILE], float("-inf"))
             best, columns = _grouped_top_k(scores, k, slack)
@@ -152,40 +195,61 @@ class DenseIndex(VectorSignal):
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return the vectors and the settings."""
-        return {"vectors": self.vectors}, {"backend": self.backend, "covers": self.covers, "metric": self.metric}
+        settings = {"backend": self.backend, "covers": self.covers, "metric": self.metric}
+        if self.precision == "float32":
+            return {"vectors": self._kept}, settings
+        scales = {} if self._scales is None else {"scales": self._scales}
+        return {"vectors": self._kept, **scales}, settings | {"precision": self.precision}
 
     @classmethod
     def restore(cls, tensors: dict[str, Tensor], settings: dict[str, Any], device: torch.device | None = None) -> DenseIndex:
         """Return the signal of a :meth:`state`."""
-        return cls(tensors["vectors"], device=device, **settings)
+        if settings.get("precision", "float32") == "float32":
+            return cls(tensors["vectors"], device=device, **settings)
+        kept, scales = tensors["vectors"], tensors.get("scales")
+        like = cls(torch.zeros(0, kept.shape[-1]), **settings)
+        whole = scales is None if like._scales is None else scales is not None and scales.shape == kept.shape[:1]
+        if kept.dim() != 2 or kept.dtype != like._kept.dtype or not whole:
+            raise InvalidArgumentError(f"The vectors do not fit the precision {like.precision!r}.")
+        return like._with(kept, scales).to(device or torch.device("cpu"))
+
+    def _with(self, kept: Tensor, scales: Tensor | None) -> DenseIndex:
+        """Return a signal of the same settings with vectors as they are kept."""
+        made = object.__new__(DenseIndex)
+        made.metric, made.backend, made.covers, made.precision = self.metric, self.backend, self.covers, self.precision
+        made._kept, made._scales = kept, scales
+        made._faiss = _faiss_index(kept) if self.backend == "faiss" else None
+        return made
 
     def to(self, device: torch.device) -> DenseIndex:
         """Return this signal on another device."""
-        return DenseIndex(self.vectors, device=device, **self.state()[1])
+        return self._with(self._kept.to(device), None if self._scales is None else self._scales.to(device))
 
     def updated(self, contents: Sequence[str], kept: Tensor, embed: Callable[[list[str]], Tensor]) -> DenseIndex:
         """Return the vectors of a changed corpus; only new contents are embedded. See :meth:`Signal.updated`."""
         new = (kept < 0).nonzero().flatten()
         # Stretches of rows that follow one another are copied at once; a new row is filled afterwards.
         starts = [0, *((kept.diff() != 1) | (kept[1:] <= 0)).nonzero().flatten().add(1).tolist()]
-        if not len(self):
-            vectors = self.vectors.new_zeros(len(kept), self.dimension)
-        elif len(starts) * 8 > len(kept):
-            vectors = self.vectors[kept.clamp(min=0)]
-        else:
+
+        def copied(values: Tensor) -> Tensor:
+            if not len(self):
+                return values.new_zeros(len(kept), *values.shape[1:])
+            if len(starts) * 8 > len(kept):
+                return values[kept.clamp(min=0)]
             places = zip(kept[starts].clamp(min=0).tolist(), [*starts[1:], len(kept)], starts, strict=True)
-            vectors = torch.cat([self.vectors[row : row + stop - start] for row, stop, start in places])
+            return torch.cat([values[row : row + stop - start] for row, stop, start in places])
+
+        vectors, scales = copied(self._kept), None if self._scales is None else copied(self._scales)
         if new.numel():
             found = check_vectors(embed([contents[row] for row in new.tolist()]), new.numel(), self.dimension, "new vectors")
-            vectors[new] = self.prepared(found).to(vectors.device)
-        made = object.__new__(DenseIndex)
-        made.metric, made.vectors, made.backend, made.covers = self.metric, vectors, self.backend, self.covers
-        made._faiss = _faiss_index(vectors) if self._faiss is not None else None
-        return made
+            vectors[new], added = self._rounded(self.prepared(found).to(vectors.device))
+            if scales is not None and added is not None:
+                scales[new] = added
+        return self._with(vectors, scales)
 
     def restricted(self, rows: Tensor, contents: Sequence[str]) -> DenseIndex:
         """Return the vectors of some rows, copied. See :meth:`Signal.restricted`."""
-        return DenseIndex(self.vectors[rows], device=self.vectors.device, **self.state()[1])
+        return self._with(self._kept[rows], None if self._scales is None else self._scales[rows])
 
 
 def _grouped_top_k(scores: Tensor, k: int, slack: Tensor) -> tuple[Tensor, Tensor]:

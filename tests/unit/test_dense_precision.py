@@ -1,0 +1,102 @@
+"""Vectors in half or a quarter of the memory: scores are exactly those of the rounded vectors."""
+
+import pytest
+import torch
+
+from graph_retrievers import GraphIndex, Node, build_retriever
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.signals import dense
+from graph_retrievers.signals.dense import DenseIndex
+
+PRECISIONS = ["bfloat16", "int8"]
+
+
+def vectors(size=50, width=24, seed=0):
+    return torch.nn.functional.normalize(torch.randn(size, width, generator=torch.Generator().manual_seed(seed)), dim=1)
+
+
+def rounded(given, precision):
+    """The rounded vectors, written out: int8 keeps 127ths of the largest entry of each row."""
+    if precision == "bfloat16":
+        return given.bfloat16().float()
+    scale = given.abs().amax(1, keepdim=True) / 127
+    return torch.where(scale > 0, torch.round(given / scale.clamp(min=1e-30)) * scale, given)
+
+
+@pytest.fixture(params=[7, 32768])
+def tiles(request, monkeypatch):
+    monkeypatch.setattr(dense, "_TILE", request.param)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_every_result_is_that_of_the_rounded_vectors(precision, tiles):
+    given = vectors()
+    given[3] = 0.0
+    signal, plain = DenseIndex(given, precision=precision), DenseIndex(rounded(given, precision))
+    queries, allowed = vectors(4, seed=1), torch.arange(50) % 3 > 0
+    torch.testing.assert_close(signal.vectors, plain.vectors)
+    torch.testing.assert_close(signal.norms, plain.norms)
+    torch.testing.assert_close(signal.table(queries), plain.table(queries))
+    batch, rows = torch.tensor([0, 3, 1]), torch.tensor([3, 49, 7])
+    torch.testing.assert_close(signal.scores(queries, batch, rows), plain.scores(queries, batch, rows))
+    for mask in (None, allowed):
+        (scores, found), (wanted, nodes) = signal.search(queries, 9, mask), plain.search(queries, 9, mask)
+        assert torch.equal(found, nodes)
+        torch.testing.assert_close(scores, wanted)
+    assert len(signal) == 50 and signal.dimension == 24 and f"precision='{precision}'" in repr(signal)
+
+
+def test_eight_bits_worked_by_hand():
+    signal = DenseIndex([[1.27, -0.634], [0.0, 0.0], [-2.54, 0.02]], precision="int8")
+    tensors, settings = signal.state()
+    assert tensors["vectors"].tolist() == [[127, -63], [0, 0], [-127, 1]]
+    assert tensors["scales"].tolist() == pytest.approx([0.01, 1.0, 0.02])
+    assert settings["precision"] == "int8"
+    assert signal.taken(torch.tensor([0, 2])).tolist() == [pytest.approx([1.27, -0.63]), pytest.approx([-2.54, 0.02])]
+
+
+@pytest.mark.parametrize(("precision", "size"), [("float32", 4), ("bfloat16", 2), ("int8", 1)])
+def test_the_memory_is_that_of_the_precision(precision, size, tmp_path):
+    index = GraphIndex.from_texts([f"text {row}" for row in range(50)], vectors=vectors(), metric="dot", dense_precision=precision)
+    tensors, _ = index.dense.state()
+    assert tensors["vectors"].element_size() == size
+    index.save(tmp_path)
+    opened = GraphIndex.load(tmp_path)
+    assert opened.dense.precision == precision and torch.equal(opened.dense.vectors, index.dense.vectors)
+    question = vectors(1, seed=2)[0]
+    ask = [build_retriever("vector", each, k=5) for each in (index, opened)]
+    before, after = (each.retrieve("?", vector=question) for each in ask)
+    assert [hit.id for hit in before] == [hit.id for hit in after] and len(before) == 5
+    # Where a vector lies in memory may change the last bit of a product.
+    assert [hit.score for hit in before] == pytest.approx([hit.score for hit in after], rel=1e-6)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_an_index_of_any_precision_changes_as_one_built_afresh(precision):
+    texts = [f"text {row}" for row in range(30)]
+    made = {f"text {row}": vector for row, vector in enumerate(vectors(40))}
+
+    def embed(contents):
+        return torch.stack([made[content] for content in contents])
+
+    options = {"embedding": embed, "dense_precision": precision, "metric": "dot"}
+    index = GraphIndex.from_nodes([Node(str(row), text) for row, text in enumerate(texts)], **options)
+    changed = index.with_changes(add=[Node("35", "text 35")], upsert=[Node("9", "text 36")], delete=["4", "7"])
+    left = [Node(str(row), "text 36" if row == 9 else text) for row, text in enumerate(texts) if row not in (4, 7)]
+    fresh = GraphIndex.from_nodes([*left, Node("35", "text 35")], **options)
+    assert changed.graph.ids == fresh.graph.ids and changed.dense.precision == precision
+    assert torch.equal(changed.dense.vectors, fresh.dense.vectors)
+    part = index.dense.restricted(torch.tensor([5, 1]), [])
+    assert torch.equal(part.vectors, index.dense.vectors[[5, 1]])
+
+
+def test_what_does_not_fit_is_refused():
+    with pytest.raises(InvalidArgumentError, match="dense precision .*'float16'"):
+        DenseIndex(vectors(), precision="float16")
+    with pytest.raises(InvalidArgumentError, match="faiss searches vectors of float32"):
+        DenseIndex(vectors(), precision="int8", backend="faiss")
+    tensors, settings = DenseIndex(vectors(), precision="int8").state()
+    wrong = [{"vectors": tensors["vectors"]}, {**tensors, "scales": tensors["scales"][1:]}, {**tensors, "vectors": vectors()}]
+    for state in wrong:
+        with pytest.raises(InvalidArgumentError, match="do not fit the precision 'int8'"):
+            DenseIndex.restore(state, settings)
