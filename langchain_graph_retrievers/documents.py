@@ -133,7 +133,7 @@ def to_context(documents: Sequence[Document], question: str = "", language_model
 
 def _hit(document: Document) -> Hit:
     metadata, name = document.metadata, document.id or ""
-    path, kind = _path(metadata.get("path")), metadata.get("kind")
+    path, kind = NodePath.from_dict(metadata.get("path")), metadata.get("kind")
     return Hit(
         id=name,
         text=document.page_content,
@@ -146,16 +146,6 @@ def _hit(document: Document) -> Hit:
         kind=kind if path is not None and kind in ("chain", "fact") else "node",
         context=plain_context(metadata.get("context")),
     )
-
-
-def _path(plain: Any) -> NodePath | None:
-    """Return the path that :meth:`NodePath.to_dict` wrote as plain values; None for anything else."""
-    try:
-        path = NodePath(**{name: tuple(values) for name, values in plain.items()})
-        # A path whose parts do not fit together cannot be written.
-        return path if str(path) and path.text else None
-    except (AttributeError, TypeError, ValueError, IndexError):
-        return None
 
 
 def with_metadata(metadata: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
@@ -183,7 +173,7 @@ class _HitPrompt(PromptTemplate):
     def format(self, **kwargs: Any) -> str:
         path, score = kwargs.get("path"), kwargs.get("score")
         if isinstance(path, Mapping):
-            kwargs["path"] = str(_path(path) or path)
+            kwargs["path"] = str(NodePath.from_dict(path) or path)
         if isinstance(score, float):
             kwargs["score"] = f"{score:.4g}"
         return super().format(**kwargs)

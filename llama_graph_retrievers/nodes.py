@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Mapping
 from copy import deepcopy
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 from llama_index.core import VectorStoreIndex
@@ -192,7 +192,7 @@ def to_context(nodes: Iterable[NodeWithScore], question: str = "", language_mode
 def _hit(scored: NodeWithScore) -> Hit:
     node, metadata, said = scored.node, scored.node.metadata, provenance(scored)
     told = said.get("path", {"nodes": [node.node_id]})
-    path = NodePath(*(tuple(told.get(field.name, ())) for field in fields(NodePath)))
+    path = NodePath.from_dict(told) or NodePath((node.node_id,))
     title, type_ = path.titles[-1] if path.titles else metadata.get("title"), metadata.get("node_type", metadata.get("type"))
     found = Hit(node.node_id, node.get_content(), scored.score or 0.0, str(said.get("operator", "")), path)
     near = plain_context(said.get("context"))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import isnan
 from typing import Any, overload
 
 import torch
@@ -244,10 +245,11 @@ class Hits(Sequence[Hit]):
     def to_context(self, question: str = "", language_model: Any = None) -> str:
         """Return the hits as text for a language model, in up to three parts; "" for no hits.
 
-        First the paths, one a line, as ``a -[relation]-> b <-[relation]- c`` with the direction of each edge: the chains, or
-        if there are none the paths to the hits, except those that begin a longer one. Then the facts, then the nodes in their
-        order as ``- name (type): text``, without the type and text that a node does not have. Below a node stands its context,
-        if it has one: its neighbours in the same form, or in their place what `language_model` writes about them and the node.
+        First the paths, one a line, as ``a -[relation]-> b <-[relation]- c`` with the direction of each edge: the chains, or if
+        there are none the paths to the hits, except those that begin a longer one; those with a score of their own
+        (``NodePath.score``) come last, the best at the end. Then the facts, then the nodes in their order, each as
+        ``- name (type): text``, without the type and text that a node does not have. Below a node stands its context, if it has
+        one: its neighbours in the same form, or in their place what `language_model` writes about them and the node.
 
         Parameters
         ----------
@@ -268,7 +270,7 @@ class Hits(Sequence[Hit]):
         III-B, "Context assembly"; the headings are added here. Hu et al., "CG-RAG", section 4.4, for the summaries.
         """
         model = None if language_model is None else as_language_model(language_model)
-        paths = [hit.text for hit in self.chains] or _walked(hit.path for hit in self.nodes)
+        paths = _rising([(hit.path, hit.text) for hit in self.chains] or _walked(hit.path for hit in self.nodes))
         parts = [("Paths:", paths), ("Facts:", [f"- {hit.text}" for hit in self.facts])]
         parts.append(("Texts:", [line for hit in self.nodes for line in (_line(hit), *_context_lines(hit, question, model))]))
         return "\n\n".join("\n".join([heading, *lines]) for heading, lines in parts if lines)
@@ -314,11 +316,17 @@ def _line(hit: Hit | Node) -> str:
     return f"- {named}: {hit.text}" if named and hit.text else f"- {named or hit.text}"
 
 
-def _walked(paths: Iterable[NodePath]) -> list[str]:
-    """Return the paths of more than one node as text, without those that begin a longer one."""
+def _walked(paths: Iterable[NodePath]) -> list[tuple[NodePath, str]]:
+    """Return the paths of more than one node, with their texts, without those that begin a longer one."""
     distinct = {path.nodes: path for path in paths if len(path.nodes) > 1}
     begun = {nodes[:n] for nodes in distinct for n in range(2, len(nodes))}
-    return [path.text for nodes, path in distinct.items() if nodes not in begun]
+    return [(path, path.text) for nodes, path in distinct.items() if nodes not in begun]
+
+
+def _rising(paths: list[tuple[NodePath, str]]) -> list[str]:
+    """Return the texts of paths: of those without a score in order, then of the others by score, of equal ones the first last."""
+    scored = sorted((pair for pair in paths[::-1] if pair[0].score is not None), key=lambda pair: pair[0].score or 0.0)
+    return [text for _, text in (*(pair for pair in paths if pair[0].score is None), *scored)]
 
 
 def plain_subgraph(context: Subgraph) -> dict[str, Any]:
@@ -445,19 +453,25 @@ class _Paths:
         return found
 
 
+def _scored(path: NodePath, score: float | None) -> NodePath:
+    return path if score is None else replace(path, score=score)
+
+
 def _trail_paths(paths: _Paths, ranking: Ranking) -> list[list[NodePath]]:
     """Return the path of every place of a ranking."""
     table = ranking.trails.tolist()
     walked = None if ranking.relations is None else ranking.relations.tolist()
-    trails, relations = [], []
+    scores = None if ranking.trail_scores is None else ranking.trail_scores.tolist()
+    trails, relations, own = [], [], list[float | None]()
     for b, row in enumerate(table):
         for place, trail in enumerate(row):
             rows = [node for node in trail if node >= 0]
             # Pads have no trail.
             if rows:
                 trails.append(rows)
+                own.append(None if scores is None or isnan(scores[b][place]) else scores[b][place])
                 relations.append([] if walked is None else walked[b][place][len(trail) - len(rows) :])
-    found = iter(paths.of(trails, None if walked is None else relations))
+    found = map(_scored, paths.of(trails, None if walked is None else relations), own)
     return [[next(found) if trail[-1] >= 0 else NodePath(("",)) for trail in row] for row in table]
 
 
@@ -470,12 +484,13 @@ def _node_hit(graph: CorpusGraph, row: int, score: float, operator: str, path: N
 def _chain_hits(ranking: Ranking, paths: _Paths) -> list[list[Hit]]:
     if ranking.chains is None:
         return [[] for _ in range(len(ranking))]
-    results, name = [], ranking.chains.operator
+    results, name, rising = [], ranking.chains.operator, ranking.chains.rising
     for table, scores in zip(ranking.chains.nodes.tolist(), ranking.chains.scores.tolist(), strict=True):
         found = [([row for row in rows if row >= 0], score) for rows, score in zip(table, scores, strict=True)]
         kept = [(rows, score) for rows, score in found if rows and all(map(paths.may_show, rows))]
         walked = zip(paths.of([rows for rows, _ in kept]), kept, strict=True)
-        results.append([Hit(" | ".join(p.nodes), p.text, score, name, p, kind="chain") for p, (_, score) in walked])
+        told = [(_scored(path, score if rising else None), score) for path, (_, score) in walked]
+        results.append([Hit(" | ".join(p.nodes), p.text, score, name, p, kind="chain") for p, score in told])
     return results
 
 

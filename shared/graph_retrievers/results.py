@@ -18,7 +18,7 @@ LONGEST_TRAIL = 32
 """Most nodes of a trail that are kept, the last ones, so that no shape grows without bound."""
 
 # The columns of a ranking and the values of their pads.
-_PADS: dict[str, float] = {"scores": float("-inf"), "seed_scores": float("nan")}
+_PADS: dict[str, float] = {"scores": float("-inf"), "seed_scores": float("nan"), "trail_scores": float("nan")}
 _PADS |= dict.fromkeys(("nodes", "trails", "origins", "relations", "context"), -1) | {"ranks": 0}
 
 
@@ -38,11 +38,14 @@ class Chains:
         -inf on pads.
     operator : str
         Name of the operator that found them.
+    rising : bool, default False
+        Whether a context lists them with the best last.
     """
 
     nodes: Tensor
     scores: Tensor
     operator: str = "Chains"
+    rising: bool = False
 
     def ending_in(self, mask: Tensor) -> Chains:
         """Return the chains whose last node is one of `mask`, shape [N], bool; the others become pads."""
@@ -120,6 +123,8 @@ class Ranking:
         row that joins the two nodes.
     seed_scores : Tensor, shape [B, K], float32, optional
         Score with which the first node of the trail was found; NaN where it is not known.
+    trail_scores : Tensor, shape [B, K], float32, optional
+        Score of the path that the trail leads along, from operators that score paths; NaN where it has none.
     context : Tensor, shape [B, K, M], int64, optional
         Node rows of the neighbours that gave context to each node, in order of weight; -1 pads on the right.
     ranks : Tensor, shape [B, K, L], int64, optional
@@ -148,6 +153,7 @@ class Ranking:
     operators: tuple[str, ...] = ()
     relations: Tensor | None = None
     seed_scores: Tensor | None = None
+    trail_scores: Tensor | None = None
     context: Tensor | None = None
     ranks: Tensor | None = None
     lists: tuple[str, ...] = ()
@@ -322,8 +328,9 @@ class Ranking:
             empty = self.trails.new_full((*self.nodes.shape, 0), -1)
             mine, others = (empty if ranking.context is None else ranking.context for ranking in (self, other))
             columns["context"] = _widened(mine, 0, max(others.shape[2] - mine.shape[2], 0))
-        if self.seed_scores is None and other.seed_scores is not None:
-            columns["seed_scores"] = torch.full_like(self.scores, float("nan"))
+        for name in ("seed_scores", "trail_scores"):
+            if getattr(self, name) is None and getattr(other, name) is not None:
+                columns[name] = torch.full_like(self.scores, float("nan"))
         if self.ranks is None and other.ranks is not None:
             columns["ranks"] = other.ranks.new_zeros((*self.nodes.shape, other.ranks.shape[2]))
         return columns

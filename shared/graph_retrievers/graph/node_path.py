@@ -27,6 +27,9 @@ class NodePath:
         Titles of the nodes; "" where a node has none or may not be shown.
     texts : tuple of str, length n - 1, or ()
         Texts of the edges; "" where an edge has none, or an end of it may not be shown. Two paths may be equal without them.
+    score : float or None
+        Score of the path it leads along, from retrievers that rank paths by themselves: a context lists those with the best last.
+        Two paths may be equal without it.
 
     Examples
     --------
@@ -40,6 +43,7 @@ class NodePath:
     forward: tuple[bool, ...] = ()
     titles: tuple[str, ...] = ()
     texts: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    score: float | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         """Return the path by ids, e.g. ``a -[cites]-> b <-[cites]- c``."""
@@ -57,10 +61,23 @@ class NodePath:
             text += (f" {line}> " if forward else f" <{line} ") + name
         return text
 
-    def to_dict(self) -> dict[str, list[Any]]:
-        """Return the path as JSON-plain lists under ``nodes``, ``relations``, ``forward`` and ``titles``."""
+    @classmethod
+    def from_dict(cls, plain: Any) -> NodePath | None:
+        """Return the path that :meth:`to_dict` wrote; None for anything else."""
+        try:
+            score = plain.get("score")
+            listed = {name: tuple(values) for name, values in plain.items() if name != "score"}
+            path = cls(**listed, score=score if isinstance(score, (int, float)) else None)
+            # A path whose parts do not fit together cannot be written.
+            return path if str(path) and path.text else None
+        except (AttributeError, TypeError, ValueError, IndexError):
+            return None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON-plain lists under ``nodes``, ``relations``, ``forward`` and ``titles``, and ``score`` if the path has one."""
         names = ("nodes", "relations", "forward", "titles")
-        return {name: list(getattr(self, name)) for name in names}
+        plain: dict[str, Any] = {name: list(getattr(self, name)) for name in names}
+        return plain if self.score is None else plain | {"score": self.score}
 
     def steps(self) -> list[NodePath]:
         """Return each step as a path of two nodes."""

@@ -269,6 +269,7 @@ def _check_results(graph: CorpusGraph, found: Ranking, owner: str) -> None:
     expected = {
         "relations": (*found.nodes.shape, found.trails.shape[2] - 1),
         "seed_scores": found.nodes.shape,
+        "trail_scores": found.nodes.shape,
         "ranks": (*found.nodes.shape, len(found.lists)),
         "touched": (len(found),),
     }
