@@ -1,0 +1,238 @@
+"""Keywords of a question, by a language model or from the caller, and searches by them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from graph_retrievers.arguments import choice, is_number, strings
+from graph_retrievers.cache import Cache
+from graph_retrievers.errors import InvalidArgumentError, shown
+from graph_retrievers.graph.filters import type_mask
+from graph_retrievers.operators.facts import FactSearch
+from graph_retrievers.operators.operator import Composite, Operator
+from graph_retrievers.queries import LatentCache, Queries, both
+from graph_retrievers.results import Ranking
+from graph_retrievers.signals.language import as_language_model, complete_many
+from graph_retrievers.signals.signal import VectorSignal
+
+__all__ = ["KEYWORDS_SCHEMA", "KeywordExtractor", "KeywordSearch", "Keywords", "LanguageModelKeywords", "as_extractor"]
+
+_HIGH, _LOW = "high_level_keywords", "low_level_keywords"
+KEYWORDS_SCHEMA = {
+    "type": "object",
+    "properties": {name: {"type": "array", "items": {"type": "string", "minLength": 1}} for name in (_HIGH, _LOW)},
+    "required": [_HIGH, _LOW],
+}
+"""JSON schema of the keywords of a question."""
+
+_PROMPT = (
+    "List keywords for searching a knowledge graph for what the question below asks. High-level keywords say what it is about as a "
+    "whole: themes, kinds of relations, what is asked for. Low-level keywords are what it mentions: names, things, places, dates, "
+    "terms. Take them from the question; a question without any of one kind gets an empty list.\n\nQuestion: "
+)
+
+
+class Keywords(NamedTuple):
+    """High-level and low-level keywords of a question.
+
+    >>> Keywords(("inventions",), ("Ada Lovelace",)).low
+    ('Ada Lovelace',)
+    """
+
+    high: tuple[str, ...]
+    low: tuple[str, ...]
+
+
+@runtime_checkable
+class KeywordExtractor(Protocol):
+    """What an operator asks of an extractor of keywords."""
+
+    def extract(self, questions: Sequence[str]) -> list[Any]:
+        """Return a mapping for each question, as :data:`KEYWORDS_SCHEMA` describes it.
+
+        A question without keywords gets a GraphRetrieverError that says why, returned and not raised.
+        """
+
+
+class LanguageModelKeywords:
+    """Keywords by any language model (LightRAG, section 3.2, "dual-level retrieval").
+
+    Parameters
+    ----------
+    model : object
+        See :func:`graph_retrievers.signals.language.as_language_model`.
+    attempts : int, default 3
+        Times to ask for the keywords of one question.
+    workers : int, default 4
+        Questions that are asked at the same time.
+
+    Examples
+    --------
+    >>> answer = '{"high_level_keywords": ["inventions"], "low_level_keywords": ["Ada Lovelace"]}'
+    >>> LanguageModelKeywords(lambda prompt: answer).extract(["What did Ada Lovelace invent?"])[0]["low_level_keywords"]
+    ['Ada Lovelace']
+    """
+
+    def __init__(self, model: Any, *, attempts: int = 3, workers: int = 4) -> None:
+        self.model, self.attempts, self.workers = as_language_model(model), attempts, workers
+
+    def extract(self, questions: Sequence[str]) -> list[Any]:
+        """Return the keywords of each question, or the LanguageModelError of the question that got none."""
+        prompts = [_PROMPT + question for question in questions]
+        found = dict(complete_many(self.model, prompts, KEYWORDS_SCHEMA, attempts=self.attempts, workers=self.workers))
+        return [found[place] for place in range(len(prompts))]
+
+
+def as_extractor(model: Any) -> KeywordExtractor:
+    """Return an object with ``extract`` as it is, and a language model as :class:`LanguageModelKeywords`."""
+    return model if isinstance(model, KeywordExtractor) and not isinstance(model, type) else LanguageModelKeywords(model)
+
+
+class KeywordSearch(Composite):
+    """Run a search with keywords in place of the question, and keep what is near enough to them.
+
+    The keywords of a level are joined with ", " and searched as one text. They are the input ``keywords``, a mapping with
+    ``high_level_keywords`` and ``low_level_keywords`` (one may be missing); else what `extractor` finds; else the question itself
+    stands for both levels. It does so too, with a note, where the extractor fails.
+
+    Parameters
+    ----------
+    operator : Operator
+        The search, such as ``VectorSearch(40, returned=False)`` or ``FactSearch(40)``. What it finds is where a traversal starts:
+        the filter for the start holds, that of the result does not.
+    level : {"low", "high", None}
+        Which keywords; None searches by the question.
+    extractor : object, optional
+        See :func:`as_extractor`.
+    alone : bool, default True
+        Whether the question stands for a level without keywords. If False, a question that has keywords of the other level only is
+        not searched.
+    threshold : float, default 0.2
+        Cosine that a node, or an edge, must exceed. Not asked of searches by words.
+    exclude_types : sequence of str, default ()
+        Node types that are not found, nor edges at them.
+
+    References
+    ----------
+    Guo et al., "LightRAG: Simple and Fast Retrieval-Augmented Generation", EMNLP Findings 2025, and its code, ``operate.py``.
+    There, a question of 50 characters or more without keywords gets no answer, and one without low-level keywords is searched by
+    the high-level ones although local search was asked for.
+
+    Examples
+    --------
+    >>> from graph_retrievers import GraphIndex, Retriever, VectorSearch
+    >>> embed = lambda texts: [[float("loom" in text), float("card" in text)] for text in texts]
+    >>> index = GraphIndex.from_texts(["a loom", "a card"], embedding=embed)
+    >>> retriever = Retriever(index, KeywordSearch(VectorSearch(5), "low"), backfill=False)
+    >>> [hit.text for hit in retriever.retrieve("What weaves?", keywords={"low_level_keywords": ["loom"]})]
+    ['a loom']
+    """
+
+    def __init__(
+        self,
+        operator: Operator,
+        level: str | None,
+        *,
+        extractor: Any = None,
+        alone: bool = True,
+        threshold: float = 0.2,
+        exclude_types: Sequence[str] = (),
+    ) -> None:
+        super().__init__(operator)
+        self.level, self.alone = choice("level", level, ("low", "high", None)), alone
+        self.extractor = None if extractor is None else as_extractor(extractor)
+        if not is_number(threshold) or not -1 <= threshold <= 1:
+            raise InvalidArgumentError(f"threshold must be a cosine, from -1 to 1, got {shown(threshold)}.")
+        self.threshold, self.exclude_types = float(threshold), strings("exclude_types", exclude_types)
+
+    @property
+    def reads(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The keywords, where a level is searched."""
+        return ("keywords",) if self.level else ()
+
+    def formula(self) -> str:
+        """Return that of the search."""
+        return self.operators[0].formula()
+
+    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
+        """Return what the search finds by the keywords; what came before is not read."""
+        texts, notes = self._texts(queries)
+        asked = self._asked(queries, [own or text for own, text in zip(texts, queries.texts, strict=True)])
+        found = self.operators[0](asked)
+        searched = torch.tensor([text is not None for text in texts], device=found.nodes.device).unsqueeze(1)
+        return replace(self._near(asked, found, searched), notes=notes)
+
+    def _texts(self, queries: Queries) -> tuple[list[str | None], tuple[tuple[str, ...], ...]]:
+        """Return what is searched for each query, None for nothing, and notes."""
+        if self.level is None:
+            return list(queries.texts), ()
+        # Both levels ask for the same keywords; the extractor is kept with them, so that its id is not used again.
+        key = ("keywords", id(self.extractor))
+        _, found, notes = queries.cache.get(key, lambda: (self.extractor, *_keywords(queries, self.extractor)))
+        texts: list[str | None] = []
+        for question, words in zip(queries.texts, found, strict=True):
+            own, other = (words.low, words.high) if self.level == "low" else (words.high, words.low)
+            texts.append(", ".join(own) or (question if self.alone or not other else None))
+        return texts, notes
+
+    def _asked(self, queries: Queries, texts: list[str]) -> Queries:
+        """Return the queries with other texts, and with the filter for the start alone."""
+        mask = queries.seeds_allowed
+        if self.exclude_types:
+            mask = both(mask, ~type_mask(queries.index.graph, self.exclude_types))
+        asked = replace(queries, allowed=None, seeds_allowed=mask, named_allowed=mask)
+        changed = [b for b, text in enumerate(texts) if text != queries.texts[b]]
+        if not changed:
+            return asked
+        vectors = queries.vectors.clone() if queries.has_vectors else queries.given
+        if vectors is not None:
+            vectors[changed] = queries.embed([texts[b] for b in changed])
+        return replace(asked, texts=tuple(texts), given=vectors, cache=Cache(), latents=LatentCache())
+
+    def _near(self, asked: Queries, found: Ranking, searched: Tensor) -> Ranking:
+        """Return what is above the threshold, of the queries that are searched, [B, 1]."""
+        graph, search, facts = asked.index.graph, self.operators[0], found.facts
+        batch = torch.arange(len(found), device=found.nodes.device).unsqueeze(1)
+        keys = batch * len(graph) + found.nodes
+        if not isinstance(search, FactSearch) or facts is None:
+            signal = getattr(search, "signal", "dense")
+            near = found.nodes >= 0
+            if isinstance(asked.index.signal(signal), VectorSignal):
+                near &= asked.cosines(batch.expand_as(keys), found.nodes.clamp(min=0)) > self.threshold
+            return found.kept(near & searched)
+        kept = (facts.rows >= 0) & searched
+        if isinstance(signal := asked.index.signal(search.signal), VectorSignal) and facts.rows.numel():
+            lengths = signal.norms[facts.rows.clamp(min=0)] * torch.linalg.vector_norm(asked.vectors, dim=1, keepdim=True)
+            kept &= facts.scores / lengths.clamp(min=1e-30) > self.threshold
+        ends = torch.stack([graph.sources, graph.targets])[:, facts.rows[kept]] + (batch * len(graph)).expand_as(kept)[kept]
+        return replace(found.kept(torch.isin(keys, ends) & (found.nodes >= 0)), facts=facts.kept(kept))
+
+
+def _keywords(queries: Queries, extractor: KeywordExtractor | None) -> tuple[list[Keywords], tuple[tuple[str, ...], ...]]:
+    """Return the keywords of each query, and notes on those that the extractor failed for."""
+    given = queries.input("keywords")
+    found = [Keywords((), ()) if words is None else _read(words, f"keywords of query {b}") for b, words in enumerate(given)]
+    notes: list[tuple[str, ...]] = [()] * len(given)
+    asked = [b for b, words in enumerate(given) if words is None and extractor is not None]
+    if not asked or extractor is None:
+        return found, ()
+    answers = extractor.extract([queries.texts[b] for b in asked])
+    for b, answer in zip(asked, answers, strict=True):
+        if isinstance(answer, Exception):
+            notes[b] = (f"no keywords, so the question itself is searched: {answer}",)
+        else:
+            found[b] = _read(answer, f"keywords that {type(extractor).__name__} gave for {queries.texts[b]!r:.80}")
+    return found, tuple(notes)
+
+
+def _read(words: Any, what: str) -> Keywords:
+    """Return keywords given as a mapping; InvalidArgumentError for anything else."""
+    known = isinstance(words, Mapping) and set(words) <= {_HIGH, _LOW}
+    if not known or not all(isinstance(v, (list, tuple)) and all(isinstance(w, str) for w in v) for v in words.values()):
+        raise InvalidArgumentError(f"The {what} are {shown(words)}; expected a mapping with lists of strings: {_HIGH} and {_LOW}.")
+    return Keywords(*(tuple(dict.fromkeys(word for word in words.get(name, ()) if word.strip())) for name in (_HIGH, _LOW)))

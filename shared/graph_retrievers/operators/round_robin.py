@@ -1,0 +1,80 @@
+"""Several rankings as one, taken in turns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from graph_retrievers.graph.ragged import columns_of, pads_last
+from graph_retrievers.operators.operator import Composite
+from graph_retrievers.queries import Queries
+from graph_retrievers.results import Ranking
+
+__all__ = ["RoundRobin", "in_turns", "place_scores"]
+
+
+class RoundRobin(Composite):
+    """Run operators side by side and take their nodes in turns: the first of each list, then the second of each, ...
+
+    Parameters
+    ----------
+    *operators : Operator
+        Each is called with the ranking from before. What they find comes first, then what is in that ranking.
+
+    Notes
+    -----
+    A node that several lists hold has its first place, and the operator and the trail of the first list. Facts are merged in the
+    same way. The n-th node scores 1 / n.
+
+    References
+    ----------
+    LightRAG (``operate.py``) merges the entities, the relations and the chunks of its searches so.
+
+    Examples
+    --------
+    >>> from graph_retrievers import BM25Search, GraphIndex, Retriever, VectorSearch
+    >>> index = GraphIndex.from_texts(["a loom", "a card", "one card"], vectors=[[1], [0], [0.5]])
+    >>> retriever = Retriever(index, RoundRobin(VectorSearch(), BM25Search()))
+    >>> [(hit.text, round(hit.score, 2)) for hit in retriever.retrieve("card", vector=[1])]
+    [('a loom', 1.0), ('a card', 0.5), ('one card', 0.33)]
+    """
+
+    def formula(self) -> str:
+        """Return the parts joined by plus signs."""
+        return "(" + " + ".join(operator.formula() for operator in self.operators) + ")"
+
+    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
+        """Return the nodes and the facts of all lists in turns."""
+        lists = [operator(queries, ranking) for operator in self.operators]
+        merged = lists[0]
+        for each in (*lists[1:], ranking):
+            merged = merged.append(each, merged.width + each.width)
+        merged = merged.reordered(in_turns([each.nodes for each in lists], merged.nodes))
+        if merged.facts is not None:
+            order = in_turns([each.facts.rows for each in lists if each.facts is not None], merged.facts.rows)
+            rows = merged.facts.rows.gather(1, order)
+            merged = replace(merged, facts=replace(merged.facts, rows=rows, scores=place_scores(rows)))
+        return replace(merged, scores=place_scores(merged.nodes))
+
+
+def in_turns(lists: Sequence[Tensor], merged: Tensor) -> Tensor:
+    """Return the order in which the entries of `merged`, [B, K], come in turns from lists, each [B, K_l]; others and pads last.
+
+    >>> in_turns([torch.tensor([[4, 2]]), torch.tensor([[7, 4]])], torch.tensor([[4, 2, 7]]))
+    tensor([[0, 2, 1]])
+    """
+    turn = torch.full_like(merged, torch.iinfo(torch.int64).max)
+    for number, table in enumerate(lists):
+        column = columns_of(table, merged)
+        turn = torch.where(column >= 0, torch.minimum(turn, column * len(lists) + number), turn)
+    order = torch.argsort(turn, dim=1, stable=True)
+    return order.gather(1, pads_last(merged.gather(1, order) >= 0))
+
+
+def place_scores(table: Tensor) -> Tensor:
+    """Return 1 / n at the n-th place of each list, -inf on pads (entries below 0): Tensor, shape [B, K]."""
+    place = torch.arange(1, table.shape[1] + 1, device=table.device)
+    return torch.where(table >= 0, 1.0 / place, float("-inf"))

@@ -1,0 +1,226 @@
+"""LightRAG on worked cases: quotas, orders, modes, keywords and their fallbacks, and what is refused."""
+
+import json
+
+import pytest
+import torch
+
+from graph_retrievers import GraphIndex, LightRAG
+from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
+from graph_retrievers.graph import Node
+from graph_retrievers.graph.corpus_graph import Edge
+from graph_retrievers.operators.gathering import ChunkGathering, chunk_quotas
+from graph_retrievers.queries import Queries
+from graph_retrievers.results import Ranking
+from tests.helpers import HashEmbedding, linked_index
+
+WORDS = ("ada", "loom", "engine", "writing", "weaving")
+
+
+class Axes:
+    """Embeds a text as the words of the list above that it holds; keeps what it was asked for."""
+
+    def __init__(self):
+        self.asked = []
+
+    def embed_documents(self, texts):
+        return [self._vector(text) for text in texts]
+
+    def embed_query(self, text):
+        self.asked.append(text)
+        return self._vector(text)
+
+    def _vector(self, text):
+        found = [float(word in text.lower()) for word in WORDS]
+        return [x / max(sum(found), 1) ** 0.5 for x in found]
+
+
+def library(embedding=None, **options):
+    """Passages, the entities they mention, and relations with texts between entities."""
+    nodes = [
+        Node("p1", "Ada describes the engine.", type="passage"),
+        Node("p2", "A loom weaves.", type="passage"),
+        Node("p3", "Nothing of the kind.", type="passage"),
+        Node("ada", "", "Ada", "person"),
+        Node("engine", "", "Engine", "thing"),
+        Node("loom", "", "Loom", "thing"),
+        Node("cards", "", "Cards", "thing"),
+    ]
+    edges = [
+        *(Edge(p, e, "mentions") for p, e in [("p1", "ada"), ("p1", "engine"), ("p2", "loom"), ("p3", "cards"), ("p3", "loom")]),
+        Edge("ada", "engine", "wrote for", text="writing of programs"),
+        Edge("cards", "loom", "drive", text="weaving by patterns"),
+        Edge("cards", "engine", "feed", weight=2.0),
+    ]
+    return GraphIndex.from_nodes(nodes, edges, embedding=embedding or Axes(), edge_signals=True, **options)
+
+
+def found(index, question, keywords=None, **options):
+    hits = LightRAG(index, facts=True, backfill=False, k=20, **options).retrieve(question, keywords=keywords)
+    return [hit.id for hit in hits.nodes], [hit.edge.relation for hit in hits.facts]
+
+
+@pytest.mark.parametrize(("count", "quotas"), [(1, [5]), (2, [5, 1]), (3, [5, 3, 1]), (5, [5, 4, 3, 2, 1]), (0, [])])
+def test_worked_quotas(count, quotas):
+    assert chunk_quotas(count) == quotas
+
+
+def test_quotas_that_are_not_used_go_to_the_first_items_that_have_more():
+    # Three entities with 1, 8 and 4 passages; the quotas are 5, 3 and 1, so that four are left over.
+    nodes = [Node(e, "", type="thing") for e in "abc"] + [Node(f"{e}{n}", "", type="passage") for e in "abc" for n in range(8)]
+    edges = [(f"{e}{n}", e) for e, count in zip("abc", (1, 8, 4), strict=True) for n in range(count)]
+    index = GraphIndex.from_nodes(nodes, edges, vectors=torch.eye(27), bm25=False)
+    seeds = Ranking.of(torch.tensor([[0, 1, 2]]), torch.tensor([[3.0, 2.0, 1.0]]), "Seeds")
+    queries = Queries.of(index, ["?"], vectors=torch.eye(27)[:1])
+    ranking = ChunkGathering("entities", pick="weight", chunk_types=["passage"])(queries, seeds)
+    picked = [index.graph.ids[n] for n in ranking.nodes[0].tolist() if n >= 0]
+    assert picked == "a0 b0 b1 b2 c0 b3 b4 b5 b6".split()
+    assert ranking.trails[0, 1].tolist() == [1, index.graph.row("b0")]
+
+
+def test_each_mode_on_a_worked_graph():
+    """Low-level keywords name Ada, high-level ones are about weaving."""
+    index = library()
+    words = {"low_level_keywords": ["Ada"], "high_level_keywords": ["weaving"]}
+    # Ada alone is near; her relation; the passage of both.
+    assert found(index, "engine?", words, mode="local") == (["p1", "ada"], ["wrote for"])
+    # The relation about weaving joins cards and loom, in row order; of their passages p3 is of both.
+    assert found(index, "engine?", words, mode="global") == (["p2", "p3", "loom", "cards"], ["drive"])
+    assert found(index, "engine?", words, mode="hybrid") == (["p1", "p2", "p3", "ada", "loom", "cards"], ["wrote for", "drive"])
+    # Chunks are those most similar to the question, and the question itself finds chunks that no keyword leads to.
+    assert found(index, "loom?", words, mode="hybrid")[0][:3] == ["p2", "p1", "p3"]
+    words["high_level_keywords"] = ["nothing"]
+    assert found(index, "loom?", words, mode="hybrid") == (["p1", "ada"], ["wrote for"])
+    assert found(index, "loom?", words, mode="mix") == found(index, "loom?", words) == (["p2", "p1", "ada"], ["wrote for"])
+    assert found(index, "Ada, engine, loom?", words)[0] == ["p1", "p2", "ada"]
+    assert found(index, "Ada, engine, loom?", words, chunk_top_k=1)[0] == ["p1", "ada"]
+
+
+def test_relations_stand_by_degree_and_weight_and_passages_do_not_count():
+    _, relations = found(library(), "?", {"low_level_keywords": ["engine", "Ada", "loom"]}, mode="local")
+    # Degrees among entities: engine and cards 2, Ada and loom 1; of 4 is feed, of 3 are the others, in row order.
+    assert relations == ["feed", "wrote for", "drive"]
+
+
+def test_relations_and_chunks_keep_to_the_filter_of_the_walk():
+    retriever, words = LightRAG(library(), mode="local", facts=True, backfill=False), {"low_level_keywords": ["engine"]}
+    for allowed, nodes, relations in [
+        (["p1", "ada", "cards"], ["p1", "engine"], ["feed", "wrote for"]),
+        (["p1", "cards"], ["p1", "engine"], ["feed"]),
+        (["ada"], ["engine"], ["wrote for"]),
+    ]:
+        hits = retriever.retrieve("?", keywords=words, traversal_filter={"$id": {"$in": allowed}})
+        assert ([hit.id for hit in hits.nodes], [hit.edge.relation for hit in hits.facts]) == (nodes, relations)
+
+
+def test_a_relation_of_an_entity_with_itself_has_the_chunks_of_the_entity():
+    nodes = [Node("a", "", type="thing"), *(Node(f"p{n}", "", type="passage") for n in range(6))]
+    index = GraphIndex.from_nodes(nodes, [("a", "a", "is"), *((f"p{n}", "a") for n in range(6))], vectors=torch.ones(7, 1))
+    hits = LightRAG(index, backfill=False).retrieve("?", vector=[1.0])
+    # Five chunks for two items: two of the entity, and two of the relation.
+    assert [hit.id for hit in hits] == ["p0", "p2", "p1", "p3", "a"]
+
+
+def test_levels_are_searched_as_one_text_and_the_question_stands_for_missing_keywords():
+    embedding = Axes()
+    index = library(embedding)
+    retriever = LightRAG(index, mode="hybrid", k=3)
+    for words, expected in [
+        ({"low_level_keywords": ["Ada", "loom", "Ada"], "high_level_keywords": ["weaving"]}, ["Ada, loom", "weaving"]),
+        ({"low_level_keywords": ["Ada"]}, ["Ada"]),
+        ({"low_level_keywords": [" "], "high_level_keywords": []}, []),
+        (None, []),
+    ]:
+        embedding.asked.clear()
+        retriever.retrieve("Who wove?", keywords=words)
+        assert sorted(set(embedding.asked)) == sorted(["Who wove?", *expected])
+    # A level without keywords is left out; in a mode of one level, the question stands for it.
+    assert found(index, "weaving?", {"low_level_keywords": ["Ada"]}, mode="hybrid") == (["p1", "ada"], ["wrote for"])
+    assert found(index, "weaving?", {"low_level_keywords": ["Ada"]}, mode="global")[1] == ["drive"]
+    assert found(index, "Ada?", {"high_level_keywords": ["weaving"]}, mode="hybrid") == (["p2", "p3", "loom", "cards"], ["drive"])
+    embedding.asked.clear()
+    only = LightRAG(index, mode="local", facts=True, backfill=False).retrieve("Ada?", keywords={"high_level_keywords": ["weaving"]})
+    assert embedding.asked == ["Ada?"] and [hit.id for hit in only.nodes] == ["p1", "ada"]
+    assert not LightRAG(index, mode="hybrid", facts=True, backfill=False).retrieve("x", keywords={"low_level_keywords": ["zz"]})
+
+
+def test_a_language_model_gives_keywords_once_a_question_and_its_failures_are_noted():
+    prompts = []
+
+    def model(prompt):
+        prompts.append(prompt)
+        low = ["Ada"] if "first" in prompt else ["loom"]
+        return "no idea" if "third" in prompt else json.dumps({"high_level_keywords": ["weaving"], "low_level_keywords": low})
+
+    index, questions = library(), ["the first?", "the second?", "the third loom?", "the fourth?"]
+    retriever = LightRAG(index, mode="hybrid", language_model=model, backfill=False)
+    results = retriever.retrieve_batch(questions, keywords=[None, None, None, {"low_level_keywords": ["Engine"]}])
+    assert sum("first" in prompt for prompt in prompts) == 1 and not any("fourth" in prompt for prompt in prompts)
+    assert [[hit.id for hit in hits][:1] for hits in results] == [["p1"], ["p2"], ["p2"], ["p1"]]
+    assert [len(hits.notes) for hits in results] == [0, 0, 1, 0]
+    assert results[2].notes[0].startswith("no keywords, so the question itself is searched: No answer of the language model")
+
+    class Extractor:
+        def extract(self, questions):
+            return [{"low_level_keywords": ["Ada"]} for _ in questions]
+
+    own = LightRAG(index, mode="local", language_model=Extractor(), backfill=False)
+    assert [hit.id for hit in own.retrieve("loom?")] == ["p1", "ada"]
+
+
+@pytest.mark.parametrize("words", ["Ada", ["Ada"], {"low": ["Ada"]}, {"low_level_keywords": "Ada"}, {"low_level_keywords": [1]}])
+def test_other_keywords_are_refused(words):
+    with pytest.raises(InvalidArgumentError, match="keywords of query 0 are .*high_level_keywords and low_level_keywords"):
+        LightRAG(library()).retrieve("Ada?", keywords=words)
+
+
+@pytest.mark.parametrize("mode", ["global", "hybrid", "mix"])
+def test_relations_without_texts_cannot_be_searched(mode):
+    with pytest.raises(InvalidArgumentError, match="as the index has no signal over its edges. .*edge_signals=True.*mode='local'"):
+        LightRAG(linked_index(), mode=mode)
+    bare = GraphIndex.from_texts(["a", "b"], edges=[("0", "1")], embedding=HashEmbedding(), edge_signals=True)
+    with pytest.raises(InvalidArgumentError, match="as the edges have neither texts nor relations"):
+        LightRAG(bare, mode=mode)
+    with pytest.raises(MissingSignalError, match="no vectors"):
+        LightRAG(GraphIndex.from_texts(["a loom"])).retrieve("loom")
+
+
+def test_the_mode_follows_signals_and_nodes():
+    def formula(index, **options):
+        return LightRAG(index, **options).operator.formula()
+
+    local, hybrid = "O_vs -> O_gs -> (O_gs + O_gs)", "(O_vs -> O_gs + O_vs) -> (O_gs + O_gs)"
+    assert formula(linked_index()) == local == formula(library(), mode="local")
+    assert formula(library()) == "(O_vs -> O_gs + O_vs) -> (O_vs + O_gs + O_gs)"
+    assert formula(linked_index(edge_signals=True)) == hybrid == formula(linked_index(edge_signals=True), mode="mix")
+    assert formula(library(), mode="global") == "O_vs -> (O_gs + O_gs)"
+    assert "pick='weight'" in repr(LightRAG(linked_index())) and "pick='vector'" in repr(LightRAG(library()))
+    # A scope without relations is answered by the entities.
+    for mode in (None, "local", "hybrid", "mix"):
+        hits = LightRAG(library(), mode=mode, k=2).retrieve("Ada?", scope={"$type": {"$in": ["passage", "person"]}})
+        assert [hit.id for hit in hits] == ["p1", "ada"]
+    assert not LightRAG(library(), mode="global", backfill=False).retrieve("Ada?", scope={"$type": "person"})
+
+
+def test_passages_alone_by_type_and_words_instead_of_vectors_over_edges():
+    words = {"low_level_keywords": ["Ada"], "high_level_keywords": ["patterns"]}
+    hits = LightRAG(library(), types=["passage"], backfill=False).retrieve("engine?", keywords=words)
+    assert [hit.path.nodes for hit in hits] == [("p1",)]
+    hits = LightRAG(library(), mode="global", types=["passage"], backfill=False).retrieve("loom?", keywords=words)
+    assert not hits, "no text of a relation is about patterns by its vector"
+    words["high_level_keywords"] = ["weaving"]
+    hits = LightRAG(library(), mode="global", types=["passage"], backfill=False).retrieve("loom?", keywords=words)
+    assert [hit.path.nodes[-1] for hit in hits] == ["p2", "p3"], "relations start a traversal, whatever types are returned"
+    words["high_level_keywords"] = ["patterns"]
+    whole = library()
+    index = GraphIndex(whole.graph, {n: s for n, s in whole.signals.items() if n != "edge_dense"}, embedding=Axes())
+    assert found(index, "engine?", words, mode="global")[1] == ["drive"], "a relation that shares a word, whatever its score"
+
+
+def test_what_is_not_near_enough_is_not_found():
+    words = {"low_level_keywords": ["Ada", "loom", "engine", "writing"]}
+    # Ada has a cosine of 0.5 with the four words together.
+    assert found(library(), "?", words, mode="local", threshold=0.49)[0][-3:] == ["ada", "engine", "loom"]
+    assert found(library(), "?", words, mode="local", threshold=0.51) == ([], [])
+    with pytest.raises(InvalidArgumentError, match="threshold must be a cosine"):
+        LightRAG(library(), threshold=2)
