@@ -1,0 +1,104 @@
+"""PathRAG's paths on random graphs: against depth-first search, batch against single, and hubs."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators import flow_pruning
+from graph_retrievers.operators.flow_pruning import FlowPruning
+from graph_retrievers.queries import Queries
+from graph_retrievers.results import Ranking
+from tests.references.pathrag import best_paths, node_order
+
+
+@st.composite
+def problems(draw):
+    """A multigraph with self loops, parallel edges, hubs, chains and isolated nodes; and for three queries their seeds."""
+    size = draw(st.integers(2, 9))
+    node = st.integers(0, size - 1)
+    edges = draw(st.lists(st.tuples(node, node), max_size=20))
+    edges += [(draw(node), other) for other in range(size)] if draw(st.booleans()) else []
+    edges += [(n, n + 1) for n in range(size - 1)] if draw(st.booleans()) else []
+    seeds = [draw(st.lists(node, unique=True, max_size=6)) for _ in range(3)]
+    walkable = draw(st.one_of(st.none(), st.sets(node)))
+    return size, edges, seeds, walkable
+
+
+def neighbours(edges):
+    table = {}
+    for a, b in edges:
+        if a != b:
+            table.setdefault(a, set()).add(b)
+            table.setdefault(b, set()).add(a)
+    return table
+
+
+def index_of(size, edges, device="cpu"):
+    ids = [f"n{n}" for n in range(size)]
+    return GraphIndex.from_graph(CorpusGraph(ids, ids, edges=[(ids[a], ids[b]) for a, b in edges], device=device), bm25=False)
+
+
+def run(index, seeds, walkable=None, **options):
+    width = max(map(len, seeds))
+    table = torch.tensor([[*rows, *[-1] * (width - len(rows))] for rows in seeds], device=index.device).reshape(len(seeds), width)
+    allowed = None if walkable is None else torch.tensor([n in walkable for n in range(len(index))], device=index.device)
+    queries = Queries.of(index, ["?"] * len(seeds), traversal_filter=allowed)
+    return FlowPruning(chains="hits", **options)(queries, Ranking.of(table.long(), -torch.arange(width).expand_as(table), "Seeds"))
+
+
+def lists(found, b):
+    chains = [tuple(n for n in path if n >= 0) for path in found.chains.nodes[b].tolist() if path[0] >= 0]
+    trails = [tuple(n for n in trail if n >= 0) for trail in found.trails[b].tolist()]
+    return chains, dict(zip(found.nodes[b].tolist(), trails, strict=True))
+
+
+@settings(max_examples=300, deadline=None)
+@given(problems(), st.sampled_from([1, 4, 15]), st.sampled_from([(0.8, 0.3), (0.8, 0.2), (1.0, 0.0), (0.5, 0.3)]))
+def test_paths_are_those_of_depth_first_search(problem, limit, flow):
+    size, edges, seeds, walkable = problem
+    index, (alpha, theta) = index_of(size, edges), flow
+    found = run(index, seeds, walkable, paths=limit, alpha=alpha, theta=theta)
+    assert not any(found.notes)
+    for b, ranked in enumerate(seeds):
+        may = (lambda node: True) if walkable is None else walkable.__contains__
+        expected = best_paths(neighbours(edges), ranked, limit, alpha, theta, may)
+        chains, trails = lists(found, b)
+        assert chains == [path for _, path in expected]
+        assert found.chains.scores[b, : len(expected)].tolist() == pytest.approx([score for score, _ in expected], abs=1e-6)
+        order = node_order(expected, ranked)
+        trails.pop(-1, None)
+        assert list(trails) == list(order) and trails == order
+        alone = run(index, [ranked], walkable, paths=limit, alpha=alpha, theta=theta)
+        assert lists(alone, 0)[0] == chains
+
+
+def test_a_pair_of_hubs_is_answered_within_the_bounds(monkeypatch):
+    """Two hubs share 10,000 neighbours, which are linked among themselves: half a million paths of three steps."""
+    size = 10_002
+    edges = [(hub, n) for hub in (0, 1) for n in range(2, size)] + [(n, n + 1) for n in range(2, size - 1)]
+    edges += [(n, n + step) for step in range(2, 8) for n in range(2, size - step)]
+    joined = []
+    monkeypatch.setattr(flow_pruning, "_joined", lambda *given: joined.append(out := kept(*given)) or out)
+    found = run(index_of(size, edges), [[0, 1, 5], [0, 1]])
+    assert [bool(notes) for notes in found.notes] == [True, True] and "too many" in found.notes[0][0]
+    assert all(len(out[0]) <= flow_pruning._MOST_PATHS for out in joined)
+    assert set(lists(found, 0)[0][0]) == {0, 5}, "a node of 60 neighbours and a hub that are linked"
+
+
+kept = flow_pruning._joined
+
+
+@pytest.mark.parametrize("bound", ["_MOST_PATHS", "_MOST_EDGES"])
+def test_a_bound_keeps_middle_nodes_of_few_neighbours_and_says_so(monkeypatch, bound, device):
+    # From 0 to 1 by way of 2 or of the hub 3, and by way of 4 and 5.
+    edges = [(0, 2), (2, 1), (0, 3), (3, 1), (0, 4), (4, 5), (5, 1), *((3, n) for n in range(6, 20))]
+    index = index_of(20, edges, device)
+    whole = run(index, [[0, 1]])
+    assert not any(whole.notes) and set(lists(whole, 0)[0]) == {(0, 2, 1), (0, 3, 1), (0, 4, 5, 1)}
+    monkeypatch.setattr(flow_pruning, bound, 6)
+    found = run(index, [[0, 1]])
+    assert found.notes == (("not all paths were looked at, as there are too many",),)
+    assert {(0, 2, 1), (0, 4, 5, 1)} <= set(lists(found, 0)[0])
