@@ -28,8 +28,10 @@ __all__ = [
     "HybridRetriever",
     "IndexRetriever",
     "LeSeGRRetriever",
+    "LightRAGRetriever",
     "MoRRetriever",
     "PPRRetriever",
+    "PathRAGRetriever",
     "Re2Retriever",
     "SpreadingActivationRetriever",
     "VectorRetriever",
@@ -230,6 +232,18 @@ class SpreadingActivationRetriever(IndexRetriever, system="spreading"):
     ``invoke(question, entities=["Ada Lovelace"])`` gives names that the question mentions, where they are known. Chains are
     documents of the metadata ``kind`` "chain", whose text is the chain, ``a -[relation]-> b``.
     """
+
+
+class LightRAGRetriever(IndexRetriever, system="lightrag"):
+    """:class:`graph_retrievers.retrievers.LightRAG` as a LangChain retriever.
+
+    ``invoke(question, keywords={"low_level_keywords": ["Ada Lovelace"]})`` gives keywords, where they are known. With
+    ``facts=True``, relations are documents of the metadata ``kind`` "fact".
+    """
+
+
+class PathRAGRetriever(IndexRetriever, system="pathrag"):
+    """:class:`graph_retrievers.retrievers.PathRAG` as a LangChain retriever; ``invoke`` takes ``keywords`` as LightRAG's does."""
 
 
 class GRAGRetriever(IndexRetriever, system="g-rag"):

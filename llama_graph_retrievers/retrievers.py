@@ -23,8 +23,10 @@ __all__ = [
     "HybridRetriever",
     "IndexRetriever",
     "LeSeGRRetriever",
+    "LightRAGRetriever",
     "MoRRetriever",
     "PPRRetriever",
+    "PathRAGRetriever",
     "Re2Retriever",
     "SpreadingActivationRetriever",
     "VectorRetriever",
@@ -160,6 +162,14 @@ class WalkFusionRetriever(IndexRetriever, system="walk-fusion"):
 
 class SpreadingActivationRetriever(IndexRetriever, system="spreading"):
     """Query-aware spreading activation on an index; ``inputs={"entities": function}`` names what a question is about."""
+
+
+class LightRAGRetriever(IndexRetriever, system="lightrag"):
+    """LightRAG on an index; ``inputs={"keywords": function}`` gives keywords that are known."""
+
+
+class PathRAGRetriever(IndexRetriever, system="pathrag"):
+    """PathRAG on an index; ``inputs={"keywords": function}`` gives keywords that are known."""
 
 
 class GRAGRetriever(IndexRetriever, system="g-rag"):

@@ -26,15 +26,18 @@ if TYPE_CHECKING:
         Backfill,
         BM25Search,
         ChainSearch,
+        ChunkGathering,
         DocumentGraphNetwork,
         DocumentGraphRerank,
         EntityLinking,
         EvidenceNetwork,
         FactSearch,
         FeedbackSearch,
+        FlowPruning,
         GatedPropagation,
         GRanker,
         HybridSearch,
+        KeywordSearch,
         LeSeGRModel,
         LexicalSemanticSearch,
         Loop,
@@ -47,7 +50,9 @@ if TYPE_CHECKING:
         PersonalizedPageRank,
         Pipeline,
         ReciprocalRankFusion,
+        RelationGathering,
         Rerank,
+        RoundRobin,
         STeX,
         TrajectoryReranker,
         VectorSearch,
@@ -63,7 +68,9 @@ if TYPE_CHECKING:
         FastInsight,
         Hybrid,
         LeSeGR,
+        LightRAG,
         MoR,
+        PathRAG,
         Re2,
         Retriever,
         RetrieverProtocol,
@@ -82,13 +89,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BM25", "GAR", "GRAG", "PPR", "AdaptiveReranking", "BM25Search", "Backfill", "BaseRetriever", "ChainSearch", "Chains",
-    "CorpusGraph", "CrossEncoder", "DocumentGraphNetwork", "DocumentGraphRerank", "Edge", "EntityLinking", "EvidenceNetwork",
-    "FactSearch", "Facts", "FastInsight", "FeedbackSearch", "GRanker", "GatedPropagation", "GraphIndex", "Hit", "Hits",
-    "Hybrid", "HybridSearch", "IndexStore", "LeSeGR", "LeSeGRModel", "LexicalSemanticSearch", "Loop", "MeaningCache",
-    "MeaningGraph", "MeaningParser", "MetapathSearch", "MixedTraversal", "MoR", "Node", "NodePath", "Operator", "OperatorKind",
-    "PassageGathering", "PathSearch", "PersonalizedPageRank", "Pipeline", "Queries", "Ranking", "Re2", "ReciprocalRankFusion",
-    "Rerank", "Retriever", "RetrieverProtocol", "STeX", "SentenceEncoder", "Signal", "SpreadingActivation", "StoreRetriever",
-    "Subgraph", "TrajectoryReranker", "Vector", "VectorSearch", "WalkFusion", "build_retriever", "minilm", "retriever_names",
+    "ChunkGathering", "CorpusGraph", "CrossEncoder", "DocumentGraphNetwork", "DocumentGraphRerank", "Edge", "EntityLinking",
+    "EvidenceNetwork", "FactSearch", "Facts", "FastInsight", "FeedbackSearch", "FlowPruning", "GRanker", "GatedPropagation",
+    "GraphIndex", "Hit", "Hits", "Hybrid", "HybridSearch", "IndexStore", "KeywordSearch", "LeSeGR", "LeSeGRModel",
+    "LexicalSemanticSearch", "LightRAG", "Loop", "MeaningCache", "MeaningGraph", "MeaningParser", "MetapathSearch",
+    "MixedTraversal", "MoR", "Node", "NodePath", "Operator", "OperatorKind", "PassageGathering", "PathRAG", "PathSearch",
+    "PersonalizedPageRank", "Pipeline", "Queries", "Ranking", "Re2", "ReciprocalRankFusion", "RelationGathering", "Rerank",
+    "Retriever", "RetrieverProtocol", "RoundRobin", "STeX", "SentenceEncoder", "Signal", "SpreadingActivation",
+    "StoreRetriever", "Subgraph", "TrajectoryReranker", "Vector", "VectorSearch", "WalkFusion", "build_retriever", "minilm",
+    "retriever_names",
 ]
 
 # Where names that do not come from `operators` and `retrievers` are; loaded when first asked for, so that the version can be
@@ -99,7 +108,7 @@ _HOMES = {
     "signals.signal": "Signal",
     "signals.cross_encoder": "CrossEncoder", "signals.embedding": "SentenceEncoder minilm",
     "signals.meaning": "MeaningGraph MeaningParser", "signals.meaning_cache": "MeaningCache",
-    "retrievers": "BM25 BaseRetriever FastInsight GAR GRAG Hybrid LeSeGR MoR PPR Re2 Retriever RetrieverProtocol "
+    "retrievers": "BM25 BaseRetriever FastInsight GAR GRAG Hybrid LeSeGR LightRAG MoR PPR PathRAG Re2 Retriever RetrieverProtocol "
     "SpreadingActivation StoreRetriever Vector WalkFusion build_retriever retriever_names",
 }
 

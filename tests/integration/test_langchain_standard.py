@@ -62,6 +62,14 @@ class TestWalkFusionRetriever(_Standard):
     retriever_constructor = package.WalkFusionRetriever
 
 
+class TestLightRAGRetriever(_Standard):
+    retriever_constructor = package.LightRAGRetriever
+
+
+class TestPathRAGRetriever(_Standard):
+    retriever_constructor = package.PathRAGRetriever
+
+
 class TestVectorRetriever(_Standard):
     retriever_constructor = package.VectorRetriever
 

@@ -22,6 +22,8 @@ NAMES = {
     "spreading-hybrid": ("SpreadingActivation", {"fuse": True}),
     "walk-fusion": ("WalkFusion", {}),
     "lesegr": ("LeSeGR", {}),
+    "lightrag": ("LightRAG", {}),
+    "pathrag": ("PathRAG", {}),
     "g-rag": ("GRAG", {}),
     "mor": ("MoR", {}),
     "mor-text": ("MoR", {"structure": False, "rerank": False}),

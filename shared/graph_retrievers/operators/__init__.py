@@ -5,9 +5,12 @@ from graph_retrievers.operators.backfill import Backfill
 from graph_retrievers.operators.candidates import Candidates
 from graph_retrievers.operators.facts import FactSearch
 from graph_retrievers.operators.feedback_search import FeedbackSearch
+from graph_retrievers.operators.flow_pruning import FlowPruning
 from graph_retrievers.operators.fusion import ReciprocalRankFusion
+from graph_retrievers.operators.gathering import ChunkGathering, RelationGathering
 from graph_retrievers.operators.grag import DocumentGraphNetwork, DocumentGraphRerank, EvidenceNetwork
 from graph_retrievers.operators.granker import GRanker
+from graph_retrievers.operators.keywords import KeywordSearch
 from graph_retrievers.operators.lesegr import LeSeGRModel, LexicalSemanticSearch
 from graph_retrievers.operators.metapath_search import MetapathSearch
 from graph_retrievers.operators.mor import MixedTraversal, TextMatching, TrajectoryReranker
@@ -15,6 +18,7 @@ from graph_retrievers.operators.operator import Composite, Loop, Operator, Opera
 from graph_retrievers.operators.pagerank import PersonalizedPageRank
 from graph_retrievers.operators.path_search import PathSearch
 from graph_retrievers.operators.rerank import Rerank
+from graph_retrievers.operators.round_robin import RoundRobin
 from graph_retrievers.operators.spreading import ChainSearch, EntityLinking, GatedPropagation, PassageGathering
 from graph_retrievers.operators.stex import STeX
 from graph_retrievers.operators.vector_search import BM25Search, HybridSearch, VectorSearch
@@ -27,6 +31,7 @@ __all__ = [
     "ChainSearch",
     "Candidates",
     "Chains",
+    "ChunkGathering",
     "Composite",
     "DocumentGraphNetwork",
     "DocumentGraphRerank",
@@ -35,9 +40,11 @@ __all__ = [
     "FactSearch",
     "Facts",
     "FeedbackSearch",
+    "FlowPruning",
     "GRanker",
     "GatedPropagation",
     "HybridSearch",
+    "KeywordSearch",
     "LeSeGRModel",
     "LexicalSemanticSearch",
     "Loop",
@@ -51,7 +58,9 @@ __all__ = [
     "Pipeline",
     "Ranking",
     "ReciprocalRankFusion",
+    "RelationGathering",
     "Rerank",
+    "RoundRobin",
     "STeX",
     "TextMatching",
     "TrajectoryReranker",

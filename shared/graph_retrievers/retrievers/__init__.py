@@ -5,7 +5,9 @@ from graph_retrievers.retrievers.fastinsight import FastInsight
 from graph_retrievers.retrievers.gar import GAR
 from graph_retrievers.retrievers.grag import GRAG
 from graph_retrievers.retrievers.lesegr import LeSeGR
+from graph_retrievers.retrievers.lightrag import LightRAG
 from graph_retrievers.retrievers.mor import MoR
+from graph_retrievers.retrievers.pathrag import PathRAG
 from graph_retrievers.retrievers.ppr import PPR
 from graph_retrievers.retrievers.protocol import BaseRetriever, RetrieverProtocol
 from graph_retrievers.retrievers.registry import build_retriever, retriever_names
@@ -23,7 +25,9 @@ __all__ = [
     "FastInsight",
     "Hybrid",
     "LeSeGR",
+    "LightRAG",
     "MoR",
+    "PathRAG",
     "Re2",
     "Retriever",
     "RetrieverProtocol",

@@ -30,6 +30,8 @@ _RETRIEVERS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "spreading-hybrid": ("spreading_activation", "SpreadingActivation", {"fuse": True}),
     "walk-fusion": ("walk_fusion", "WalkFusion", {}),
     "lesegr": ("lesegr", "LeSeGR", {}),
+    "lightrag": ("lightrag", "LightRAG", {}),
+    "pathrag": ("pathrag", "PathRAG", {}),
     "g-rag": ("grag", "GRAG", {}),
     "mor": ("mor", "MoR", {}),
     "mor-text": ("mor", "MoR", {"structure": False, "rerank": False}),
