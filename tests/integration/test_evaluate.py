@@ -10,7 +10,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from llama_index.core import VectorStoreIndex
 
 from graph_retrievers.datasets import Query
-from graph_retrievers.errors import DatasetError, InvalidArgumentError, UnknownNodeError
+from graph_retrievers.errors import DatasetError, GraphRetrieverError, InvalidArgumentError, UnknownNodeError
 from graph_retrievers.evaluation import plots
 from graph_retrievers.evaluation.analysis import FATES, correlation, fates, quartiles, recall_gain_correlations
 from graph_retrievers.evaluation.cache import cached_vectors
@@ -24,10 +24,13 @@ from graph_retrievers.evaluation.sweeps import sweep_all
 from graph_retrievers.evaluation.tables import results_table
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators import EvidenceNetwork, LeSeGRModel, MixedTraversal, Operator, OperatorKind
+from graph_retrievers.retrievers import GRAG, LeSeGR, MoR, Retriever
 from graph_retrievers.retrievers.registry import build_retriever
 from tests.helpers import HashEmbedding, WordOverlap, linked_edges, linked_index, linked_nodes
 from tests.integration.langchain_models import LangChainHashEmbeddings
 from tests.integration.llama_corpus import HashEmbed, llama_nodes
+from tests.movies import movie_edges, movie_nodes
 
 QUERIES = [
     Query("q1", "Which machine did Ada Lovelace write a program for?", ("ada", "engine"), "test", "bridge", ("Ada Lovelace",)),
@@ -197,6 +200,109 @@ def test_annotations_are_used_only_where_asked():
     assert told.returned["spreading"]["q1"].ids[0] == "ada"
     assert told.returned["spreading"]["q1"] != plain.returned["spreading"]["q1"]
     assert told.returned["vector"]["q1"] == evaluate(index, queries, ["vector"], k=3, timed_queries=0).returned["vector"]["q1"]
+
+
+# -- retrievers that lack something, or refuse the index ----------------------------------------------------------
+
+
+def planned_movies():
+    index = GraphIndex.from_nodes(movie_nodes(), movie_edges(), embedding=HashEmbedding())
+    plan = ({"type": "person", "restriction": "Cleo Marsh"}, {"type": "movie"})
+    return index, [Query("q1", "Who directed Glass Winter with Cleo Marsh?", (index.graph.ids[0],), plan=plan)]
+
+
+LACKS = {
+    "re2": ("a relevance model (pass relevance=)",),
+    "gar": ("a relevance model (pass relevance=)",),
+    "fastinsight": ("a relevance model (pass relevance=)",),
+    "lesegr": ("a trained model (pass checkpoint=)",),
+    "g-rag": ("a trained network (pass checkpoint=)",),
+    "mor": ("a trained reranker (pass checkpoint=)", "a plan (pass plan=, planner= or checkpoint=)"),
+    "mor-text": ("a plan (pass plan=, planner= or checkpoint=)",),
+    "mor-structure": ("a plan (pass plan=, planner= or checkpoint=)",),
+    "mor-no-rerank": ("a plan (pass plan=, planner= or checkpoint=)",),
+}
+SYSTEMS = ["vector", "bm25", "hybrid", "ppr", "spreading", "walk-fusion", *LACKS]
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_a_retriever_knows_what_it_has_to_do_without(name):
+    index = linked_index()
+    made = build_retriever(name, index)
+    assert made.lacks() == LACKS.get(name, ())
+    assert made.lacks(["plan"]) == tuple(need for need in LACKS.get(name, ()) if not need.startswith("a plan"))
+    if name in ("re2", "gar", "fastinsight"):
+        assert build_retriever(name, linked_index(relevance=WordOverlap())).lacks() == ()
+
+
+def test_a_trained_retriever_lacks_nothing():
+    index = linked_index()
+    assert LeSeGR(index, model=LeSeGRModel(index.dense.dimension)).lacks() == ()
+    assert GRAG(index, network=EvidenceNetwork()).lacks() == ()
+    planner = MixedTraversal(planner=lambda question: None)
+    assert MoR(index, rerank=False, traversal=planner).lacks() == ()
+    assert MoR(index, rerank=False, planner=lambda question: None).lacks() == ()
+
+
+def test_what_lacks_something_is_left_out_where_that_is_asked_for_and_noted_where_not():
+    index, queries = planned_movies()
+    left = evaluate(index, queries, ["bm25", "mor-text", "re2"], timed_queries=0, skip=True)
+    assert left.retrievers == ["bm25"]
+    assert left.notes == [
+        "mor-text was left out: it lacks a plan (pass plan=, planner= or checkpoint=).",
+        "re2 was left out: it lacks a relevance model (pass relevance=).",
+    ]
+    noted = evaluate(index, queries, ["bm25", "mor"], timed_queries=0)
+    assert noted.retrievers == ["bm25", "mor"]
+    assert noted.notes == [
+        "mor ran without a trained reranker (pass checkpoint=) and a plan (pass plan=, planner= or checkpoint=)."
+    ]
+    given = evaluate(index, queries, ["mor-text", "mor"], timed_queries=0, use=["plan"], skip=True)
+    assert given.retrievers == ["mor-text"] and given.notes == ["mor was left out: it lacks a trained reranker (pass checkpoint=)."]
+    # Annotations that no query has are not given.
+    bare = [replace(queries[0], plan=())]
+    assert evaluate(index, bare, ["bm25", "mor-text"], timed_queries=0, use=["plan"], skip=True).retrievers == ["bm25"]
+    with pytest.raises(InvalidArgumentError, match="No retriever is left to evaluate. mor-text was left out: it lacks a plan"):
+        evaluate(index, queries, ["mor-text"], timed_queries=0, skip=True)
+
+
+class Refusing(Operator):
+    """Finds nothing, and refuses one question."""
+
+    kind = OperatorKind.VECTOR_SEARCH
+
+    def rank(self, queries, ranking):
+        if QUERIES[2].text in queries.texts:
+            raise InvalidArgumentError("this question\nis refused.")
+        return ranking
+
+
+def test_an_error_leaves_a_retriever_out_or_ends_the_evaluation(tmp_path):
+    index = GraphIndex.from_nodes(linked_nodes(), linked_edges())
+    retrievers = {"bm25": "bm25", "vector": "vector", "lesegr": "lesegr", "late": Retriever(index, Refusing())}
+    options = {"batch_size": 1, "timed_queries": 1}
+    for _ in range(2):
+        evaluation = evaluate(index, QUERIES, retrievers, skip=True, resume=tmp_path, **options)
+        assert evaluation.retrievers == list(evaluation.costs) == ["bm25"]
+        assert sorted(evaluation.notes)[0] == "late was left out: this question is refused."
+        assert (
+            all("was left out: This index has no " in note for note in sorted(evaluation.notes)[1:]) and len(evaluation.notes) == 3
+        )
+        assert "late was left out" in write_report(evaluation, tmp_path / "page").read_text(encoding="utf-8")
+    for name in ("vector", "lesegr", "late"):
+        with pytest.raises(GraphRetrieverError):
+            evaluate(index, QUERIES, {name: retrievers[name]}, **options)
+    with pytest.raises(ZeroDivisionError):
+        evaluate(index, QUERIES, {"bm25": "bm25", "broken": lambda text: [str(1 // 0)]}, skip=True, **options)
+
+
+def test_options_are_those_of_the_retrievers_given_by_name():
+    index, queries = planned_movies()
+    given = {"planned": MoR(index, rerank=False, planner=lambda question: list(queries[0].plan))}
+    options = {"mor-no-rerank": {"planner": lambda question: list(queries[0].plan)}}
+    found = evaluate(index, queries, {"mor-no-rerank": "mor-no-rerank", **given}, options=options, timed_queries=0)
+    assert found.notes == [] and found.returned["mor-no-rerank"] == found.returned["planned"]
+    assert found.returned["planned"] != evaluate(index, queries, ["mor-no-rerank"], timed_queries=0).returned["mor-no-rerank"]
 
 
 def test_a_retriever_of_passages_narrows_no_other_ones_results():

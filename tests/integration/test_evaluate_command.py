@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
 
@@ -18,6 +19,7 @@ from graph_retrievers.evaluation.report import write_report
 from graph_retrievers.evaluation.run_files import read_qrels, read_run
 from graph_retrievers.evaluation.sweeps import sweep_all
 from graph_retrievers.graph import CorpusGraph
+from graph_retrievers.retrievers.registry import retriever_names
 from tests.helpers import HashEmbedding, linked_edges, linked_index, linked_nodes
 
 ROWS = [
@@ -184,6 +186,7 @@ def test_queries_runs_and_judgements_from_elsewhere(dataset, tmp_path, capsys):
     ("options", "message"),
     [
         (["--split", "train"], "there are: dev, test"),
+        (["--retrievers", "all,vektor"], "Unknown retriever 'vektor'"),
         (["--retrievers", "vektor"], "Unknown retriever 'vektor'; choose from 'vector'"),
         (["--retrievers", ","], "names none"),
         (["--checkpoint", "mor"], "expected NAME=VALUE"),
@@ -197,6 +200,37 @@ def test_wrong_arguments_are_one_line(dataset, capsys, options, message):
     status, printed, error = run(capsys, "evaluate", dataset, *options)
     assert status == 2 and printed == ""
     assert error.strip().splitlines()[-1].startswith("graph-retrievers: error: ") and message in error
+
+
+def test_all_retrievers_stand_in_one_table_and_those_that_lack_something_are_told(dataset, tmp_path, capsys):
+    out = tmp_path / "out.json"
+    options = ["--timed-queries", "0", "--json", out]
+    status, printed, _ = run(capsys, "evaluate", dataset, "--retrievers", "all", *options)
+    assert status == 0
+    left = re.findall(r"^note: (\S+) was left out: it lacks a .*\.$", printed, re.MULTILINE)
+    results = json.loads(out.read_text())["results"]
+    assert left and sorted([*left, *results]) == sorted(retriever_names())
+    assert {"mor-text", "lesegr", "re2"} <= set(left) and {"bm25", "ppr", "walk-fusion"} <= set(results)
+    assert "note: mor-text was left out: it lacks a plan (pass --use plan or --checkpoint NAME=DIR).\n" in printed
+    assert "note: re2 was left out: it lacks a relevance model (pass --reranker).\n" in printed
+    # Vector search needs a model for the questions: an error of its own, and not the end of the run.
+    status, printed, _ = run(capsys, "evaluate", dataset, "--retrievers", "all", "--no-embedding", *options)
+    assert status == 0 and list(json.loads(out.read_text())["results"])[0] == "bm25"
+    assert re.search(r"^note: vector was left out: This index has no vectors; leave out --no-embedding\.", printed, re.MULTILINE)
+    status, printed, error = run(capsys, "evaluate", dataset, "--retrievers", "vector", "--no-embedding", *options)
+    assert status == 2 and printed == "" and "This index has no vectors" in error
+
+
+def test_what_is_named_and_lacks_something_runs_and_says_so(dataset, capsys):
+    status, printed, _ = run(capsys, "evaluate", dataset, "--retrievers", "bm25,mor-text", "--timed-queries", "0")
+    assert status == 0 and printed.count("mor-text ") == 2
+    assert "note: mor-text ran without a plan (pass --use plan or --checkpoint NAME=DIR).\n" in printed
+
+
+def test_a_report_of_all_varies_only_what_was_evaluated(dataset, tmp_path, capsys):
+    options = ["--timed-queries", "0", "--sweep-queries", "2", "--report", tmp_path / "report"]
+    assert run(capsys, "evaluate", dataset, "--retrievers", "all", *options)[0] == 0
+    assert json.loads((tmp_path / "report" / "results.json").read_text())["sweeps"] == {}
 
 
 class Page(HTMLParser):

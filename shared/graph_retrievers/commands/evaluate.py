@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from graph_retrievers.commands.flags import printable
+from graph_retrievers.commands.flags import in_flags, printable
 from graph_retrievers.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -74,7 +74,9 @@ def _add_data_options(add: Callable[..., Any]) -> None:
 
 def _add_retriever_options(group: Any) -> None:
     add, model = group.add_argument, group.add_mutually_exclusive_group()
-    add("--retrievers", default=_RETRIEVERS, metavar="NAMES", help=f"names with commas between them (default: {_RETRIEVERS})")
+    names = "names with commas between them, or all; of all, those that lack something (a checkpoint, a plan) are left out, with "
+    names += f"the reason (default: {_RETRIEVERS})"
+    add("--retrievers", default=_RETRIEVERS, metavar="NAMES", help=names)
     run = "a TREC run file to measure beside the retrievers; may be given several times"
     add("--run", action="append", default=[], metavar="NAME=FILE", dest="runs", help=run)
     embedding = "embedding model (default: minilm, from the extra 'offline')"
@@ -117,7 +119,6 @@ def run_evaluate(args: argparse.Namespace) -> int:
     from graph_retrievers.datasets import read_dataset, read_queries
     from graph_retrievers.evaluation.harness import evaluate
     from graph_retrievers.evaluation.run_files import read_qrels, read_run
-    from graph_retrievers.retrievers.registry import build_retriever
     from graph_retrievers.retrievers.tuned import load_retriever
 
     # Arguments are checked before anything is embedded.
@@ -125,7 +126,7 @@ def run_evaluate(args: argparse.Namespace) -> int:
         from graph_retrievers.evaluation.plots import check_matplotlib
 
         check_matplotlib()
-    names = _names(args)
+    names, everything = _names(args)
     checkpoints = _pairs("--checkpoint", args.checkpoint, names)
     runs = {name: read_run(file) for name, file in _pairs("--run", args.runs).items()}
     qrels = read_qrels(args.qrels) if args.qrels else None
@@ -134,10 +135,7 @@ def run_evaluate(args: argparse.Namespace) -> int:
     queries = read_queries(args.queries, nodes=graph) if args.queries else dataset.queries
     queries = _of_split(queries, args.split, from_file=bool(args.queries))[: args.limit]
     index = _index(args, graph)
-    retrievers: dict[str, Any] = {
-        name: build_retriever(name, index, k=args.k, **({"checkpoint": checkpoints[name]} if name in checkpoints else {}))
-        for name in names
-    }
+    retrievers: dict[str, Any] = {name: name for name in names}
     if args.tuned:
         retrievers["tuned"], checkpoints["tuned"] = load_retriever(index, args.tuned, k=args.k), args.tuned
     early: list[Evaluation] = []
@@ -160,6 +158,8 @@ def run_evaluate(args: argparse.Namespace) -> int:
             seed=args.seed,
             resume=folder,
             about={name: f"from {checkpoint} {_folder_digest(checkpoint)}" for name, checkpoint in checkpoints.items()},
+            options={name: {"checkpoint": checkpoint} for name, checkpoint in checkpoints.items()},
+            skip=everything,
             dataset=dataset.name,
             split=args.split,
             before_timing=write_quality,
@@ -170,7 +170,8 @@ def run_evaluate(args: argparse.Namespace) -> int:
         else:
             _write_results(args, evaluation)
         if args.report:
-            sys.stdout.write(f"{_write_report(args, index, evaluation, names, folder)}\n")
+            built = [name for name in names if name in evaluation.retrievers]
+            sys.stdout.write(f"{_write_report(args, index, evaluation, built, folder)}\n")
     return 0
 
 
@@ -204,7 +205,7 @@ def _write_results(args: argparse.Namespace, evaluation: Evaluation) -> None:
     if comparisons:
         test = f"paired randomisation test, p < 0.05 with Holm's correction over {len(comparisons)} pairs"
         sys.stdout.write(f"really above: by Recall@{args.k}, {test}\n")
-    sys.stdout.writelines(f"note: {printable(note)}\n" for note in evaluation.notes)
+    sys.stdout.writelines(f"note: {printable(in_flags(note, args))}\n" for note in evaluation.notes)
     _write_json(args, evaluation)
     if args.trec:
         for name, results in evaluation.returned.items():
@@ -283,16 +284,17 @@ def _listed(names: str) -> list[str]:
     return list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
 
 
-def _names(args: argparse.Namespace) -> list[str]:
-    """Return the names of the retrievers, after checking them."""
-    from graph_retrievers.retrievers.registry import retriever_class
+def _names(args: argparse.Namespace) -> tuple[list[str], bool]:
+    """Return the names of the retrievers, after checking them, and whether all are asked for."""
+    from graph_retrievers.retrievers.registry import retriever_class, retriever_names
 
     names = _listed(args.retrievers)
     if not names and not args.runs:
         raise InvalidArgumentError("--retrievers names none; give at least one, such as --retrievers vector,fastinsight.")
     for name in names:
-        retriever_class(name)
-    return names
+        if name != "all":
+            retriever_class(name)
+    return (retriever_names(), True) if "all" in names else (names, False)
 
 
 def _pairs(option: str, given: list[str], names: list[str] | None = None) -> dict[str, str]:

@@ -16,13 +16,14 @@ from tqdm.auto import tqdm
 from graph_retrievers import __version__
 from graph_retrievers.arguments import choice, positive
 from graph_retrievers.datasets import Query
-from graph_retrievers.errors import InvalidArgumentError, UnknownNodeError
+from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, UnknownNodeError
 from graph_retrievers.evaluation.cache import LatentStore
 from graph_retrievers.evaluation.costs import measure
 from graph_retrievers.evaluation.foreign import Scored, as_search
 from graph_retrievers.evaluation.metrics import Gold
 from graph_retrievers.evaluation.records import Records, Returned
 from graph_retrievers.evaluation.results import Evaluation
+from graph_retrievers.evaluation.tables import listed
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.registry import build_retriever
@@ -51,6 +52,8 @@ def evaluate(
     resume: str | Path | None = None,
     latents: str | Path | None = None,
     about: Mapping[str, str] | None = None,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    skip: bool = False,
     dataset: str = "",
     split: str = "",
     before_timing: Callable[[Evaluation], None] | None = None,
@@ -88,6 +91,12 @@ def evaluate(
         Another folder for the latents, which evaluations of the same queries can share.
     about : mapping of str to str, optional
         What else defines a retriever (the digest of a checkpoint), by name; kept results are used only if it is the same.
+    options : mapping of str to mapping, optional
+        Keywords for retrievers that are given by a short name, by name: ``{"mor": {"checkpoint": folder}}``.
+    skip : bool, default False
+        What becomes of a retriever that lacks something (:meth:`~graph_retrievers.retrievers.retriever.Retriever.lacks`), or
+        that raises a GraphRetrieverError. If True it is left out, and a note says why. If False a note says what it ran
+        without, and errors are raised.
     dataset, split : str, default ""
         Where the queries come from.
     before_timing : callable, optional
@@ -98,8 +107,8 @@ def evaluate(
     Raises
     ------
     InvalidArgumentError
-        If an argument is out of range, no query has relevant nodes, two queries have the same id, or a retriever returns
-        only ids that are not in the graph.
+        If an argument is out of range, no query has relevant nodes, two queries have the same id, a retriever returns only ids
+        that are not in the graph, or all retrievers are left out.
     UnknownNodeError
         If a relevant node of a query is not in the graph.
 
@@ -116,7 +125,9 @@ def evaluate(
     for name in use:
         choice("annotation", name, ANNOTATIONS)
     kept, gold, notes = _checked(index, queries, qrels)
-    built = _built(index, retrievers, k)
+    given = {name for name in use if any(getattr(query, name) for query in kept)}
+    built, said = _built(index, retrievers, k, options or {}, given, skip)
+    notes += said
     header = _header(index, kept, gold, k, use, dataset, split)
     folder = Path(resume) if resume is not None else None
     records = Records(folder / "results.jsonl" if folder else None, header)
@@ -125,7 +136,11 @@ def evaluate(
         records.describe(name, description)
     kept_latents = Path(latents) if latents is not None else folder and folder / "latents"
     runner = _Runner(kept, k, tuple(use), LatentStore(kept_latents) if kept_latents else None)
-    _run_missing(runner, built, records, batch_size, show_progress)
+    for name, error in _run_missing(runner, built, records, batch_size, skip, show_progress).items():
+        built.pop(name)
+        notes.append(_left_out(name, error))
+    if not built:
+        raise InvalidArgumentError(f"No retriever is left to evaluate. {' '.join(notes)}")
     returned = {name: {q.id: records.returned[name][q.id] for q in kept} for name in built}
     notes += _unknown(index, returned)
     made_with = {"batch_size": batch_size, "timed_queries": timed_queries, "seed": seed, "device": str(index.device)}
@@ -146,8 +161,14 @@ def evaluate(
     return so_far()
 
 
-def _run_missing(runner: _Runner, built: dict[str, Any], records: Records, batch_size: int, show_progress: bool) -> None:
-    """Run each retriever on the chunks of queries that have no results yet."""
+def _left_out(name: str, reason: object) -> str:
+    return f"{name} was left out: {' '.join(str(reason).split())}"
+
+
+def _run_missing(
+    runner: _Runner, built: dict[str, Any], records: Records, batch_size: int, skip: bool, show_progress: bool
+) -> dict[str, GraphRetrieverError]:
+    """Run each retriever on the chunks of queries that have no results yet; return the errors of those to skip, by name."""
     queries = runner.queries
     todo = [
         (slice(start, start + batch_size), name)
@@ -155,14 +176,23 @@ def _run_missing(runner: _Runner, built: dict[str, Any], records: Records, batch
         for name in built
         if any(q.id not in records.returned[name] for q in queries[start : start + batch_size])
     ]
+    failed: dict[str, GraphRetrieverError] = {}
     try:
         with tqdm(todo, desc="evaluating", unit="chunk", disable=not show_progress) as bar:
             for part, name in bar:
                 bar.set_postfix_str(name)
-                records.add(name, runner.run(built[name], part))
+                if name in failed:
+                    continue
+                try:
+                    records.add(name, runner.run(built[name], part))
+                except GraphRetrieverError as error:
+                    if not skip:
+                        raise
+                    failed[name] = error
     finally:
         # Latents are kept even if the evaluation fails or is stopped.
         runner.close()
+    return failed
 
 
 class _Runner:
@@ -262,25 +292,48 @@ def _checked(
     return kept, gold, [f"{left_out} queries without relevant nodes were left out."] if left_out else []
 
 
-def _built(index: GraphIndex, retrievers: Mapping[str, Any] | Sequence[str | Retriever], k: int) -> dict[str, Any]:
+def _built(
+    index: GraphIndex,
+    retrievers: Mapping[str, Any] | Sequence[str | Retriever],
+    k: int,
+    options: Mapping[str, Mapping[str, Any]],
+    given: set[str],
+    skip: bool,
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the retrievers by name, and notes on those that lack something or are left out."""
     if isinstance(retrievers, str):
         raise InvalidArgumentError("retrievers must be a list of names or a mapping from names to retrievers, not a string.")
     if not isinstance(retrievers, Mapping):
-        listed = {r if isinstance(r, str) else r.name: r for r in retrievers}
-        if len(listed) != len(retrievers):
+        by_name = {r if isinstance(r, str) else r.name: r for r in retrievers}
+        if len(by_name) != len(retrievers):
             raise InvalidArgumentError("Two retrievers have the same name; pass a mapping from other names.")
-        retrievers = listed
+        retrievers = by_name
     if not retrievers:
         raise InvalidArgumentError("There are no retrievers to evaluate; name at least one.")
 
-    def build(given: Any) -> Any:
-        if isinstance(given, Mapping):
-            return {query: [(str(node), float(score)) for node, score in pairs] for query, pairs in given.items()}
-        if isinstance(given, str):
-            return build_retriever(given, index, k=k)
-        return given if isinstance(given, Retriever) else as_search(given)
+    def build(name: str, value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {query: [(str(node), float(score)) for node, score in pairs] for query, pairs in value.items()}
+        if isinstance(value, str):
+            return build_retriever(value, index, k=k, **options.get(name, {}))
+        return value if isinstance(value, Retriever) else as_search(value)
 
-    return {name: build(given) for name, given in retrievers.items()}
+    built: dict[str, Any] = {}
+    notes: list[str] = []
+    for name, value in retrievers.items():
+        try:
+            made = build(name, value)
+        except GraphRetrieverError as error:
+            if not skip:
+                raise
+            notes.append(_left_out(name, error))
+            continue
+        lacks = made.lacks(given) if isinstance(made, Retriever) else ()
+        if lacks:
+            notes.append(_left_out(name, f"it lacks {listed(lacks)}.") if skip else f"{name} ran without {listed(lacks)}.")
+        if not (lacks and skip):
+            built[name] = made
+    return built, notes
 
 
 def _description(retriever: Any) -> str:

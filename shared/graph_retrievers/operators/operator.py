@@ -7,7 +7,7 @@ An operator of the taxonomy (FastInsight, section 3.1) is a pruning function app
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from enum import Enum
 from inspect import Parameter, signature
 from numbers import Real
@@ -122,6 +122,10 @@ class Operator(ABC):
         """Return the composition as the taxonomy writes it, e.g. ``O_vs -> (O_vgs -> O_gm)*``."""
         return self.kind.value
 
+    def lacks(self, given: Collection[str] = ()) -> tuple[str, ...]:
+        """Return what the operator has to do without when queries come with the inputs of the names `given`, such as "a plan"."""
+        return ()
+
     def __repr__(self) -> str:
         """Return the class with its parameters; those that are None or functions at their default are left out."""
         parts = []
@@ -175,6 +179,10 @@ class Composite(Operator):
     def kinds(self) -> tuple[OperatorKind, ...]:
         """Return the kinds of the operators inside, each once, in order."""
         return tuple(dict.fromkeys(kind for operator in self.operators for kind in operator.kinds()))
+
+    def lacks(self, given: Collection[str] = ()) -> tuple[str, ...]:
+        """Return what any of the operators has to do without, each once."""
+        return tuple(dict.fromkeys(part for operator in self.operators for part in operator.lacks(given)))
 
     def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
         """Run the operators one after another, each on what the one before it kept."""

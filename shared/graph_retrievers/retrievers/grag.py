@@ -104,6 +104,8 @@ class GRAG(Retriever):
             raise InvalidArgumentError(f"{checkpoint} was trained behind an operator without a name; pass it as first=.")
         reranker = grag_reranker(checkpoint, network, parser=parser, depth=depth, embedding=index.embedding_name)
         super().__init__(index, partial(_composed, first=first, settings=settings, reranker=reranker), **options)
+        if checkpoint is None and network is None:
+            self._untrained = ("a trained network (pass checkpoint=)",)
 
 
 def grag_reranker(

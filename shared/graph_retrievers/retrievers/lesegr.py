@@ -98,6 +98,7 @@ class LeSeGR(Retriever):
             _check_index(config, index, checkpoint)
             model = LeSeGRModel.of_config(config["model"], tensors)
         if model is None:
+            self._untrained = ("a trained model (pass checkpoint=)",)
             model = LeSeGRModel(index.dense.dimension)
         search = LexicalSemanticSearch(model, hops=hops, sparse=sparse, direction=direction, context=context)
         super().__init__(index, Pipeline(first or _candidates(index, candidates), search), **options)

@@ -92,6 +92,8 @@ class MoR(Retriever):
             fill = (reranker is not None or not structure) if fill is None else fill
             traversal = MixedTraversal(seeds, matches, candidates, fill=fill, structure=structure, planner=planner)
         super().__init__(index, Pipeline(traversal, *([reranker] if reranker is not None else [])), **options)
+        if rerank and reranker is None:
+            self._untrained = ("a trained reranker (pass checkpoint=)",)
 
 
 def _loaded(

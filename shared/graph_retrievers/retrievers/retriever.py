@@ -83,6 +83,8 @@ class Retriever(BaseRetriever):
     Engine | Ada -[ran on]-> Engine
     """
 
+    _untrained: tuple[str, ...] = ()
+
     def __init__(
         self,
         index: GraphIndex,
@@ -132,6 +134,24 @@ class Retriever(BaseRetriever):
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
         """Names of further per-query arguments that the operators read."""
         return self.operator.reads
+
+    def lacks(self, given: Collection[str] = ()) -> tuple[str, ...]:
+        """Return what the system has and this retriever has not, such as "a plan"; it falls back, and finds something else.
+
+        Parameters
+        ----------
+        given : collection of str, default ()
+            Names of the inputs that queries come with.
+
+        Examples
+        --------
+        >>> from graph_retrievers import MoR
+        >>> retriever = MoR(GraphIndex.from_texts(["a loom"]), rerank=False)
+        >>> retriever.lacks(), retriever.lacks(given=["plan"])
+        (('a plan (pass plan=, planner= or checkpoint=)',), ())
+        """
+        model = ("a relevance model (pass relevance=)",) if self._falls_back else ()
+        return (*model, *self._untrained, *self.operator.lacks(given))
 
     def over(self, index: GraphIndex) -> Self:
         """Return this retriever on another index with the same signals, such as that of a scope."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -127,6 +127,10 @@ class MixedTraversal(Operator):
         """Return the schema plans for this graph must fit."""
         key = ("schema", None if self.targets is None else tuple(self.targets))
         return graph.cache.get(key, lambda: GraphSchema.of(graph, self.targets))
+
+    def lacks(self, given: Collection[str] = ()) -> tuple[str, ...]:
+        """Return a plan, unless there is a planner or queries come with plans."""
+        return () if self.planner is not None or "plan" in given else ("a plan (pass plan=, planner= or checkpoint=)",)
 
     def check(self, plan: object, graph: CorpusGraph) -> PlanCheck:
         """Return what :func:`check_plan` says about a plan in any form, about the error of a planner, or about None, no plan."""
