@@ -21,6 +21,7 @@ from graph_retrievers.operators.rerank import Rerank
 from graph_retrievers.operators.round_robin import RoundRobin
 from graph_retrievers.operators.spreading import ChainSearch, EntityLinking, GatedPropagation, PassageGathering
 from graph_retrievers.operators.stex import STeX
+from graph_retrievers.operators.strategies import EagerTraversal, MMRTraversal, ScoredTraversal
 from graph_retrievers.operators.vector_search import BM25Search, HybridSearch, VectorSearch
 from graph_retrievers.results import Chains, Facts, Ranking
 
@@ -35,6 +36,7 @@ __all__ = [
     "Composite",
     "DocumentGraphNetwork",
     "DocumentGraphRerank",
+    "EagerTraversal",
     "EntityLinking",
     "EvidenceNetwork",
     "FactSearch",
@@ -48,6 +50,7 @@ __all__ = [
     "LeSeGRModel",
     "LexicalSemanticSearch",
     "Loop",
+    "MMRTraversal",
     "MetapathSearch",
     "MixedTraversal",
     "Operator",
@@ -62,6 +65,7 @@ __all__ = [
     "Rerank",
     "RoundRobin",
     "STeX",
+    "ScoredTraversal",
     "TextMatching",
     "TrajectoryReranker",
     "VectorSearch",

@@ -14,6 +14,7 @@ from graph_retrievers.retrievers.registry import build_retriever, retriever_name
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.retrievers.spreading_activation import SpreadingActivation
 from graph_retrievers.retrievers.store_retriever import StoreRetriever
+from graph_retrievers.retrievers.strategies import MMR, Eager, Scored
 from graph_retrievers.retrievers.walk_fusion import WalkFusion
 
 __all__ = [
@@ -21,7 +22,9 @@ __all__ = [
     "BaseRetriever",
     "GAR",
     "GRAG",
+    "MMR",
     "PPR",
+    "Eager",
     "FastInsight",
     "Hybrid",
     "LeSeGR",
@@ -31,6 +34,7 @@ __all__ = [
     "Re2",
     "Retriever",
     "RetrieverProtocol",
+    "Scored",
     "SpreadingActivation",
     "StoreRetriever",
     "Vector",

@@ -1,0 +1,217 @@
+"""The traversal strategies on random graphs against their literal forms, and against recorded runs of graph-retriever."""
+
+import logging
+import math
+import random
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graph_retrievers import GraphIndex, Pipeline, Retriever, VectorSearch
+from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
+from graph_retrievers.operators import EagerTraversal, EntityLinking, GatedPropagation, MMRTraversal, ScoredTraversal
+from graph_retrievers.queries import Queries
+from graph_retrievers.results import Ranking
+from graph_retrievers.retrievers import MMR, Eager, Scored
+from tests.references import strategies as literal
+from tests.references.fastinsight import neighbours
+
+
+@st.composite
+def cases(draw):
+    """A random multigraph with self loops, parallel edges, hubs and isolated nodes, a start, and coarse vectors with ties."""
+    size = draw(st.integers(1, 16))
+    edges = draw(st.lists(st.tuples(st.integers(0, size - 1), st.integers(0, size - 1)), max_size=3 * size))
+    if draw(st.booleans()):
+        edges += [(0, other) for other in range(size)]
+    # Four directions and zero: exact cosines.
+    vector = st.sampled_from([(1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0), (0.6, 0.8), (0.0, 0.0)])
+    vectors = [draw(vector) for _ in range(size)]
+    start = draw(st.lists(st.integers(0, size - 1), unique=True, max_size=5))
+    limits = {"adjacent_k": draw(st.integers(1, 6)), "max_depth": draw(st.sampled_from([None, 0, 1, 2]))}
+    return edges, vectors, start, draw(st.integers(1, 12)), limits
+
+
+QUESTION = (0.8, 0.6)
+
+
+def cosine_of(a, b):
+    lengths = math.hypot(*a) * math.hypot(*b)
+    return sum(x * y for x, y in zip(a, b, strict=True)) / lengths if lengths else 0.0
+
+
+def graph_of(edges, vectors):
+    size = len(vectors)
+    texts = [f"text {row}" for row in range(size)]
+    return GraphIndex.from_texts(texts, edges=[(str(a), str(b)) for a, b in edges], vectors=vectors, bm25=False)
+
+
+def run(operator, index, starts, k, **options):
+    """The nodes, scores and trails of several starts as one batch."""
+    queries = Queries.of(index, ["?"] * len(starts), k=k, vectors=[QUESTION] * len(starts), **options)
+    width = max(map(len, starts), default=0)
+    rows = torch.tensor([[*start, *[-1] * (width - len(start))] for start in starts], dtype=torch.int64).view(len(starts), width)
+    return operator(queries, Ranking.of(rows, torch.zeros(rows.shape), "start"))
+
+
+@settings(max_examples=200, deadline=None)
+@given(cases(), st.sampled_from([0.0, 0.3, 0.5, 1.0]), st.sampled_from([-math.inf, 0.0, 0.2]), st.sampled_from([None, 1, 2]))
+def test_each_strategy_equals_its_literal_form(case, share, least, limit):
+    edges, vectors, start, k, limits = case
+    index, adjacent = graph_of(edges, vectors), neighbours(edges)
+    cosine = {row: cosine_of(vector, QUESTION) for row, vector in enumerate(vectors)}
+    score = {row: float((row * 7) % 5) for row in cosine}
+    selected, values = literal.mmr(
+        start,
+        cosine,
+        lambda a, b: cosine_of(vectors[a], vectors[b]),
+        adjacent,
+        select_k=k,
+        lambda_mult=share,
+        min_mmr_score=least,
+        **limits,
+    )
+    by_score = ScoredTraversal(scorer=lambda node, *_: score[int(node.id)], per_iteration_limit=limit, **limits)
+    expected = {
+        EagerTraversal(**limits): literal.eager(start, cosine, adjacent, select_k=k, **limits),
+        by_score: literal.scored(start, cosine, adjacent, score, select_k=k, per_iteration_limit=limit, **limits),
+        ScoredTraversal(**limits): literal.scored(start, cosine, adjacent, cosine, select_k=k, **limits),
+        MMRTraversal(lambda_mult=share, min_mmr_score=least, **limits): selected,
+    }
+    for operator, nodes in expected.items():
+        found = run(operator, index, [start[::-1], start, []], k)
+        assert [row for row in found.nodes[1].tolist() if row >= 0] == nodes, operator
+        assert found.lengths()[2] == 0
+        scores = found.scores[1, : len(nodes)].tolist()
+        assert scores == sorted(scores, reverse=True)
+        for name, place, row in zip(found.origins[1].tolist(), found.trails[1].tolist(), nodes, strict=False):
+            trail = [step for step in place if step >= 0]
+            assert trail[0] in start and trail[-1] == row
+            assert all(b in adjacent[a] for a, b in zip(trail, trail[1:], strict=False))
+            assert found.operators[name] == ("start" if row in start else operator.name)
+        if isinstance(operator, MMRTraversal):
+            assert scores == pytest.approx([min(values[: place + 1]) for place in range(len(values))], abs=1e-5)
+        # Alone, a query gets what it gets in company.
+        alone = run(operator, index, [start], k)
+        assert alone.nodes[0].tolist() == found.nodes[1, : alone.width].tolist()
+
+
+# Recorded: graph_retriever 0.8.0, traverse(..., edges=[("links", Id())]) with the links of both directions, InMemory store.
+EDGES = [(0, 3), (0, 5), (1, 2), (1, 5), (2, 7), (3, 8), (4, 9), (5, 6), (5, 9), (6, 7), (8, 9), (8, 10), (10, 11)]
+RECORDED = [
+    ("eager", {}, [6, 9, 11, 4, 10, 5, 7, 8, 3, 2]),
+    ("eager", {"start_k": 2, "adjacent_k": 2, "k": 8}, [6, 9, 4, 5]),
+    ("eager", {"start_k": 1, "max_depth": 1, "k": 9}, [6, 5, 7]),
+    ("mmr", {}, [6, 4, 9, 11, 10, 7, 5, 8, 3, 1]),
+    ("mmr", {"start_k": 2, "lambda_mult": 0.2, "adjacent_k": 3, "k": 8}, [6, 7, 9, 4, 8, 10, 11, 5]),
+    ("mmr", {"start_k": 1, "lambda_mult": 0.8, "min_mmr_score": -0.1, "k": 9}, [6, 5, 9, 4]),
+    ("mmr", {"start_k": 2, "max_depth": 1, "k": 9}, [6, 9, 4, 8, 7, 5]),
+    ("scored", {"scorer": True}, [6, 9, 10, 3, 4, 11, 5, 7, 1, 8]),
+    ("scored", {"scorer": True, "start_k": 1, "per_iteration_limit": 1, "k": 7}, [9, 6, 10, 4, 5, 7, 8]),
+    ("scored", {"scorer": True, "start_k": 2, "adjacent_k": 2, "max_depth": 1, "k": 6}, [6, 9, 4, 5]),
+]
+
+
+def recorded_index():
+    rng = random.Random(3)
+    rows = [[rng.uniform(-1, 1) for _ in range(3)] for _ in range(12)]
+    units = [[value / math.sqrt(sum(v * v for v in row)) for value in row] for row in rows]
+    return GraphIndex.from_texts([f"t{row}" for row in range(12)], edges=[(str(a), str(b)) for a, b in EDGES], vectors=units)
+
+
+def a_scorer(node, similarity, depth):
+    return similarity - 0.2 * (int(node.id) % 3) + 0.1 * depth
+
+
+@pytest.mark.parametrize(("kind", "options", "expected"), RECORDED, ids=str)
+def test_results_are_those_of_the_original(kind, options, expected):
+    given = {**options, "scorer": a_scorer} if options.get("scorer") else options
+    retriever = {"eager": Eager, "mmr": MMR, "scored": Scored}[kind](recorded_index(), backfill=False, **given)
+    assert [int(hit.id) for hit in retriever.retrieve("?", vector=[0.48, 0.6, 0.64])] == expected
+
+
+def test_a_score_of_scored_is_the_scorers_and_called_once_a_node():
+    asked = []
+
+    def scorer(node, similarity, depth):
+        asked.append(node.id)
+        return len(asked) / 100
+
+    hits = Scored(recorded_index(), scorer=scorer, k=12, start_k=2).retrieve("?", vector=[0.48, 0.6, 0.64])
+    assert len(asked) == len(set(asked)) == 12 and [hit.score for hit in hits] == pytest.approx([n / 100 for n in range(12, 0, -1)])
+    for wrong in (float("nan"), "much", None):
+        with pytest.raises(InvalidArgumentError, match="scorer gave .* for node"):
+            Scored(recorded_index(), scorer=lambda *_, wrong=wrong: wrong).retrieve("?", vector=[1, 0, 0])
+
+
+@pytest.mark.parametrize("operator", [EagerTraversal(), MMRTraversal(), ScoredTraversal()], ids=lambda o: o.name)
+def test_a_walk_through_what_a_filter_does_not_allow_ends_and_says_so(operator):
+    # A chain of 200 nodes, of which the filter allows the last alone; then one with the third.
+    size = 200
+    vectors = [[math.cos(row / 200), math.sin(row / 200)] for row in range(size)]
+    index = GraphIndex.from_texts(
+        list(map(str, range(size))), edges=[(str(r), str(r + 1)) for r in range(size - 1)], vectors=vectors
+    )
+    search = Retriever(index, Pipeline(VectorSearch(1, returned=False), operator), backfill=False)
+    options = {"vector": [1.0, 0.0], "seed_filter": {}}
+    far = search.retrieve("?", k=3, filter={"$id": "199"}, **options)
+    assert far == [] and "the traversal ended after 30 nodes, most of which the filter does not allow" in far.notes
+    near = search.retrieve("?", k=1, filter={"$id": "3"}, **options)
+    assert [hit.path.text for hit in near] == ["0 -> 1 -> 2 -> 3"] and near.notes == ()
+    blocked = search.retrieve("?", k=5, traversal_filter=lambda node: node.id != "2", **options)
+    assert [hit.id for hit in blocked] == ["0", "1"]
+
+
+@pytest.mark.parametrize("kind", [Eager, MMR, Scored])
+def test_a_hub_is_one_round(kind):
+    size = 10_000
+    vectors = torch.nn.functional.normalize(torch.randn(size, 16, generator=torch.Generator().manual_seed(0)))
+    index = GraphIndex.from_texts([f"t{row}" for row in range(size)], edges=[("0", str(r)) for r in range(size)], vectors=vectors)
+    hits = kind(index, start_k=1).retrieve("?", vector=vectors[0].tolist())
+    assert hits[0].id == "0" and all(hit.path.nodes[0] == "0" for hit in hits) and len(hits) == 10
+    cosines = vectors @ vectors[0]
+    if kind is not MMR:
+        assert [int(hit.id) for hit in hits] == cosines.argsort(descending=True)[:10].tolist()
+
+
+def test_a_start_by_another_operator_keeps_its_paths():
+    index = GraphIndex.from_texts(
+        ["one text", "two", "three", "four"],
+        titles=["Ada", "Loom", "Card", "Mill"],
+        edges=[("0", "1"), ("1", "2"), ("2", "3")],
+        vectors=[[1, 0], [0.9, 0.1], [0.8, 0.2], [0.7, 0.3]],
+    )
+    start = Pipeline(EntityLinking(), GatedPropagation(gate="uniform", steps=1))
+    hits = Retriever(index, Pipeline(start, EagerTraversal(4))).retrieve("Ada?", vector=[1, 0])
+    assert {hit.id: hit.path.text for hit in hits} == {
+        "0": "Ada",
+        "1": "Ada -> Loom",
+        "2": "Ada -> Loom -> Card",
+        "3": "Ada -> Loom -> Card -> Mill",
+    }
+
+
+def test_what_cannot_be_is_refused(caplog):
+    caplog.set_level(logging.ERROR)
+    index = recorded_index()
+    for kind, options in [
+        (Eager, {"start_k": 0}),
+        (Eager, {"adjacent_k": 0}),
+        (Scored, {"max_depth": -1}),
+        (Scored, {"scorer": 3}),
+        (Scored, {"per_iteration_limit": 0}),
+        (MMR, {"lambda_mult": 1.5}),
+        (MMR, {"min_mmr_score": float("nan")}),
+    ]:
+        with pytest.raises(InvalidArgumentError, match=next(iter(options))):
+            kind(index, **options)
+
+    class Outside:
+        dimension = 3
+
+    operator, queries = MMRTraversal(), Queries.of(index, ["?"], vectors=[[1.0, 0.0, 0.0]])
+    object.__setattr__(queries, "index", type("Index", (), {"dense": Outside()})())
+    with pytest.raises(MissingSignalError, match="external store"):
+        operator._vectors(queries, torch.zeros((1, 1), dtype=torch.int64))
