@@ -9,6 +9,7 @@ from langchain_graph_retrievers.granker import GRankerCompressor
 from langchain_graph_retrievers.graph_vectorstore import GraphVectorStore
 from langchain_graph_retrievers.retrievers import (
     BM25Retriever,
+    EagerRetriever,
     FastInsightRetriever,
     GARRetriever,
     GRAGRetriever,
@@ -17,10 +18,12 @@ from langchain_graph_retrievers.retrievers import (
     IndexRetriever,
     LeSeGRRetriever,
     LightRAGRetriever,
+    MMRRetriever,
     MoRRetriever,
     PathRAGRetriever,
     PPRRetriever,
     Re2Retriever,
+    ScoredRetriever,
     SpreadingActivationRetriever,
     VectorRetriever,
     WalkFusionRetriever,
@@ -28,6 +31,9 @@ from langchain_graph_retrievers.retrievers import (
 from langchain_graph_retrievers.vectorstores import ListsVectors
 
 __all__ = [
+    "EagerRetriever",
+    "MMRRetriever",
+    "ScoredRetriever",
     "BM25Retriever",
     "EngineRetriever",
     "FastInsightRetriever",

@@ -20,6 +20,9 @@ from graph_retrievers.retrievers.tuned import load_retriever
 from langchain_graph_retrievers.base import EngineRetriever
 
 __all__ = [
+    "EagerRetriever",
+    "MMRRetriever",
+    "ScoredRetriever",
     "BM25Retriever",
     "FastInsightRetriever",
     "GARRetriever",
@@ -266,3 +269,15 @@ class MoRRetriever(IndexRetriever, system="mor"):
     ``invoke(question, plan=[...])`` gives the question's plan, where it is known. With ``provenance=True``, the metadata ``path``
     is the trajectory, and ``notes`` say why a plan could not be walked.
     """
+
+
+class EagerRetriever(IndexRetriever, system="eager"):
+    """:class:`graph_retrievers.retrievers.Eager` as a LangChain retriever."""
+
+
+class MMRRetriever(IndexRetriever, system="mmr"):
+    """:class:`graph_retrievers.retrievers.MMR` as a LangChain retriever."""
+
+
+class ScoredRetriever(IndexRetriever, system="scored"):
+    """:class:`graph_retrievers.retrievers.Scored` as a LangChain retriever."""

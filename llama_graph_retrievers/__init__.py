@@ -14,22 +14,28 @@ from llama_graph_retrievers.nodes import provenance, to_context
 from llama_graph_retrievers.property_graph import SpreadingActivationPGRetriever
 from llama_graph_retrievers.retrievers import (
     BM25Retriever,
+    EagerRetriever,
     FastInsightRetriever,
     GARRetriever,
     GRAGRetriever,
     HybridRetriever,
     LeSeGRRetriever,
     LightRAGRetriever,
+    MMRRetriever,
     MoRRetriever,
     PathRAGRetriever,
     PPRRetriever,
     Re2Retriever,
+    ScoredRetriever,
     SpreadingActivationRetriever,
     VectorRetriever,
     WalkFusionRetriever,
 )
 
 __all__ = [
+    "EagerRetriever",
+    "MMRRetriever",
+    "ScoredRetriever",
     "BM25Retriever",
     "CGRAGQueryEngine",
     "FastInsightRetriever",

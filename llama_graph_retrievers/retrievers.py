@@ -16,6 +16,9 @@ from graph_retrievers.retrievers.signatures import Knob, class_documentation, cl
 from llama_graph_retrievers.graph_retriever import GraphRetriever, engine_knobs
 
 __all__ = [
+    "EagerRetriever",
+    "MMRRetriever",
+    "ScoredRetriever",
     "BM25Retriever",
     "FastInsightRetriever",
     "GARRetriever",
@@ -182,3 +185,15 @@ class LeSeGRRetriever(IndexRetriever, system="lesegr"):
 
 class MoRRetriever(IndexRetriever, system="mor"):
     """MoR on an index; ``inputs={"plan": function}`` or ``retrieve_batch(questions, plan=[...])`` give plans that are known."""
+
+
+class EagerRetriever(IndexRetriever, system="eager"):
+    """DataStax's eager traversal on an index."""
+
+
+class MMRRetriever(IndexRetriever, system="mmr"):
+    """DataStax's traversal by maximal marginal relevance on an index."""
+
+
+class ScoredRetriever(IndexRetriever, system="scored"):
+    """DataStax's traversal by scores on an index."""

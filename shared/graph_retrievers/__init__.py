@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         ChunkGathering,
         DocumentGraphNetwork,
         DocumentGraphRerank,
+        EagerTraversal,
         EntityLinking,
         EvidenceNetwork,
         FactSearch,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
         Loop,
         MetapathSearch,
         MixedTraversal,
+        MMRTraversal,
         Operator,
         OperatorKind,
         PassageGathering,
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
         RelationGathering,
         Rerank,
         RoundRobin,
+        ScoredTraversal,
         STeX,
         TrajectoryReranker,
         VectorSearch,
@@ -63,8 +66,10 @@ if TYPE_CHECKING:
         BM25,
         GAR,
         GRAG,
+        MMR,
         PPR,
         BaseRetriever,
+        Eager,
         FastInsight,
         Hybrid,
         LeSeGR,
@@ -74,6 +79,7 @@ if TYPE_CHECKING:
         Re2,
         Retriever,
         RetrieverProtocol,
+        Scored,
         SpreadingActivation,
         StoreRetriever,
         Vector,
@@ -88,6 +94,7 @@ if TYPE_CHECKING:
     from graph_retrievers.signals.signal import Signal
 
 __all__ = [
+    "Eager", "MMR", "Scored", "EagerTraversal", "MMRTraversal", "ScoredTraversal",
     "BM25", "GAR", "GRAG", "PPR", "AdaptiveReranking", "BM25Search", "Backfill", "BaseRetriever", "ChainSearch", "Chains",
     "ChunkGathering", "CorpusGraph", "CrossEncoder", "DocumentGraphNetwork", "DocumentGraphRerank", "Edge", "EntityLinking",
     "EvidenceNetwork", "FactSearch", "Facts", "FastInsight", "FeedbackSearch", "FlowPruning", "GRanker", "GatedPropagation",
@@ -109,6 +116,7 @@ _HOMES = {
     "signals.cross_encoder": "CrossEncoder", "signals.embedding": "SentenceEncoder minilm",
     "signals.meaning": "MeaningGraph MeaningParser", "signals.meaning_cache": "MeaningCache",
     "retrievers": "BM25 BaseRetriever FastInsight GAR GRAG Hybrid LeSeGR LightRAG MoR PPR PathRAG Re2 Retriever RetrieverProtocol "
+    "retrievers": "Eager MMR Scored BM25 BaseRetriever FastInsight GAR GRAG Hybrid LeSeGR MoR PPR Re2 Retriever RetrieverProtocol "
     "SpreadingActivation StoreRetriever Vector WalkFusion build_retriever retriever_names",
 }
 

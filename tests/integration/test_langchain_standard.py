@@ -112,6 +112,18 @@ class TestSpreadingActivationRetrieverFused(_Standard):
     params = {"gate": "uniform", "fuse": True, "chains": "path"}
 
 
+class TestEagerRetriever(_Standard):
+    retriever_constructor = package.EagerRetriever
+
+
+class TestMMRRetriever(_Standard):
+    retriever_constructor = package.MMRRetriever
+
+
+class TestScoredRetriever(_Standard):
+    retriever_constructor = package.ScoredRetriever
+
+
 class TestGRAGRetriever(_Standard):
     """Without a checkpoint."""
 
