@@ -184,6 +184,15 @@ class Queries:
         given = self.vectors if "vectors" in self.cache else self.given
         return replace(self, given=given, cache=Cache(), latents=LatentCache())
 
+    def rewritten(self, texts: Sequence[str], places: Sequence[int], *, vectors: Tensor | None = None) -> Queries:
+        """Return other questions in the place of these: `texts`, each with the inputs of the query at its place, and the filters.
+
+        `vectors`, shape [n, d], are their vectors; without them they are embedded.
+        """
+        inputs = {name: [values[place] for place in places] for name, values in self.inputs.items()}
+        given = vectors if vectors is not None else None if isinstance(self.given, Tensor) else self.given
+        return replace(self, texts=tuple(texts), inputs=inputs, given=given, cache=Cache(), latents=LatentCache())
+
     def input(self, name: str) -> list[Any]:
         """Return the values of an input, one for each query; None for each if it is not given."""
         return list(self.inputs.get(name, [None] * len(self)))

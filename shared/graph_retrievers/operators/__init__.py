@@ -19,6 +19,7 @@ from graph_retrievers.operators.pagerank import PersonalizedPageRank
 from graph_retrievers.operators.path_search import PathSearch
 from graph_retrievers.operators.rerank import Rerank
 from graph_retrievers.operators.round_robin import RoundRobin
+from graph_retrievers.operators.rewriting import HypotheticalDocuments, InterleavedReasoning, QueryDecomposition
 from graph_retrievers.operators.spreading import ChainSearch, EntityLinking, GatedPropagation, PassageGathering
 from graph_retrievers.operators.stex import STeX
 from graph_retrievers.operators.strategies import EagerTraversal, MMRTraversal, ScoredTraversal
@@ -47,6 +48,8 @@ __all__ = [
     "GatedPropagation",
     "HybridSearch",
     "KeywordSearch",
+    "HypotheticalDocuments",
+    "InterleavedReasoning",
     "LeSeGRModel",
     "LexicalSemanticSearch",
     "Loop",
@@ -59,6 +62,7 @@ __all__ = [
     "PathSearch",
     "PersonalizedPageRank",
     "Pipeline",
+    "QueryDecomposition",
     "Ranking",
     "ReciprocalRankFusion",
     "RelationGathering",

@@ -12,6 +12,7 @@ from graph_retrievers.retrievers.ppr import PPR
 from graph_retrievers.retrievers.protocol import BaseRetriever, RetrieverProtocol
 from graph_retrievers.retrievers.registry import build_retriever, retriever_names
 from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.retrievers.rewriting import Decomposition, HyDE, IRCoT
 from graph_retrievers.retrievers.spreading_activation import SpreadingActivation
 from graph_retrievers.retrievers.store_retriever import StoreRetriever
 from graph_retrievers.retrievers.strategies import MMR, Eager, Scored
@@ -25,7 +26,10 @@ __all__ = [
     "MMR",
     "PPR",
     "Eager",
+    "Decomposition",
     "FastInsight",
+    "HyDE",
+    "IRCoT",
     "Hybrid",
     "LeSeGR",
     "LightRAG",

@@ -1,0 +1,362 @@
+"""HyDE, decomposition and IRCoT: what a language model adds, and what is left without one."""
+
+import json
+import re
+import zlib
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graph_retrievers import (
+    BM25Search,
+    ChainSearch,
+    EntityLinking,
+    FactSearch,
+    GatedPropagation,
+    GraphIndex,
+    HybridSearch,
+    Pipeline,
+    Retriever,
+    VectorSearch,
+    build_retriever,
+)
+from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
+from graph_retrievers.operators import HypotheticalDocuments, InterleavedReasoning, QueryDecomposition
+from graph_retrievers.queries import Queries
+from graph_retrievers.results import Ranking
+from graph_retrievers.retrievers import Decomposition, HyDE, IRCoT
+from tests.helpers import HashEmbedding, WordOverlap, linked_edges, linked_index, linked_nodes
+from tests.references import rewriting as literal
+
+QUESTIONS = ["Who wrote a program for an engine?", "Which machine broke a cipher?", "What holds data by holes?"]
+KINDS = {"hyde": (HyDE, "HypotheticalDocuments"), "ircot": (IRCoT, "InterleavedReasoning")}
+KINDS["decomposition"] = (Decomposition, "QueryDecomposition")
+EMBED = HashEmbedding()
+
+
+class Distinct:
+    """Unit vectors whose dot products hold no ties, as equal up to rounding is not equal."""
+
+    name = "distinct"
+
+    def embed_documents(self, texts):
+        return [self.embed_query(text) for text in texts]
+
+    def embed_query(self, text):
+        row = np.random.default_rng(zlib.crc32(text.encode())).normal(size=32)
+        return (row / np.linalg.norm(row)).tolist()
+
+
+def question_of(prompt):
+    return re.search(r"^Question: (.*)$", prompt, re.MULTILINE)[1]
+
+
+def thoughts_of(prompt):
+    return re.search(r"^Reasoning so far: (.*)$", prompt, re.MULTILINE)[1]
+
+
+def writer(prompt):
+    """Passages, parts of the question or a sentence, made of the question's own words."""
+    asked = question_of(prompt)
+    if '"sentence"' in prompt:
+        done = thoughts_of(prompt).count("It follows") >= 2
+        return json.dumps(
+            {"sentence": "So the answer is: none" if done else f"It follows from {asked.split()[-1]} and punched cards."}
+        )
+    name = "passages" if '"passages"' in prompt else "questions"
+    return json.dumps({name: [f"Where is {asked.split()[-1]}", "Who worked at Bletchley Park?"]})
+
+
+def refusing(prompt):
+    """Fails for one of the questions, always or only once there is a sentence."""
+    if question_of(prompt) == QUESTIONS[1]:
+        raise RuntimeError("no quota")
+    return writer(prompt)
+
+
+def ids(results):
+    return [[(hit.id, hit.operator, hit.kind, str(hit.path)) for hit in hits] for hits in results]
+
+
+# -- what each finds ------------------------------------------------------------------------------------------
+
+
+def test_hyde_searches_by_the_mean_vector_and_reads_words_of_the_question():
+    index = linked_index()
+    passages = json.loads(writer(f'"passages"\nQuestion: {QUESTIONS[0]}'))["passages"]
+    vector = literal.hyde_vector(QUESTIONS[0], passages, EMBED.embed_query)
+    for name in ("vector", "hybrid", "ppr", "walk-fusion", "fastinsight"):
+        found = HyDE(index, search=name, language_model=writer, documents=2).retrieve(QUESTIONS[0])
+        expected = build_retriever(name, index).retrieve(QUESTIONS[0], vector=vector)
+        assert ids([found]) == ids([expected])
+        assert [hit.score for hit in found] == pytest.approx([hit.score for hit in expected], abs=1e-5)
+        assert ids([found]) != ids([build_retriever(name, index).retrieve(QUESTIONS[0])])
+    # By cosines, vectors keep the length that the index gives to queries.
+    cosine = GraphIndex.from_nodes(linked_nodes(), embedding=EMBED, metric="cosine")
+    hits = HyDE(cosine, language_model=writer, documents=2).retrieve(QUESTIONS[0])
+    assert [h.score for h in hits] == pytest.approx(
+        [h.score for h in build_retriever("vector", cosine).retrieve("?", vector=vector)]
+    )
+    assert max(hit.score for hit in hits) <= 1
+
+
+def test_hyde_needs_a_model_that_embeds_passages():
+    index = GraphIndex.from_texts(["a loom", "a card"], vectors=[[1, 0], [0, 1]])
+    with pytest.raises(MissingSignalError, match="HyDE embeds the passages .*pass embedding="):
+        HyDE(index, language_model=writer, documents=2).retrieve("Which loom?", vector=[1, 0])
+    assert HyDE(index).retrieve("Which loom?", vector=[1, 0])[0].text == "a loom"
+
+
+WORDS = ["loom", "card", "engine", "mill", "valve"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join), min_size=1, max_size=9),
+    st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map(" ".join), min_size=1, max_size=4),
+    st.integers(1, 4),
+    st.integers(1, 6),
+)
+def test_decomposition_and_ircot_equal_their_literal_forms(texts, parts, passages, budget):
+    index = GraphIndex.from_texts(texts)
+    plain = Retriever(index, BM25Search(), backfill=False)
+
+    def search(text, k=10):
+        return [int(hit.id) for hit in plain.retrieve(text, k)]
+
+    question = "loom card"
+    distinct = list(dict.fromkeys(parts))
+    split = Retriever(index, QueryDecomposition(BM25Search(), lambda prompt: json.dumps({"questions": parts})), backfill=False)
+    hits = split.retrieve(question)
+    expected, scores = literal.decomposition(question, distinct, search)
+    assert [int(hit.id) for hit in hits] == expected[:10]
+    assert [hit.score for hit in hits] == pytest.approx([scores[node] for node in expected[:10]])
+
+    sentences = [*parts, "So the Answer is: 3"]
+    shown = []
+
+    def model(prompt):
+        so_far = thoughts_of(prompt)
+        shown.append((so_far, [row for row in range(len(texts)) if f"\n\n{index.graph.content(row)}\n" in prompt]))
+        said = 0
+        while " ".join(sentences[:said]) != so_far:
+            said += 1
+        return json.dumps({"sentence": sentences[said]})
+
+    seen = []
+
+    def reason(collected, before):
+        seen.append((" ".join(before), {texts[row] for row in collected}))
+        return sentences[len(before)]
+
+    chained = InterleavedReasoning(BM25Search(), model, passages=passages, budget=budget, steps=3)
+    hits = Retriever(index, chained, backfill=False).retrieve(question)
+    expected = literal.ircot(question, reason, search, passages=passages, budget=budget, steps=3)
+    assert [int(hit.id) for hit in hits] == expected
+    assert [hit.score for hit in hits] == pytest.approx([1 / rank for rank in range(1, len(expected) + 1)])
+    assert [(so_far, {texts[row] for row in rows}) for so_far, rows in shown] == seen
+
+
+def test_a_sentence_leads_to_what_the_question_does_not_name():
+    texts = ["Kismet starred Ada Holm.", "Ada Holm grew up in Lund.", "Kismet opened in May.", "A mill."]
+    index = GraphIndex.from_texts(texts)
+
+    def model(prompt):
+        return json.dumps({"sentence": "The answer is: Lund" if "Ada Holm" in thoughts_of(prompt) else "It starred Ada Holm."})
+
+    hits = IRCoT(index, language_model=model, passages=2).retrieve("Where did the star of Kismet grow up?", k=3)
+    assert "1" in [hit.id for hit in hits] and hits.notes == ()
+
+
+# -- without a model --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("search", ["hybrid", "bm25", "vector", "ppr", "spreading", "re2"])
+def test_without_a_model_the_result_is_that_of_the_search_with_one_note(name, search):
+    index, (kind, operator) = linked_index(relevance=WordOverlap()), KINDS[name]
+    plain = build_retriever(search, index).retrieve_batch(QUESTIONS, 6)
+    found = kind(index, search=search).retrieve_batch(QUESTIONS, 6)
+    assert ids(found) == ids(plain)
+    assert [[h.score for h in hits] for hits in found] == [[h.score for h in hits] for hits in plain]
+    assert [hits.notes for hits in found] == [(f"{operator}: there is no language model; the question itself was searched",)] * 3
+    assert kind(index, search=search).lacks() == ("a language model (pass language_model=)",)
+    assert kind(index, search=search, language_model=writer).lacks() == ()
+    bare = kind(linked_index(), search="re2", language_model=writer)
+    assert bare.lacks() == ("a relevance model (pass relevance=)",)
+
+
+@pytest.mark.parametrize("answer", ["no JSON", '{"passages": 3, "questions": 3, "sentence": 3}', None], ids=str)
+@pytest.mark.parametrize("name", KINDS)
+def test_a_model_without_an_answer_leaves_the_question(name, answer):
+    index, (kind, operator) = linked_index(), KINDS[name]
+    hits = kind(index, search="hybrid", language_model=lambda prompt: answer).retrieve(QUESTIONS[0])
+    assert ids([hits]) == ids([build_retriever("hybrid", index).retrieve(QUESTIONS[0])])
+    (note,) = hits.notes
+    assert note.startswith(f"{operator}: ") and note.endswith("; the question itself was searched") and len(note) < 300
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_blank_texts_are_no_texts(name):
+    index, (kind, _) = linked_index(), KINDS[name]
+    blank = json.dumps({"passages": [" "], "questions": [" "], "sentence": " "})
+    hits = kind(index, search="hybrid", language_model=lambda prompt: blank).retrieve(QUESTIONS[0])
+    assert ids([hits]) == ids([build_retriever("hybrid", index).retrieve(QUESTIONS[0])])
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_one_question_that_fails_in_a_batch_moves_no_other(name):
+    index, (kind, _) = linked_index(), KINDS[name]
+    options = {"search": "hybrid", **({"documents": 2} if name == "hyde" else {})}
+    some = kind(index, language_model=refusing, **options).retrieve_batch(QUESTIONS)
+    every = kind(index, language_model=writer, **options).retrieve_batch(QUESTIONS)
+    plain = build_retriever("hybrid", index).retrieve_batch(QUESTIONS)
+    assert ids(some) == [ids(every)[0], ids(plain)[1], ids(every)[2]]
+    assert "no quota" in some[1].notes[0] and some[0].notes == some[2].notes == ()
+    assert ids(every)[0] != ids(plain)[0]
+
+
+def test_a_model_that_fails_later_keeps_what_was_found():
+    index = linked_index()
+
+    def model(prompt):
+        if thoughts_of(prompt):
+            raise RuntimeError("no quota")
+        return writer(prompt)
+
+    hits = IRCoT(index, language_model=model, passages=2, backfill=False).retrieve(QUESTIONS[0])
+    sentence = json.loads(writer(f'"sentence"\nQuestion: {QUESTIONS[0]}\nReasoning so far: '))["sentence"]
+    plain = build_retriever("bm25", index)
+    both = [hit.id for text in (QUESTIONS[0], sentence) for hit in plain.retrieve(text, 2)]
+    assert [hit.id for hit in hits] == list(dict.fromkeys(both))
+    assert hits.notes[0].startswith("InterleavedReasoning: ") and hits.notes[0].endswith("; the search ended there")
+
+
+# -- what holds for every search -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("search", ["hybrid", "ppr", "walk-fusion", "fastinsight", "spreading-hybrid", "mmr", "g-rag", "lesegr"])
+@pytest.mark.parametrize("name", KINDS)
+def test_a_batch_gives_each_question_what_it_gets_alone(name, search):
+    retriever = KINDS[name][0](linked_index(Distinct()), search=search, language_model=writer)
+    together = retriever.retrieve_batch([*QUESTIONS, QUESTIONS[0]], 8)
+    alone = [retriever.retrieve(question, 8) for question in QUESTIONS]
+    assert ids(together) == [*ids(alone), ids(alone)[0]]
+    for hits, single in zip(together, alone, strict=False):
+        assert [hit.score for hit in hits] == pytest.approx([hit.score for hit in single], abs=1e-5) and hits.notes == single.notes
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_filters_and_scopes_hold(name):
+    index, machines = linked_index(), {"topic": "machines"}
+    retriever = KINDS[name][0](index, search="walk-fusion", language_model=writer)
+    allowed = retriever.retrieve(QUESTIONS[1], filter=machines)
+    assert {hit.metadata["topic"] for hit in allowed} == {"machines"}
+    war = [node for node in linked_nodes() if node.metadata["topic"] == "war"]
+    inside = [edge for edge in linked_edges() if edge[0] in ("turing", "bletchley")]
+    part = GraphIndex.from_nodes(war, inside, embedding=EMBED)
+    scoped = retriever.retrieve(QUESTIONS[1], scope={"topic": "war"})
+    assert ids([scoped]) == ids([KINDS[name][0](part, search="walk-fusion", language_model=writer).retrieve(QUESTIONS[1])])
+
+
+@pytest.mark.parametrize("kind", [QueryDecomposition, InterleavedReasoning])
+def test_inputs_chains_and_facts_go_with_their_question(kind):
+    index = GraphIndex.from_nodes(linked_nodes(), linked_edges(), embedding=EMBED, edge_signals=True)
+    inner = Pipeline(FactSearch(2), EntityLinking(), GatedPropagation(gate="uniform"), ChainSearch())
+
+    def half(prompt):
+        if question_of(prompt) == "Second?":
+            raise RuntimeError("no quota")
+        return writer(prompt)
+
+    retriever = Retriever(index, kind(inner, half))
+    given = [["Alan Turing"], ["IBM"]]
+    together = retriever.retrieve_batch(["First?", "Second?"], entities=given)
+    for question, names, hits in zip(["First?", "Second?"], given, together, strict=True):
+        assert hits == retriever.retrieve(question, entities=names) and hits.facts
+        first = Retriever(index, inner).retrieve(question, entities=names)
+        assert {hit.id for hit in first.facts} <= {hit.id for hit in hits.facts}
+        assert {hit.id for hit in first.chains} <= {hit.id for hit in hits.chains}
+        assert hits.nodes[0].path.nodes[0] in ("turing", "ibm")
+    assert list(together[1].facts) == list(Retriever(index, inner).retrieve("Second?", entities=["IBM"]).facts)
+
+
+def test_vectors_of_the_caller_stand_for_the_question_alone():
+    index, vector = linked_index(), EMBED.embed_query("punched cards")
+    search = Retriever(index, QueryDecomposition(VectorSearch(3), lambda prompt: '{"questions": ["Who broke ciphers?"]}'))
+    found = [hit.id for hit in search.retrieve("?", vector=vector)]
+    by_vector = [hit.id for hit in build_retriever("vector", index).retrieve("?", 3, vector=vector)]
+    by_part = [hit.id for hit in build_retriever("vector", index).retrieve("Who broke ciphers?", 3)]
+    assert set(by_vector) | set(by_part) <= set(found)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_pairs_that_a_relevance_model_reads_are_counted(name):
+    model = WordOverlap()
+    index = linked_index(relevance=model)
+    retriever = KINDS[name][0](index, search="re2", language_model=writer)
+    queries = Queries.of(index, QUESTIONS)
+    retriever.hits(queries, retriever.rank(queries))
+    assert queries.latents.encoded == model.pairs > 0
+
+
+def test_prompts_hold_the_beginnings_of_passages():
+    prompts = []
+    index = GraphIndex.from_texts(["loom " + "x" * 5000])
+    IRCoT(index, language_model=lambda prompt: prompts.append(prompt) or '{"sentence": "The answer is: 1"}').retrieve("Which loom?")
+    assert len(prompts) == 1 and "x" * 1900 in prompts[0] and "x" * 2000 not in prompts[0]
+
+
+def test_compositions_of_compositions():
+    index = linked_index()
+    search = QueryDecomposition(HypotheticalDocuments(HybridSearch(), writer, documents=2), writer)
+    assert search.formula() == "QueryDecomposition(HypotheticalDocuments(O_vs))"
+    assert InterleavedReasoning(search).formula() == f"InterleavedReasoning(({search.formula()})*)"
+    assert len(Retriever(index, search).retrieve(QUESTIONS[0])) == 10
+    assert InterleavedReasoning(search).lacks() == ("a language model (pass language_model=)",)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        (HyDE, {"documents": 0}),
+        (Decomposition, {"questions": 0}),
+        (Decomposition, {"constant": 0}),
+        (IRCoT, {"passages": 0}),
+        (IRCoT, {"budget": 0}),
+        (IRCoT, {"steps": 0}),
+        (HyDE, {"language_model": 3}),
+        (HyDE, {"search": "nothing"}),
+    ],
+)
+def test_wrong_options_are_refused(kind, options):
+    with pytest.raises(InvalidArgumentError):
+        kind(linked_index(), **options)
+
+
+def test_lists_of_a_ranking_are_taken_with_what_stands_beside_them():
+    index = GraphIndex.from_nodes(linked_nodes(), linked_edges(), embedding=EMBED, edge_signals=True)
+    queries = Queries.of(index, QUESTIONS, inputs={"entities": [["Alan Turing"], ["IBM"], None]})
+    inner = Pipeline(FactSearch(2), EntityLinking(), GatedPropagation(), ChainSearch())
+    ranking = inner(queries).noted([False, True, False], "a note")
+    order = [2, -1, 0, 0]
+    taken = ranking.lists_of(torch.tensor(order))
+    assert len(taken) == 4
+    for place, row in enumerate(order):
+        for read, empty in (
+            (lambda r: r.nodes, -1),
+            (lambda r: r.scores, -torch.inf),
+            (lambda r: r.trails, -1),
+            (lambda r: r.chains.nodes, -1),
+            (lambda r: r.chains.scores, -torch.inf),
+            (lambda r: r.facts.rows, -1),
+            (lambda r: r.facts.scores, -torch.inf),
+        ):
+            wanted = read(ranking)[row] if row >= 0 else torch.full_like(read(ranking)[0], empty)
+            assert torch.equal(read(taken)[place], wanted)
+    assert list(taken.notes) == [ranking.notes[row] if row >= 0 else () for row in order]
+    assert taken.touched.tolist() == [int(ranking.touched[row]) if row >= 0 else 0 for row in order]
+    assert Ranking.empty(2, torch.device("cpu")).lists_of(torch.tensor([1, -1])).nodes.shape == (2, 0)
