@@ -9,13 +9,16 @@ from langchain_graph_retrievers.granker import GRankerCompressor
 from langchain_graph_retrievers.graph_vectorstore import GraphVectorStore
 from langchain_graph_retrievers.retrievers import (
     BM25Retriever,
+    DecompositionRetriever,
     EagerRetriever,
     FastInsightRetriever,
     GARRetriever,
     GRAGRetriever,
     GraphRetriever,
     HybridRetriever,
+    HyDERetriever,
     IndexRetriever,
+    IRCoTRetriever,
     LeSeGRRetriever,
     LightRAGRetriever,
     MMRRetriever,
@@ -31,6 +34,9 @@ from langchain_graph_retrievers.retrievers import (
 from langchain_graph_retrievers.vectorstores import ListsVectors
 
 __all__ = [
+    "HyDERetriever",
+    "DecompositionRetriever",
+    "IRCoTRetriever",
     "EagerRetriever",
     "MMRRetriever",
     "ScoredRetriever",

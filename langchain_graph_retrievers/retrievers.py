@@ -20,6 +20,9 @@ from graph_retrievers.retrievers.tuned import load_retriever
 from langchain_graph_retrievers.base import EngineRetriever
 
 __all__ = [
+    "HyDERetriever",
+    "DecompositionRetriever",
+    "IRCoTRetriever",
     "EagerRetriever",
     "MMRRetriever",
     "ScoredRetriever",
@@ -281,3 +284,15 @@ class MMRRetriever(IndexRetriever, system="mmr"):
 
 class ScoredRetriever(IndexRetriever, system="scored"):
     """:class:`graph_retrievers.retrievers.Scored` as a LangChain retriever."""
+
+
+class HyDERetriever(IndexRetriever, system="hyde"):
+    """:class:`graph_retrievers.retrievers.HyDE` as a LangChain retriever; `language_model` may be a chat model."""
+
+
+class DecompositionRetriever(IndexRetriever, system="decomposition"):
+    """:class:`graph_retrievers.retrievers.Decomposition` as a LangChain retriever; `language_model` may be a chat model."""
+
+
+class IRCoTRetriever(IndexRetriever, system="ircot"):
+    """:class:`graph_retrievers.retrievers.IRCoT` as a LangChain retriever; `language_model` may be a chat model."""

@@ -14,11 +14,14 @@ from llama_graph_retrievers.nodes import provenance, to_context
 from llama_graph_retrievers.property_graph import SpreadingActivationPGRetriever
 from llama_graph_retrievers.retrievers import (
     BM25Retriever,
+    DecompositionRetriever,
     EagerRetriever,
     FastInsightRetriever,
     GARRetriever,
     GRAGRetriever,
     HybridRetriever,
+    HyDERetriever,
+    IRCoTRetriever,
     LeSeGRRetriever,
     LightRAGRetriever,
     MMRRetriever,
@@ -33,6 +36,9 @@ from llama_graph_retrievers.retrievers import (
 )
 
 __all__ = [
+    "HyDERetriever",
+    "DecompositionRetriever",
+    "IRCoTRetriever",
     "EagerRetriever",
     "MMRRetriever",
     "ScoredRetriever",

@@ -16,6 +16,9 @@ from graph_retrievers.retrievers.signatures import Knob, class_documentation, cl
 from llama_graph_retrievers.graph_retriever import GraphRetriever, engine_knobs
 
 __all__ = [
+    "HyDERetriever",
+    "DecompositionRetriever",
+    "IRCoTRetriever",
     "EagerRetriever",
     "MMRRetriever",
     "ScoredRetriever",
@@ -197,3 +200,15 @@ class MMRRetriever(IndexRetriever, system="mmr"):
 
 class ScoredRetriever(IndexRetriever, system="scored"):
     """DataStax's traversal by scores on an index."""
+
+
+class HyDERetriever(IndexRetriever, system="hyde"):
+    """HyDE on an index; ``language_model`` may be a LlamaIndex ``LLM``."""
+
+
+class DecompositionRetriever(IndexRetriever, system="decomposition"):
+    """Query decomposition on an index; ``language_model`` may be a LlamaIndex ``LLM``."""
+
+
+class IRCoTRetriever(IndexRetriever, system="ircot"):
+    """IRCoT on an index; ``language_model`` may be a LlamaIndex ``LLM``."""

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
         GRanker,
         HybridSearch,
         KeywordSearch,
+        HypotheticalDocuments,
+        InterleavedReasoning,
         LeSeGRModel,
         LexicalSemanticSearch,
         Loop,
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
         PathSearch,
         PersonalizedPageRank,
         Pipeline,
+        QueryDecomposition,
         ReciprocalRankFusion,
         RelationGathering,
         Rerank,
@@ -69,9 +72,12 @@ if TYPE_CHECKING:
         MMR,
         PPR,
         BaseRetriever,
+        Decomposition,
         Eager,
         FastInsight,
         Hybrid,
+        HyDE,
+        IRCoT,
         LeSeGR,
         LightRAG,
         MoR,
@@ -94,6 +100,7 @@ if TYPE_CHECKING:
     from graph_retrievers.signals.signal import Signal
 
 __all__ = [
+    "HyDE", "Decomposition", "IRCoT", "HypotheticalDocuments", "InterleavedReasoning", "QueryDecomposition",
     "Eager", "MMR", "Scored", "EagerTraversal", "MMRTraversal", "ScoredTraversal",
     "BM25", "GAR", "GRAG", "PPR", "AdaptiveReranking", "BM25Search", "Backfill", "BaseRetriever", "ChainSearch", "Chains",
     "ChunkGathering", "CorpusGraph", "CrossEncoder", "DocumentGraphNetwork", "DocumentGraphRerank", "Edge", "EntityLinking",
@@ -117,6 +124,8 @@ _HOMES = {
     "signals.meaning": "MeaningGraph MeaningParser", "signals.meaning_cache": "MeaningCache",
     "retrievers": "BM25 BaseRetriever FastInsight GAR GRAG Hybrid LeSeGR LightRAG MoR PPR PathRAG Re2 Retriever RetrieverProtocol "
     "retrievers": "Eager MMR Scored BM25 BaseRetriever FastInsight GAR GRAG Hybrid LeSeGR MoR PPR Re2 Retriever RetrieverProtocol "
+    "retrievers": "HyDE Decomposition IRCoT Eager MMR Scored "
+    "BM25 BaseRetriever FastInsight GAR GRAG Hybrid LeSeGR MoR PPR Re2 Retriever RetrieverProtocol "
     "SpreadingActivation StoreRetriever Vector WalkFusion build_retriever retriever_names",
 }
 

@@ -109,6 +109,11 @@ def numbers(hit):
 # Those that came later have no rankings to compare with.
 RETRIEVERS = [name for name in retriever_names() if name not in ("g-rag", "lesegr", "lightrag", "pathrag")]
 RETRIEVERS = [name for name in retriever_names() if name not in ("g-rag", "lesegr", "eager", "mmr", "scored")]
+RETRIEVERS = [
+    name
+    for name in retriever_names()
+    if name not in ("g-rag", "lesegr", "eager", "mmr", "scored", "hyde", "decomposition", "ircot")
+]
 
 
 @pytest.fixture(scope="module", autouse=True)

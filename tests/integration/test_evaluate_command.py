@@ -221,6 +221,25 @@ def test_all_retrievers_stand_in_one_table_and_those_that_lack_something_are_tol
     assert status == 2 and printed == "" and "This index has no vectors" in error
 
 
+def test_a_language_model_is_given_to_those_that_ask_one(dataset, tmp_path, capsys, monkeypatch):
+    (tmp_path / "their_model.py").write_text(
+        "def chat(prompt):\n"
+        '    return \'{"passages": ["punched cards"], "questions": ["punched cards"], "sentence": "punched cards"}\'\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    options = ["--timed-queries", "0", "--json", "out.json", "--retrievers", "vector,hybrid,hyde,decomposition,ircot,ppr"]
+    status, printed, _ = run(capsys, "evaluate", dataset, *options)
+    assert status == 0
+    for name in ("hyde", "decomposition", "ircot"):
+        assert f"note: {name} ran without a language model (pass --language-model).\n" in printed
+    before = json.loads((tmp_path / "out.json").read_text())["per_query"]
+    assert before["hyde"] == before["vector"]
+    status, printed, _ = run(capsys, "evaluate", dataset, *options, "--language-model", "their_model:chat")
+    after = json.loads((tmp_path / "out.json").read_text())["per_query"]
+    assert status == 0 and "ran without" not in printed and all(after[name] == before[name] for name in ("vector", "ppr"))
+    assert all(after[name] != before[name] for name in ("hyde", "decomposition", "ircot"))
+
+
 def test_what_is_named_and_lacks_something_runs_and_says_so(dataset, capsys):
     status, printed, _ = run(capsys, "evaluate", dataset, "--retrievers", "bm25,mor-text", "--timed-queries", "0")
     assert status == 0 and printed.count("mor-text ") == 2

@@ -124,6 +124,18 @@ class TestScoredRetriever(_Standard):
     retriever_constructor = package.ScoredRetriever
 
 
+class TestHyDERetriever(_Standard):
+    retriever_constructor = package.HyDERetriever
+
+
+class TestDecompositionRetriever(_Standard):
+    retriever_constructor = package.DecompositionRetriever
+
+
+class TestIRCoTRetriever(_Standard):
+    retriever_constructor = package.IRCoTRetriever
+
+
 class TestGRAGRetriever(_Standard):
     """Without a checkpoint."""
 

@@ -88,6 +88,8 @@ def _add_retriever_options(group: Any) -> None:
     precision = "numbers the cross-encoder computes with (default: float32 on a CPU, the model's own on a GPU); bfloat16 is more "
     precision += "than twice as fast on a recent CPU and changes scores by about 3 %% of their spread"
     add("--precision", choices=("float32", "bfloat16"), help=precision)
+    writer = "Python object for hyde, decomposition, ircot and others that ask a language model: see make-queries"
+    add("--language-model", metavar="MODULE:NAME", help=writer)
     checkpoint = "trained weights of a retriever, from the fit command; may be given several times"
     add("--checkpoint", action="append", default=[], metavar="NAME=DIR", help=checkpoint)
     add("--tuned", metavar="DIR", help="folder of what the tune command chose, measured as 'tuned' beside the others")
@@ -128,6 +130,7 @@ def run_evaluate(args: argparse.Namespace) -> int:
         check_matplotlib()
     names, everything = _names(args)
     checkpoints = _pairs("--checkpoint", args.checkpoint, names)
+    options = _options(names, checkpoints, _imported(args.language_model) if args.language_model else None)
     runs = {name: read_run(file) for name, file in _pairs("--run", args.runs).items()}
     qrels = read_qrels(args.qrels) if args.qrels else None
     dataset = read_dataset(args.dataset)
@@ -158,7 +161,7 @@ def run_evaluate(args: argparse.Namespace) -> int:
             seed=args.seed,
             resume=folder,
             about={name: f"from {checkpoint} {_folder_digest(checkpoint)}" for name, checkpoint in checkpoints.items()},
-            options={name: {"checkpoint": checkpoint} for name, checkpoint in checkpoints.items()},
+            options=options,
             skip=everything,
             dataset=dataset.name,
             split=args.split,
@@ -295,6 +298,18 @@ def _names(args: argparse.Namespace) -> tuple[list[str], bool]:
         if name != "all":
             retriever_class(name)
     return (retriever_names(), True) if "all" in names else (names, False)
+
+
+def _options(names: list[str], checkpoints: dict[str, str], language_model: Any) -> dict[str, dict[str, Any]]:
+    """Return the keywords of the retrievers by name: their checkpoints, and the language model for those that take one."""
+    from graph_retrievers.retrievers.registry import retriever_class
+    from graph_retrievers.retrievers.signatures import class_knobs
+
+    options: dict[str, dict[str, Any]] = {name: {"checkpoint": checkpoint} for name, checkpoint in checkpoints.items()}
+    for name in names:
+        if language_model is not None and any(knob.name == "language_model" for knob in class_knobs(retriever_class(name)[0])):
+            options.setdefault(name, {})["language_model"] = language_model
+    return options
 
 
 def _pairs(option: str, given: list[str], names: list[str] | None = None) -> dict[str, str]:
