@@ -145,3 +145,45 @@ def test_results_write_tables_numbers_and_pictures_that_quote_no_dataset(results
         content = file.read_text()
         assert not any(said in content for said in ("codebreakers", "punched", "Bletchley", "bletchley"))
     assert (tmp_path / "kept" / "metaqa" / "results.jsonl").is_file()
+
+
+def test_the_page_of_all_retrievers_says_what_its_figures_say(tmp_path, monkeypatch, capsys):
+    import json
+    import re
+
+    from tests.helpers import linked_edges, linked_nodes
+
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    monkeypatch.setenv("GRAPH_RETRIEVERS_CACHE", str(tmp_path / "cache"))
+    peers = importlib.import_module("peers")
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        rows = {
+            "nodes": [{"id": n.id, "title": n.title, "text": n.text} for n in linked_nodes()],
+            "edges": [{"source": s, "target": t} for s, t, _ in linked_edges()],
+            "queries": [{"id": s + t, "query": s, "gold": [t], "split": "test"} for s, t, _ in linked_edges()],
+        }
+        for part, listed in rows.items():
+            (tmp_path / name / f"{part}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in listed))
+    (tmp_path / "their.py").write_text("def model(prompt):\n    return '{}'\n")
+    monkeypatch.chdir(tmp_path)
+    options = ["--only", "first,second", "--limit", "9", "--timed", "1", "--page", str(tmp_path / "page.md")]
+    # The share of a table that is significant is decided by the numbers alone.
+    monkeypatch.setattr(peers, "randomization_test", lambda left, right: 0.0 if sum(left) != sum(right) else 1.0)
+    peers.main([str(tmp_path), *options, "--language-model", "their:model"])
+    page = (tmp_path / "page.md").read_text(encoding="utf-8")
+    assert f"## first\n\n9 questions; 12 nodes, {len(linked_edges())} edges." in page and "## second" in page
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if re.match(r"\| \S+ \| [01]\.", line)]
+    table = {name: cells for name, *cells in rows}
+    sentences = dict(re.findall(r"^- \*\*(.+?)\*\* (.*)$", page, re.MULTILINE))
+    left = set(re.findall(r"^- (\S+) was left out: ", page, re.MULTILINE))
+    assert set(sentences) == set(peers.retriever_names()) == set(table) | left and not left & set(table)
+    assert {"bm25", "hyde", "walk-fusion"} <= set(table) and {"re2", "lesegr", "mor-text"} <= left
+    for name, cells in table.items():
+        recall, base = float(cells[0]), float(table["hybrid"][0])
+        if name == "hybrid":
+            continue
+        kind = "above it" if recall > base else "below it" if recall < base else "not different"
+        assert f"against hybrid: {kind} on first" in sentences[name]
+        assert cells[4].startswith("**") == (recall != base)
+    assert sentences["re2"] == "left out on first, second."

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from graph_retrievers.evaluation.results import Evaluation
     from graph_retrievers.index import GraphIndex
 
-__all__ = ["add_commands", "run_evaluate", "run_make_queries"]
+__all__ = ["add_commands", "imported", "run_evaluate", "run_make_queries"]
 
 _RETRIEVERS = "vector,bm25,hybrid,fastinsight,walk-fusion"
 
@@ -130,7 +130,7 @@ def run_evaluate(args: argparse.Namespace) -> int:
         check_matplotlib()
     names, everything = _names(args)
     checkpoints = _pairs("--checkpoint", args.checkpoint, names)
-    options = _options(names, checkpoints, _imported(args.language_model) if args.language_model else None)
+    options = _options(names, checkpoints, imported(args.language_model) if args.language_model else None)
     runs = {name: read_run(file) for name, file in _pairs("--run", args.runs).items()}
     qrels = read_qrels(args.qrels) if args.qrels else None
     dataset = read_dataset(args.dataset)
@@ -251,7 +251,7 @@ def run_make_queries(args: argparse.Namespace) -> int:
     from graph_retrievers.datasets import read_dataset
     from graph_retrievers.evaluation.make_queries import make_queries, write_queries
 
-    model = _imported(args.language_model) if args.language_model else None
+    model = imported(args.language_model) if args.language_model else None
     graph = read_dataset(args.dataset).graph()
     queries = make_queries(graph, args.count, language_model=model, seed=args.seed, split=args.split, show_progress=True)
     write_queries(args.out, queries)
@@ -259,7 +259,7 @@ def run_make_queries(args: argparse.Namespace) -> int:
     return 0
 
 
-def _imported(path: str) -> Any:
+def imported(path: str) -> Any:
     """Return the object that ``module:name`` names; the working directory is searched too."""
     module, _, name = path.partition(":")
     if not module or not name:

@@ -1,0 +1,166 @@
+"""Every retriever by name on the shared datasets: one page with a table for each dataset and a sentence for each retriever.
+
+Needs the extra offline. Vectors of a dataset are kept in the user's cache; with --resume, what was found is kept too.
+
+    python benchmarks/peers.py FOLDER_OF_DATASETS [--only citations,...] [--limit N] [--reranker DIR] [--checkpoints DIR]
+        [--language-model MODULE:NAME] [--resume DIR] [--page FILE]
+
+Trained retrievers read CHECKPOINTS/DATASET/NAME (see graph-retrievers fit); those of one class share a folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from graph_retrievers.commands.evaluate import imported
+from graph_retrievers.datasets import read_dataset
+from graph_retrievers.evaluation.cache import cached_vectors
+from graph_retrievers.evaluation.harness import evaluate
+from graph_retrievers.evaluation.results import Evaluation
+from graph_retrievers.evaluation.significance import holm, randomization_test
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.retrievers.registry import retriever_class, retriever_names
+from graph_retrievers.retrievers.signatures import class_knobs
+from graph_retrievers.signals.embedding import minilm
+
+K = 10
+DATASETS = ("wiki-multihop", "metaqa", "citations", "postgres-docs")
+BASES = ("hybrid", "walk-fusion")
+PREFACE = """# Every retriever by name
+
+Made by `benchmarks/peers.py`: test questions, all-MiniLM-L6-v2, {models}; every retriever sees the text of the question
+alone. "ms" is the mean time of one question alone, its embedding included. The columns against {bases} are differences of
+Recall@{k} with the p-value of a paired randomisation test, by Holm's correction over all tests of a table; bold where p < 0.05.
+Recall@{k} is capped: the share of what {k} places can hold."""
+Compared = Mapping[tuple[str, str], tuple[float, float]]
+
+
+def evaluated(folder: Path, options: argparse.Namespace) -> Evaluation:
+    """Return all retrievers on the test questions of a dataset."""
+    dataset = read_dataset(folder)
+    graph, model, reranker = dataset.graph(), minilm(), None
+    if options.reranker:
+        from graph_retrievers.signals.cross_encoder import CrossEncoder
+
+        reranker = CrossEncoder(options.reranker)
+    vectors = cached_vectors(model, graph.contents(), show_progress=True)
+    index = GraphIndex.from_graph(graph, embedding=model, vectors=vectors, relevance=reranker)
+    language_model = imported(options.language_model) if options.language_model else None
+    queries = [query for query in dataset.queries if query.split == "test"][: options.limit]
+    return evaluate(
+        index,
+        queries,
+        retriever_names(),
+        k=K,
+        options=_keywords(options.checkpoints and Path(options.checkpoints) / folder.name, language_model),
+        skip=True,
+        timed_queries=options.timed,
+        resume=options.resume and Path(options.resume) / folder.name,
+        dataset=dataset.name,
+        split="test",
+        show_progress=True,
+    )
+
+
+def _keywords(checkpoints: Path | None, language_model: Any) -> dict[str, dict[str, Any]]:
+    """Return the checkpoint and the language model for the retrievers that take one, by name."""
+    trained = {}
+    for name in retriever_names():
+        if checkpoints and (checkpoints / name).is_dir():
+            trained[retriever_class(name)[0]] = checkpoints / name
+    keywords: dict[str, dict[str, Any]] = {}
+    for name in retriever_names():
+        kind = retriever_class(name)[0]
+        keywords[name] = {"checkpoint": trained[kind]} if kind in trained else {}
+        if language_model is not None and any(knob.name == "language_model" for knob in class_knobs(kind)):
+            keywords[name]["language_model"] = language_model
+    return keywords
+
+
+def against(evaluation: Evaluation) -> dict[tuple[str, str], tuple[float, float]]:
+    """Return the difference of mean recall and its corrected p-value for each retriever and base, where both were evaluated."""
+    there = evaluation.retrievers
+    pairs = [(name, base) for base in BASES for name in there if base in there and name != base]
+    columns = {name: evaluation.column(name, f"recall@{K}") for name in there}
+    p_values = holm([randomization_test(columns[name], columns[base]) for name, base in pairs])
+    return {pair: (fmean(columns[pair[0]]) - fmean(columns[pair[1]]), p) for pair, p in zip(pairs, p_values, strict=True)}
+
+
+def section(evaluation: Evaluation, compared: Compared) -> str:
+    """Return the table of a dataset in Markdown, with who was left out."""
+    titles = ["retriever", f"Recall@{K}", f"nDCG@{K}", "MRR", "ms", *(f"against {base}" for base in BASES)]
+    rows = [titles, ["---"] * len(titles)]
+    results = evaluation.results()
+    for name in sorted(results, key=lambda name: -results[name][f"recall@{K}"]):
+        seconds = results[name].get("seconds_per_query")
+        cells = [f"{results[name][metric]:.3f}" for metric in (f"recall@{K}", f"ndcg@{K}", "mrr")]
+        cells.append("-" if seconds is None else f"{1000 * seconds:.1f}")
+        rows.append([name, *cells, *(_difference(compared.get((name, base))) for base in BASES)])
+    graph = evaluation.graph
+    head = f"## {evaluation.dataset}\n\n{len(evaluation.queries)} questions; {len(graph):,} nodes, {graph.num_edges:,} edges."
+    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return "\n\n".join([head, table, "\n".join(f"- {note}" for note in evaluation.notes)])
+
+
+def _difference(found: tuple[float, float] | None) -> str:
+    if found is None:
+        return "-"
+    text = f"{found[0]:+.3f} (p = {found[1]:.3f})"
+    return f"**{text}**" if found[1] < 0.05 else text
+
+
+def sentence(name: str, tables: Mapping[str, Compared], ran: Mapping[str, Sequence[str]]) -> str:
+    """Return where a retriever wins and loses by Recall@k against the bases, read from the figures."""
+    said = []
+    for base in BASES:
+        found = {data: table[name, base] for data, table in tables.items() if (name, base) in table}
+        kinds = {
+            "above it on": [f"{data} ({d:+.3f})" for data, (d, p) in found.items() if p < 0.05 and d > 0],
+            "below it on": [f"{data} ({d:+.3f})" for data, (d, p) in found.items() if p < 0.05 and d < 0],
+            "not different on": [data for data, (_, p) in found.items() if p >= 0.05],
+        }
+        parts = [f"{kind} {', '.join(listed)}" for kind, listed in kinds.items() if listed]
+        if parts:
+            said.append(f"against {base}: {'; '.join(parts)}")
+    absent = [data for data, names in ran.items() if name not in names]
+    if absent:
+        said.append(f"left out on {', '.join(absent)}")
+    return f"- **{name}** {'. '.join(said)}."
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Evaluate, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--only", default=",".join(DATASETS), help="datasets, with commas between them")
+    parser.add_argument("--limit", type=int, help="only the first so many questions of each dataset")
+    parser.add_argument("--timed", type=int, default=20, help="questions that are timed one by one (default: 20)")
+    parser.add_argument("--reranker", help="cross-encoder for re2, gar and fastinsight, which are left out without one")
+    parser.add_argument("--checkpoints", help="folder with DATASET/NAME, for those that train and are left out without")
+    model = "Python object for hyde and others, which are left out without one"
+    parser.add_argument("--language-model", metavar="MODULE:NAME", help=model)
+    parser.add_argument("--resume", help="folder that keeps what was found; a run that was stopped goes on")
+    default = Path(__file__).parent / "results" / "peers" / "README.md"
+    parser.add_argument("--page", type=Path, default=default, help="file to write")
+    options = parser.parse_args(arguments)
+    sections, tables, ran = [], {}, {}
+    for name in options.only.split(","):
+        evaluation = evaluated(options.folder / name, options)
+        tables[name], ran[name] = against(evaluation), evaluation.retrievers
+        sections.append(section(evaluation, tables[name]))
+        print(sections[-1], flush=True)
+    models = f"{'the cross-encoder ' + Path(options.reranker).name if options.reranker else 'no cross-encoder'}, "
+    models += "a language model" if options.language_model else "no language model"
+    sentences = "\n".join(sentence(name, tables, ran) for name in retriever_names())
+    preface = PREFACE.format(models=models, bases=" and ".join(BASES), k=K)
+    parts = [preface, *sections, f"## Where each wins and loses\n\n{sentences}"]
+    options.page.parent.mkdir(parents=True, exist_ok=True)
+    options.page.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
