@@ -187,3 +187,24 @@ def test_the_page_of_all_retrievers_says_what_its_figures_say(tmp_path, monkeypa
         assert f"against hybrid: {kind} on first" in sentences[name]
         assert cells[4].startswith("**") == (recall != base)
     assert sentences["re2"] == "left out on first, second."
+
+
+def test_the_compositions_of_the_page_are_measured(tmp_path, monkeypatch, capsys):
+    import json
+
+    from tests.helpers import linked_edges, linked_nodes
+
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    monkeypatch.setenv("GRAPH_RETRIEVERS_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "small").mkdir()
+    rows = {
+        "nodes": [{"id": n.id, "title": n.title, "text": n.text} for n in linked_nodes()],
+        "edges": [{"source": s, "target": t} for s, t, _ in linked_edges()],
+        "queries": [{"id": s + t, "query": s, "gold": [t], "split": "dev"} for s, t, _ in linked_edges()],
+    }
+    for part, listed in rows.items():
+        (tmp_path / "small" / f"{part}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in listed))
+    compositions = importlib.import_module("compositions")
+    compositions.main([str(tmp_path), "--only", "small", "--split", "dev"])
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in printed] == ["small,", "retriever", "hybrid", "walk-fusion", *compositions.NAMES]
