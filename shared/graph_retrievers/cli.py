@@ -287,6 +287,7 @@ def _inspect(args: argparse.Namespace) -> None:
 def _taxonomy(args: argparse.Namespace) -> None:
     from graph_retrievers.graph.corpus_graph import Node
     from graph_retrievers.index import GraphIndex
+    from graph_retrievers.operators.mor.reranker import TrajectoryReranker, TrajectoryScorer
     from graph_retrievers.operators.operator import OperatorKind
     from graph_retrievers.retrievers.registry import build_retriever, retriever_names
 
@@ -300,10 +301,12 @@ def _taxonomy(args: argparse.Namespace) -> None:
         # Without one, retrievers warn that they have fallen back.
         relevance=lambda pairs: [0.0] * len(pairs),
     )
+    # A checkpoint would bring it.
+    trained = {"mor": {"reranker": TrajectoryReranker(TrajectoryScorer())}}
     rows = [("retriever", "composition", "operators")]
     for name in retriever_names():
         try:
-            operator = build_retriever(name, index).operator
+            operator = build_retriever(name, index, **trained.get(name, {})).operator
         except GraphRetrieverError as error:
             rows.append((name, "-", " ".join(str(error).split())))
         else:

@@ -221,6 +221,8 @@ class TestTaxonomy:
         assert status == 0 and list(rows) == retriever_names()
         assert "O_vs -> O_gm -> (O_vgs -> O_gm)*" in rows["fastinsight"]
         assert rows["fastinsight"].endswith("VectorSearch O_vs, GRanker O_gm, STeX O_vgs")
+        # With the reranker that a checkpoint brings, as published.
+        assert rows["mor"].split(maxsplit=1)[1].startswith("O_vgs -> O_gm  ") and " -> " not in rows["mor-no-rerank"]
         assert [line.split()[0] for line in lines[-5:]] == ["O_vs", "O_gs", "O_m", "O_vgs", "O_gm"]
 
 

@@ -87,6 +87,19 @@ def test_the_readme_shows_the_engine_and_both_frameworks():
         assert any(f"from {package} import" in code for code in shown), package
 
 
+def test_the_table_of_compositions_is_what_the_program_prints(capsys):
+    cli.main(["taxonomy"])
+    head, *rows = capsys.readouterr().out.partition("\n\n")[0].splitlines()
+    first, second = head.index("composition"), head.index("operators")
+    groups = {}
+    for row in rows:
+        groups.setdefault(row[first:second].strip(), []).append(row[:first].strip())
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = readme.partition("| composition | retrievers |\n| --- | --- |\n")[2].partition("\n\n")[0]
+    expected = [f"| `{formula}` | {', '.join(f'`{name}`' for name in names)} |" for formula, names in groups.items()]
+    assert shown.splitlines() == expected
+
+
 def anchors(page):
     titles = HEADING.findall(re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL))
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
