@@ -1,5 +1,6 @@
 """The sentence encoder: mean pooling, unit vectors, one load whatever the threads."""
 
+import json
 import os
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
+from graph_retrievers import GraphIndex, build_retriever
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.signals.embedding import SentenceEncoder, as_embedding, embed_texts, embedded_batches, load_embedding, minilm
 from graph_retrievers.signals.loading import no_loading_bar
@@ -97,3 +99,112 @@ def test_the_bar_of_embedding_moves_by_small_batches_of_texts(encoder, capsys):
 
 def lambda_embedding():
     return as_embedding(lambda texts: [[float(len(text)), 1.0] for text in texts])
+
+
+# -- other models, by folder ----------------------------------------------------------------------------------------
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "loom", "card", "engine", "a", "ask", "read", ":"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A small model with random weights, as transformers saves it."""
+    from transformers import BertConfig, BertModel, BertTokenizerFast
+
+    (tmp_path / "words.txt").write_text("\n".join(WORDS))
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    BertModel(BertConfig(vocab_size=len(WORDS), max_position_embeddings=32, **sizes)).save_pretrained(tmp_path / "model")
+    BertTokenizerFast(vocab_file=str(tmp_path / "words.txt")).save_pretrained(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def states(folder, text):
+    from transformers import AutoModel, AutoTokenizer
+
+    with torch.inference_mode():
+        read = AutoTokenizer.from_pretrained(folder)(text, return_tensors="pt")
+        return AutoModel.from_pretrained(folder).eval()(**read).last_hidden_state[0]
+
+
+def settings_of(folder, pooling=None, prompts=None):
+    (folder / "1_Pooling").mkdir(exist_ok=True)
+    if pooling:
+        (folder / "1_Pooling" / "config.json").write_text(json.dumps({"word_embedding_dimension": 16, **pooling}))
+    if prompts:
+        (folder / "config_sentence_transformers.json").write_text(json.dumps({"prompts": prompts}))
+
+
+@pytest.mark.parametrize(
+    ("saved", "given", "first"),
+    [
+        (None, None, False),
+        ({"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": False}, None, False),
+        ({"pooling_mode_mean_tokens": False, "pooling_mode_cls_token": True}, None, True),
+        ({"pooling_mode_mean_tokens": False, "pooling_mode_cls_token": True}, "mean", False),
+        (None, "cls", True),
+        ({"pooling_mode_max_tokens": True}, "cls", True),
+    ],
+)
+def test_a_model_is_pooled_as_its_settings_say(folder, saved, given, first):
+    settings_of(folder, saved)
+    found = torch.tensor(SentenceEncoder(folder, pooling=given, batch_size=2).embed_documents(["a loom", "a card engine a"]))
+    for vector, text in zip(found, ["a loom", "a card engine a"], strict=True):
+        hidden = states(folder, text)
+        expected = hidden[0] if first else hidden.mean(0)
+        assert torch.allclose(vector, expected / expected.norm(), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "saved", [{"pooling_mode_max_tokens": True}, {"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": True}], ids=str
+)
+def test_another_pooling_is_refused(folder, saved):
+    settings_of(folder, saved)
+    with pytest.raises(InvalidArgumentError, match="is pooled by .*pooling_mode_.*, this encoder by mean or cls"):
+        SentenceEncoder(folder).embed_query("a loom")
+    with pytest.raises(InvalidArgumentError, match="pooling"):
+        SentenceEncoder(folder, pooling="max")
+
+
+@pytest.mark.parametrize("name", ["document", "passage"])
+def test_prompts_stand_before_queries_and_documents(folder, name):
+    settings_of(folder, prompts={"query": "ask: ", name: "read: "})
+    encoder, plain = load_embedding(folder), states
+    for found, text in [
+        (encoder.embed_query("a loom"), "ask: a loom"),
+        (encoder.embed_queries(["a loom"])[0], "ask: a loom"),
+        (encoder.embed_documents(["a loom"])[0], "read: a loom"),
+    ]:
+        expected = plain(folder, text).mean(0)
+        assert torch.allclose(torch.as_tensor(found), expected / expected.norm(), atol=1e-5)
+
+
+def test_a_retriever_searches_by_a_model_of_a_folder(folder):
+    settings_of(folder, {"pooling_mode_cls_token": True}, {"query": "ask: "})
+    texts = ["a loom", "a card", "engine engine"]
+    index = GraphIndex.from_texts(texts, embedding=str(folder))
+    scores = [float(states(folder, "ask: a card")[0] @ states(folder, text)[0] / states(folder, text)[0].norm()) for text in texts]
+    best = max(range(3), key=lambda row: scores[row])
+    assert build_retriever("vector", index).retrieve("a card", k=1)[0].id == str(best)
+
+
+def test_settings_on_a_hub_that_does_not_answer_are_told(monkeypatch, tmp_path, caplog):
+    import huggingface_hub
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    def answers(result):
+        def download(repository, file):
+            assert (repository, file) == ("some/model", "1_Pooling/config.json")
+            if isinstance(result, Exception):
+                raise result
+            return result
+
+        monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
+        return SentenceEncoder("some/model")._settings("1_Pooling/config.json")
+
+    (tmp_path / "config.json").write_text('{"pooling_mode_cls_token": true}')
+    assert answers(str(tmp_path / "config.json")) == {"pooling_mode_cls_token": True} and not caplog.messages
+    missing = huggingface_hub.errors.EntryNotFoundError.__new__(huggingface_hub.errors.EntryNotFoundError)
+    assert answers(missing) == {} and not caplog.messages
+    assert answers(LocalEntryNotFoundError("offline")) == {}
+    assert "1_Pooling/config.json of some/model cannot be read" in caplog.text and "another pooling" in caplog.text

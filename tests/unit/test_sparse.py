@@ -4,6 +4,7 @@ import pytest
 import torch
 from transformers import BertConfig, BertForMaskedLM, BertModel, BertTokenizerFast
 
+from graph_retrievers import BM25Search, Retriever
 from graph_retrievers.errors import InvalidArgumentError, InvalidVectorError, MissingSignalError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers import LeSeGR
@@ -41,6 +42,22 @@ def test_splade_is_the_largest_logit_of_any_position(tokenizer):
         dense = torch.zeros(len(WORDS))
         dense[list(weights)] = torch.tensor(list(weights.values()))
         assert torch.allclose(dense, expected, atol=1e-5), "padding of a batch adds nothing"
+
+
+def test_splade_is_read_from_a_folder_and_searched_as_words_are(tokenizer, tmp_path):
+    torch.manual_seed(0)
+    model = BertForMaskedLM(config()).eval()
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    weights = [Splade((model, tokenizer)).encode([text])[0] for text in [*TEXTS, "a card"]]
+    built = GraphIndex.from_texts(TEXTS)
+    index = GraphIndex(built.graph, {**built.signals, "splade": SparseIndex(TEXTS, Splade(tmp_path))})
+    hits = Retriever(index, BM25Search(signal="splade"), backfill=False).retrieve("a card")
+    products = [sum(value * weights[-1].get(term, 0.0) for term, value in text.items()) for text in weights[:-1]]
+    assert {int(hit.id): hit.score for hit in hits} == pytest.approx({row: p for row, p in enumerate(products) if p > 0}, abs=1e-4)
+    (tmp_path / "model.safetensors").rename(tmp_path / "elsewhere")
+    with pytest.raises(InvalidArgumentError, match="No sparse encoder could be loaded from"):
+        Splade(tmp_path).encode(["a loom"])
 
 
 def test_lexical_weights_are_those_of_tokens_without_special_ones(tokenizer):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graph_retrievers.arguments import not_a_class, positive
+from graph_retrievers.arguments import choice, not_a_class, positive
 from graph_retrievers.device import resolve_device
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError, MissingDependencyError
 from graph_retrievers.signals.loading import no_loading_bar
@@ -255,7 +256,7 @@ class CachedEmbedding:
 
 
 class SentenceEncoder:
-    """A Hugging Face encoder with mean pooling and unit vectors, as in sentence-transformers models.
+    """A Hugging Face encoder with unit vectors, as in sentence-transformers models.
 
     It has the methods of LangChain's ``Embeddings``.
 
@@ -271,6 +272,18 @@ class SentenceEncoder:
         Texts per forward pass; texts are sorted by length to reduce padding.
     device : str or torch.device, optional
         The CPU by default.
+    pooling : {"mean", "cls"}, optional
+        What of the last hidden states is the vector: their mean, or the first. By default as the model's own settings for
+        sentence-transformers say (``1_Pooling/config.json``), the mean without any.
+
+    Notes
+    -----
+    The prompts of these settings (``config_sentence_transformers.json``) for queries and for documents stand before each text.
+
+    Raises
+    ------
+    InvalidArgumentError
+        At the first text, if the model cannot be loaded, or its settings ask for another pooling.
 
     Examples
     --------
@@ -280,9 +293,17 @@ class SentenceEncoder:
     """
 
     def __init__(
-        self, model: str | Path, *, max_length: int = 256, batch_size: int = 32, device: str | torch.device | None = None
+        self,
+        model: str | Path,
+        *,
+        max_length: int = 256,
+        batch_size: int = 32,
+        device: str | torch.device | None = None,
+        pooling: str | None = None,
     ) -> None:
         self.name = self._source = str(model)
+        self.pooling = choice("pooling", pooling, ("mean", "cls", None))
+        self._prompts: dict[str, str] = {}
         self.max_length, self.batch_size = max_length, batch_size
         self.device = resolve_device(device)
         self._loaded: tuple[Any, Any] | None = None
@@ -308,15 +329,42 @@ class SentenceEncoder:
                 f"No embedding model could be loaded from {self._source!r}: {error} Expected a name on a hub or a folder with "
                 "config.json, model.safetensors and tokenizer files."
             ) from error
+        self._prompts = self._settings("config_sentence_transformers.json").get("prompts") or {}
+        if self.pooling is None:
+            modes = {
+                name for name, on in self._settings("1_Pooling/config.json").items() if name.startswith("pooling_") and on is True
+            }
+            if modes - {"pooling_mode_mean_tokens", "pooling_mode_cls_token"} or len(modes) > 1:
+                raise InvalidArgumentError(
+                    f"{self._source!r} is pooled by {', '.join(sorted(modes))}, this encoder by mean or cls; pass the model as an "
+                    "object of sentence-transformers, or pooling=."
+                )
+            self.pooling = "cls" if "pooling_mode_cls_token" in modes else "mean"
         return tokenizer, model.eval().to(self.device)
+
+    def _settings(self, file: str) -> dict[str, Any]:
+        """Return settings that sentence-transformers keeps beside a model; empty if there are none."""
+        path = Path(self._source) / file
+        if not Path(self._source).is_dir():
+            from huggingface_hub import hf_hub_download
+            from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
+
+            try:
+                path = Path(hf_hub_download(self._source, file))
+            except (EntryNotFoundError, OSError) as error:
+                if isinstance(error, LocalEntryNotFoundError) or not isinstance(error, EntryNotFoundError):
+                    logger.warning("%s of %s cannot be read (%s); vectors may be of another pooling.", file, self._source, error)
+                return {}
+        return json.loads(path.read_text("utf-8")) if path.is_file() else {}
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Return unit vectors of n texts, as n lists of d numbers."""
-        return self.embed_queries(texts).tolist()
+        return self._embed(texts, "document", "passage").tolist()
 
     def embed_query(self, text: str) -> list[float]:
         """Return the unit vector of one query, as a list of d numbers."""
-        return self.embed_documents([text])[0]
+        vector: list[float] = self.embed_queries([text])[0].tolist()
+        return vector
 
     async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
         """Return what :meth:`embed_documents` returns, computed in a thread."""
@@ -326,11 +374,17 @@ class SentenceEncoder:
         """Return what :meth:`embed_query` returns, computed in a thread."""
         return await asyncio.to_thread(self.embed_query, text)
 
-    @torch.inference_mode()
     def embed_queries(self, texts: list[str]) -> Tensor:
-        """Return unit vectors of texts: Tensor, shape [n, d], float32, on the CPU."""
+        """Return unit vectors of queries: Tensor, shape [n, d], float32, on the CPU."""
+        return self._embed(texts, "query")
+
+    @torch.inference_mode()
+    def _embed(self, texts: list[str], *prompts: str) -> Tensor:
+        """Return unit vectors of texts, with the first prompt of these names that the model has before each."""
         with self._lock:
             self._loaded = tokenizer, model = self._loaded or self._read()
+        before = next((self._prompts[name] for name in prompts if name in self._prompts), "")
+        texts = [f"{before}{text}" for text in texts]
         order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
         vectors = torch.empty((len(texts), model.config.hidden_size))
         for start in range(0, len(texts), self.batch_size):
@@ -343,7 +397,8 @@ class SentenceEncoder:
             hidden = model(**batch).last_hidden_state
             mask = batch["attention_mask"].unsqueeze(-1).to(hidden.dtype)
             mean = (hidden * mask).sum(1) / mask.sum(1).clamp(min=1e-9)
-            vectors[rows] = torch.nn.functional.normalize(mean, dim=1).cpu()
+            pooled = hidden[:, 0] if self.pooling == "cls" else mean
+            vectors[rows] = torch.nn.functional.normalize(pooled, dim=1).cpu()
         return vectors
 
     def split_text(self, text: str, max_tokens: int | None = None) -> list[str]:
