@@ -24,6 +24,7 @@ QUERIES = [
     "punched cards in a loom 織機 🧶",
 ]
 NAMES = retriever_names()
+RERANKING = ("fastinsight", "fastinsight-hybrid", "re2", "gar")
 # Without a language model here: the question itself is searched, by "vector", "hybrid" and "bm25".
 REWRITING = {"hyde": "HypotheticalDocuments", "decomposition": "QueryDecomposition", "ircot": "InterleavedReasoning"}
 
@@ -193,7 +194,7 @@ def test_ordinary_questions_have_no_notes(name):
     nodes, edges = [*linked_nodes(), *movie_nodes()], [*linked_edges(), *movie_edges()]
     retriever = build_retriever(name, GraphIndex.from_nodes(nodes, edges, embedding=embed))
     hits = retriever.retrieve_batch([QUERIES[0], QUERIES[1], QUERIES[3], "a machine that breaks a cipher"])
-    fallback = dict.fromkeys(("fastinsight", "re2", "gar"), ("no relevance model: reranked by the similarity of the vectors",))
+    fallback = dict.fromkeys(RERANKING, ("no relevance model: reranked by the similarity of the vectors",))
     for rewriting, operator in REWRITING.items():
         fallback[rewriting] = (f"{operator}: there is no language model; the question itself was searched",)
     assert [found.notes for found in hits] == [fallback.get(name, ())] * 4
@@ -203,7 +204,7 @@ def test_ordinary_questions_have_no_notes(name):
 def test_a_reranker_without_a_relevance_model_says_once_that_it_falls_back(name, caplog):
     build_retriever(name, corpus()).retrieve_batch(QUERIES)
     said = [record for record in caplog.records if "falls back to the similarity of the vectors" in record.getMessage()]
-    assert len(said) == (name in ("fastinsight", "re2", "gar"))
+    assert len(said) == (name in RERANKING)
     caplog.clear()
     build_retriever(name, corpus(relevance=Overlap())).retrieve_batch(QUERIES)
     assert not any("similarity of the vectors" in record.getMessage() for record in caplog.records)

@@ -213,5 +213,5 @@ def test_what_cannot_be_is_refused(caplog):
 
     operator, queries = MMRTraversal(), Queries.of(index, ["?"], vectors=[[1.0, 0.0, 0.0]])
     object.__setattr__(queries, "index", type("Index", (), {"dense": Outside()})())
-    with pytest.raises(MissingSignalError, match="external store"):
+    with pytest.raises(MissingSignalError, match="which Outside does not give"):
         operator._vectors(queries, torch.zeros((1, 1), dtype=torch.int64))

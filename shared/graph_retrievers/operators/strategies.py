@@ -19,6 +19,7 @@ from graph_retrievers.graph.ragged import columns_of, descending, falling, gathe
 from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking, extended_trails
+from graph_retrievers.signals.dense import DenseIndex
 
 __all__ = ["EagerTraversal", "MMRTraversal", "ScoredTraversal"]
 
@@ -350,9 +351,10 @@ class MMRTraversal(_StrategyTraversal):
 
     def _vectors(self, queries: Queries, nodes: Tensor) -> Tensor:
         """Return the unit vectors of nodes, shape [B, M]: Tensor, shape [B, M, d], float64; zeros for pads."""
-        vectors = getattr(queries.index.dense, "vectors", None)
-        if not isinstance(vectors, Tensor):
+        dense = queries.index.dense
+        if not isinstance(dense, DenseIndex):
             raise MissingSignalError(
-                "MMR compares nodes with each other, and the vectors of this index are in an external store; build it with vectors="
+                f"MMR compares nodes with each other and reads their vectors, which {type(dense).__name__} does not give; build "
+                "the index with vectors in memory."
             )
-        return normalize(vectors[nodes.clamp(min=0)].double(), dim=2) * (nodes >= 0).unsqueeze(2)
+        return normalize(dense.taken(nodes.clamp(min=0)).double(), dim=2) * (nodes >= 0).unsqueeze(2)
