@@ -38,9 +38,9 @@ if TYPE_CHECKING:
         GatedPropagation,
         GRanker,
         HybridSearch,
-        KeywordSearch,
         HypotheticalDocuments,
         InterleavedReasoning,
+        KeywordSearch,
         LeSeGRModel,
         LexicalSemanticSearch,
         Loop,
@@ -100,18 +100,17 @@ if TYPE_CHECKING:
     from graph_retrievers.signals.signal import Signal
 
 __all__ = [
-    "HyDE", "Decomposition", "IRCoT", "HypotheticalDocuments", "InterleavedReasoning", "QueryDecomposition",
-    "Eager", "MMR", "Scored", "EagerTraversal", "MMRTraversal", "ScoredTraversal",
-    "BM25", "GAR", "GRAG", "PPR", "AdaptiveReranking", "BM25Search", "Backfill", "BaseRetriever", "ChainSearch", "Chains",
-    "ChunkGathering", "CorpusGraph", "CrossEncoder", "DocumentGraphNetwork", "DocumentGraphRerank", "Edge", "EntityLinking",
-    "EvidenceNetwork", "FactSearch", "Facts", "FastInsight", "FeedbackSearch", "FlowPruning", "GRanker", "GatedPropagation",
-    "GraphIndex", "Hit", "Hits", "Hybrid", "HybridSearch", "IndexStore", "KeywordSearch", "LeSeGR", "LeSeGRModel",
-    "LexicalSemanticSearch", "LightRAG", "Loop", "MeaningCache", "MeaningGraph", "MeaningParser", "MetapathSearch",
-    "MixedTraversal", "MoR", "Node", "NodePath", "Operator", "OperatorKind", "PassageGathering", "PathRAG", "PathSearch",
-    "PersonalizedPageRank", "Pipeline", "Queries", "Ranking", "Re2", "ReciprocalRankFusion", "RelationGathering", "Rerank",
-    "Retriever", "RetrieverProtocol", "RoundRobin", "STeX", "SentenceEncoder", "Signal", "SpreadingActivation",
-    "StoreRetriever", "Subgraph", "TrajectoryReranker", "Vector", "VectorSearch", "WalkFusion", "build_retriever", "minilm",
-    "retriever_names",
+    "AdaptiveReranking", "BM25", "BM25Search", "Backfill", "BaseRetriever", "ChainSearch", "Chains", "ChunkGathering",
+    "CorpusGraph", "CrossEncoder", "Decomposition", "DocumentGraphNetwork", "DocumentGraphRerank", "Eager", "EagerTraversal",
+    "Edge", "EntityLinking", "EvidenceNetwork", "FactSearch", "Facts", "FastInsight", "FeedbackSearch", "FlowPruning", "GAR",
+    "GRAG", "GRanker", "GatedPropagation", "GraphIndex", "Hit", "Hits", "HyDE", "Hybrid", "HybridSearch",
+    "HypotheticalDocuments", "IRCoT", "IndexStore", "InterleavedReasoning", "KeywordSearch", "LeSeGR", "LeSeGRModel",
+    "LexicalSemanticSearch", "LightRAG", "Loop", "MMR", "MMRTraversal", "MeaningCache", "MeaningGraph", "MeaningParser",
+    "MetapathSearch", "MixedTraversal", "MoR", "Node", "NodePath", "Operator", "OperatorKind", "PPR", "PassageGathering",
+    "PathRAG", "PathSearch", "PersonalizedPageRank", "Pipeline", "Queries", "QueryDecomposition", "Ranking", "Re2",
+    "ReciprocalRankFusion", "RelationGathering", "Rerank", "Retriever", "RetrieverProtocol", "RoundRobin", "STeX", "Scored",
+    "ScoredTraversal", "SentenceEncoder", "Signal", "SpreadingActivation", "StoreRetriever", "Subgraph", "TrajectoryReranker",
+    "Vector", "VectorSearch", "WalkFusion", "build_retriever", "minilm", "retriever_names",
 ]
 
 # Where names that do not come from `operators` and `retrievers` are; loaded when first asked for, so that the version can be
@@ -122,11 +121,9 @@ _HOMES = {
     "signals.signal": "Signal",
     "signals.cross_encoder": "CrossEncoder", "signals.embedding": "SentenceEncoder minilm",
     "signals.meaning": "MeaningGraph MeaningParser", "signals.meaning_cache": "MeaningCache",
-    "retrievers": "BM25 BaseRetriever FastInsight GAR GRAG Hybrid LeSeGR LightRAG MoR PPR PathRAG Re2 Retriever RetrieverProtocol "
-    "retrievers": "Eager MMR Scored BM25 BaseRetriever FastInsight GAR GRAG Hybrid LeSeGR MoR PPR Re2 Retriever RetrieverProtocol "
-    "retrievers": "HyDE Decomposition IRCoT Eager MMR Scored "
-    "BM25 BaseRetriever FastInsight GAR GRAG Hybrid LeSeGR MoR PPR Re2 Retriever RetrieverProtocol "
-    "SpreadingActivation StoreRetriever Vector WalkFusion build_retriever retriever_names",
+    "retrievers": "BaseRetriever BM25 build_retriever Decomposition Eager FastInsight GAR GRAG Hybrid HyDE IRCoT LeSeGR "
+    "LightRAG MMR MoR PathRAG PPR Re2 Retriever retriever_names RetrieverProtocol Scored SpreadingActivation "
+    "StoreRetriever Vector WalkFusion",
 }
 
 

@@ -18,8 +18,8 @@ from graph_retrievers.operators.operator import Composite, Loop, Operator, Opera
 from graph_retrievers.operators.pagerank import PersonalizedPageRank
 from graph_retrievers.operators.path_search import PathSearch
 from graph_retrievers.operators.rerank import Rerank
-from graph_retrievers.operators.round_robin import RoundRobin
 from graph_retrievers.operators.rewriting import HypotheticalDocuments, InterleavedReasoning, QueryDecomposition
+from graph_retrievers.operators.round_robin import RoundRobin
 from graph_retrievers.operators.spreading import ChainSearch, EntityLinking, GatedPropagation, PassageGathering
 from graph_retrievers.operators.stex import STeX
 from graph_retrievers.operators.strategies import EagerTraversal, MMRTraversal, ScoredTraversal
