@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -70,6 +72,35 @@ class Subgraph:
             label = f" [label={_dot(edge.relation)}]" if edge.relation else ""
             lines.append(f"    n{number[edge.source]} -> n{number[edge.target]}{label};")
         return "\n".join([*lines, "}"])
+
+    def to_csv(self) -> str:
+        """Return the subgraph as text for a language model, as G-Retriever writes it: a table of nodes and one of edges.
+
+        Nodes are numbered from 0 in their order; ``node_attr`` is "title. text" of a node, and its id where both are empty;
+        ``edge_attr`` is the text of an edge, and its relation where that is empty.
+
+        References
+        ----------
+        He et al., "G-Retriever", NeurIPS 2024, section 5.3 and the public code.
+
+        Examples
+        --------
+        >>> print(Subgraph((Node("a", "", "Ada"), Node("b", "Built engines.", "Babbage")), (Edge("a", "b", "knows"),)).to_csv())
+        node_id,node_attr
+        0,Ada
+        1,Babbage. Built engines.
+        <BLANKLINE>
+        src,edge_attr,dst
+        0,knows,1
+        """
+        number = {node.id: place for place, node in enumerate(self.nodes)}
+        named = ((place, ". ".join(filter(None, (n.title, n.text))) or n.id) for place, n in enumerate(self.nodes))
+        joined = ((number[edge.source], edge.text or edge.relation, number[edge.target]) for edge in self.edges)
+        tables = (("node_id", "node_attr"), *named), (("src", "edge_attr", "dst"), *joined)
+        written = [io.StringIO() for _ in tables]
+        for out, table in zip(written, tables, strict=True):
+            csv.writer(out, lineterminator="\n").writerows(table)
+        return "\n".join(out.getvalue() for out in written).rstrip("\n")
 
 
 def _mermaid(text: str) -> str:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Collection
 from copy import copy
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from torch import Tensor
 
@@ -69,6 +69,8 @@ class Retriever(BaseRetriever):
     ----------
     inputs : tuple of str
         Further per-query arguments that the operators read, such as ``entities`` or ``plan``.
+    reads_edge_signals : bool
+        Whether the class reads signals over edges (``edge_signals=True`` of an index), which ``evaluate`` builds for it.
 
     Examples
     --------
@@ -84,6 +86,7 @@ class Retriever(BaseRetriever):
     """
 
     _untrained: tuple[str, ...] = ()
+    reads_edge_signals: ClassVar[bool] = False
 
     def __init__(
         self,

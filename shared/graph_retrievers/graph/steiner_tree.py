@@ -1,0 +1,126 @@
+"""Prize-collecting Steiner trees: growth of Goemans and Williamson with strong pruning."""
+
+from __future__ import annotations
+
+import numpy as np
+
+__all__ = ["prize_collecting_steiner_tree"]
+
+# Events nearer to each other than this share of the largest number happen together.
+_ROUNDING = 1e-9
+
+
+def prize_collecting_steiner_tree(
+    sources: np.ndarray, targets: np.ndarray, prizes: np.ndarray, costs: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return a tree of an undirected graph whose prizes are high and whose edges are cheap.
+
+    The growth of Goemans and Williamson joins nodes until one component with prizes to spend is left; strong pruning then cuts
+    each tree down to its best part, and the best of them is returned.
+
+    Parameters
+    ----------
+    sources, targets : array, shape [m], int64
+        Ends of each edge, from 0 to n - 1; parallel edges and self loops are allowed.
+    prizes : array, shape [n], float64
+        Not negative.
+    costs : array, shape [m], float64
+        Not negative.
+
+    Returns
+    -------
+    nodes, edges : array, int64
+        Nodes and edges of the tree, ascending; a tree of one node has no edges. Both are empty if no prize is positive.
+
+    Notes
+    -----
+    The prizes left out and the costs paid are together at most twice their least possible sum. The prizes taken less the costs
+    paid have no such bound: no fast algorithm has one.
+
+    Of what happens at the same time, edges become tight before components die, and edges whose ends have the highest prizes become
+    tight before others, then lower edges before higher. Two rules differ from ``pcst_fast`` with strong pruning: the trees of all
+    components are compared, where it looks at the last active one alone, and parts of worth 0 are kept, where it drops them. The
+    work is O(m) for each of at most 2 n events, in arrays; events at the same time are one.
+
+    References
+    ----------
+    Goemans and Williamson, "A General Approximation Technique for Constrained Forest Problems", SIAM Journal on Computing 1995;
+    Johnson, Minkoff and Phillips, "The Prize Collecting Steiner Tree Problem: Theory and Practice", SODA 2000 (strong pruning);
+    Hegde, Indyk and Schmidt, "A Nearly-Linear Time Framework for Graph-Structured Sparsity", ICML 2015 (no root).
+
+    Examples
+    --------
+    >>> ends = np.array([0, 1, 2]), np.array([1, 2, 3])
+    >>> prize_collecting_steiner_tree(*ends, np.array([3.0, 0.0, 2.0, 1.0]), np.array([0.5, 0.5, 1.5]))
+    (array([0, 1, 2]), array([0, 1]))
+    """
+    forest = _grown(sources, targets, prizes, costs)
+    trees: list[list[tuple[int, int]]] = [[] for _ in range(prizes.size)]
+    for edge in forest:
+        near, far = int(sources[edge]), int(targets[edge])
+        trees[near].append((far, edge))
+        trees[far].append((near, edge))
+    return _pruned(trees, prizes, costs)
+
+
+def _grown(sources: np.ndarray, targets: np.ndarray, prizes: np.ndarray, costs: np.ndarray) -> list[int]:
+    """Return the edges of the forest that growth makes, in the order in which they become tight."""
+    label, left, active = np.arange(prizes.size), prizes.astype(float), prizes > 0
+    slack, edges, forest = costs.astype(float), np.arange(costs.size), list[int]()
+    near, far = label[sources], label[targets]
+    # Of edges that become tight together, those at the highest prizes come first.
+    wanted = prizes[sources] + prizes[targets]
+    rounding = _ROUNDING * max(prizes.max(initial=0.0), costs.max(initial=0.0))
+    while np.count_nonzero(active) > 1:
+        # Edges inside a component never become tight. The ends of the others are known by their components.
+        near, far = label[near], label[far]
+        between = near != far
+        near, far, slack, edges = near[between], far[between], slack[between], edges[between]
+        rate = active[near].astype(float) + active[far]
+        when = np.divide(slack, rate, out=np.full(slack.size, np.inf), where=rate > 0)
+        step = max(min(when.min(initial=np.inf), left[active].min()), 0.0)
+        slack -= step * rate
+        left[active] -= step
+        tight = np.flatnonzero(when <= step + rounding)
+        for place in tight[np.argsort(-wanted[edges[tight]], kind="stable")].tolist():
+            one, other = sorted((int(label[near[place]]), int(label[far[place]])))
+            if one != other:
+                forest.append(int(edges[place]))
+                label[label == other] = one
+                left[one] += left[other]
+                active[one] |= active[other]
+                active[other] = False
+        active &= left > 0
+    return forest
+
+
+def _pruned(trees: list[list[tuple[int, int]]], prizes: np.ndarray, costs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the nodes and edges of the best part of any tree; `trees` has the neighbours of each node and their edges."""
+    worth = prizes.tolist()
+    least = _ROUNDING * max([1e-300, *worth])
+    parent, kept, best = [-1] * len(worth), [list[tuple[int, int]]() for _ in worth], -1
+    seen = [False] * len(worth)
+    for root in range(len(worth)):
+        if seen[root]:
+            continue
+        order = [root]
+        seen[root] = True
+        for node in order:
+            for near, _ in trees[node]:
+                if not seen[near]:
+                    seen[near], parent[near] = True, node
+                    order.append(near)
+        for node in reversed(order):
+            for near, edge in trees[node]:
+                gain = worth[near] - float(costs[edge])
+                if near != parent[node] and gain >= -least:
+                    worth[node] += gain
+                    kept[node].append((near, edge))
+        for node in order:
+            if worth[node] > (worth[best] if best >= 0 else 0.0) + least:
+                best = node
+    nodes, edges = [best] if best >= 0 else [], list[int]()
+    for node in nodes:
+        nodes += [near for near, _ in kept[node]]
+        edges += [edge for _, edge in kept[node]]
+    return np.array(sorted(nodes), np.int64), np.array(sorted(edges), np.int64)
