@@ -511,15 +511,18 @@ class CorpusGraph:
         inside = torch.isin(self.incidence.neighbors[entry].long(), chosen)
         return torch.unique(self.incidence.rows[entry[inside]]).tolist()  # type: ignore[no-any-return]
 
-    def edge_contents(self) -> list[str]:
-        """Return what signals read of each relationship row: its text, or "source relation target" where the text is empty.
+    def edge_contents(self, rows: Sequence[int] | None = None) -> list[str]:
+        """Return what signals read of relationship rows (all by default): the text, or "source relation target" where it is empty.
 
-        The ends are named by their titles, by their ids where a title is empty. The list has length R.
+        The ends are named by their titles, by their ids where a title is empty.
         """
-        names = [title or node for title, node in zip(self.titles, self.ids, strict=True)]
-        texts = self.edge_texts or [""] * self.num_edges
-        rows = zip(texts, self.sources.tolist(), self.targets.tolist(), self.relations.tolist(), strict=True)
-        return [text or " ".join(filter(None, (names[s], self.relation_names[r], names[t]))) for text, s, t, r in rows]
+        chosen = range(self.num_edges) if rows is None else rows
+        place = torch.tensor(chosen, dtype=torch.int64, device=self.device)
+        columns = [column[place].tolist() for column in (self.sources, self.relations, self.targets)]
+        texts = [self.edge_texts[row] for row in chosen] if self.edge_texts else repeat("")
+        names = (lambda node: self.titles[node] or self.ids[node]), self.relation_names.__getitem__
+        parts = zip(*(map(names[place % 2], column) for place, column in enumerate(columns)), strict=True)
+        return [text or " ".join(filter(None, words)) for text, words in zip(texts, parts, strict=False)]
 
     def to(self, device: str | torch.device) -> CorpusGraph:
         """Return this graph on another device; texts and metadata are shared."""

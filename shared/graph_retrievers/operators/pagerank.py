@@ -17,7 +17,7 @@ from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking, followed_trails
 
-__all__ = ["PersonalizedPageRank", "TransitionGraph", "certified_top_k", "personalized_pagerank"]
+__all__ = ["PersonalizedPageRank", "TransitionGraph", "certified_top_k", "check_damping", "personalized_pagerank", "walk_parents"]
 
 _MAX_STEPS = 10_000
 # Share of the walk that may still be under way when a proven set is returned, and at which an unproven walk ends.
@@ -47,20 +47,31 @@ class TransitionGraph:
     """
 
     def __init__(self, graph: CorpusGraph, walk_allowed: Tensor | None = None) -> None:
-        size = len(graph)
-        proper = graph.sources != graph.targets
-        source, target = graph.sources[proper], graph.targets[proper]
+        self._join(len(graph), graph.sources, graph.targets, graph.weights, walk_allowed)
+
+    @classmethod
+    def of_edges(
+        cls, size: int, sources: Tensor, targets: Tensor, weights: Tensor, walk_allowed: Tensor | None = None
+    ) -> TransitionGraph:
+        """Return the graph of `size` nodes and of edges that are given, each as a tensor of shape [E]."""
+        made = cls.__new__(cls)
+        made._join(size, sources, targets, weights, walk_allowed)
+        return made
+
+    def _join(self, size: int, sources: Tensor, targets: Tensor, weights: Tensor, walk_allowed: Tensor | None) -> None:
+        proper = sources != targets
+        source, target = sources[proper], targets[proper]
         keys, place = torch.unique(torch.cat([source * size + target, target * size + source]), return_inverse=True)
-        weights = torch.zeros(keys.numel(), dtype=torch.float64, device=graph.device)
-        weights.index_add_(0, place, graph.weights[proper].double().repeat(2))
+        summed = torch.zeros(keys.numel(), dtype=torch.float64, device=sources.device)
+        summed.index_add_(0, place, weights[proper].double().repeat(2))
         if walk_allowed is not None:
             entered = walk_allowed[keys // max(size, 1)]
-            keys, weights = keys[entered], weights[entered]
+            keys, summed = keys[entered], summed[entered]
         rows, columns = keys // max(size, 1), keys % max(size, 1)
-        self.size, self.weights, self.neighbors = size, weights, columns.to(torch.int32)
-        self.indptr = torch.zeros(size + 1, dtype=torch.int64, device=graph.device)
+        self.size, self.weights, self.neighbors = size, summed, columns.to(torch.int32)
+        self.indptr = torch.zeros(size + 1, dtype=torch.int64, device=sources.device)
         self.indptr[1:] = torch.cumsum(torch.bincount(rows, minlength=size), 0)
-        self.strength = torch.zeros(size, dtype=torch.float64, device=graph.device).index_add_(0, columns, weights)
+        self.strength = torch.zeros(size, dtype=torch.float64, device=sources.device).index_add_(0, columns, summed)
 
     @cached_property
     def product(self) -> Tensor:
@@ -128,7 +139,7 @@ def personalized_pagerank(graph: TransitionGraph, restart: Tensor, *, damping: f
     >>> personalized_pagerank(graph, torch.tensor([[1.0, 0.0, 0.0]])).numpy().round(3)
     array([[0.583, 0.333, 0.083]])
     """
-    _check_damping(damping)
+    check_damping(damping)
     restart = _normalised(restart)
     # Relative rounding error of one step; a node has as many additions as edges.
     rounding = torch.finfo(torch.float64).eps * (torch.diff(graph.indptr) + 4).double()
@@ -213,7 +224,7 @@ def certified_top_k(graph: TransitionGraph, restart: Tensor, k: int, *, damping:
     >>> nodes.tolist(), certified.tolist()
     ([[0, 1]], [True])
     """
-    _check_damping(damping)
+    check_damping(damping)
     restart = _normalised(restart)
     k = min(positive("k", k), graph.size)
     results = [_walk(graph, row, k, damping) for row in restart]
@@ -224,7 +235,8 @@ def certified_top_k(graph: TransitionGraph, restart: Tensor, k: int, *, damping:
     )
 
 
-def _check_damping(damping: float) -> None:
+def check_damping(damping: float) -> None:
+    """Raise InvalidArgumentError unless the damping lies in [0, 1)."""
     if not is_number(damping) or not 0 <= damping < 1:
         raise InvalidArgumentError(f"damping must lie in [0, 1), got {shown(damping)}.")
 
@@ -309,7 +321,7 @@ def _closed(graph: TransitionGraph, held: Tensor, damping: float) -> bool:
     return bool(held[graph.neighbors[entry].long()].all())
 
 
-def _parents(graph: TransitionGraph, found: Ranking, seeds: Tensor) -> Tensor:
+def walk_parents(graph: TransitionGraph, found: Ranking, seeds: Tensor) -> Tensor:
     """Return for each found node the one ranked before it that sends it most of the walk's mass: [B, K]; -1 for seeds, [B, S].
 
     Parents are ranked before, so they lead back to a seed, or to a node reached from nodes that were not kept.
@@ -382,7 +394,7 @@ class PersonalizedPageRank(Operator):
     kind = OperatorKind.GRAPH_SEARCH
 
     def __init__(self, k: int | None = None, *, damping: float = 0.5, passage_weight: float = 0.05) -> None:
-        _check_damping(damping)
+        check_damping(damping)
         if not is_number(passage_weight) or not 0 <= passage_weight <= 1e30:
             raise InvalidArgumentError(f"passage_weight must be at least 0 and at most 1e30, got {shown(passage_weight)}.")
         self.k = None if k is None else positive("k", k)
@@ -406,7 +418,7 @@ class PersonalizedPageRank(Operator):
             scores = personalized_pagerank(graph, restart, damping=self.damping, tolerance=1e-7)
             values, nodes = top_k(scores, keep)
             found = Ranking.of(torch.where((values > 0) & ~nowhere, nodes, -1), values, self.name)
-        return replace(found, trails=followed_trails(found.nodes, _parents(graph, found, ranking.nodes)))
+        return replace(found, trails=followed_trails(found.nodes, walk_parents(graph, found, ranking.nodes)))
 
     def _restart(self, queries: Queries, ranking: Ranking) -> Tensor:
         size = len(queries.index)

@@ -1,0 +1,215 @@
+"""Passages by a random walk among phrases and passages, O_gs (HippoRAG 2)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from graph_retrievers.arguments import is_number, positive
+from graph_retrievers.errors import InvalidArgumentError, shown
+from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.graph.ragged import top_k
+from graph_retrievers.operators.fact_linking import PhraseGraph, phrase_graph
+from graph_retrievers.operators.operator import Operator, OperatorKind
+from graph_retrievers.operators.pagerank import TransitionGraph, check_damping, personalized_pagerank, walk_parents
+from graph_retrievers.operators.vector_search import VectorSearch
+from graph_retrievers.queries import Queries, both
+from graph_retrievers.results import Ranking, followed_trails
+from graph_retrievers.signals.dense import DenseIndex
+from graph_retrievers.signals.embedding import embed_texts
+
+__all__ = ["PassageWalk", "synonyms"]
+
+_MOST_SYNONYMS, _MOST_NAMES = 101, 100_000
+_BLOCK = 1024
+
+Edges = tuple[Tensor, Tensor, Tensor]
+
+
+def synonyms(names: Sequence[str], vectors: Tensor, threshold: float = 0.8) -> Edges:
+    """Return which names are similar: near, far, shape [E], int64, and their cosines, float32, of at least the threshold.
+
+    Each name has the 101 most similar others at most, and none if it has two letters and digits or fewer; others may still have it.
+    """
+    signal, spelled = DenseIndex(vectors, metric="cosine"), torch.tensor([len(re.findall(r"[^\W_]", name)) > 2 for name in names])
+    parts = []
+    for start in range(0, len(names), _BLOCK):
+        own = torch.arange(start, min(start + _BLOCK, len(names)))
+        own = own[spelled[own]].unsqueeze(1).to(vectors.device)
+        # One more than wanted, since a name finds itself; among many equal names it may not, and the last is dropped.
+        cosines, rows = signal.search(signal.vectors[own[:, 0]], _MOST_SYNONYMS + 1)
+        keep = (rows != own) & (rows >= 0)
+        keep &= (torch.cumsum(keep, 1) <= _MOST_SYNONYMS) & (cosines >= threshold)
+        near, column = keep.nonzero(as_tuple=True)
+        parts.append((own[near, 0], rows[near, column], cosines[near, column]))
+    near, far, cosines = (torch.cat(column) for column in zip(*parts, strict=True))
+    return near, far, cosines
+
+
+class PassageWalk(Operator):
+    r"""Rank passages by a walk that restarts at weighted phrases, and a little at every passage.
+
+    The restart weight of a node is its score in the ranking before it; a passage adds `passage_weight` times its similarity to the
+    question, brought to [0, 1] over all passages by min-max. Where the ranking is empty, passages are ranked by similarity alone.
+
+    Parameters
+    ----------
+    k : int, optional
+        Passages to keep; by default as many as the hits requested, at least 100.
+    damping : float, default 0.5
+        Probability of following an edge.
+    passage_weight : float, default 0.05
+        Restart weight of the passage most similar to the question.
+    synonyms : float or None, default 0.8
+        Least cosine of the names of two phrases that an edge joins; None for no such edges.
+    passage_type : str, default "passage"
+        Node type of passages; see :func:`~graph_retrievers.operators.fact_linking.phrase_graph` for graphs without it.
+
+    Notes
+    -----
+    The published code counts a fact in both directions and keeps both as edges, so a fact weighs twice its weight, and an edge at a
+    passage once. A synonym edge takes the place of the facts in its direction and weighs the cosine; found from both ends, it
+    weighs twice that. Rows between the same nodes are added; self loops are dropped. Where every node is both, the walk has two
+    nodes for each, and the passage's edges are those to its own phrase, of weight 1, and to the phrases that its rows lead to. A
+    hit's path follows, node by node, the neighbour ranked before it that sends it most of the walk's mass, from the last synonym
+    edge on.
+
+    Names are titles, or ids where there is no title. They are embedded and compared when the walk is first made, and the edges are
+    kept with the graph: for 40,000 phrases that takes a minute or two on two cores. Without an embedding model there are no
+    synonym edges, nor with more than 100,000 phrases, which a note says.
+
+    Departures: ties go to the lower row, not to the higher; letters and digits of all scripts count where short names are left
+    out; the walk goes to a stated tolerance (1e-7 in all). As published, the mass of nodes without edges returns to the restart
+    distribution. The seed filter applies to the restart at passages too.
+
+    References
+    ----------
+    Gutiérrez et al., "From RAG to Memory" (HippoRAG 2), ICML 2025, section 3; weights and rules are those of the public code.
+
+    Examples
+    --------
+    >>> from graph_retrievers import GraphIndex, Node, Pipeline
+    >>> nodes = [Node("p", "Ada wrote a program.", type="passage"), Node("ada", "", "Ada"), Node("engine", "", "Engine")]
+    >>> index = GraphIndex.from_nodes(nodes, [("p", "ada"), ("ada", "engine", "wrote for")], vectors=[[1, 0], [0, 1], [0, 1]])
+    >>> seeds = Ranking.of(torch.tensor([[2]]), torch.tensor([[1.0]]), "Seeds")
+    >>> walked = PassageWalk(1)(Queries.of(index, ["?"], vectors=[[1, 0]]), seeds)
+    >>> walked.nodes.tolist(), walked.trails.tolist()
+    ([[0]], [[[2, 1, 0]]])
+    """
+
+    kind = OperatorKind.GRAPH_SEARCH
+
+    def __init__(
+        self,
+        k: int | None = None,
+        *,
+        damping: float = 0.5,
+        passage_weight: float = 0.05,
+        synonyms: float | None = 0.8,
+        passage_type: str = "passage",
+    ) -> None:
+        check_damping(damping)
+        if not is_number(passage_weight) or not 0 <= passage_weight <= 1e30:
+            raise InvalidArgumentError(f"passage_weight must be at least 0 and at most 1e30, got {shown(passage_weight)}.")
+        if synonyms is not None and (not is_number(synonyms) or not 0 < synonyms <= 1):
+            raise InvalidArgumentError(f"synonyms must be a cosine above 0 and at most 1, or None, got {shown(synonyms)}.")
+        self.k, self.damping, self.passage_weight = None if k is None else positive("k", k), damping, passage_weight
+        self.synonyms, self.passage_type = synonyms, passage_type
+
+    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
+        """Return passages by their share of the walk."""
+        graph, walk = queries.index.graph, queries.walk_allowed
+        parts, size = phrase_graph(graph, self.passage_type), len(graph)
+        # Where every node is both, its passage stands this far behind its phrase.
+        shift = size if parts.doubled else 0
+        keep = min(self.k or max(queries.k, 100), size)
+        edges, whole = self._edges(queries)
+        if walk is None:
+            made = graph.cache.get(("walk", id(edges)), lambda: (edges, TransitionGraph.of_edges(size + shift, *edges)))
+            transitions = made[1]
+        else:
+            transitions = TransitionGraph.of_edges(size + shift, *edges, walk.repeat(2) if shift else walk)
+        restart = self._restart(queries, ranking, parts)
+        nowhere = restart.sum(1, keepdim=True) <= 0
+        scores = personalized_pagerank(transitions, restart.masked_fill(nowhere, 1.0), damping=self.damping, tolerance=1e-7)
+        returned = torch.nn.functional.pad(parts.passages, (shift, 0))
+        # Paths lead through phrases, which are not returned.
+        best = [top_k(scores.masked_fill(~mask, 0.0), most) for mask, most in ((returned, keep), (~returned, max(keep, 100)))]
+        values, nodes = (torch.cat(column, 1) for column in zip(*best, strict=True))
+        found = Ranking.of(torch.where((values > 0) & ~nowhere, nodes, -1), values, self.name).rescored(values)
+        trails = followed_trails(found.nodes, walk_parents(transitions, found, ranking.nodes))
+        linked = (ranking.nodes >= 0).any(1, keepdim=True)
+        found = replace(found, trails=trails).kept((found.nodes >= 0) & returned[found.nodes.clamp(min=0)] & linked).top(keep)
+        if shift:
+            found = replace(found, nodes=_node(found.nodes, size), trails=_node(found.trails, size))
+        found = replace(found, trails=_along_edges(graph, found.trails))
+        if not bool(linked.all()):
+            near, rows = queries.search("dense", keep, both(parts.passages, queries.starts))
+            found = found.append(Ranking.of(rows.masked_fill(linked, -1), near, VectorSearch.name), keep)
+        note = f"no synonyms are looked for among more than {_MOST_NAMES:,} phrases"
+        return found.noted([not whole] * len(found), note).trimmed()
+
+    def _restart(self, queries: Queries, ranking: Ranking, parts: PhraseGraph) -> Tensor:
+        """Return the restart weights of the nodes of the walk: Tensor, shape [B, N] or, of both phrases and passages, [B, 2 N]."""
+        allowed = parts.passages if queries.seeds_allowed is None else parts.passages & queries.seeds_allowed
+        similarity = queries.index.dense.table(queries.vectors).double()
+        low = similarity.masked_fill(~allowed, torch.inf).amin(1, keepdim=True)
+        high = similarity.masked_fill(~allowed, -torch.inf).amax(1, keepdim=True)
+        share = torch.where(high > low, (similarity - low) / (high - low), 1.0)
+        restart = (self.passage_weight * share).masked_fill(~allowed, 0.0)
+        restart = torch.cat([torch.zeros_like(restart), restart], 1) if parts.doubled else restart
+        real = ranking.nodes >= 0
+        weights = torch.where(real, ranking.scores.clamp(min=0).double(), 0.0)
+        return restart.scatter_add_(1, ranking.nodes.clamp(min=0), weights)
+
+    def _edges(self, queries: Queries) -> tuple[Edges, bool]:
+        """Return sources, targets and weights of the walk's edges, and whether synonyms could be looked for."""
+        graph, model = queries.index.graph, queries.index.embedding
+        parts = phrase_graph(graph, self.passage_type)
+        wanted = self.synonyms is not None and model is not None
+        few = int(parts.phrases.sum()) <= _MOST_NAMES
+
+        def make() -> tuple[object, Edges]:
+            near, far, weights, facts = graph.sources, graph.targets, graph.weights.double(), parts.facts
+            joined = torch.cat([near[facts], far[facts]]), torch.cat([far[facts], near[facts]]), weights[facts].repeat(2)
+            rest = near[~facts], far[~facts], weights[~facts]
+            if parts.doubled:
+                own, links = torch.arange(len(graph), device=graph.device), near != far
+                rest = (
+                    torch.cat([near[links], own]) + len(graph),
+                    torch.cat([far[links], own]),
+                    torch.cat([weights[links], torch.ones_like(own, dtype=torch.float64)]),
+                )
+            if model is None or not (wanted and few):
+                return model, tuple(map(torch.cat, zip(joined, rest, strict=True)))  # type: ignore[return-value]
+            rows = parts.phrases.nonzero().flatten()
+            names = [graph.titles[row] or graph.ids[row] for row in rows.tolist()]
+            alike = synonyms(names, embed_texts(model, names).to(graph.device), float(self.synonyms or 0))
+            alike = rows[alike[0]], rows[alike[1]], alike[2].double()
+            kept = ~torch.isin(joined[0] * len(graph) + joined[1], alike[0] * len(graph) + alike[1])
+            left = tuple(part[kept] for part in joined)
+            return model, tuple(map(torch.cat, zip(left, alike, rest, strict=True)))  # type: ignore[return-value]
+
+        # The model is kept with the edges, so that its id is not used again.
+        key = ("phrase edges", id(model), self.synonyms, self.passage_type)
+        return graph.cache.get(key, make)[1], few or not wanted
+
+
+def _node(numbers: Tensor, size: int) -> Tensor:
+    """Return the node rows of phrases and passages of the walk; -1 stays."""
+    return torch.where(numbers >= size, numbers - size, numbers)
+
+
+def _along_edges(graph: CorpusGraph, trails: Tensor) -> Tensor:
+    """Return trails, [B, K, L], from their last step that follows no edge; a node that follows itself stands once."""
+    trails = trails.clone()
+    near, far = trails[..., :-1], trails[..., 1:]
+    apart = (near >= 0) & (near != far) & ~graph.adjacent(near, far)
+    near[apart.flip(-1).cumsum(-1).flip(-1) > 0] = -1
+    near[near == far] = -1
+    order = torch.sort((trails >= 0).to(torch.int8), dim=-1, stable=True).indices
+    return trails.gather(-1, order)
