@@ -386,3 +386,20 @@ def test_a_language_model_is_named_by_module(dataset, tmp_path, capsys, monkeypa
     for wrong in ("my_model", "my_model:nothing", "no_such_module_here:chat"):
         status, _, error = run(capsys, "make-queries", dataset, "q.jsonl", "--language-model", wrong)
         assert status == 2 and "--language-model" in error
+
+
+@pytest.mark.parametrize("options", [[], ["--no-cache"]], ids=["cached", "anew"])
+def test_edges_are_embedded_for_retrievers_that_read_them(dataset, monkeypatch, capsys, options):
+    asked = []
+
+    class Model(HashEmbedding):
+        def embed_documents(self, texts):
+            asked.extend(texts)
+            return super().embed_documents(texts)
+
+    embeds(monkeypatch, Model())
+    run(capsys, "evaluate", dataset, "--retrievers", "ppr", "--timed-queries", "0", *options)
+    assert "Ada Lovelace links Charles Babbage" not in asked
+    status, printed, _ = run(capsys, "evaluate", dataset, "--retrievers", "g-retriever,hipporag", "--timed-queries", "0", *options)
+    assert status == 0 and "Ada Lovelace links Charles Babbage" in asked
+    assert "signal" not in printed and "g-retriever" in printed

@@ -121,6 +121,7 @@ def run_evaluate(args: argparse.Namespace) -> int:
     from graph_retrievers.datasets import read_dataset, read_queries
     from graph_retrievers.evaluation.harness import evaluate
     from graph_retrievers.evaluation.run_files import read_qrels, read_run
+    from graph_retrievers.retrievers.registry import build_retriever, retriever_class
     from graph_retrievers.retrievers.tuned import load_retriever
 
     # Arguments are checked before anything is embedded.
@@ -139,6 +140,11 @@ def run_evaluate(args: argparse.Namespace) -> int:
     queries = _of_split(queries, args.split, from_file=bool(args.queries))[: args.limit]
     index = _index(args, graph)
     retrievers: dict[str, Any] = {name: name for name in names}
+    index = _index(args, graph, edges=any(retriever_class(name)[0].reads_edge_signals for name in names))
+    retrievers: dict[str, Any] = {
+        name: build_retriever(name, index, k=args.k, **({"checkpoint": checkpoints[name]} if name in checkpoints else {}))
+        for name in names
+    }
     if args.tuned:
         retrievers["tuned"], checkpoints["tuned"] = load_retriever(index, args.tuned, k=args.k), args.tuned
     early: list[Evaluation] = []
@@ -178,22 +184,30 @@ def run_evaluate(args: argparse.Namespace) -> int:
     return 0
 
 
-def _index(args: argparse.Namespace, graph: Any) -> GraphIndex:
+def _index(args: argparse.Namespace, graph: Any, edges: bool) -> GraphIndex:
     from graph_retrievers.evaluation.cache import cached_vectors
     from graph_retrievers.index import GraphIndex
+    from graph_retrievers.signals.dense import DenseIndex
     from graph_retrievers.signals.embedding import load_embedding
 
     embedding = vectors = reranker = None
+    signals: dict[str, Any] = {}
     if not args.no_embedding:
         embedding = load_embedding(args.embedding, args.device)
         if not args.no_cache or args.resume:
             folder = Path(args.resume) / "vectors" if args.no_cache else None
             vectors = cached_vectors(embedding, graph.contents(), folder=folder, show_progress=True)
+            if edges and graph.num_edges:
+                found = cached_vectors(embedding, graph.edge_contents(), folder=folder, show_progress=True)
+                signals["edge_dense"] = DenseIndex(found, device=graph.device, covers="edges")
     if args.reranker:
         from graph_retrievers.signals.cross_encoder import CrossEncoder
 
         reranker = CrossEncoder(args.reranker, max_length=args.max_length, device=args.device, dtype=args.precision)
-    return GraphIndex.from_graph(graph, embedding=embedding, vectors=vectors, relevance=reranker, show_progress=True)
+    options: dict[str, Any] = {"embedding": embedding, "relevance": reranker}
+    computed = edges and embedding is not None and not signals
+    index = GraphIndex.from_graph(graph, vectors=vectors, edge_signals=computed, show_progress=True, **options)
+    return GraphIndex(graph, index.signals | signals, **options) if signals else index
 
 
 def _write_results(args: argparse.Namespace, evaluation: Evaluation) -> None:
