@@ -30,6 +30,8 @@ __all__ = [
     "FastInsightRetriever",
     "GARRetriever",
     "GRAGRetriever",
+    "GRetrieverRetriever",
+    "HippoRAGRetriever",
     "GraphRetriever",
     "HybridRetriever",
     "IndexRetriever",
@@ -264,6 +266,14 @@ class LeSeGRRetriever(IndexRetriever, system="lesegr"):
 
     With ``provenance=True``, the metadata ``context`` of a document are the neighbours that gave it context.
     """
+
+
+class GRetrieverRetriever(IndexRetriever, system="g-retriever"):
+    """G-Retriever on an index: the nodes of a subgraph that joins what matches."""
+
+
+class HippoRAGRetriever(IndexRetriever, system="hipporag"):
+    """HippoRAG 2 on an index with facts."""
 
 
 class MoRRetriever(IndexRetriever, system="mor"):

@@ -26,6 +26,8 @@ __all__ = [
     "FastInsightRetriever",
     "GARRetriever",
     "GRAGRetriever",
+    "GRetrieverRetriever",
+    "HippoRAGRetriever",
     "HybridRetriever",
     "IndexRetriever",
     "LeSeGRRetriever",
@@ -184,6 +186,14 @@ class GRAGRetriever(IndexRetriever, system="g-rag"):
 
 class LeSeGRRetriever(IndexRetriever, system="lesegr"):
     """LeSeGR on an index; the ``context`` in the provenance of a node are the neighbours that gave it context."""
+
+
+class GRetrieverRetriever(IndexRetriever, system="g-retriever"):
+    """G-Retriever on an index: the nodes of a subgraph that joins what matches."""
+
+
+class HippoRAGRetriever(IndexRetriever, system="hipporag"):
+    """HippoRAG 2 on an index with facts."""
 
 
 class MoRRetriever(IndexRetriever, system="mor"):

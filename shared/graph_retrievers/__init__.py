@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         EagerTraversal,
         EntityLinking,
         EvidenceNetwork,
+        FactLinking,
         FactSearch,
         FeedbackSearch,
         FlowPruning,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
         Operator,
         OperatorKind,
         PassageGathering,
+        PassageWalk,
         PathSearch,
         PersonalizedPageRank,
         Pipeline,
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
         Rerank,
         RoundRobin,
         ScoredTraversal,
+        SteinerTreeSearch,
         STeX,
         TrajectoryReranker,
         VectorSearch,
@@ -75,6 +78,8 @@ if TYPE_CHECKING:
         Decomposition,
         Eager,
         FastInsight,
+        GRetriever,
+        HippoRAG,
         Hybrid,
         HyDE,
         IRCoT,
@@ -111,6 +116,15 @@ __all__ = [
     "ReciprocalRankFusion", "RelationGathering", "Rerank", "Retriever", "RetrieverProtocol", "RoundRobin", "STeX", "Scored",
     "ScoredTraversal", "SentenceEncoder", "Signal", "SpreadingActivation", "StoreRetriever", "Subgraph", "TrajectoryReranker",
     "Vector", "VectorSearch", "WalkFusion", "build_retriever", "minilm", "retriever_names",
+    "BM25", "GAR", "GRAG", "PPR", "AdaptiveReranking", "BM25Search", "Backfill", "BaseRetriever", "ChainSearch", "Chains",
+    "CorpusGraph", "CrossEncoder", "DocumentGraphNetwork", "DocumentGraphRerank", "Edge", "EntityLinking", "EvidenceNetwork",
+    "FactSearch", "Facts", "FastInsight", "FeedbackSearch", "GRanker", "GatedPropagation", "GraphIndex", "Hit", "Hits",
+    "Hybrid", "HybridSearch", "IndexStore", "LeSeGR", "LeSeGRModel", "LexicalSemanticSearch", "Loop", "MeaningCache",
+    "MeaningGraph", "MeaningParser", "MetapathSearch", "MixedTraversal", "MoR", "Node", "NodePath", "Operator", "OperatorKind",
+    "PassageGathering", "PathSearch", "PersonalizedPageRank", "Pipeline", "Queries", "Ranking", "Re2", "ReciprocalRankFusion",
+    "Rerank", "Retriever", "RetrieverProtocol", "STeX", "SentenceEncoder", "Signal", "SpreadingActivation", "StoreRetriever",
+    "Subgraph", "TrajectoryReranker", "Vector", "VectorSearch", "WalkFusion", "build_retriever", "minilm", "retriever_names",
+    "FactLinking", "GRetriever", "HippoRAG", "PassageWalk", "SteinerTreeSearch",
 ]
 
 # Where names that do not come from `operators` and `retrievers` are; loaded when first asked for, so that the version can be
@@ -124,6 +138,8 @@ _HOMES = {
     "retrievers": "BaseRetriever BM25 build_retriever Decomposition Eager FastInsight GAR GRAG Hybrid HyDE IRCoT LeSeGR "
     "LightRAG MMR MoR PathRAG PPR Re2 Retriever retriever_names RetrieverProtocol Scored SpreadingActivation "
     "StoreRetriever Vector WalkFusion",
+    "retrievers": "BM25 BaseRetriever FastInsight GAR GRAG GRetriever HippoRAG Hybrid LeSeGR MoR PPR Re2 Retriever "
+    "RetrieverProtocol SpreadingActivation StoreRetriever Vector WalkFusion build_retriever retriever_names",
 }
 
 

@@ -148,6 +148,17 @@ class TestLeSeGRRetriever(_Standard):
     retriever_constructor = package.LeSeGRRetriever
 
 
+class TestGRetrieverRetriever(_Standard):
+    retriever_constructor = package.GRetrieverRetriever
+    params = {"edges": 0}
+
+
+class TestHippoRAGRetriever(_Standard):
+    """An index without a signal over edges: dense ranking."""
+
+    retriever_constructor = package.HippoRAGRetriever
+
+
 class TestMoRRetriever(_Standard):
     """No plan is given and there is no planner: text retrieval."""
 

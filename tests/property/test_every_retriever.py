@@ -58,7 +58,7 @@ def corpus(device="cpu", relevance=None):
     ids = [node.id for node in nodes]
     pairs = rng.choice(len(ids) - 10, (150, 2))
     edges = [*linked_edges(), *movie_edges(), *((ids[a], ids[b], f"r{(a + b) % 3}") for a, b in pairs)]
-    return GraphIndex.from_nodes(nodes, edges, embedding=embed, relevance=relevance, device=device)
+    return GraphIndex.from_nodes(nodes, edges, embedding=embed, relevance=relevance, device=device, edge_signals=True)
 
 
 def inputs(name, count):
@@ -175,7 +175,7 @@ def test_paths_keep_to_the_filters_of_seeds_and_of_the_walk(name):
     assert paths
     assert all(set(path[1:]) <= walked for path in paths)
     # PageRank scores nodes by all ways to them at once: a hit's path is the hit alone.
-    assert {path[0] for path in paths} <= (begins | walked if name in ("ppr", "walk-fusion") else begins)
+    assert {path[0] for path in paths} <= (begins | walked if name in ("ppr", "walk-fusion", "hipporag") else begins)
     whole = retriever.retrieve_batch(QUERIES, **inputs(name, len(QUERIES)))
     assert whole != results
 
@@ -192,7 +192,7 @@ def test_every_hit_is_one_of_k_nodes_unless_chains_are_asked_for(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_ordinary_questions_have_no_notes(name):
     nodes, edges = [*linked_nodes(), *movie_nodes()], [*linked_edges(), *movie_edges()]
-    retriever = build_retriever(name, GraphIndex.from_nodes(nodes, edges, embedding=embed))
+    retriever = build_retriever(name, GraphIndex.from_nodes(nodes, edges, embedding=embed, edge_signals=True))
     hits = retriever.retrieve_batch([QUERIES[0], QUERIES[1], QUERIES[3], "a machine that breaks a cipher"])
     fallback = dict.fromkeys(RERANKING, ("no relevance model: reranked by the similarity of the vectors",))
     for rewriting, operator in REWRITING.items():

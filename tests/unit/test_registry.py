@@ -31,6 +31,8 @@ NAMES = {
     "lightrag": ("LightRAG", {}),
     "pathrag": ("PathRAG", {}),
     "g-rag": ("GRAG", {}),
+    "g-retriever": ("GRetriever", {}),
+    "hipporag": ("HippoRAG", {}),
     "mor": ("MoR", {}),
     "mor-text": ("MoR", {"structure": False, "rerank": False}),
     "mor-structure": ("MoR", {"matches": 0, "rerank": False}),

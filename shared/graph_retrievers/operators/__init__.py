@@ -3,6 +3,7 @@
 from graph_retrievers.operators.adaptive_reranking import AdaptiveReranking
 from graph_retrievers.operators.backfill import Backfill
 from graph_retrievers.operators.candidates import Candidates
+from graph_retrievers.operators.fact_linking import FactLinking
 from graph_retrievers.operators.facts import FactSearch
 from graph_retrievers.operators.feedback_search import FeedbackSearch
 from graph_retrievers.operators.flow_pruning import FlowPruning
@@ -16,11 +17,13 @@ from graph_retrievers.operators.metapath_search import MetapathSearch
 from graph_retrievers.operators.mor import MixedTraversal, TextMatching, TrajectoryReranker
 from graph_retrievers.operators.operator import Composite, Loop, Operator, OperatorKind, Pipeline
 from graph_retrievers.operators.pagerank import PersonalizedPageRank
+from graph_retrievers.operators.passage_walk import PassageWalk
 from graph_retrievers.operators.path_search import PathSearch
 from graph_retrievers.operators.rerank import Rerank
 from graph_retrievers.operators.rewriting import HypotheticalDocuments, InterleavedReasoning, QueryDecomposition
 from graph_retrievers.operators.round_robin import RoundRobin
 from graph_retrievers.operators.spreading import ChainSearch, EntityLinking, GatedPropagation, PassageGathering
+from graph_retrievers.operators.steiner_tree_search import SteinerTreeSearch
 from graph_retrievers.operators.stex import STeX
 from graph_retrievers.operators.strategies import EagerTraversal, MMRTraversal, ScoredTraversal
 from graph_retrievers.operators.vector_search import BM25Search, HybridSearch, VectorSearch
@@ -40,6 +43,7 @@ __all__ = [
     "EagerTraversal",
     "EntityLinking",
     "EvidenceNetwork",
+    "FactLinking",
     "FactSearch",
     "Facts",
     "FeedbackSearch",
@@ -59,6 +63,7 @@ __all__ = [
     "Operator",
     "OperatorKind",
     "PassageGathering",
+    "PassageWalk",
     "PathSearch",
     "PersonalizedPageRank",
     "Pipeline",
@@ -70,6 +75,7 @@ __all__ = [
     "RoundRobin",
     "STeX",
     "ScoredTraversal",
+    "SteinerTreeSearch",
     "TextMatching",
     "TrajectoryReranker",
     "VectorSearch",

@@ -4,6 +4,8 @@ from graph_retrievers.retrievers.baselines import BM25, Hybrid, Re2, Vector
 from graph_retrievers.retrievers.fastinsight import FastInsight
 from graph_retrievers.retrievers.gar import GAR
 from graph_retrievers.retrievers.grag import GRAG
+from graph_retrievers.retrievers.gretriever import GRetriever
+from graph_retrievers.retrievers.hipporag import HippoRAG
 from graph_retrievers.retrievers.lesegr import LeSeGR
 from graph_retrievers.retrievers.lightrag import LightRAG
 from graph_retrievers.retrievers.mor import MoR
@@ -30,6 +32,8 @@ __all__ = [
     "FastInsight",
     "HyDE",
     "IRCoT",
+    "GRetriever",
+    "HippoRAG",
     "Hybrid",
     "LeSeGR",
     "LightRAG",

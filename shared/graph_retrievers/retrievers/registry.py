@@ -39,6 +39,8 @@ _RETRIEVERS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "lightrag": ("lightrag", "LightRAG", {}),
     "pathrag": ("pathrag", "PathRAG", {}),
     "g-rag": ("grag", "GRAG", {}),
+    "g-retriever": ("gretriever", "GRetriever", {}),
+    "hipporag": ("hipporag", "HippoRAG", {}),
     "mor": ("mor", "MoR", {}),
     "mor-text": ("mor", "MoR", {"structure": False, "rerank": False}),
     "mor-structure": ("mor", "MoR", {"matches": 0, "rerank": False}),
