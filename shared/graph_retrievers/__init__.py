@@ -107,24 +107,16 @@ if TYPE_CHECKING:
 __all__ = [
     "AdaptiveReranking", "BM25", "BM25Search", "Backfill", "BaseRetriever", "ChainSearch", "Chains", "ChunkGathering",
     "CorpusGraph", "CrossEncoder", "Decomposition", "DocumentGraphNetwork", "DocumentGraphRerank", "Eager", "EagerTraversal",
-    "Edge", "EntityLinking", "EvidenceNetwork", "FactSearch", "Facts", "FastInsight", "FeedbackSearch", "FlowPruning", "GAR",
-    "GRAG", "GRanker", "GatedPropagation", "GraphIndex", "Hit", "Hits", "HyDE", "Hybrid", "HybridSearch",
-    "HypotheticalDocuments", "IRCoT", "IndexStore", "InterleavedReasoning", "KeywordSearch", "LeSeGR", "LeSeGRModel",
-    "LexicalSemanticSearch", "LightRAG", "Loop", "MMR", "MMRTraversal", "MeaningCache", "MeaningGraph", "MeaningParser",
-    "MetapathSearch", "MixedTraversal", "MoR", "Node", "NodePath", "Operator", "OperatorKind", "PPR", "PassageGathering",
-    "PathRAG", "PathSearch", "PersonalizedPageRank", "Pipeline", "Queries", "QueryDecomposition", "Ranking", "Re2",
-    "ReciprocalRankFusion", "RelationGathering", "Rerank", "Retriever", "RetrieverProtocol", "RoundRobin", "STeX", "Scored",
-    "ScoredTraversal", "SentenceEncoder", "Signal", "SpreadingActivation", "StoreRetriever", "Subgraph", "TrajectoryReranker",
-    "Vector", "VectorSearch", "WalkFusion", "build_retriever", "minilm", "retriever_names",
-    "BM25", "GAR", "GRAG", "PPR", "AdaptiveReranking", "BM25Search", "Backfill", "BaseRetriever", "ChainSearch", "Chains",
-    "CorpusGraph", "CrossEncoder", "DocumentGraphNetwork", "DocumentGraphRerank", "Edge", "EntityLinking", "EvidenceNetwork",
-    "FactSearch", "Facts", "FastInsight", "FeedbackSearch", "GRanker", "GatedPropagation", "GraphIndex", "Hit", "Hits",
-    "Hybrid", "HybridSearch", "IndexStore", "LeSeGR", "LeSeGRModel", "LexicalSemanticSearch", "Loop", "MeaningCache",
-    "MeaningGraph", "MeaningParser", "MetapathSearch", "MixedTraversal", "MoR", "Node", "NodePath", "Operator", "OperatorKind",
-    "PassageGathering", "PathSearch", "PersonalizedPageRank", "Pipeline", "Queries", "Ranking", "Re2", "ReciprocalRankFusion",
-    "Rerank", "Retriever", "RetrieverProtocol", "STeX", "SentenceEncoder", "Signal", "SpreadingActivation", "StoreRetriever",
-    "Subgraph", "TrajectoryReranker", "Vector", "VectorSearch", "WalkFusion", "build_retriever", "minilm", "retriever_names",
-    "FactLinking", "GRetriever", "HippoRAG", "PassageWalk", "SteinerTreeSearch",
+    "Edge", "EntityLinking", "EvidenceNetwork", "FactLinking", "FactSearch", "Facts", "FastInsight", "FeedbackSearch",
+    "FlowPruning", "GAR", "GRAG", "GRanker", "GRetriever", "GatedPropagation", "GraphIndex", "HippoRAG", "Hit", "Hits",
+    "HyDE", "Hybrid", "HybridSearch", "HypotheticalDocuments", "IRCoT", "IndexStore", "InterleavedReasoning", "KeywordSearch",
+    "LeSeGR", "LeSeGRModel", "LexicalSemanticSearch", "LightRAG", "Loop", "MMR", "MMRTraversal", "MeaningCache",
+    "MeaningGraph", "MeaningParser", "MetapathSearch", "MixedTraversal", "MoR", "Node", "NodePath", "Operator",
+    "OperatorKind", "PPR", "PassageGathering", "PassageWalk", "PathRAG", "PathSearch", "PersonalizedPageRank", "Pipeline",
+    "Queries", "QueryDecomposition", "Ranking", "Re2", "ReciprocalRankFusion", "RelationGathering", "Rerank", "Retriever",
+    "RetrieverProtocol", "RoundRobin", "STeX", "Scored", "ScoredTraversal", "SentenceEncoder", "Signal",
+    "SpreadingActivation", "SteinerTreeSearch", "StoreRetriever", "Subgraph", "TrajectoryReranker", "Vector", "VectorSearch",
+    "WalkFusion", "build_retriever", "minilm", "retriever_names",
 ]
 
 # Where names that do not come from `operators` and `retrievers` are; loaded when first asked for, so that the version can be
@@ -135,11 +127,9 @@ _HOMES = {
     "signals.signal": "Signal",
     "signals.cross_encoder": "CrossEncoder", "signals.embedding": "SentenceEncoder minilm",
     "signals.meaning": "MeaningGraph MeaningParser", "signals.meaning_cache": "MeaningCache",
-    "retrievers": "BaseRetriever BM25 build_retriever Decomposition Eager FastInsight GAR GRAG Hybrid HyDE IRCoT LeSeGR "
-    "LightRAG MMR MoR PathRAG PPR Re2 Retriever retriever_names RetrieverProtocol Scored SpreadingActivation "
-    "StoreRetriever Vector WalkFusion",
-    "retrievers": "BM25 BaseRetriever FastInsight GAR GRAG GRetriever HippoRAG Hybrid LeSeGR MoR PPR Re2 Retriever "
-    "RetrieverProtocol SpreadingActivation StoreRetriever Vector WalkFusion build_retriever retriever_names",
+    "retrievers": "BaseRetriever BM25 build_retriever Decomposition Eager FastInsight GAR GRAG GRetriever HippoRAG Hybrid "
+    "HyDE IRCoT LeSeGR LightRAG MMR MoR PathRAG PPR Re2 Retriever retriever_names RetrieverProtocol Scored "
+    "SpreadingActivation StoreRetriever Vector WalkFusion",
 }
 
 

@@ -121,7 +121,7 @@ def run_evaluate(args: argparse.Namespace) -> int:
     from graph_retrievers.datasets import read_dataset, read_queries
     from graph_retrievers.evaluation.harness import evaluate
     from graph_retrievers.evaluation.run_files import read_qrels, read_run
-    from graph_retrievers.retrievers.registry import build_retriever, retriever_class
+    from graph_retrievers.retrievers.registry import retriever_class
     from graph_retrievers.retrievers.tuned import load_retriever
 
     # Arguments are checked before anything is embedded.
@@ -138,13 +138,8 @@ def run_evaluate(args: argparse.Namespace) -> int:
     graph = dataset.graph(args.device)
     queries = read_queries(args.queries, nodes=graph) if args.queries else dataset.queries
     queries = _of_split(queries, args.split, from_file=bool(args.queries))[: args.limit]
-    index = _index(args, graph)
-    retrievers: dict[str, Any] = {name: name for name in names}
     index = _index(args, graph, edges=any(retriever_class(name)[0].reads_edge_signals for name in names))
-    retrievers: dict[str, Any] = {
-        name: build_retriever(name, index, k=args.k, **({"checkpoint": checkpoints[name]} if name in checkpoints else {}))
-        for name in names
-    }
+    retrievers: dict[str, Any] = {name: name for name in names}
     if args.tuned:
         retrievers["tuned"], checkpoints["tuned"] = load_retriever(index, args.tuned, k=args.k), args.tuned
     early: list[Evaluation] = []

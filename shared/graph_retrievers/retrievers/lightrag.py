@@ -97,6 +97,8 @@ class LightRAG(Retriever):
     ['0', '0 -[reads]-> 1']
     """
 
+    reads_edge_signals = True
+
     def __init__(
         self,
         index: GraphIndex,
