@@ -78,6 +78,22 @@ def test_quotas_that_are_not_used_go_to_the_first_items_that_have_more():
     assert ranking.trails[0, 1].tolist() == [1, index.graph.row("b0")]
 
 
+def test_chunks_of_a_relation_are_reached_from_the_end_that_was_searched():
+    nodes = [Node(e, "", type="thing") for e in "st"] + [Node(f"p{n}", "", type="passage") for n in range(4)]
+    edges = [("s", "t", "is"), *((f"p{n}", "t") for n in range(4)), ("p3", "s")]
+    index = GraphIndex.from_nodes(nodes, edges, vectors=[[0.0, 1], *[[1.0, 0]] * 5])
+    hits = LightRAG(index, backfill=False).retrieve("?", vector=[1.0, 0.0])
+    # Two chunks for the entity t, and of its relation with s the one of both.
+    assert [hit.path.nodes for hit in hits] == [("t", "p0"), ("t", "p3"), ("t", "p1"), ("t",)]
+
+
+def test_by_quotas_the_chunks_of_most_entities_come_first():
+    nodes = [Node(e, "", type="thing") for e in "ab"] + [Node(p, "", type="passage") for p in "xyz"]
+    index = GraphIndex.from_nodes(nodes, [("x", "a"), ("y", "a"), ("z", "b"), ("y", "b")], vectors=torch.ones(5, 1))
+    hits = LightRAG(index, chunk_pick="weight", types=["passage"], backfill=False).retrieve("?", vector=[1.0])
+    assert [hit.id for hit in hits] == ["y", "x", "z"]
+
+
 def test_each_mode_on_a_worked_graph():
     """Low-level keywords name Ada, high-level ones are about weaving."""
     index = library()

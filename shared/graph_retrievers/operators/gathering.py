@@ -217,7 +217,7 @@ class ChunkGathering(Operator):
         # Through the end of fewer neighbours, so that no hub is read for each of its relations.
         fewer = graph.degree[near] <= graph.degree[far]
         place, chunk = self._linked(queries, torch.where(fewer, near, far))
-        shared = graph.adjacent(torch.where(fewer, far, near)[place], chunk) | (near == far)[place]
+        shared = graph.adjacent(torch.where(fewer, far, near)[place], chunk)
         place, chunk = place[shared], chunk[shared]
         return batch[place], item[place], chunk, torch.where(columns[0] >= 0, columns[0], columns[1])[place]
 
