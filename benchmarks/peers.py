@@ -25,6 +25,7 @@ from graph_retrievers.evaluation.significance import holm, randomization_test
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.registry import retriever_class, retriever_names
 from graph_retrievers.retrievers.signatures import class_knobs
+from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.embedding import minilm
 
 K = 10
@@ -46,9 +47,11 @@ def evaluated(folder: Path, options: argparse.Namespace) -> Evaluation:
     if options.reranker:
         from graph_retrievers.signals.cross_encoder import CrossEncoder
 
-        reranker = CrossEncoder(options.reranker)
+        reranker = CrossEncoder(options.reranker, max_length=160, dtype="bfloat16")
     vectors = cached_vectors(model, graph.contents(), show_progress=True)
-    index = GraphIndex.from_graph(graph, embedding=model, vectors=vectors, relevance=reranker)
+    signals = GraphIndex.from_graph(graph, embedding=model, vectors=vectors).signals
+    edges = DenseIndex(cached_vectors(model, graph.edge_contents(), show_progress=True), covers="edges")
+    index = GraphIndex(graph, {**signals, "edge_dense": edges}, embedding=model, relevance=reranker)
     language_model = imported(options.language_model) if options.language_model else None
     queries = [query for query in dataset.queries if query.split == "test"][: options.limit]
     return evaluate(

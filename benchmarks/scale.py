@@ -23,9 +23,11 @@ from graphs import power_law_pairs, unit_vectors
 
 from graph_retrievers import GraphIndex, build_retriever
 from graph_retrievers.graph import CorpusGraph
+from graph_retrievers.signals.dense import DenseIndex
 
 SIZES = "10000,100000,300000,1000000"
 RETRIEVERS = ("vector", "bm25", "hybrid", "ppr", "spreading", "walk-fusion")
+PRECISIONS, K = ("float32", "bfloat16", "int8"), 10
 WORDS, LENGTH, EDGES, DIMENSION, QUERIES = 60_000, 40, 10, 384, 12
 PREFACE = """Made by `benchmarks/scale.py --page FILE` on {cores} CPU cores: nodes of {length} words with vectors of {dimension}
 dimensions, {edges} edges a node. "built" is the time to build an index of texts, vectors and edges that are in memory, embedding
@@ -84,6 +86,16 @@ def ask(size: int, folder: Path) -> dict[str, float]:
             spent.append(1000 * (time.perf_counter() - start))
         figures[f"{name} first"], figures[name] = spent[0], float(np.median(spent[1:]))
     figures["answers"] = megabytes()
+    exact = index.dense.search(vectors, K)[1].tolist()
+    for precision in PRECISIONS:
+        signal = DenseIndex(index.dense.vectors, precision=precision)
+        found = signal.search(vectors, K)[1].tolist()
+        figures[f"{precision} overlap"] = float(np.mean([len({*a} & {*b}) / K for a, b in zip(exact, found, strict=True)]))
+        start = time.perf_counter()
+        for vector in vectors:
+            signal.search(vector[None], K)
+        figures[f"{precision} ms"] = 1000 * (time.perf_counter() - start) / len(vectors)
+        figures[f"{precision} MB"] = sum(tensor.nbytes for tensor in signal.state()[0].values()) / 1e6
     return figures
 
 
@@ -113,6 +125,11 @@ def page(rows: dict[int, dict[str, float]]) -> str:
     lines += ["| --- " * (len(RETRIEVERS) + 1) + "|"]
     for size, row in rows.items():
         lines.append(f"| {size:,} | " + " | ".join(f"{row[name]:,.0f} ({row[f'{name} first']:,.0f})" for name in RETRIEVERS) + " |")
+    lines += ["", "Vectors by precision: megabytes, milliseconds of an exact search, share of the ten nearest that it finds.", ""]
+    lines += [f"| nodes | {' | '.join(PRECISIONS)} |", "| --- " * (len(PRECISIONS) + 1) + "|"]
+    for size, row in rows.items():
+        cells = [f"{row[f'{name} MB']:,.0f} MB, {row[f'{name} ms']:,.0f} ms, {row[f'{name} overlap']:.3f}" for name in PRECISIONS]
+        lines.append(f"| {size:,} | {' | '.join(cells)} |")
     return "\n".join([*lines, ""])
 
 

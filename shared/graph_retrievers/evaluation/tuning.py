@@ -63,8 +63,8 @@ def candidates(index: GraphIndex, question: str, *, scored: bool = False) -> lis
 
     Examples
     --------
-    >>> [trial.label for trial in candidates(GraphIndex.from_texts(["a loom", "a card"]), "Which card?")]
-    ['bm25']
+    >>> candidates(GraphIndex.from_texts(["a loom", "a card"]), "Which card?")[0].label
+    'bm25'
     """
     tried = [Trial(default_retriever(index))]
     for form, lists in (("relations", 3),) if is_knowledge_graph(index.graph) else (("links", 0), ("names", 4)):
