@@ -247,6 +247,13 @@ def test_filters_hold_for_facts_the_restart_and_the_walk():
     assert weights(FactLinking()(asked(index, seed_filter={"$id": "n0"}))) == {}
     hits = HippoRAG(index, backfill=False).retrieve("?", vector=QUERY, traversal_filter=lambda node: node.id != "n1")
     assert all("n1" not in hit.path.nodes[1:] for hit in hits)
+    # A passage that is not walked to has its restart alone, in a graph of pages too.
+    for kinds in (["", "", "", "p", "p", "p"], [""] * 6):
+        made = index_of(kinds, edges, [0, 0, 0, 0.1, 0.2, 0.9], [0.9, 0.5, 9, 9, 9])
+        options = {"vector": QUERY, "traversal_filter": lambda node: node.id != "n4"}
+        near, alone = (HippoRAG(made, facts=5).retrieve("?", 6, **(options | more)) for more in ({"traversal_filter": None}, {}))
+        scores = [next(hit.score for hit in hits if hit.id == "n4") for hits in (near, alone)]
+        assert scores[1] < scores[0] / 2
     hits = HippoRAG(index, backfill=False).retrieve("?", vector=QUERY, filter={"$id": "n4"}, seed_filter={})
     assert [hit.id for hit in hits] == ["n4"]
     # The restart at passages: of those that may start, by min-max among them.
@@ -261,6 +268,8 @@ def test_an_index_without_a_signal_over_edges_is_ranked_by_vectors_and_told():
     hits = HippoRAG(index).retrieve("?", vector=QUERY)
     assert [hit.id for hit in hits] == ["n2", "n1"]
     assert hits.notes == ("no fact is looked for, as the index has no signal 'edge_dense'; build it with edge_signals=True",)
+    nothing = Ranking.empty(1, index.device)
+    assert [row for row in PassageWalk()(asked(index), nothing).nodes[0].tolist() if row >= 0] == [2, 1], "passages alone"
     assert HippoRAG(index_of(["", "p"], [], [0, 1])).retrieve("?", vector=QUERY).notes == ()
     with pytest.raises(InvalidArgumentError, match="FactLinking searches edges; the signal 'dense' covers nodes"):
         HippoRAG(index, signal="dense").retrieve("?", vector=QUERY)
