@@ -98,6 +98,31 @@ def test_each_strategy_equals_its_literal_form(case, share, least, limit):
         assert alone.nodes[0].tolist() == found.nodes[1, : alone.width].tolist()
 
 
+def by_scores(edges, score, start, k, **options):
+    index = graph_of(edges, [(1.0, 0.0)] * len(score))
+    found = run(ScoredTraversal(scorer=lambda node, *_: score[int(node.id)], **options), index, [start], k)
+    cosine = dict.fromkeys(range(len(score)), 0.8)
+    options.setdefault("adjacent_k", 10)
+    assert (
+        literal.scored(start, cosine, neighbours(edges), dict(enumerate(score)), select_k=k, **options) == found.nodes[0].tolist()
+    )
+    return found
+
+
+def test_a_round_of_scored_ends_with_the_last_node_that_counts():
+    # Node 3 is at the greatest depth and does not count; it is not visited together with node 1, before node 4 is found.
+    found = by_scores([(0, 3), (1, 4)], [9, 8, 5, 7, 8.5], [0, 1, 2], 3, max_depth=1, per_iteration_limit=1)
+    assert found.nodes[0].tolist() == [0, 4, 1]
+
+
+def test_the_depth_of_a_node_is_that_of_its_shortest_way():
+    # Nodes 3 (depth 1) and 2 (a start) are visited in one round; both lead to 4, whose neighbour 5 is then in reach.
+    edges = [(0, 3), (3, 4), (2, 4), (4, 5)]
+    found = by_scores(edges, [9, 8.5, 3, 8, 7, 6], [0, 1, 2], 6, max_depth=2, per_iteration_limit=2)
+    assert found.nodes[0].tolist() == [0, 1, 3, 4, 5, 2]
+    assert [[row for row in trail if row >= 0] for trail in found.trails[0].tolist()] == [[0], [1], [0, 3], [2, 4], [2, 4, 5], [2]]
+
+
 # Recorded: graph_retriever 0.8.0, traverse(..., edges=[("links", Id())]) with the links of both directions, InMemory store.
 EDGES = [(0, 3), (0, 5), (1, 2), (1, 5), (2, 7), (3, 8), (4, 9), (5, 6), (5, 9), (6, 7), (8, 9), (8, 10), (10, 11)]
 RECORDED = [

@@ -331,7 +331,7 @@ class MMRTraversal(_StrategyTraversal):
         order = pads_last(pool.visited)[:, : int(pool.visited.sum(1).max())]
         before, real = pool.nodes.gather(1, order), pool.visited.gather(1, order).unsqueeze(1)
         near = torch.bmm(self._vectors(queries, nodes), self._vectors(queries, before).transpose(1, 2)).float()
-        return near.masked_fill(~real, -torch.inf).amax(2).masked_fill(~real.any(2), 0.0)
+        return near.masked_fill(~real, -torch.inf).amax(2)
 
     def choose(self, queries: Queries, pool: _Pool, remaining: Tensor) -> tuple[Tensor, Tensor]:
         """Return the best that waits, of equal ones that of the lowest row, and count it among those visited."""
