@@ -1,4 +1,6 @@
-"""Vectors in half or a quarter of the memory: scores are exactly those of the rounded vectors."""
+"""Dot products: those of rounded vectors in less memory, and exact zeros where they are rounding."""
+
+import random
 
 import pytest
 import torch
@@ -7,6 +9,7 @@ from graph_retrievers import GraphIndex, Node, build_retriever
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.signals import dense
 from graph_retrievers.signals.dense import DenseIndex
+from tests.helpers import HashEmbedding, linked_index
 
 PRECISIONS = ["bfloat16", "int8"]
 
@@ -100,3 +103,22 @@ def test_what_does_not_fit_is_refused():
     for state in wrong:
         with pytest.raises(InvalidArgumentError, match="do not fit the precision 'int8'"):
             DenseIndex.restore(state, settings)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_products_that_are_rounding_are_exactly_zero(precision):
+    signal = DenseIndex([[5e-8, 1.0], [1.0, 0.0], [-5e-8, 1.0], [1e-3, 1.0]], precision=precision)
+    query, pairs = torch.tensor([[2.0, 0.0]]), torch.tensor([0, 1, 2])
+    assert signal.table(query)[0, :3].tolist() == [0.0, 2.0, 0.0] and signal.table(query)[0, 3] > 0.0019
+    assert signal.scores(query, torch.zeros(3, dtype=torch.int64), pairs).tolist() == [0.0, 2.0, 0.0]
+    assert [row.tolist() for row in signal.search(query, 4)] == [[pytest.approx([2.0, 0.002, 0.0, 0.0], rel=0.01)], [[1, 3, 0, 2]]]
+
+
+@pytest.mark.parametrize("name", ["lesegr", "walk-fusion", "g-retriever", "eager", "scored", "spreading-hybrid"])
+def test_orthogonal_vectors_rank_alike_in_a_batch_and_alone(name):
+    retriever = build_retriever(name, linked_index(HashEmbedding()))
+    words = sorted({word for text in retriever.index.graph.contents() for word in text.split()})
+    draw = random.Random(0)
+    questions = [" ".join(draw.choices(words, k=draw.randint(1, 9))) for _ in range(40)]
+    alone = [[hit.id for hit in retriever.retrieve(question)] for question in questions]
+    assert [[hit.id for hit in hits] for hits in retriever.retrieve_batch(questions)] == alone

@@ -146,21 +146,28 @@ class DenseIndex(VectorSignal):
     def table(self, queries: Tensor) -> Tensor:
         """Return dot products with every row: Tensor, shape [B, N], from `queries` of shape [B, d]."""
         if self.precision == "float32":
-            return queries @ self._kept.T
-        return torch.cat([queries @ tile.T for _, tile in self._tiles()] or [queries.new_zeros(len(queries), 0)], 1)
+            products = queries @ self._kept.T
+        else:
+            products = torch.cat([queries @ tile.T for _, tile in self._tiles()] or [queries.new_zeros(len(queries), 0)], 1)
+        return _zeroed(products, self._slack(queries))
+
+    def _slack(self, queries: Tensor) -> Tensor:
+        """Return how much dot products may differ by rounding: Tensor, shape [B, 1]."""
+        return _ROUNDING * self._longest * torch.linalg.vector_norm(queries, dim=1, keepdim=True)
 
     def scores(self, queries: Tensor, batch: Tensor, rows: Tensor) -> Tensor:
         """Return dot products of single pairs: Tensor, shape [n]; see :meth:`Signal.scores`."""
         size = max(1, _GATHERED // max(self.dimension, 1))
         parts = zip(batch.split(size), rows.split(size), strict=True)
-        return torch.cat([(queries[b] * self.taken(row)).sum(-1) for b, row in parts])
+        products = torch.cat([(queries[b] * self.taken(row)).sum(-1) for b, row in parts])
+        return _zeroed(products, self._slack(queries)[batch, 0])
 
     def search(self, queries: Tensor, k: int, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the k rows of largest dot product; see :meth:`Signal.search`. Scores that differ by rounding only are ties."""
         k = min(k, len(self))
         if self._faiss is not None and allowed is None and k and (found := self._search_faiss(queries, k)) is not None:
             return found
-        slack = _ROUNDING * self._longest * torch.linalg.vector_norm(queries, dim=1, keepdim=True)
+        slack = self._slack(queries)
         values = torch.empty((queries.shape[0], 0), device=queries.device)
         rows = torch.empty((queries.shape[0], 0), dtype=torch.int64, device=queries.device)
         # Tiles bound the table of scores and keep it in cache; the best of each are merged.
@@ -177,7 +184,7 @@ class DenseIndex(VectorSignal):
             values = torch.cat([values, best], 1).gather(1, order)
             order = top_k(values, k, slack)[1]
             values, rows = values.gather(1, order), rows.gather(1, order)
-        values = falling(values)
+        values = falling(_zeroed(values, slack))
         return values, torch.where(values > float("-inf"), rows, torch.full_like(rows, -1))
 
     def _search_faiss(self, queries: Tensor, k: int) -> tuple[Tensor, Tensor] | None:
@@ -250,6 +257,11 @@ class DenseIndex(VectorSignal):
     def restricted(self, rows: Tensor, contents: Sequence[str]) -> DenseIndex:
         """Return the vectors of some rows, copied. See :meth:`Signal.restricted`."""
         return self._with(self._kept[rows], None if self._scales is None else self._scales[rows])
+
+
+def _zeroed(products: Tensor, slack: Tensor) -> Tensor:
+    """Return dot products with 0 for those that differ from 0 by rounding only, which a batch of another size would change."""
+    return products.masked_fill(products.abs() <= slack, 0.0)
 
 
 def _grouped_top_k(scores: Tensor, k: int, slack: Tensor) -> tuple[Tensor, Tensor]:
