@@ -6,7 +6,7 @@ from typing import Any
 
 from llama_index.core.vector_stores.types import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
 
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.filters import Filter
 
@@ -77,9 +77,9 @@ def _joined(filters: MetadataFilters, graph: CorpusGraph | None) -> dict[str, An
 def _one(part: MetadataFilter, graph: CorpusGraph | None) -> dict[str, Any]:
     key, operator, wanted = part.key, part.operator, part.value
     if operator in _LISTS and not isinstance(wanted, list):
-        raise InvalidArgumentError(f"Filter {operator.value!r} on {key!r} takes a list, got {wanted!r}.")
+        raise InvalidArgumentError(f"Filter {operator.value!r} on {key!r} takes a list, got {shown(wanted)}.")
     if operator in _TEXTS and not isinstance(wanted, str):
-        raise InvalidArgumentError(f"Filter {operator.value!r} on {key!r} takes a string, got {wanted!r}.")
+        raise InvalidArgumentError(f"Filter {operator.value!r} on {key!r} takes a string, got {shown(wanted)}.")
     if operator == FilterOperator.IS_EMPTY:
         return {"$or": [{key: {"$exists": False}}, {key: {"$in": ["", []]}}]}
     if operator == FilterOperator.TEXT_MATCH_INSENSITIVE:

@@ -9,6 +9,7 @@ from llama_index.core.bridge.pydantic import Field, PrivateAttr
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
+from graph_retrievers.arguments import typed
 from graph_retrievers.construction.edges import Relationships
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.granker import GRanker
@@ -81,6 +82,7 @@ class GRankerPostprocessor(RerankingPostprocessor):
     _edges: Any = PrivateAttr(default=None)
     _embed_model: Any = PrivateAttr(default=None)
 
+    @typed
     def __init__(
         self,
         top_n: int = 10,

@@ -19,7 +19,8 @@ from llama_index.core.storage.docstore.types import BaseDocumentStore
 from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import MetadataFilters
 
-from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, UnexpectedArgumentError
+from graph_retrievers.arguments import listed as as_list
+from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, UnexpectedArgumentError, shown
 from graph_retrievers.graph.filters import Filter, filter_mask
 from graph_retrievers.hits import Hits
 from graph_retrievers.index import GraphIndex
@@ -142,7 +143,7 @@ class GraphRetriever(BaseRetriever):
         self._provenance, self._inputs = provenance, dict(inputs or {})
         for name, ask in self._inputs.items():
             if not callable(ask):
-                raise InvalidArgumentError(f"inputs[{name!r}] is {ask!r:.80}; expected a function of the query.")
+                raise InvalidArgumentError(f"inputs[{name!r}] is {shown(ask)}; expected a function of the query.")
             if name not in retriever.inputs:
                 known = ", ".join(retriever.inputs) or "none"
                 raise UnexpectedArgumentError(f"{retriever.name} reads no input {name!r}; besides the query it reads: {known}.")
@@ -300,7 +301,8 @@ class GraphRetriever(BaseRetriever):
             index = index.to(device) if device is not None else index
             return cls._told(cls.from_index(index, embed_model=embed_model, **options), relevance)
         else:
-            listed = list(nodes) if nodes is not None else list(docstore.docs.values()) if docstore is not None else []
+            kept = docstore.docs.values() if docstore is not None else ()
+            listed = as_list("nodes", kept if nodes is None else nodes, "nodes")
             nodes_of = docstore if docstore is not None else listed
         if not listed:
             raise EmptyGraphError(f"{names[0]} is empty: an index needs at least one node.")

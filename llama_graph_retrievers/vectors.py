@@ -9,6 +9,7 @@ import numpy as np
 from llama_index.core.schema import BaseNode, MetadataMode, QueryBundle
 from torch import Tensor
 
+from graph_retrievers.arguments import called
 from graph_retrievers.construction.documents import document_vectors, unit_vectors
 from graph_retrievers.errors import MissingSignalError
 from graph_retrievers.signals.embedding import as_embedding, check_vectors, embed_queries, embed_texts
@@ -96,7 +97,9 @@ def node_vectors(nodes: Sequence[BaseNode], embed_model: Any, show_progress: boo
 
     def embed(places: list[int]) -> Tensor:
         model = as_embedding(embed_model if embed_model is not None else default_embed_model())
-        return embed_texts(model, [nodes[place].get_content(metadata_mode=MetadataMode.EMBED) for place in places], show_progress)
+        # Metadata that are nested too deeply have no text.
+        texts = [called(f"Node {place}", nodes[place].get_content, MetadataMode.EMBED) for place in places]
+        return embed_texts(model, texts, show_progress)
 
     vectors = document_vectors(nodes, embed)
     assert vectors is not None

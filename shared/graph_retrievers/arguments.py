@@ -2,16 +2,74 @@
 
 from __future__ import annotations
 
+import os
 import pickle
-from collections.abc import Collection, Iterable, Mapping
+from abc import ABCMeta
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from functools import cache, wraps
+from inspect import Signature, signature
 from numbers import Integral, Real
-from typing import Any, TypeVar
+from pathlib import Path
+from types import UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from graph_retrievers.errors import InvalidArgumentError, shown
+from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, shown
 
-__all__ = ["check_pickle", "check_query", "choice", "fraction", "is_number", "not_a_class", "positive", "strings"]
+__all__ = [
+    "as_path",
+    "called",
+    "check_pickle",
+    "check_query",
+    "choice",
+    "fraction",
+    "is_number",
+    "listed",
+    "not_a_class",
+    "positive",
+    "strings",
+    "typed",
+]
 
 _T = TypeVar("_T")
+
+
+def as_path(name: str, value: str | os.PathLike[str]) -> Path:
+    """Return a path, ``~`` expanded; raise InvalidArgumentError unless the system can have such a path.
+
+    Examples
+    --------
+    >>> as_path("folder", "indexes/looms").name
+    'looms'
+    """
+    try:
+        path = Path(value).expanduser()
+        with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+            path.stat()
+        return path
+    except (TypeError, ValueError, RuntimeError, OSError) as error:
+        raise InvalidArgumentError(f"{name} is {shown(value)}, which cannot be a path ({shown(error)}).") from error
+
+
+def called(what: str, function: Callable[..., _T], *arguments: Any) -> _T:
+    """Return what a function of the user gives; raise InvalidArgumentError with its exception if it fails.
+
+    Examples
+    --------
+    >>> try:
+    ...     called("The filter", lambda row: 1 / row, 0)
+    ... except InvalidArgumentError as error:
+    ...     print(error)
+    The filter fails for 0: ZeroDivisionError: division by zero. Correct the function.
+    """
+    try:
+        return function(*arguments)
+    except GraphRetrieverError:
+        raise
+    except Exception as error:
+        given = ", ".join(shown(argument, 60) for argument in arguments)
+        told = f"{type(error).__name__}: {shown(error) if isinstance(error, RecursionError) else error}"
+        raise InvalidArgumentError(f"{what} fails for {given}: {told}. Correct the function.") from error
 
 
 def choice(name: str, value: _T, choices: Collection[_T]) -> _T:
@@ -44,7 +102,7 @@ def check_pickle(owner: str, parts: Mapping[str, Any]) -> None:
             pickle.dumps(part)
         except Exception as error:
             raise InvalidArgumentError(
-                f"{owner} cannot be pickled, because its {name}, {part!r:.80}, cannot ({type(error).__name__}: {error}). Use a "
+                f"{owner} cannot be pickled, because its {name}, {shown(part)}, cannot ({type(error).__name__}: {error}). Use a "
                 "function or a class that a module defines by name, or set it again after loading."
             ) from error
 
@@ -77,14 +135,33 @@ def is_number(value: Any) -> bool:
     return isinstance(value, Real)
 
 
+def listed(name: str, values: Iterable[_T], what: str = "values") -> list[_T]:
+    """Return `values` as a list; raise InvalidArgumentError for a string, a mapping, and what cannot be iterated over.
+
+    Examples
+    --------
+    >>> listed("texts", ("a loom", "a card"))
+    ['a loom', 'a card']
+    """
+    try:
+        if not isinstance(values, (str, bytes, Mapping)):
+            return list(values)
+    except TypeError:
+        # Arrays without dimensions say that they can be iterated over.
+        pass
+    raise InvalidArgumentError(f"{name} is {shown(values)}; expected a list of {what}.")
+
+
 def not_a_class(name: str, value: Any) -> None:
     """Raise InvalidArgumentError if `value` is a class where an object of it is expected."""
     if isinstance(value, type):
         raise InvalidArgumentError(f"{name} is the class {value.__name__}; pass an object of it, such as {value.__name__}(...).")
 
 
-def positive(name: str, value: int) -> int:
-    """Return `value` as int if it is an integer of at least 1 (numpy's too); raise InvalidArgumentError otherwise.
+def positive(name: str, value: int, most: int | None = None) -> int:
+    """Return `value` as int if it is an integer from 1 to `most` (numpy's too); raise InvalidArgumentError otherwise.
+
+    Without `most`, larger ones than 2^62 become 2^62.
 
     Examples
     --------
@@ -93,12 +170,66 @@ def positive(name: str, value: int) -> int:
     """
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
         raise InvalidArgumentError(f"{name} must be an integer of at least 1, got {shown(value)}.")
-    return int(value)
+    if most is not None and value > most:
+        raise InvalidArgumentError(f"{name} must be at most {most:,}, got {shown(value)}.")
+    # Sums of sizes fit into the 64 bits of a tensor, and no corpus is larger.
+    return min(int(value), 1 << 62)
 
 
 def strings(name: str, values: Iterable[str]) -> tuple[str, ...]:
     """Return `values` as a tuple of strings; raise InvalidArgumentError for a single string and for other values."""
-    listed = () if isinstance(values, str) or not isinstance(values, Iterable) else tuple(values)
-    if isinstance(values, str) or not isinstance(values, Iterable) or not all(isinstance(value, str) for value in listed):
-        raise InvalidArgumentError(f"{name} must be a list of strings, got {shown(values)}.")
-    return listed
+    with suppress(InvalidArgumentError):
+        found = tuple(listed(name, values))
+        if all(isinstance(value, str) for value in found):
+            return found
+    raise InvalidArgumentError(f"{name} must be a list of strings, got {shown(values)}.")
+
+
+def typed(function: Callable[..., _T]) -> Callable[..., _T]:
+    """Return a function that raises InvalidArgumentError for arguments of other types than its annotations.
+
+    Only classes and unions of them are read; lists are left to the checks of their contents.
+
+    Examples
+    --------
+    >>> @typed
+    ... def search(*, titles: bool = True, name: str | None = None) -> bool:
+    ...     return titles
+    >>> try:
+    ...     search(titles="no")
+    ... except InvalidArgumentError as error:
+    ...     print(error)
+    titles is 'no'; expected bool.
+    """
+
+    @cache
+    def known() -> tuple[Signature, dict[str, tuple[Any, ...]]]:
+        shape, hints = signature(function), get_type_hints(function)
+        single = [name for name, part in shape.parameters.items() if part.kind not in (part.VAR_POSITIONAL, part.VAR_KEYWORD)]
+        parts = {name: _parts(hints[name]) for name in single if name in hints}
+        return shape, {name: found for name, found in parts.items() if all(type(part) in (type, ABCMeta) for part in found)}
+
+    @wraps(function)
+    def checked(*arguments: Any, **keywords: Any) -> _T:
+        shape, kinds = known()
+        try:
+            given = shape.bind(*arguments, **keywords).arguments
+        except TypeError:
+            # The call itself says what is missing or unknown.
+            given = {}
+        for name, value in given.items():
+            if name in kinds and not isinstance(value, tuple(_NUMBERS.get(kind, kind) for kind in kinds[name])):
+                names = ("None" if kind is type(None) else kind.__name__ for kind in kinds[name])
+                raise InvalidArgumentError(f"{name} is {shown(value)}; expected {' or '.join(names)}.")
+        return function(*arguments, **keywords)
+
+    return checked
+
+
+def _parts(hint: Any) -> tuple[Any, ...]:
+    parts = get_args(hint) if isinstance(hint, UnionType) or get_origin(hint) is Union else (hint,)
+    return tuple(Callable if get_origin(part) is Callable else part for part in parts)
+
+
+# Those of numpy too.
+_NUMBERS: dict[Any, type] = {int: Integral, float: Real}

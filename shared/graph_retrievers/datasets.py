@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from graph_retrievers.arguments import as_path
 from graph_retrievers.errors import DatasetError, InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, Node
 
@@ -98,7 +99,7 @@ class Dataset:
 
 def is_dataset(folder: str | Path) -> bool:
     """Return whether a folder holds the nodes of a dataset."""
-    return any((Path(folder) / f"nodes.jsonl{end}").is_file() for end in ("", ".gz"))
+    return any((as_path("folder", folder) / f"nodes.jsonl{end}").is_file() for end in ("", ".gz"))
 
 
 def read_dataset(folder: str | Path, *, include_titles: bool | None = None) -> Dataset:
@@ -118,7 +119,7 @@ def read_dataset(folder: str | Path, *, include_titles: bool | None = None) -> D
     DatasetError
         If a file is missing or a row cannot be read; the message names the file and the line.
     """
-    root = Path(folder)
+    root = as_path("folder", folder)
     nodes, lines = _read_nodes(_need(root, "nodes"))
     edges = _read_edges(_need(root, "edges"), lines)
     queries_file = _find(root, "queries")

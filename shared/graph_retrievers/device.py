@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from graph_retrievers.errors import DeviceError
+from graph_retrievers.errors import DeviceError, shown
 
 __all__ = ["resolve_device"]
 
@@ -34,8 +34,8 @@ def resolve_device(device: str | torch.device | None = None) -> torch.device:
     """
     try:
         chosen = torch.device(device if device is not None else "cpu")
-    except (RuntimeError, TypeError) as error:
-        raise DeviceError(f"{device!r} is not a torch device; pass 'cpu', 'cuda' or 'cuda:<n>'.") from error
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise DeviceError(f"{shown(device)} is not a torch device; pass 'cpu', 'cuda' or 'cuda:<n>'.") from error
     if chosen.type == "cuda":
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if (chosen.index or 0) >= count:

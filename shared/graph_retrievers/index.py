@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from graph_retrievers.arguments import listed
 from graph_retrievers.construction.changed_signals import brought_vectors, follow_change
 from graph_retrievers.construction.changes import EdgeSource, change_corpus
 from graph_retrievers.construction.documents import text_nodes, to_nodes
@@ -126,7 +127,7 @@ class GraphIndex(IndexParts):
 
         Where nodes bring an ``embedding``, `embedding` embeds only the others: see :meth:`from_documents`.
         """
-        nodes = list(nodes)
+        nodes = listed("nodes", nodes, "Node(id, text, ...)")
         graph = CorpusGraph.from_nodes(nodes, edges, include_titles=include_titles, device=device)
         return cls.from_graph(graph, **with_own_vectors(nodes, lambda: graph, signals))
 
@@ -448,9 +449,10 @@ class GraphIndex(IndexParts):
         >>> index.with_changes(delete=["1"], add=[Node("2", "A cipher.")], add_edges=[("0", "2")]).graph.edges()
         [Edge(source='0', target='2', relation='', weight=1.0, text='', metadata={})]
         """
-        documents = [*(listed := list(add)), *upsert]
-        nodes = change_corpus(self.graph, listed, documents[len(listed) :], delete, delete_sources)
+        new, other = listed("add", add, "documents"), listed("upsert", upsert, "documents")
+        nodes = change_corpus(self.graph, new, other, delete, delete_sources)
         check_not_empty(nodes.graph)
+        documents = [*new, *other]
         brought, before = brought_vectors(nodes, documents, vectors), (self.graph, self.signals, self.edge_sources)
         signals, sources = follow_change(*before, nodes, brought, add_edges, delete_edges, self.embedding, show_progress)
         return GraphIndex(nodes.graph, signals, edge_sources=sources, embedding=self.embedding, relevance=self._own_relevance())

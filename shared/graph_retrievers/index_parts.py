@@ -12,7 +12,7 @@ from graph_retrievers.arguments import check_pickle
 from graph_retrievers.cache import SizedCache
 from graph_retrievers.construction.changes import EdgeSource
 from graph_retrievers.construction.saved import picklable_sources
-from graph_retrievers.errors import DimensionMismatchError, EmptyGraphError, InvalidArgumentError, MissingSignalError
+from graph_retrievers.errors import DimensionMismatchError, EmptyGraphError, InvalidArgumentError, MissingSignalError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.signals.embedding import Embedding, as_embedding
 from graph_retrievers.signals.models import as_relevance_model
@@ -60,7 +60,7 @@ class IndexParts:
         given = [(None, graph.num_edges)] if edge_sources is None else edge_sources
         self.edge_sources = tuple(EdgeSource(spec, rows) for spec, rows in given)
         if sum(source.rows for source in self.edge_sources) != graph.num_edges:
-            raise DimensionMismatchError(f"edge_sources {self.edge_sources!r:.200} do not add up to {graph.num_edges} edges.")
+            raise DimensionMismatchError(f"edge_sources {shown(self.edge_sources, 200)} do not add up to {graph.num_edges} edges.")
         self.embedding: Embedding | None = as_embedding(embedding) if embedding is not None else None
         self.relevance: RelevanceModel = as_relevance_model(relevance) if relevance is not None else BiEncoder(self.embedding)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
+from graph_retrievers.arguments import as_path
 from graph_retrievers.construction.changes import check_ids
 from graph_retrievers.construction.edges import specifications
-from graph_retrievers.errors import CorruptIndexError, EmptyGraphError, UnknownNodeError
+from graph_retrievers.errors import CorruptIndexError, EmptyGraphError, UnknownNodeError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph, EdgeLike
 from graph_retrievers.graph.folders import MANIFEST, PREVIOUS, locked
 from graph_retrievers.graph.storage import check_target, current_manifest, publish_index, read_saved
@@ -84,7 +84,7 @@ class IndexStore:
         device: Any = None,
         **options: Any,
     ) -> None:
-        self.folder = Path(folder).expanduser().resolve()
+        self.folder = as_path("folder", folder).resolve()
         if not (self.folder / MANIFEST).exists():
             check_target(self.folder)
         model = as_embedding(embedding) if embedding is not None else None
@@ -174,7 +174,7 @@ class IndexStore:
         documents = check_ids([*changes["add"], *changes["upsert"]])
         for name in ("delete", "delete_sources", "delete_edges", *(() if documents else ("add_edges",))):
             if changes[name]:
-                raise UnknownNodeError(f"{name} names {changes[name][0]!r:.80}, and the store {self.folder} is empty.")
+                raise UnknownNodeError(f"{name} names {shown(changes[name][0])}, and the store {self.folder} is empty.")
         edges = [*(self._specs or ()), *changes["add_edges"]] if self._specs is not None or changes["add_edges"] else None
         options = {"vectors": changes["vectors"], "show_progress": show_progress, "device": self._device, **self._options}
         models = {**self._models, "embedding": model}

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from graph_retrievers.arguments import check_query, positive
 from graph_retrievers.cache import Cache
-from graph_retrievers.errors import InvalidArgumentError, InvalidVectorError, MissingSignalError
+from graph_retrievers.errors import InvalidArgumentError, InvalidVectorError, MissingSignalError, shown
 from graph_retrievers.graph.filters import Filter, filter_mask
 from graph_retrievers.graph.ragged import ranked_lists
 from graph_retrievers.index import GraphIndex
@@ -217,7 +217,7 @@ class Queries:
         if callable(self.given) and (texts is self.texts or model is None):
             vectors = check_vectors(self.given(list(texts)), len(texts), dense.dimension, "query vectors")
         elif model is None:
-            own = "" if self.given is None else f" The query's own vector was given; {texts[0]!r:.60} is another text."
+            own = "" if self.given is None else f" The query's own vector was given; {shown(texts[0], 60)} is another text."
             raise MissingSignalError(f"This index has no embedding model for queries; pass embedding= or the query's vector.{own}")
         else:
             vectors = embed_queries(model, texts, dense.dimension)
@@ -323,7 +323,7 @@ class Queries:
             node, text = self.index.graph.ids[int(nodes[wrong[0]])], self.texts[int(batch[wrong[0]])]
             raise InvalidVectorError(
                 f"The relevance model {self.index.relevance.name!r} gave {float(scores[wrong[0]])} for node {node!r} and the "
-                f"query {text!r:.80}; expected finite numbers."
+                f"query {shown(text)}; expected finite numbers."
             )
 
     def relevance(self, nodes: Tensor, mix: Callable[[Tensor], Tensor] | None = None) -> Tensor:

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 import torch
 
+from graph_retrievers import BM25, PPR
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError
 from graph_retrievers.graph import CorpusGraph, Node
 from graph_retrievers.hits import NOTHING_FOUND
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators import HybridSearch, VectorSearch
+from graph_retrievers.operators import BM25Search, HybridSearch, VectorSearch
 from graph_retrievers.operators.fusion import ReciprocalRankFusion
 from graph_retrievers.operators.granker import GRanker
 from graph_retrievers.operators.operator import Operator, OperatorKind
@@ -273,3 +274,54 @@ def test_a_query_without_a_hit_says_so():
     hits = build_retriever("bm25", index, backfill=False, types=["river"]).retrieve("engine")
     assert list(hits) == [] and hits.notes == (NOTHING_FOUND,)
     assert build_retriever("bm25", index).retrieve("engine").notes == ()
+
+
+def test_a_function_of_the_user_that_fails_is_named_with_its_exception():
+    index = GraphIndex.from_texts(["a loom", "a card"])
+    with pytest.raises(InvalidArgumentError, match=r"The filter function fails for Node\(id='0'.*KeyError: 'year'") as caught:
+        BM25(index).retrieve("loom", filter=lambda node: node.metadata["year"] > 1800)
+    assert isinstance(caught.value.__cause__, KeyError)
+    with pytest.raises(InvalidArgumentError, match="fails for Node"):
+        GraphIndex.from_texts(["a loom"], edges=lambda node: 1 / 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"seeds": "5"}, "seeds is '5'; expected int."),
+        ({"damping": [0.5]}, r"damping is \[0.5\]; expected float."),
+        ({"fuse": torch.ones(2)}, "fuse is .*; expected bool or None."),
+        ({"first": BM25Search}, "first is .*; expected Operator or None."),
+        ({"name": 3}, "name is 3; expected str or None."),
+    ],
+)
+def test_arguments_of_other_types_are_refused_by_name(options, told):
+    index = GraphIndex.from_texts(["a loom"], vectors=[[1.0]])
+    with pytest.raises(InvalidArgumentError, match=told):
+        PPR(index, **options)
+    assert PPR(index, seeds=np.int64(5), damping=np.float32(0.5), fuse=False).k == 10
+
+
+def test_a_class_of_the_user_may_annotate_as_it_likes():
+    class Loose(Retriever):
+        def __init__(self, index, *, depth: str = 3, **options):
+            super().__init__(index, BM25Search(depth), **options)
+
+    assert Loose(GraphIndex.from_texts(["a loom"])).retrieve("loom")[0].text == "a loom"
+
+
+def test_more_rounds_than_any_graph_needs_are_refused():
+    with pytest.raises(InvalidArgumentError, match="steps must be at most 1,000, got 1001"):
+        GatedPropagation(steps=1001)
+
+
+def test_what_no_system_can_name_is_not_a_folder():
+    for folder in ("x" * 5000, "\0", "\ud800", 5, None):
+        with pytest.raises(InvalidArgumentError, match="cannot be a path"):
+            GraphIndex.load(folder)
+
+
+def test_an_integer_of_thousands_of_digits_is_refused_before_it_is_saved():
+    with pytest.raises(InvalidArgumentError, match="16610 bits; expected at most 8192"):
+        GraphIndex.from_nodes([Node("a", "x", metadata={"n": 10**5000})])
+    assert GraphIndex.from_nodes([Node("a", "x", metadata={"n": 2**64})]).graph.metadata == [{"n": 2**64}]

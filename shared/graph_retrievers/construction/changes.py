@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch import Tensor
 
+from graph_retrievers.arguments import listed, strings
 from graph_retrievers.construction.documents import node_source, to_nodes
 from graph_retrievers.construction.edges import edge_parts
 from graph_retrievers.construction.spec import Corpus, EdgeSpec
-from graph_retrievers.errors import DuplicateNodeError, InvalidArgumentError, UnknownNodeError
+from graph_retrievers.errors import DuplicateNodeError, InvalidArgumentError, UnknownNodeError, shown
 from graph_retrievers.graph.changes import change_nodes, set_rows, surviving_rows
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, EdgeLike, Rows
 
@@ -49,11 +50,8 @@ def change_corpus(
     graph: CorpusGraph, add: Sequence[Any], upsert: Sequence[Any], delete: Iterable[str], delete_sources: Iterable[str]
 ) -> ChangedNodes:
     """Return the nodes of a graph after a change; see :meth:`graph_retrievers.index.GraphIndex.with_changes`."""
-    for name, ids in (("delete", delete), ("delete_sources", delete_sources)):
-        if isinstance(ids, str) or not isinstance(ids, Iterable):
-            raise InvalidArgumentError(f"{name} is {ids!r:.80}; expected a list of strings.")
-    gone = {graph.row(node) for node in delete}
-    if wanted := dict.fromkeys(delete_sources):
+    gone = {graph.row(node) for node in strings("delete", delete)}
+    if wanted := dict.fromkeys(strings("delete_sources", delete_sources)):
         sources = _sources(graph)
         for source in wanted:
             if source not in sources:
@@ -74,7 +72,7 @@ def check_ids(documents: Sequence[Any]) -> Sequence[Any]:
     """Return documents; raise InvalidArgumentError if one has no id."""
     for document in documents:
         if hasattr(document, "page_content") and not getattr(document, "id", None):
-            raise InvalidArgumentError(f"The document {document!r:.80} has no id; a change needs ids, to find what it replaces.")
+            raise InvalidArgumentError(f"The document {shown(document)} has no id; a change needs ids, to find what it replaces.")
     return documents
 
 
@@ -153,7 +151,7 @@ def change_edges(
 
 def _matching(graph: CorpusGraph, given: np.ndarray, edges: Iterable[EdgeLike]) -> set[int]:
     """Return the rows, among those `given` one by one, that edges name: (source, target) for any relation, or with a relation."""
-    wanted = list(edges)
+    wanted = listed("delete_edges", edges, "edges")
     if not wanted:
         return set()
     checked = [Edge.of(edge) for edge in wanted]
@@ -169,7 +167,7 @@ def _matching(graph: CorpusGraph, given: np.ndarray, edges: Iterable[EdgeLike]) 
         pair = not isinstance(edge, Edge) and len(edge) == 2
         asked = (full.source, full.target) if pair else (full.source, full.target, full.relation)
         if asked not in rows:
-            what = f"{edge!r:.200} is not an edge that was given one by one"
+            what = f"{shown(edge, 200)} is not an edge that was given one by one"
             raise InvalidArgumentError(f"{what}; edges of specifications go when the documents change.")
         found.update(rows[asked])
     return found

@@ -14,7 +14,7 @@ from torch import Tensor
 from graph_retrievers.arguments import positive
 from graph_retrievers.construction.documents import to_nodes
 from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
-from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, NothingToReadError
+from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, NothingToReadError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.embedding import check_vectors
@@ -59,14 +59,14 @@ def chunk_documents(documents: Iterable[Any], splitter: Any, *, title_key: str =
     """
     split: Callable[[str], Any] = splitter.split_text if hasattr(splitter, "split_text") else splitter
     if not callable(split) or isinstance(splitter, type):
-        raise InvalidArgumentError(f"{splitter!r:.80} cannot split; pass an object with split_text(text), or a function.")
+        raise InvalidArgumentError(f"{shown(splitter)} cannot split; pass an object with split_text(text), or a function.")
     chunks: list[Node] = []
     for document in to_nodes(documents, title_key=title_key):
         found = split(document.text) if document.text.strip() else [""]
         # Some splitters give documents instead of texts.
         texts = [] if isinstance(found, str) or not isinstance(found, Iterable) else [getattr(t, "page_content", t) for t in found]
         if not texts or not all(isinstance(text, str) for text in texts):
-            given = f"{found!r:.80} for document {document.id!r}"
+            given = f"{shown(found)} for document {document.id!r}"
             raise InvalidArgumentError(f"The splitter returned {given}; expected a list of texts.")
         # What is hidden of a document is hidden of its chunks.
         hidden = {key: value for key, value in document.origin.items() if key.startswith("excluded_")}
@@ -208,7 +208,7 @@ def _names(value: Any) -> list[str]:
     if value is None or value == "" or (isinstance(value, float) and math.isnan(value)):
         return []
     if isinstance(value, bool) or not isinstance(value, (str, Real, Iterable)):
-        raise InvalidArgumentError(f"A chunk refers to {value!r:.80}; expected an id or a list of ids.")
+        raise InvalidArgumentError(f"A chunk refers to {shown(value)}; expected an id or a list of ids.")
     return [str(value)] if isinstance(value, (str, Real)) else [str(item) for item in value]
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graph_retrievers.arguments import listed
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.addresses import page_address
 from graph_retrievers.graph.corpus_graph import Node
@@ -48,9 +49,8 @@ def to_nodes(documents: Iterable[Any], title_key: str = "title", type_key: str =
     >>> to_nodes([Document("Looms.", metadata={"title": "Lyon"})])
     [Node(id='0', text='Looms.', title='Lyon', type='', metadata={'title': 'Lyon'})]
     """
-    if isinstance(documents, (str, Mapping)) or not isinstance(documents, Iterable):
-        raise InvalidArgumentError(f"documents is a {type(documents).__name__}; expected a list of documents.")
-    nodes = [_to_node(document, position, title_key, type_key) for position, document in enumerate(documents)]
+    given = listed("documents", documents, "documents")
+    nodes = [_to_node(document, position, title_key, type_key) for position, document in enumerate(given)]
     taken = {node.id for node in nodes}
     return [node if node.id != "" else replace(node, id=_free(str(position), taken)) for position, node in enumerate(nodes)]
 
@@ -62,14 +62,18 @@ def text_nodes(
     metadatas: Sequence[Mapping[str, Any]] | None,
 ) -> list[Node]:
     """Return plain texts as nodes; see :meth:`graph_retrievers.index.GraphIndex.from_texts`."""
-    columns = {"texts": texts, "ids": ids, "titles": titles, "metadatas": metadatas}
+    columns: dict[str, Any] = {"texts": texts, "ids": ids, "titles": titles, "metadatas": metadatas}
     for name, column in columns.items():
-        if isinstance(column, (str, Mapping)):
+        if column is None and name != "texts":
+            continue
+        # A set has no order.
+        if isinstance(column, (str, Mapping)) or not hasattr(column, "__getitem__"):
             raise InvalidArgumentError(f"{name} is a {type(column).__name__}; pass a list with one entry per text.")
-        if (column is not None or name == "texts") and not (hasattr(column, "__len__") and hasattr(column, "__getitem__")):
-            raise InvalidArgumentError(f"{name} is a {type(column).__name__}; pass a list with one entry per text.")
-        if column is not None and len(column) != len(texts):
-            raise InvalidArgumentError(f"{name} has {len(column)} entries for {len(texts)} texts; pass one entry per text.")
+        columns[name] = listed(name, column, "one entry per text")
+        if len(columns[name]) != len(columns["texts"]):
+            found = f"{len(columns[name])} entries for {len(columns['texts'])} texts"
+            raise InvalidArgumentError(f"{name} has {found}; pass one entry per text.")
+    texts, ids, titles, metadatas = columns.values()
     return [
         Node(
             id=str(row) if ids is None else ids[row],

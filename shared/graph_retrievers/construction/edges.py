@@ -25,6 +25,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from graph_retrievers.arguments import called, listed
 from graph_retrievers.construction.contextual import ContextualCitations
 from graph_retrievers.construction.fields import Metadata, Triples, has_field
 from graph_retrievers.construction.links import Links
@@ -138,7 +139,7 @@ def edge_parts(edges: Any, corpus: Corpus, *, lenient: bool = False) -> list[tup
         else:
             nested = isinstance(item, (list, tuple)) and any(isinstance(part, (list, tuple)) for part in item)
             hint = " Unpack a list inside the list with a star: [*pairs, Links()]." if nested else ""
-            raise InvalidArgumentError(f"Item {number} of edges is {item!r:.80}; expected {_KINDS}.{hint}")
+            raise InvalidArgumentError(f"Item {number} of edges is {shown(item)}; expected {_KINDS}.{hint}")
         if spec is not None:
             parts.append((spec, found(spec)))
         elif parts and parts[-1][0] is None:
@@ -173,9 +174,7 @@ def edge_items(edges: Any) -> list[Any]:
     single = isinstance(edges, (Edge, EdgeSpec)) or (isinstance(edges, tuple) and is_words(edges))
     if single or is_networkx(edges) or callable(edges):
         return [edges]
-    if isinstance(edges, (str, Mapping)) or not isinstance(edges, Iterable):
-        raise InvalidArgumentError(f"edges is {shown(edges)}; expected a list of: {_KINDS}.")
-    return list(edges)
+    return listed("edges", edges, _KINDS)
 
 
 def specifications(edges: Any) -> list[EdgeSpec]:
@@ -189,7 +188,7 @@ def specifications(edges: Any) -> list[EdgeSpec]:
         elif callable(item) and not isinstance(item, type):
             found.append(Called(item))
         else:
-            raise InvalidArgumentError(f"{item!r:.80} is not a specification of edges; give edges one by one in add_edges=.")
+            raise InvalidArgumentError(f"{shown(item)} is not a specification of edges; give edges one by one in add_edges=.")
     return found
 
 
@@ -216,10 +215,10 @@ class Called(EdgeSpec):
     def find(self, corpus: Corpus) -> Found:
         edges: list[tuple[str, str, str]] = []
         for node in corpus.nodes:
-            given = self.function(node)
+            given = called(f"{self!r}", self.function, node)
             if isinstance(given, (str, Mapping)) or not isinstance(given, (Iterable, type(None))):
                 raise InvalidArgumentError(
-                    f"{self!r} returned {given!r:.80} for {node.id!r}; expected a list of node ids or of edges."
+                    f"{self!r} returned {shown(given)} for {node.id!r}; expected a list of node ids or of edges."
                 )
             for item in given or ():
                 if isinstance(item, str):
@@ -227,7 +226,7 @@ class Called(EdgeSpec):
                 elif is_words(item):
                     edges.append((item[0], item[1], item[2] if len(item) == 3 else ""))
                 else:
-                    raise InvalidArgumentError(f"{self!r} returned {item!r:.80} for {node.id!r}; expected a node id or an edge.")
+                    raise InvalidArgumentError(f"{self!r} returned {shown(item)} for {node.id!r}; expected a node id or an edge.")
         return corpus.known(edges)
 
 
@@ -273,5 +272,5 @@ def _explicit(item: Edge | Sequence[str], what: str, corpus: Corpus) -> EdgeLike
             elif len(edge) == 2:
                 hint += "; no node has both as metadata fields either"
             count = len(corpus.nodes)
-            raise UnknownNodeError(f"{what}, {edge!r}, names {end!r}, which is not one of the {count} nodes; {hint}.")
+            raise UnknownNodeError(f"{what}, {shown(edge)}, names {end!r}, which is not one of the {count} nodes; {hint}.")
     return item if isinstance(item, Edge) else (edge[0], edge[1], edge[2] if len(edge) == 3 else "")

@@ -8,7 +8,7 @@ from typing import Any
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
-from graph_retrievers.errors import InvalidArgumentError, NothingToReadError, UnknownNodeError
+from graph_retrievers.errors import InvalidArgumentError, NothingToReadError, UnknownNodeError, shown
 from graph_retrievers.graph.corpus_graph import Node
 
 __all__ = ["Metadata", "Triples", "has_field"]
@@ -103,7 +103,7 @@ class Triples(EdgeSpec):
         self._triples = [tuple(triple) for triple in triples]
         for number, triple in enumerate(self._triples):
             if len(triple) != 3 or not all(isinstance(part, str) for part in triple):
-                raise InvalidArgumentError(f"Triple {number} is {triple!r}; expected three strings, (head, relation, tail).")
+                raise InvalidArgumentError(f"Triple {number} is {shown(triple)}; expected three strings, (head, relation, tail).")
         self.key = key
 
     def find(self, corpus: Corpus) -> Found:

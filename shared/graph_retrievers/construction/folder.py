@@ -13,12 +13,13 @@ from urllib.parse import quote
 
 from tqdm.auto import tqdm
 
+from graph_retrievers.arguments import as_path
 from graph_retrievers.construction.copies import without_copies
 from graph_retrievers.construction.html import html_charset, read_html
 from graph_retrievers.construction.markdown import read_markdown
 from graph_retrievers.construction.pages import Block, Page, read_text
 from graph_retrievers.construction.sections import Chunk, split_page
-from graph_retrievers.errors import DatasetError
+from graph_retrievers.errors import DatasetError, shown
 from graph_retrievers.graph.addresses import AddressBook
 from graph_retrievers.graph.corpus_graph import Node
 
@@ -84,7 +85,7 @@ def read_folder(folder: str | Path, *, max_tokens: int | None = 220, show_progre
     ...     [(node.id, node.title, node.metadata["links"]) for node in read_folder(folder)][1:]
     [('looms.md', 'Looms', ['/cards.md#holes'])]
     """
-    root = Path(folder)
+    root = as_path("folder", folder)
     if not root.is_dir():
         raise DatasetError(f"{root} is not a folder.")
     paths = [path for path in root.rglob("*") if path.suffix.lower() in _SUFFIXES and path.is_file() and _inside(path, root)]
@@ -190,7 +191,7 @@ def _without_site(pages: dict[str, Page]) -> dict[str, Page]:
 
     found = {name: page._replace(title=titled(name, page), blocks=cleaned(page)) for name, page in pages.items()}
     if left:
-        named = ", ".join(f"{text!r:.60}" for text in list(left)[:_NAMED])
+        named = ", ".join(f"{shown(text, 60)}" for text in list(left)[:_NAMED])
         logger.info("Left out as navigation that half of the pages share: %s%s.", named, ", ..." if len(left) > _NAMED else "")
     return found
 

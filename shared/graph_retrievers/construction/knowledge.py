@@ -32,7 +32,7 @@ from graph_retrievers.construction.entity_resolution import (
     merged_names,
     resolution_prompt,
 )
-from graph_retrievers.errors import DuplicateNodeError, EmptyGraphError, InvalidArgumentError, LanguageModelError
+from graph_retrievers.errors import DuplicateNodeError, EmptyGraphError, InvalidArgumentError, LanguageModelError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.signals.embedding import as_embedding, embed_texts
 from graph_retrievers.signals.language import as_language_model
@@ -154,7 +154,7 @@ class KnowledgeGraphBuilder:
         show_progress: bool = False,
     ) -> None:
         if entity_types is not None and (isinstance(entity_types, str) or not entity_types or PASSAGE in entity_types):
-            raise InvalidArgumentError(f"entity_types is {entity_types!r}; pass a list of types other than {PASSAGE!r}, or None.")
+            raise InvalidArgumentError(f"entity_types is {shown(entity_types)}; pass types other than {PASSAGE!r}, or None.")
         self.language_model = as_language_model(language_model)
         self.entity_types = None if entity_types is None else tuple(entity_types)
         self.resolve, self.merge_titles, self.cache = resolve, merge_titles, cache

@@ -282,7 +282,8 @@ def _items(node: Node, field: str) -> list[Any]:
     value = node.metadata.get(field)
     if value is None or isinstance(value, (str, Mapping)):
         return [] if value is None or value == "" else [value]
-    if isinstance(value, (list, tuple)) or hasattr(value, "tolist"):
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, (list, tuple)):
         return list(value)
     raise InvalidArgumentError(
         f"Field {field!r} of {node.id!r} holds {shown(value, 60)}; expected addresses, or mappings with 'url'."

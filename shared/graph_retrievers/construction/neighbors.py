@@ -6,7 +6,7 @@ import torch
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
-from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
+from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, shown
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.embedding import check_vectors
 
@@ -43,7 +43,7 @@ class NearestNeighbors(EdgeSpec):
     def __init__(self, k: int = 10, *, min_similarity: float | None = None, relation: str = "similar") -> None:
         self.k = positive("k", k)
         if min_similarity is not None and not -1 <= min_similarity <= 1:
-            raise InvalidArgumentError(f"min_similarity must be a cosine in [-1, 1], got {min_similarity!r}.")
+            raise InvalidArgumentError(f"min_similarity must be a cosine in [-1, 1], got {shown(min_similarity)}.")
         self.min_similarity, self.relation = min_similarity, relation
 
     def find(self, corpus: Corpus) -> Found:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import choice, positive
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.evaluation.results import Evaluation
 
 __all__ = ["Comparison", "compare", "holm", "paired_bootstrap", "randomization_test"]
@@ -78,7 +78,7 @@ def paired_bootstrap(
     (0.0, 0.5)
     """
     if not 0 < confidence < 1:
-        raise InvalidArgumentError(f"confidence must lie in (0, 1), got {confidence!r}.")
+        raise InvalidArgumentError(f"confidence must lie in (0, 1), got {shown(confidence)}.")
     low, high = _bootstrap(_paired(left, right), samples, confidence, seed)
     return float(low), float(high)
 

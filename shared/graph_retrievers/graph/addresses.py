@@ -37,8 +37,8 @@ def page_address(metadata: Mapping[str, Any], fields: Sequence[str] = ADDRESS_FI
 def _text(value: Any) -> str:
     try:
         return str(value)
-    except (ValueError, RecursionError):
-        # Lists of thousands of levels and numbers of thousands of digits are not addresses.
+    except Exception:
+        # Lists of thousands of levels, numbers of thousands of digits and what has no text are not addresses.
         return ""
 
 

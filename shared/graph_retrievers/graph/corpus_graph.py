@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graph_retrievers.arguments import listed
 from graph_retrievers.cache import Cache
 from graph_retrievers.device import resolve_device
 from graph_retrievers.errors import DuplicateNodeError, InvalidArgumentError, UnknownNodeError, shown
@@ -105,10 +106,10 @@ class Edge:
         weight = self.weight
         if isinstance(weight, bool) or not isinstance(weight, Real) or not LIGHTEST <= weight <= HEAVIEST:
             raise InvalidArgumentError(
-                f"The edge {self!r:.200} has the weight {weight!r:.50}; expected a number from {LIGHTEST} to {HEAVIEST}."
+                f"The edge {shown(self, 200)} has the weight {shown(weight, 50)}; expected a number from {LIGHTEST} to {HEAVIEST}."
             )
         if not isinstance(self.metadata, Mapping):
-            raise InvalidArgumentError(f"The edge {self!r:.200} has the metadata {self.metadata!r}; expected a mapping.")
+            raise InvalidArgumentError(f"The edge {shown(self, 200)} has the metadata {shown(self.metadata)}; expected a mapping.")
         for name, text in (("relation", self.relation), ("text", self.text)):
             if text:
                 check_text(text, f"{name} of the edge from {self.source!r} to {self.target!r}")
@@ -124,7 +125,7 @@ class Edge:
             return edge
         if isinstance(edge, str) or not isinstance(edge, Sequence) or not 2 <= len(edge) <= 3:
             raise InvalidArgumentError(
-                f"An edge is {edge!r:.200}; expected Edge(source, target, ...), (source id, target id) or "
+                f"An edge is {shown(edge, 200)}; expected Edge(source, target, ...), (source id, target id) or "
                 "(source id, target id, relation)."
             )
         return cls(*edge)
@@ -270,13 +271,11 @@ class CorpusGraph:
     @classmethod
     def from_nodes(cls, nodes: Iterable[Node], edges: Iterable[EdgeLike] = (), **options: Any) -> CorpusGraph:
         """Return a corpus graph of :class:`Node` objects; `options` are ``include_titles`` and ``device`` of the class."""
-        if not isinstance(nodes, Iterable):
-            raise InvalidArgumentError(f"nodes is {shown(nodes)}; pass a list of Node(id, text, ...).")
-        listed, names = list(nodes), ("id", "text", "title", "type", "metadata", "origin")
-        for node in listed:
+        nodes, names = listed("nodes", nodes, "Node(id, text, ...)"), ("id", "text", "title", "type", "metadata", "origin")
+        for node in nodes:
             if not isinstance(node, Node):
                 raise InvalidArgumentError(f"Expected a Node, got {shown(node)}; pass Node(id, text, ...).")
-        ids, texts, titles, types, metadata, origins = ([getattr(node, name) for node in listed] for name in names)
+        ids, texts, titles, types, metadata, origins = ([getattr(node, name) for node in nodes] for name in names)
         return cls(ids, texts, titles=titles, types=types, metadata=metadata, origins=origins, edges=edges, **options)
 
     def _mappings(self, name: str, given: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]]:
@@ -285,7 +284,7 @@ class CorpusGraph:
             raise InvalidArgumentError(f"{name} has {len(values)} entries for {len(self.ids)} nodes; give one mapping a node.")
         for row, entry in enumerate(values):
             if not isinstance(entry, Mapping):
-                raise InvalidArgumentError(f"{name}[{row}] is {entry!r}; expected a mapping, {{}} for none.")
+                raise InvalidArgumentError(f"{name}[{row}] is {shown(entry)}; expected a mapping, {{}} for none.")
         return [dict(plain(entry, f"{name} of node {shown(node)}")) for node, entry in zip(self.ids, values, strict=True)]
 
     def _set_edges(self, edges: Iterable[EdgeLike]) -> None:
@@ -294,10 +293,8 @@ class CorpusGraph:
 
     def _rows_of(self, edges: Iterable[EdgeLike], names: dict[str, int]) -> Rows:
         """Return edges as rows; `names` numbers the relations, and those that are new are added."""
-        listed = []
-        if not isinstance(edges, Iterable):
-            raise InvalidArgumentError(f"edges is {shown(edges)}; pass a list of edges.")
-        for number, given in enumerate(edges):
+        made = []
+        for number, given in enumerate(listed("edges", edges, "edges")):
             edge = Edge.of(given)
             for end in (edge.source, edge.target):
                 if end not in self._row_of:
@@ -306,14 +303,14 @@ class CorpusGraph:
                         f"graph of {len(self.ids)} nodes; add the node or drop the edge."
                     )
             names.setdefault(edge.relation, len(names))
-            listed.append(edge)
+            made.append(edge)
         return Rows(
-            np.array([self._row_of[edge.source] for edge in listed], np.int64),
-            np.array([self._row_of[edge.target] for edge in listed], np.int64),
-            np.array([names[edge.relation] for edge in listed], np.int32),
-            np.array([float(edge.weight) for edge in listed], np.float32),
-            [edge.text for edge in listed] if any(edge.text for edge in listed) else [],
-            [dict(edge.metadata) for edge in listed] if any(edge.metadata for edge in listed) else [],
+            np.array([self._row_of[edge.source] for edge in made], np.int64),
+            np.array([self._row_of[edge.target] for edge in made], np.int64),
+            np.array([names[edge.relation] for edge in made], np.int32),
+            np.array([float(edge.weight) for edge in made], np.float32),
+            [edge.text for edge in made] if any(edge.text for edge in made) else [],
+            [dict(edge.metadata) for edge in made] if any(edge.metadata for edge in made) else [],
         )
 
     def _set_rows(self, rows: Rows, names: list[str]) -> None:

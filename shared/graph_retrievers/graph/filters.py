@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from graph_retrievers.arguments import called
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.graph.plain import plain
@@ -96,7 +97,7 @@ def filter_mask(graph: CorpusGraph, condition: Filter) -> Tensor:
             )
         return condition.to(graph.device)
     if callable(condition):
-        keep = [bool(condition(graph.node(row))) for row in range(len(graph))]
+        keep = [called("The filter function", lambda node: bool(condition(node)), graph.node(row)) for row in range(len(graph))]
     elif isinstance(condition, Mapping):
         try:
             test = _compile(condition)
@@ -148,9 +149,9 @@ def _fault(graph: CorpusGraph, key: str, operator: str, value: Any) -> str:
         return ""
     hint = "Give a value of that type."
     if operator == "$eq" and kinds == {"list"}:
-        hint = f'For one of several values, use {{"$in": {list(value)!r:.80}}}.'
+        hint = f'For one of several values, use {{"$in": {shown(list(value))}}}.'
     elif operator != "$contains" and held == {"list"}:
-        hint = f'For an entry of the list, use {{"$contains": {values[0]!r:.80}}}.'
+        hint = f'For an entry of the list, use {{"$contains": {shown(values[0])}}}.'
     types = " or a ".join(sorted(held))
     asked = f"{{{key!r}: {{{operator!r}: {shown(value)}}}}}"
     return f"The filter {asked} can never match: {key!r} of the nodes is a {types}. {hint}"

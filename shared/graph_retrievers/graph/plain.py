@@ -13,18 +13,20 @@ from uuid import UUID
 import numpy as np
 from torch import Tensor
 
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.errors import InvalidArgumentError, shown
 
 __all__ = ["check_text", "plain"]
 
 _DEPTH = 64
+# Python writes and reads integers of 4,300 digits.
+_BITS = 1 << 13
 
 
 def plain(value: Any, where: str, depth: int = 0) -> Any:
     """Return a metadata value as JSON holds it; `value` itself if it is such a value already.
 
-    None, bools, ints, finite floats, strings, lists of these and dicts of these with string keys are kept. Others become what
-    people usually write for them:
+    None, bools, ints (of at most 8,192 bits), finite floats, strings, lists of these and dicts of these with string keys are kept.
+    Others become what people usually write for them:
 
     ==========================================  ====================================================
     tuple, set, frozenset                       list; of a set, sorted
@@ -59,6 +61,8 @@ def plain(value: Any, where: str, depth: int = 0) -> Any:
     if depth > _DEPTH:
         raise InvalidArgumentError(f"{where:.80}... is nested more than {_DEPTH} levels deep, or contains itself; flatten it.")
     kind = type(value)
+    if kind is int and value.bit_length() > _BITS:
+        raise InvalidArgumentError(f"{where} is an integer of {value.bit_length()} bits; expected at most {_BITS}.")
     if value is None or kind in (bool, int) or (kind is float and math.isfinite(value)):
         return value
     if kind is str:
@@ -74,7 +78,7 @@ def plain(value: Any, where: str, depth: int = 0) -> Any:
     found = _usual(value)
     if found is value:
         raise InvalidArgumentError(
-            f"{where} is {value!r:.80} ({kind.__name__}), which cannot be saved with an index; leave it out, or use None, bool, "
+            f"{where} is {shown(value)} ({kind.__name__}), which cannot be saved with an index; leave it out, or use None, bool, "
             "int, finite float, str, lists and dicts with string keys."
         )
     return plain(found, where, depth)
@@ -87,7 +91,7 @@ def _is_plain(value: Any, depth: int = 0) -> bool:
     if kind is float:
         return math.isfinite(value)
     if value is None or kind is int or kind is bool:
-        return True
+        return kind is not int or value.bit_length() <= _BITS
     if depth >= _DEPTH or kind not in (list, dict):
         return False
     items = value if kind is list else [part for key, item in value.items() for part in (key, item)]

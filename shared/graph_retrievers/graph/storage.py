@@ -31,7 +31,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from graph_retrievers.errors import CorruptIndexError, DeviceError, IndexVersionError, IndexWriteError, InvalidArgumentError
+from graph_retrievers.arguments import as_path
+from graph_retrievers.errors import CorruptIndexError, DeviceError, IndexVersionError, IndexWriteError, InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import HEAVIEST, LIGHTEST, CorpusGraph, Rows
 from graph_retrievers.graph.folders import MANIFEST, PREVIOUS, digest, locked, own_name, publish, sweep, sync, workshop
 from graph_retrievers.graph.plain import check_text, plain
@@ -103,7 +104,7 @@ def write_index(
         If the folder contains something other than an index, or if metadata, a text or a setting cannot be written
         exactly. Nothing is written in that case.
     """
-    target = Path(folder).expanduser().resolve()
+    target = as_path("folder", folder).resolve()
     check_target(target)
     with locked(target):
         publish_index(target, graph, tensors, settings)
@@ -219,7 +220,7 @@ def current_manifest(folder: Path) -> bytes:
 
 def _attempted(folder: str | os.PathLike[str], read: Callable[[Path, bytes], _T], held: bool = False) -> _T:
     """Return what `read` makes of the newest generation that is whole."""
-    root = Path(folder).expanduser()
+    root = as_path("folder", folder)
     try:
         return read(root, current_manifest(root))
     except CorruptIndexError:
@@ -282,7 +283,7 @@ def _check_rows(rows: list[Tensor], nodes: int, names: int) -> None:
 
 def check_target(folder: str | os.PathLike[str]) -> None:
     """Raise InvalidArgumentError unless an index may be written to a folder: it is new, empty or holds an index."""
-    target = Path(folder).expanduser().resolve()
+    target = as_path("folder", folder).resolve()
     if not target.exists() or (target.is_dir() and all(own_name(path.name) for path in target.iterdir())):
         return
     if any(_is_ours(target / name) for name in (MANIFEST, PREVIOUS)):
@@ -310,7 +311,7 @@ def _named(folder: Path) -> dict[str, list[str] | None]:
     for name in (MANIFEST, PREVIOUS):
         if (folder / name).exists():
             try:
-                found[name] = [entry["name"] for entry in (_loose(folder / name) or {})["files"].values()]
+                found[name] = [str(entry["name"]) for entry in (_loose(folder / name) or {})["files"].values()]
             except (KeyError, TypeError, AttributeError):
                 found[name] = None
     return found
@@ -363,7 +364,7 @@ def _manifest_text(body: Mapping[str, Any]) -> str:
 def _check_plain(value: Any, where: str) -> None:
     """Raise unless JSON gives `value` back as it is."""
     if plain(value, where) is not value:
-        raise InvalidArgumentError(f"{where} was changed to {value!r:.80}, which JSON does not read back unchanged; undo this.")
+        raise InvalidArgumentError(f"{where} was changed to {shown(value)}, which JSON does not read back unchanged; undo this.")
 
 
 def _corrupt(path: Path, what: str) -> CorruptIndexError:
@@ -400,7 +401,7 @@ def _checked(root: Path, manifest: Mapping[str, Any], kind: str) -> Path:
         entry = manifest["files"][kind]
         name, size, expected = str(entry["name"]), entry["bytes"], entry["sha256"]
     if not re.fullmatch(rf"{kind}-[0-9a-f]{{16}}\.{_SUFFIXES[kind]}", name):
-        raise _corrupt(root / MANIFEST, f"names {name!r:.80} as the file of the {kind}")
+        raise _corrupt(root / MANIFEST, f"names {shown(name)} as the file of the {kind}")
     path = root / name
     if not path.is_file():
         raise _corrupt(path, "is missing")

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.errors import InvalidArgumentError, shown
 
 __all__ = ["load_checkpoint", "save_checkpoint"]
 
@@ -50,7 +50,7 @@ def load_checkpoint(folder: str | Path, part: str, device: str | torch.device = 
     from safetensors.torch import load_file
 
     if not isinstance(folder, str | Path):
-        raise InvalidArgumentError(f"A checkpoint is a folder that `graph-retrievers fit` wrote, got {folder!r:.80}.")
+        raise InvalidArgumentError(f"A checkpoint is a folder that `graph-retrievers fit` wrote, got {shown(folder)}.")
     root = Path(folder)
     weights, settings = root / f"{part}.safetensors", root / f"{part}.json"
     for path in (weights, settings):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.errors import InvalidArgumentError, shown
 
 __all__ = ["LabelledQuery"]
 
@@ -23,4 +23,4 @@ class LabelledQuery:
     def __post_init__(self) -> None:
         """Refuse a question without a relevant node."""
         if not self.gold:
-            raise InvalidArgumentError(f"The question {self.text!r:.80} has no relevant node; leave it out.")
+            raise InvalidArgumentError(f"The question {shown(self.text)} has no relevant node; leave it out.")

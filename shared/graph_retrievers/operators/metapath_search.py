@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
+from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.ragged import pad_ranked
 from graph_retrievers.operators.mor.adjacency import typed_adjacency
@@ -133,7 +133,7 @@ class MetapathSearch(Operator):
     def __init__(self, seeds: int = 5, *, length: int = 3, temperature: float = 0.03, limit: int = 500, k: int = 100) -> None:
         self.seeds, self.length, self.limit = positive("seeds", seeds), positive("length", length), positive("limit", limit)
         if not temperature > 0:
-            raise InvalidArgumentError(f"temperature must be above 0, got {temperature!r}.")
+            raise InvalidArgumentError(f"temperature must be above 0, got {shown(temperature)}.")
         self.temperature = float(temperature)
         self.k: int = positive("k", k)
 

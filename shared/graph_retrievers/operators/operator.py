@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graph_retrievers.arguments import positive
+from graph_retrievers.arguments import positive, typed
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.ragged import pad_ranked, ranked_lists
@@ -83,8 +83,10 @@ class Operator(ABC):
     reads: tuple[str, ...] = ()
 
     def __init_subclass__(cls, **kwargs: object) -> None:
-        """Name the operator after its class where the class body does not."""
+        """Name the operator after its class where the class body does not; check the types of arguments of our own operators."""
         super().__init_subclass__(**kwargs)
+        if "__init__" in cls.__dict__ and cls.__module__.startswith("graph_retrievers."):
+            cls.__init__ = typed(cls.__init__)  # type: ignore[method-assign]
         if "name" not in cls.__dict__:
             cls.name = cls.__name__
 
@@ -104,7 +106,7 @@ class Operator(ABC):
         before = ranking if ranking is not None else Ranking.empty(len(queries), queries.index.device)
         found = self.rank(queries, before)
         if not isinstance(found, Ranking) or len(found) != len(queries):
-            raise InvalidArgumentError(f"{self.name}.rank gave {found!r:.80}; expected a Ranking of {len(queries)} queries.")
+            raise InvalidArgumentError(f"{self.name}.rank gave {shown(found)}; expected a Ranking of {len(queries)} queries.")
         # The operators of this package are tested; the check would cost time at every step.
         if not type(self).__module__.startswith("graph_retrievers."):
             _check_results(queries.index.graph, found, self.name)
@@ -158,7 +160,7 @@ class Composite(Operator):
         for operator in operators:
             if not isinstance(operator, Operator):
                 hint = f"; call it: {operator.__name__}()" if isinstance(operator, type) else ""
-                raise InvalidArgumentError(f"{type(self).__name__} is made of operators, got {operator!r:.80}{hint}.")
+                raise InvalidArgumentError(f"{type(self).__name__} is made of operators, got {shown(operator)}{hint}.")
         self.operators = operators
 
     @property

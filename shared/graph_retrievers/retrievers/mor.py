@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from graph_retrievers.arguments import as_path
 from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
@@ -100,7 +101,7 @@ def _loaded(
     checkpoint: str | Path, index: GraphIndex, planner: Any, reranker: TrajectoryReranker | None, rerank: bool
 ) -> tuple[Any, TrajectoryReranker | None]:
     """Return planner and reranker, those of a checkpoint where none is given."""
-    held = {part: (Path(checkpoint) / f"{part}.json").is_file() for part in (_PLANNER, _RERANKER)}
+    held = {part: (as_path("checkpoint", checkpoint) / f"{part}.json").is_file() for part in (_PLANNER, _RERANKER)}
     if not any(held.values()):
         raise InvalidArgumentError(f"{checkpoint} has neither a planner nor a reranker; make one with graph-retrievers fit mor.")
     if planner is None and held[_PLANNER]:

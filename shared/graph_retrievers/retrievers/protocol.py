@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from graph_retrievers.arguments import check_query, positive
+from graph_retrievers.arguments import check_query, positive, typed
 from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError, shown
 from graph_retrievers.graph.filters import Filter
 from graph_retrievers.hits import Hits
@@ -95,6 +95,12 @@ class BaseRetriever(ABC):
     name: str
     k: int
     inputs: tuple[str, ...] = ()
+
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        """Check the types of arguments of our own retrievers."""
+        super().__init_subclass__(**kwargs)
+        if "__init__" in cls.__dict__ and cls.__module__.startswith("graph_retrievers."):
+            cls.__init__ = typed(cls.__init__)  # type: ignore[method-assign]
 
     @abstractmethod
     def search(self, call: Call) -> list[Hits]:
@@ -205,6 +211,10 @@ class BaseRetriever(ABC):
                 raise InvalidArgumentError(f"{name} is {shown(values)}; expected a list with one value for each query.")
             if len(values) != len(queries):
                 raise InvalidArgumentError(f"{name} has {len(values)} entries for {len(queries)} queries.")
+        if callable(vectors) and not hasattr(vectors, "__getitem__"):
+            raise InvalidArgumentError(
+                f"vectors is {shown(vectors)}; expected an array, or an object that can be called and sliced."
+            )
         if vectors is not None and not callable(vectors):
             vectors = check_vectors(vectors, len(queries), name="query vectors")
         return Call(list(queries), self.k if k is None else positive("k", k), vectors, filters, inputs)

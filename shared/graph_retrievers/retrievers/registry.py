@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from graph_retrievers.arguments import choice
+from graph_retrievers.arguments import choice, typed
 from graph_retrievers.errors import UnexpectedArgumentError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.traits import is_knowledge_graph
@@ -84,6 +84,7 @@ def retriever_class(name: str) -> tuple[type[Retriever], dict[str, Any]]:
     return getattr(import_module(f"graph_retrievers.retrievers.{module}"), attribute), dict(keywords)
 
 
+@typed
 def build_retriever(name: str | None, index: GraphIndex, /, **options: Any) -> Retriever:
     """Return the retriever of a short name on an index.
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 from torch import Tensor
 
 from graph_retrievers.arguments import positive, strings
-from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, UnexpectedArgumentError
+from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, UnexpectedArgumentError, shown
 from graph_retrievers.graph.filters import filter_mask, type_mask
 from graph_retrievers.hits import NOTHING_FOUND, Hits, to_hits
 from graph_retrievers.index import GraphIndex
@@ -103,16 +103,12 @@ class Retriever(BaseRetriever):
         if unknown:
             known = ", ".join(sorted({knob.name for kind in (type(self), Retriever) for knob in class_knobs(kind)}))
             raise UnexpectedArgumentError(f"{type(self).__name__} does not take {next(iter(unknown))!r}; it takes {known}.")
-        if not isinstance(index, GraphIndex):
-            raise InvalidArgumentError(
-                f"Expected a GraphIndex, got {type(index).__name__}; build one with GraphIndex.from_documents."
-            )
         self._compose = None
         if callable(operator) and not isinstance(operator, (Operator, type)):
             self._compose, operator = operator, operator(index)
         if not isinstance(operator, Operator):
             hint = f"; call it: {operator.__name__}()" if isinstance(operator, type) else ""
-            raise InvalidArgumentError(f"Expected an Operator, such as a Pipeline, got {operator!r:.80}{hint}.")
+            raise InvalidArgumentError(f"Expected an Operator, such as a Pipeline, got {shown(operator)}{hint}.")
         self.index, self.operator = index, operator
         self.k, self.batch_size = positive("k", k), positive("batch_size", batch_size)
         self.backfill, self.types = backfill, None if types is None else strings("types", types)

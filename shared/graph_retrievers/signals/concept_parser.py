@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError
+from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError, shown
 from graph_retrievers.signals.meaning import MeaningGraph
 
 __all__ = ["ConceptParser"]
@@ -61,7 +61,7 @@ class ConceptParser:
 
     def __init__(self, workers: int = -1) -> None:
         if isinstance(workers, bool) or not isinstance(workers, int) or workers < -1 or workers == 0:
-            raise InvalidArgumentError(f"workers must be a number of processes or -1, got {workers!r}.")
+            raise InvalidArgumentError(f"workers must be a number of processes or -1, got {shown(workers)}.")
         self.workers = workers
 
     def parse(self, texts: Sequence[str]) -> list[MeaningGraph]:

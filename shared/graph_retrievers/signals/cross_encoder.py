@@ -14,7 +14,7 @@ from torch import Tensor
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.device import resolve_device
-from graph_retrievers.errors import InvalidArgumentError, ModelHeadError
+from graph_retrievers.errors import InvalidArgumentError, ModelHeadError, shown
 from graph_retrievers.signals.classification_head import ClassificationHead, split_head, unsplittable
 from graph_retrievers.signals.loading import no_loading_bar
 from graph_retrievers.signals.packed_encoder import PackedEncoder
@@ -82,18 +82,18 @@ class CrossEncoder(RelevanceModel):
             self.name = model[0].config.name_or_path or type(model[0]).__name__
             device = device if device is not None else model[0].device
         elif isinstance(model, str | os.PathLike) and str(model):
-            if (isinstance(model, os.PathLike) or os.path.isabs(model)) and not Path(model).is_dir():
+            if (isinstance(model, os.PathLike) or os.path.isabs(model)) and not os.path.isdir(model):
                 raise InvalidArgumentError(f"{str(model)!r} is not a folder; pass a model folder, or a name on a hub as a string.")
-            self.name = Path(model).resolve().name if Path(model).is_dir() else str(model)
+            self.name = Path(model).resolve().name if os.path.isdir(model) else str(model)
         else:
-            raise InvalidArgumentError(f"{model!r} is not a model; pass a name, a folder, or (model, tokenizer).")
+            raise InvalidArgumentError(f"{shown(model)} is not a model; pass a name, a folder, or (model, tokenizer).")
         self.device = resolve_device(device)
         on_cpu = self.device.type == "cpu"
         wanted = dtype if dtype is not None or not on_cpu else torch.float32
         self._dtype = _DTYPES.get(str(wanted).removeprefix("torch."))
         if (dtype is not None and self._dtype is None) or (on_cpu and self._dtype == torch.float16):
             raise InvalidArgumentError(
-                f"dtype {dtype!r} cannot be used on {self.device}; pass 'float32' or 'bfloat16' (on a GPU also 'float16')."
+                f"dtype {shown(dtype)} cannot be used on {self.device}; pass 'float32' or 'bfloat16' (on a GPU also 'float16')."
             )
         self.max_length, self.batch_tokens = max_length, batch_tokens or (2048 if on_cpu else 65536)
         self.pairs_encoded = 0

@@ -69,7 +69,7 @@ def as_language_model(model: Any) -> LanguageModel:
         if callable(model):
             return _Adapted(_ask_callable, model, getattr(model, "__qualname__", name))
     raise InvalidArgumentError(
-        f"{model!r} is not a language model; pass a LangChain chat model, a LlamaIndex LLM, an object with "
+        f"{shown(model)} is not a language model; pass a LangChain chat model, a LlamaIndex LLM, an object with "
         "complete(prompt, schema), or a callable from a prompt to a text."
     )
 
@@ -123,9 +123,8 @@ def complete_json(model: Any, prompt: str, schema: Schema, *, attempts: int = 3)
     >>> complete_json(lambda prompt: '{"year": 1801}', "When was the loom built?", {"type": "object", "required": ["year"]})
     {'year': 1801}
     """
-    check_schema(schema)
+    stated = check_schema(schema)
     port = as_language_model(model)
-    stated = json.dumps(schema, ensure_ascii=False)
     task = f"{prompt}\n\nAnswer with one JSON value of this schema, and with nothing else:\n{stated}"
     asked, fault = task, ""
     for _ in range(positive("attempts", attempts)):
@@ -249,12 +248,16 @@ def _parse(answer: str) -> Any:
     return value
 
 
-def check_schema(schema: Schema) -> None:
-    """Raise InvalidArgumentError if `schema` is not a JSON schema (draft 2020-12)."""
+def check_schema(schema: Schema) -> str:
+    """Return the text of a JSON schema (draft 2020-12); raise InvalidArgumentError if it is not one."""
     try:
+        stated = json.dumps(schema, ensure_ascii=False)
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
         raise InvalidArgumentError(f"This is not a JSON schema: {error.message}, at {error.json_path}.") from error
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidArgumentError(f"{shown(schema)} is not a JSON schema; expected a mapping that JSON holds.") from error
+    return stated
 
 
 def _fault(value: Any, schema: Schema) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from operator import index
 from typing import Any, Protocol, runtime_checkable
 
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.errors import InvalidArgumentError, shown
 
 __all__ = ["MeaningGraph", "MeaningParser"]
 
@@ -38,7 +38,7 @@ class MeaningGraph:
         """Return a graph of lists; relations of nodes that do not exist are left out, as in graphs that were cut short."""
         for name, given in (("concepts", concepts), ("relations", relations)):
             if isinstance(given, str) or not isinstance(given, Iterable):
-                raise InvalidArgumentError(f"{name} must be a list, got {given!r:.80}.")
+                raise InvalidArgumentError(f"{name} must be a list, got {shown(given)}.")
         labels = tuple(map(str, concepts))
         found = []
         for relation in relations:
@@ -47,7 +47,7 @@ class MeaningGraph:
                 source, target = index(source), index(target)
             except (TypeError, ValueError) as error:
                 raise InvalidArgumentError(
-                    f"A relation is {relation!r:.80}; expected the number of its source, its role and the number of its target."
+                    f"A relation is {shown(relation)}; expected the number of its source, its role and the number of its target."
                 ) from error
             if 0 <= source < len(labels) and 0 <= target < len(labels):
                 found.append((source, str(role), target))
@@ -63,7 +63,7 @@ class MeaningGraph:
         except (TypeError, ValueError):
             sound = False
         if not sound:
-            raise InvalidArgumentError(f"{self!r:.200} is not sound; make graphs with MeaningGraph.of(concepts, relations).")
+            raise InvalidArgumentError(f"{shown(self, 200)} is not sound; make graphs with MeaningGraph.of(concepts, relations).")
 
     def labelled_relations(self) -> tuple[tuple[str, str, str], ...]:
         """Return the relations with the concepts of source and target in place of their numbers."""

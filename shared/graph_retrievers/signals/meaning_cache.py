@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from graph_retrievers.arguments import not_a_class
-from graph_retrievers.errors import CorruptIndexError, InvalidArgumentError
+from graph_retrievers.errors import CorruptIndexError, InvalidArgumentError, shown
 from graph_retrievers.signals.concept_parser import ConceptParser
 from graph_retrievers.signals.meaning import MeaningGraph, MeaningParser
 
@@ -98,7 +98,7 @@ class MeaningCache:
         self._file: Path | None = None
         if file is not None:
             if not isinstance(file, str | Path) or str(file) in ("", ".", ":memory:"):
-                raise InvalidArgumentError(f"file is {file!r}; expected the path of a file, or None to keep graphs in memory.")
+                raise InvalidArgumentError(f"file is {shown(file)}; expected the path of a file, or None to keep graphs in memory.")
             if isinstance(self.parser, _Adapted):
                 raise InvalidArgumentError(
                     f"{self.name} is a function, without a name of its own to keep graphs by; pass an object with name and "
@@ -144,7 +144,7 @@ class MeaningCache:
         listed: list[MeaningGraph | None] = [*graphs] if isinstance(graphs, list) else []
         sound = [graph for graph in listed if isinstance(graph, MeaningGraph)]
         if not len(sound) == len(listed) == len(texts):
-            raise InvalidArgumentError(f"{self.name}.parse gave {graphs!r:.80}; expected {len(texts)} MeaningGraph objects.")
+            raise InvalidArgumentError(f"{self.name}.parse gave {shown(graphs)}; expected {len(texts)} MeaningGraph objects.")
         for graph in sound:
             graph.check()
         return listed

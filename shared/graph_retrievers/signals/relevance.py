@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
+from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, shown
 from graph_retrievers.signals.embedding import Embedding, check_vectors, embed_queries
 
 __all__ = ["BiEncoder", "PairScorer", "RelevanceModel", "check_pairs"]
@@ -114,7 +114,7 @@ class PairScorer(RelevanceModel):
         try:
             column = torch.as_tensor(scores, dtype=torch.float32).reshape(-1, 1)
         except (TypeError, ValueError, RuntimeError) as error:
-            raise InvalidArgumentError(f"{self.name} returned {scores!r:.80}; expected a number for each pair.") from error
+            raise InvalidArgumentError(f"{self.name} returned {shown(scores)}; expected a number for each pair.") from error
         return check_vectors(column, len(texts), 1, name=f"scores of {self.name}")
 
     def score(self, latent: Tensor) -> Tensor:

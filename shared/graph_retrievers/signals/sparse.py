@@ -12,7 +12,7 @@ from torch import Tensor
 
 from graph_retrievers.arguments import choice
 from graph_retrievers.cache import Cache
-from graph_retrievers.errors import InvalidArgumentError, InvalidVectorError, MissingSignalError
+from graph_retrievers.errors import InvalidArgumentError, InvalidVectorError, MissingSignalError, shown
 from graph_retrievers.graph.ragged import gather_rows, top_k
 from graph_retrievers.signals.signal import Signal
 
@@ -325,7 +325,7 @@ def _flat(weights: list[dict[int, float]]) -> tuple[int, Tensor, Tensor, Tensor]
     for text in weights:
         if not isinstance(text, dict) or not all(isinstance(term, int) and 0 <= term < _MOST_TERMS for term in text):
             numbers = f"from 0 to {_MOST_TERMS - 1}"
-            raise InvalidVectorError(f"A sparse encoder gave {text!r:.80}; expected weights by term number, {numbers}.")
+            raise InvalidVectorError(f"A sparse encoder gave {shown(text)}; expected weights by term number, {numbers}.")
     terms = torch.tensor([term for text in weights for term in text], dtype=torch.int64)
     try:
         data = torch.tensor([weight for text in weights for weight in text.values()], dtype=torch.float32)

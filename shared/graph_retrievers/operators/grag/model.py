@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from graph_retrievers.arguments import choice, positive, strings
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.learning.graph_layers import GATConv, GINConv, SAGEConv
 from graph_retrievers.operators.grag.document_graph import NORMALIZATIONS
 
@@ -265,7 +265,7 @@ def network_of_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) 
     name = settings.pop("kind", None)
     kind = kinds.get(name) if isinstance(name, str) else None
     if kind is None:
-        raise InvalidArgumentError(f"These are not the settings of a network of G-RAG: {dict(config)!r:.200}.")
+        raise InvalidArgumentError(f"These are not the settings of a network of G-RAG: {shown(dict(config), 200)}.")
     try:
         made = kind(**settings)
         made.load_state_dict(dict(tensors))
@@ -279,5 +279,5 @@ def network_of_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) 
 
 def _rate(dropout: float) -> float:
     if isinstance(dropout, bool) or not isinstance(dropout, int | float) or not 0 <= dropout < 1:
-        raise InvalidArgumentError(f"dropout must be a number in [0, 1), got {dropout!r}.")
+        raise InvalidArgumentError(f"dropout must be a number in [0, 1), got {shown(dropout)}.")
     return float(dropout)

@@ -132,7 +132,7 @@ class DocumentGraphRerank(Operator):
             with torch.inference_mode():
                 found = self.network(*inputs.arguments) if len(documents.documents) else torch.zeros(0)
             if not bool(torch.isfinite(found).all()):
-                raise InvalidVectorError(f"The network of G-RAG gave NaN or infinity for {queries.texts[b]!r:.80}; train it again.")
+                raise InvalidVectorError(f"The network of G-RAG gave NaN or infinity for {queries.texts[b][:60]!r}; retrain it.")
             order, values = _placed(ranking.scores[b], found, inputs.connected, real[b])
             orders.append(order)
             scores.append(values)

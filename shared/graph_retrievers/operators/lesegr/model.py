@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from graph_retrievers.arguments import choice, positive
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.learning.graph_layers import GATConv, GCNConv, TransformerConv
 
 __all__ = ["ENCODERS", "LeSeGRModel"]
@@ -91,7 +91,7 @@ class LeSeGRModel(nn.Module):
         self.sparse_gate, self.dense_gate = bool(sparse_gate), bool(dense_gate)
         self.hub_exponent = float(hub_exponent) if isinstance(hub_exponent, int | float) else math.nan
         if not 0 <= self.hub_exponent < math.inf:
-            raise InvalidArgumentError(f"hub_exponent must be a number of at least 0, got {hub_exponent!r}.")
+            raise InvalidArgumentError(f"hub_exponent must be a number of at least 0, got {shown(hub_exponent)}.")
         if layers > _MOST_LAYERS:
             raise InvalidArgumentError(f"layers must be at most {_MOST_LAYERS}, got {layers}.")
         if hidden % heads:

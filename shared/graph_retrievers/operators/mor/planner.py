@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from graph_retrievers.arguments import called
 from graph_retrievers.device import resolve_device
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.operators.mor.parse import PLAN_SCHEMA, read_plan
 from graph_retrievers.operators.mor.plan import GraphSchema
@@ -205,7 +206,7 @@ class _CallablePlanner:
         self._function = function
 
     def plan(self, queries: Sequence[str], graph: CorpusGraph) -> list[Any]:
-        return [self._function(query) for query in queries]
+        return [called("The planner", self._function, query) for query in queries]
 
 
 def as_planner(planner: Any) -> Planner:
@@ -215,6 +216,6 @@ def as_planner(planner: Any) -> Planner:
     if callable(planner) and not isinstance(planner, type):
         return _CallablePlanner(planner)
     raise InvalidArgumentError(
-        f"{planner!r} is not a planner; pass an object with plan(queries, graph), such as LanguageModelPlanner(model), "
+        f"{shown(planner)} is not a planner; pass an object with plan(queries, graph), such as LanguageModelPlanner(model), "
         "or a function from a question to a plan."
     )

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import choice, positive, strings
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.filters import type_mask
 from graph_retrievers.graph.names import name_table
 from graph_retrievers.graph.ragged import pad_ranked, top_k
@@ -79,7 +79,7 @@ def named_entities(given: Sequence[Any], questions: Sequence[str], language_mode
     for b, names in enumerate(entities):
         plain = isinstance(names, (list, tuple)) and all(isinstance(name, str) and name.strip() for name in names)
         if names is not None and not plain:
-            raise InvalidArgumentError(f"entities of query {b} are {names!r}; expected a list of non-empty strings, or None.")
+            raise InvalidArgumentError(f"entities of query {b} are {shown(names)}; expected a list of non-empty strings, or None.")
     asked = [b for b, names in enumerate(entities) if names is None and language_model is not None]
     if asked:
         for b, names in zip(asked, extract_entities(language_model, [questions[b] for b in asked]), strict=True):

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.filters import type_mask
 from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.operators.spreading.propagation import STATE_LIMIT, Gate, PropagationState, active_entries, as_gate, groups
@@ -54,7 +54,7 @@ class PassageGathering(Operator):
 
     def __init__(self, types: Sequence[str] = ("passage",), *, gate: str | Gate = "cosine", k: int | None = None) -> None:
         if isinstance(types, str) or not types:
-            raise InvalidArgumentError(f"types are {types!r}; expected at least one node type, in a list.")
+            raise InvalidArgumentError(f"types are {shown(types)}; expected at least one node type, in a list.")
         self.types = tuple(types)
         self.gate, self._gate = gate, as_gate(gate)
         self.k = None if k is None else positive("k", k)

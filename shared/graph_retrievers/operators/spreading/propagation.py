@@ -35,6 +35,8 @@ _GATE_LIMIT = 1 << 16
 _LAST = 2**31 - 1
 # Activations that differ by less than this share are equal: the rest is rounding.
 _EQUAL = 1e-9
+# More rounds than any graph needs take hours.
+_STEPS = 1_000
 
 
 def cosine_gate(queries: Queries, batch: Tensor, nodes: Tensor) -> Tensor:
@@ -52,7 +54,7 @@ def as_gate(gate: str | Gate) -> Gate | None:
     if callable(gate):
         return gate
     if gate not in GATES:
-        raise InvalidArgumentError(f"Unknown gate {gate!r}; choose 'cosine', 'uniform' or pass a callable.")
+        raise InvalidArgumentError(f"Unknown gate {shown(gate)}; choose 'cosine', 'uniform' or pass a callable.")
     return cosine_gate if gate == "cosine" else None
 
 
@@ -71,7 +73,7 @@ class GatedPropagation(Operator):
     Parameters
     ----------
     steps : int, default 3
-        T.
+        T, at most 1,000.
     decay : float in (0, 1], default 0.7
         The factor alpha.
     threshold : float >= 0, default 0.01
@@ -138,7 +140,7 @@ class GatedPropagation(Operator):
             raise InvalidArgumentError(f"decay must lie in (0, 1], got {shown(decay)}.")
         if not is_number(threshold) or not threshold >= 0:
             raise InvalidArgumentError(f"threshold must be at least 0, got {shown(threshold)}.")
-        self.steps = positive("steps", steps)
+        self.steps = positive("steps", steps, _STEPS)
         self.decay, self.threshold, self.semantics = float(decay), float(threshold), choice("semantics", semantics, SEMANTICS)
         self.gate, self._gate, self.hub_exponent = gate, as_gate(gate), fraction("hub_exponent", hub_exponent)
         self.exclude_types = strings("exclude_types", exclude_types)

@@ -17,6 +17,7 @@ from graph_retrievers.errors import (
     InvalidArgumentError,
     MissingDatabaseFeatureError,
     MissingDependencyError,
+    shown,
 )
 from graph_retrievers.stores.cypher.schema import GraphSchema
 
@@ -100,7 +101,7 @@ class CypherDatabase:
         if parts.username or parts.password:
             raise InvalidArgumentError("The uri of the database contains a user or password; pass them as auth=(user, password).")
         if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < threading.TIMEOUT_MAX:
-            raise InvalidArgumentError(f"timeout must be a number of seconds above 0, got {timeout!r:.100}.")
+            raise InvalidArgumentError(f"timeout must be a number of seconds above 0, got {shown(timeout, 100)}.")
         self.uri, self.name, self.schema, self.timeout = uri, name, schema or GraphSchema(), timeout
         self._auth, self._options = auth, {"connection_timeout": timeout, **(driver_options or {})}
         self._async_drivers: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.filters import filter_mask
 from graph_retrievers.stores.cypher.properties import stored
@@ -175,7 +175,7 @@ def _comparable(key: str, value: Any) -> Any:
     found = value if isinstance(value, float) else stored(value)
     if found is None:
         raise InvalidArgumentError(
-            f"The filter on {key!r} asks for {value!r:.200}; in a database, fields are compared to strings, booleans, numbers of "
+            f"The filter on {key!r} asks for {shown(value)}; in a database, fields are compared to strings, booleans, numbers of "
             "64 bits and lists of one kind of these."
         )
     return found
@@ -184,7 +184,7 @@ def _comparable(key: str, value: Any) -> Any:
 def _scalar(key: str, value: Any) -> Any:
     found = _comparable(key, value)
     if isinstance(found, list):
-        raise InvalidArgumentError(f"The filter on {key!r} asks for {value!r:.200}; a list is compared by $eq, $ne, $in and $nin.")
+        raise InvalidArgumentError(f"The filter on {key!r} asks for {shown(value)}; a list is compared by $eq, $ne, $in and $nin.")
     return found
 
 

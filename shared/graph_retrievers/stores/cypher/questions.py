@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from graph_retrievers.errors import InvalidVectorError, MissingSignalError
+from graph_retrievers.errors import InvalidVectorError, MissingSignalError, shown
 from graph_retrievers.graph.names import name_words
 from graph_retrievers.operators.spreading.linking import missing_note, named_entities
 from graph_retrievers.retrievers.protocol import Call
@@ -60,7 +60,7 @@ def read_questions(call: Call, *, embedding: Any, language_model: Any, needs_vec
     for vectors, texts in ((table, queries), (found, names)):
         zero = [] if vectors is None or not vectors.numel() else (~vectors.any(1)).nonzero().flatten().tolist()
         if zero:
-            raise InvalidVectorError(f"The vector of {texts[zero[0]]!r:.60} is zero and has no cosine; embed another text.")
+            raise InvalidVectorError(f"The vector of {shown(texts[zero[0]], 60)} is zero and has no cosine; embed another text.")
     return [
         Question(
             text,

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, fields
 from typing import Any
 
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.errors import InvalidArgumentError, shown
 
 __all__ = ["GraphSchema", "quoted"]
 
@@ -30,7 +30,7 @@ def quoted(identifier: str) -> str:
     """
     if not isinstance(identifier, str) or len(identifier) > 128 or not _IDENTIFIER.fullmatch(identifier):
         raise InvalidArgumentError(
-            f"{identifier!r:.200} cannot be a label, property or index name here; use letters, digits and underscores "
+            f"{shown(identifier, 200)} cannot be a label, property or index name here; use letters, digits and underscores "
             "(spaces, dots, colons and hyphens inside), at most 128 characters."
         )
     return f"`{identifier}`"
