@@ -1,6 +1,7 @@
 """Tuning: what is surely better than the default is chosen, kept in a folder, and opened by every door."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ import torch
 from graph_retrievers import GraphIndex, build_retriever
 from graph_retrievers.cli import main
 from graph_retrievers.datasets import Query
-from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
+from graph_retrievers.errors import DatasetError, InvalidArgumentError, MissingSignalError
 from graph_retrievers.evaluation import tuning
 from graph_retrievers.evaluation.tuning import candidates, tune
 from graph_retrievers.retrievers.grag import fit_grag
@@ -63,8 +64,13 @@ def test_a_gain_on_too_few_questions_is_not_kept(misled, tmp_path):
 def test_questions_of_the_split_test_are_not_read(misled, tmp_path):
     report = tune(misled, [*questions(2, "train"), *[Query("t", "q0", ("0",), split="test")]], tmp_path, rerank=False)
     assert report["questions"] == 2
-    with pytest.raises(InvalidArgumentError, match="There are 1 questions of the splits train and dev"):
-        tune(misled, [*questions(1), Query("t", "q0", ("0",), split="test")], tmp_path)
+    left_out = [Query("t", "q0", ("0",), split="test"), Query("u", "q1", ())]
+    with pytest.raises(InvalidArgumentError, match="There are 1 questions with relevant nodes of the splits train and dev"):
+        tune(misled, [*questions(1), *left_out], tmp_path)
+    with pytest.raises(InvalidArgumentError, match="The split 'Test' is not known"):
+        tune(misled, [*questions(3), Query("t", "q0", ("0",), split="Test")], tmp_path)
+    with pytest.raises(InvalidArgumentError, match="seed is '5'; expected an integer from 0"):
+        tune(misled, questions(3), tmp_path, seed="5")
 
 
 def test_candidates_fit_the_index():
@@ -105,8 +111,14 @@ def test_tuning_that_was_stopped_goes_on(misled, tmp_path, monkeypatch):
         tune(misled, questions(), tmp_path, rerank=False)
     assert not (tmp_path / "tuned.json").exists()
     kept = (tmp_path / "under-way" / "round-0" / "results.jsonl").read_bytes()
+    held = tmp_path / "under-way" / "round-0" / "results.jsonl"
+    other = GraphIndex.from_texts([f"a{number} other" for number in range(COUNT)], embedding=embed, include_titles=False)
+    with pytest.raises(InvalidArgumentError, match="holds another evaluation"):
+        tune(other, questions(), tmp_path, rerank=False)
+    seen = []
+    monkeypatch.setattr(tuning, "evaluate", lambda *a, **o: (evaluate(*a, **o), seen.append(held.read_bytes()))[0])
     assert tune(misled, questions(), tmp_path, rerank=False)["gain"]["kept"]
-    assert (tmp_path / "under-way" / "round-0" / "results.jsonl").read_bytes() == kept
+    assert seen[0] == kept and not held.parent.parent.exists()
 
 
 def test_a_trained_reranker_comes_behind_what_was_chosen(tmp_path):
@@ -122,6 +134,8 @@ def test_a_trained_reranker_comes_behind_what_was_chosen(tmp_path):
 @pytest.mark.parametrize("better", [True, False])
 def test_a_reranker_is_kept_if_it_is_surely_better_on_dev(tmp_path, monkeypatch, better):
     data = towns()
+    more = [replace(query, id=f"again-{query.id}") for query in data.queries if query.split == "dev"]
+    data = replace(data, queries=[*data.queries, *more])
     index = index_of(data)
     seen = {}
 
@@ -143,10 +157,40 @@ def test_a_reranker_is_kept_if_it_is_surely_better_on_dev(tmp_path, monkeypatch,
     assert load_retriever(index, tmp_path).operator.formula().endswith("O_gm") is better
 
 
-def test_training_that_cannot_be_done_is_told_and_leaves_the_choice(misled, tmp_path):
-    report = tune(misled, questions(2), tmp_path)
-    assert "dev question" in report["reranker"]["error"] or "train" in report["reranker"]["error"]
-    assert load_retriever(misled, tmp_path).name == "tuned"
+def test_too_few_dev_questions_cannot_decide(misled, tmp_path):
+    report = tune(misled, questions(20), tmp_path)
+    assert report["reranker"]["error"] == "5 dev questions cannot tell whether one is better; it takes 6 or more"
+    assert not report["reranked"] and not list(tmp_path.glob("g-rag*"))
+
+
+def test_a_reranker_that_was_not_compared_is_not_left(tmp_path, monkeypatch):
+    data = towns()
+    more = [replace(query, id=f"again-{query.id}") for query in data.queries if query.split == "dev"]
+    evaluate = tuning.evaluate
+
+    def stopping(index, queries, built, **options):
+        if "reranked" in built:
+            assert (tmp_path / "g-rag.json").exists()
+            raise KeyboardInterrupt
+        return evaluate(index, queries, built, **options)
+
+    def fit(dataset, index, folder, **options):
+        return fit_grag(dataset, index, folder, **options | {"training": {"epochs": 1}})
+
+    monkeypatch.setattr(tuning, "evaluate", stopping)
+    monkeypatch.setattr(tuning, "fit_grag", fit)
+    with pytest.raises(KeyboardInterrupt):
+        tune(index_of(data), [*data.queries, *more], tmp_path)
+    assert json.loads((tmp_path / "tuned.json").read_text())["reranked"] is False and not (tmp_path / "g-rag.json").exists()
+
+
+@pytest.mark.parametrize("line", [b"\xff\n", b"[1]\n", b"null\n", b'{"of":"bm25","query":"q1"}\n'])
+def test_results_that_cannot_be_read_are_refused(misled, tmp_path, line):
+    file = tmp_path / "under-way" / "round-0" / "results.jsonl"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(line)
+    with pytest.raises(DatasetError, match="line 1, is not .*; delete the file to start again"):
+        tune(misled, questions(4), tmp_path, rerank=False)
 
 
 def test_the_frameworks_open_what_was_chosen(tmp_path):
@@ -213,3 +257,12 @@ def test_the_command_tunes_datasets_and_indexes(tmp_path, capsys, monkeypatch):
     assert by_name["tuned"] == by_name["bm25"]
     assert main(["search", str(saved), "Which loom?", "--tuned", str(out), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["retriever"] == "tuned"
+    # The other commands on questions take the index too.
+    evaluated = ["evaluate", str(saved), "--retrievers", "bm25", "--split", "all", "--timed-queries", "0"]
+    assert main([*evaluated, "--queries", str(data / "queries.jsonl")]) == 0
+    again = {line.split()[0]: line.split()[1:4] for line in capsys.readouterr().out.splitlines() if line.split()}
+    assert again["bm25"] == by_name["bm25"]
+    assert main(evaluated) == 2
+    assert "for an index, pass questions with --queries FILE" in capsys.readouterr().err
+    made = tmp_path / "made.jsonl"
+    assert main(["make-queries", str(saved), str(made), "--count", "2"]) == 0 and len(made.read_text().splitlines()) == 2

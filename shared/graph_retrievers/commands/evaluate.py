@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graph_retrievers.commands.flags import in_flags, printable
+from graph_retrievers.commands.models import query_embedding
 from graph_retrievers.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_commands", "imported", "run_evaluate", "run_make_queries"]
 
+_EMBEDDING = "minilm"
 _RETRIEVERS = "vector,bm25,hybrid,fastinsight,walk-fusion"
 
 
@@ -37,7 +39,7 @@ def add_commands(subparsers: Any) -> None:
         "queries.jsonl[.gz]. Prints Recall@k (capped: the share of what k places can hold), nDCG@k, MRR, Hit@k and the mean time "
         "of a single query.",
     )
-    parser.add_argument("dataset", metavar="DATASET", help="folder of the dataset")
+    parser.add_argument("dataset", metavar="DATASET_OR_INDEX", help="folder of the dataset, or of an index, which needs --queries")
     _add_data_options(parser.add_argument_group("queries").add_argument)
     _add_retriever_options(parser.add_argument_group("retrievers"))
     _add_measurement_options(parser.add_argument_group("measurement").add_argument)
@@ -52,7 +54,7 @@ def add_commands(subparsers: Any) -> None:
         "and x, y, z are characteristic words of the second, a form that favours search by words.",
     )
     add = made.add_argument
-    add("dataset", metavar="DATASET", help="folder of nodes.jsonl[.gz] and edges.jsonl[.gz]")
+    add("dataset", metavar="DATASET_OR_INDEX", help="folder of nodes.jsonl[.gz] and edges.jsonl[.gz], or of an index")
     add("out", metavar="OUT", help="file to write, such as queries.jsonl; pass it to evaluate --queries")
     add("--count", type=int, default=100, metavar="N", help="questions to make (default: 100)")
     writer = "Python object that writes the questions: a LangChain or LlamaIndex model, or a function from a prompt to a text"
@@ -79,8 +81,8 @@ def _add_retriever_options(group: Any) -> None:
     add("--retrievers", default=_RETRIEVERS, metavar="NAMES", help=names)
     run = "a TREC run file to measure beside the retrievers; may be given several times"
     add("--run", action="append", default=[], metavar="NAME=FILE", dest="runs", help=run)
-    embedding = "embedding model (default: minilm, from the extra 'offline')"
-    model.add_argument("--embedding", metavar="NAME_OR_DIR", default="minilm", help=embedding)
+    embedding = "embedding model (default: minilm, from the extra 'offline'; for an index, the model that built it)"
+    model.add_argument("--embedding", metavar="NAME_OR_DIR", default=_EMBEDDING, help=embedding)
     model.add_argument("--no-embedding", action="store_true", help="no vectors, for retrievers that do not read them")
     add("--reranker", metavar="DIR_OR_NAME", help="cross-encoder that scores (default: the similarity of the vectors)")
     tokens = "tokens of question and passage the cross-encoder reads (default: 160; pass 512 for a model of long passages)"
@@ -118,7 +120,7 @@ def _add_output_options(add: Callable[..., Any]) -> None:
 
 def run_evaluate(args: argparse.Namespace) -> int:
     """Run the ``evaluate`` command; return 0."""
-    from graph_retrievers.datasets import read_dataset, read_queries
+    from graph_retrievers.datasets import is_dataset, read_dataset, read_queries
     from graph_retrievers.evaluation.harness import evaluate
     from graph_retrievers.evaluation.run_files import read_qrels, read_run
     from graph_retrievers.retrievers.registry import retriever_class
@@ -134,11 +136,17 @@ def run_evaluate(args: argparse.Namespace) -> int:
     options = _options(names, checkpoints, imported(args.language_model) if args.language_model else None)
     runs = {name: read_run(file) for name, file in _pairs("--run", args.runs).items()}
     qrels = read_qrels(args.qrels) if args.qrels else None
-    dataset = read_dataset(args.dataset)
-    graph = dataset.graph(args.device)
-    queries = read_queries(args.queries, nodes=graph) if args.queries else dataset.queries
+    if is_dataset(args.dataset):
+        dataset = read_dataset(args.dataset)
+        graph = dataset.graph(args.device)
+        queries = read_queries(args.queries, nodes=graph) if args.queries else dataset.queries
+        index = _index(args, graph, edges=any(retriever_class(name)[0].reads_edge_signals for name in names))
+    elif args.queries:
+        index = _saved_index(args)
+        queries = read_queries(args.queries, nodes=index.graph)
+    else:
+        raise InvalidArgumentError(f"{args.dataset} is not a dataset; for an index, pass questions with --queries FILE.")
     queries = _of_split(queries, args.split, from_file=bool(args.queries))[: args.limit]
-    index = _index(args, graph, edges=any(retriever_class(name)[0].reads_edge_signals for name in names))
     retrievers: dict[str, Any] = {name: name for name in names}
     if args.tuned:
         retrievers["tuned"], checkpoints["tuned"] = load_retriever(index, args.tuned, k=args.k), args.tuned
@@ -164,7 +172,7 @@ def run_evaluate(args: argparse.Namespace) -> int:
             about={name: f"from {checkpoint} {_folder_digest(checkpoint)}" for name, checkpoint in checkpoints.items()},
             options=options,
             skip=everything,
-            dataset=dataset.name,
+            dataset=Path(args.dataset).resolve().name,
             split=args.split,
             before_timing=write_quality,
             show_progress=True,
@@ -185,7 +193,7 @@ def _index(args: argparse.Namespace, graph: Any, edges: bool) -> GraphIndex:
     from graph_retrievers.signals.dense import DenseIndex
     from graph_retrievers.signals.embedding import load_embedding
 
-    embedding = vectors = reranker = None
+    embedding = vectors = None
     signals: dict[str, Any] = {}
     if not args.no_embedding:
         embedding = load_embedding(args.embedding, args.device)
@@ -195,14 +203,28 @@ def _index(args: argparse.Namespace, graph: Any, edges: bool) -> GraphIndex:
             if edges and graph.num_edges:
                 found = cached_vectors(embedding, graph.edge_contents(), folder=folder, show_progress=True)
                 signals["edge_dense"] = DenseIndex(found, device=graph.device, covers="edges")
-    if args.reranker:
-        from graph_retrievers.signals.cross_encoder import CrossEncoder
-
-        reranker = CrossEncoder(args.reranker, max_length=args.max_length, device=args.device, dtype=args.precision)
+    reranker = _reranker(args)
     options: dict[str, Any] = {"embedding": embedding, "relevance": reranker}
     computed = edges and embedding is not None and not signals
     index = GraphIndex.from_graph(graph, vectors=vectors, edge_signals=computed, show_progress=True, **options)
     return GraphIndex(graph, index.signals | signals, **options) if signals else index
+
+
+def _saved_index(args: argparse.Namespace) -> GraphIndex:
+    """Return the index in the folder, with the model that built it unless another is named."""
+    from graph_retrievers.index import GraphIndex
+
+    wanted = argparse.Namespace(embedding=None if args.embedding == _EMBEDDING else args.embedding, device=args.device)
+    embedding = None if args.no_embedding else query_embedding(wanted, args.dataset)
+    return GraphIndex.load(args.dataset, embedding=embedding, relevance=_reranker(args), device=args.device)
+
+
+def _reranker(args: argparse.Namespace) -> Any:
+    if not args.reranker:
+        return None
+    from graph_retrievers.signals.cross_encoder import CrossEncoder
+
+    return CrossEncoder(args.reranker, max_length=args.max_length, device=args.device, dtype=args.precision)
 
 
 def _write_results(args: argparse.Namespace, evaluation: Evaluation) -> None:
@@ -257,11 +279,12 @@ def _write_report(args: argparse.Namespace, index: GraphIndex, evaluation: Evalu
 
 def run_make_queries(args: argparse.Namespace) -> int:
     """Run the ``make-queries`` command; return 0."""
-    from graph_retrievers.datasets import read_dataset
+    from graph_retrievers.datasets import is_dataset, read_dataset
     from graph_retrievers.evaluation.make_queries import make_queries, write_queries
+    from graph_retrievers.index import GraphIndex
 
     model = imported(args.language_model) if args.language_model else None
-    graph = read_dataset(args.dataset).graph()
+    graph = read_dataset(args.dataset).graph() if is_dataset(args.dataset) else GraphIndex.load(args.dataset).graph
     queries = make_queries(graph, args.count, language_model=model, seed=args.seed, split=args.split, show_progress=True)
     write_queries(args.out, queries)
     sys.stdout.write(f"{args.out}: {len(queries)} queries\n")

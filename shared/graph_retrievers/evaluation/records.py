@@ -51,22 +51,29 @@ class Records:
         if whole != len(data):
             with path.open("rb+") as file:
                 file.truncate(whole)
-        for number, line in enumerate(data[:whole].decode("utf-8").splitlines(), 1):
+        for number, line in enumerate(data[:whole].splitlines(), 1):
             try:
                 record = json.loads(line)
-            except json.JSONDecodeError as error:
+            except (ValueError, RecursionError) as error:
                 raise DatasetError(f"{path}, line {number}, is not JSON ({error}); delete the file to start again.") from error
-            if "header" in record:
-                if record["header"] != header:
-                    there = f"{path} holds another evaluation: {record['header']} instead of {header}"
-                    raise InvalidArgumentError(f"{there}. Delete it or give another folder.")
-            elif "retriever" in record:
-                self._described[record["retriever"]] = record["is"]
-            elif "costs" in record:
-                self.costs[record["of"]] = record["costs"]
-            else:
-                kept = Returned(*(tuple(record[name]) for name in ("ids", "scores", "found", "found_scores")))
-                self.returned.setdefault(record["of"], {})[record["query"]] = kept
+            try:
+                other = record.get("header", header)
+                if "header" not in record:
+                    self._take(record)
+            except (KeyError, TypeError, AttributeError) as error:
+                raise DatasetError(f"{path}, line {number}, is not a result; delete the file to start again.") from error
+            if other != header:
+                there = f"{path} holds another evaluation: {other} instead of {header}"
+                raise InvalidArgumentError(f"{there}. Delete it or give another folder.")
+
+    def _take(self, record: dict[str, Any]) -> None:
+        if "retriever" in record:
+            self._described[record["retriever"]] = record["is"]
+        elif "costs" in record:
+            self.costs[record["of"]] = record["costs"]
+        else:
+            kept = Returned(*(tuple(record[name]) for name in ("ids", "scores", "found", "found_scores")))
+            self.returned.setdefault(record["of"], {})[record["query"]] = kept
 
     def _append(self, *records: dict[str, Any]) -> None:
         if self.path is not None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import random
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from graph_retrievers.arguments import positive
+from graph_retrievers.arguments import positive, seed_number
 from graph_retrievers.datasets import Dataset, Query
-from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError
+from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, shown
 from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.evaluation.results import Evaluation
 from graph_retrievers.evaluation.significance import paired_bootstrap, randomization_test
@@ -20,13 +20,13 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.traits import is_knowledge_graph
 from graph_retrievers.retrievers.grag import fit_grag
 from graph_retrievers.retrievers.registry import build_retriever, default_retriever
-from graph_retrievers.retrievers.tuned import drop_reranker, load_retriever, write_choice
+from graph_retrievers.retrievers.tuned import drop_reranker, write_choice
 
 __all__ = ["Trial", "candidates", "tune"]
 
-_logger = logging.getLogger(__name__)
-
 _FINALISTS, _FEWEST, _LEVEL = 4, 40, 0.05
+# Of fewer, the randomisation test cannot be significant, whatever the difference.
+_DECIDING = 6
 _BASELINES = ("vector", "bm25", "hybrid", "ppr", "spreading", "spreading-hybrid")
 _SCORED = ("fastinsight", "fastinsight-hybrid", "gar", "re2")
 
@@ -105,8 +105,9 @@ def tune(
 
     Candidates are compared by successive halving: all on a few questions, the better ones on twice as many, until four are
     compared on all. The best replaces the default only if it is better by a paired randomisation test (p < 0.05 with Bonferroni's
-    correction). Then G-RAG's network is trained on the questions of the split "train" to rerank what the chosen retriever finds;
-    a fifth of them say when to stop. It is kept if it is better on the questions of the split "dev" by the same test.
+    correction for all candidates, so that it takes ten questions or more on which the two differ). Then G-RAG's network is
+    trained on the questions of the split "train" to rerank what the chosen retriever finds; a fifth of them say when to stop. It
+    is kept if it is better on the questions of the split "dev", of which it takes six, by the same test.
 
     Parameters
     ----------
@@ -114,8 +115,8 @@ def tune(
     queries : sequence of Query
         Questions of the split "test" are not read. If all others are of one split, a quarter of them counts as "dev".
     folder : str or Path
-        What :func:`~graph_retrievers.retrievers.tuned.load_retriever` opens. What has been measured is kept in its subfolder
-        ``under-way``, so that tuning that was stopped goes on from there.
+        What :func:`~graph_retrievers.retrievers.tuned.load_retriever` opens. Until tuning ends, what has been measured is kept in
+        its subfolder ``under-way``, so that tuning that was stopped goes on from there.
     k : int, default 10
     scored : bool, default False
         Whether retrievers that ask the relevance model are tried too, which takes much longer.
@@ -149,14 +150,15 @@ def tune(
     >>> report["retriever"], report["settings"], report["gain"]
     ('bm25', {}, None)
     """
-    positive("k", k)
+    positive("k", k), seed_number(seed)
     queries = _shuffled(queries, seed)
     under_way = Path(folder) / "under-way"
     options = {"k": k, "seed": seed, "timed_queries": 0, "show_progress": show_progress}
     trials = candidates(index, queries[0].text, scored=scored)
     finalists, evaluation = _halved(trials, index, queries, under_way, options)
     default = trials[0]
-    chosen, gain = _better(evaluation, default, finalists, seed)
+    chosen, gain = _better(evaluation, default, finalists, len(trials) - 1, seed)
+    write_choice(folder, chosen.retriever, chosen.settings)
     reranking = None
     reranked = False
     if rerank and index.has_dense:
@@ -175,14 +177,21 @@ def tune(
         ],
     }
     write_choice(folder, chosen.retriever, chosen.settings, reranked=reranked, report=report)
+    shutil.rmtree(under_way, ignore_errors=True)
     return report
 
 
 def _shuffled(queries: Sequence[Query], seed: int) -> list[Query]:
     """Return the questions of train and dev in random order; if one of the splits is empty, a quarter is dev."""
-    kept = [replace(query, split=query.split or "train") for query in queries if query.split != "test"]
+    strange = sorted({query.split for query in queries} - {"", "train", "dev", "test"})
+    if strange:
+        raise InvalidArgumentError(f"The split {shown(strange[0])} is not known; tuning reads train and dev, and leaves out test.")
+    # Without a split, a question is one to learn from; without a relevant node, it tells nothing.
+    kept = [replace(query, split=query.split or "train") for query in queries if query.split != "test" and query.gold]
     if len(kept) < 2:
-        raise InvalidArgumentError(f"There are {len(kept)} questions of the splits train and dev; tuning needs two or more.")
+        raise InvalidArgumentError(
+            f"There are {len(kept)} questions with relevant nodes of the splits train and dev; tuning needs two or more."
+        )
     random.Random(seed).shuffle(kept)
     if len({query.split for query in kept} & {"train", "dev"}) < 2:
         kept = _split(kept, len(kept) // 4)
@@ -219,12 +228,14 @@ def _scores(evaluation: Evaluation, trial: Trial) -> list[float]:
     return [(a + b) / 2 for a, b in zip(recall, ndcg, strict=True)]
 
 
-def _better(evaluation: Evaluation, default: Trial, finalists: Sequence[Trial], seed: int) -> tuple[Trial, dict[str, Any] | None]:
+def _better(
+    evaluation: Evaluation, default: Trial, finalists: Sequence[Trial], tests: int, seed: int
+) -> tuple[Trial, dict[str, Any] | None]:
     """Return the best trial if it is surely better than the default, otherwise the default; and the figures."""
     best = max(finalists, key=lambda trial: trial.score)
     if best is default:
         return default, None
-    gain = _gain(_scores(evaluation, best), _scores(evaluation, default), len(finalists) - 1, seed)
+    gain = _gain(_scores(evaluation, best), _scores(evaluation, default), tests, seed)
     return (best if gain["kept"] else default), {"candidate": best.label, **gain}
 
 
@@ -240,22 +251,26 @@ def _reranked(
     index: GraphIndex, queries: list[Query], folder: str | Path, chosen: Trial, under_way: Path, options: Mapping[str, Any]
 ) -> tuple[bool, dict[str, Any]]:
     """Train G-RAG behind the chosen retriever; return whether it is kept, and the figures."""
-    training = {"resume": under_way / "g-rag"}
-    fit = {"first": chosen.retriever, "first_settings": chosen.settings, "training": training, "seed": options["seed"]}
+    dev = [query for query in queries if query.split == "dev"]
+    if len(dev) < _DECIDING:
+        return False, {"error": f"{len(dev)} dev questions cannot tell whether one is better; it takes {_DECIDING} or more"}
     # Early stopping has its own questions, so that those of dev decide without having been seen.
     learnt = [query for query in queries if query.split == "train"]
     dataset = Dataset("questions", [], [], _split(learnt, len(learnt) // 5), include_titles=True)
+    training = {"resume": under_way / "g-rag"}
+    fit = {"first": chosen.retriever, "first_settings": chosen.settings, "training": training, "seed": options["seed"]}
     try:
         fit_grag(dataset, index, folder, show_progress=options["show_progress"], **fit)
-    except InvalidArgumentError as error:
-        _logger.warning("No reranker was trained: %s", error)
-        return False, {"error": str(error)}
-    write_choice(folder, chosen.retriever, chosen.settings, reranked=True)
-    dev = [query for query in queries if query.split == "dev"]
-    first = build_retriever(chosen.retriever, index, k=options["k"], **chosen.settings)
-    trial = Trial("reranked")
-    both = {chosen.label: first, trial.label: load_retriever(index, folder, k=options["k"])}
-    evaluation = evaluate(index, dev, both, **options)
+        trial = Trial("reranked")
+        built = {
+            chosen.label: build_retriever(chosen.retriever, index, k=options["k"], **chosen.settings),
+            trial.label: build_retriever("g-rag", index, k=options["k"], checkpoint=folder),
+        }
+        evaluation = evaluate(index, dev, built, **options)
+    except BaseException:
+        # What was not compared is not left where it would be read.
+        drop_reranker(folder)
+        raise
     gain = _gain(_scores(evaluation, trial), _scores(evaluation, chosen), 1, options["seed"])
     if not gain["kept"]:
         drop_reranker(folder)
