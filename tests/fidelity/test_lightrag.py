@@ -184,6 +184,32 @@ def test_a_language_model_gives_keywords_once_a_question_and_its_failures_are_no
     assert [hit.id for hit in own.retrieve("loom?")] == ["p1", "ada"]
 
 
+def test_a_wrong_answer_costs_its_own_question_a_note_and_other_keys_are_ignored():
+    def model(prompt):
+        answer = {"high_level_keywords": ["weaving"], "low_level_keywords": ["Ada"], "reasoning": "It is about Ada."}
+        return "wrong " * 100 if "loom" in prompt else json.dumps(answer)
+
+    retriever = LightRAG(library(), mode="local", language_model=model, backfill=False)
+    results = retriever.retrieve_batch(["Who?", "Which loom?"])
+    assert [[hit.id for hit in hits][0] for hits in results] == ["p1", "p2"]
+    assert [len(hits.notes) for hits in results] == [0, 1] and len(results[1].notes[0]) < 260
+
+    class Extractor:
+        def __init__(self, answers):
+            self.answers = answers
+
+        def extract(self, questions):
+            return self.answers
+
+    wrong = [3, {"words": ["Ada"]}, {"low_level_keywords": "Ada"}, {"low_level_keywords": ["Ada"], "why": 1}, ValueError("x" * 999)]
+    results = LightRAG(library(), mode="local", language_model=Extractor(wrong)).retrieve_batch(["loom?"] * 5)
+    assert [[hit.id for hit in hits][0] for hits in results] == ["p2", "p2", "p2", "p1", "p2"]
+    assert [[len(note) < 260 for note in hits.notes] for hits in results] == [[True], [True], [True], [], [True]]
+    for answers in (None, [], [{}, {}], "Ada"):
+        with pytest.raises(InvalidArgumentError, match=r"Extractor.extract returned .*expected"):
+            LightRAG(library(), language_model=Extractor(answers)).retrieve("loom?")
+
+
 @pytest.mark.parametrize("words", ["Ada", ["Ada"], {"low": ["Ada"]}, {"low_level_keywords": "Ada"}, {"low_level_keywords": [1]}])
 def test_other_keywords_are_refused(words):
     with pytest.raises(InvalidArgumentError, match="keywords of query 0 are .*high_level_keywords and low_level_keywords"):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from graph_retrievers.arguments import choice, is_number, strings
+from graph_retrievers.arguments import choice, is_number, listed, strings
 from graph_retrievers.cache import Cache
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.filters import type_mask
@@ -55,7 +55,7 @@ class KeywordExtractor(Protocol):
     def extract(self, questions: Sequence[str]) -> list[Any]:
         """Return a mapping for each question, as :data:`KEYWORDS_SCHEMA` describes it.
 
-        A question without keywords gets a GraphRetrieverError that says why, returned and not raised.
+        A question without keywords gets a GraphRetrieverError that says why, returned and not raised. Other keys are ignored.
         """
 
 
@@ -221,13 +221,26 @@ def _keywords(queries: Queries, extractor: KeywordExtractor | None) -> tuple[lis
     asked = [b for b, words in enumerate(given) if words is None and extractor is not None]
     if not asked or extractor is None:
         return found, ()
-    answers = extractor.extract([queries.texts[b] for b in asked])
+    name, given = type(extractor).__name__, extractor.extract([queries.texts[b] for b in asked])
+    answers = listed(f"What {name}.extract returned", given, f"{len(asked)} mappings with keywords, one for each question")
+    if len(answers) != len(asked):
+        raise InvalidArgumentError(
+            f"{name}.extract returned {shown(answers)} for {len(asked)} questions; expected one mapping each."
+        )
     for b, answer in zip(asked, answers, strict=True):
-        if isinstance(answer, Exception):
-            notes[b] = (f"no keywords, so the question itself is searched: {answer}",)
-        else:
-            found[b] = _read(answer, f"keywords that {type(extractor).__name__} gave for {queries.texts[b]!r:.80}")
+        try:
+            found[b] = _answered(answer, name)
+        except Exception as error:
+            notes[b] = (f"no keywords, so the question itself is searched: {str(error):.200}",)
     return found, tuple(notes)
+
+
+def _answered(answer: Any, name: str) -> Keywords:
+    """Return the keywords of an extractor's answer, whatever other keys it has; raise the exception that an answer is."""
+    if isinstance(answer, Exception):
+        raise answer
+    levels = {key: answer[key] for key in (_HIGH, _LOW) if key in answer} if isinstance(answer, Mapping) else {}
+    return _read(levels or answer, f"keywords that {name} gave")
 
 
 def _read(words: Any, what: str) -> Keywords:
