@@ -61,8 +61,10 @@ def test_the_worked_case_gives_the_published_subgraph():
     [
         (EDGES, [2, 1, 3, 0, 0, 0]),
         ([0.5, 0.5, 0.5, 0.1, 0.1, 0.3], [1, 1, 1, 0.5, 0.5, 0.99]),
-        # Two similarities only; a similarity of 0, and one that equals a prize, are prized once.
-        ([0.2, 0.2, 0.1], [1.5, 1.5, 1.485]),
+        # Fewer similarities than prizes: the largest prize is their number.
+        ([0.6], [1]),
+        ([0.2, 0.2, 0.1], [1, 1, 0.99]),
+        # A similarity of 0, and one that equals a prize, are prized once.
         ([0.0, -1.0, 1.0], [2, 1, 3]),
         ([], []),
     ],
@@ -73,7 +75,7 @@ def test_edges_of_equal_similarity_share_a_prize(similarities, prizes):
 
 
 def test_similarities_that_differ_by_rounding_are_equal_and_excluded_edges_have_no_prize():
-    assert edge_prizes(torch.tensor([0.3, 0.3000001, -torch.inf]), 2).tolist() == [1, 1, 0]
+    assert edge_prizes(torch.tensor([0.3, 0.3000001, -torch.inf]), 2).tolist() == [0.5, 0.5, 0]
     assert edge_prizes(torch.tensor([-torch.inf]), 2).tolist() == [0]
     assert edge_prizes(torch.tensor([0.3]), 0).tolist() == [0]
 
@@ -152,8 +154,8 @@ def test_an_edge_costs_less_by_its_prize_and_a_prize_above_the_cost_is_paid_once
 
 
 def test_an_edge_that_matches_is_found_away_from_the_nodes_that_match():
-    nodes, rows, ranking = found(index_of(4, [(2, 3)], [0.9, 0.8, 0.1, 0.2], [0.9]), nodes=1, edges=2)
-    assert (nodes, rows, ranking.trails[0].tolist()) == ([3, 2], [0], [[-1, 3], [3, 2]])
+    nodes, rows, ranking = found(index_of(5, [(2, 3), (3, 4)], [0.9, 0.8, 0.1, 0.3, 0.2], [0.9, 0.8]), nodes=1, edges=2)
+    assert (nodes, rows, ranking.trails[0].tolist()) == ([3, 4, 2], [0, 1], [[-1, 3], [3, 4], [3, 2]])
 
 
 def test_fewer_nodes_than_k_are_filled_up_by_similarity_and_more_are_cut():
@@ -188,7 +190,7 @@ def test_filters_hold_for_nodes_edges_and_the_walk():
     assert (nodes, rows) == ([0, 3, 2, 1], [2, 0, 1])
     # The most similar edge is at node 0, which joins two others; no path begins there.
     chain = index_of(6, [(0, 2), (1, 2), (3, 4), (0, 3)], [0.9, 0.1, 0.2, 0.3, 0.4, 0.8], [0.9, 0.8, 0.7, 0.1])
-    nodes, rows, ranking = found(chain, nodes=1, filters={"seed_filter": lambda node: node.id != "n0"})
+    nodes, rows, ranking = found(chain, nodes=1, cost=0.25, filters={"seed_filter": lambda node: node.id != "n0"})
     assert (nodes, rows) == ([0, 4, 3, 2, 1], [1, 2, 0, 3])
     assert {trail[trail >= 0][0].item() for trail in ranking.trails[0]} == {4}
     # Seed 3 may not be walked to: no edge at it is used.

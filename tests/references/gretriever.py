@@ -12,7 +12,11 @@ def node_prizes(similarities, count):
 
 
 def edge_prizes(similarities, count, fall=0.01):
-    """Edges of equal similarity share count - j, and never more than (1 - fall) of what the ones before them have."""
+    """Edges of equal similarity share k - j, and never more than (1 - fall) of what the ones before them have.
+
+    k is the count, or the number of distinct similarities if there are fewer.
+    """
+    count = min(count, len(set(similarities)))
     prizes, last = [0.0] * len(similarities), float(count)
     for place, value in enumerate(sorted(set(similarities), reverse=True)[:count]):
         alike = [edge for edge, similarity in enumerate(similarities) if similarity == value]

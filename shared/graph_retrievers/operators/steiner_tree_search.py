@@ -28,8 +28,8 @@ _EDGES_PER_NODE = 20
 def edge_prizes(similarities: Tensor, count: int) -> Tensor:
     """Return the prizes of edges by their similarity to the question, as G-Retriever gives them.
 
-    The edges of the largest similarity share a prize of `count`, those of the next share `count` - 1 and so on: m equally similar
-    edges have an m-th each. Prizes fall strictly: none is above 0.99 times that of the more similar ones.
+    With K the smaller of `count` and the number of distinct similarities, the edges of the largest similarity share a prize of K,
+    those of the next share K - 1 and so on: m equally similar edges have an m-th each. Prizes fall strictly: none is above 0.99 times that of the more similar ones.
 
     Parameters
     ----------
@@ -53,15 +53,15 @@ def edge_prizes(similarities: Tensor, count: int) -> Tensor:
     [1.0, 1.0, 1.0, 0.5, 0.5, 0.99]
     """
     prizes = torch.zeros(similarities.shape, dtype=torch.float64, device=similarities.device)
-    left, last = similarities.double().clone(), float(count)
-    for place in range(count):
-        best = left.amax() if left.numel() else left.new_tensor(-torch.inf)
-        if not bool(best > -torch.inf):
-            break
-        alike = left >= best - _ROUNDING * best.abs()
-        prize = min((count - place) / int(alike.sum()), last)
-        prizes[alike], left[alike] = prize, -torch.inf
-        last = prize * (1 - _FALL)
+    left, groups = similarities.double().clone(), list[Tensor]()
+    while len(groups) < count and bool((left > -torch.inf).any()):
+        best = left.amax()
+        groups.append(left >= best - _ROUNDING * best.abs())
+        left[groups[-1]] = -torch.inf
+    last = float(len(groups))
+    for place, alike in enumerate(groups):
+        prize = min((len(groups) - place) / int(alike.sum()), last)
+        prizes[alike], last = prize, prize * (1 - _FALL)
     return prizes
 
 
