@@ -29,7 +29,8 @@ def edge_prizes(similarities: Tensor, count: int) -> Tensor:
     """Return the prizes of edges by their similarity to the question, as G-Retriever gives them.
 
     With K the smaller of `count` and the number of distinct similarities, the edges of the largest similarity share a prize of K,
-    those of the next share K - 1 and so on: m equally similar edges have an m-th each. Prizes fall strictly: none is above 0.99 times that of the more similar ones.
+    those of the next share K - 1 and so on: m equally similar edges have an m-th each. Prizes fall strictly: none is above 0.99
+    times that of the more similar ones.
 
     Parameters
     ----------
