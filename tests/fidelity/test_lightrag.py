@@ -244,6 +244,18 @@ def test_the_mode_follows_signals_and_nodes():
     assert not LightRAG(library(), mode="global", backfill=False).retrieve("Ada?", scope={"$type": "person"})
 
 
+@pytest.mark.parametrize("edges", [[("a", "b")], []])
+def test_the_mode_in_a_scope_is_that_of_an_index_of_what_it_holds(edges):
+    nodes = [Node("a", "Ada", metadata={"owner": 1}), Node("b", "a loom", metadata={"owner": 1})]
+    foreign = [Node("c", "an engine", metadata={"owner": 2}), Node("d", "writing", metadata={"owner": 2})]
+    texts = [*edges, Edge("c", "d", text="weaving")]
+    whole = GraphIndex.from_nodes([*nodes, *foreign], texts, embedding=Axes(), edge_signals=True)
+    alone = GraphIndex.from_nodes(nodes, edges, embedding=Axes(), edge_signals=True)
+    words = {"high_level_keywords": ["weaving"]}
+    scoped = LightRAG(whole, backfill=False).retrieve("Ada?", keywords=words, scope={"owner": 1})
+    assert scoped == LightRAG(alone, backfill=False).retrieve("Ada?", keywords=words) and scoped[0].id == "a"
+
+
 def test_passages_alone_by_type_and_words_instead_of_vectors_over_edges():
     words = {"low_level_keywords": ["Ada"], "high_level_keywords": ["patterns"]}
     hits = LightRAG(library(), types=["passage"], backfill=False).retrieve("engine?", keywords=words)

@@ -32,8 +32,9 @@ class LightRAG(Retriever):
     .. math:: O_{vs} \to O_{gs}
 
     ``"local"`` searches entities, in order of similarity, and takes their relations, those between nodes of many neighbours first.
-    ``"global"`` searches relations and takes the nodes they join, in the order of the relations. ``"hybrid"`` does both and takes
-    entities and relations in turns, local ones first. ``"mix"`` adds a search of the chunks by the question itself.
+    ``"global"`` searches relations and takes the nodes they join, in the order of the relations, source before target.
+    ``"hybrid"`` does both and takes entities and relations in turns, local ones first. ``"mix"`` adds a search of the chunks by the
+    question itself.
 
     Parameters
     ----------
@@ -154,8 +155,9 @@ def _relation_signal(index: GraphIndex) -> str:
     """Return the signal over the edges; InvalidArgumentError, with the reason, if relations cannot be searched."""
     graph = index.graph
     found = next((name for name in ("edge_dense", "edge_bm25") if name in index.signals), None)
-    # A scope may have no edges: it has no relations then.
-    if found is None or not (any(graph.edge_texts) or any(graph.relation_names) or index.rows is not None):
+    # A scope may have no edges: a mode that was asked for finds no relations then.
+    bare = graph.num_edges == 0 and index.rows is not None
+    if found is None or not (any(graph.edge_texts) or any(graph.relation_names) or bare):
         reason = "edges have neither texts nor relations" if found else "index has no signal over its edges"
         raise InvalidArgumentError(
             f"Relations cannot be searched by high-level keywords, as the {reason}. Give edges texts or relations and build the "
@@ -178,6 +180,8 @@ def _composed(
     graph = index.graph
     chunks = passage_types(graph, passage_type)
     passages = bool(chunks) or holds_passages(graph)
+    if mode is None and not graph.num_edges:
+        mode = "local"
     if mode is None:
         try:
             mode = "mix" if _relation_signal(index) and passages else "hybrid"
