@@ -100,9 +100,9 @@ def test_each_mode_on_a_worked_graph():
     words = {"low_level_keywords": ["Ada"], "high_level_keywords": ["weaving"]}
     # Ada alone is near; her relation; the passage of both.
     assert found(index, "engine?", words, mode="local") == (["p1", "ada"], ["wrote for"])
-    # The relation about weaving joins cards and loom, in row order; of their passages p3 is of both.
-    assert found(index, "engine?", words, mode="global") == (["p2", "p3", "loom", "cards"], ["drive"])
-    assert found(index, "engine?", words, mode="hybrid") == (["p1", "p2", "p3", "ada", "loom", "cards"], ["wrote for", "drive"])
+    # The relation about weaving joins cards and loom, source before target; of their passages p3 is of both.
+    assert found(index, "engine?", words, mode="global") == (["p2", "p3", "cards", "loom"], ["drive"])
+    assert found(index, "engine?", words, mode="hybrid") == (["p1", "p2", "p3", "ada", "cards", "loom"], ["wrote for", "drive"])
     # Chunks are those most similar to the question, and the question itself finds chunks that no keyword leads to.
     assert found(index, "loom?", words, mode="hybrid")[0][:3] == ["p2", "p1", "p3"]
     words["high_level_keywords"] = ["nothing"]
@@ -153,7 +153,7 @@ def test_levels_are_searched_as_one_text_and_the_question_stands_for_missing_key
     # A level without keywords is left out; in a mode of one level, the question stands for it.
     assert found(index, "weaving?", {"low_level_keywords": ["Ada"]}, mode="hybrid") == (["p1", "ada"], ["wrote for"])
     assert found(index, "weaving?", {"low_level_keywords": ["Ada"]}, mode="global")[1] == ["drive"]
-    assert found(index, "Ada?", {"high_level_keywords": ["weaving"]}, mode="hybrid") == (["p2", "p3", "loom", "cards"], ["drive"])
+    assert found(index, "Ada?", {"high_level_keywords": ["weaving"]}, mode="hybrid") == (["p2", "p3", "cards", "loom"], ["drive"])
     embedding.asked.clear()
     only = LightRAG(index, mode="local", facts=True, backfill=False).retrieve("Ada?", keywords={"high_level_keywords": ["weaving"]})
     assert embedding.asked == ["Ada?"] and [hit.id for hit in only.nodes] == ["p1", "ada"]

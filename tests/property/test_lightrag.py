@@ -78,7 +78,6 @@ def expected(index, shape, rows, passages, angles, angle, mode, top_k, budgets, 
         chunks if passages else None,
         near,
         ([estimate_tokens(text) for text in contents[0]], [estimate_tokens(contents[1][n]) for n in inside]),
-        relevance=[alone[n] for n in inside],
         pick=pick or ("weight" if shape == "entities" else "vector"),
         budgets=budgets,
     )

@@ -75,16 +75,15 @@ def by_weight(item_chunks, taken=(), related=5):
     return picked
 
 
-def retrieve(mode, near, near_relations, near_chunks, rows, chunks, similarity, tokens, *, relevance, pick, budgets):
+def retrieve(mode, near, near_relations, near_chunks, rows, chunks, similarity, tokens, *, pick, budgets):
     """Nodes in order, and relations in order.
 
     `near`, `near_relations` and `near_chunks` are the results of the three searches, `chunks` is None if every node is its own
-    chunk; `tokens` are those of nodes and of rows; `similarity` and `relevance` are the scores of nodes and of rows.
+    chunk; `tokens` are those of nodes and of rows; `similarity` are the scores of nodes.
     """
     local = (near, relations_of(near, rows))
-    # First seen, relations of equal relevance together.
-    joined = sorted((-relevance[n], node) for n in near_relations for node in rows[n][:2])
-    wide = (list(dict.fromkeys(node for _, node in joined)), near_relations)
+    # First seen, source before target.
+    wide = (list(dict.fromkeys(node for n in near_relations for node in rows[n][:2])), near_relations)
     parts = {"local": [local], "global": [wide]}.get(mode, [local, wide])
     entities, relations = (turns(*(part[kind] for part in parts)) for kind in (0, 1))
     kept = within(entities, tokens[0], budgets[0])

@@ -6,7 +6,6 @@ import torch
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.graph.ragged import pad_ranked
 from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.queries import Queries, both
 from graph_retrievers.results import Facts, Ranking
@@ -29,7 +28,7 @@ class FactSearch(Operator):
 
     Notes
     -----
-    A node has the score of its best fact, and is a seed. Edges with an end that may not start a traversal are not found.
+    A node has the score and the place of its best fact, the source before the target, and is a seed. Edges with an end that may not start a traversal are not found.
 
     Examples
     --------
@@ -58,12 +57,16 @@ class FactSearch(Operator):
         scores, rows = signal.search(queries.view(self.signal), self.limit, allowed)
         batch, place = (rows >= 0).nonzero(as_tuple=True)
         found = rows[batch, place]
-        # Each end once, with the score of its best fact: best facts come first.
-        keys = torch.cat([batch * len(graph) + graph.sources[found], batch * len(graph) + graph.targets[found]])
+        # Each end once, at its best fact: in the order of the facts, source before target.
+        keys = torch.stack([graph.sources[found], graph.targets[found]], 1).add((batch * len(graph)).unsqueeze(1)).flatten()
         distinct, where = torch.unique(keys, return_inverse=True)
-        best = torch.full((distinct.numel(),), float("-inf"), device=scores.device)
-        best.scatter_reduce_(0, where, scores[batch, place].repeat(2), "amax")
-        width = int(torch.bincount(distinct // len(graph), minlength=1).max()) if distinct.numel() else 0
-        pads = torch.full_like(distinct, -1)
-        table, values, _ = pad_ranked(distinct // len(graph), distinct % len(graph), best, pads, len(queries), width)
+        place_of = torch.arange(keys.numel(), device=keys.device)
+        seen = torch.full_like(distinct, keys.numel()).scatter_reduce_(0, where, place_of, "amin").sort().values
+        owner = keys[seen] // len(graph)
+        column = place_of[: seen.numel()] - torch.searchsorted(owner, owner)
+        width = int(column.max()) + 1 if column.numel() else 0
+        table = torch.full((len(queries), width), -1, dtype=torch.int64, device=keys.device)
+        values = torch.full((len(queries), width), float("-inf"), device=scores.device)
+        table[owner, column] = keys[seen] % len(graph)
+        values[owner, column] = scores[batch, place].repeat_interleave(2)[seen].to(values.dtype)
         return Ranking.of(table, values, self.name, facts=Facts(rows, scores, self.name) if self.returned else None)
