@@ -79,6 +79,8 @@ class Queries:
         Which nodes may be returned, may start a traversal, may be walked to; None for all.
     named_allowed : Tensor, shape [N], bool, or None
         Which nodes may start where a plan or a fact names them: by `seed_filter` alone.
+    filtered : Tensor, shape [N], bool, or None
+        Which nodes pass `filter`, whatever types may be returned.
     inputs : mapping of str to sequence of length B
         Further inputs of operators (``Operator.reads``).
     given : Tensor, callable or None
@@ -104,6 +106,7 @@ class Queries:
     given: Any = None
     cache: Cache = field(default_factory=Cache)
     latents: LatentCache = field(default_factory=LatentCache)
+    filtered: Tensor | None = None
 
     @classmethod
     def of(
@@ -164,7 +167,7 @@ class Queries:
 
         allowed, seeds = mask(filter), mask(seed_filter)
         masks = (allowed, allowed if seeds is None else seeds, mask(traversal_filter), seeds)
-        return cls(index, texts, positive("k", k), *masks, dict(inputs or {}), vectors)
+        return cls(index, texts, positive("k", k), *masks, dict(inputs or {}), vectors, filtered=allowed)
 
     def __len__(self) -> int:
         """Return the number of queries B."""

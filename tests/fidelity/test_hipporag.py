@@ -294,3 +294,45 @@ def test_values_outside_their_range_are_refused(option):
         PassageWalk(**option)
     with pytest.raises(InvalidArgumentError, match="limit"):
         FactLinking(0)
+
+
+@pytest.mark.parametrize("passages", [False, True])
+def test_no_prompt_holds_a_fact_with_a_filtered_end(passages):
+    def nodes_of(*pairs):
+        return [Node(name, "", name, metadata={"t": kind}) for name, kind in pairs]
+
+    nodes = nodes_of(("hub", "pub"), ("open", "pub"), ("secret", "priv"))
+    edges = [("hub", "open", "to"), ("hub", "secret", "to")]
+    if passages:
+        # Phrases have no metadata that the filter reads: those of passages that pass it may be told.
+        nodes = [Node(name, "", name, "phrase") for name in ("hub", "open", "secret")]
+        nodes += [Node(f"p-{kind}", "text", "", "passage", metadata={"t": kind}) for kind in ("pub", "priv")]
+        edges += [
+            ("p-pub", "hub", "mentions"),
+            ("open", "p-pub", "in"),
+            ("p-priv", "hub", "mentions"),
+            ("p-priv", "secret", "mentions"),
+        ]
+    index = GraphIndex.from_nodes(
+        nodes, edges, embedding=lambda texts: [[1.0, float("secret" in t)] for t in texts], edge_signals=True
+    )
+    prompts = []
+    retriever = HippoRAG(index, language_model=lambda prompt: prompts.append(prompt) or '{"facts": [1]}')
+    retriever.retrieve("Where?")
+    assert "secret" in prompts[0] and "open" in prompts[0]
+    retriever.retrieve("Where?", filter={"t": "pub"})
+    assert "secret" not in prompts[1] and "open" in prompts[1]
+    retriever.retrieve("Where?", traversal_filter=lambda node: node.title != "secret")
+    assert "secret" not in prompts[2] and "open" in prompts[2]
+    assert len(prompts) == 3
+
+
+def test_types_to_return_hide_no_fact_from_the_model():
+    nodes = [Node("film", "", "film", "film"), Node("star", "", "star", "person")]
+    index = GraphIndex.from_nodes(
+        nodes, [("film", "star", "with")], embedding=lambda texts: [[1.0]] * len(texts), edge_signals=True
+    )
+    prompts = []
+    model = lambda prompt: prompts.append(prompt) or '{"facts": [1]}'  # noqa: E731
+    assert [hit.id for hit in HippoRAG(index, language_model=model, types=["film"]).retrieve("Which?")] == ["film"]
+    assert "star" in prompts[0]

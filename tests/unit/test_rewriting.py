@@ -18,6 +18,7 @@ from graph_retrievers import (
     GatedPropagation,
     GraphIndex,
     HybridSearch,
+    Node,
     Pipeline,
     Retriever,
     VectorSearch,
@@ -360,3 +361,24 @@ def test_lists_of_a_ranking_are_taken_with_what_stands_beside_them():
     assert list(taken.notes) == [ranking.notes[row] if row >= 0 else () for row in order]
     assert taken.touched.tolist() == [int(ranking.touched[row]) if row >= 0 else 0 for row in order]
     assert Ranking.empty(2, torch.device("cpu")).lists_of(torch.tensor([1, -1])).nodes.shape == (2, 0)
+
+
+def by_word(texts):
+    return [[float(word in text) + 0.01 for word in ("loom", "secret", "mill", "hub")] for text in texts]
+
+
+def test_filtered_nodes_take_no_place_and_stand_in_no_prompt():
+    nodes = [Node("hub", "loom hub", metadata={"t": "pub"})]
+    nodes += [Node(f"s{n}", f"loom secret {n}", metadata={"t": "priv"}) for n in range(5)]
+    nodes += [Node(f"o{n}", f"mill {n}", metadata={"t": "pub"}) for n in range(3)]
+    index = GraphIndex.from_nodes(nodes, [("hub", node.id) for node in nodes[1:]], embedding=by_word)
+    prompts = []
+
+    def model(prompt):
+        prompts.append(prompt)
+        return json.dumps({"sentence": "The answer is: 1" if thoughts_of(prompt) else "It is a loom secret."})
+
+    search = IRCoT(index, search="fastinsight", language_model=model, passages=4, backfill=False)
+    hits = search.retrieve("loom hub?", filter={"t": "pub"}, k=4)
+    assert sorted(hit.id for hit in hits) == ["hub", "o0", "o1", "o2"]
+    assert len(prompts) == 2 and "mill" in prompts[0] and not any("loom secret 0" in prompt for prompt in prompts)

@@ -15,7 +15,7 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.filters import type_mask
 from graph_retrievers.graph.ragged import pad_ranked
 from graph_retrievers.operators.operator import Operator, OperatorKind
-from graph_retrievers.queries import Queries
+from graph_retrievers.queries import Queries, both
 from graph_retrievers.results import Facts, Ranking
 from graph_retrievers.signals.language import complete_many
 
@@ -110,6 +110,9 @@ class FactLinking(Operator):
     of the worst fact of all has weight 0 and stays; the published code stops with an error there. Edges with an end that may not
     start a traversal are not facts.
 
+    The model is shown, and so may keep, only facts between nodes that pass ``filter`` and ``traversal_filter``. A phrase passes
+    ``filter`` too if a passage that passes it mentions it.
+
     The model answers with the numbers of facts, where the published code maps texts back to facts, with repeats. If it fails,
     all are kept and a note says so. Without the signal, no fact is found, and a note says so.
 
@@ -151,6 +154,8 @@ class FactLinking(Operator):
         if index.signal(self.signal).covers != "edges":
             raise InvalidArgumentError(f"FactLinking searches edges; the signal {self.signal!r} covers nodes.")
         parts, starts = phrase_graph(graph, self.passage_type), queries.named_allowed
+        if self.language_model is not None:
+            starts = both(starts, both(_passing(queries, parts), queries.walk_allowed))
         allowed = parts.facts if starts is None else parts.facts & starts[graph.sources] & starts[graph.targets]
         rows, scores = self._best(queries, allowed)
         kept, failed = self._helpful(queries, rows)
@@ -202,6 +207,18 @@ class FactLinking(Operator):
     def _prompt(self, queries: Queries, b: int, rows: Sequence[int]) -> str:
         told = [f"{number}. {text}" for number, text in enumerate(queries.index.graph.edge_contents(rows), 1)]
         return _PROMPT.format(question=queries.texts[b], facts="\n".join(told))
+
+
+def _passing(queries: Queries, parts: PhraseGraph) -> Tensor | None:
+    """Return which nodes pass the filter, or are phrases of a passage that does: Tensor, shape [N], bool, or None for all."""
+    passing, graph = queries.filtered, queries.index.graph
+    if passing is None or parts.doubled:
+        return passing
+    source, target, passages = graph.sources, graph.targets, parts.passages & passing
+    named = passing.clone()
+    named[target[passages[source]]] = True
+    named[source[passages[target]]] = True
+    return named
 
 
 def _schema(count: int) -> dict[str, Any]:

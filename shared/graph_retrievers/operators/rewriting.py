@@ -90,6 +90,10 @@ def _noted(ranking: Ranking, notes: Sequence[str]) -> Ranking:
     return ranking
 
 
+def _allowed(ranking: Ranking, queries: Queries) -> Ranking:
+    return ranking if queries.allowed is None else ranking.only(queries.allowed)
+
+
 def _either(first: Ranking, second: Ranking, chosen: Tensor) -> Ranking:
     """Return the lists of the second ranking for the queries of `chosen`, shape [B], bool, those of the first for the others."""
     rows = torch.arange(len(first), device=chosen.device)
@@ -242,7 +246,8 @@ class InterleavedReasoning(_Rewriting):
 
     Notes
     -----
-    Nodes stand in the order in which they were found, the score of the r-th is 1 / r. The model reads the first 2,000 characters
+    Nodes stand in the order in which they were found, the score of the r-th is 1 / r. Only nodes that may be returned are kept,
+    and shown to the model. It reads the first 2,000 characters
     of each. The paper shows it some 20 questions with their reasoning; here the prompt says what to do. Without a language model,
     and where its first sentence fails, the result is that of the operator, with a note; where a later one fails, what was
     found until then.
@@ -281,7 +286,7 @@ class InterleavedReasoning(_Rewriting):
     def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
         """Return the nodes in the order in which they were found."""
         queries = replace(queries, k=max(queries.k, self.passages))
-        first = self.operators[0](queries, ranking)
+        first = _allowed(self.operators[0](queries, ranking), queries)
         seen, count = first.top(min(self.passages, self.budget)), len(queries)
         thoughts: list[list[str]] = [[] for _ in range(count)]
         notes, active = [""] * count, list(range(count))
@@ -296,7 +301,7 @@ class InterleavedReasoning(_Rewriting):
             if not active:
                 break
             asked = queries.rewritten([thoughts[b][-1] for b in active], active)
-            found = self._run(queries, ranking, asked, active)
+            found = _allowed(self._run(queries, ranking, asked, active), queries)
             rows = torch.full((count,), -1, device=seen.nodes.device)
             rows[active] = torch.arange(len(active), device=rows.device)
             seen = seen.append(found.top(self.passages).lists_of(rows), self.budget)
