@@ -382,3 +382,27 @@ def test_filtered_nodes_take_no_place_and_stand_in_no_prompt():
     hits = search.retrieve("loom hub?", filter={"t": "pub"}, k=4)
     assert sorted(hit.id for hit in hits) == ["hub", "o0", "o1", "o2"]
     assert len(prompts) == 2 and "mill" in prompts[0] and not any("loom secret 0" in prompt for prompt in prompts)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_types_and_facts_are_those_of_the_retriever_inside(name):
+    nodes = [Node("p1", "On Ada.", type="passage"), Node("p2", "On engines.", type="passage")]
+    nodes += [Node("ada", "", "Ada"), Node("engine", "", "Engine")]
+    edges = [("p1", "ada", "mentions"), ("p2", "engine", "mentions"), ("ada", "engine", "wrote for")]
+    embed = lambda texts: [[float("Ada" in text), float("ngine" in text), 0.1] for text in texts]  # noqa: E731
+    index = GraphIndex.from_nodes(nodes, edges, embedding=embed, edge_signals=True, metric="cosine")
+    kind = KINDS[name][0]
+    for search in ("hipporag", "spreading"):
+        plain = build_retriever(search, index).retrieve("Who is Ada?")
+        assert ids([kind(index, search=search).retrieve("Who is Ada?")]) == ids([plain])
+    found = kind(index, search="hipporag")
+    assert [hit.id for hit in found.retrieve("Who is Ada?")] == ["p1", "p2"]
+    chosen = kind(index, search="hipporag", types=["concept"])
+    assert chosen.types == chosen.over(index).types == ("concept",)
+    # A scope without passages has phrases for hits, as HippoRAG has there.
+    scope = {"$id": {"$in": ["ada", "engine"]}}
+    assert {hit.id for hit in found.retrieve("Who is Ada?", scope=scope)} == {"ada", "engine"}
+    assert kind(index, search="g-rag").lacks()[0] == "a trained network (pass checkpoint=)"
+    light = kind(index, search="lightrag").retrieve("Who is Ada?", k=2)
+    assert [hit.kind for hit in light] == ["node", "node"]
+    assert build_retriever("lightrag", index, facts=True).retrieve("Who is Ada?", k=2).facts

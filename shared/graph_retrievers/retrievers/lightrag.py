@@ -129,16 +129,24 @@ class LightRAG(Retriever):
             # One for both levels, so that it is asked once.
             searching={"extractor": None if language_model is None else as_extractor(language_model), "threshold": threshold},
             passage_type=passage_type,
+            facts=facts,
         )
         super().__init__(index, compose, **options)
-        self.facts, self._relation_tokens = facts, gathering["relation_tokens"]
 
-    def rank(self, queries: Queries) -> Ranking:
+
+class _Levels(Pipeline):
+    """A pipeline that returns relations only if they are to be hits, as many as the budget lets in."""
+
+    def __init__(self, *operators: Operator, facts: bool, relation_tokens: int) -> None:
+        super().__init__(*operators)
+        self.facts, self.relation_tokens = facts, relation_tokens
+
+    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
         """Return all that the operators find; relations only if they are to be hits."""
-        found = super().rank(queries)
+        found = super().rank(queries, ranking)
         if not self.facts or found.facts is None:
             return replace(found, facts=None)
-        kept = within_tokens(found.facts.rows, "edges", queries.index.graph, self._relation_tokens)
+        kept = within_tokens(found.facts.rows, "edges", queries.index.graph, self.relation_tokens)
         return replace(found, facts=found.facts.kept(kept))
 
 
@@ -176,6 +184,7 @@ def _composed(
     gathering: dict[str, Any],
     searching: dict[str, Any],
     passage_type: str,
+    facts: bool,
 ) -> Operator:
     graph = index.graph
     chunks = passage_types(graph, passage_type)
@@ -202,4 +211,4 @@ def _composed(
         others = tuple(name for name in graph.type_names if chunks and name not in chunks)
         search = VectorSearch(chunk_top_k, returned=False)
         lists.insert(0, KeywordSearch(search, None, threshold=searching["threshold"], exclude_types=others))
-    return Pipeline(levels, RoundRobin(*lists))
+    return _Levels(levels, RoundRobin(*lists), facts=facts, relation_tokens=gathering["relation_tokens"])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.operator import Operator
@@ -14,13 +15,32 @@ from graph_retrievers.retrievers.retriever import Retriever
 __all__ = ["Decomposition", "HyDE", "IRCoT"]
 
 
-def _around(kind: Any, search: str | Operator, options: dict[str, Any], index: GraphIndex) -> Operator:
-    inner = search if isinstance(search, Operator) else build_retriever(search, index).operator
-    wrapped: Operator = kind(inner, **options)
-    return wrapped
+class _Around(Retriever):
+    """A retriever around the operator of another, whose node types it returns unless it is given others."""
+
+    def __init__(self, index: GraphIndex, kind: Callable[..., Operator], search: str | Operator, options: dict[str, Any]) -> None:
+        self._kind, self._search, self._chosen = kind, search, options.get("types")
+        inner = self._inside(index)
+        super().__init__(index, kind(inner.operator), **options)
+        self._follow(inner)
+
+    def over(self, index: GraphIndex) -> Self:
+        """Return this retriever on another index with the same signals, around what the other retriever is there."""
+        made, inner = super().over(index), self._inside(index)
+        made.operator = made._kind(inner.operator)
+        made._follow(inner)
+        return made
+
+    def _inside(self, index: GraphIndex) -> Retriever:
+        return Retriever(index, self._search) if isinstance(self._search, Operator) else build_retriever(self._search, index)
+
+    def _follow(self, inner: Retriever) -> None:
+        self._untrained = inner._untrained
+        if self._chosen is None:
+            self.types = inner.types
 
 
-class HyDE(Retriever):
+class HyDE(_Around):
     """A search by the vector of a passage that a language model writes to answer the question.
 
     Parameters
@@ -57,10 +77,10 @@ class HyDE(Retriever):
         **options: Any,
     ) -> None:
         given = {"language_model": language_model, "documents": documents}
-        super().__init__(index, partial(_around, HypotheticalDocuments, search, given), **options)
+        super().__init__(index, partial(HypotheticalDocuments, **given), search, options)
 
 
-class Decomposition(Retriever):
+class Decomposition(_Around):
     """A search by the question and by the simpler questions that a language model breaks it into, fused by rank.
 
     Parameters
@@ -95,10 +115,10 @@ class Decomposition(Retriever):
         **options: Any,
     ) -> None:
         given = {"language_model": language_model, "questions": questions, "constant": constant}
-        super().__init__(index, partial(_around, QueryDecomposition, search, given), **options)
+        super().__init__(index, partial(QueryDecomposition, **given), search, options)
 
 
-class IRCoT(Retriever):
+class IRCoT(_Around):
     """A search by the question, then by each sentence of the reasoning that a language model writes from what was found.
 
     Parameters
@@ -134,4 +154,4 @@ class IRCoT(Retriever):
         **options: Any,
     ) -> None:
         given = {"language_model": language_model, "passages": passages, "budget": budget, "steps": steps}
-        super().__init__(index, partial(_around, InterleavedReasoning, search, given), **options)
+        super().__init__(index, partial(InterleavedReasoning, **given), search, options)
