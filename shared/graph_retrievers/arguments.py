@@ -169,8 +169,8 @@ def seed_number(seed: Any) -> int:
     return seed
 
 
-def positive(name: str, value: int, most: int | None = None) -> int:
-    """Return `value` as int if it is an integer from 1 to `most` (numpy's too); raise InvalidArgumentError otherwise.
+def positive(name: str, value: int, most: int | None = None, least: int = 1) -> int:
+    """Return `value` as int if it is an integer from `least` to `most` (numpy's too); raise InvalidArgumentError otherwise.
 
     Without `most`, larger ones than 2^62 become 2^62.
 
@@ -179,8 +179,8 @@ def positive(name: str, value: int, most: int | None = None) -> int:
     >>> positive("k", 10)
     10
     """
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-        raise InvalidArgumentError(f"{name} must be an integer of at least 1, got {shown(value)}.")
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise InvalidArgumentError(f"{name} must be an integer of at least {least}, got {shown(value)}.")
     if most is not None and value > most:
         raise InvalidArgumentError(f"{name} must be at most {most:,}, got {shown(value)}.")
     # Sums of sizes fit into the 64 bits of a tensor, and no corpus is larger.

@@ -166,8 +166,8 @@ def test_a_score_of_scored_is_the_scorers_and_called_once_a_node():
 
     hits = Scored(recorded_index(), scorer=scorer, k=12, start_k=2).retrieve("?", vector=[0.48, 0.6, 0.64])
     assert len(asked) == len(set(asked)) == 12 and [hit.score for hit in hits] == pytest.approx([n / 100 for n in range(12, 0, -1)])
-    for wrong in (float("nan"), "much", None):
-        with pytest.raises(InvalidArgumentError, match="scorer gave .* for node"):
+    for wrong in (float("nan"), "much", None, math.inf, 1e39, -1e39, 10**400):
+        with pytest.raises(InvalidArgumentError, match=r"scorer gave .* for node .* number up to 3.4e\+38"):
             Scored(recorded_index(), scorer=lambda *_, wrong=wrong: wrong).retrieve("?", vector=[1, 0, 0])
 
 
@@ -201,6 +201,20 @@ def test_a_hub_is_one_round(kind):
         assert [int(hit.id) for hit in hits] == cosines.argsort(descending=True)[:10].tolist()
 
 
+def test_the_pool_holds_no_more_columns_than_nodes(monkeypatch):
+    widths, choose = [], MMRTraversal.choose
+    monkeypatch.setattr(
+        MMRTraversal,
+        "choose",
+        lambda self, queries, pool, left: widths.append(pool.nodes.shape[1]) or choose(self, queries, pool, left),
+    )
+    star = GraphIndex.from_texts(
+        [f"t{row}" for row in range(300)], edges=[("0", str(r)) for r in range(300)], vectors=torch.eye(300)
+    )
+    hits = MMR(star, start_k=1, adjacent_k=300, k=30).retrieve("?", vector=[1.0] + [0.1] * 299)
+    assert len(hits) == 30 and len(widths) >= 30 and max(widths) == 300
+
+
 def test_a_start_by_another_operator_keeps_its_paths():
     index = GraphIndex.from_texts(
         ["one text", "two", "three", "four"],
@@ -232,6 +246,9 @@ def test_what_cannot_be_is_refused(caplog):
     ]:
         with pytest.raises(InvalidArgumentError, match=next(iter(options))):
             kind(index, **options)
+
+    with pytest.raises(InvalidArgumentError, match="max_depth must be an integer of at least 0"):
+        Eager(index, max_depth=-1)
 
     class Outside:
         dimension = 3

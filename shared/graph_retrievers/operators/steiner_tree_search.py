@@ -154,7 +154,7 @@ class SteinerTreeSearch(Operator):
     ) -> None:
         if not is_number(cost) or not 0 < cost <= 1e30:
             raise InvalidArgumentError(f"cost must be above 0 and at most 1e30, got {shown(cost)}.")
-        self.edges, self.candidates = edges if edges == 0 else positive("edges", edges), positive("candidates", candidates)
+        self.edges, self.candidates = positive("edges", edges, least=0), positive("candidates", candidates)
         self.cost, self.k = float(cost), None if k is None else positive("k", k)
         self.signal, self.facts = signal, facts
 

@@ -25,6 +25,8 @@ __all__ = ["EagerTraversal", "MMRTraversal", "ScoredTraversal"]
 
 Scorer = Callable[[Node, float, int], float]
 
+# The largest score of single precision.
+_LARGEST = torch.finfo(torch.float32).max
 # Nodes that are visited at most for each that is selected, where a filter keeps nodes from being selected.
 _VISITED = 10
 _NOTE = "the traversal ended after {} nodes, most of which the filter does not allow"
@@ -70,7 +72,7 @@ class _StrategyTraversal(Operator):
     def __init__(self, select_k: int | None = None, *, adjacent_k: int = 10, max_depth: int | None = None) -> None:
         self.k = self.select_k = None if select_k is None else positive("select_k", select_k)
         self.adjacent_k = positive("adjacent_k", adjacent_k)
-        self.max_depth = max_depth if max_depth in (None, 0) else positive("max_depth", max_depth)
+        self.max_depth = None if max_depth is None else positive("max_depth", max_depth, least=0)
 
     @abstractmethod
     def choose(self, queries: Queries, pool: _Pool, remaining: Tensor) -> tuple[Tensor, Tensor]:
@@ -148,6 +150,9 @@ class _StrategyTraversal(Operator):
         table, _, parent = pad_ranked(batch, node, cosines, column, len(queries), most)
         # A start node that a neighbour leads to takes one of the places, as in the original.
         table = table.masked_fill(columns_of(pool.nodes, table) >= 0, -1)
+        # Columns of pads alone would be copied in each round to come.
+        used = (table >= 0).any(0)
+        table, parent = table[:, used], parent[:, used]
         depth = pool.depth.gather(1, parent.clamp(min=0)) + 1
         trails = extended_trails(pool.trails, parent, table)
         pool.append(self._new(queries, pool, table, depth, trails, torch.where(table >= 0, origin, -1)))
@@ -251,8 +256,10 @@ class ScoredTraversal(_StrategyTraversal):
         asked = zip(nodes[real].tolist(), cosines[real].tolist(), depth[real].tolist(), strict=True)
         given: list[Any] = [scorer(graph.node(row), cosine, steps) for row, cosine, steps in asked]
         for row, score in zip(nodes[real].tolist(), given, strict=True):
-            if not is_number(score) or not math.isfinite(score):
-                raise InvalidArgumentError(f"scorer gave {shown(score)} for node {graph.ids[row]!r}; expected a finite number.")
+            if not is_number(score) or not abs(score) <= _LARGEST:
+                raise InvalidArgumentError(
+                    f"scorer gave {shown(score)} for node {graph.ids[row]!r}; expected a number up to {_LARGEST:.2g}."
+                )
         scores = torch.full_like(cosines, -torch.inf)
         scores[real] = torch.tensor([float(score) for score in given], dtype=scores.dtype, device=scores.device)
         return scores

@@ -112,7 +112,7 @@ class MixedTraversal(Operator):
         planner: Any = None,
     ) -> None:
         self.seeds = positive("seeds", seeds)
-        self.matches = matches if matches == 0 else positive("matches", matches)
+        self.matches = positive("matches", matches, least=0)
         self.k = self.candidates = positive("candidates", candidates)
         self.fill, self.structure = fill, structure
         self.exact_titles, self.check_types = exact_titles, check_types

@@ -155,7 +155,7 @@ class EntityLinking(Operator):
         exclude_types: Sequence[str] = (),
     ) -> None:
         self.language_model, self.exclude_types = language_model, strings("exclude_types", exclude_types)
-        self.case, self.budget = choice("case", case, ("fold", "exact")), budget if budget == 0 else positive("budget", budget)
+        self.case, self.budget = choice("case", case, ("fold", "exact")), positive("budget", budget, least=0)
         self.fallback_score = choice("fallback_score", fallback_score, ("cosine", "index"))
 
     def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
