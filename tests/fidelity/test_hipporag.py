@@ -336,3 +336,12 @@ def test_types_to_return_hide_no_fact_from_the_model():
     model = lambda prompt: prompts.append(prompt) or '{"facts": [1]}'  # noqa: E731
     assert [hit.id for hit in HippoRAG(index, language_model=model, types=["film"]).retrieve("Which?")] == ["film"]
     assert "star" in prompts[0]
+
+
+def test_a_limit_beyond_the_graph_and_what_is_not_a_language_model():
+    nodes, edges = [Node("a", "loom"), Node("b", "card")], [("a", "b", "r")]
+    index = GraphIndex.from_nodes(nodes, edges, vectors=[[1, 0], [0, 1]], edge_signals=True)
+    huge, enough = (HippoRAG(index, facts=most, signal="edge_bm25").retrieve("r", vector=[1, 0]) for most in (10**12, 2))
+    assert huge == enough != []
+    with pytest.raises(InvalidArgumentError, match="3 is not a language model"):
+        HippoRAG(index, language_model=3)

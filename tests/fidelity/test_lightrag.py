@@ -256,6 +256,14 @@ def test_the_mode_in_a_scope_is_that_of_an_index_of_what_it_holds(edges):
     assert scoped == LightRAG(alone, backfill=False).retrieve("Ada?", keywords=words) and scoped[0].id == "a"
 
 
+@pytest.mark.parametrize("most", [10**12, 10**30])
+@pytest.mark.parametrize("pick", ["vector", "weight"])
+def test_limits_beyond_the_graph_are_those_of_the_graph(most, pick):
+    options = {"chunk_pick": pick, "facts": True, "backfill": False}
+    huge = LightRAG(library(), top_k=most, chunk_top_k=most, related_chunks=most, **options).retrieve("Ada, engine, loom?")
+    assert huge == LightRAG(library(), top_k=7, chunk_top_k=7, related_chunks=100, **options).retrieve("Ada, engine, loom?") != []
+
+
 def test_passages_alone_by_type_and_words_instead_of_vectors_over_edges():
     words = {"low_level_keywords": ["Ada"], "high_level_keywords": ["patterns"]}
     hits = LightRAG(library(), types=["passage"], backfill=False).retrieve("engine?", keywords=words)

@@ -72,6 +72,10 @@ def test_bad_options_are_refused():
             FlowPruning(**options)
 
 
+def test_more_paths_than_there_are_may_be_asked_for():
+    assert list(chains(DETOUR, "st", paths=10**30)) == list(chains(DETOUR, "st", paths=15))
+
+
 TITLES = ["Ada", "Cloth", "Engine", "Loom", "Card"]
 
 

@@ -17,7 +17,7 @@ from graph_retrievers.graph.ragged import pad_ranked
 from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.queries import Queries, both
 from graph_retrievers.results import Facts, Ranking
-from graph_retrievers.signals.language import complete_many
+from graph_retrievers.signals.language import as_language_model, complete_many
 
 __all__ = ["FactLinking", "PhraseGraph", "phrase_graph"]
 
@@ -142,7 +142,8 @@ class FactLinking(Operator):
         passage_type: str = "passage",
         facts: bool = False,
     ) -> None:
-        self.limit, self.signal, self.language_model = positive("limit", limit), signal, language_model
+        self.limit, self.signal = positive("limit", limit), signal
+        self.language_model = None if language_model is None else as_language_model(language_model)
         self.passage_type, self.facts = passage_type, facts
 
     def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
@@ -167,7 +168,7 @@ class FactLinking(Operator):
         total.index_add_(0, where, scores[batch, place].repeat(2))
         owner, phrase = distinct // len(graph), distinct % len(graph)
         weight, pads = total / (count * parts.mentioned[phrase].clamp(min=1)), torch.full_like(phrase, -1)
-        table, values, _ = pad_ranked(owner, phrase, weight.float(), pads, len(queries), self.limit)
+        table, values, _ = pad_ranked(owner, phrase, weight.float(), pads, len(queries), min(self.limit, len(graph)))
         facts = Facts(rows, scores.float(), self.name).kept(kept) if self.facts else None
         return Ranking.of(table, values, self.name, facts=facts).noted(failed, "the language model failed: all facts are kept")
 

@@ -28,7 +28,8 @@ class FactSearch(Operator):
 
     Notes
     -----
-    A node has the score and the place of its best fact, the source before the target, and is a seed. Edges with an end that may not start a traversal are not found.
+    A node has the score and the place of its best fact, the source before the target, and is a seed. Edges with an end that may
+    not start a traversal are not found.
 
     Examples
     --------

@@ -106,12 +106,11 @@ class FlowPruning(Operator):
         if not found:
             return ranking
         device = ranking.nodes.device
-        paths = torch.full((len(found), self.paths, 4), -1, device=device)
-        scores = torch.full((len(found), self.paths), -torch.inf, device=device)
+        width = max(len(table) for table, *_ in found)
+        paths = torch.full((len(found), width, 4), -1, device=device)
+        scores = torch.full((len(found), width), -torch.inf, device=device)
         for b, (table, values, _) in enumerate(found):
             paths[b, : len(table)], scores[b, : len(values)] = table, values.float()
-        width = int((paths[..., 0] >= 0).sum(1).max())
-        paths, scores = paths[:, :width], scores[:, :width]
         on_paths = _nodes_of(paths, scores, self.name)
         merged = on_paths.append(ranking, on_paths.width + ranking.width)
         merged = merged.reordered(in_turns([ranking.nodes, on_paths.nodes], merged.nodes))
@@ -132,10 +131,11 @@ class FlowPruning(Operator):
             order = order[torch.argsort(values[order], stable=True)]
         order = order[descending(scores[order])]
         # Through the same nodes only the first; so many hold enough that differ.
-        order = order[: _ORDERS * self.paths]
+        most = min(self.paths, len(order))
+        order = order[: _ORDERS * most]
         _, same = torch.unique(found.nodes[order].sort(1).values, dim=0, return_inverse=True)
         first = torch.full_like(same, len(order)).scatter_reduce_(0, same, torch.arange(len(order), device=order.device), "amin")
-        kept = order[first[: int(same.max()) + 1].sort().values[: self.paths]]
+        kept = order[first[: int(same.max()) + 1].sort().values[:most]]
         return found.nodes[kept], scores[kept], cut
 
     def _reliability(self, found: _Paths) -> Tensor:

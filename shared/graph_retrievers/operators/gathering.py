@@ -21,6 +21,9 @@ from graph_retrievers.results import Facts, Ranking, extended_trails
 
 __all__ = ["ChunkGathering", "RelationGathering", "chunk_quotas", "within_tokens"]
 
+# Quotas of all items together fit into 64 bits.
+_MOST_RELATED = 1 << 31
+
 
 def chunk_quotas(count: int, most: int = 5) -> list[int]:
     """Return how many chunks each of `count` items may bring: from `most` for the first down to 1, evenly (LightRAG, "WEIGHT").
@@ -178,7 +181,7 @@ class ChunkGathering(Operator):
         relation_tokens: int = 8000,
     ) -> None:
         self.of, self.pick = choice("of", of, ("entities", "relations")), choice("pick", pick, ("vector", "weight"))
-        self.chunk_types, self.related = strings("chunk_types", chunk_types), positive("related", related)
+        self.chunk_types, self.related = strings("chunk_types", chunk_types), min(positive("related", related), _MOST_RELATED)
         self.entity_tokens = positive("entity_tokens", entity_tokens)
         self.relation_tokens = positive("relation_tokens", relation_tokens)
 
@@ -252,7 +255,7 @@ class ChunkGathering(Operator):
         if self.pick == "vector":
             limit = self.related * held // 2
             scores = queries.cosines(batch, chunk).float()
-            found, _, via = pad_ranked(batch, chunk, scores, via, count, int(limit.max()) if count else 0)
+            found, _, via = pad_ranked(batch, chunk, scores, via, count, min(int(limit.max()), size) if count else 0)
         else:
             quotas = [chunk_quotas(number, self.related) for number in held.tolist()]
             limit = torch.tensor([sum(quota) for quota in quotas], dtype=torch.int64, device=keys.device)
