@@ -464,3 +464,24 @@ def test_a_type_with_dollar_signs_is_drawn_as_it_is_and_numbers_come_before_pict
     with pytest.raises(ValueError, match="no picture"):
         write_report(evaluation, tmp_path / "part", subject="vector")
     assert json.loads((tmp_path / "part" / "results.json").read_text())["k"] == 3
+
+
+def test_notes_on_questions_are_told_also_when_results_are_kept(tmp_path):
+    index, failing = linked_index(), [query.text for query in QUERIES[:3]]
+
+    def model(prompt):
+        if any(text in prompt for text in failing):
+            raise RuntimeError("no quota")
+        return '{"passages": ["A census."]}'
+
+    retrievers = {"bm25": "bm25", "hyde": build_retriever("hyde", index, language_model=model)}
+    for _ in range(2):
+        evaluation = evaluate(index, QUERIES, retrievers, k=3, batch_size=2, timed_queries=0, resume=tmp_path)
+        (note,) = evaluation.notes
+        assert note.startswith("hyde: 3 of 5 questions have notes, most often 'HypotheticalDocuments: ") and "no quota" in note
+        failing.clear()
+    # Results that an earlier version kept have no notes.
+    path = tmp_path / "results.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps({k: v for k, v in line.items() if k != "notes"}) + "\n" for line in lines))
+    assert evaluate(index, QUERIES, retrievers, k=3, timed_queries=0, resume=tmp_path).notes == []

@@ -143,7 +143,7 @@ def evaluate(
     if not built:
         raise InvalidArgumentError(f"No retriever is left to evaluate. {' '.join(notes)}")
     returned = {name: {q.id: records.returned[name][q.id] for q in kept} for name in built}
-    notes += _unknown(index, returned)
+    notes += _unknown(index, returned) + _noted(returned)
     made_with = {"batch_size": batch_size, "timed_queries": timed_queries, "seed": seed, "device": str(index.device)}
     versions = {"torch": torch.__version__, "python": platform.python_version()}
     settings = header | {"retrievers": descriptions} | made_with | versions
@@ -228,8 +228,8 @@ class _Runner:
         ]
         hits = retriever.hits(batch, ranking)
         return {
-            q.id: _returned([(h.id, h.score) for h in row.nodes], self.k, everything)
-            for q, row, everything in zip(chunk, hits, found, strict=True)
+            q.id: replace(_returned([(h.id, h.score) for h in row.nodes], self.k, everything), notes=said)
+            for q, row, everything, said in zip(chunk, hits, found, ranking.notes or [()] * len(chunk), strict=True)
         }
 
     def close(self) -> None:
@@ -393,4 +393,15 @@ def _unknown(index: GraphIndex, returned: dict[str, dict[str, Returned]]) -> lis
             )
         if strange:
             notes.append(f"{name} returned {len(strange)} of {len(ids)} ids that are not in the graph; they count as not relevant.")
+    return notes
+
+
+def _noted(returned: dict[str, dict[str, Returned]]) -> list[str]:
+    """Return, for each retriever whose operators left notes, on how many questions, and the commonest."""
+    notes = []
+    for name, results in returned.items():
+        counts = Counter(note for result in results.values() for note in result.notes)
+        if counts:
+            (note, _), some = counts.most_common(1)[0], sum(bool(result.notes) for result in results.values())
+            notes.append(f"{name}: {some} of {len(results)} questions have notes, most often {note!r}.")
     return notes

@@ -17,12 +17,14 @@ class Returned:
     """What a retriever returned for one query: at most k nodes and their scores, best first.
 
     `found` are all nodes that its operators found, without the cut to k and without backfill (the first 1000).
+    `notes` are those that its operators left.
     """
 
     ids: tuple[str, ...]
     scores: tuple[float, ...]
     found: tuple[str, ...]
     found_scores: tuple[float, ...]
+    notes: tuple[str, ...] = ()
 
 
 class Records:
@@ -72,7 +74,9 @@ class Records:
         elif "costs" in record:
             self.costs[record["of"]] = record["costs"]
         else:
-            kept = Returned(*(tuple(record[name]) for name in ("ids", "scores", "found", "found_scores")))
+            columns = (tuple(record[name]) for name in ("ids", "scores", "found", "found_scores"))
+            # Files of earlier versions have no notes.
+            kept = Returned(*columns, notes=tuple(record.get("notes", ())))
             self.returned.setdefault(record["of"], {})[record["query"]] = kept
 
     def _append(self, *records: dict[str, Any]) -> None:

@@ -64,7 +64,7 @@ class Evaluation:
     settings : dict
         Models, seeds and versions.
     notes : list of str
-        Queries that were left out, returned ids that are not in the graph.
+        Queries that were left out, returned ids that are not in the graph, notes that operators left on questions.
     """
 
     dataset: str
