@@ -206,6 +206,24 @@ def test_blank_texts_are_no_texts(name):
     blank = json.dumps({"passages": [" "], "questions": [" "], "sentence": " "})
     hits = kind(index, search="hybrid", language_model=lambda prompt: blank).retrieve(QUESTIONS[0])
     assert ids([hits]) == ids([build_retriever("hybrid", index).retrieve(QUESTIONS[0])])
+    (note,) = hits.notes
+    assert note.endswith("the language model wrote nothing; the question itself was searched")
+    none = kind(index, search="hybrid", language_model=lambda prompt: '{"passages": [], "questions": [], "sentence": " "}')
+    assert none.retrieve(QUESTIONS[0]).notes == (() if name == "decomposition" else (note,))
+
+
+@pytest.mark.parametrize(("name", "option"), [("hyde", "documents"), ("decomposition", "questions")])
+def test_of_too_many_texts_the_first_are_taken(name, option):
+    index, (kind, _), asked = linked_index(), KINDS[name], []
+
+    def model(texts):
+        return lambda prompt: asked.append(prompt) or json.dumps({"passages": texts, "questions": texts})
+
+    texts = ["a loom", "a loom", "punched cards", "a cipher"]
+    many = kind(index, search="hybrid", language_model=model(texts), **{option: 2}).retrieve(QUESTIONS[0])
+    assert len(asked) == 1 and many.notes == ()
+    two = kind(index, search="hybrid", language_model=model(["a loom", "punched cards"]), **{option: 2})
+    assert many == two.retrieve(QUESTIONS[0])
 
 
 @pytest.mark.parametrize("name", KINDS)

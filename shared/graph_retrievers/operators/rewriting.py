@@ -36,9 +36,9 @@ _THOUGHT = (
 _END, _WHOLE = "answer is", "the question itself was searched"
 
 
-def _texts_schema(name: str, count: int) -> dict[str, Any]:
-    """Return the schema of an object that holds at most `count` texts."""
-    texts = {"type": "array", "items": {"type": "string", "minLength": 1}, "maxItems": count}
+def _texts_schema(name: str) -> dict[str, Any]:
+    """Return the schema of an object that holds texts."""
+    texts = {"type": "array", "items": {"type": "string", "minLength": 1}}
     return {"type": "object", "properties": {name: texts}, "required": [name]}
 
 
@@ -58,8 +58,8 @@ class _Rewriting(Composite):
         own = ("a language model (pass language_model=)",) if self.language_model is None else ()
         return (*own, *super().lacks(given))
 
-    def _asked(self, prompts: Sequence[str], schema: dict[str, Any], name: str) -> tuple[list[list[str]], list[str]]:
-        """Return the texts that the model writes for each prompt, and a note on each, "" unless it failed."""
+    def _asked(self, prompts: Sequence[str], schema: dict[str, Any], name: str, most: int = 1) -> tuple[list[list[str]], list[str]]:
+        """Return the first texts that the model writes for each prompt, and a note on each, "" unless it failed."""
         texts: list[list[str]] = [[] for _ in prompts]
         if self.language_model is None:
             return texts, [self._note("there is no language model")] * len(prompts)
@@ -69,7 +69,10 @@ class _Rewriting(Composite):
                 notes[place] = self._note(f"{str(answer):.200}")
                 continue
             given = [answer[name]] if isinstance(answer[name], str) else answer[name]
-            texts[place] = list(dict.fromkeys(text.strip() for text in given if text.strip()))
+            texts[place] = list(dict.fromkeys(text.strip() for text in given if text.strip()))[:most]
+            # A question that is simple has no parts.
+            if not texts[place] and (given or name != "questions"):
+                notes[place] = self._note("the language model wrote nothing")
         return texts, notes
 
     def _note(self, reason: str) -> str:
@@ -126,7 +129,8 @@ class HypotheticalDocuments(_Rewriting):
 
     Notes
     -----
-    Without a language model, and where it fails, the operator runs on the question, and a note says so.
+    Without a language model, and where it fails or writes nothing, the operator runs on the question, and a note says so. Of more
+    passages than asked for, the first are taken.
 
     References
     ----------
@@ -151,7 +155,7 @@ class HypotheticalDocuments(_Rewriting):
         """Return what the operator finds with the mean of the vectors."""
         index = queries.index
         prompts = [_PASSAGES.format(count=self.documents, question=text) for text in queries.texts]
-        written, notes = self._asked(prompts, _texts_schema("passages", self.documents), "passages")
+        written, notes = self._asked(prompts, _texts_schema("passages"), "passages", self.documents)
         passages = [text for texts in written for text in texts]
         if not passages:
             return _noted(self.operators[0](queries, ranking), notes)
@@ -179,7 +183,7 @@ class QueryDecomposition(_Rewriting):
     language_model : object, optional
         See :func:`~graph_retrievers.signals.language.as_language_model`.
     questions : int, default 4
-        Most parts of a question.
+        Most parts of a question; of more, the first are taken.
     constant : int, default 60
         The c of the sum.
 
@@ -210,7 +214,7 @@ class QueryDecomposition(_Rewriting):
     def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
         """Return the nodes that the question and its parts find."""
         prompts = [_QUESTIONS.format(count=self.questions, question=text) for text in queries.texts]
-        parts, notes = self._asked(prompts, _texts_schema("questions", self.questions), "questions")
+        parts, notes = self._asked(prompts, _texts_schema("questions"), "questions", self.questions)
         whole = self.operators[0](queries, ranking)
         most = max(map(len, parts), default=0)
         if most:
@@ -246,11 +250,10 @@ class InterleavedReasoning(_Rewriting):
 
     Notes
     -----
-    Nodes stand in the order in which they were found, the score of the r-th is 1 / r. Only nodes that may be returned are kept,
-    and shown to the model. It reads the first 2,000 characters
-    of each. The paper shows it some 20 questions with their reasoning; here the prompt says what to do. Without a language model,
-    and where its first sentence fails, the result is that of the operator, with a note; where a later one fails, what was
-    found until then.
+    Nodes stand in the order in which they were found, the score of the r-th is 1 / r. Only nodes that may be returned are kept and
+    shown to the model, which reads the first 2,000 characters of each. The paper shows it some 20 questions with their reasoning;
+    here the prompt says what to do. Without a language model, and where its first sentence fails or is blank, the result is that of
+    the operator, with a note; where a later one does, what was found until then.
 
     References
     ----------
