@@ -341,7 +341,8 @@ class GraphIndex(IndexParts):
         """Return the index of the nodes that satisfy a filter and of the edges among them, as if there were nothing else.
 
         Retrievers read it for ``scope=``. Degrees, names, word frequencies and everything else that follows from the corpus are
-        those of the scope; texts, vectors, edges and models are those of this index. It is kept for the next call: at most 1,000
+        those of the scope; texts, vectors, edges and models are those of this index. Its :meth:`with_changes` is asked about the
+        scope alone, so that edges of specifications are found again among its nodes. It is kept for the next call: at most 1,000
         scopes, and those asked for last that together have at most twice the nodes of this index.
 
         Parameters
@@ -380,7 +381,11 @@ class GraphIndex(IndexParts):
         contents = {"nodes": graph.contents(), "edges": graph.edge_contents()}
         chosen = {"nodes": rows, "edges": edges}
         signals = {name: signal.restricted(chosen[signal.covers], contents[signal.covers]) for name, signal in self.signals.items()}
-        made = GraphIndex(graph, signals, embedding=self.embedding, relevance=self.relevance)
+        # How many rows of each stretch are left.
+        ends = torch.tensor([source.rows for source in self.edge_sources], dtype=torch.int64).cumsum(0)
+        counts = torch.searchsorted(edges.cpu(), ends).diff(prepend=torch.zeros(1, dtype=torch.int64)).tolist()
+        sources = [(source.spec, count) for source, count in zip(self.edge_sources, counts, strict=True)]
+        made = GraphIndex(graph, signals, embedding=self.embedding, relevance=self.relevance, edge_sources=sources)
         made.rows = rows
         return made
 

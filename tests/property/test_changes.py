@@ -125,6 +125,25 @@ class Histories(RuleBasedStateMachine):
         self.store.update(delete=list(self.documents))
         self.forget(list(self.documents))
 
+    @rule(batch=batches)
+    def change_a_scope(self, batch):
+        topic = {"topic": batch[0].metadata["topic"]}
+        held = {name: node for name, node in self.documents.items() if node.metadata["topic"] == topic["topic"]}
+        if not held:
+            return
+        edges = [edge for edge in self.edges if edge.source in held and edge.target in held]
+        gone = list(held)[1:2]
+        new = Edge(batch[0].id, next(iter(held)), "reads")
+        scope = self.store.index.within(topic)
+        held = {name: node for name, node in held.items() if name not in gone}
+        edges = [edge for edge in edges if edge.source in held and edge.target in held]
+        held |= {node.id: node for node in batch}
+        options = {"embedding": HashEmbedding(16), "lenient": True}
+        fresh = GraphIndex.from_documents(list(held.values()), edges=[*self.specs, *edges, new], **options)
+        changed = scope.with_changes(delete=gone, upsert=batch, add_edges=[new])
+        assert_same(changed, fresh)
+        assert_same(changed.within(topic), fresh.within(topic))
+
     @rule()
     def load(self):
         self.store = self.opened()
@@ -142,10 +161,25 @@ class Histories(RuleBasedStateMachine):
             list(self.documents.values()), edges=[*self.specs, *self.edges], embedding=HashEmbedding(16), lenient=True
         )
         assert_same(self.store.index, fresh)
+        topic = {"topic": next(iter(self.documents.values())).metadata["topic"]}
+        assert_same(self.store.index.within(topic), fresh.within(topic))
 
 
 Histories.TestCase.settings = settings(max_examples=15, stateful_step_count=8, deadline=None)
 TestHistories = Histories.TestCase
+
+
+def test_edges_of_a_scope_follow_its_changes_as_those_of_the_whole_do():
+    documents = [Node(name, "see [it](b.md)", metadata={"source": f"{name}.md", "owner": name in "ab"}) for name in "abcd"]
+    edges = [("c", "d", "given"), Links(), ("a", "b", "given")]
+    index = GraphIndex.from_documents(documents, edges=edges, embedding=HashEmbedding(16))
+    scope = index.within({"owner": True})
+    assert [source.rows for source in scope.edge_sources] == [0, 1, 1]
+    new = replace(documents[0], id="e", metadata={"source": "e.md", "owner": True})
+    changed = scope.with_changes(upsert=[replace(documents[0], text="none"), new])
+    own = [replace(documents[0], text="none"), documents[1], new]
+    assert_same(changed, GraphIndex.from_documents(own, edges=[Links(), ("a", "b", "given")], embedding=HashEmbedding(16)))
+    assert [edge.source for edge in changed.graph.edges()] == ["e", "a"]
 
 
 @pytest.mark.parametrize(
