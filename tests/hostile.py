@@ -287,7 +287,7 @@ class Fuzzer:
         elif kind == "nodes" and how == 2:
             with (
                 contextlib.closing(sqlite3.connect(path)) as database,
-                contextlib.suppress(sqlite3.Error, TypeError, OverflowError),
+                contextlib.suppress(sqlite3.Error, TypeError, ValueError, OverflowError),
             ):
                 column = self.rng.choice(["id", "text", "title", "metadata", "row"])
                 database.execute(f"UPDATE nodes SET {column} = ? WHERE row = 1", (self.one(),))

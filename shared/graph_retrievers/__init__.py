@@ -100,6 +100,7 @@ if TYPE_CHECKING:
     )
     from graph_retrievers.signals.cross_encoder import CrossEncoder
     from graph_retrievers.signals.embedding import SentenceEncoder, minilm
+    from graph_retrievers.signals.gathered import GatheredRelevance
     from graph_retrievers.signals.meaning import MeaningGraph, MeaningParser
     from graph_retrievers.signals.meaning_cache import MeaningCache
     from graph_retrievers.signals.signal import Signal
@@ -117,6 +118,14 @@ __all__ = [
     "RetrieverProtocol", "RoundRobin", "STeX", "Scored", "ScoredTraversal", "SentenceEncoder", "Signal",
     "SpreadingActivation", "SteinerTreeSearch", "StoreRetriever", "Subgraph", "TrajectoryReranker", "Vector", "VectorSearch",
     "WalkFusion", "build_retriever", "minilm", "retriever_names",
+    "BM25", "GAR", "GRAG", "PPR", "AdaptiveReranking", "BM25Search", "Backfill", "BaseRetriever", "ChainSearch", "Chains",
+    "CorpusGraph", "CrossEncoder", "DocumentGraphNetwork", "DocumentGraphRerank", "Edge", "EntityLinking", "EvidenceNetwork",
+    "FactSearch", "Facts", "FastInsight", "FeedbackSearch", "GRanker", "GatedPropagation", "GatheredRelevance", "GraphIndex",
+    "Hit", "Hits", "Hybrid", "HybridSearch", "IndexStore", "LeSeGR", "LeSeGRModel", "LexicalSemanticSearch", "Loop", "MeaningCache",
+    "MeaningGraph", "MeaningParser", "MetapathSearch", "MixedTraversal", "MoR", "Node", "NodePath", "Operator", "OperatorKind",
+    "PassageGathering", "PathSearch", "PersonalizedPageRank", "Pipeline", "Queries", "Ranking", "Re2", "ReciprocalRankFusion",
+    "Rerank", "Retriever", "RetrieverProtocol", "STeX", "SentenceEncoder", "Signal", "SpreadingActivation", "StoreRetriever",
+    "Subgraph", "TrajectoryReranker", "Vector", "VectorSearch", "WalkFusion", "build_retriever", "minilm", "retriever_names",
 ]
 
 # Where names that do not come from `operators` and `retrievers` are; loaded when first asked for, so that the version can be
@@ -125,7 +134,7 @@ _HOMES = {
     "graph.corpus_graph": "CorpusGraph Edge Node", "graph.subgraph": "Subgraph", "hits": "Hit Hits NodePath",
     "index": "GraphIndex", "index_store": "IndexStore", "queries": "Queries", "results": "Chains Facts Ranking",
     "signals.signal": "Signal",
-    "signals.cross_encoder": "CrossEncoder", "signals.embedding": "SentenceEncoder minilm",
+    "signals.cross_encoder": "CrossEncoder", "signals.gathered": "GatheredRelevance", "signals.embedding": "SentenceEncoder minilm",
     "signals.meaning": "MeaningGraph MeaningParser", "signals.meaning_cache": "MeaningCache",
     "retrievers": "BaseRetriever BM25 build_retriever Decomposition Eager FastInsight GAR GRAG GRetriever HippoRAG Hybrid "
     "HyDE IRCoT LeSeGR LightRAG MMR MoR PathRAG PPR Re2 Retriever retriever_names RetrieverProtocol Scored "

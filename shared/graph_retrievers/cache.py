@@ -10,6 +10,7 @@ __all__ = ["Cache", "SizedCache"]
 
 T = TypeVar("T")
 S = TypeVar("S", bound=Sized)
+_ABSENT = object()
 
 
 class Cache:
@@ -34,8 +35,10 @@ class Cache:
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return the value of `key`, from `make` if there is none yet; two threads may both call it, and get the same object."""
-        if key in self._values:
-            return self._values[key]  # type: ignore[no-any-return]
+        # Asked once, since another thread may drop it.
+        found = self._values.get(key, _ABSENT)
+        if found is not _ABSENT:
+            return found  # type: ignore[no-any-return]
         value: T = self._values.setdefault(key, make())
         if self.limit is not None:
             for oldest in list(self._values)[: -self.limit]:

@@ -208,3 +208,19 @@ def test_the_compositions_of_the_page_are_measured(tmp_path, monkeypatch, capsys
     compositions.main([str(tmp_path), "--only", "small", "--split", "dev"])
     printed = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in printed] == ["small,", "retriever", "hybrid", "walk-fusion", *compositions.NAMES]
+def test_many_threads_and_tasks_get_the_answers_given_alone(monkeypatch, capsys):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    sharing = importlib.import_module("sharing")
+    assert sharing.measure(2.0, threads=8, tasks=50, nodes=200) == 0
+    threads, tasks = (line.split(": ")[1].split()[0] for line in capsys.readouterr().out.splitlines()[1:3])
+    assert int(threads.replace(",", "")) > 50 and int(tasks.replace(",", "")) > 50
+
+
+def test_sharing_counts_answers_that_differ(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    sharing = importlib.import_module("sharing")
+    index, questions = sharing.made_index(50, None)
+    retriever = sharing.build_retriever("hybrid", index)
+    alone = {(retriever.name, question): [("0", 0.0)] for question in questions}
+    answers, wrong = sharing.with_threads([retriever], questions, alone, 2, 0.2)
+    assert answers == wrong > 0

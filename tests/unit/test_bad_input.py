@@ -302,6 +302,20 @@ def test_arguments_of_other_types_are_refused_by_name(options, told):
     assert PPR(index, seeds=np.int64(5), damping=np.float32(0.5), fuse=False).k == 10
 
 
+def test_a_function_gives_the_vectors_of_a_batch():
+    index = GraphIndex.from_texts(["a loom", "a card"], vectors=[[1.0, 0.0], [0.0, 1.0]])
+    retriever, asked = build_retriever("vector", index, k=1, batch_size=2), []
+
+    def vectors(texts):
+        asked.append(texts)
+        return [[1.0, 0.0] if text == "loom" else [0.0, 1.0] for text in texts]
+
+    found = retriever.retrieve_batch(["loom", "card", "loom"], vectors=vectors)
+    assert [hits[0].id for hits in found] == ["0", "1", "0"] and asked == [["loom", "card"], ["loom"]]
+    with pytest.raises(DimensionMismatchError):
+        retriever.retrieve_batch(["loom"], vectors=len)
+
+
 def test_a_class_of_the_user_may_annotate_as_it_likes():
     class Loose(Retriever):
         def __init__(self, index, *, depth: str = 3, **options):

@@ -54,7 +54,8 @@ def load_checkpoint(folder: str | Path, part: str, device: str | torch.device = 
     root = Path(folder)
     weights, settings = root / f"{part}.safetensors", root / f"{part}.json"
     for path in (weights, settings):
-        if not path.is_file():
+        # Of a name that no file can have, the path's own method raises.
+        if not os.path.isfile(path):
             raise InvalidArgumentError(f"{path} does not exist; a checkpoint is a folder that `graph-retrievers fit` wrote.")
     try:
         return load_file(weights, device=str(device)), dict(json.loads(settings.read_text(encoding="utf-8")))

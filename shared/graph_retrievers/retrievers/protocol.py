@@ -176,8 +176,8 @@ class BaseRetriever(ABC):
         scope : filter or sequence of filters, length B, optional
             As for :meth:`retrieve`, one for all queries or a list with one for each.
         vectors : array-like, shape [B, d], optional
-            Or an object that computes them when they are first needed: it is called with the texts of the queries, and a slice
-            of it gives the vectors of a slice of them.
+            Or a function that computes them from the texts when they are first needed, once for each `batch_size` queries unless a
+            slice of it gives the vectors of a slice of them.
         **inputs : sequence, length B
             One value a query.
 
@@ -211,10 +211,6 @@ class BaseRetriever(ABC):
                 raise InvalidArgumentError(f"{name} is {shown(values)}; expected a list with one value for each query.")
             if len(values) != len(queries):
                 raise InvalidArgumentError(f"{name} has {len(values)} entries for {len(queries)} queries.")
-        if callable(vectors) and not hasattr(vectors, "__getitem__"):
-            raise InvalidArgumentError(
-                f"vectors is {shown(vectors)}; expected an array, or an object that can be called and sliced."
-            )
         if vectors is not None and not callable(vectors):
             vectors = check_vectors(vectors, len(queries), name="query vectors")
         return Call(list(queries), self.k if k is None else positive("k", k), vectors, filters, inputs)

@@ -220,7 +220,8 @@ class Retriever(BaseRetriever):
                 self.index,
                 call.queries[part],
                 k=call.k,
-                vectors=None if call.vectors is None else call.vectors[part],
+                # A function needs no slices: it is asked for the texts of this part.
+                vectors=call.vectors[part] if hasattr(call.vectors, "__getitem__") else call.vectors,
                 inputs={name: values[part] for name, values in call.inputs.items()},
                 **masks,
             )

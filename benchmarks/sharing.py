@@ -1,0 +1,169 @@
+"""Many callers on one index: python benchmarks/sharing.py [--seconds 60] [--reranker DIR].
+
+64 threads, then 1,000 asyncio tasks that await the LangChain and LlamaIndex retrievers, ask one index for some time. Each answer is
+compared with the one that was given alone. Printed are the answers, how late a timer in the event loop was (what the loop waited
+for), the processor's share of that, and, with a cross-encoder, its pairs a second with and without GatheredRelevance.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import os
+import random
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+
+from graph_retrievers import CrossEncoder, GatheredRelevance, GraphIndex, build_retriever
+from langchain_graph_retrievers import GraphRetriever as LangChainRetriever
+from llama_graph_retrievers import GraphRetriever as LlamaRetriever
+
+_WORDS = ("loom card engine program thread cloth wheel brass cipher valve tape census number table paper ink press type mill "
+          "steam").split()  # fmt: skip
+_SYSTEMS = ("walk-fusion", "hybrid", "ppr", "spreading", "fastinsight", "gar")
+_QUESTIONS = 40
+
+
+def made_index(count: int, relevance: object) -> tuple[GraphIndex, list[str]]:
+    """Return an index of random texts with vectors and edges, and questions."""
+    rng = random.Random(0)
+    texts = [" ".join(rng.choices(_WORDS, k=30)) for _ in range(count)]
+    edges = [(str(rng.randrange(count)), str(rng.randrange(count)), "links") for _ in range(4 * count)]
+
+    def embed(texts: list[str]) -> torch.Tensor:
+        counts = torch.tensor([[float(text.split().count(word)) for word in _WORDS] for text in texts])
+        return torch.nn.functional.normalize(counts + 0.01, dim=1)
+
+    questions = [" ".join(rng.choices(_WORDS, k=4)) for _ in range(_QUESTIONS)]
+    return GraphIndex.from_texts(texts, edges=edges, embedding=embed, relevance=relevance), questions
+
+
+def ranked(hits: object) -> list[tuple[str, float]]:
+    """Return the ids and scores of hits."""
+    return [(hit.id, hit.score) for hit in hits]  # type: ignore[attr-defined]
+
+
+def with_threads(retrievers: list, questions: list[str], alone: dict, threads: int, seconds: float) -> tuple[int, int]:
+    """Return how many answers threads got, and how many of them differ from the ones given alone."""
+    end, counts, lock = time.monotonic() + seconds, [0, 0], threading.Lock()
+
+    def ask(seed: int) -> None:
+        rng = random.Random(seed)
+        while time.monotonic() < end:
+            retriever, question = rng.choice(retrievers), rng.choice(questions)
+            wrong = ranked(retriever.retrieve(question)) != alone[retriever.name, question]
+            with lock:
+                counts[0] += 1
+                counts[1] += wrong
+
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(ask, range(threads)))
+    return counts[0], counts[1]
+
+
+async def with_tasks(
+    retrievers: list, questions: list[str], alone: dict, tasks: int, seconds: float
+) -> tuple[list[int], list[float], float]:
+    """Return answers, wrong ones and cancelled calls of asyncio tasks, how late a timer was, and the loop's longest work."""
+    counts, late, work = [0, 0, 0], [0.0], 0.0
+    doors = {each.name: (LangChainRetriever(retriever=each), LlamaRetriever(each)) for each in retrievers}
+
+    async def beat() -> None:
+        nonlocal work
+        while time.monotonic() < end:
+            before, worked = time.monotonic(), time.thread_time()
+            await asyncio.sleep(0.001)
+            late.append(max(0.0, time.monotonic() - before - 0.001))
+            work = max(work, time.thread_time() - worked)
+
+    async def ask(seed: int) -> None:
+        rng = random.Random(seed)
+        # Callers come one after another: a call costs the frameworks some tenths of a millisecond in the loop.
+        await asyncio.sleep(seconds / 4 * seed / tasks)
+        while time.monotonic() < end:
+            name, question = rng.choice(list(doors)), rng.choice(questions)
+            langchain, llama = doors[name]
+            answer = asyncio.ensure_future(langchain.ainvoke(question) if rng.random() < 0.5 else llama.aretrieve(question))
+            if rng.random() < 0.1:
+                await asyncio.sleep(rng.random() * 0.05)
+                counts[2] += answer.cancel()
+                await asyncio.gather(answer, return_exceptions=True)
+                continue
+            found = [getattr(hit, "id", None) or hit.node.node_id for hit in await answer]
+            counts[0] += 1
+            counts[1] += found != [node for node, _ in alone[name, question]]
+
+    for langchain, llama in doors.values():
+        # Modules are imported at the first call.
+        await asyncio.gather(langchain.ainvoke(questions[0]), llama.aretrieve(questions[0]))
+    # Python's collector looks through all imported modules now and then, 0.2 s with torch and both frameworks; servers freeze them.
+    gc.collect()
+    gc.freeze()
+    end = time.monotonic() + seconds
+    await asyncio.gather(beat(), *(ask(seed) for seed in range(tasks)))
+    return counts, sorted(late), work
+
+
+def measure(seconds: float, threads: int = 64, tasks: int = 1000, nodes: int = 2000) -> int:
+    """Print how many callers share an index; return the number of wrong answers."""
+    model = GatheredRelevance(lambda pairs: [len(set(query.split()) & set(text.split())) / 7 for query, text in pairs])
+    index, questions = made_index(nodes, model)
+    retrievers = [build_retriever(name, index) for name in _SYSTEMS]
+    alone = {(each.name, question): ranked(each.retrieve(question)) for each in retrievers for question in questions}
+    print(f"{nodes:,} nodes, {', '.join(_SYSTEMS)}; load of the machine before: {os.getloadavg()[0]:.1f}")
+    answers, wrong = with_threads(retrievers, questions, alone, threads, seconds)
+    print(f"{threads} threads: {answers:,} answers in {seconds:.0f} s, {wrong} differ from those given alone", flush=True)
+    counts, late, work = asyncio.run(with_tasks(retrievers, questions, alone, tasks, seconds))
+    print(f"{tasks:,} tasks: {counts[0]:,} answers in {seconds:.0f} s, {counts[1]} differ, {counts[2]:,} calls cancelled")
+    most = [f"{1000 * late[int(share * (len(late) - 1))]:.0f} ms ({share:.0%})" for share in (0.5, 0.99, 1)]
+    print(f"a timer of the event loop was late by {', '.join(most)}; its longest work was {1000 * work:.0f} ms of processor time")
+    return wrong + counts[1]
+
+
+def compare(source: str, device: str, callers: int = 32) -> None:
+    """Print the pairs a second of a cross-encoder asked by many threads, directly and gathered, and how much scores differ."""
+    direct = CrossEncoder(source, device=device, max_length=64).load()
+    index, questions = made_index(400, direct)
+    texts = index.graph.texts
+    alone = direct.score(direct.encode(questions[:1] * len(texts), texts))
+    for pairs in (5, 20, 100):
+        for model in (direct, GatheredRelevance(direct), GatheredRelevance(direct, wait=0.005)):
+
+            def ask(number: int, model: object = model, pairs: int = pairs) -> float:
+                chosen = torch.arange(number * pairs, (number + 1) * pairs) % len(texts)
+                held = [texts[place] for place in chosen.tolist()]
+                found = model.score(model.encode(questions[:1] * pairs, held))  # type: ignore[attr-defined]
+                return float((found.cpu() - alone[chosen].cpu()).abs().max())
+
+            with ThreadPoolExecutor(callers) as pool:
+                list(pool.map(ask, range(callers)))
+                start = time.perf_counter()
+                furthest = max(pool.map(ask, range(8 * callers)))
+            rate = 8 * callers * pairs / (time.perf_counter() - start)
+            name = type(model).__name__ + (f"(wait={model.wait})" if isinstance(model, GatheredRelevance) else "")
+            print(
+                f"{callers} threads, {pairs:3} pairs a call, {name:<30} {rate:9,.0f} pairs/s, scores within {furthest:.1e}",
+                flush=True,
+            )
+
+
+def main() -> int:
+    """Measure and print; return 1 if an answer is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__.split(":")[0])
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--reranker", help="folder of a cross-encoder, to measure what gathering gains")
+    parser.add_argument("--device", default="cpu")
+    args = parser.parse_args()
+    wrong = measure(args.seconds) if args.seconds else 0
+    if args.reranker:
+        compare(args.reranker, args.device)
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
