@@ -16,8 +16,10 @@ from graph_retrievers.errors import InvalidArgumentError, InvalidVectorError, Mi
 from graph_retrievers.graph.filters import Filter, filter_mask
 from graph_retrievers.graph.ragged import ranked_lists
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.signals.dense import ROUNDING, DenseIndex, zeroed
 from graph_retrievers.signals.embedding import check_vectors, embed_queries
 from graph_retrievers.signals.relevance import BiEncoder
+from graph_retrievers.signals.signal import VectorSignal
 
 __all__ = ["DEFAULT_K", "LatentCache", "Queries"]
 
@@ -249,6 +251,7 @@ class Queries:
     def _found(self, signal: str, k: int, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         searched = self.index.signal(signal)
         scores, rows = searched.search(self.view(signal), k, mask)
+        scores = self._cleared(signal, scores, torch.arange(len(self), device=scores.device).unsqueeze(1))
         if not type(searched).__module__.startswith("graph_retrievers."):
             ranked_lists(rows, scores, len(searched), f"Signal {signal!r}")
             real = rows >= 0
@@ -264,7 +267,17 @@ class Queries:
         """Return the scores of all rows of a signal: Tensor, shape [B, N], or None where that is too large."""
         if len(self) * len(self.index.signal(signal)) > _TABLE_LIMIT:
             return None
-        return self.cache.get(("table", signal), lambda: self.index.signal(signal).table(self.view(signal)))
+        batch = torch.arange(len(self), device=self.index.device).unsqueeze(1)
+        table = self.index.signal(signal).table
+        return self.cache.get(("table", signal), lambda: self._cleared(signal, table(self.view(signal)), batch))
+
+    def _cleared(self, name: str, scores: Tensor, batch: Tensor) -> Tensor:
+        """Return scores of a signal, and of vectors in a store exact zeros where they are rounding, as those in memory have."""
+        signal = self.index.signal(name)
+        if not isinstance(signal, VectorSignal) or isinstance(signal, DenseIndex) or not len(signal):
+            return scores
+        lengths = torch.linalg.vector_norm(self.vectors, dim=1) * signal.norms.max().to(self.index.device)
+        return zeroed(scores, ROUNDING * lengths[batch])
 
     def scores(self, batch: Tensor, rows: Tensor, signal: str = "dense") -> Tensor:
         """Return a signal's scores of single pairs, as float32.
@@ -275,7 +288,8 @@ class Queries:
         table = self.table(signal)
         if table is not None:
             return table[batch, rows]
-        return self.index.signal(signal).scores(self.view(signal), batch.flatten(), rows.flatten()).view(batch.shape)
+        found = self.index.signal(signal).scores(self.view(signal), batch.flatten(), rows.flatten())
+        return self._cleared(signal, found, batch.flatten()).view(batch.shape)
 
     def cosines(self, batch: Tensor, nodes: Tensor) -> Tensor:
         """Return cosines of query and node vectors of any length, float64; 0 where either vector is missing (a row of zeros).

@@ -208,6 +208,8 @@ def test_the_compositions_of_the_page_are_measured(tmp_path, monkeypatch, capsys
     compositions.main([str(tmp_path), "--only", "small", "--split", "dev"])
     printed = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in printed] == ["small,", "retriever", "hybrid", "walk-fusion", *compositions.NAMES]
+
+
 def test_many_threads_and_tasks_get_the_answers_given_alone(monkeypatch, capsys):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     sharing = importlib.import_module("sharing")

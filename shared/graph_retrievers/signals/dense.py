@@ -16,14 +16,14 @@ from graph_retrievers.graph.ragged import falling, top_k
 from graph_retrievers.signals.embedding import check_vectors
 from graph_retrievers.signals.signal import VectorSignal
 
-__all__ = ["DenseIndex"]
+__all__ = ["ROUNDING", "DenseIndex", "zeroed"]
 
 _TILE = 32768
 _GROUP = 64
 # Entries of vectors gathered at a time.
 _GATHERED = 1 << 24
-# Dot products of single precision differ by less than this share of the product of the two lengths.
-_ROUNDING = 1e-6
+ROUNDING = 1e-6
+"""Dot products of single precision differ by less than this share of the product of the two lengths."""
 
 
 class DenseIndex(VectorSignal):
@@ -149,18 +149,18 @@ class DenseIndex(VectorSignal):
             products = queries @ self._kept.T
         else:
             products = torch.cat([queries @ tile.T for _, tile in self._tiles()] or [queries.new_zeros(len(queries), 0)], 1)
-        return _zeroed(products, self._slack(queries))
+        return zeroed(products, self._slack(queries))
 
     def _slack(self, queries: Tensor) -> Tensor:
         """Return how much dot products may differ by rounding: Tensor, shape [B, 1]."""
-        return _ROUNDING * self._longest * torch.linalg.vector_norm(queries, dim=1, keepdim=True)
+        return ROUNDING * self._longest * torch.linalg.vector_norm(queries, dim=1, keepdim=True)
 
     def scores(self, queries: Tensor, batch: Tensor, rows: Tensor) -> Tensor:
         """Return dot products of single pairs: Tensor, shape [n]; see :meth:`Signal.scores`."""
         size = max(1, _GATHERED // max(self.dimension, 1))
         parts = zip(batch.split(size), rows.split(size), strict=True)
         products = torch.cat([(queries[b] * self.taken(row)).sum(-1) for b, row in parts])
-        return _zeroed(products, self._slack(queries)[batch, 0])
+        return zeroed(products, self._slack(queries)[batch, 0])
 
     def search(self, queries: Tensor, k: int, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the k rows of largest dot product; see :meth:`Signal.search`. Scores that differ by rounding only are ties."""
@@ -184,14 +184,14 @@ class DenseIndex(VectorSignal):
             values = torch.cat([values, best], 1).gather(1, order)
             order = top_k(values, k, slack)[1]
             values, rows = values.gather(1, order), rows.gather(1, order)
-        values = falling(_zeroed(values, slack))
+        values = falling(zeroed(values, slack))
         return values, torch.where(values > float("-inf"), rows, torch.full_like(rows, -1))
 
     def _search_faiss(self, queries: Tensor, k: int) -> tuple[Tensor, Tensor] | None:
         """Return the result of faiss; None if there are more ties at rank k than it returned, so that row order is unknown."""
         # Some more than k, to see ties at rank k, which go to the lower row.
         reach = min(k + 16, len(self))
-        slack = _ROUNDING * self._longest.cpu() * torch.linalg.vector_norm(queries.cpu(), dim=1, keepdim=True)
+        slack = ROUNDING * self._longest.cpu() * torch.linalg.vector_norm(queries.cpu(), dim=1, keepdim=True)
         scores, rows = self._faiss.search(queries.cpu().numpy().astype(np.float32), reach)
         if reach < len(self) and bool((scores[:, -1] >= scores[:, k - 1] - slack[:, 0].numpy()).any()):
             return None
@@ -259,8 +259,12 @@ class DenseIndex(VectorSignal):
         return self._with(self._kept[rows], None if self._scales is None else self._scales[rows])
 
 
-def _zeroed(products: Tensor, slack: Tensor) -> Tensor:
-    """Return dot products with 0 for those that differ from 0 by rounding only, which a batch of another size would change."""
+def zeroed(products: Tensor, slack: Tensor) -> Tensor:
+    """Return dot products with 0 for those that differ from 0 by rounding only, which a batch of another size would change.
+
+    >>> zeroed(torch.tensor([0.5, 3e-9]), torch.tensor(1e-6))
+    tensor([0.5000, 0.0000])
+    """
     return products.masked_fill(products.abs() <= slack, 0.0)
 
 
