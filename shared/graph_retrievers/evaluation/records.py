@@ -74,9 +74,9 @@ class Records:
         elif "costs" in record:
             self.costs[record["of"]] = record["costs"]
         else:
-            columns = (tuple(record[name]) for name in ("ids", "scores", "found", "found_scores"))
             # Files of earlier versions have no notes.
-            kept = Returned(*columns, notes=tuple(record.get("notes", ())))
+            record.setdefault("notes", ())
+            kept = Returned(*(tuple(record[name]) for name in ("ids", "scores", "found", "found_scores", "notes")))
             self.returned.setdefault(record["of"], {})[record["query"]] = kept
 
     def _append(self, *records: dict[str, Any]) -> None:
