@@ -231,7 +231,15 @@ def typed(function: Callable[..., _T]) -> Callable[..., _T]:
         for name, value in given.items():
             if name in kinds and not isinstance(value, tuple(_NUMBERS.get(kind, kind) for kind in kinds[name])):
                 names = ("None" if kind is type(None) else kind.__name__ for kind in kinds[name])
-                raise InvalidArgumentError(f"{name} is {shown(value)}; expected {' or '.join(names)}.")
+                wrong = InvalidArgumentError(f"{name} is {shown(value)}; expected {' or '.join(names)}.")
+                try:
+                    function(*arguments, **keywords)
+                except GraphRetrieverError:
+                    # Its own message may say more.
+                    raise
+                except Exception as error:
+                    raise wrong from error
+                raise wrong
         return function(*arguments, **keywords)
 
     return checked

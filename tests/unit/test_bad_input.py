@@ -288,10 +288,10 @@ def test_a_function_of_the_user_that_fails_is_named_with_its_exception():
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"seeds": "5"}, "seeds is '5'; expected int."),
-        ({"damping": [0.5]}, r"damping is \[0.5\]; expected float."),
+        ({"seeds": "5"}, "seeds must be an integer of at least 1, got '5'"),
+        ({"damping": [0.5]}, r"damping must lie in \[0, 1\), got \[0.5\]"),
         ({"fuse": torch.ones(2)}, "fuse is .*; expected bool or None."),
-        ({"first": BM25Search}, "first is .*; expected Operator or None."),
+        ({"first": BM25Search}, "Pipeline is made of operators, got .*BM25Search'>; call it"),
         ({"name": 3}, "name is 3; expected str or None."),
     ],
 )

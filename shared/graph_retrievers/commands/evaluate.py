@@ -120,7 +120,7 @@ def _add_output_options(add: Callable[..., Any]) -> None:
 
 def run_evaluate(args: argparse.Namespace) -> int:
     """Run the ``evaluate`` command; return 0."""
-    from graph_retrievers.datasets import is_dataset, read_dataset, read_queries
+    from graph_retrievers.datasets import read_dataset, read_queries
     from graph_retrievers.evaluation.harness import evaluate
     from graph_retrievers.evaluation.run_files import read_qrels, read_run
     from graph_retrievers.retrievers.registry import retriever_class
@@ -136,7 +136,7 @@ def run_evaluate(args: argparse.Namespace) -> int:
     options = _options(names, checkpoints, imported(args.language_model) if args.language_model else None)
     runs = {name: read_run(file) for name, file in _pairs("--run", args.runs).items()}
     qrels = read_qrels(args.qrels) if args.qrels else None
-    if is_dataset(args.dataset):
+    if not _is_index(args.dataset):
         dataset = read_dataset(args.dataset)
         graph = dataset.graph(args.device)
         queries = read_queries(args.queries, nodes=graph) if args.queries else dataset.queries
@@ -210,6 +210,12 @@ def _index(args: argparse.Namespace, graph: Any, edges: bool) -> GraphIndex:
     return GraphIndex(graph, index.signals | signals, **options) if signals else index
 
 
+def _is_index(folder: str) -> bool:
+    from graph_retrievers.datasets import is_dataset
+
+    return Path(folder).is_dir() and not is_dataset(folder)
+
+
 def _saved_index(args: argparse.Namespace) -> GraphIndex:
     """Return the index in the folder, with the model that built it unless another is named."""
     from graph_retrievers.index import GraphIndex
@@ -279,12 +285,12 @@ def _write_report(args: argparse.Namespace, index: GraphIndex, evaluation: Evalu
 
 def run_make_queries(args: argparse.Namespace) -> int:
     """Run the ``make-queries`` command; return 0."""
-    from graph_retrievers.datasets import is_dataset, read_dataset
+    from graph_retrievers.datasets import read_dataset
     from graph_retrievers.evaluation.make_queries import make_queries, write_queries
     from graph_retrievers.index import GraphIndex
 
     model = imported(args.language_model) if args.language_model else None
-    graph = read_dataset(args.dataset).graph() if is_dataset(args.dataset) else GraphIndex.load(args.dataset).graph
+    graph = GraphIndex.load(args.dataset).graph if _is_index(args.dataset) else read_dataset(args.dataset).graph()
     queries = make_queries(graph, args.count, language_model=model, seed=args.seed, split=args.split, show_progress=True)
     write_queries(args.out, queries)
     sys.stdout.write(f"{args.out}: {len(queries)} queries\n")

@@ -57,7 +57,7 @@ def _read(args: argparse.Namespace) -> tuple[Any, Any]:
     from graph_retrievers.signals.embedding import load_embedding
 
     relevance = CrossEncoder(args.reranker, max_length=args.max_length, device=args.device) if args.reranker else None
-    if not is_dataset(args.source):
+    if Path(args.source).is_dir() and not is_dataset(args.source):
         if not args.queries:
             raise InvalidArgumentError(f"{args.source} is not a dataset; for an index, pass questions with --queries FILE.")
         embedding = query_embedding(args, args.source)
