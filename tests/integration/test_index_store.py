@@ -312,7 +312,7 @@ class TestErrors:
         [
             ({"add": [NODES[0]]}, DuplicateNodeError, "'a' is already a node; pass it in upsert="),
             ({"delete": ["x"]}, UnknownNodeError, "'x' is not a node"),
-            ({"delete": "ab"}, InvalidArgumentError, "expected a list of strings"),
+            ({"delete": "ab"}, InvalidArgumentError, "must be a list of strings, got .ab."),
             ({"delete_sources": ["x"]}, UnknownNodeError, "No node was made from the source 'x'"),
             ({"delete_edges": [("b", "a")]}, InvalidArgumentError, "is not an edge that was given one by one"),
             ({"delete_edges": [("a", "b", "mentions")]}, InvalidArgumentError, "is not an edge that was given one by one"),

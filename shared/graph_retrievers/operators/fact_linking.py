@@ -128,7 +128,7 @@ class FactLinking(Operator):
     >>> index = GraphIndex.from_nodes(nodes, edges, edge_signals=True)
     >>> found = FactLinking(2, signal="edge_bm25")(Queries.of(index, ["Who wrote a program?"]))
     >>> [index.graph.ids[row] for row in found.nodes[0]], found.scores.tolist()
-    (['ada', 'engine'], [[1.0, 1.0]])
+    (['ada', 'engine'], [[1.0, 0.5]])
     """
 
     kind = OperatorKind.VECTOR_SEARCH
