@@ -348,7 +348,9 @@ class Fuzzer:
             name for name in langchain.__all__ if name.endswith("Retriever") and name not in ("EngineRetriever", "IndexRetriever")
         ]
         kind = getattr(langchain, self.rng.choice(names))
-        fields = self.options(set(kind.model_fields) - {"engines", "index", "retriever", "metadata", "tags", "name"}, 0.05)
+        # In from_documents, edges= are those of the documents.
+        own = {"engines", "index", "retriever", "metadata", "tags", "name", "edges"}
+        fields = self.options(sorted(set(kind.model_fields) - own), 0.05)
         if self.rng.random() < 0.3:
             documents = [Document("a loom", id="a", metadata={"m": self.one()}), self.maybe(0.2, Document("b"))]
             model = self.maybe(0.2, DeterministicFakeEmbedding(size=3))
