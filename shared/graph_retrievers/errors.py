@@ -36,6 +36,20 @@ class GraphRetrieverError(Exception):
     """Base class of all errors of this package."""
 
 
+def reason(error: Exception) -> str:
+    """Return the text of an error, behind its type where it is not of this package; the type alone where there is no text.
+
+    Examples
+    --------
+    >>> reason(KeyError("k")), reason(InvalidArgumentError("k must be 1."))
+    ("KeyError: 'k'", 'k must be 1.')
+    """
+    try:
+        return str(error) if isinstance(error, GraphRetrieverError) else f"{type(error).__name__}: {error}"
+    except Exception:
+        return type(error).__name__
+
+
 class InvalidArgumentError(GraphRetrieverError, ValueError):
     """An argument that the operator, retriever or command does not accept."""
 

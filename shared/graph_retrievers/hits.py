@@ -12,7 +12,7 @@ from typing import Any, overload
 import torch
 from torch import Tensor
 
-from graph_retrievers.errors import LanguageModelError
+from graph_retrievers.errors import LanguageModelError, reason
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, Node
 from graph_retrievers.graph.node_path import NodePath
 from graph_retrievers.graph.subgraph import Subgraph
@@ -224,6 +224,10 @@ class Hits(Sequence[Hit]):
         notes = f", notes={list(self.notes)}" if self.notes else ""
         return f"Hits([{lines}{chr(10) if lines else ''}]{notes})"
 
+    def noted(self, *notes: str) -> Hits:
+        """Return the same hits with further notes."""
+        return Hits(self.hits, (*self.notes, *notes), self._mentioned, self._edges)
+
     def _of(self, hits: Iterable[Hit]) -> Hits:
         return Hits(hits, self.notes, self._mentioned, self._edges)
 
@@ -306,7 +310,7 @@ def _context_lines(hit: Hit, question: str, model: LanguageModel | None) -> list
     try:
         summary = model.complete(f"{_SUMMARY}\n\nQuestion: {question}\n\nText and its context:\n{told}")
     except Exception as error:
-        raise LanguageModelError(f"The language model failed ({type(error).__name__}: {error}).") from error
+        raise LanguageModelError(f"The language model failed ({reason(error)}).") from error
     return [f"  Context: {' '.join(str(summary).split())}"]
 
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from graph_retrievers.arguments import as_path
+from graph_retrievers.arguments import as_path, listed, strings
 from graph_retrievers.construction.changes import check_ids
 from graph_retrievers.construction.edges import specifications
 from graph_retrievers.errors import CorruptIndexError, EmptyGraphError, UnknownNodeError, shown
@@ -153,10 +153,8 @@ class IndexStore:
         All documents may be deleted. If the folder cannot be written, IndexWriteError is raised, and the store stays as it was.
         """
         lists = {"add": add, "upsert": upsert, "add_edges": add_edges, "delete_edges": delete_edges}
-        changes: dict[str, Any] = {name: list(values) for name, values in lists.items()}
-        for name, ids in (("delete", delete), ("delete_sources", delete_sources)):
-            # A string is refused where it is read.
-            changes[name] = ids if isinstance(ids, str) else list(ids)
+        changes: dict[str, Any] = {name: listed(name, values) for name, values in lists.items()}
+        changes |= {"delete": strings("delete", delete), "delete_sources": strings("delete_sources", delete_sources)}
         if any(changes.values()):
             self._apply(lambda index, model: self._changed(index, model, {**changes, "vectors": vectors}, show_progress))
 

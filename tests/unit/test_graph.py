@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from graph_retrievers.errors import DeviceError, DuplicateNodeError, InvalidArgumentError, UnknownNodeError
 from graph_retrievers.graph import CorpusGraph, Node
+from graph_retrievers.graph.changes import merged_keys
+from graph_retrievers.graph.corpus_graph import Rows, simple_keys
 from graph_retrievers.graph.filters import filter_mask
 from tests.helpers import as_edges
 
@@ -165,3 +167,21 @@ def test_what_may_match_is_not_told(condition, kept, caplog):
 def test_filters_that_cannot_be_read_are_refused(condition):
     with pytest.raises(InvalidArgumentError):
         filter_mask(graph(), condition)
+
+
+def test_the_simple_view_follows_changes_without_sorting_anew():
+    generator = np.random.default_rng(3)
+    for _ in range(60):
+        size, count = int(generator.integers(1, 9)), int(generator.integers(0, 20))
+        ids = [str(row) for row in range(size)]
+        edges = [(ids[a], ids[b]) for a, b in generator.integers(0, size, (count, 2)).tolist()]
+        graph = CorpusGraph(ids, [""] * size, edges=edges)
+        stay = generator.random(size) < 0.8
+        place = np.where(stay, np.cumsum(stay) - 1, -1)
+        size = int(stay.sum()) + 2
+        added = generator.integers(0, size, (int(generator.integers(0, 9)), 2)).astype(np.int64)
+        rows = Rows(added[:, 0], added[:, 1], *[np.zeros(len(added))] * 2, [], [])
+        left = [place[column.numpy()] for column in (graph.sources, graph.targets)]
+        kept = (left[0] >= 0) & (left[1] >= 0)
+        ends = [np.concatenate([column[kept], new]) for column, new in zip(left, added.T, strict=True)]
+        assert merged_keys(graph, place, rows, size).tolist() == simple_keys(*ends, size).tolist()

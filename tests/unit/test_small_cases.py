@@ -91,6 +91,9 @@ def test_fusion_takes_depth_nodes_of_each_list():
 
 def test_equal_scores_count_in_full():
     assert min_max_parts(Ranking.of(torch.tensor([[4, 2]]), torch.tensor([[0.5, 0.5]]), "A")).tolist() == [[1.0, 1.0]]
+    rounded = torch.tensor([[0.50000006, 0.5], [1.0, 0.5]])
+    parts = min_max_parts(Ranking.of(torch.tensor([[4, 2], [4, 2]]), rounded, "A"))
+    assert parts.tolist() == [[1.0, 1.0], [1.0, 0.0]], "what differs by rounding is equal"
 
 
 def test_backfill_without_a_query_vector_uses_words():

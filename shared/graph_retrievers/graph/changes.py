@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from itertools import chain, compress
+from typing import Any, TypeVar
 
 import numpy as np
 
-from graph_retrievers.graph.corpus_graph import CorpusGraph, Rows
+from graph_retrievers.graph.corpus_graph import CorpusGraph, Rows, simple_keys
 
-__all__ = ["change_nodes", "set_rows", "surviving_rows"]
+__all__ = ["change_nodes", "merged_keys", "set_rows", "surviving_rows"]
+
+_T = TypeVar("_T")
 
 _COLUMNS = ("ids", "texts", "titles", "types", "metadata", "origins")
 
@@ -45,13 +48,16 @@ def change_nodes(graph: CorpusGraph, deleted: Collection[int], new: CorpusGraph)
     rows = place[at] if len(graph) else np.full(len(at), -1)
     rows[appended] = np.arange(len(appended)) + int(stay.sum())
     made = object.__new__(CorpusGraph)
-    stays = stay.tolist()
+    ends = [*sorted(deleted), len(graph)]
     for name in _COLUMNS:
-        values, given = list(getattr(graph, name)), getattr(new, name)
-        for number, row in enumerate(at):
-            if row >= 0:
+        present, given = getattr(graph, name), getattr(new, name)
+        values: list[Any] = []
+        # A few long stretches are copied faster than one by one.
+        for start, stop in zip([0, *(row + 1 for row in ends)], ends, strict=False):
+            values += present[start:stop]
+        for number, row in enumerate(rows.tolist()):
+            if at[number] >= 0:
                 values[row] = given[number]
-        values = list(compress(values, stays)) if deleted else values
         values += [given[number] for number in appended]
         setattr(made, name, values)
     made.include_titles, made.device = graph.include_titles, graph.device
@@ -71,8 +77,22 @@ def surviving_rows(graph: CorpusGraph, part: slice, place: np.ndarray, dropped: 
     return Rows(sources[keep], targets[keep], *rest, *lists)
 
 
-def set_rows(graph: CorpusGraph, parts: Sequence[Rows], names: Sequence[str]) -> None:
-    """Set the edges of a graph, one stretch after another; relations are numbered as they first occur."""
+def merged_keys(graph: CorpusGraph, place: np.ndarray, added: Rows, size: int) -> np.ndarray:
+    """Return the :func:`simple_keys` of a graph whose nodes are placed anew, in their order, and which gets some rows."""
+    head, tail = np.repeat(place, graph.degree.cpu().numpy()), place[graph.indices.cpu().numpy()]
+    keys = head * size + tail
+    keys = keys if place.min(initial=0) >= 0 else keys[(head >= 0) & (tail >= 0)]
+    new = simple_keys(added.sources, added.targets, size)
+    at = np.searchsorted(keys, new)
+    absent = np.append(keys, -1)[at] != new
+    return np.insert(keys, at[absent], new[absent])
+
+
+def set_rows(graph: CorpusGraph, parts: Sequence[Rows], names: Sequence[str], keys: np.ndarray | None = None) -> None:
+    """Set the edges of a graph, one stretch after another; relations are numbered as they first occur.
+
+    `keys` are the :func:`simple_keys` of the rows, where they are known.
+    """
     sources, targets, relations, weights = (np.concatenate([part[i] for part in parts]) for i in range(4))
     first = np.full(len(names), len(relations))
     # The last of repeated places is written.
@@ -80,8 +100,13 @@ def set_rows(graph: CorpusGraph, parts: Sequence[Rows], names: Sequence[str]) ->
     used = [number for number in np.argsort(first, kind="stable").tolist() if first[number] < len(relations)]
     number = np.zeros(len(names), np.int32)
     number[used] = np.arange(len(used))
-    texts = list(chain.from_iterable(part.texts or [""] * len(part.sources) for part in parts))
-    metadata = list(chain.from_iterable(part.metadata or [{}] * len(part.sources) for part in parts))
-    # As in a graph built afresh, lists without content are empty.
-    rows = Rows(sources, targets, number[relations], weights, texts if any(texts) else [], metadata if any(metadata) else [])
-    graph._set_rows(rows, [names[i] for i in used])
+    texts = _joined([part.texts for part in parts], parts, "")
+    metadata = _joined([part.metadata for part in parts], parts, {})
+    graph._set_rows(Rows(sources, targets, number[relations], weights, texts, metadata), [names[i] for i in used], keys)
+
+
+def _joined(lists: Sequence[list[_T]], parts: Sequence[Rows], empty: _T) -> list[_T]:
+    """Return the entries of all rows; an empty list, as in a graph built afresh, if none has content."""
+    if not any(map(any, lists)):
+        return []
+    return list(chain.from_iterable(held or [empty] * len(part.sources) for held, part in zip(lists, parts, strict=True)))

@@ -19,7 +19,7 @@ from graph_retrievers.errors import DuplicateNodeError, InvalidArgumentError, Un
 from graph_retrievers.graph.plain import check_text, plain
 from graph_retrievers.graph.ragged import gather_rows
 
-__all__ = ["HEAVIEST", "LIGHTEST", "CorpusGraph", "Edge", "EdgeLike", "Incidence", "Node", "Rows"]
+__all__ = ["HEAVIEST", "LIGHTEST", "CorpusGraph", "Edge", "EdgeLike", "Incidence", "Node", "Rows", "simple_keys"]
 
 # In single precision, sums of larger weights overflow and shares of smaller ones vanish.
 LIGHTEST, HEAVIEST = 1e-30, 1e30
@@ -313,16 +313,15 @@ class CorpusGraph:
             [dict(edge.metadata) for edge in made] if any(edge.metadata for edge in made) else [],
         )
 
-    def _set_rows(self, rows: Rows, names: list[str]) -> None:
+    def _set_rows(self, rows: Rows, names: list[str], keys: np.ndarray | None = None) -> None:
+        """Set the relationship rows and the simple view; `keys` are :func:`simple_keys` of the rows, if they are known."""
         self.cache = Cache()
         self.relation_names, self.edge_texts, self.edge_metadata = names, rows.texts, rows.metadata
         self.sources, self.targets, self.relations, self.weights = (torch.from_numpy(part).to(self.device) for part in rows[:4])
-        size, source, target = len(self.ids), rows.sources, rows.targets
-        other = source != target
-        low, high = np.minimum(source, target)[other], np.maximum(source, target)[other]
-        # Sorted here: np.unique is many times slower.
-        keys = np.sort(np.concatenate([low * size + high, high * size + low]))
-        head, tail = np.divmod(keys[np.diff(keys, prepend=-1) > 0], max(size, 1))
+        size = len(self.ids)
+        keys = simple_keys(rows.sources, rows.targets, size) if keys is None else keys
+        head = keys // max(size, 1)
+        tail = keys - head * size
         degree = np.bincount(head, minlength=size)
         indptr = np.zeros(size + 1, np.int64)
         np.cumsum(degree, out=indptr[1:])
@@ -372,7 +371,7 @@ class CorpusGraph:
         """Tensor, shape [nnz], int64: ``row * N + column`` of every entry of the simple view, ascending."""
 
         def make() -> Tensor:
-            rows = torch.repeat_interleave(torch.arange(len(self), device=self.device), self.degree.long())
+            rows = torch.repeat_interleave(torch.arange(len(self), device=self.device), self.indptr.diff())
             return rows * len(self) + self.indices.long()
 
         return self.cache.get("edge keys", make)
@@ -399,6 +398,22 @@ class CorpusGraph:
 
         return self.cache.get("strength", make)
 
+    def expand(self, nodes: Tensor) -> None:
+        """Tell the graph that the edges of some rows (-1 for none) are read next: here, where all edges are held, it does nothing.
+
+        Operators that can run on a graph in a database call it, or :meth:`neighbors`, before they read edges; see
+        :mod:`graph_retrievers.stores.remote`.
+        """
+
+    def neighbors(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the neighbours of node rows, shape [n], in the simple view: the place in `nodes` and the row of each, both [T].
+
+        They come in the order of `nodes`, and ascend for each; -1 has none.
+        """
+        self.expand(nodes)
+        place, entry = gather_rows(self.indptr, nodes)
+        return place, self.indices[entry].long()
+
     def adjacent(self, left: Tensor, right: Tensor) -> Tensor:
         """Return whether pairs of nodes are linked in the simple view, as a bool Tensor; see :meth:`adjacency`."""
         return self.adjacency(left, right) > 0
@@ -415,6 +430,7 @@ class CorpusGraph:
         -------
         Tensor, same shape, float32
         """
+        self.expand(left)
         if self.edge_keys.numel() == 0:
             return torch.zeros(left.shape, device=left.device)
         key = left * len(self) + right
@@ -532,6 +548,15 @@ class CorpusGraph:
         for name in ("indptr", "indices", "degree", "sources", "targets", "relations", "weights", "node_types"):
             setattr(moved, name, getattr(self, name).to(target))
         return moved
+
+
+def simple_keys(sources: np.ndarray, targets: np.ndarray, size: int) -> np.ndarray:
+    """Return ``row * size + column`` of every entry of the simple view of relationship rows, ascending."""
+    other = sources != targets
+    low, high = np.minimum(sources, targets)[other], np.maximum(sources, targets)[other]
+    # Sorted here: np.unique is many times slower.
+    keys = np.sort(np.concatenate([low * size + high, high * size + low]))
+    return keys[np.diff(keys, prepend=-1) > 0]
 
 
 def _column(name: str, values: Sequence[str], size: int) -> list[str]:

@@ -29,7 +29,11 @@ def composed(text: str) -> str:
 
 def name_words(text: str, *, fold: bool = False) -> list[str]:
     """Return the words and punctuation marks by which names are compared; `fold` folds case."""
-    words = _TOKEN.findall(composed(text).translate(_PLAIN))
+    if text.isascii():
+        # Most names are plain words.
+        words = text.split() if text.replace(" ", "").isalnum() else _TOKEN.findall(text)
+    else:
+        words = _TOKEN.findall(composed(text).translate(_PLAIN))
     return [word.casefold() for word in words] if fold else words
 
 
@@ -65,20 +69,22 @@ class NameTable:
         self._rows: dict[str, list[int]] = {}
         self._spelled: dict[str, list[int]] = {}
         lengths: dict[str, set[int]] = {}
-        spellings: dict[str, dict[str, list[int]]] = {}
+        spelling: dict[str, str] = {}
+        several: set[str] = set()
         lower = 0
         for row, name in enumerate(names):
-            words = name_words(name, fold=fold)
-            if words:
-                self._rows.setdefault(" ".join(words), []).append(row)
+            written = name_words(name)
+            if written:
+                words = [word.casefold() for word in written] if fold else written
+                key = " ".join(words)
+                self._rows.setdefault(key, []).append(row)
                 if len(words) <= _LONGEST:
                     lengths.setdefault(words[0], set()).add(len(words))
                 lower += name.islower()
-                if fold:
-                    spellings.setdefault(" ".join(words), {}).setdefault(" ".join(name_words(name)), []).append(row)
-        for variants in spellings.values():
-            if len(variants) > 1:
-                self._spelled.update(variants)
+                if fold and spelling.setdefault(key, as_written := " ".join(written)) != as_written:
+                    several.add(key)
+        for row in (row for key in several for row in self._rows[key]):
+            self._spelled.setdefault(" ".join(name_words(names[row])), []).append(row)
         self._lengths = {word: sorted(found, reverse=True) for word, found in lengths.items()}
         self.capitals = 2 * lower < len(names)
 

@@ -353,7 +353,8 @@ def _write_text(path: Path, text: str) -> None:
 
 
 def _dumps(value: Any) -> str:
-    return _ENCODER.encode(value)
+    # Most nodes of a large corpus have no metadata.
+    return _ENCODER.encode(value) if value != {} else "{}"
 
 
 def _manifest_text(body: Mapping[str, Any]) -> str:
