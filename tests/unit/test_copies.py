@@ -46,3 +46,10 @@ def test_of_a_copy_what_stands_elsewhere_line_by_line_is_left_out_too():
 def test_an_anchor_that_the_page_still_has_stays():
     rest = section("a", "The rest. " * 30, ("a",), part=2)
     assert ("book", "a") not in without_copies({"book": [*ALL, rest], **PAGES})[1]
+
+
+def test_short_sections_with_headings_of_their_own_stay():
+    common = [section(name, f"About {name}. " * 20) for name in ("x", "y", "z")]
+    pages = {"add": [*common, section("lock", "Yes.")], "rm": [*common, section("undo", "Yes.")]}
+    kept = without_copies(pages)[0]
+    assert [chunk.anchor for chunk in kept["rm"]] == ["undo"] and "lock" in [chunk.anchor for chunk in kept["add"]]

@@ -280,6 +280,29 @@ def test_sections_that_some_pages_share_stay_with_their_pages(tmp_path):
     assert [node.title for node in read_folder(tmp_path)] == ["a", "a: Options", "b", "b: Options"]
 
 
+def test_pages_with_many_sections_in_common_keep_them(tmp_path):
+    """Three sections of five are those of other pages."""
+    common = "".join(f"<h2>{name}</h2><p>{name} {WORDS * 10}" for name in ("Output", "Manifest", "Help"))
+    for name in "abc":
+        own = "".join(f"<h2>{kind}</h2><p>{name} {kind} {WORDS * 10}" for kind in ("Use", "Effect"))
+        write(tmp_path, **{f"{name}_html": f"<title>Command {name}</title>{own}{common}"})
+    sections = [node.title.partition(": ")[2] for node in read_folder(tmp_path)]
+    assert sections == ["Use", "Effect", "Output", "Manifest", "Help"] * 3
+
+
+def test_the_list_of_chapters_of_mdbook_is_contents(tmp_path):
+    for name in "abcdef":
+        text = f"<title>{name} - Book</title><h1>{name}</h1><p>{WORDS} {name} <a href='toc.html'>all</a>"
+        write(tmp_path, **{f"{name}_html": text})
+    links = "".join(f'<li class="chapter-item"><a href="{name}.html">{name}</a></li>' for name in "abcdef")
+    write(tmp_path, toc_html=f'<title></title><body class="sidebar-iframe-inner"><ol class="chapter">{links}</ol>')
+    nodes = read_folder(tmp_path)
+    assert [node.id for node in nodes] == [f"{name}.html" for name in "abcdef"]
+    assert nodes[1].metadata["links"] == ["/a.html"], "a link to the contents leads to the first page in it"
+    write(tmp_path, toc_html=f"<ol>{links}</ol>")
+    assert "toc.html" in [node.id for node in read_folder(tmp_path)], "a list of links is read"
+
+
 def test_files_that_tools_make_are_skipped_and_told(tmp_path, caplog):
     write(
         tmp_path,
@@ -294,6 +317,8 @@ def test_files_that_tools_make_are_skipped_and_told(tmp_path, caplog):
     nodes, told = log_of(caplog, tmp_path)
     assert [node.id for node in nodes] == ["a.html", "guide/search.html"]
     assert "Skipped 4 files that documentation tools make, such as _sources/a.rst.txt." in told
+    (tmp_path / "OPEN-SANS-LICENSE.txt").write_text("Apache")
+    assert [node.id for node in read_folder(tmp_path)] == ["a.html", "guide/search.html"]
 
 
 def test_links_lead_through_redirects(tmp_path):

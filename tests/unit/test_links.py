@@ -141,6 +141,18 @@ class TestLinks:
         ]
         assert pairs(build_edges(nodes, Links())) == [("a", "b2")]
 
+    def test_an_anchor_that_a_later_chunk_repeats_stays_with_the_first(self):
+        nodes = [chunk(f"p{n}", f'<p id="{name}">{n}', "p.html") for n, name in enumerate(["top", "x", "between", "x"])]
+        nodes.append(chunk("q", '<a href="p.html#x">', "q.html"))
+        assert pairs(build_edges(nodes, [Links()])) == [("q", "p1")]
+
+    def test_headings_around_a_chunk_are_counted_in_the_anchors_of_later_ones(self):
+        """The second "Notes" is #notes-1, though the first has no chunk of its own."""
+        paths = [("T",), ("T", "Notes", "Deep"), ("T", "Other"), ("T", "Other", "Notes")]
+        nodes = [chunk(f"p{n}", "text", "p.md", headings=list(path)) for n, path in enumerate(paths)]
+        nodes.append(chunk("q", "[n](p.md#notes-1)", "q.md"))
+        assert pairs(build_edges(nodes, [Links()])) == [("q", "p3")]
+
     def test_an_anchor_that_is_written_differently_is_found(self):
         nodes = [chunk("a", "[x](b.md#Getting_Started)", "a.md"), chunk("b", "", "b.md"), chunk("c", "## Getting started", "b.md")]
         assert pairs(build_edges(nodes, Links())) == [("a", "c")]

@@ -248,3 +248,10 @@ def test_anchors_before_and_at_the_end_of_the_main_part():
     (block,) = read_html("<h2 id=u2>", piece=True).blocks
     assert (block.text, block.anchors) == ("", ("u2",))
     assert read_html("<h2 id=u2>").blocks == []
+
+
+def test_texts_that_link_to_themselves_and_pages_of_links_are_read():
+    heading = '<main><h2 id="a"><a class="header" href="#a">Windows</a></h2><dl><dt id="m"><a href="#m">warp()</a></dt><dd>Warps.'
+    assert [block.text for block in read_html(heading).blocks] == ["Windows", "warp()", "Warps."]
+    days = "".join(f'<p><a href="d{n}.html">The council met on day {n}.</a>' for n in range(6))
+    assert len(read_html(f"<main>{days}").blocks) == 6

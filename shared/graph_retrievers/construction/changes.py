@@ -13,7 +13,7 @@ from graph_retrievers.construction.documents import node_source, to_nodes
 from graph_retrievers.construction.edges import edge_parts
 from graph_retrievers.construction.spec import Corpus, EdgeSpec
 from graph_retrievers.errors import DuplicateNodeError, InvalidArgumentError, UnknownNodeError, shown
-from graph_retrievers.graph.changes import change_nodes, set_rows, surviving_rows
+from graph_retrievers.graph.changes import change_nodes, merged_keys, set_rows, surviving_rows
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, EdgeLike, Rows
 
 __all__ = ["ChangedNodes", "EdgeSource", "change_corpus", "change_edges", "check_ids"]
@@ -145,7 +145,9 @@ def change_edges(
         made[-1] = EdgeSource(None, made[-1].rows + len(parts[-1][0]))
     elif len(parts[-1][0]):
         made.append(EdgeSource(None, len(parts[-1][0])))
-    set_rows(changed, parts, list(names))
+    # Rows that were dropped may have been one of several between their ends.
+    kept = not dropped and (same or not specs)
+    set_rows(changed, parts, list(names), merged_keys(graph, nodes.place, parts[-1], len(changed)) if kept else None)
     return made
 
 

@@ -10,7 +10,7 @@ from graph_retrievers.graph.tokens import estimate_tokens
 __all__ = ["without_copies"]
 
 # Of a shorter text, the same words on another page may mean something else.
-_LONG = 40
+_LONG, _COPIED = 40, 0.75
 
 _Place = tuple[str, str]
 """A page, and an anchor in it or ""."""
@@ -19,9 +19,10 @@ _Place = tuple[str, str]
 def without_copies(pages: Mapping[str, Sequence[Chunk]]) -> tuple[dict[str, list[Chunk]], dict[_Place, _Place]]:
     """Return the chunks of each page without copies, and where the pages and anchors of these are to be found.
 
-    A page is a copy if more than half of its chunks have at least 40 tokens and the heading and the text of a chunk of other pages,
-    which have fewer chunks or come first. Left out are these chunks, and those whose lines all stand on other pages. A section that
-    only some pages share, such as common options, stays on all of them: it belongs to what its page is about.
+    A chunk of at least 40 tokens is copied if another page, which has fewer chunks or comes first, has its heading and its text. A
+    page is a copy if more than half of its chunks are copied, and three quarters of those of 40 tokens. Left out are its copied
+    chunks, and those whose lines all stand on other pages, with their heading if they are shorter. A section that some pages share,
+    such as the common options of the pages on commands, stays on all of them: it belongs to what its page is about.
 
     Examples
     --------
@@ -39,7 +40,8 @@ def without_copies(pages: Mapping[str, Sequence[Chunk]]) -> tuple[dict[str, list
         chunks = pages[name]
         long = [estimate_tokens(chunk.text) >= _LONG for chunk in chunks]
         others = [known.get(_key(name, chunk)) if enough else None for chunk, enough in zip(chunks, long, strict=True)]
-        copy = 2 * sum(other is not None for other in others) > len(chunks)
+        copied = sum(other is not None for other in others)
+        copy = 2 * copied > len(chunks) and copied >= _COPIED * sum(long)
         others = [(other or _holder(lines, chunk)) if copy else None for chunk, other in zip(chunks, others, strict=True)]
         kept[name] = [chunk for chunk, other in zip(chunks, others, strict=True) if other is None]
         for chunk in kept[name]:
@@ -62,6 +64,7 @@ def _key(name: str, chunk: Chunk) -> tuple[str, str]:
 
 
 def _holder(lines: Mapping[str, tuple[str, Chunk]], chunk: Chunk) -> tuple[str, Chunk] | None:
-    """Return where the first line of a chunk stands, None if not all of its lines stand somewhere."""
+    """Return where the first line of a chunk stands, None if a line stands nowhere, or the heading of a short chunk."""
     held = [lines.get(line) for line in chunk.text.split("\n") if line.strip()]
-    return held[0] if held and None not in held else None
+    named = estimate_tokens(chunk.text) >= _LONG or not chunk.headings or chunk.headings[-1] in lines
+    return held[0] if held and named and None not in held else None

@@ -129,7 +129,9 @@ def _inside(path: Path, root: Path) -> bool:
 
 
 def _is_generated(name: str) -> bool:
-    return not _GENERATED.isdisjoint(name.split("/")) or name.lower().endswith((".js.license.txt", ".css.license.txt"))
+    return not _GENERATED.isdisjoint(name.split("/")) or name.lower().endswith(
+        ("-license.txt", ".js.license.txt", ".css.license.txt")
+    )
 
 
 def _read(path: Path) -> Page:

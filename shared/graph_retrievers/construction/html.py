@@ -251,7 +251,9 @@ class _Reader:
                 return "silent"
         if tag in _LISTS and self._on["contents"]:
             return "list"
-        if not whole and (not _CONTENTS.isdisjoint(classes) or {"contents", "topic"} <= {*classes}):
+        # mdBook lists the chapters of a book so.
+        chapters = tag == "ol" and "chapter" in classes
+        if not whole and (chapters or not _CONTENTS.isdisjoint(classes) or {"contents", "topic"} <= {*classes}):
             return "contents"
         if tag == "title" and self._reading:
             return "title"
