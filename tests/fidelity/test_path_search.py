@@ -37,7 +37,7 @@ def random_index(seed, bm25=True, dense=True):
     return index, neighbors, rng
 
 
-def expected_scores(index, neighbors, question, vector, ranked, seeds, share):
+def expected_scores(index, neighbors, question, vector, ranked, seeds, share, dense_weight):
     """The equations of PathSearch, a node and a pair at a time: S, and z of each node alone and with each linked seed."""
     bm25, terms = index.signals.get("bm25"), []
     if bm25 is not None:
@@ -55,13 +55,14 @@ def expected_scores(index, neighbors, question, vector, ranked, seeds, share):
     def dense(nodes):
         return max(0.0, *(float(vector @ index.dense.vectors[node].double().numpy()) for node in nodes))
 
-    parts = [part for part, name in ((dense, "dense"), (lexical, "bm25")) if name in index.signals]
+    kinds = ((dense, dense_weight, "dense"), (lexical, 1, "bm25"))
+    parts = [(part, weight) for part, weight, name in kinds if name in index.signals]
     begun = ranked[:seeds]
     candidates = sorted({*ranked, *(v for u in begun for v in neighbors[u])})
-    largest = [max((part([v]) for v in candidates), default=0) or 1 for part in parts]
+    largest = [max((part([v]) for v in candidates), default=0) or 1 for part, _ in parts]
 
     def z(*nodes):
-        return sum(part(nodes) / most for part, most in zip(parts, largest, strict=True))
+        return sum(weight * part(nodes) / most for (part, weight), most in zip(parts, largest, strict=True))
 
     pairs = {v: [(z(u, v), -place, u) for place, u in enumerate(begun) if v in neighbors[u]] for v in candidates}
     scores = {v: (1 - share) * z(v) + share * max([z(v), *(pair[0] for pair in pairs[v])]) for v in candidates}
@@ -72,15 +73,16 @@ def expected_scores(index, neighbors, question, vector, ranked, seeds, share):
 def test_paths_equal_the_equations_on_random_graphs(seed):
     index, neighbors, rng = random_index(seed, bm25=seed % 5 != 1, dense=seed % 5 != 2)
     seeds, share = int(rng.integers(1, 5)), float(rng.choice([0.0, 0.3, 0.5, 1.0]))
+    dense_weight = float(rng.choice([0.0, 1.0, 2.5]))
     questions = [" ".join(rng.choice(WORDS, 4)) for _ in range(3)]
     given = {"vectors": rng.normal(size=(3, 5))} if index.has_dense else {}
     queries = Queries.of(index, questions, **given)
     ranked = rng.permutation(len(index))[: int(rng.integers(0, len(index)))].tolist()
     before = Ranking.of(torch.tensor([ranked] * 3).reshape(3, -1), torch.arange(len(ranked), 0.0, -1).expand(3, -1), "First")
-    found = PathSearch(seeds, share=share)(queries, before)
+    found = PathSearch(seeds, share=share, dense_weight=dense_weight)(queries, before)
     for b, question in enumerate(questions):
         vector = given["vectors"][b] if given else None
-        scores, pairs = expected_scores(index, neighbors, question, vector, ranked, seeds, share)
+        scores, pairs = expected_scores(index, neighbors, question, vector, ranked, seeds, share, dense_weight)
         nodes = [node for node in found.nodes[b].tolist() if node >= 0]
         assert sorted(nodes) == sorted(scores)
         assert found.scores[b][: len(nodes)].tolist() == pytest.approx([scores[n] for n in nodes], abs=2e-5)
@@ -168,7 +170,9 @@ def test_a_batch_is_its_queries_one_by_one(first):
         assert [(h.id, h.path) for h in hits] == [(h.id, h.path) for h in retriever.retrieve(question, vector=vector)]
 
 
-@pytest.mark.parametrize("options", [{"seeds": 0}, {"share": 1.5}, {"share": -0.1}, {"k": 0}])
+@pytest.mark.parametrize(
+    "options", [{"seeds": 0}, {"share": 1.5}, {"share": -0.1}, {"k": 0}, {"dense_weight": -1.0}, {"dense_weight": float("nan")}]
+)
 def test_bad_options_of_paths(options):
     with pytest.raises(InvalidArgumentError, match=next(iter(options))):
         PathSearch(**options)

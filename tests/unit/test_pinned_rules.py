@@ -121,7 +121,7 @@ def test_mor_starts_a_path_at_five_nodes():
     assert found() not in (found(seeds=4), found(seeds=6))
 
 
-def test_walk_fusion_expands_five_nodes_or_a_tenth():
+def test_walk_fusion_expands_five_nodes_of_links_twenty_or_a_tenth():
     index = linked_index()
 
     def found(**options):
@@ -132,10 +132,11 @@ def test_walk_fusion_expands_five_nodes_or_a_tenth():
 
     assert len(index) // 10 == 1 and found() == found(seeds=1)
     assert found() not in (found(seeds=2), found(seeds=5))
-    passages = [Node(f"n{i}", f"word{i} " * 20, f"Name{i}") for i in range(60)]
-    for size, seeds in ((9, 1), (10, 1), (29, 2), (50, 5), (60, 5)):
+    passages = [Node(f"n{i}", f"word{i} " * 20, f"Name{i}") for i in range(210)]
+    for size, seeds, of_links in ((9, 1, 1), (10, 1, 1), (29, 2, 2), (50, 5, 5), (60, 5, 6), (210, 5, 20)):
         built = GraphIndex.from_nodes(passages[:size], [("n0", "n1")], vectors=np.eye(size))
-        assert f"PathSearch(seeds={seeds}, " in repr(build_retriever("walk-fusion", built))
+        for form, most in (("names", seeds), ("links", of_links)):
+            assert f"PathSearch(seeds={most}, " in repr(build_retriever("walk-fusion", built, form=form))
 
 
 def test_feedback_reads_the_text_of_the_best_node_and_not_its_title():

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import torch
 
-from graph_retrievers.arguments import fraction, positive
-from graph_retrievers.graph.ragged import gather_rows
+from graph_retrievers.arguments import fraction, is_number, positive
+from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
@@ -22,8 +22,8 @@ class PathSearch(Operator):
     v together, have in common with the question is
 
     .. math::
-        z(v) = \frac{q \cdot v}{\max_x q \cdot x} + \frac{\sum_t b_t(v)}{\max_x \sum_t b_t(x)}, \qquad
-        z(u, v) = \frac{\max(q \cdot u, q \cdot v)}{\max_x q \cdot x}
+        z(v) = w \frac{q \cdot v}{\max_x q \cdot x} + \frac{\sum_t b_t(v)}{\max_x \sum_t b_t(x)}, \qquad
+        z(u, v) = w \frac{\max(q \cdot u, q \cdot v)}{\max_x q \cdot x}
         + \frac{\sum_t \max(b_t(u), b_t(v))}{\max_x \sum_t b_t(x)},
 
     where t runs over the words of the question, :math:`b_t` is the BM25 score of one word, and x runs over the candidates. With S
@@ -40,6 +40,9 @@ class PathSearch(Operator):
         Nodes of the ranking before it whose neighbours are read.
     share : float in [0, 1], default 0.5
         The lambda of the equation; 0 scores each candidate alone.
+    dense_weight : float, default 1
+        The w of the equation, at least 0. Where texts are long and questions are put in other words, as on manuals, similarities of
+        candidates differ by less than their BM25 scores do, and a larger weight keeps what vector search puts first.
     k : int, optional
         Nodes to keep; by default all candidates.
 
@@ -70,8 +73,11 @@ class PathSearch(Operator):
 
     kind = OperatorKind.VECTOR_GRAPH_SEARCH
 
-    def __init__(self, seeds: int = 5, *, share: float = 0.5, k: int | None = None) -> None:
+    def __init__(self, seeds: int = 5, *, share: float = 0.5, dense_weight: float = 1.0, k: int | None = None) -> None:
         self.seeds, self.share = positive("seeds", seeds), fraction("share", share)
+        if not is_number(dense_weight) or not 0 <= dense_weight <= 1e30:
+            raise InvalidArgumentError(f"dense_weight must be a number from 0 to 1e30, got {shown(dense_weight)}.")
+        self.dense_weight = float(dense_weight)
         self.k = None if k is None else positive("k", k)
 
     def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
@@ -80,8 +86,7 @@ class PathSearch(Operator):
         seeds = ranking.nodes[:, : self.seeds]
         width = max(seeds.shape[1], 1)
         # Pairs of a seed u and a neighbour v, in rank order of the seeds.
-        place, entry = gather_rows(graph.indptr, seeds.flatten())
-        neighbor = graph.indices[entry].long()
+        place, neighbor = graph.neighbors(seeds.flatten())
         if queries.walk_allowed is not None:
             kept = queries.walk_allowed[neighbor]
             place, neighbor = place[kept], neighbor[kept]
@@ -93,15 +98,15 @@ class PathSearch(Operator):
         ranked, candidate = candidate[: rows.numel()], candidate[rows.numel() :]
         owner, node = keys // size, keys % size
         alone, together = torch.zeros(keys.numel(), device=keys.device), torch.zeros(batch.numel(), device=keys.device)
-        for name in ("dense", "bm25"):
+        for name, weight in (("dense", self.dense_weight), ("bm25", 1.0)):
             if name in queries.index.signals:
                 signal, asked = queries.index.signal(name), queries.view(name)
                 scores = signal.joint_scores(asked, owner, node.unsqueeze(1)).clamp(min=0)
                 largest = torch.zeros(count, device=keys.device).scatter_reduce_(0, owner, scores, "amax")
                 largest = torch.where(largest > 0, largest, 1.0)
-                alone += scores / largest[owner]
+                alone += weight * scores / largest[owner]
                 pairs = signal.joint_scores(asked, batch, torch.stack([seed, neighbor], 1)).clamp(min=0)
-                together += pairs / largest[batch]
+                together += weight * pairs / largest[batch]
 
         best = torch.zeros_like(alone).scatter_reduce_(0, candidate, together, "amax")
         # The seed that leads to a node: the best, of equal ones the first; to a ranked node, only if it helps and is ranked above.

@@ -22,7 +22,7 @@ from graph_retrievers.retrievers.retriever import Retriever
 
 __all__ = ["WalkFusion"]
 
-_SEEDS = 5
+_SEEDS, _LINK_SEEDS, _DENSE_WEIGHT = 5, 20, 2.0
 _FORMS = ("links", "names", "relations")
 _WEIGHTS = {"names": (1.0, 1.0, 1.0, 1.0), "relations": (1.0, 1.0, 3.0)}
 _NUMBERS = {len(weights): form for form, weights in _WEIGHTS.items()}
@@ -50,15 +50,16 @@ class WalkFusion(Retriever):
     2. gated spreading activation from the names in the question;
     3. :class:`~graph_retrievers.operators.metapath_search.MetapathSearch` from these names.
 
-    ``"links"``, for all other graphs, such as manuals, whose headings are ordinary words: the first list of ``"names"`` alone.
+    ``"links"``, for all other graphs, such as manuals, whose headings are ordinary words: the first list of ``"names"`` alone, with
+    the neighbours of more nodes and twice the weight of similarities.
 
     Parameters
     ----------
     index : GraphIndex
         With vectors and BM25.
     seeds : int, optional
-        Nodes of hybrid search whose neighbours are read, and most named nodes that metapaths start from; by default 5, or a tenth
-        of the nodes if that is less.
+        Nodes of hybrid search whose neighbours are read, and most named nodes that metapaths start from; by default 5, of
+        ``"links"`` 20, or a tenth of the nodes if that is less.
     form : {"links", "names", "relations"}, optional
         By default ``"relations"`` for a knowledge graph (see :func:`~graph_retrievers.operators.traits.is_knowledge_graph`) whose
         edges have two relations or more, with an embedding model; otherwise ``"names"`` where titles identify nodes
@@ -132,8 +133,9 @@ def _composed(
         form = _form(index) if weights is None or index.rows is None else _NUMBERS.get(len(weights), "links")
     if seeds is None:
         # Neighbours of most nodes would tell nothing.
-        seeds = min(_SEEDS, max(1, len(index) // 10))
-    paths = Pipeline(HybridSearch(depth, returned=False), PathSearch(seeds, k=depth))
+        seeds = min(_LINK_SEEDS if form == "links" else _SEEDS, max(1, len(index) // 10))
+    dense_weight = _DENSE_WEIGHT if form == "links" else 1.0
+    paths = Pipeline(HybridSearch(depth, returned=False), PathSearch(seeds, dense_weight=dense_weight, k=depth))
     if form == "links":
         if weights is not None:
             raise InvalidArgumentError("WalkFusion has one list here, so weights= cannot be given; form='names' has four.")
