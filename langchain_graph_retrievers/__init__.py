@@ -7,6 +7,7 @@ from langchain_graph_retrievers.embeddings import minilm
 from langchain_graph_retrievers.grag import GRAGCompressor
 from langchain_graph_retrievers.granker import GRankerCompressor
 from langchain_graph_retrievers.graph_vectorstore import GraphVectorStore
+from langchain_graph_retrievers.remote_vectors import GivesVectors, LangChainVectors
 from langchain_graph_retrievers.retrievers import (
     BM25Retriever,
     DecompositionRetriever,
@@ -36,6 +37,8 @@ from langchain_graph_retrievers.retrievers import (
 from langchain_graph_retrievers.vectorstores import ListsVectors
 
 __all__ = [
+    "GivesVectors",
+    "LangChainVectors",
     "HyDERetriever",
     "DecompositionRetriever",
     "IRCoTRetriever",

@@ -12,6 +12,7 @@ from llama_graph_retrievers.graph_retriever import GraphRetriever
 from llama_graph_retrievers.graph_vector_store import GraphVectorStore
 from llama_graph_retrievers.nodes import provenance, to_context
 from llama_graph_retrievers.property_graph import SpreadingActivationPGRetriever
+from llama_graph_retrievers.remote_vectors import LlamaIndexVectors
 from llama_graph_retrievers.retrievers import (
     BM25Retriever,
     DecompositionRetriever,
@@ -38,6 +39,7 @@ from llama_graph_retrievers.retrievers import (
 )
 
 __all__ = [
+    "LlamaIndexVectors",
     "HyDERetriever",
     "DecompositionRetriever",
     "IRCoTRetriever",

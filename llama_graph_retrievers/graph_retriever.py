@@ -140,6 +140,8 @@ class GraphRetriever(BaseRetriever):
         self.similarity_top_k = retriever.k if similarity_top_k is None else similarity_top_k
         theirs = (getattr(owner, "embedding", None) for owner in (retriever, index))
         self._model = embed_model if embed_model is not None else next((m for m in theirs if isinstance(m, Embedding)), None)
+        if inputs is not None and not isinstance(inputs, Mapping):
+            raise InvalidArgumentError(f"inputs is {shown(inputs)}; expected a mapping from the name of an input to a function.")
         self._provenance, self._inputs = provenance, dict(inputs or {})
         for name, ask in self._inputs.items():
             if not callable(ask):

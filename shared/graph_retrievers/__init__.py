@@ -138,7 +138,11 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'graph_retrievers' has no attribute {name!r}")
     home = next((home for home, names in _HOMES.items() if name in names.split()), "operators")
-    return getattr(import_module(f"graph_retrievers.{home}"), name)
+    try:
+        return getattr(import_module(f"graph_retrievers.{home}"), name)
+    except AttributeError as error:
+        # As an AttributeError, Python would say that there is no such name.
+        raise ImportError(f"graph_retrievers.{home} cannot be imported: {error}") from error
 
 
 def __dir__() -> list[str]:

@@ -99,7 +99,7 @@ class GraphIndex(IndexParts):
             without a text is read as "source relation target".
         relevance : object, optional
             Relevance model, see the class.
-        dense_backend : {"exact", "faiss"}, default "exact"
+        dense_backend : {"exact", "faiss", "hnsw"}, default "exact"
         dense_precision : {"float32", "bfloat16", "int8"}, default "float32"
             How vectors are kept, see :class:`~graph_retrievers.signals.dense.DenseIndex`.
         metric : {"dot", "cosine"}, optional

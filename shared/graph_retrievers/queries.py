@@ -265,7 +265,7 @@ class Queries:
 
     def table(self, signal: str = "dense") -> Tensor | None:
         """Return the scores of all rows of a signal: Tensor, shape [B, N], or None where that is too large."""
-        if len(self) * len(self.index.signal(signal)) > _TABLE_LIMIT:
+        if not self.index.signal(signal).tabled or len(self) * len(self.index.signal(signal)) > _TABLE_LIMIT:
             return None
         batch = torch.arange(len(self), device=self.index.device).unsqueeze(1)
         table = self.index.signal(signal).table

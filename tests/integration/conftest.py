@@ -51,7 +51,8 @@ class Server:
         database.write(f"MATCH (n:`{label}`) DETACH DELETE n")
         if self.process is None:
             database.write(f"DROP CONSTRAINT `graph_retrievers {label} id` IF EXISTS")
-            database.write(f"DROP INDEX `graph_retrievers {label} name_key` IF EXISTS")
+            for name in ("name_key", "position"):
+                database.write(f"DROP INDEX `graph_retrievers {label} {name}` IF EXISTS")
         database.close()
 
 

@@ -175,7 +175,7 @@ def test_the_page_of_all_retrievers_says_what_its_figures_say(tmp_path, monkeypa
     assert f"## first\n\n9 questions; 12 nodes, {len(linked_edges())} edges." in page and "## second" in page
     rows = [line.strip("| ").split(" | ") for line in page.splitlines() if re.match(r"\| \S+ \| [01]\.", line)]
     table = {name: cells for name, *cells in rows}
-    sentences = dict(re.findall(r"^- \*\*(.+?)\*\* (.*)$", page, re.MULTILINE))
+    sentences = dict(re.findall(r"^- \*\*(.+?)\*\*: (.*)$", page, re.MULTILINE))
     left = set(re.findall(r"^- (\S+) was left out: ", page, re.MULTILINE))
     assert set(sentences) == set(peers.retriever_names()) == set(table) | left and not left & set(table)
     assert {"bm25", "hyde", "walk-fusion"} <= set(table) and {"re2", "lesegr", "mor-text"} <= left
@@ -184,9 +184,9 @@ def test_the_page_of_all_retrievers_says_what_its_figures_say(tmp_path, monkeypa
         if name == "hybrid":
             continue
         kind = "above it" if recall > base else "below it" if recall < base else "not different"
-        assert f"against hybrid: {kind} on first" in sentences[name]
+        assert f"Against hybrid: {kind} on first" in sentences[name]
         assert cells[4].startswith("**") == (recall != base)
-    assert sentences["re2"] == "left out on first, second."
+    assert sentences["re2"] == "Left out on first, second."
 
 
 def test_the_compositions_of_the_page_are_measured(tmp_path, monkeypatch, capsys):

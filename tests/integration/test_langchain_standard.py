@@ -150,7 +150,7 @@ class TestLeSeGRRetriever(_Standard):
 
 class TestGRetrieverRetriever(_Standard):
     retriever_constructor = package.GRetrieverRetriever
-    params = {"edges": 0}
+    params = {"seed_edges": 0}
 
 
 class TestHippoRAGRetriever(_Standard):

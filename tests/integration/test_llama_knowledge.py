@@ -87,7 +87,9 @@ def test_every_class_is_exported_and_has_its_author():
     ours = {
         name for name, cls in classes.items() if issubclass(cls, (BaseRetriever, BaseNodePostprocessor, BasePydanticVectorStore))
     }
-    assert ours == set(package.__all__) - {"CGRAGQueryEngine", "SentenceEmbedding", "minilm", "provenance", "to_context"}
+    assert ours == set(package.__all__) - {
+        *("CGRAGQueryEngine", "LlamaIndexVectors", "SentenceEmbedding", "minilm", "provenance", "to_context")
+    }
     assert ours == set(authors)
 
 
@@ -144,6 +146,9 @@ async def test_entities_of_a_batch_and_by_a_function(index):
         retriever.retrieve_batch(["a"], plan=[PLAN])
     with pytest.raises(TypeError, match="reads no input 'plan'"):
         SpreadingActivationRetriever(index, inputs={"plan": read})
+    for wrong in (3, 0, read, "entities", ["entities"]):
+        with pytest.raises(InvalidArgumentError, match="inputs is .*; expected a mapping from the name of an input to a function"):
+            SpreadingActivationRetriever(index, inputs=wrong)
     with pytest.raises(TypeError, match="reads no input 'entities'"):
         GraphRetriever(Retriever(index, VectorSearch()), inputs={"entities": read})
 

@@ -33,7 +33,7 @@ ROOMS = {
         *("errors", "arguments", "cache", "graph", "signals", "learning", "construction", "datasets", "index", "index_store"),
         *("queries", "results", "hits", "operators"),
     },
-    "stores": {"errors", "arguments", "graph", "signals", "index", "hits", "operators", "retrievers"},
+    "stores": {"errors", "arguments", "cache", "graph", "signals", "index", "queries", "hits", "operators", "retrievers"},
     "evaluation": {"errors", "arguments", "graph", "signals", "datasets", "index", "queries", "operators", "retrievers"},
     "commands": {"errors", "graph", "signals", "construction", "datasets", "index", "retrievers", "evaluation"},
     "cli": {
@@ -212,3 +212,14 @@ def test_every_operator_and_retriever_can_be_imported_from_its_room(room, base):
     }
     assert len(classes) > 8
     assert classes - {"Composite"} <= set(package.__all__)
+
+
+def test_an_error_inside_a_module_is_not_hidden_behind_the_name(monkeypatch):
+    import graph_retrievers
+
+    def broken(name):
+        raise AttributeError("module 'numpy' has no attribute 'new'")
+
+    monkeypatch.setattr(graph_retrievers, "import_module", broken)
+    with pytest.raises(ImportError, match=r"graph_retrievers.index cannot be imported: module 'numpy' has no attribute 'new'"):
+        graph_retrievers.GraphIndex  # noqa: B018

@@ -288,6 +288,18 @@ def test_a_pair_is_encoded_once_whoever_asks():
     assert queries(index=batch.index).latents.encoded == 0
 
 
+def test_a_value_that_another_thread_drops_meanwhile_is_made_again():
+    class Dropping(dict):
+        def __contains__(self, key):
+            there = super().__contains__(key)
+            self.clear()
+            return there
+
+    cache = Cache(limit=2)
+    cache._values = Dropping({"a": 1})
+    assert cache.get("a", lambda: 1) == 1
+
+
 def test_a_limited_cache_keeps_the_last_values():
     cache = Cache(limit=2)
     for key in "abc":

@@ -472,3 +472,16 @@ def test_a_long_corpus_copies_its_vectors_in_stretches():
         made = DenseIndex(before).updated([""] * len(kept), kept, lambda texts: torch.full((len(texts), 2), -1.0)).vectors
         assert torch.equal(made, torch.where(kept[:, None] < 0, -1.0, before[kept.clamp(min=0)]))
         assert made.data_ptr() != before.data_ptr()
+
+
+def test_words_that_no_text_has_any_more_are_dropped_when_they_are_many():
+    texts = [f"word{number} loom" for number in range(40)]
+    index = GraphIndex.from_texts(texts)
+    few, many = (index.with_changes(delete=[str(row) for row in range(count)]) for count in (2, 20))
+    for changed, known, used in ((few, 41, 39), (many, 21, 21)):
+        assert len(changed.bm25.vocabulary) == known and f"words={used}" in repr(changed.bm25)
+        fresh = GraphIndex.from_texts(changed.graph.texts)
+        questions = ["word0 word1", "word39 loom"]
+        assert torch.equal(changed.bm25.table(questions), fresh.bm25.table(questions))
+    again = few.with_changes(add=[Node("x", "word0 again")])
+    assert again.bm25.search(["word0"], 1)[1].tolist() == [[38]]

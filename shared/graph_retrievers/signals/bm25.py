@@ -22,6 +22,8 @@ from graph_retrievers.signals.sparse import Entries, TermSignal, first_of_each, 
 __all__ = ["BM25"]
 
 _TEXTS_AT_A_TIME = 1000
+# Words of the vocabulary for each that a text has, beyond which the others are dropped.
+_STALE = 1.125
 _ENTRIES_AT_A_TIME = 1 << 16
 _OPTIONS = ("k1", "b", "stopwords", "backend", "covers")
 
@@ -89,9 +91,10 @@ class BM25(TermSignal):
         """Compute the scores of all occurrences from their counts and the numbers of words of the texts."""
         self._counts, self._lengths = entries.values, lengths
         size, found = len(lengths), np.diff(entries.indptr)
-        idf = {count: math.log(1 + (size - count + 0.5) / (count + 0.5)) for count in np.unique(found).tolist()}
+        distinct = np.unique(found)
         # In the precision of bm25s: idf in single precision, the share of the frequency in double precision.
-        weights = np.array([idf[count] for count in found.tolist()], np.float32)
+        idf = np.array([math.log(1 + (size - count + 0.5) / (count + 0.5)) for count in distinct.tolist()], np.float32)
+        weights = idf[np.searchsorted(distinct, found)]
         norms = self.k1 * ((1 - self.b) + self.b * lengths / max(lengths.mean() if size else 0.0, 1e-9))
         data = np.empty(len(entries.rows), np.float32)
         # Pieces that stay in the processor's cache.
@@ -106,7 +109,8 @@ class BM25(TermSignal):
 
     def __repr__(self) -> str:
         """Return the sizes."""
-        return f"BM25({len(self)} {self.covers}, words={len(self.vocabulary)}, k1={self.k1}, b={self.b})"
+        words = int((self.indptr.diff() > 0).sum())
+        return f"BM25({len(self)} {self.covers}, words={words}, k1={self.k1}, b={self.b})"
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return the CSC arrays, what :meth:`updated` reads besides, and the vocabulary with the settings.
@@ -157,8 +161,8 @@ class BM25(TermSignal):
         present = Entries(self.indptr.cpu().numpy(), self.rows.cpu().numpy(), self._counts)
         entries = followed(present, once, found, len(vocabulary))
         used = np.diff(entries.indptr) > 0
-        if not used.all():
-            # Words that no text has any more.
+        if used.sum() * _STALE < len(used):
+            # Many words that no text has any more; a few cost less where they are than new numbers for all others.
             place = np.where(used, np.cumsum(used) - 1, -1).tolist()
             vocabulary = {word: place[term] for word, term in vocabulary.items() if place[term] >= 0}
             entries = Entries(np.append(0, entries.indptr[1:][used]), entries.rows, entries.values)

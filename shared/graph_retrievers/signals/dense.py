@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import choice
-from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError
+from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.ragged import falling, top_k
 from graph_retrievers.signals.embedding import check_vectors
+from graph_retrievers.signals.hnsw import HNSW, import_faiss
 from graph_retrievers.signals.signal import VectorSignal
 
 __all__ = ["ROUNDING", "DenseIndex", "zeroed"]
@@ -35,9 +36,10 @@ class DenseIndex(VectorSignal):
         In row order, of unit length for cosines. A row of zeros means that the row has no vector.
     device : torch.device, optional
         The CPU by default.
-    backend : {"exact", "faiss"}, default "exact"
-        ``"exact"`` multiplies in tiles on the device. ``"faiss"`` uses an ``IndexFlatIP`` of faiss (extra ``faiss``) for
-        searches without a filter; the scores are the same.
+    backend : {"exact", "faiss", "hnsw"}, default "exact"
+        ``"exact"`` multiplies in tiles on the device. The others need the extra ``faiss`` and serve searches without a filter or
+        scope: ``"faiss"`` uses an ``IndexFlatIP``, with the same scores; ``"hnsw"`` walks a graph of near vectors, which takes
+        long to build, is saved, and now and then misses one of the k best.
     covers : {"nodes", "edges"}, default "nodes"
     metric : {"dot", "cosine"}, default "dot"
         ``"cosine"`` scales vectors to unit length, here and, through :meth:`prepared`, those of queries.
@@ -69,13 +71,14 @@ class DenseIndex(VectorSignal):
     ) -> None:
         self.metric = choice("metric", metric, ("dot", "cosine"))
         self.precision = choice("dense precision", precision, ("float32", "bfloat16", "int8"))
-        self.backend = choice("dense backend", backend, ("exact", "faiss"))
+        self.backend = choice("dense backend", backend, ("exact", "faiss", "hnsw"))
         self.covers = choice("covers", covers, ("nodes", "edges"))
-        if backend == "faiss" and precision != "float32":
+        if backend != "exact" and precision != "float32":
             raise InvalidArgumentError(f"faiss searches vectors of float32, got the dense precision {precision!r}.")
         prepared = self.prepared(check_vectors(vectors)).to(device or torch.device("cpu")).contiguous()
         self._kept, self._scales = self._rounded(prepared)
         self._faiss: Any = _faiss_index(self._kept) if backend == "faiss" else None
+        self._hnsw = HNSW.of(self._kept.cpu()) if backend == "hnsw" and len(self) else None
 
     def __len__(self) -> int:
         """Return the number of vectors N."""
@@ -167,6 +170,8 @@ class DenseIndex(VectorSignal):
         k = min(k, len(self))
         if self._faiss is not None and allowed is None and k and (found := self._search_faiss(queries, k)) is not None:
             return found
+        if self._hnsw is not None and allowed is None and k and (found := self._search_hnsw(self._hnsw, queries, k)) is not None:
+            return found
         slack = self._slack(queries)
         values = torch.empty((queries.shape[0], 0), device=queries.device)
         rows = torch.empty((queries.shape[0], 0), dtype=torch.int64, device=queries.device)
@@ -200,11 +205,23 @@ class DenseIndex(VectorSignal):
         values, columns = top_k(table, k, slack)
         return values.to(queries.device), table_rows.gather(1, columns).to(queries.device)
 
+    def _search_hnsw(self, graph: HNSW, queries: Tensor, k: int) -> tuple[Tensor, Tensor] | None:
+        """Return the best of what the graph finds and of the rows it does not hold; None if these are fewer than k for a query."""
+        scores, rows = (part.to(queries.device) for part in graph.search(queries.cpu().float(), k))
+        outside = graph.outside.to(queries.device)
+        scores = torch.cat([scores, queries @ self.taken(outside).T], 1)
+        rows, order = torch.sort(torch.cat([rows, outside.expand(len(queries), -1)], 1), dim=1)
+        slack = self._slack(queries)
+        values, columns = top_k(scores.gather(1, order), k, slack)
+        if values.shape[1] < k or bool((values == -torch.inf).any()):
+            return None
+        return falling(zeroed(values, slack)), rows.gather(1, columns)
+
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return the vectors and the settings."""
         settings = {"backend": self.backend, "covers": self.covers, "metric": self.metric}
         if self.precision == "float32":
-            return {"vectors": self._kept}, settings
+            return {"vectors": self._kept} | ({} if self._hnsw is None else self._hnsw.state()), settings
         scales = {} if self._scales is None else {"scales": self._scales}
         return {"vectors": self._kept, **scales}, settings | {"precision": self.precision}
 
@@ -212,7 +229,13 @@ class DenseIndex(VectorSignal):
     def restore(cls, tensors: dict[str, Tensor], settings: dict[str, Any], device: torch.device | None = None) -> DenseIndex:
         """Return the signal of a :meth:`state`."""
         if settings.get("precision", "float32") == "float32":
-            return cls(tensors["vectors"], device=device, **settings)
+            if settings.get("backend") != "hnsw":
+                return cls(tensors["vectors"], device=device, **settings)
+            vectors = cls(tensors["vectors"], **settings | {"backend": "exact"})
+            vectors.backend = "hnsw"
+            return vectors._with(vectors._kept, None, HNSW.restore(tensors, vectors._kept) if len(vectors) else None).to(
+                device or torch.device("cpu")
+            )
         kept, scales = tensors["vectors"], tensors.get("scales")
         like = cls(torch.zeros(0, kept.shape[-1]), **settings)
         whole = scales is None if like._scales is None else scales is not None and scales.shape == kept.shape[:1]
@@ -220,17 +243,17 @@ class DenseIndex(VectorSignal):
             raise InvalidArgumentError(f"The vectors do not fit the precision {like.precision!r}.")
         return like._with(kept, scales).to(device or torch.device("cpu"))
 
-    def _with(self, kept: Tensor, scales: Tensor | None) -> DenseIndex:
+    def _with(self, kept: Tensor, scales: Tensor | None, hnsw: HNSW | None = None) -> DenseIndex:
         """Return a signal of the same settings with vectors as they are kept."""
         made = object.__new__(DenseIndex)
         made.metric, made.backend, made.covers, made.precision = self.metric, self.backend, self.covers, self.precision
         made._kept, made._scales = kept, scales
-        made._faiss = _faiss_index(kept) if self.backend == "faiss" else None
+        made._faiss, made._hnsw = _faiss_index(kept) if self.backend == "faiss" else None, hnsw
         return made
 
     def to(self, device: torch.device) -> DenseIndex:
         """Return this signal on another device."""
-        return self._with(self._kept.to(device), None if self._scales is None else self._scales.to(device))
+        return self._with(self._kept.to(device), None if self._scales is None else self._scales.to(device), self._hnsw)
 
     def updated(self, contents: Sequence[str], kept: Tensor, embed: Callable[[list[str]], Tensor]) -> DenseIndex:
         """Return the vectors of a changed corpus; only new contents are embedded. See :meth:`Signal.updated`."""
@@ -244,7 +267,11 @@ class DenseIndex(VectorSignal):
             if len(starts) * 8 > len(kept):
                 return values[kept.clamp(min=0)]
             places = zip(kept[starts].clamp(min=0).tolist(), [*starts[1:], len(kept)], starts, strict=True)
-            return torch.cat([values[row : row + stop - start] for row, stop, start in places])
+            parts = [values[row : row + stop - start] for row, stop, start in places]
+            if values.device.type != "cpu" or values.dtype == torch.bfloat16:
+                return torch.cat(parts)
+            # numpy, which does not know bfloat16, asks the system for large pages: a copy takes half the time.
+            return torch.from_numpy(np.concatenate([part.numpy() for part in parts]))
 
         vectors, scales = copied(self._kept), None if self._scales is None else copied(self._scales)
         if new.numel():
@@ -252,10 +279,14 @@ class DenseIndex(VectorSignal):
             vectors[new], added = self._rounded(self.prepared(found).to(vectors.device))
             if scales is not None and added is not None:
                 scales[new] = added
-        return self._with(vectors, scales)
+        graph = None if self._hnsw is None else self._hnsw.followed(kept.cpu())
+        if self.backend == "hnsw" and graph is None and len(kept):
+            graph = HNSW.of(vectors.cpu())
+        return self._with(vectors, scales, graph)
 
     def restricted(self, rows: Tensor, contents: Sequence[str]) -> DenseIndex:
         """Return the vectors of some rows, copied. See :meth:`Signal.restricted`."""
+        # Without the graph, whose walks lead over other rows too.
         return self._with(self._kept[rows], None if self._scales is None else self._scales[rows])
 
 
@@ -286,10 +317,7 @@ def _grouped_top_k(scores: Tensor, k: int, slack: Tensor) -> tuple[Tensor, Tenso
 
 
 def _faiss_index(vectors: Tensor) -> Any:
-    try:
-        import faiss
-    except ImportError as error:
-        raise MissingDependencyError("faiss is not installed; run pip install 'graph-retrievers[faiss]'.") from error
+    faiss = import_faiss()
     index = faiss.IndexFlatIP(vectors.shape[1])
     index.add(vectors.cpu().numpy())
     return index

@@ -19,6 +19,7 @@ from torch import Tensor
 from graph_retrievers.arguments import choice, not_a_class, positive
 from graph_retrievers.device import resolve_device
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError, MissingDependencyError
+from graph_retrievers.graph.plain import check_text
 from graph_retrievers.signals.loading import no_loading_bar
 
 logger = logging.getLogger(__name__)
@@ -165,9 +166,15 @@ def check_vectors(vectors: Any, count: int | None = None, width: int | None = No
 
 
 def embed_queries(model: Embedding, texts: Sequence[str], width: int | None = None, name: str = "query vectors") -> Tensor:
-    """Return checked vectors of queries: Tensor, shape [n, d], float32; ``model.embed_queries`` is used if there is one."""
+    """Return checked vectors of queries: Tensor, shape [n, d], float32; ``model.embed_queries`` is used if there is one.
+
+    Raises InvalidArgumentError if a text is not valid Unicode.
+    """
     if not texts:
         return torch.empty((0, width or 0))
+    for text in texts:
+        # Tokenizers refuse the half of a surrogate pair, each in its own way.
+        check_text(text, "a query")
     if hasattr(model, "embed_queries"):
         return check_vectors(model.embed_queries(list(texts)), len(texts), width, name)
     vectors = [torch.as_tensor(model.embed_query(text), dtype=torch.float32).cpu() for text in texts]

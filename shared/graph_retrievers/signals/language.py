@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Protocol, runtime_checkable
 
 from jsonschema import Draft202012Validator
@@ -15,7 +16,7 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.errors import InvalidArgumentError, LanguageModelError, shown
+from graph_retrievers.errors import InvalidArgumentError, LanguageModelError, reason, shown
 
 __all__ = ["LanguageModel", "as_language_model", "check_schema", "complete_json", "complete_many"]
 
@@ -116,7 +117,8 @@ def complete_json(model: Any, prompt: str, schema: Schema, *, attempts: int = 3)
     schema : mapping
         JSON schema, draft 2020-12.
     attempts : int, default 3
-        How often to ask. Further prompts contain the rejected answer and the reason.
+        How often to ask. Further prompts contain the rejected answer and the reason. Answers of more than 200,000 characters are
+        rejected unread.
 
     Examples
     --------
@@ -131,7 +133,7 @@ def complete_json(model: Any, prompt: str, schema: Schema, *, attempts: int = 3)
         try:
             answer = port.complete(asked, schema)
         except Exception as error:
-            raise LanguageModelError(f"The language model failed ({type(error).__name__}: {error}).") from error
+            raise LanguageModelError(f"The language model failed ({reason(error)}).") from error
         if not isinstance(answer, str):
             raise LanguageModelError(f"The language model returned {type(answer).__name__} {shown(answer, 100)}; expected a text.")
         value, fault = _read_answer(answer, schema)
@@ -216,8 +218,8 @@ def complete_many(
 
 _FENCE = re.compile(r"```(?:json)?[^\S\n]*\n(.*)\n[^\S\n]*```", re.DOTALL)
 _SURROGATE = re.compile("[\ud800-\udfff]")
-# Characters of an answer; models write less at a time.
-_LONGEST_ANSWER = 1_000_000
+# Characters of an answer; models write less at a time. Of many faults, those among which the worst is told.
+_LONGEST_ANSWER, _MOST_FAULTS = 200_000, 100
 
 
 def _read_answer(answer: str, schema: Schema) -> tuple[Any, str]:
@@ -264,7 +266,7 @@ def _fault(value: Any, schema: Schema) -> str:
     """Return what is wrong with a value, "" if it satisfies the schema."""
     # An empty registry: a schema that refers to another document is an error, not a download.
     try:
-        found = best_match(Draft202012Validator(schema, registry=Registry()).iter_errors(value))
+        found = best_match(islice(Draft202012Validator(schema, registry=Registry()).iter_errors(value), _MOST_FAULTS))
     except Unresolvable as error:
         raise InvalidArgumentError(f"The schema cannot be checked: {error}") from error
     return "" if found is None else f"at {found.json_path}, {found.message:.300}"

@@ -29,6 +29,8 @@ class Signal(ABC):
         The form of queries in :meth:`search` and :meth:`scores`: a list of B strings, or a Tensor of shape [B, d].
     covers : {"nodes", "edges"}
         Whether row i is node i or edge i of the graph.
+    tabled : bool
+        Whether scores may be read from a :meth:`table` of all rows. False for a signal in a store, whose rows are many and far.
 
     Examples
     --------
@@ -40,6 +42,7 @@ class Signal(ABC):
     kind: ClassVar[str] = ""
     reads: ClassVar[Literal["text", "vector"]] = "text"
     covers: Literal["nodes", "edges"] = "nodes"
+    tabled: ClassVar[bool] = True
 
     @abstractmethod
     def __len__(self) -> int:

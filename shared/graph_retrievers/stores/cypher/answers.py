@@ -15,7 +15,7 @@ from graph_retrievers.operators.spreading.passages import PassageGathering
 from graph_retrievers.operators.spreading.propagation import GatedPropagation
 from graph_retrievers.operators.vector_search import VectorSearch
 
-__all__ = ["ORIGIN", "answer"]
+__all__ = ["ORIGIN", "answer", "node_metadata"]
 
 ORIGIN = "_origin"
 """Key of a node's origin in the JSON of its metadata."""
@@ -61,8 +61,7 @@ def _seed_name(named: bool) -> str:
 def _node_hit(node: _Row, seed: str, name: str, relations: Mapping[tuple[str, str], tuple[str, bool]]) -> Hit:
     trail = node["trail"]
     steps = [relations.get(pair, ("", True)) for pair in zip(trail, trail[1:], strict=False)]
-    metadata = _metadata(node["metadata"])
-    origin = metadata.pop(ORIGIN, {})
+    metadata, origin = node_metadata(node["metadata"])
     return Hit(
         id=str(node["id"]),
         text=str(node["text"] or ""),
@@ -76,13 +75,14 @@ def _node_hit(node: _Row, seed: str, name: str, relations: Mapping[tuple[str, st
     )
 
 
-def _metadata(text: Any) -> dict[str, Any]:
+def node_metadata(text: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return metadata and origin of a node from their JSON; both empty where this package did not write it."""
     try:
         found = json.loads(text)
     except (TypeError, ValueError, RecursionError):
-        # Not written by this package.
-        return {}
-    return found if isinstance(found, dict) else {}
+        found = None
+    metadata = found if isinstance(found, dict) else {}
+    return metadata, metadata.pop(ORIGIN, {})
 
 
 def _path(ids: Sequence[Any], titles: Sequence[Any], steps: Sequence[tuple[str, bool]]) -> NodePath:

@@ -180,7 +180,9 @@ class CypherDatabase:
         """Return what :meth:`read` does, without blocking the event loop."""
 
         async def read(driver: Any) -> list[dict[str, Any]]:
-            async with driver.session(database=self.name, default_access_mode=self._neo4j.READ_ACCESS) as session:
+            # All rows are kept, so that none are asked for in later round trips.
+            options = {"default_access_mode": self._neo4j.READ_ACCESS, "fetch_size": -1}
+            async with driver.session(database=self.name, **options) as session:
                 result = await session.run(self._query(text), parameters)
                 return [dict(row) async for row in result]
 

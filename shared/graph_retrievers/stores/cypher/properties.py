@@ -67,7 +67,7 @@ def warn_of_fields(schema: GraphSchema, metadata: Iterable[Mapping[str, Any]]) -
 def field_properties(database: CypherDatabase, ids: Sequence[str], metadata: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the properties to set on each of n nodes: its fields, and None for those of an earlier write."""
     rows = database.read(
-        "UNWIND $ids AS id MATCH (n:{label} {{{id}: id}}) WHERE n.{metadata} IS NOT NULL "
+        "UNWIND $ids AS id MATCH (n:{label}) WHERE n.{id} = id AND n.{metadata} IS NOT NULL "
         "RETURN id, n.{metadata} AS metadata".format(**database.schema.names()),
         ids=list(ids),
     )

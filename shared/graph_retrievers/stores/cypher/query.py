@@ -78,8 +78,7 @@ def _entities(database: CypherDatabase, plan: QueryPlan) -> str:
     return """\
 // Seeds: every node of an entity's name; entities without one are searched by vector, as far as the budget goes.
 UNWIND $entities AS entity
-OPTIONAL MATCH (same:{label} {{{name_key}: entity.key}})
-WHERE {allowed}
+OPTIONAL MATCH (same:{label}) WHERE same.{name_key} = entity.key AND ({allowed})
 WITH entity.number AS number, collect(same) AS same
 ORDER BY number
 WITH collect({{number: number, same: same}}) AS found
@@ -94,7 +93,7 @@ def _dictionary(database: CypherDatabase, plan: QueryPlan) -> str:
     return """\
 // Seeds: names of nodes that stand in the question, the longest from the left; where there is none, its vector.
 UNWIND $spans AS span
-MATCH (same:{label} {{{name_key}: span.key}}){scope}
+MATCH (same:{label}) WHERE same.{name_key} = span.key{scope}
 WITH span.start AS start, span.stop AS stop, span.lower AS lower, collect(CASE WHEN {allowed} THEN same END) AS same
 ORDER BY start, stop DESC
 WITH collect({{start: start, stop: stop, lower: lower, same: same}}) AS matches
@@ -108,7 +107,7 @@ WITH reduce(nodes_found = [], f IN found | nodes_found + f.same) AS exact,
      CASE WHEN size(found) = 0 THEN [0] ELSE [] END AS missing,
      CASE WHEN size(found) = 0 THEN $fallback ELSE [] END AS searches""".format(
         allowed=_is_seed(database, plan, "same"),
-        scope=f" WHERE {plan.scope.on('same')}" if plan.scope is not None else "",
+        scope=f" AND {plan.scope.on('same')}" if plan.scope is not None else "",
         **database.schema.names(),
     )
 

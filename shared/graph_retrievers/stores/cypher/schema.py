@@ -54,6 +54,8 @@ class GraphSchema:
         Node property with the normalised name (:func:`~graph_retrievers.stores.cypher.writer.index_names` writes it).
     position : str, default "position"
         Property of nodes and relationships with the row in the corpus graph, which decides ties.
+    degree : str, default "degree"
+        Node property with the number of distinct neighbours.
     relation : str, default "relation"
         Relationship property with the relation's name.
     field_prefix : str, default "metadata_"
@@ -81,6 +83,7 @@ class GraphSchema:
     embedding: str = "embedding"
     name_key: str = "name_key"
     position: str = "position"
+    degree: str = "degree"
     relation: str = "relation"
     field_prefix: str = "metadata_"
 

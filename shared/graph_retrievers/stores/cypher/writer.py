@@ -58,7 +58,7 @@ def write_graph(
 
     Notes
     -----
-    A uniqueness constraint on the id and an index on the name are created first. Nodes are merged by id, relationships by
+    A uniqueness constraint on the id and indexes on name and position are created first. Nodes are merged by id, relationships by
     ends, relation and number among equal rows (property ``copy``). Other nodes and relationships of the database are not
     changed. Weights and texts of edges become the properties ``weight`` and ``text``, which spreading activation does not read.
 
@@ -77,6 +77,7 @@ def write_graph(
     table = check_vectors(vectors, len(graph)).cpu() if vectors is not None else None
     names = schema.names()
     prepare(database)
+    _make_index(database, "INDEX", schema.position, "ON (n.{position})")
     warn_of_fields(schema, graph.metadata)
     copies: Counter[tuple[str, ...]] = Counter()
     edges = []
@@ -96,6 +97,7 @@ def write_graph(
                 "metadata": _metadata_text(node),
                 "key": name_key(node.title or node.id),
                 "position": row,
+                "degree": int(graph.degree[row]),
                 "vector": table[row].tolist() if table is not None and bool(table[row].any()) else None,
                 "fields": own,
             }
@@ -116,27 +118,29 @@ _NODES = """\
 UNWIND $rows AS row
 MERGE (n:{label} {{{id}: row.id}})
 SET n.{name} = row.name, n.{text} = row.text, n.{type} = row.type, n.{metadata} = row.metadata,
-    n.{name_key} = row.key, n.{position} = row.position, n.{embedding} = row.vector,
+    n.{name_key} = row.key, n.{position} = row.position, n.{degree} = row.degree,
+    n.{embedding} = row.vector,
     n += row.fields"""
 
 _RELATIONSHIP = "e{edge} {{{relation}: row.relation, `copy`: row.copy}}"
+# As a property in the pattern, ArcadeDB would read the value "$rows" as the parameter.
 _RELATIONSHIPS = """\
 UNWIND $rows AS row
-MATCH (s:{label} {{{id}: row.s}})
-MATCH (t:{label} {{{id}: row.t}})
+MATCH (s:{label}) WHERE s.{id} = row.s
+MATCH (t:{label}) WHERE t.{id} = row.t
 MERGE {pattern}
 SET e.{position} = row.position, e.`weight` = row.weight, e.`text` = row.text"""
 
 
 def prepare(database: CypherDatabase) -> None:
     """Make the constraint on ids and the index on names, where they are not there yet."""
-    schema, names = database.schema, database.schema.names()
-    for kind, prop, ending in (
-        ("CONSTRAINT", schema.id, "FOR (n:{label}) REQUIRE n.{id} IS UNIQUE"),
-        ("INDEX", schema.name_key, "FOR (n:{label}) ON (n.{name_key})"),
-    ):
-        title = quoted(f"graph_retrievers {schema.label} {prop}"[:128])
-        database.write(f"CREATE {kind} {title} IF NOT EXISTS {ending.format(**names)}")
+    _make_index(database, "CONSTRAINT", database.schema.id, "REQUIRE n.{id} IS UNIQUE")
+    _make_index(database, "INDEX", database.schema.name_key, "ON (n.{name_key})")
+
+
+def _make_index(database: CypherDatabase, kind: str, prop: str, ending: str) -> None:
+    title = quoted(f"graph_retrievers {database.schema.label} {prop}"[:128])
+    database.write(f"CREATE {kind} {title} IF NOT EXISTS FOR (n:{{label}}) {ending}".format(**database.schema.names()))
 
 
 def index_names(database: CypherDatabase, *, batch_size: int = 10_000, show_progress: bool = False) -> int:
@@ -157,7 +161,7 @@ def index_names(database: CypherDatabase, *, batch_size: int = 10_000, show_prog
                 return met
             keys = [{"id": row["id"], "key": name_key(str(row["name"] or row["id"]))} for row in rows]
             database.write(
-                "UNWIND $rows AS row MATCH (n:{label} {{{id}: row.id}}) SET n.{name_key} = row.key".format(**names), rows=keys
+                "UNWIND $rows AS row MATCH (n:{label}) WHERE n.{id} = row.id SET n.{name_key} = row.key".format(**names), rows=keys
             )
             where, last, met = "MATCH (n:{label}) WHERE n.{id} > $last ", rows[-1]["id"], met + len(rows)
             bar.update(len(rows))

@@ -1,0 +1,104 @@
+"""LangChainVectors: a LangChain vector store beside a graph in a database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from inspect import signature
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
+
+from graph_retrievers.errors import InvalidArgumentError
+
+__all__ = ["GivesVectors", "LangChainVectors"]
+
+
+@runtime_checkable
+class GivesVectors(Protocol):
+    """What a vector store of another kind needs for :class:`LangChainVectors`: one method.
+
+    Examples
+    --------
+    >>> class Shelf:
+    ...     def vectors_by_ids(self, ids):
+    ...         return {"loom": [1.0, 0.0]}
+    >>> isinstance(Shelf(), GivesVectors)
+    True
+    """
+
+    def vectors_by_ids(self, ids: Sequence[str]) -> Mapping[str, Any]:
+        """Return the vectors of ids, each of shape [d]; ids without one may be left out."""
+
+
+class LangChainVectors:
+    """The vectors of a LangChain store, for a :class:`~graph_retrievers.stores.remote.RemoteIndex`.
+
+    Nodes of the graph have the ids of the documents, and the store compares by cosine. It is searched by
+    ``similarity_search_by_vector``, a query at a time; Qdrant by one request for a batch, without documents.
+
+    Parameters
+    ----------
+    store : VectorStore
+        ``InMemoryVectorStore``, ``QdrantVectorStore`` (with vectors, not sparse ones alone), ``Chroma``, or a store that meets
+        :class:`GivesVectors`: LangChain has no method for vectors by id, which scores of neighbours are made of.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the store does not give vectors by id, or returns a document without an id.
+
+    Examples
+    --------
+    >>> from langchain_core.embeddings import DeterministicFakeEmbedding
+    >>> model = DeterministicFakeEmbedding(size=8)
+    >>> store = InMemoryVectorStore.from_texts(["A loom.", "A card."], model, ids=["loom", "card"])
+    >>> vectors = LangChainVectors(store)
+    >>> vectors.search(np.array([model.embed_query("A card.")]), 1), list(vectors.vectors(["loom", "engine"]))
+    ([['card']], ['loom'])
+    """
+
+    def __init__(self, store: VectorStore) -> None:
+        self.store: Any = store
+        get = getattr(store, "get", None)
+        ways = {
+            "vectors_by_ids": isinstance(store, GivesVectors),
+            "memory": isinstance(store, InMemoryVectorStore),
+            "qdrant": all(hasattr(store, name) for name in ("client", "collection_name", "vector_name")),
+            "chroma": callable(get) and "include" in signature(get).parameters,
+        }
+        self._way = next((way for way, fits in ways.items() if fits), "")
+        if not self._way:
+            raise InvalidArgumentError(
+                f"{type(store).__name__} is not a store that gives vectors by id. InMemoryVectorStore, Qdrant and Chroma are; "
+                "another store needs a method vectors_by_ids(ids), which returns a vector for each id."
+            )
+
+    def search(self, vectors: np.ndarray, k: int) -> list[list[str]]:
+        """Return the ids of the k nearest of each vector, best first."""
+        rows = [vector.tolist() for vector in vectors]
+        if self._way == "qdrant":
+            from qdrant_client.models import QueryRequest
+
+            asked = [QueryRequest(query=row, using=self.store.vector_name or None, limit=k) for row in rows]
+            found = self.store.client.query_batch_points(self.store.collection_name, asked)
+            return [[str(point.id) for point in result.points] for result in found]
+        results = [self.store.similarity_search_by_vector(row, k=k) for row in rows]
+        if any(document.id is None for documents in results for document in documents):
+            raise InvalidArgumentError(
+                f"The {type(self.store).__name__} returned a document without an id; give ids to all documents."
+            )
+        return [[str(document.id) for document in documents] for documents in results]
+
+    def vectors(self, ids: Sequence[str]) -> Mapping[str, Any]:
+        """Return the vectors of ids; ids without a vector are left out."""
+        if self._way == "memory":
+            return {name: self.store.store[name]["vector"] for name in ids if name in self.store.store}
+        if self._way == "qdrant":
+            points = self.store.client.retrieve(self.store.collection_name, list(ids), with_payload=False, with_vectors=True)
+            name = self.store.vector_name
+            return {str(p.id): p.vector[name] if isinstance(p.vector, dict) else p.vector for p in points}
+        if self._way == "chroma":
+            found = self.store.get(ids=list(ids), include=["embeddings"])
+            return dict(zip(found["ids"], found["embeddings"], strict=True))
+        return self.store.vectors_by_ids(ids)  # type: ignore[no-any-return]

@@ -1,0 +1,157 @@
+"""Approximate search of vectors by a navigable small world graph (HNSW), with faiss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError
+
+__all__ = ["HNSW", "import_faiss"]
+
+# Neighbours of a vector, and how many vectors are kept in view while one is added and while a query is answered.
+_NEIGHBORS, _BUILDING, _SEARCHING = 32, 80, 256
+# The share of vectors without a row, and of rows without a vector, beyond which the graph is built again.
+_CHANGED, _PIECE = 0.1, 8192
+_UNFIT = "The links of the HNSW graph do not fit its vectors; build the index again."
+
+
+def import_faiss() -> Any:
+    """Return the module; MissingDependencyError says how to install it."""
+    try:
+        import faiss
+    except ImportError as error:
+        raise MissingDependencyError("faiss is not installed; run pip install 'graph-retrievers[faiss]'.") from error
+    return faiss
+
+
+class HNSW:
+    """A graph of vectors that are near each other, in which a search walks towards the query.
+
+    Parameters
+    ----------
+    graph : faiss.IndexHNSWFlat
+        Over M vectors.
+    rows : Tensor, shape [M], int64
+        The row of each vector; -1 if the row is gone.
+    count : int
+        The number of rows N.
+
+    Attributes
+    ----------
+    outside : Tensor, shape [n], int64
+        The rows that no vector of the graph has.
+
+    References
+    ----------
+    Malkov and Yashunin, "Efficient and Robust Approximate Nearest Neighbor Search Using Hierarchical Navigable Small World Graphs",
+    IEEE TPAMI 2020.
+
+    Examples
+    --------
+    >>> HNSW.of(torch.eye(3)).search(torch.tensor([[0.0, 1.0, 0.5]]), 3)
+    (tensor([[1.0000, 0.5000, 0.0000]]), tensor([[1, 2, 0]]))
+    """
+
+    def __init__(self, graph: Any, rows: Tensor, count: int) -> None:
+        absent = torch.ones(count, dtype=torch.bool)
+        absent[rows[rows >= 0]] = False
+        self._graph, self._rows, self.outside = graph, rows, absent.nonzero().flatten()
+        # Repeated vectors are outside from the beginning.
+        self._repeated = len(self.outside)
+
+    @classmethod
+    def of(cls, vectors: Tensor) -> HNSW:
+        """Return the graph of vectors, shape [N, d]; of equal ones, the first alone is in it, as copies would crowd out others."""
+        faiss, graph, rows = import_faiss(), _empty(vectors.shape[1]), _first_of_each(vectors)
+        threads = faiss.omp_get_max_threads()
+        # Several threads would make another graph each time.
+        faiss.omp_set_num_threads(1)
+        try:
+            graph.add(vectors[rows].numpy())
+        finally:
+            faiss.omp_set_num_threads(threads)
+        return cls(graph, rows, len(vectors))
+
+    def search(self, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        """Return dot products and rows near each query: Tensor, shape [B, K], K >= k where there are so many.
+
+        Rows `outside` are not among them; -inf and -1 stand where a vector has no row.
+        """
+        gone = int((self._rows < 0).sum())
+        reach = min(k + 16 + min(gone, k), len(self._rows))
+        settings = import_faiss().SearchParametersHNSW(efSearch=max(_SEARCHING, 2 * reach))
+        scores, found = (torch.from_numpy(part) for part in self._graph.search(queries.numpy(), reach, params=settings))
+        rows = torch.where(found >= 0, self._rows[found.clamp(min=0)], -1)
+        return scores.masked_fill(rows < 0, -torch.inf), rows
+
+    def followed(self, kept: Tensor) -> HNSW | None:
+        """Return the graph of changed rows, where `kept` has the present row of each, -1 if it is new; None if too many changed."""
+        place = torch.full((len(self._rows) + len(self.outside),), -1)
+        # Of several rows with one content, the first has its vector.
+        old = (kept >= 0).nonzero().flatten().flip(0)
+        place[kept[old]] = old
+        made = HNSW(self._graph, torch.where(self._rows >= 0, place[self._rows.clamp(min=0)], -1), len(kept))
+        changed = max(0, len(made.outside) - self._repeated) + int((made._rows < 0).sum())
+        made._repeated = self._repeated
+        return made if changed <= _CHANGED * len(kept) else None
+
+    def state(self) -> dict[str, Tensor]:
+        """Return the links, the row of each vector, and the vectors without one."""
+        faiss, links = import_faiss(), self._graph.hnsw
+        levels, neighbors = (torch.from_numpy(faiss.vector_to_array(part)) for part in (links.levels, links.neighbors))
+        gone = [self._graph.reconstruct(row) for row in (self._rows < 0).nonzero().flatten().tolist()]
+        vectors = torch.from_numpy(np.array(gone, np.float32).reshape(len(gone), self._graph.d))
+        parts = {"levels": levels, "neighbors": neighbors, "rows": self._rows, "gone": vectors}
+        return {f"hnsw_{name}": part for name, part in (parts | {"entry": torch.tensor([links.entry_point])}).items()}
+
+    @classmethod
+    def restore(cls, tensors: dict[str, Tensor], vectors: Tensor) -> HNSW:
+        """Return the graph of a :meth:`state` and the vectors of all rows; InvalidArgumentError if they do not fit together."""
+        faiss, graph = import_faiss(), _empty(vectors.shape[1])
+        parts = ("levels", "neighbors", "entry", "rows", "gone")
+        levels, neighbors, entry, rows, gone = (tensors[f"hnsw_{name}"] for name in parts)
+        ends = torch.from_numpy(faiss.vector_to_array(graph.hnsw.cum_nneighbor_per_level).astype(np.int64))
+        numbers = (levels, neighbors, entry, rows)
+        if any(part.dim() != 1 or part.is_floating_point() or part.is_complex() for part in numbers) or len(entry) != 1:
+            raise InvalidArgumentError(_UNFIT)
+        count, real = len(levels), rows[rows >= 0]
+        # A link that leads out of the graph, or down to a vector that ends below its level, would read foreign memory.
+        fits = count > 0 and rows.shape == (count,) and gone.shape == (int((rows < 0).sum()), vectors.shape[1])
+        fits = fits and bool(((levels > 0) & (levels < len(ends))).all()) and bool((real < len(vectors)).all())
+        fits = fits and len(real.unique()) == len(real) and 0 <= int(entry) < count
+        sizes = ends[levels.long()] if fits else ends
+        offsets = torch.cat([torch.zeros(1, dtype=torch.int64), torch.cumsum(sizes, 0)])
+        if fits and (fits := len(neighbors) == int(offsets[-1]) and bool(((neighbors >= -1) & (neighbors < count)).all())):
+            inside = torch.arange(len(neighbors)) - offsets[:-1].repeat_interleave(sizes)
+            level = torch.searchsorted(ends, inside, right=True) - 1
+            fits = bool(((neighbors < 0) | (levels[neighbors.clamp(min=0).long()] > level)).all())
+        if not fits or int(levels[int(entry)]) != int(levels.max()):
+            raise InvalidArgumentError(_UNFIT)
+        held = torch.empty(count, vectors.shape[1])
+        held[rows >= 0], held[rows < 0] = vectors[real], gone
+        faiss.downcast_index(graph.storage).add(held.numpy())
+        graph.ntotal, graph.hnsw.entry_point, graph.hnsw.max_level = count, int(entry), int(levels.max()) - 1
+        for name, values in (("levels", levels.int()), ("neighbors", neighbors.int())):
+            faiss.copy_array_to_vector(values.numpy(), getattr(graph.hnsw, name))
+        faiss.copy_array_to_vector(offsets.numpy().astype(np.uint64), graph.hnsw.offsets)
+        return cls(graph, rows, len(vectors))
+
+
+def _first_of_each(vectors: Tensor) -> Tensor:
+    """Return the first row of each distinct vector, ascending."""
+    bits = vectors.contiguous().numpy().view(np.int32)
+    factors = np.random.default_rng(0).integers(1, 2**62, bits.shape[1])
+    # Of different vectors with one key, which are rare, the second is searched for as a repeated one is.
+    parts = [(bits[start : start + _PIECE].astype(np.int64) * factors).sum(1) for start in range(0, len(bits), _PIECE)]
+    return torch.from_numpy(np.sort(np.unique(np.concatenate(parts), return_index=True)[1]))
+
+
+def _empty(dimension: int) -> Any:
+    faiss = import_faiss()
+    graph = faiss.IndexHNSWFlat(dimension, _NEIGHBORS, faiss.METRIC_INNER_PRODUCT)
+    graph.hnsw.efConstruction = _BUILDING
+    return graph

@@ -1,0 +1,92 @@
+"""What a graph database and a vector store are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+__all__ = ["GraphStore", "Page", "StoredEdge", "StoredNode", "Titled", "VectorStore"]
+
+
+class StoredNode(NamedTuple):
+    """A node as a :class:`GraphStore` gives it; `text` and `origin` are None where they were not asked for."""
+
+    id: str
+    position: int
+    degree: int
+    title: str = ""
+    type: str = ""
+    metadata: Mapping[str, Any] = {}
+    text: str | None = None
+    origin: Mapping[str, Any] | None = None
+
+
+class StoredEdge(NamedTuple):
+    """A relationship row as a :class:`GraphStore` gives it."""
+
+    position: int
+    source: str
+    target: str
+    relation: str = ""
+    weight: float = 1.0
+    text: str = ""
+
+
+class Titled(NamedTuple):
+    """A node found by its title: the title that was asked for, and the id."""
+
+    title: str
+    id: str
+
+
+@dataclass(frozen=True)
+class Page:
+    """What one round trip brings: nodes, relationship rows, and which nodes have the titles that were asked for."""
+
+    nodes: Sequence[StoredNode] = ()
+    edges: Sequence[StoredEdge] = ()
+    titled: Sequence[Titled] = ()
+
+
+@runtime_checkable
+class GraphStore(Protocol):
+    """A graph in a database. Each method is one round trip."""
+
+    def sample(self, count: int) -> tuple[int, Page]:
+        """Return the number of nodes N, and min(`count`, N) of them."""
+
+    def read(
+        self,
+        *,
+        ids: Collection[str] = (),
+        positions: Collection[int] = (),
+        texts: Collection[str] = (),
+        expand: Collection[str] = (),
+        titles: Collection[str] = (),
+        limit: int,
+    ) -> Page:
+        """Return nodes by id, position or title, with their texts (`texts`), and with texts, edges and neighbours (`expand`).
+
+        Ids that are not nodes are left out. With more than `limit` rows of one kind, only the first ``limit + 1`` are returned.
+        """
+
+    def schema(self) -> tuple[list[str], list[tuple[str, str, str]]]:
+        """Return all node types, and all (type, relation, type) that edges have."""
+
+
+@runtime_checkable
+class VectorStore(Protocol):
+    """A vector store that compares by cosine, and whose ids are those of the nodes.
+
+    `langchain_graph_retrievers.LangChainVectors` and `llama_graph_retrievers.LlamaIndexVectors` make one of a store of these
+    frameworks. ``search`` must be exact for the answers to be those in memory.
+    """
+
+    def search(self, vectors: np.ndarray, k: int) -> list[list[str]]:
+        """Return the ids of the k nearest of each vector, best first; fewer if there are no more."""
+
+    def vectors(self, ids: Sequence[str]) -> Mapping[str, Any]:
+        """Return the vectors of ids, each of shape [d]; ids without a vector are left out."""

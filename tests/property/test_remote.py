@@ -1,0 +1,79 @@
+"""Retrievers on a graph that is fetched piece by piece give the answers in memory, on random graphs."""
+
+from unittest.mock import patch
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from graph_retrievers import GAR, FastInsight, MoR, WalkFusion
+from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
+from graph_retrievers.stores.remote import retriever as retriever_module
+from tests.remote import (
+    QUESTIONS,
+    CountingRelevance,
+    MemoryGraph,
+    MemoryVectors,
+    assert_same,
+    index_of,
+    question_vectors,
+    random_corpus,
+)
+
+TYPES = st.sampled_from(["film", "person", "place"])
+STEP = st.fixed_dictionaries(
+    {"type": TYPES},
+    optional={
+        "relation": st.sampled_from(["r0", "r1", "r2"]),
+        "restriction": st.sampled_from(["word1", "Title 21", "title 3", "word2 word3"]),
+    },
+)
+PLAN = st.none() | st.lists(st.lists(STEP, min_size=1, max_size=4), min_size=1, max_size=3)
+CONDITION = st.none() | st.sampled_from(
+    [
+        {},
+        {"$type": "film"},
+        {"year": {"$gte": 1996}},
+        {"tags": {"$contains": "a"}},
+        {"$not": {"$type": "place"}},
+        {"year": 1993, "$type": "person"},
+    ]
+)
+SYSTEMS = {
+    "fastinsight": (FastInsight, {"nodes_per_round": 4}),
+    "subgraph": (FastInsight, {"nodes_per_round": 3, "degree": "subgraph", "beta": float("inf"), "backfill": False}),
+    "fused": (FastInsight, {"fuse": True, "alpha": 0.0}),
+    "gar": (GAR, {"nodes_per_round": 4}),
+    "links": (WalkFusion, {"form": "links"}),
+    "names": (WalkFusion, {"form": "names", "weights": (1, 1, 0, 1), "depth": 20}),
+    "mor": (MoR, {"candidates": 12, "seeds": 3, "matches": 4}),
+    "mor filled": (MoR, {"candidates": 25, "fill": True, "backfill": False}),
+}
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_the_answers_are_those_in_memory(name, data):
+    system, options = SYSTEMS[name]
+    seed, count = data.draw(st.integers(0, 10_000)), data.draw(st.sampled_from([5, 30, 60, 90]))
+    corpus = random_corpus(seed, count, 2 * count, ties=data.draw(st.booleans()))
+    if system is not MoR and system is not WalkFusion:
+        options = {**options, "budget": data.draw(st.sampled_from([1, 7, 20]))}
+    has_model = data.draw(st.booleans())
+    index = index_of(corpus, CountingRelevance() if has_model else None)
+    graph, vectors = MemoryGraph(index.graph), MemoryVectors(index.graph.ids, corpus[2])
+    model = CountingRelevance() if has_model else None
+    # Fewer nodes than WalkFusion needs, so that more is fetched.
+    with patch.object(retriever_module, "_SAMPLE", 200 if system is WalkFusion else 5):
+        remote = RemoteIndex(graph, vectors=vectors, signals={"bm25": index.bm25}, relevance=model)
+    filters = {key: data.draw(CONDITION) for key in ("filter", "seed_filter", "traversal_filter")}
+    k, own = data.draw(st.sampled_from([1, 10, 70])), question_vectors(corpus, seed)
+    inputs = {"plan": [data.draw(PLAN) for _ in QUESTIONS]} if system is MoR else {}
+    retriever = RemoteRetriever(remote, system, **options)
+    found = retriever.retrieve_batch(QUESTIONS, k, vectors=own, **filters, **inputs)
+    assert_same(found, system(index, **options).retrieve_batch(QUESTIONS, k, vectors=own, **filters, **inputs))
+    place = data.draw(st.integers(0, len(QUESTIONS) - 1))
+    one = {key: values[place] for key, values in inputs.items()}
+    alone = retriever.retrieve(QUESTIONS[place], k, vector=own[place], **filters, **one)
+    assert_same([alone], [system(index, **options).retrieve(QUESTIONS[place], k, vector=own[place], **filters, **one)])

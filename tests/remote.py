@@ -1,0 +1,139 @@
+"""A graph store and a vector store in memory, written out plainly, and a random corpus for them."""
+
+from uuid import NAMESPACE_OID, uuid5
+
+import numpy as np
+
+from graph_retrievers import Edge, GraphIndex, Node
+from graph_retrievers.stores.remote import Page, StoredEdge, StoredNode, Titled
+
+
+class MemoryGraph:
+    """The graph of an index as a GraphStore; `asked` has the arguments of every round trip."""
+
+    def __init__(self, graph):
+        self.graph, self.asked = graph, []
+        self.edges = [StoredEdge(row, e.source, e.target, e.relation, e.weight, e.text) for row, e in enumerate(graph.edges())]
+
+        self.near = {name: set() for name in graph.ids}
+        for edge in self.edges:
+            self.near[edge.source].add(edge.target)
+            self.near[edge.target].add(edge.source)
+
+    def node(self, row, text=False):
+        g = self.graph
+        more = (g.texts[row], g.origins[row]) if text else (None, None)
+        return StoredNode(
+            g.ids[row], row, len(self.near[g.ids[row]] - {g.ids[row]}), g.titles[row], g.types[row], g.metadata[row], *more
+        )
+
+    def sample(self, count):
+        return len(self.graph), Page([self.node(row) for row in range(min(count, len(self.graph)))])
+
+    def read(self, *, ids=(), positions=(), texts=(), expand=(), titles=(), limit):
+        self.asked.append({"ids": ids, "positions": positions, "texts": texts, "expand": expand, "titles": titles})
+        g = self.graph
+        nodes = [self.node(row) for row, name in enumerate(g.ids) if name in ids or row in positions]
+        nodes += [self.node(row, True) for row, name in enumerate(g.ids) if name in texts or name in expand]
+        edges = [edge for edge in self.edges if edge.source in expand or edge.target in expand]
+        nodes += [self.node(g.row(name)) for edge in edges for name in (edge.source, edge.target)]
+        titled = [
+            Titled(title, name)
+            for title in titles
+            for name, own in zip(g.ids, g.titles, strict=True)
+            if own.strip().casefold() == title
+        ]
+        nodes += [self.node(g.row(name)) for _, name in titled]
+        return Page(nodes[::-1], edges[: limit + 1][::-1], titled)
+
+    def schema(self):
+        types = dict(zip(self.graph.ids, self.graph.types, strict=True))
+        return sorted(set(types.values())), sorted({(types[e.source], e.relation, types[e.target]) for e in self.edges})
+
+
+class MemoryVectors:
+    """Vectors as a VectorStore; ties come in the order of the store, which is not that of the graph."""
+
+    def __init__(self, ids, vectors):
+        self.held, self.asked = dict(zip(ids[::-1], np.asarray(vectors)[::-1], strict=True)), []
+
+    def search(self, vectors, k):
+        self.asked.append(("search", k))
+        names, table = list(self.held), np.stack(list(self.held.values()))
+        table = table / np.linalg.norm(table, axis=1, keepdims=True)
+        return [[names[i] for i in np.argsort(-(table @ vector), kind="stable")[:k]] for vector in vectors]
+
+    def vectors(self, ids):
+        self.asked.append(("vectors", len(ids)))
+        return {name: self.held[name] for name in ids if name in self.held}
+
+
+WORDS = [f"word{i}" for i in range(30)]
+
+
+def random_corpus(seed, count=60, edges=150, dimension=6, ties=True):
+    """Nodes, edges and vectors: ties of vectors and texts, a hub, parallel edges, self loops, isolated nodes."""
+    draw = np.random.default_rng(seed)
+    vectors = draw.normal(size=(count, dimension))
+    if ties:
+        vectors[count // 2 :: 3] = vectors[0]
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    nodes = [
+        Node(
+            str(uuid5(NAMESPACE_OID, f"node {row}")),
+            " ".join(draw.choice(WORDS, 6)),
+            f"Title {row // 2}" if row % 5 else "",
+            ("film", "person", "place")[row % 3],
+            {"year": int(draw.integers(1990, 2000)), "tags": ["a", "b"][: row % 3]} if row % 7 else {},
+        )
+        for row in range(count)
+    ]
+    joined = count - count // 8
+    ends = draw.integers(0, joined, size=(edges, 2)).tolist() + [[0, n] for n in range(1, joined // 2)] + [[1, 2], [2, 1], [3, 3]]
+    made = [
+        Edge(nodes[a].id, nodes[b].id, f"r{i % 4}", weight=float(draw.integers(1, 4)), text=f"edge {i}" if i % 3 == 0 else "")
+        for i, (a, b) in enumerate(ends)
+    ]
+    return nodes, [*made, made[0], made[0]], vectors.astype(np.float32)
+
+
+class CountingRelevance:
+    """A fake relevance model with many ties, which counts how often it sees each pair."""
+
+    def __init__(self):
+        self.seen = {}
+
+    def __call__(self, pairs):
+        for pair in pairs:
+            self.seen[pair] = self.seen.get(pair, 0) + 1
+        return [float(sum(word in text for word in query.split())) + len(text) % 3 for query, text in pairs]
+
+
+QUESTIONS = ["word1 word2 word3", "word4 word5", "word6 word7 word8 word9", "nothing of it"]
+
+
+def index_of(corpus, relevance=None, **options):
+    nodes, edges, vectors = corpus
+    return GraphIndex.from_nodes(nodes, edges, vectors=vectors, metric="cosine", relevance=relevance, **options)
+
+
+def question_vectors(corpus, seed=0):
+    draw = np.random.default_rng(seed)
+    own = draw.normal(size=(len(QUESTIONS), corpus[2].shape[1])).astype(np.float32)
+    own[1] = corpus[2][0]
+    return own
+
+
+def told(hits):
+    """What must be the same: ids, scores, operators, paths, contents."""
+    return [(h.id, h.operator, h.path, h.text, h.title, h.type, dict(h.metadata)) for h in hits]
+
+
+def assert_same(remote, local):
+    assert len(remote) == len(local)
+    for ours, theirs in zip(remote, local, strict=True):
+        assert told(ours) == told(theirs)
+        np.testing.assert_allclose([h.score for h in ours], [h.score for h in theirs], rtol=1e-6, atol=1e-6)
+        assert [h.ranks for h in ours] == [h.ranks for h in theirs]
+        assert ours.notes[:-1] == theirs.notes and ours.notes[-1].startswith("round trips: ")
+        assert ours.to_context() == theirs.to_context()

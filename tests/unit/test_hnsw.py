@@ -1,0 +1,156 @@
+"""Approximate search of vectors in a navigable graph."""
+
+import pytest
+import torch
+from torch.nn.functional import normalize
+
+from graph_retrievers import GraphIndex, Node
+from graph_retrievers.errors import CorruptIndexError, InvalidArgumentError
+from graph_retrievers.retrievers import build_retriever
+from graph_retrievers.signals import dense, hnsw
+from graph_retrievers.signals.dense import DenseIndex
+from graph_retrievers.signals.hnsw import HNSW
+
+
+def around(count, dimension=24, clusters=40, seed=0, spread=0.3):
+    """Unit vectors around random directions."""
+    generator = torch.Generator().manual_seed(seed)
+    centers = normalize(torch.randn(clusters, dimension, generator=torch.Generator().manual_seed(9)), dim=1)
+    which = torch.randint(clusters, (count,), generator=generator)
+    return normalize(centers[which] + spread * torch.randn(count, dimension, generator=generator), dim=1)
+
+
+def recall(found, wanted):
+    return (found.unsqueeze(2) == wanted.unsqueeze(1)).any(2).float().mean().item()
+
+
+def test_nearly_all_of_the_best_are_found_with_their_scores():
+    vectors, queries = around(4000), around(30, seed=1)
+    exact, graph = DenseIndex(vectors), DenseIndex(vectors, backend="hnsw")
+    scores, rows = graph.search(queries, 10)
+    assert recall(rows, exact.search(queries, 10)[1]) > 0.98
+    assert bool((scores.diff(dim=1) <= 0).all())
+    batch = torch.arange(30).repeat_interleave(10)
+    torch.testing.assert_close(scores.flatten(), exact.scores(queries, batch, rows.flatten()))
+
+
+def test_a_batch_gives_what_its_queries_give_and_an_index_built_again_too():
+    vectors, queries = around(2000), around(7, seed=2)
+    graph = DenseIndex(vectors, backend="hnsw")
+    scores, rows = graph.search(queries, 20)
+    for b in range(7):
+        one, alone = graph.search(queries[b : b + 1], 20)
+        assert torch.equal(rows[b], alone[0]) and torch.equal(scores[b], one[0])
+    assert torch.equal(rows, DenseIndex(vectors, backend="hnsw").search(queries, 20)[1])
+
+
+def test_filters_scopes_few_rows_and_large_k_are_exact(monkeypatch):
+    vectors, queries = around(600), around(5, seed=3)
+    exact, graph = DenseIndex(vectors), DenseIndex(vectors, backend="hnsw")
+    monkeypatch.setattr(hnsw, "_SEARCHING", 1)
+    allowed = torch.arange(600) % 7 == 0
+    assert torch.equal(graph.search(queries, 30, allowed)[1], exact.search(queries, 30, allowed)[1])
+    assert torch.equal(graph.search(queries, 600)[1], exact.search(queries, 600)[1])
+    rows = allowed.nonzero().flatten()
+    assert torch.equal(graph.restricted(rows, []).search(queries, 30)[1], exact.restricted(rows, []).search(queries, 30)[1])
+    for count in (0, 1, 2):
+        small = vectors[:count]
+        assert torch.equal(DenseIndex(small, backend="hnsw").search(queries, 5)[1], DenseIndex(small).search(queries, 5)[1])
+
+
+def test_repeated_vectors_crowd_out_no_others():
+    vectors, queries = around(2000, 16), around(20, 16, seed=5)
+    vectors[torch.rand(2000, generator=torch.Generator().manual_seed(0)) < 0.5] = vectors[0].clone()
+    exact, graph = DenseIndex(vectors), DenseIndex(vectors, backend="hnsw")
+    assert 900 < len(graph._hnsw.outside) < 1100
+    assert recall(graph.search(queries, 10)[1], exact.search(queries, 10)[1]) > 0.98
+    assert graph.search(vectors[:1], 5)[1].tolist() == exact.search(vectors[:1], 5)[1].tolist(), "ties to the lower row"
+    kept = torch.arange(2000)[5:]
+    assert graph.updated([""] * 1995, kept, lambda texts: None)._hnsw._graph is graph._hnsw._graph, "repeats are not changes"
+
+
+def test_deletions_alone_lead_to_a_new_graph_in_the_end():
+    graph = HNSW.of(around(100))
+    assert graph.followed(torch.arange(95)) is not None and graph.followed(torch.arange(85)) is None
+    scores, rows = graph.followed(torch.arange(92)).search(around(100)[95:96], 3)
+    assert (rows[rows >= 0] < 92).all() and bool((scores[rows < 0] == -torch.inf).all())
+    signal = DenseIndex(around(100), backend="hnsw").updated([""] * 92, torch.arange(92), lambda texts: None)
+    assert (signal.search(around(3, seed=1), 92)[1] >= 0).all()
+
+
+def embedded(count):
+    made = dict(zip([f"text {row}" for row in range(count)], around(count), strict=True))
+    return lambda contents: torch.stack([made[content] for content in contents])
+
+
+def test_the_graph_is_saved_and_follows_changes_without_being_built_again(tmp_path, monkeypatch):
+    embed, question = embedded(700), around(20, seed=4)
+    nodes = [Node(str(row), f"text {row}") for row in range(600)]
+    index = GraphIndex.from_nodes(nodes, embedding=embed, dense_backend="hnsw")
+    with monkeypatch.context() as patch:
+        patch.setattr(HNSW, "of", None)
+        index.save(tmp_path / "index")
+        opened = GraphIndex.load(tmp_path / "index", embedding=embed)
+        assert opened.dense.backend == "hnsw" and torch.equal(
+            opened.dense.search(question, 9)[1], index.dense.search(question, 9)[1]
+        )
+        add = [Node(f"new {row}", f"text {row}") for row in range(600, 620)]
+        changed = opened.with_changes(delete=["3", "5"], add=[*add, Node("twin", "text 8")], upsert=[Node("7", "text 690")])
+        wanted = DenseIndex(changed.dense.vectors)
+        assert recall(changed.dense.search(question, 9)[1], wanted.search(question, 9)[1]) == 1
+        for node in ("7", "new 600", "twin", "8", "599"):
+            vector = embed([changed.graph.texts[changed.graph.ids.index(node)]])
+            assert changed.dense.search(vector, 1)[0].item() == pytest.approx(1)
+        assert build_retriever("vector", changed).retrieve("?", 1, vector=embed(["text 690"])[0].tolist())[0].id == "7"
+        gone = build_retriever("vector", changed).retrieve("?", 3, vector=embed(["text 3"])[0].tolist())
+        assert "3" not in [hit.id for hit in gone] and len(gone) == 3
+        changed.save(tmp_path / "changed")
+        again = GraphIndex.load(tmp_path / "changed", embedding=embed)
+        assert torch.equal(again.dense.search(question, 9)[1], changed.dense.search(question, 9)[1])
+        more = again.with_changes(delete=["new 600", "9"])
+        assert recall(more.dense.search(question, 9)[1], DenseIndex(more.dense.vectors).search(question, 9)[1]) == 1
+    grown = changed.with_changes(add=[Node(f"more {row}", f"text {row}") for row in range(620, 690)])
+    outside = [grown.graph.ids[row] for row in grown.dense._hnsw.outside.tolist()]
+    assert outside == ["twin"], "built again when more than a tenth has changed"
+
+
+def test_links_that_do_not_fit_are_refused():
+    state, settings = DenseIndex(around(300), backend="hnsw").state()
+    levels, neighbors, rows = (state[f"hnsw_{name}"] for name in ("levels", "neighbors", "rows"))
+    upper = int((levels > 1).nonzero()[0])
+    ends = torch.cumsum(torch.where(levels == 1, 64, 64 + 32 * (levels - 1)), 0)
+    lowered = neighbors.clone()
+    lowered[int(ends[upper]) - 32 * (int(levels[upper]) - 1)] = int((levels == 1).nonzero()[0])
+    wrong = [
+        {"neighbors": neighbors + 300},
+        {"neighbors": neighbors[1:]},
+        {"neighbors": lowered},
+        {"levels": levels * 0},
+        {"levels": levels + 90},
+        {"levels": levels[1:]},
+        {"entry": torch.tensor([300])},
+        {"entry": (levels == 1).nonzero()[0]},
+        {"rows": rows + 1},
+        {"rows": rows * 0},
+        {"rows": rows[1:]},
+        {"gone": torch.zeros(1, 24)},
+        {"entry": torch.tensor([float("inf")])},
+        {"entry": torch.tensor([0, 0])},
+        {"neighbors": neighbors.unsqueeze(1)},
+        {"levels": levels.float()},
+    ]
+    for parts in wrong:
+        with pytest.raises(InvalidArgumentError, match="links of the HNSW graph"):
+            DenseIndex.restore(state | {f"hnsw_{name}": part for name, part in parts.items()}, settings)
+    DenseIndex.restore(state, settings)
+
+
+def test_what_is_missing_is_said(tmp_path, monkeypatch):
+    with pytest.raises(InvalidArgumentError, match="faiss searches vectors of float32"):
+        DenseIndex(around(9), backend="hnsw", precision="int8")
+    index = GraphIndex(GraphIndex.from_texts(["a", "b"]).graph, {"dense": DenseIndex(around(2), backend="hnsw")})
+    held = index.dense.state()
+    monkeypatch.setattr(dense.DenseIndex, "state", lambda _: ({"vectors": held[0]["vectors"]}, held[1]))
+    index.save(tmp_path / "index")
+    with pytest.raises(CorruptIndexError, match="hnsw_levels"):
+        GraphIndex.load(tmp_path / "index")
