@@ -81,9 +81,13 @@ def write_page(evaluation: Evaluation, folder: Path, title: str, says: str, sett
 _OTHERS = """[A manual with hyperlinks](postgres-docs/README.md), from its sections and from its raw pages, beside retrievers of
 LangChain, LlamaIndex and DataStax: `benchmarks/manual.py`.
 
+[Every retriever by name](peers/README.md) on four datasets, with where each wins and loses: `benchmarks/peers.py`.
+
 [WalkFusion](walk-fusion/README.md) list by list on five datasets, and with shuffled edges: `benchmarks/walk_fusion.py`.
 
 [G-RAG](g-rag/README.md) over the first 100 documents of two searches, with ablations: `benchmarks/grag.py`.
+
+[Time and memory](scale/README.md) of indexes of up to a million nodes: `benchmarks/scale.py`.
 """
 
 

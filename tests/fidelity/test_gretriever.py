@@ -40,7 +40,7 @@ def index_of(size, ends, nodes, edges=None, types=None):
 def found(index, count=1, nodes=3, edges=3, **options):
     """The nodes, best first, and the edges of the subgraph of the first of `count` equal queries, and the ranking."""
     queries = Queries.of(index, ["?"] * count, vectors=[QUERY] * count, **options.pop("filters", {}))
-    search = Pipeline(VectorSearch(nodes, returned=False), SteinerTreeSearch(edges=edges, facts=True, **options))
+    search = Pipeline(VectorSearch(nodes, returned=False), SteinerTreeSearch(seed_edges=edges, facts=True, **options))
     ranking = search(queries)
     rows = [row for row in ranking.facts.rows[0].tolist() if row >= 0]
     return [node for node in ranking.nodes[0].tolist() if node >= 0], rows, ranking
@@ -158,22 +158,31 @@ def test_an_edge_that_matches_is_found_away_from_the_nodes_that_match():
     assert (nodes, rows, ranking.trails[0].tolist()) == ([3, 4, 2], [0, 1], [[-1, 3], [3, 4], [3, 2]])
 
 
+def test_a_prize_is_split_among_the_edges_of_the_candidates_alone():
+    ends, alike = [(0, 1), (1, 0), (2, 3), (4, 5)], [0.9] * 4
+    _, rows, ranking = found(index_of(6, ends, [0.9, *[0.1] * 5], alike), nodes=1, edges=1, cost=0.1)
+    assert rows[0] == 0 and ranking.facts.scores[0, 0].tolist() == pytest.approx(1 / 2)
+    # A second node that matches brings the edge at it, which takes its share.
+    _, rows, ranking = found(index_of(6, ends, [0.9, 0.1, 0.8, 0.1, 0.1, 0.1], alike), nodes=2, edges=1, cost=0.1)
+    assert rows[0] == 0 and ranking.facts.scores[0, 0].tolist() == pytest.approx(1 / 3)
+
+
 def test_fewer_nodes_than_k_are_filled_up_by_similarity_and_more_are_cut():
     index = index_of(6, ENDS, NODES, EDGES)
-    filled = GRetriever(index, seeds=1, edges=0).retrieve("?", 4, vector=QUERY)
+    filled = GRetriever(index, seeds=1, seed_edges=0).retrieve("?", 4, vector=QUERY)
     assert [(hit.id, hit.operator) for hit in filled] == [
         ("n0", "SteinerTreeSearch"),
         *[(name, "Backfill") for name in ("n3", "n5", "n4")],
     ]
     assert [hit.id for hit in GRetriever(index).retrieve("?", 2, vector=QUERY)] == ["n0", "n3"]
-    assert len(GRetriever(index, seeds=1, edges=0, backfill=False).retrieve("?", 4, vector=QUERY)) == 1
+    assert len(GRetriever(index, seeds=1, seed_edges=0, backfill=False).retrieve("?", 4, vector=QUERY)) == 1
 
 
 def test_an_index_without_vectors_of_edges_is_told():
     index = index_of(6, ENDS, NODES)
     said = "edges have no prizes, for the index has no signal 'edge_dense'; build it with edge_signals=True"
     assert GRetriever(index).retrieve("?", vector=QUERY).notes == (said,)
-    assert GRetriever(index, edges=0).retrieve("?", vector=QUERY).notes == ()
+    assert GRetriever(index, seed_edges=0).retrieve("?", vector=QUERY).notes == ()
     assert GRetriever(index_of(2, [], [0.5, 0.4])).retrieve("?", vector=QUERY).notes == ()
     with pytest.raises(InvalidArgumentError, match="the signal 'dense' covers nodes"):
         GRetriever(index, signal="dense").retrieve("?", vector=QUERY)
@@ -206,7 +215,7 @@ def test_candidates_that_do_not_fit_are_those_least_similar_without_two_neighbou
     ends = [(0, n) for n in range(2, 7)] + [(1, 6)]
     index = index_of(7, ends, [0.9, 0.8, 0.5, 0.4, 0.3, 0.2, 0.1])
     for candidates, pool in [(3, [0, 1, 6]), (4, [0, 1, 2, 6]), (7, list(range(7)))]:
-        search = SteinerTreeSearch(edges=0, candidates=candidates)
+        search = SteinerTreeSearch(seed_edges=0, candidates=candidates)
         queries = Queries.of(index, ["?"], vectors=[QUERY])
         rows, _, cut = search._candidates(queries, 0, torch.tensor([0, 1]), False)
         assert (rows.tolist(), cut) == (pool, candidates < 7)
@@ -240,7 +249,7 @@ def test_the_work_at_a_hub_of_many_neighbours_and_in_a_dense_graph_is_bounded(mo
     assert sizes[1] == (103, 2003) and ranking.notes[0], "20 edges a candidate, and two in place of each of three"
 
 
-@pytest.mark.parametrize("option", [{"edges": -1}, {"cost": 0}, {"cost": float("nan")}, {"candidates": 0}, {"k": 0}])
+@pytest.mark.parametrize("option", [{"seed_edges": -1}, {"cost": 0}, {"cost": float("nan")}, {"candidates": 0}, {"k": 0}])
 def test_values_outside_their_range_are_refused(option):
     with pytest.raises(InvalidArgumentError, match=next(iter(option))):
         SteinerTreeSearch(**option)
@@ -248,7 +257,7 @@ def test_values_outside_their_range_are_refused(option):
 
 def test_a_composition_of_ones_own_may_prize_other_nodes():
     index = index_of(6, ENDS, NODES, EDGES)
-    search = Pipeline(VectorSearch(2), SteinerTreeSearch(edges=0, k=2))
+    search = Pipeline(VectorSearch(2), SteinerTreeSearch(seed_edges=0, k=2))
     assert [hit.id for hit in Retriever(index, search, backfill=False).retrieve("?", vector=QUERY)] == ["n0", "n3"]
-    alone = GRetriever(index, first=VectorSearch(1), edges=0, backfill=False)
+    alone = GRetriever(index, first=VectorSearch(1), seed_edges=0, backfill=False)
     assert [hit.id for hit in alone.retrieve("?", vector=QUERY)] == ["n0"]

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from graph_retrievers import CorpusGraph, GraphIndex, Node, Queries, Ranking
@@ -144,8 +144,16 @@ def cases(draw):
     return phrases, passages, facts, links, nodes, edges, axis, names, draw(st.integers(1, 5)), draw(st.sampled_from([0.5, 0.85]))
 
 
+# 1/2 (1 + 1/5) and 3/5 differ by rounding.
+EVEN = (
+    *(5, 1, [(0, 1, 1), (1, 2, 1), (2, 3, 1), (3, 4, 1), (0, 0, 1), (0, 0, 1)], [(5, 1)]),
+    *([0.0] * 6, [0.0, 0.8, -0.2, 0.4, 0.0, 0.0], [0.0] * 5, ["ab"] * 5, 3, 0.5),
+)
+
+
 @settings(max_examples=150, deadline=None)
 @given(cases())
+@example(EVEN)
 def test_random_graphs_give_what_the_reference_gives(case):
     phrases, passages, facts, links, similar, fact_similar, axis, names, limit, damping = case
     size, types = phrases + passages, [""] * phrases + ["p"] * passages
@@ -201,6 +209,23 @@ def test_ties_go_to_the_lower_row_and_paths_lead_from_phrases():
     ]
 
 
+def test_equal_passages_share_equally_however_their_similarities_are_rounded():
+    def unit(vector):
+        return (vector / np.linalg.norm(vector)).tolist()
+
+    drawn = np.random.default_rng(16).normal(size=(4, 16))
+    same, asked_for = unit(drawn[0]), unit(drawn[3])
+    for count in range(2, 12):
+        nodes = [Node(f"p{n}", "same text", type="passage") for n in range(count)] + [Node("a", "", "Alpha"), Node("b", "", "Beta")]
+        edges = [*((f"p{n}", "a", "m") for n in range(count)), ("a", "b", "knows")]
+        embed = lambda texts: [same if "same" in text else asked_for for text in texts]  # noqa: E731
+        retriever = HippoRAG(GraphIndex.from_nodes(nodes, edges, embedding=embed, edge_signals=True))
+        alone, together = retriever.retrieve("q", 3), retriever.retrieve_batch(["q", "x"], 3)[0]
+        for hits in (alone, together):
+            assert [hit.id for hit in hits] == ["p0", "p1", "p2"][:count]
+            assert [hit.score for hit in hits] == pytest.approx([alone[0].score] * len(hits), rel=1e-6)
+
+
 def test_only_passages_are_hits_and_a_scope_without_them_returns_its_phrases():
     index = index_of(["", "", "p", "p"], [(0, 1), (2, 0)], [0.9, 0.8, 0.1, 0.2], [0.5, 0.5])
     assert {hit.id for hit in HippoRAG(index).retrieve("?", vector=QUERY)} == {"n2", "n3"}
@@ -229,6 +254,20 @@ def test_a_graph_of_pages_takes_its_links_as_facts_that_stand_in_the_source():
         ("Engine", "Ada -[wrote for]-> Engine", "PassageWalk"),
         ("Loom", "Ada -[wrote for]-> Engine -> Loom", "PassageWalk"),
     ]
+
+
+def test_synonyms_of_two_indexes_of_one_graph_are_those_of_their_own_models():
+    ids = ["Aaa", "Bbb", "Ccc"]
+    nodes = [Node("p", "zz", type="passage"), Node("q", "yy", type="passage"), *(Node(name, "", name) for name in ids)]
+    edges = [("Aaa", "Bbb", "r"), ("p", "Aaa", "m"), ("q", "Ccc", "m")]
+
+    def scores(graph, *names):
+        embed = lambda texts: [[1.0, 0.0] if any(name in text for name in names) else [0.0, 1.0] for text in texts]  # noqa: E731
+        index = GraphIndex.from_graph(graph, embedding=embed, edge_signals=True)
+        return {hit.id: hit.score for hit in HippoRAG(index).retrieve("Aaa", 2)}
+
+    shared, other = (CorpusGraph.from_nodes(nodes, edges) for _ in range(2))
+    assert scores(shared, "Aaa", "Ccc") != scores(shared, "Aaa") == scores(other, "Aaa")
 
 
 def test_paths_begin_behind_synonym_edges():

@@ -10,6 +10,7 @@ from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.graph import Node
 from graph_retrievers.graph.corpus_graph import Edge
 from graph_retrievers.operators.gathering import ChunkGathering, chunk_quotas
+from graph_retrievers.operators.keywords import LanguageModelKeywords
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 from tests.helpers import HashEmbedding, linked_index
@@ -85,6 +86,16 @@ def test_chunks_of_a_relation_are_reached_from_the_end_that_was_searched():
     hits = LightRAG(index, backfill=False).retrieve("?", vector=[1.0, 0.0])
     # Two chunks for the entity t, and of its relation with s the one of both.
     assert [hit.path.nodes for hit in hits] == [("t", "p0"), ("t", "p3"), ("t", "p1"), ("t",)]
+
+
+@pytest.mark.parametrize(("pick", "count"), [("vector", 7 + 2), ("weight", 5 + 3 + 1 + 5)])
+def test_relations_whose_chunks_are_all_taken_do_not_count_for_how_many_are_picked(pick, count):
+    nodes = [Node(f"P{n}", f"chunk {n}", type="passage") for n in range(16)] + [Node(name, "", name) for name in "ABC"]
+    edges = [(f"P{n}", name, "mentions") for n in range(16) for name in "ABC"] + [("A", "B", "r"), ("B", "C", "r"), ("A", "C", "r")]
+    index = GraphIndex.from_nodes(nodes, edges, embedding=HashEmbedding(), edge_signals=True)
+    options = {"mode": "hybrid", "threshold": -1, "chunk_pick": pick, "types": ["passage"], "backfill": False}
+    # Of three entities 7 chunks, or 9 by quotas; what is left is all of the first relation: 2 chunks, or 5.
+    assert len(LightRAG(index, **options).retrieve("Q?", 50)) == count
 
 
 def test_by_quotas_the_chunks_of_most_entities_come_first():
@@ -210,6 +221,50 @@ def test_a_wrong_answer_costs_its_own_question_a_note_and_other_keys_are_ignored
             LightRAG(library(), language_model=Extractor(answers)).retrieve("loom?")
 
 
+class Unspeakable(Exception):
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
+def raising(error):
+    raise error
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize(("error", "told"), [(ConnectionError("down"), "ConnectionError: down"), (Unspeakable(), "Unspeakable")])
+def test_an_extractor_that_raises_leaves_the_questions_with_a_note(error, told, lazy):
+    class Extractor:
+        def extract(self, questions):
+            return (raising(error) for _ in questions) if lazy else raising(error)
+
+    for hits in LightRAG(library(), mode="local", language_model=Extractor(), backfill=False).retrieve_batch(["loom?", "Ada?"]):
+        assert hits and hits.notes == (f"no keywords, so the question itself is searched: {told}",)
+
+
+def test_what_is_not_an_exception_of_its_own_ends_the_search():
+    class Extractor:
+        def extract(self, questions):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        LightRAG(library(), language_model=Extractor()).retrieve("loom?")
+    with pytest.raises(InvalidArgumentError, match="attempts"):
+        LanguageModelKeywords(str.upper, attempts=0)
+
+
+def test_half_of_a_surrogate_pair_costs_its_own_question_a_note():
+    class Extractor:
+        def extract(self, questions):
+            return [{"low_level_keywords": ["\ud800" if "loom" in question else "Ada"]} for question in questions]
+
+    retriever = LightRAG(library(), mode="local", language_model=Extractor(), backfill=False)
+    results = retriever.retrieve_batch(["loom?", "engine?"])
+    assert [[hit.id for hit in hits][0] for hits in results] == ["p2", "p1"] and results[1].notes == ()
+    assert "One of the keywords that Extractor gave is not valid Unicode" in results[0].notes[0]
+    with pytest.raises(InvalidArgumentError, match="One of the keywords of query 0 is not valid Unicode"):
+        retriever.retrieve("loom?", keywords={"low_level_keywords": ["\ud800"]})
+
+
 @pytest.mark.parametrize("words", ["Ada", ["Ada"], {"low": ["Ada"]}, {"low_level_keywords": "Ada"}, {"low_level_keywords": [1]}])
 def test_other_keywords_are_refused(words):
     with pytest.raises(InvalidArgumentError, match="keywords of query 0 are .*high_level_keywords and low_level_keywords"):
@@ -223,6 +278,10 @@ def test_relations_without_texts_cannot_be_searched(mode):
     bare = GraphIndex.from_texts(["a", "b"], edges=[("0", "1")], embedding=HashEmbedding(), edge_signals=True)
     with pytest.raises(InvalidArgumentError, match="as the edges have neither texts nor relations"):
         LightRAG(bare, mode=mode)
+    lone = GraphIndex.from_texts(["a", "b"], embedding=HashEmbedding(), edge_signals=True)
+    with pytest.raises(InvalidArgumentError, match="as the graph has no edges. Add some, or choose mode='local'"):
+        LightRAG(lone, mode=mode)
+    assert LightRAG(lone).retrieve("a")
     with pytest.raises(MissingSignalError, match="no vectors"):
         LightRAG(GraphIndex.from_texts(["a loom"])).retrieve("loom")
 
@@ -284,5 +343,20 @@ def test_what_is_not_near_enough_is_not_found():
     # Ada has a cosine of 0.5 with the four words together.
     assert found(library(), "?", words, mode="local", threshold=0.49)[0][-3:] == ["ada", "engine", "loom"]
     assert found(library(), "?", words, mode="local", threshold=0.51) == ([], [])
+    # A cosine equal to the threshold does not exceed it.
+    level = GraphIndex.from_texts(["a", "b"], vectors=[[1, 0], [0, 1]])
+    hits = LightRAG(level, threshold=0, backfill=False).retrieve("?", vector=[1, 0])
+    assert [hit.id for hit in hits] == ["0"]
     with pytest.raises(InvalidArgumentError, match="threshold must be a cosine"):
         LightRAG(library(), threshold=2)
+
+
+def test_relations_are_measured_by_cosines_whatever_the_lengths_of_vectors():
+    def found(length, edge_length, threshold):
+        embed = lambda texts: [[length, 0.0] if text == "?" else [0.8 * edge_length, 0.6 * edge_length] for text in texts]  # noqa: E731
+        nodes, options = [Node("a", "one"), Node("b", "other")], {"embedding": embed, "edge_signals": True, "metric": "dot"}
+        index = GraphIndex.from_nodes(nodes, [("a", "b", "r")], **options)
+        return [hit.id for hit in LightRAG(index, mode="global", threshold=threshold, backfill=False).retrieve("?")]
+
+    for lengths in ((1, 1), (0.1, 1), (1, 0.1), (10, 10)):
+        assert found(*lengths, 0.79) == ["a", "b"] and found(*lengths, 0.81) == []

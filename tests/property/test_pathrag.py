@@ -88,6 +88,16 @@ def test_a_pair_of_hubs_is_answered_within_the_bounds(monkeypatch):
     assert set(lists(found, 0)[0][0]) == {0, 5}, "a node of 60 neighbours and a hub that are linked"
 
 
+def test_as_many_seeds_as_a_graph_has_nodes_give_the_reliabilities_of_few():
+    # Squares of the numbers of seeds and of nodes do not fit into 64 bits together.
+    size = 90_000
+    index = index_of(size, [(n, n + 1) for n in range(size - 1)])
+    found = run(index, [list(range(size))], paths=3 * size).chains.scores[0]
+    # In a row of nodes, one path leads from any to any other.
+    expected = torch.tensor([1.0, (1 + 0.8) / 2, (1 + 0.8 + 0.64) / 3])
+    assert found.unique().tolist() == pytest.approx(expected.sort().values.tolist())
+
+
 kept = flow_pruning._joined
 
 

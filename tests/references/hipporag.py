@@ -13,14 +13,17 @@ def min_max(values):
 
 
 def phrase_weights(facts, similarities, kept, chunks, limit):
-    """Mean score of the kept facts of each phrase over the number of its passages; the best `limit`, ties to the lower phrase."""
+    """Mean score of the kept facts of each phrase over the number of its passages; the best `limit`, ties to the lower phrase.
+
+    Weights that differ by rounding are ties.
+    """
     scores, total, times = min_max(similarities), {}, {}
     for fact in kept:
         for phrase in facts[fact][:2]:
             total[phrase] = total.get(phrase, 0.0) + scores[fact] / (len(chunks.get(phrase, ())) or 1)
             times[phrase] = times.get(phrase, 0) + 1
     weights = {phrase: total[phrase] / times[phrase] for phrase in total}
-    best = sorted(weights, key=lambda phrase: (-weights[phrase], phrase))[:limit]
+    best = sorted(weights, key=lambda phrase: (-round(weights[phrase], 9), phrase))[:limit]
     return {phrase: weights[phrase] for phrase in best}
 
 

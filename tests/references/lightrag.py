@@ -41,25 +41,30 @@ def within(items, tokens, budget):
     return kept
 
 
-def owned(item_chunks, taken=()):
-    """Of each item with chunks, those that no earlier item has and that are not taken: the most frequent first."""
-    times, owner = {}, {}
-    for number, listed in enumerate(item_chunks):
-        for chunk in set(listed):
+def owned(item_chunks, taken=None):
+    """Of each item that counts, the chunks that no earlier item has and that are not taken: the most frequent first.
+
+    Entities, for which nothing is taken, count if they have chunks; relations if they have such chunks.
+    """
+    times, mine = {}, []
+    for listed in item_chunks:
+        mine.append([])
+        for chunk in sorted(set(listed) - set(taken or ())):
             times[chunk] = times.get(chunk, 0) + 1
-            owner.setdefault(chunk, number)
-    numbers = [number for number, listed in enumerate(item_chunks) if listed]
-    mine = {number: [chunk for chunk in owner if owner[chunk] == number and chunk not in taken] for number in numbers}
-    return [sorted(mine[number], key=lambda chunk: (-times[chunk], chunk)) for number in numbers]
+            if times[chunk] == 1:
+                mine[-1].append(chunk)
+    counted = item_chunks if taken is None else mine
+    kept = [own for own, listed in zip(mine, counted, strict=True) if listed]
+    return [sorted(own, key=lambda chunk: (-times[chunk], chunk)) for own in kept]
 
 
-def by_vector(item_chunks, similarity, taken=(), related=5):
+def by_vector(item_chunks, similarity, taken=None, related=5):
     listed = owned(item_chunks, taken)
     pool = sorted({chunk for mine in listed for chunk in mine}, key=lambda chunk: (-similarity[chunk], chunk))
     return pool[: int(related * len(listed) / 2)]
 
 
-def by_weight(item_chunks, taken=(), related=5):
+def by_weight(item_chunks, taken=None, related=5):
     """Quotas that fall evenly from `related` to 1; what is left over goes to the first items that have more."""
     listed = owned(item_chunks, taken)
     n = len(listed)
@@ -94,7 +99,7 @@ def retrieve(mode, near, near_relations, near_chunks, rows, chunks, similarity, 
         of_entities = [chunks.get(node, []) for node in kept]
         ends = [(set(chunks.get(rows[n][0], [])), set(chunks.get(rows[n][1], []))) for n in walked]
         of_relations = [sorted(a & b) for a, b in ends]
-    choose = (lambda items, taken=(): by_vector(items, similarity, taken)) if pick == "vector" else by_weight
+    choose = (lambda items, taken=None: by_vector(items, similarity, taken)) if pick == "vector" else by_weight
     first = choose(of_entities)
     lists = [first, choose(of_relations, first)]
     if mode == "mix":

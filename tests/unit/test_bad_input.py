@@ -314,6 +314,8 @@ def test_a_function_gives_the_vectors_of_a_batch():
     assert [hits[0].id for hits in found] == ["0", "1", "0"] and asked == [["loom", "card"], ["loom"]]
     with pytest.raises(DimensionMismatchError):
         retriever.retrieve_batch(["loom"], vectors=len)
+    with pytest.raises(InvalidArgumentError, match="vectors is the class list"):
+        retriever.retrieve_batch(["loom"], vectors=list)
 
 
 def test_a_class_of_the_user_may_annotate_as_it_likes():
@@ -339,3 +341,11 @@ def test_an_integer_of_thousands_of_digits_is_refused_before_it_is_saved():
     with pytest.raises(InvalidArgumentError, match="16610 bits; expected at most 8192"):
         GraphIndex.from_nodes([Node("a", "x", metadata={"n": 10**5000})])
     assert GraphIndex.from_nodes([Node("a", "x", metadata={"n": 2**64})]).graph.metadata == [{"n": 2**64}]
+
+
+def test_a_query_with_half_of_a_surrogate_pair_is_refused_before_it_is_embedded():
+    asked = []
+    index = GraphIndex.from_texts(["a loom"], embedding=lambda texts: asked.append(texts) or [[1.0]] * len(texts))
+    with pytest.raises(InvalidArgumentError, match="a query is not valid Unicode"):
+        build_retriever("vector", index).retrieve("loom \ud800")
+    assert asked == [["a loom"]]

@@ -16,6 +16,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
 
 from graph_retrievers.errors import InvalidArgumentError, LanguageModelError
+from graph_retrievers.signals import language
 from graph_retrievers.signals.language import LanguageModel, as_language_model, complete_json, complete_many
 
 NAMES = {
@@ -132,6 +133,18 @@ def test_a_rejected_answer_is_asked_again_with_the_reason():
     assert "at $.names[0], 3 is not of type 'string'" in third
 
 
+def test_reading_a_long_wrong_answer_is_bounded(monkeypatch):
+    told, best_match = [], language.best_match
+    monkeypatch.setattr(language, "best_match", lambda errors: best_match(told.append(found := list(errors)) or found))
+    with pytest.raises(LanguageModelError, match=r"of the last, at \$.names\[99\], 1 is not of type 'string'"):
+        complete_json(lambda prompt: json.dumps({"names": [1] * 5000}), "Who?", NAMES)
+    assert [len(found) for found in told] == [100] * 3
+    longest = json.dumps("x" * 199_998)
+    assert complete_json(lambda prompt: longest, "Who?", {"type": "string"}) == "x" * 199_998
+    with pytest.raises(LanguageModelError, match="it has 200001 characters, at most 200000 are read"):
+        complete_json(lambda prompt: longest + " ", "Who?", {"type": "string"})
+
+
 def test_attempts_are_bounded_and_the_error_says_what_was_wrong():
     model = Script("a", "b", "c")
     with pytest.raises(LanguageModelError, match="in 2 attempts; of the last, it is not JSON.*It began 'b'"):
@@ -151,6 +164,16 @@ def test_an_error_of_the_model_is_not_repeated():
     with pytest.raises(LanguageModelError, match="TimeoutError: no answer in 60 s") as caught:
         complete_json(failing, "Who?", NAMES)
     assert len(calls) == 1 and isinstance(caught.value.__cause__, TimeoutError)
+
+    class Unspeakable(Exception):
+        def __str__(self):
+            raise RuntimeError("no text")
+
+    def unspeakable(prompt):
+        raise Unspeakable
+
+    with pytest.raises(LanguageModelError, match=r"The language model failed \(Unspeakable\)\."):
+        complete_json(unspeakable, "Who?", NAMES)
     with pytest.raises(LanguageModelError, match="expected a text"):
         complete_json(lambda prompt: {"names": []}, "Who?", NAMES)
 

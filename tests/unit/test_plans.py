@@ -278,6 +278,17 @@ def test_a_planner_must_give_one_plan_a_question(index):
         MoR(index, planner=Short()).retrieve("films of Ada Stone")
 
 
+def test_a_planner_that_raises_leaves_text_retrieval(index):
+    class Down:
+        def plan(self, queries, graph):
+            raise ConnectionError("no answer")
+
+    retriever = MoR(index, planner=Down())
+    for hits in retriever.retrieve_batch(["films of Ada Stone", "dramas"]):
+        assert hits.notes[0] == "The planner failed (ConnectionError: no answer). Text retrieval was used instead." and len(hits)
+    assert retriever.retrieve("films of Ada Stone", plan=DIRECTED).notes == (), "a plan that is given needs no planner"
+
+
 def test_a_limit_on_edges_is_told(index):
     from graph_retrievers.operators.mor.traversal import MixedTraversal
 

@@ -20,12 +20,13 @@ from graph_retrievers import (
     HybridSearch,
     Node,
     Pipeline,
+    ReciprocalRankFusion,
     Retriever,
     VectorSearch,
     build_retriever,
 )
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
-from graph_retrievers.operators import HypotheticalDocuments, InterleavedReasoning, QueryDecomposition
+from graph_retrievers.operators import HypotheticalDocuments, InterleavedReasoning, Operator, OperatorKind, QueryDecomposition
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers import Decomposition, HyDE, IRCoT
@@ -172,6 +173,17 @@ def test_a_sentence_leads_to_what_the_question_does_not_name():
     assert "1" in [hit.id for hit in hits] and hits.notes == ()
 
 
+def test_the_model_is_shown_as_many_passages_as_wanted_whatever_k_is():
+    shown = []
+
+    def model(prompt):
+        shown.append(prompt.count("a loom "))
+        return '{"sentence": "The answer is 1."}'
+
+    index = GraphIndex.from_texts([f"a loom {number}" for number in range(9)])
+    assert len(IRCoT(index, language_model=model, passages=6).retrieve("Which loom?", 1)) == 1 and shown == [6]
+
+
 # -- without a model --------------------------------------------------------------------------------------------
 
 
@@ -234,7 +246,8 @@ def test_one_question_that_fails_in_a_batch_moves_no_other(name):
     every = kind(index, language_model=writer, **options).retrieve_batch(QUESTIONS)
     plain = build_retriever("hybrid", index).retrieve_batch(QUESTIONS)
     assert ids(some) == [ids(every)[0], ids(plain)[1], ids(every)[2]]
-    assert "no quota" in some[1].notes[0] and some[0].notes == some[2].notes == ()
+    told = "The language model failed (RuntimeError: no quota); the question itself was searched"
+    assert some[1].notes == (f"{KINDS[name][1]}: {told}",) and some[0].notes == some[2].notes == ()
     assert ids(every)[0] != ids(plain)[0]
 
 
@@ -400,6 +413,25 @@ def test_filtered_nodes_take_no_place_and_stand_in_no_prompt():
     hits = search.retrieve("loom hub?", filter={"t": "pub"}, k=4)
     assert sorted(hit.id for hit in hits) == ["hub", "o0", "o1", "o2"]
     assert len(prompts) == 2 and "mill" in prompts[0] and not any("loom secret 0" in prompt for prompt in prompts)
+
+
+def test_a_node_that_a_filter_hides_keeps_its_rank_in_a_decomposition_as_in_other_fusions():
+    class Fixed(Operator):
+        kind = OperatorKind.GRAPH_SEARCH
+
+        def __init__(self, given):
+            self.given = given
+
+        def rank(self, queries, ranking):
+            rows = torch.tensor([self.given[text] for text in queries.texts])
+            return Ranking.of(rows, -torch.arange(3.0).expand(rows.shape), self.name)
+
+    index, given = GraphIndex.from_texts(["a", "b", "c"]), {"whole?": [0, 1, 2], "part?": [1, 0, 2]}
+    split = QueryDecomposition(Fixed(given), lambda prompt: '{"questions": ["part?"]}')
+    merged = ReciprocalRankFusion(Fixed(given), Fixed({"whole?": given["part?"]}))
+    for search in (split, merged):
+        hits = Retriever(index, search, backfill=False).retrieve("whole?", filter={"$id": {"$ne": "0"}})
+        assert [(hit.id, hit.score) for hit in hits] == [("1", pytest.approx(1 / 62 + 1 / 61)), ("2", pytest.approx(2 / 63))]
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.graph.ragged import gather_rows, pad_ranked, pads_last
+from graph_retrievers.graph.ragged import pad_ranked, pads_last
 from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking, followed_trails
@@ -159,8 +159,7 @@ class _Pools:
     def _expand(self, node: Tensor, score: Tensor, done: Tensor) -> None:
         left = self.left()
         may = (node >= 0) & (left > 0) & ((self.frontier_sizes() < left) | (score >= self.lowest))
-        owner, entry = gather_rows(self.graph.indptr, torch.where(may, node, -1))
-        target = self.graph.indices[entry].long()
+        owner, target = self.graph.neighbors(torch.where(may, node, -1))
         keep = ~torch.isin(owner * self.size + target, done)
         if self.queries.walk_allowed is not None:
             keep &= self.queries.walk_allowed[target]

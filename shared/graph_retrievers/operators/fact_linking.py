@@ -14,6 +14,7 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.filters import type_mask
 from graph_retrievers.graph.ragged import pad_ranked
+from graph_retrievers.operators.fusion import min_max
 from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.queries import Queries, both
 from graph_retrievers.results import Facts, Ranking
@@ -181,11 +182,7 @@ class FactLinking(Operator):
             return rows, values.double()
         parts = (signal.table(view[b : b + 1]) for b in range(len(queries))) if table is None else [table]
         low = torch.cat([part[:, allowed].amin(1, keepdim=True) for part in parts]).double()
-        high = values[:, :1].double()
-        # What differs by the rounding of single precision is equal.
-        level = high - low <= 1e-6 * torch.maximum(high.abs(), low.abs())
-        scores = ((values.double() - low) / (high - low).masked_fill(level, 1.0)).clamp(0, 1)
-        return rows, scores.masked_fill(level, 1.0).masked_fill(rows < 0, 0.0)
+        return rows, min_max(values.double(), low, values[:, :1].double()).masked_fill(rows < 0, 0.0)
 
     def _helpful(self, queries: Queries, rows: Tensor) -> tuple[Tensor, list[bool]]:
         """Return which facts a language model keeps, all without one: [B, M]; and for which queries it failed."""

@@ -142,7 +142,8 @@ class FlowPruning(Operator):
         """Return the mean resource of the edges of each path: Tensor, shape [P], float64."""
         rows, local = torch.unique(found.nodes, return_inverse=True)
         # Pads have the lowest number, and are on no edge.
-        size, pair = len(rows), found.start * (int(found.end.max()) + 1) + found.end
+        # Pairs are numbered anew, so that numbers of edges fit into 64 bits with very many seeds too.
+        size, pair = len(rows), torch.unique(found.start * (int(found.end.max()) + 1) + found.end, return_inverse=True)[1]
         real = found.nodes[:, 1:] >= 0
         steps = (pair.unsqueeze(1) * size + local[:, :-1]) * size + local[:, 1:]
         edges, place = torch.unique(steps[real], return_inverse=True)

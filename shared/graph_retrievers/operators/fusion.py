@@ -17,7 +17,7 @@ from graph_retrievers.operators.operator import Composite, Operator, list_weight
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 
-__all__ = ["ReciprocalRankFusion", "fused", "min_max_parts", "reciprocal_rank_parts"]
+__all__ = ["ReciprocalRankFusion", "fused", "min_max", "min_max_parts", "reciprocal_rank_parts"]
 
 
 def reciprocal_rank_parts(ranking: Ranking, constant: int) -> Tensor:
@@ -26,12 +26,22 @@ def reciprocal_rank_parts(ranking: Ranking, constant: int) -> Tensor:
     return (1.0 / (float(constant) + place)).expand(ranking.nodes.shape)
 
 
+def min_max(values: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    """Return values, [B, K], brought to [0, 1] between the bounds of each row, [B, 1]; 1 where the bounds differ by rounding.
+
+    >>> min_max(torch.tensor([[3.0, 4.0, 5.0]]), torch.tensor([[3.0]]), torch.tensor([[5.0]]))
+    tensor([[0.0000, 0.5000, 1.0000]])
+    """
+    level = high - low <= 1e-6 * torch.maximum(high.abs(), low.abs())
+    return ((values - low) / (high - low).masked_fill(level, 1.0)).clamp(0, 1).masked_fill(level, 1.0)
+
+
 def min_max_parts(ranking: Ranking) -> Tensor:
     """Return the scores of each list brought to [0, 1], 1 where all are equal: Tensor, shape [B, K], float32."""
     real = ranking.nodes >= 0
     low = ranking.scores.masked_fill(~real, float("inf")).amin(1, keepdim=True) if ranking.width else ranking.scores
     high = ranking.scores.masked_fill(~real, float("-inf")).amax(1, keepdim=True) if ranking.width else ranking.scores
-    return torch.where(high > low, (ranking.scores - low) / (high - low), torch.ones_like(ranking.scores))
+    return min_max(ranking.scores, low, high)
 
 
 def fused(rankings: Sequence[Ranking], parts: Sequence[Tensor], lists: tuple[str, ...] = ()) -> Ranking:

@@ -151,7 +151,8 @@ class ChunkGathering(Operator):
 
     Notes
     -----
-    A chunk of several items belongs to the first. By ``"vector"``, equal cosines go to the lower row. The n-th chunk scores 1 / n.
+    A chunk of several items belongs to the first. As published, entities count for n and for quotas though all of their chunks
+    belong to others, and relations do not. By ``"vector"``, equal cosines go to the lower row. The n-th chunk scores 1 / n.
     In the taxonomy this is a search of the graph: only edges lead to chunks.
 
     References
@@ -187,7 +188,7 @@ class ChunkGathering(Operator):
 
     def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
         """Return the chunks, each with the trail of the entity that it belongs to, and itself."""
-        found, via = self._picked(queries, *self._of_entities(queries, ranking), ranking.nodes[:, :0])
+        found, via = self._picked(queries, *self._of_entities(queries, ranking))
         if self.of == "relations":
             found, via = self._picked(queries, *self._of_relations(queries, ranking), found)
         trails, own = extended_trails(ranking.trails, via, found), columns_of(ranking.nodes, found)
@@ -235,9 +236,12 @@ class ChunkGathering(Operator):
         return place[kept], chunk[kept]
 
     def _picked(
-        self, queries: Queries, batch: Tensor, item: Tensor, chunk: Tensor, via: Tensor, taken: Tensor
+        self, queries: Queries, batch: Tensor, item: Tensor, chunk: Tensor, via: Tensor, taken: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Return the chunks that are picked, without those `taken`, [B, M], and the columns that lead to them: each [B, K]."""
+        """Return the chunks that are picked and the columns that lead to them: each [B, K].
+
+        Without chunks `taken`, [B, M], each item with chunks counts for quotas; with them, each that is the first of one not taken.
+        """
         size, count, width = len(queries.index), len(queries), int(item.max()) + 1 if item.numel() else 1
         # Ascending by query, chunk and item: the first of each chunk is that of its first item.
         codes, place = torch.unique((batch * size + chunk) * width + item, return_inverse=True)
@@ -245,13 +249,15 @@ class ChunkGathering(Operator):
         keys, times = torch.unique_consecutive(codes // width, return_counts=True)
         first = torch.cumsum(times, 0) - times
         batch, chunk, item, via = keys // size, keys % size, codes[first] % width, via[first]
-        # Items with chunks, and the place of each among them.
         items = torch.unique(codes // width // size * width + codes % width)
+        if taken is not None:
+            spoken = torch.arange(count, device=keys.device).unsqueeze(1) * size + taken
+            kept = ~torch.isin(keys, spoken[taken >= 0])
+            batch, chunk, item, via, times = (values[kept] for values in (batch, chunk, item, via, times))
+            items = torch.unique(batch * width + item)
+        # How many items count, and the place of each among them.
         held = torch.bincount(items // width, minlength=count)
         item = torch.searchsorted(items, batch * width + item) - (torch.cumsum(held, 0) - held)[batch]
-        spoken = torch.arange(count, device=keys.device).unsqueeze(1) * size + taken
-        kept = ~torch.isin(keys, spoken[taken >= 0])
-        batch, chunk, item, via, times = (values[kept] for values in (batch, chunk, item, via, times))
         if self.pick == "vector":
             limit = self.related * held // 2
             scores = queries.cosines(batch, chunk).float()

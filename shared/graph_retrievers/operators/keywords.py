@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
-from graph_retrievers.arguments import choice, is_number, listed, strings
+from graph_retrievers.arguments import choice, is_number, listed, positive, strings
 from graph_retrievers.cache import Cache
-from graph_retrievers.errors import InvalidArgumentError, shown
+from graph_retrievers.errors import InvalidArgumentError, reason, shown
 from graph_retrievers.graph.filters import type_mask
+from graph_retrievers.graph.plain import check_text
 from graph_retrievers.operators.facts import FactSearch
 from graph_retrievers.operators.operator import Composite, Operator
 from graph_retrievers.queries import LatentCache, Queries, both
@@ -79,7 +80,8 @@ class LanguageModelKeywords:
     """
 
     def __init__(self, model: Any, *, attempts: int = 3, workers: int = 4) -> None:
-        self.model, self.attempts, self.workers = as_language_model(model), attempts, workers
+        self.model = as_language_model(model)
+        self.attempts, self.workers = positive("attempts", attempts), positive("workers", workers)
 
     def extract(self, questions: Sequence[str]) -> list[Any]:
         """Return the keywords of each question, or the LanguageModelError of the question that got none."""
@@ -221,7 +223,13 @@ def _keywords(queries: Queries, extractor: KeywordExtractor | None) -> tuple[lis
     asked = [b for b, words in enumerate(given) if words is None and extractor is not None]
     if not asked or extractor is None:
         return found, ()
-    name, given = type(extractor).__name__, extractor.extract([queries.texts[b] for b in asked])
+    name = type(extractor).__name__
+    try:
+        given = extractor.extract([queries.texts[b] for b in asked])
+        # A generator fails when it is read.
+        given = list(given) if isinstance(given, Iterator) else given
+    except Exception as error:
+        given = [error] * len(asked)
     answers = listed(f"What {name}.extract returned", given, f"{len(asked)} mappings with keywords, one for each question")
     if len(answers) != len(asked):
         raise InvalidArgumentError(
@@ -231,7 +239,7 @@ def _keywords(queries: Queries, extractor: KeywordExtractor | None) -> tuple[lis
         try:
             found[b] = _answered(answer, name)
         except Exception as error:
-            notes[b] = (f"no keywords, so the question itself is searched: {str(error):.200}",)
+            notes[b] = (f"no keywords, so the question itself is searched: {reason(error):.200}",)
     return found, tuple(notes)
 
 
@@ -248,4 +256,6 @@ def _read(words: Any, what: str) -> Keywords:
     known = isinstance(words, Mapping) and set(words) <= {_HIGH, _LOW}
     if not known or not all(isinstance(v, (list, tuple)) and all(isinstance(w, str) for w in v) for v in words.values()):
         raise InvalidArgumentError(f"The {what} are {shown(words)}; expected a mapping with lists of strings: {_HIGH} and {_LOW}.")
+    for word in (word for part in words.values() for word in part):
+        check_text(word, f"One of the {what}")
     return Keywords(*(tuple(dict.fromkeys(word for word in words.get(name, ()) if word.strip())) for name in (_HIGH, _LOW)))

@@ -14,6 +14,7 @@ from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.ragged import top_k
 from graph_retrievers.operators.fact_linking import PhraseGraph, phrase_graph
+from graph_retrievers.operators.fusion import min_max
 from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.operators.pagerank import TransitionGraph, check_damping, personalized_pagerank, walk_parents
 from graph_retrievers.operators.vector_search import VectorSearch
@@ -54,7 +55,8 @@ class PassageWalk(Operator):
     r"""Rank passages by a walk that restarts at weighted phrases, and a little at every passage.
 
     The restart weight of a node is its score in the ranking before it; a passage adds `passage_weight` times its similarity to the
-    question, brought to [0, 1] over all passages by min-max. Where the ranking is empty, passages are ranked by similarity alone.
+    question, brought to [0, 1] over all passages by min-max, 1 for each if they are equal up to rounding. Where the ranking is
+    empty, passages are ranked by similarity alone.
 
     Parameters
     ----------
@@ -159,8 +161,7 @@ class PassageWalk(Operator):
         similarity = queries.index.dense.table(queries.vectors).double()
         low = similarity.masked_fill(~allowed, torch.inf).amin(1, keepdim=True)
         high = similarity.masked_fill(~allowed, -torch.inf).amax(1, keepdim=True)
-        share = torch.where(high > low, (similarity - low) / (high - low), 1.0)
-        restart = (self.passage_weight * share).masked_fill(~allowed, 0.0)
+        restart = (self.passage_weight * min_max(similarity, low, high)).masked_fill(~allowed, 0.0)
         restart = torch.cat([torch.zeros_like(restart), restart], 1) if parts.doubled else restart
         real = ranking.nodes >= 0
         weights = torch.where(real, ranking.scores.clamp(min=0).double(), 0.0)

@@ -66,7 +66,7 @@ class _Rewriting(Composite):
         notes = [""] * len(prompts)
         for place, answer in complete_many(self.language_model, prompts, schema):
             if isinstance(answer, LanguageModelError):
-                notes[place] = self._note(f"{str(answer):.200}")
+                notes[place] = self._note(f"{str(answer):.200}".rstrip("."))
                 continue
             given = [answer[name]] if isinstance(answer[name], str) else answer[name]
             texts[place] = list(dict.fromkeys(text.strip() for text in given if text.strip()))[:most]
@@ -191,7 +191,8 @@ class QueryDecomposition(_Rewriting):
     -----
     Without a language model, and where it fails or leaves a question whole, the operator runs on the question; a note says so
     in the first two cases. The parts are made before anything is searched, so a part cannot use the answer of another; see
-    :class:`InterleavedReasoning` for that.
+    :class:`InterleavedReasoning` for that. A node that a search finds and a filter hides keeps its rank there, as in
+    :class:`~graph_retrievers.operators.fusion.ReciprocalRankFusion`.
 
     References
     ----------

@@ -87,7 +87,7 @@ class SteinerTreeSearch(Operator):
 
     Parameters
     ----------
-    edges : int, default 3
+    seed_edges : int, default 3
         Distinct similarities of edges that have prizes; the published code takes 5 for WebQSP. With 0, edges have no prizes.
     cost : float, default 0.5
         The c of the equation, above 0.
@@ -113,8 +113,9 @@ class SteinerTreeSearch(Operator):
     Each question of the published data brings a small graph. Here its place is taken by the neighbourhood of the nodes and edges
     that match: all nodes within one edge, two and so on, until there are `candidates`. Of the ring that does not fit, nodes with
     two neighbours inside come first, then those most similar to the question; a note says so. Of more than 20 edges a candidate,
-    the most similar are read. Edges have prizes among these. The search takes O(n) steps over the edges of n candidates at most,
-    in practice some milliseconds.
+    the most similar are read. Prizes of equally similar edges are split among the edges of the candidates: edges elsewhere in the
+    graph, in parts that no match lies in too, have no share, however similar. The search takes O(n) steps over the edges of n
+    candidates at most, in practice some milliseconds.
 
     Departures: growth is followed by strong pruning, where the published code prunes less (``"gw"``); see
     :func:`~graph_retrievers.graph.steiner_tree.prize_collecting_steiner_tree`. Edges at nodes that the traversal filter excludes
@@ -132,7 +133,7 @@ class SteinerTreeSearch(Operator):
     >>> nodes = [Node("ada", "", "Ada"), Node("engine", "", "Engine"), Node("babbage", "", "Babbage"), Node("loom", "", "Loom")]
     >>> edges = [("ada", "engine", "wrote for"), ("babbage", "engine", "built"), ("engine", "loom", "recalls")]
     >>> index = GraphIndex.from_nodes(nodes, edges, vectors=[[1, 0], [0, 1], [0.8, 0.6], [0, 1]])
-    >>> search = Pipeline(VectorSearch(2), SteinerTreeSearch(edges=0))
+    >>> search = Pipeline(VectorSearch(2), SteinerTreeSearch(seed_edges=0))
     >>> for hit in Retriever(index, search, backfill=False).retrieve("Who?", vector=[1, 0]):
     ...     print(round(hit.score, 1), hit.path.text)
     3.0 Ada
@@ -145,7 +146,7 @@ class SteinerTreeSearch(Operator):
     def __init__(
         self,
         *,
-        edges: int = 3,
+        seed_edges: int = 3,
         cost: float = 0.5,
         signal: str = "edge_dense",
         candidates: int = 1000,
@@ -154,7 +155,7 @@ class SteinerTreeSearch(Operator):
     ) -> None:
         if not is_number(cost) or not 0 < cost <= 1e30:
             raise InvalidArgumentError(f"cost must be above 0 and at most 1e30, got {shown(cost)}.")
-        self.edges, self.candidates = positive("edges", edges, least=0), positive("candidates", candidates)
+        self.seed_edges, self.candidates = positive("seed_edges", seed_edges, least=0), positive("candidates", candidates)
         self.cost, self.k = float(cost), None if k is None else positive("k", k)
         self.signal, self.facts = signal, facts
 
@@ -163,19 +164,20 @@ class SteinerTreeSearch(Operator):
         graph, prized = queries.index.graph, self._prizes_edges(queries)
         starts = ranking.nodes
         if prized:
-            rows = queries.index.signal(self.signal).search(queries.view(self.signal), self.edges, self._may_be_prized(queries))[1]
+            signal, may = queries.index.signal(self.signal), self._may_be_prized(queries)
+            rows = signal.search(queries.view(self.signal), self.seed_edges, may)[1]
             ends = torch.stack([graph.sources[rows.clamp(min=0)], graph.targets[rows.clamp(min=0)]], 2)
             starts = torch.cat([starts, ends.masked_fill((rows < 0).unsqueeze(2), -1).flatten(1)], 1)
         found = [self._found(queries, b, ranking.nodes[b], starts[b], prized) for b in range(len(queries))]
         result = _padded(found, self.name, self.facts, queries.index.device)
         note = f"the subgraph was searched among the {self.candidates:,} nodes nearest to the nodes and edges that match"
         result = result.noted([subgraph.cut for subgraph in found], note)
-        missing = self.edges > 0 and not prized and graph.num_edges > 0
+        missing = self.seed_edges > 0 and not prized and graph.num_edges > 0
         unprized = f"edges have no prizes, for the index has no signal {self.signal!r}; build it with edge_signals=True"
         return result.noted([missing] * len(result), unprized)
 
     def _prizes_edges(self, queries: Queries) -> bool:
-        there = self.edges > 0 and self.signal in queries.index.signals
+        there = self.seed_edges > 0 and self.signal in queries.index.signals
         if there and queries.index.signal(self.signal).covers != "edges":
             raise InvalidArgumentError(f"SteinerTreeSearch gives prizes to edges; the signal {self.signal!r} covers nodes.")
         return there
@@ -191,7 +193,7 @@ class SteinerTreeSearch(Operator):
         gains = torch.zeros(rows.numel(), dtype=torch.float64, device=rows.device)
         if prized and rows.numel():
             likeness, may = self._likeness(queries, b, rows), self._may_be_prized(queries)
-            gains = edge_prizes(likeness if may is None else likeness.masked_fill(~may[rows], -torch.inf), self.edges)
+            gains = edge_prizes(likeness if may is None else likeness.masked_fill(~may[rows], -torch.inf), self.seed_edges)
         prizes = torch.zeros(pool.numel(), dtype=torch.float64, device=rows.device)
         prizes[torch.searchsorted(pool, nodes)] = torch.arange(nodes.numel(), 0, -1, device=rows.device).double()
         ends = torch.searchsorted(pool, torch.stack([graph.sources[rows], graph.targets[rows]]))

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from graph_retrievers.arguments import is_number, positive
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.graph.ragged import gather_rows
 from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
@@ -77,8 +76,8 @@ class STeX(Operator):
         """Return the best `nodes_per_round` candidates of each query: the N_add of the paper, cut."""
         graph = queries.index.graph
         width, size = ranking.width, len(graph)
-        place, entry = gather_rows(graph.indptr, ranking.nodes.flatten())
-        batch, node = place // max(width, 1), graph.indices[entry].long()
+        place, node = graph.neighbors(ranking.nodes.flatten())
+        batch = place // max(width, 1)
         key = batch * size + node
         # Entries are in rank order, so after a stable sort the first of a run is the best-ranked neighbour.
         key, order = torch.sort(key, stable=True)

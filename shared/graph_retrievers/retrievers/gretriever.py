@@ -29,7 +29,7 @@ class GRetriever(Retriever):
         With vectors, and with ``edge_signals=True`` for prizes on edges.
     seeds : int, default 3
         Nodes that have prizes.
-    edges : int, default 3
+    seed_edges : int, default 3
     cost : float, default 0.5
     signal : str, default "edge_dense"
     candidates : int, default 1000
@@ -59,7 +59,7 @@ class GRetriever(Retriever):
     >>> def embed(texts):
     ...     return [[float("wrote" in text or text == "Ada"), 0.6] for text in texts]
     >>> index = GraphIndex.from_nodes(nodes, edges, embedding=embed, edge_signals=True, metric="cosine")
-    >>> hits = GRetriever(index, seeds=1, edges=1, facts=True, backfill=False).retrieve("Who wrote for the engine?")
+    >>> hits = GRetriever(index, seeds=1, seed_edges=1, facts=True, backfill=False).retrieve("Who wrote for the engine?")
     >>> print(hits.subgraph().to_csv())
     node_id,node_attr
     0,Ada
@@ -76,7 +76,7 @@ class GRetriever(Retriever):
         index: GraphIndex,
         *,
         seeds: int = 3,
-        edges: int = 3,
+        seed_edges: int = 3,
         cost: float = 0.5,
         signal: str = "edge_dense",
         candidates: int = 1000,
@@ -84,5 +84,5 @@ class GRetriever(Retriever):
         first: Operator | None = None,
         **options: Any,
     ) -> None:
-        search = SteinerTreeSearch(edges=edges, cost=cost, signal=signal, candidates=candidates, facts=facts)
+        search = SteinerTreeSearch(seed_edges=seed_edges, cost=cost, signal=signal, candidates=candidates, facts=facts)
         super().__init__(index, Pipeline(first or VectorSearch(positive("seeds", seeds), returned=False), search), **options)

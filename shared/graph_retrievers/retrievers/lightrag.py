@@ -163,8 +163,10 @@ def _relation_signal(index: GraphIndex) -> str:
     """Return the signal over the edges; InvalidArgumentError, with the reason, if relations cannot be searched."""
     graph = index.graph
     found = next((name for name in ("edge_dense", "edge_bm25") if name in index.signals), None)
+    bare = graph.num_edges == 0
+    if bare and index.rows is None:
+        raise InvalidArgumentError("Relations cannot be searched, as the graph has no edges. Add some, or choose mode='local'.")
     # A scope may have no edges: a mode that was asked for finds no relations then.
-    bare = graph.num_edges == 0 and index.rows is not None
     if found is None or not (any(graph.edge_texts) or any(graph.relation_names) or bare):
         reason = "edges have neither texts nor relations" if found else "index has no signal over its edges"
         raise InvalidArgumentError(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from graph_retrievers.arguments import check_query, positive, typed
+from graph_retrievers.arguments import check_query, not_a_class, positive, typed
 from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError, shown
 from graph_retrievers.graph.filters import Filter
 from graph_retrievers.hits import Hits
@@ -211,6 +211,7 @@ class BaseRetriever(ABC):
                 raise InvalidArgumentError(f"{name} is {shown(values)}; expected a list with one value for each query.")
             if len(values) != len(queries):
                 raise InvalidArgumentError(f"{name} has {len(values)} entries for {len(queries)} queries.")
+        not_a_class("vectors", vectors)
         if vectors is not None and not callable(vectors):
             vectors = check_vectors(vectors, len(queries), name="query vectors")
         return Call(list(queries), self.k if k is None else positive("k", k), vectors, filters, inputs)

@@ -40,7 +40,7 @@ class TypedAdjacency:
     """
 
     def __init__(self, graph: CorpusGraph, order: str = "type") -> None:
-        view = graph.incidence
+        view, self._expand = graph.incidence, graph.expand
         self.order, self.num_nodes, self.device = choice("order", order, ("type", "relation")), len(graph), graph.device
         types, relations = graph.type_names, sorted(graph.relation_names)
         kind = graph.node_types[view.neighbors.long()].long()
@@ -94,6 +94,7 @@ class TypedAdjacency:
         `frontier` has keys ``walk * N + node``, int64 [M], ascending and distinct, as have the nodes reached. Walk w steps by the
         kinds from ``low[w]`` to before ``high[w]`` and reads at most `max_edges`: nodes of its frontier beyond that are left out.
         """
+        self._expand(frontier % self.num_nodes)
         if self._views is not None and frontier.numel() <= _SMALL_FRONTIER:
             reached = self._small_step(self._views, frontier.tolist(), low, high)
             if reached is not None and (max_edges is None or max_edges >= _SMALL_EDGES):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -49,8 +51,11 @@ class TextMatching:
 
     def similarities(self, queries: Queries, texts: list[str]) -> Tensor:
         """Return similarities of texts with every node: Tensor, shape [M, N], float32."""
-        signal = self._signal(queries)
-        return signal.table(queries.embed(texts) if signal.reads == "vector" else texts)
+        return self._signal(queries).table(self._view(queries, texts))
+
+    def _view(self, queries: Queries, texts: list[str]) -> Any:
+        """Return texts as the signal reads them."""
+        return queries.embed(texts) if self._signal(queries).reads == "vector" else texts
 
     def search(self, queries: Queries, texts: list[str], k: int, allowed: Tensor) -> tuple[Tensor, Tensor]:
         """Return scores, best first, and rows of the best k nodes for each of M texts, both [M, min(k, N)].
@@ -58,6 +63,8 @@ class TextMatching:
         `allowed`, bool [M, N], says which nodes may match. Rows are -1 and scores -inf where fewer match; a match by BM25 needs
         a word in common.
         """
+        if not self._signal(queries).tabled:
+            return self._signal(queries).search(self._view(queries, texts), k, allowed)
         found_scores, found_rows = [], []
         for part in self._parts(len(texts), len(queries.index)):
             table = self.similarities(queries, texts[part])
@@ -73,6 +80,8 @@ class TextMatching:
 
     def pairs(self, queries: Queries, texts: list[str], owner: Tensor, nodes: Tensor) -> Tensor:
         """Return the similarity of P pairs, each of a text and a node given by place and row in `owner` and `nodes`: [P]."""
+        if not self._signal(queries).tabled:
+            return self._signal(queries).scores(self._view(queries, texts), owner, nodes)
         scores = torch.zeros(owner.numel(), device=nodes.device)
         for part in self._parts(len(texts), len(queries.index)):
             mine = (owner >= part.start) & (owner < part.stop)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, InvalidPlanError
+from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, InvalidPlanError, reason
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.filters import type_mask
 from graph_retrievers.graph.names import nodes_titled
@@ -143,7 +143,7 @@ class MixedTraversal(Operator):
         except InvalidPlanError as error:
             return PlanCheck(PlanningGraph(), "unreadable", note=f"{error} Text retrieval was used instead.")
 
-    def _plans(self, queries: Queries) -> list[Any]:
+    def plans(self, queries: Queries) -> list[Any]:
         """Return the plan of each query: the caller's, the planner's, an error with the reason why there is none, or None."""
         plans = queries.input("plan")
         missing = [row for row, plan in enumerate(plans) if plan is None or (isinstance(plan, (str, list, tuple)) and not plan)]
@@ -155,7 +155,12 @@ class MixedTraversal(Operator):
                     "checkpoint=."
                 )
             return plans
-        made = list(self.planner.plan([queries.texts[row] for row in missing], queries.index.graph)) if missing else []
+        try:
+            made = list(self.planner.plan([queries.texts[row] for row in missing], queries.index.graph)) if missing else []
+        except GraphRetrieverError:
+            raise
+        except Exception as error:
+            made = [InvalidPlanError(f"The planner failed ({reason(error)}).")] * len(missing)
         if len(made) != len(missing):
             raise InvalidArgumentError(f"The planner gave {len(made)} plans for {len(missing)} questions; one each is needed.")
         for row, plan in zip(missing, made, strict=True):
@@ -165,7 +170,7 @@ class MixedTraversal(Operator):
     def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
         """Return the candidates of every query; the ranking before is not read."""
         graph = queries.index.graph
-        checks = [self.check(plan, graph) for plan in self._plans(queries)]
+        checks = [self.check(plan, graph) for plan in self.plans(queries)]
         adjacency = typed_adjacency(graph, "type" if self.check_types else "relation")
         routes = Routes.of([check.plan.paths for check in checks], adjacency, self.schema(graph))
         entries, titled, matches = self._matches(queries, routes)
