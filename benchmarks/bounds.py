@@ -69,8 +69,24 @@ def _prefixes(size: int) -> list[str]:
 CASES: dict[str, tuple[int, Callable[[int], Any], Callable[[Any], Any]]] = {
     "html, open elements": (12_000, lambda n: "<div>" * n, read_html),
     "html, closing tags of other elements": (100_000, lambda n: "<b>" * n + "</i>" * n, read_html),
-    "html, attributes": (100_000, lambda n: "<a " + " ".join(f"a{i}=1" for i in range(n)) + ">", read_html),
+    # Of more names than fit into the processor's caches, the time shows the memory of the machine.
+    "html, attributes": (25_000, lambda n: "<a " + " ".join(f"a{i}=1" for i in range(n)) + ">", read_html),
     "html, comments": (800_000, lambda n: "<!--" * n, read_html),
+    "html, main parts that end": (
+        4_000,
+        lambda n: "<p>x" + "".join(f"<main><a id=i{i} href=h{i}></a></main>" for i in range(n)),
+        read_html,
+    ),
+    "html, contents after anchors": (
+        4_000,
+        lambda n: "".join(f"<a id=i{i} href=h{i}></a><div class=toc><li>c</div>" for i in range(n)) + "<p>x",
+        read_html,
+    ),
+    "html, contents that are texts, after anchors": (
+        4_000,
+        lambda n: "".join(f"<a id=i{i} href=h{i}></a><div class=toc>{'' if i % 2 else 'c ' * 30}</div>" for i in range(n)) + "<p>x",
+        read_html,
+    ),
     "html, a long base": (4_000, lambda n: f'<base href="http://x/{"a/" * n}">' + "<p><a href=b>c</a>" * n, read_html),
     "markdown, emphasis": (4_000, lambda n: "*a_ " * n, read_markdown),
     "markdown, brackets": (8_000, lambda n: "![" * n, read_markdown),

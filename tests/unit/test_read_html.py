@@ -255,3 +255,32 @@ def test_texts_that_link_to_themselves_and_pages_of_links_are_read():
     assert [block.text for block in read_html(heading).blocks] == ["Windows", "warp()", "Warps."]
     days = "".join(f'<p><a href="d{n}.html">The council met on day {n}.</a>' for n in range(6))
     assert len(read_html(f"<main>{days}").blocks) == 6
+
+
+def test_anchors_and_links_around_contents_that_are_left_out():
+    box = "<div class=toc><ul><li><a id=in href=c>c</a></ul></div>"
+    (block,) = read_html(f"<a id=a href=l></a>{box}<a id=b href=m></a>{box}<p>text").blocks
+    assert (block.text, block.anchors, block.links) == ("text", ("a", "b"), ("l", "m"))
+    # The box begins a text of its own, which goes with it; what came before it stays.
+    (block,) = read_html(f"<a id=a href=l></a>{box[:-6]}<p>entry</p></div><p>text").blocks
+    assert (block.text, block.anchors, block.links) == ("text", ("a",), ("l",))
+
+
+def test_anchors_and_links_before_contents_that_are_texts():
+    box = "<a id=a href=l></a><div class=toc>{}</div>"
+    one, two = read_html(box.format("<p id=b>" + "words " * 20 + "</p><p>more")).blocks
+    assert (one.anchors, one.links, two.anchors) == (("a", "b"), ("l",), ())
+    (block,) = read_html(box.format("<a id=b href=m></a>") + "<p id=c>text").blocks
+    assert (block.anchors, block.links) == (("a", "c"), ("l",))
+
+
+def test_main_parts_one_after_another():
+    text = (
+        "<main><p>one<i id=a></i></p><a id=b href=x></a></main><main><a id=b href=y></a></main><main><p>two</p><a id=c></a></main>"
+    )
+    one, two = read_html(text).blocks
+    assert (one.text, one.anchors, one.links) == ("one", ("a", "b"), ("x", "y"))
+    assert (two.text, two.anchors, two.links) == ("two", ("c",), ())
+    # A block that is left out takes what came after it along.
+    left = "<p>one</p><div class=toc><ul><li><main>c<a id=d></a></main></ul></div>"
+    assert [(block.text, block.anchors) for block in read_html(left).blocks] == [("one", ())]

@@ -79,11 +79,12 @@ def read_html(text: str, *, piece: bool = False) -> Page:
     if not reader.blocks and not reader.contents and not piece:
         whole = _Reader(whole=True)
         _parse(text, whole)
-        reader.blocks, reader.inside = whole.blocks, whole.inside
+        reader.blocks, reader.inside, reader.after = whole.blocks, whole.inside, whole.after
     if not reader.blocks and piece and (reader.anchors or reader.links):
-        reader.blocks, reader.inside = [Block("", 0, _once(reader.anchors), _once(reader.links))], [False]
-    main = [block for block, inside in zip(reader.blocks, reader.inside, strict=True) if inside]
-    blocks = main or reader.blocks
+        reader.blocks, reader.inside, reader.after = [Block("", 0)], [False], [(reader.anchors, reader.links)]
+    read = [_with(block, *after) for block, after in zip(reader.blocks, reader.after, strict=True)]
+    main = [block for block, inside in zip(read, reader.inside, strict=True) if inside]
+    blocks = main or read
     contents = reader.contents
     links = {link for block in blocks for link in block.links}
     if reader.refresh or (len(links) == 1 and reader.title.strip().lower().startswith("redirecting")):
@@ -135,6 +136,8 @@ class _Reader:
         self.links: list[str] = []
         self.blocks: list[Block] = []
         self.inside: list[bool] = []
+        # Anchors and links behind the text of each block, which no other text follows.
+        self.after: list[tuple[list[str], list[str]]] = []
         self.contents: list[str] = []
         self.title = self.base = ""
         # For each open element: (tag, what it switched on).
@@ -155,7 +158,8 @@ class _Reader:
             # Anchors of navigation without a text.
             self.anchors, self.links = [], []
         elif begins:
-            self._before, self._lengths = (len(self.blocks), len(self.contents), [*self.anchors], [*self.links]), [0, 0]
+            self._before, self._lengths = (len(self.blocks), len(self.contents), self.anchors, self.links), [0, 0]
+            self.anchors, self.links = [], []
         self._open.append((tag, switched))
         if switched:
             self._on[switched] += 1
@@ -204,9 +208,15 @@ class _Reader:
         listed, other = self._lengths
         if other > max(listed, _LABEL):
             del self.contents[contents:]
+            if len(self.blocks) > blocks:
+                first = self.blocks[blocks]
+                self.blocks[blocks] = replace(first, anchors=_once([*anchors, *first.anchors]), links=_once([*links, *first.links]))
+                return
+            anchors += self.anchors
+            links += self.links
         else:
-            del self.blocks[blocks:], self.inside[blocks:]
-            self.anchors, self.links = anchors, links
+            del self.blocks[blocks:], self.inside[blocks:], self.after[blocks:]
+        self.anchors, self.links = anchors, links
 
     def data(self, text: str) -> None:
         if self._on["title"]:
@@ -224,8 +234,9 @@ class _Reader:
     def close(self) -> None:
         """Give anchors and links that no text follows to the last block."""
         if self.blocks:
-            last = self.blocks[-1]
-            self.blocks[-1] = replace(last, anchors=_once([*last.anchors, *self.anchors]), links=_once([*last.links, *self.links]))
+            anchors, links = self.after[-1]
+            anchors += self.anchors
+            links += self.links
             self.anchors, self.links = [], []
 
     @property
@@ -279,7 +290,15 @@ class _Reader:
             text = without_number(text) if self._level else text
             self.blocks.append(Block(text, self._level, _once(self.anchors), _once(self.links), self._leads))
             self.inside.append(self._on["main"] > 0)
+            self.after.append(([], []))
             self.anchors, self.links, self._level, self._leads = [], [], 0, False
+
+
+def _with(block: Block, anchors: list[str], links: list[str]) -> Block:
+    """Return a block with further anchors and links."""
+    if not anchors and not links:
+        return block
+    return replace(block, anchors=_once([*block.anchors, *anchors]), links=_once([*block.links, *links]))
 
 
 def _joined(base: str, link: str) -> str:
