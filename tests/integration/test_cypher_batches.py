@@ -15,14 +15,17 @@ from graph_retrievers.errors import (
     MissingSignalError,
 )
 from graph_retrievers.stores.cypher import CypherSpreadingActivation
+from graph_retrievers.stores.cypher.database import PLAIN_COSINE
 from tests.integration.test_cypher import Axis, RandomEmbedding
 from tests.integration.test_cypher_filters import QUESTIONS, in_both
 
 
 @pytest.fixture(scope="module")
 def filtered(cypher_server):
-    """A random graph with metadata, in this process and in the database."""
-    yield from in_both(cypher_server, 60)
+    """A random graph with metadata, in this process and in the database, whose cosines are the same to the bit each time."""
+    for index, database in in_both(cypher_server, 60):
+        database.cosine = PLAIN_COSINE
+        yield index, database
 
 
 def test_attributes(filtered):

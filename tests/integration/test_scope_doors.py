@@ -16,6 +16,7 @@ from graph_retrievers.hits import Hits
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers import PPR, SpreadingActivation
 from graph_retrievers.stores.cypher import CypherSpreadingActivation, write_graph
+from graph_retrievers.stores.cypher.database import PLAIN_COSINE
 from tests.helpers import HashEmbedding
 from tests.integration.test_cypher import RandomEmbedding, assert_same, vector_index
 from tests.integration.test_cypher_filters import filtered_index
@@ -96,6 +97,8 @@ def test_whether_llama_index_vectors_are_unit_vectors_is_asked_of_the_scope():
 def test_a_scope_in_a_database_is_that_in_memory(database):
     small = world([10] * 3, 1)
     write_graph(database, small)
+    # Those of the server may differ from one time to another.
+    database.cosine = PLAIN_COSINE
     for options in ({}, {"gate": "uniform", "chains": "hits"}, {"chains": "path", "steps": 2}):
         shared = {"k": 8, "threshold": 0.01, **options}
         inside = CypherSpreadingActivation(database, embedding=HashEmbedding(16), **shared)

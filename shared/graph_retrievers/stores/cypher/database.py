@@ -28,7 +28,7 @@ _ATTEMPTS = 3
 _SCHEMES = tuple(f"{kind}{end}" for kind in ("bolt", "neo4j") for end in ("", "+s", "+ssc"))
 _COSINES = ("gds.similarity.cosine({a}, {b})", "vector.similarity.cosine({a}, {b})")
 # Without such a function: the dot product over both lengths, computed from the lists.
-_PLAIN_COSINE = (
+PLAIN_COSINE = (
     "(reduce(dot = 0.0, i IN range(0, size({a}) - 1) | dot + {a}[i] * {b}[i])"
     " / sqrt(reduce(one = 1e-300, x IN {a} | one + x * x) * reduce(other = 1e-300, x IN {b} | other + x * x)))"
 )
@@ -69,7 +69,10 @@ class CypherDatabase:
     Notes
     -----
     The cosine functions of some databases return (1 + cos) / 2. Which function exists, and on which scale, is tested once, when
-    connecting; without one the cosine is computed from the lists, which is several times slower.
+    connecting; without one the cosine is computed from the lists, which is many times slower.
+
+    Such functions compute in single precision, and that of ArcadeDB, when it is compiled while it runs, changes the order in which
+    it adds. So the scores of one question may differ from one time to another by about 1e-7.
 
     A query that the driver calls retryable is tried three times. One object may be used by many threads and tasks.
 
@@ -244,7 +247,7 @@ class CypherDatabase:
                 return template
             if abs(value) < 1e-6:
                 return f"(2 * {template} - 1)"
-        return _PLAIN_COSINE
+        return PLAIN_COSINE
 
     def _answers(self, text: str) -> bool:
         try:

@@ -77,6 +77,9 @@ class CypherSpreadingActivation(AsyncRetriever):
     are not found in it. Chains are searched
     in the database with the bounds of :class:`~graph_retrievers.operators.spreading.chains.ChainSearch`.
 
+    Scores of one question may differ by about 1e-7 from one time to another, see
+    :class:`~graph_retrievers.stores.cypher.database.CypherDatabase`.
+
     A retriever may be used by many threads and tasks. The first question without entities also reads up to 10,000 names, to see
     whether names are capitalised.
 
