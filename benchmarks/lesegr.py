@@ -1,8 +1,9 @@
 """LeSeGR against what it is made of: recall of three seeds, ablations, and what a query costs beside score fusion.
 
-Trains on the split "train" of each dataset, stops by "dev", and measures on "test". Needs the extra offline.
+Trains on the split "train" of each dataset, stops by "dev", and measures Recall@10 on "test". Needs the extra offline.
 
-    python benchmarks/lesegr.py DATASET [DATASET ...] [--seeds 0,1,2] [--ablations] [--costs]
+    python benchmarks/lesegr.py DATASET [DATASET ...] [--seeds 0,1,2] [--ablations] [--costs] > found.jsonl
+    python benchmarks/lesegr.py --page found.jsonl > benchmarks/results/lesegr/README.md
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import resource
 import statistics
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +47,15 @@ ABLATIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def recalls(index: GraphIndex, dataset: Dataset, retrievers: dict[str, Any], split: str = "test") -> dict[str, float]:
-    """Return Recall@10 of retrievers on a split."""
+def recalls(index: GraphIndex, dataset: Dataset, retrievers: dict[str, Any], split: str = "test") -> dict[str, dict[str, float]]:
+    """Return Recall@10 of retrievers on a split: of all questions, and of each type."""
     queries = [query for query in dataset.queries if query.split == split]
-    found = evaluate(index, queries, retrievers, k=10, timed_queries=0).results()
-    return {name: round(values["recall@10"], 4) for name, values in found.items()}
+    found = evaluate(index, queries, retrievers, k=10, timed_queries=0)
+    kinds = {"all": found.queries} | found.types()
+    return {
+        name: {kind: round(statistics.fmean(found.column(name, "recall@10", asked)), 4) for kind, asked in kinds.items()}
+        for name in retrievers
+    }
 
 
 def trained(index: GraphIndex, dataset: Dataset, seed: int, **options: Any) -> tuple[LeSeGR, dict[str, Any]]:
@@ -101,14 +107,53 @@ def costs(index: GraphIndex, dataset: Dataset, lesegr: LeSeGR, repeats: int = 5)
     }
 
 
+def page(lines: Sequence[dict[str, Any]]) -> str:
+    """Return a page of what was printed: the mean of the seeds and their range, ablations, curves and costs."""
+    text = ["# LeSeGR beside what it is made of\n", __doc__.split("\n\n")[1].replace("\n", " ") if __doc__ else ""]
+    for dataset in dict.fromkeys(line["dataset"] for line in lines):
+        own = [line for line in lines if line["dataset"] == dataset]
+        seeds = [line for line in own if "seed" in line]
+        rows: dict[str, list[dict[str, float]]] = {}
+        for line in own:
+            if "ablation" not in line:
+                for name, values in line.get("test", {}).items():
+                    rows.setdefault(name, []).append(values)
+        text += [f"\n## {dataset}\n", *_table(rows)]
+        text += ["\nRecall@10 on dev after each epoch of training (0: untrained); the best epoch is kept:\n"]
+        for line in seeds:
+            text.append(f"- seed {line['seed']}, {line['seconds']} s: {' '.join(f'{value:.3f}' for value in line['curve'])}")
+        ablations = {name: [values] for line in own if "ablation" in line for name, values in line["test"].items()}
+        if ablations:
+            text += ["\nAblations, seed 0; the default is a sum of one layer with a hub exponent of .5:\n", *_table(ablations)]
+        text += [f"\n{json.dumps(line['costs'])}" for line in own if "costs" in line]
+    return "\n".join(text)
+
+
+def _table(rows: dict[str, list[dict[str, float]]]) -> list[str]:
+    kinds = list(next(iter(rows.values()))[0])
+    lines = [f"| | {' | '.join(kinds)} |", "| --- " * (len(kinds) + 1) + "|"]
+    for name, found in rows.items():
+        cells = []
+        for kind in kinds:
+            values = [each[kind] for each in found]
+            spread = f" ({min(values):.3f} to {max(values):.3f})" if len(values) > 1 else ""
+            cells.append(f"{statistics.fmean(values):.3f}{spread}")
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return lines
+
+
 def main() -> None:
     """Run the benchmark and print one JSON line for each result."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
-    parser.add_argument("datasets", nargs="+", metavar="DATASET")
+    parser.add_argument("datasets", nargs="*", metavar="DATASET")
+    parser.add_argument("--page", type=Path, metavar="FOUND.JSONL")
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--ablations", action="store_true")
     parser.add_argument("--costs", action="store_true")
     args = parser.parse_args()
+    if args.page is not None:
+        print(page([json.loads(line) for line in args.page.read_text().splitlines() if line.startswith("{")]))
+        return
     embedding = minilm()
     for folder in args.datasets:
         dataset = read_dataset(folder)
