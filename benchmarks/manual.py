@@ -40,8 +40,7 @@ TEXTS = {
     "pages": """HTML pages, read by `read_folder` and joined by `Links` and `DocumentStructure`. A node counts if it covers the
 anchor of a gold section; each section counts once.""",
 }
-CLOSING = """On questions that compare sections, links bring little. Stemming, which the BM25 of LlamaIndex has, helps on this
-manual."""
+CLOSING = "On questions that compare sections, links bring little."
 
 
 def sections(dataset, embedding):

@@ -1,0 +1,108 @@
+"""What tuning gains on each shared dataset: three seeds of ``tune`` on train and dev, measured on test beside the default.
+
+Needs the extras offline and meaning. The vectors of a dataset are kept in the user's cache.
+
+    python benchmarks/tune.py FOLDER_OF_DATASETS [--only wiki-multihop,...] [--seeds 0,1,2] > found.jsonl
+    python benchmarks/tune.py --page found.jsonl > benchmarks/results/tuned/README.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from graph_retrievers.datasets import Dataset, read_dataset
+from graph_retrievers.evaluation.cache import cached_vectors
+from graph_retrievers.evaluation.harness import evaluate
+from graph_retrievers.evaluation.significance import randomization_test
+from graph_retrievers.evaluation.tuning import tune
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.retrievers.registry import build_retriever, default_retriever
+from graph_retrievers.retrievers.tuned import load_retriever
+from graph_retrievers.signals.embedding import minilm
+
+DATASETS = ("wiki-multihop", "postgres-docs", "citations", "pubmedqa", "metaqa")
+METRICS = {"recall@10": "Recall@10", "ndcg@10": "nDCG@10", "mrr": "MRR"}
+PREFACE = """Made by `benchmarks/tune.py`: `graph-retrievers tune` on the questions of train and dev, with three seeds, measured on
+those of test; all-MiniLM-L6-v2, no language model and no cross-encoder. In brackets the range of the seeds. "p" are the p-values of
+a paired randomisation test of Recall@10 against the default, one for each seed; "ms" is the median time of a question, and
+"seconds" is how long tuning took. What is not surely better on train and dev is not chosen, and the default stays."""
+
+
+def measured(index: GraphIndex, dataset: Dataset, seeds: Sequence[int]) -> list[dict[str, Any]]:
+    """Return a row for the default and for each seed."""
+    queries = [query for query in dataset.queries if query.split == "test"]
+    name = default_retriever(index)
+    with tempfile.TemporaryDirectory() as folder:
+        retrievers, told = {"default": build_retriever(name, index)}, {"default": {"chosen": name}}
+        for seed in seeds:
+            began, out = time.perf_counter(), Path(folder, str(seed))
+            report = tune(index, [query for query in dataset.queries if query.split != "test"], out, seed=seed)
+            chosen = report["retriever"] + "".join(f", {key}={value}" for key, value in report["settings"].items())
+            chosen += " + g-rag" if report["reranked"] else ""
+            told[f"seed {seed}"] = {"chosen": chosen, "seconds": round(time.perf_counter() - began)}
+            retrievers[f"seed {seed}"] = load_retriever(index, out)
+        found = evaluate(index, queries, retrievers, k=10, timed_queries=20)
+    base = found.column("default", "recall@10")
+    rows = []
+    for row in retrievers:
+        column = found.column(row, "recall@10")
+        values = {metric: round(statistics.fmean(found.column(row, metric)), 4) for metric in METRICS}
+        p = None if column == base else round(randomization_test(column, base), 4)
+        ms = round(1000 * found.costs[row]["seconds_median"], 1)
+        rows.append({"dataset": dataset.name, "row": row, "questions": len(queries), "test": values, "p": p, "ms": ms, **told[row]})
+    return rows
+
+
+def page(lines: Sequence[dict[str, Any]]) -> str:
+    """Return a page of what was printed: for each dataset the default, and the mean and range of the seeds."""
+    heading = ["dataset", "questions", "", *METRICS.values(), "p", "ms", "seconds", "chosen"]
+    text = ["# What tuning gains", "", PREFACE, "", f"| {' | '.join(heading)} |", "| --- " * len(heading) + "|"]
+    for dataset in dict.fromkeys(line["dataset"] for line in lines):
+        own = [line for line in lines if line["dataset"] == dataset]
+        for row, found in (("default", own[:1]), ("tuned", own[1:])):
+            values = [_spread([line["test"][metric] for line in found], 3) for metric in METRICS]
+            p = ", ".join("same" if line["p"] is None else f"{line['p']:.4f}" for line in found) if row == "tuned" else ""
+            seconds = _spread([line["seconds"] for line in found], 0) if row == "tuned" else ""
+            chosen = "; ".join(dict.fromkeys(line["chosen"] for line in found))
+            ms = _spread([line["ms"] for line in found], 1)
+            cells = [dataset, str(own[0]["questions"]), row, *values, p, ms, seconds, chosen]
+            text.append(f"| {' | '.join(cells)} |")
+    return "\n".join(text)
+
+
+def _spread(values: Sequence[float], digits: int) -> str:
+    shown = f"{statistics.fmean(values):.{digits}f}"
+    if min(values) == max(values):
+        return shown
+    return f"{shown} ({min(values):.{digits}f} to {max(values):.{digits}f})"
+
+
+def main() -> None:
+    """Run the benchmark and print one JSON line for each row."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, nargs="?")
+    parser.add_argument("--only", default=",".join(DATASETS))
+    parser.add_argument("--seeds", default="0,1,2")
+    parser.add_argument("--page", type=Path, metavar="FOUND.JSONL")
+    options = parser.parse_args()
+    if options.page is not None:
+        print(page([json.loads(line) for line in options.page.read_text().splitlines() if line.startswith("{")]))
+        return
+    embedding = minilm()
+    for name in options.only.split(","):
+        dataset = read_dataset(options.folder / name)
+        graph = dataset.graph()
+        index = GraphIndex.from_graph(graph, embedding=embedding, vectors=cached_vectors(embedding, graph.contents()))
+        for row in measured(index, dataset, list(map(int, options.seeds.split(",")))):
+            print(json.dumps(row), flush=True)
+
+
+if __name__ == "__main__":
+    main()
