@@ -51,7 +51,7 @@ def recalls(index: GraphIndex, dataset: Dataset, retrievers: dict[str, Any], spl
     """Return Recall@10 of retrievers on a split: of all questions, and of each type."""
     queries = [query for query in dataset.queries if query.split == split]
     found = evaluate(index, queries, retrievers, k=10, timed_queries=0)
-    kinds = {"all": found.queries} | found.types()
+    kinds: dict[str, list[str] | None] = {"all": None, **found.types()}
     return {
         name: {kind: round(statistics.fmean(found.column(name, "recall@10", asked)), 4) for kind, asked in kinds.items()}
         for name in retrievers

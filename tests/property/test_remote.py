@@ -40,8 +40,8 @@ CONDITION = st.none() | st.sampled_from(
     ]
 )
 SYSTEMS = {
-    "fastinsight": (FastInsight, {"nodes_per_round": 4}),
-    "subgraph": (FastInsight, {"nodes_per_round": 3, "degree": "subgraph", "beta": float("inf"), "backfill": False}),
+    "fastinsight": (FastInsight, {"nodes_per_round": 4, "fuse": False}),
+    "subgraph": (FastInsight, {"nodes_per_round": 3, "degree": "subgraph", "beta": float("inf"), "backfill": False, "fuse": False}),
     "fused": (FastInsight, {"fuse": True, "alpha": 0.0}),
     "gar": (GAR, {"nodes_per_round": 4}),
     "links": (WalkFusion, {"form": "links"}),

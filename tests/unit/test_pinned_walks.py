@@ -8,6 +8,7 @@ from graph_retrievers.operators.backfill import Backfill
 from graph_retrievers.operators.vector_search import BM25Search
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
+from graph_retrievers.retrievers.fastinsight import FastInsight
 from graph_retrievers.retrievers.ppr import PPR
 from graph_retrievers.retrievers.registry import retriever_class
 from graph_retrievers.retrievers.spreading_activation import SpreadingActivation
@@ -47,11 +48,20 @@ def test_the_lists_and_their_constants():
 
 
 def test_walks_over_passages_and_over_entities():
-    damped = ("threshold=0.001", "hub_exponent=1.0", "steps=3, decay=0.7", "constant=5", "VectorSearch(k=100")
+    damped = ("threshold=0.001", "hub_exponent=1.0", "steps=3, decay=0.7", "constant=5", "HybridSearch(k=100")
     assert not has(SpreadingActivation(manual()), *damped)
     assert not has(SpreadingActivation(index()), "threshold=0.01", "hub_exponent=0.0")
-    ranked = ("VectorSearch(k=5, returned=False", "damping=0.5, passage_weight=0.05", "VectorSearch(k=100", "constant=5")
+    ranked = ("VectorSearch(k=5, returned=False", "damping=0.5, passage_weight=0.05", "HybridSearch(k=100", "constant=5")
     assert not has(PPR(manual()), *ranked)
+
+
+def test_walks_are_fused_with_hybrid_search_in_a_manual_and_with_vector_search_elsewhere():
+    for walk in (FastInsight, PPR, SpreadingActivation):
+        assert not has(walk(manual()), "Fusion", "HybridSearch(k=100", "constant=5")
+        assert repr(walk(manual(), fuse=True)) == repr(walk(manual()))
+        assert not has(walk(index(), fuse=True), "Fusion", "VectorSearch(k=100", "constant=5")
+        for alone in (walk(manual(), fuse=False), walk(index())):
+            assert "Fusion" not in repr(alone) and "k=100" not in repr(alone)
 
 
 def test_nothing_is_fused_with_vectors_that_are_not_there():

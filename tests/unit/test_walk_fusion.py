@@ -193,7 +193,7 @@ def test_walks_over_a_manual_start_from_search_and_are_fused_with_it():
     question = "Which tables have columns?"
     hits = build_retriever("spreading", built, fuse=False).retrieve(question)
     assert {hit.operator for hit in hits if len(hit.path.nodes) == 1} <= {"VectorSearch", "Backfill"}, "no heading is a seed"
-    for name in ("spreading", "ppr"):
+    for name in ("spreading", "ppr", "fastinsight"):
         assert build_retriever(name, built).operator.formula().count("+") > 0
         assert build_retriever(name, built, fuse=False).operator.formula().count("+") == 0
         assert build_retriever(name, index()).operator.formula().count("+") == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from graph_retrievers.arguments import positive
@@ -10,7 +11,7 @@ from graph_retrievers.operators.granker import GRanker
 from graph_retrievers.operators.operator import Loop, Operator, Pipeline
 from graph_retrievers.operators.stex import STeX
 from graph_retrievers.operators.vector_search import VectorSearch
-from graph_retrievers.retrievers.ppr import fused_with_vectors
+from graph_retrievers.retrievers.ppr import fused_with_search
 from graph_retrievers.retrievers.retriever import Retriever
 
 __all__ = ["FastInsight"]
@@ -37,9 +38,11 @@ class FastInsight(Retriever):
         First search; vector search by default, ``HybridSearch(10, returned=False)`` for vector search and BM25 fused.
     degree : {"graph", "subgraph"}, default "graph"
         Degree that GRanker divides by.
-    fuse : bool, default False
-        Whether the ranking is fused with that of vector search by reciprocal ranks, c = 5. The paper does not; it helps where the
-        relevance model is weak on the documents at hand, such as sections of a manual longer than it reads.
+    fuse : bool, optional
+        Whether the ranking is fused with that of a search by reciprocal ranks, c = 5: with vector search, or with hybrid search
+        where names do not identify nodes, as in manuals (see :func:`~graph_retrievers.operators.traits.names_identify`). By
+        default only there; the paper does not. It helps where the relevance model is weak on the documents at hand, such as
+        sections of a manual that are longer than it reads. With False, the ranking is that of the paper everywhere.
     **options
         Keywords of :class:`Retriever`.
 
@@ -69,7 +72,7 @@ class FastInsight(Retriever):
         beta: float = 1.0,
         first: Operator | None = None,
         degree: str = "graph",
-        fuse: bool = False,
+        fuse: bool | None = None,
         **options: Any,
     ) -> None:
         positive("budget", budget)
@@ -83,4 +86,4 @@ class FastInsight(Retriever):
                 budget=budget,
             ),
         )
-        super().__init__(index, fused_with_vectors(algorithm, fuse, index), **options)
+        super().__init__(index, partial(fused_with_search, algorithm, fuse), **options)

@@ -11,7 +11,7 @@ from graph_retrievers.operators.fusion import ReciprocalRankFusion
 from graph_retrievers.operators.operator import Operator, Pipeline
 from graph_retrievers.operators.pagerank import PersonalizedPageRank
 from graph_retrievers.operators.traits import names_identify
-from graph_retrievers.operators.vector_search import VectorSearch
+from graph_retrievers.operators.vector_search import HybridSearch, VectorSearch
 from graph_retrievers.retrievers.retriever import Retriever
 
 __all__ = ["PPR"]
@@ -32,9 +32,9 @@ class PPR(Retriever):
     first : Operator, optional
         Search for seeds; vector search by default, entity linking to restart at the names in the question.
     fuse : bool, optional
-        Whether the ranking is fused with that of vector search by reciprocal ranks, c = 5. By default only where names do not
-        identify nodes, as in manuals (see :func:`~graph_retrievers.operators.traits.names_identify`): there, the walk alone finds
-        less than its seeds promise.
+        Whether the ranking is fused with that of a search by reciprocal ranks, c = 5: with vector search, or with hybrid search
+        where names do not identify nodes, as in manuals (see :func:`~graph_retrievers.operators.traits.names_identify`). By
+        default only there, where the walk alone finds less than its seeds promise.
     **options
         Keywords of :class:`Retriever`.
 
@@ -66,11 +66,15 @@ class PPR(Retriever):
     ) -> None:
         search = first or VectorSearch(positive("seeds", seeds), returned=False)
         walk = Pipeline(search, PersonalizedPageRank(damping=damping, passage_weight=passage_weight))
-        super().__init__(index, partial(fused_with_vectors, walk, fuse), **options)
+        super().__init__(index, partial(fused_with_search, walk, fuse), **options)
 
 
-def fused_with_vectors(operator: Operator, fuse: bool | None, index: GraphIndex) -> Operator:
-    """Return an operator fused with vector search; with None for `fuse`, only where names do not identify nodes."""
-    if fuse is None:
-        fuse = index.has_dense and not names_identify(index)
-    return ReciprocalRankFusion(operator, VectorSearch(100), constant=5) if fuse else operator
+def fused_with_search(operator: Operator, fuse: bool | None, index: GraphIndex) -> Operator:
+    """Return an operator fused with vector search, or with hybrid search where names do not identify nodes.
+
+    With None for `fuse`, it is fused only there.
+    """
+    words = index.has_dense and not names_identify(index)
+    if not (words if fuse is None else fuse):
+        return operator
+    return ReciprocalRankFusion(operator, HybridSearch(100) if words else VectorSearch(100), constant=5)

@@ -15,7 +15,7 @@ from graph_retrievers.operators.spreading import ChainSearch, EntityLinking, Gat
 from graph_retrievers.operators.spreading.chains import CHAIN_RESULTS
 from graph_retrievers.operators.spreading.propagation import Gate
 from graph_retrievers.operators.traits import holds_passages
-from graph_retrievers.retrievers.ppr import fused_with_vectors
+from graph_retrievers.retrievers.ppr import fused_with_search
 from graph_retrievers.retrievers.retriever import Retriever
 
 __all__ = ["SpreadingActivation"]
@@ -60,9 +60,10 @@ class SpreadingActivation(Retriever):
     passage_type : str, default "passage"
         Node type of passages.
     fuse : bool, optional
-        Whether the ranking is fused with that of vector search by reciprocal ranks, c = 5: the first ranks of either count more
-        than with the usual 60 (see :class:`~graph_retrievers.operators.fusion.ReciprocalRankFusion`). By default only where names
-        do not identify nodes, as in manuals (see :func:`~graph_retrievers.operators.traits.names_identify`).
+        Whether the ranking is fused with that of a search by reciprocal ranks, c = 5: the first ranks of either count more than
+        with the usual 60 (see :class:`~graph_retrievers.operators.fusion.ReciprocalRankFusion`). The search is vector search, or
+        hybrid search where names do not identify nodes, as in manuals (see
+        :func:`~graph_retrievers.operators.traits.names_identify`). By default only there.
     k : int, default 30
         Nodes to return (the paper's K_e). They are all hits there are, except with ``chains="hits"``.
     **options
@@ -181,4 +182,4 @@ def _composed(
         operators.append(chain_search)
     if passages and excluded:
         operators.append(PassageGathering(excluded, gate=spreading["gate"]))
-    return fused_with_vectors(Pipeline(*operators), fuse, index)
+    return fused_with_search(Pipeline(*operators), fuse, index)
