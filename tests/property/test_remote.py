@@ -72,6 +72,9 @@ def test_the_answers_are_those_in_memory(name, data):
     inputs = {"plan": [data.draw(PLAN) for _ in QUESTIONS]} if system is MoR else {}
     retriever = RemoteRetriever(remote, system, **options)
     found = retriever.retrieve_batch(QUESTIONS, k, vectors=own, **filters, **inputs)
+    if name == "fused":
+        # Whether names identify nodes is not known there, as in an index without words.
+        index = index_of(corpus, CountingRelevance() if has_model else None, bm25=False)
     assert_same(found, system(index, **options).retrieve_batch(QUESTIONS, k, vectors=own, **filters, **inputs))
     place = data.draw(st.integers(0, len(QUESTIONS) - 1))
     one = {key: values[place] for key, values in inputs.items()}
