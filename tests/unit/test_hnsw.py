@@ -72,6 +72,7 @@ def test_repeated_vectors_crowd_out_no_others():
 def test_deletions_alone_lead_to_a_new_graph_in_the_end():
     graph = HNSW.of(around(100))
     assert graph.followed(torch.arange(95)) is not None and graph.followed(torch.arange(85)) is None
+    assert HNSW.of(around(110)).followed(torch.arange(100)) is not None, "a tenth is not too much"
     scores, rows = graph.followed(torch.arange(92)).search(around(100)[95:96], 3)
     assert (rows[rows >= 0] < 92).all() and bool((scores[rows < 0] == -torch.inf).all())
     signal = DenseIndex(around(100), backend="hnsw").updated([""] * 92, torch.arange(92), lambda texts: None)
@@ -154,3 +155,53 @@ def test_what_is_missing_is_said(tmp_path, monkeypatch):
     index.save(tmp_path / "index")
     with pytest.raises(CorruptIndexError, match="hnsw_levels"):
         GraphIndex.load(tmp_path / "index")
+
+
+def test_a_deleted_neighbourhood_is_searched_exactly_whatever_was_added():
+    vectors = torch.cat([normalize(torch.eye(16)[:1] + 0.05 * around(60, 16), dim=1), around(940, 16, seed=6)])
+    graph = DenseIndex(vectors, backend="hnsw")
+    added = normalize(0.1 * around(10, 16, seed=7) - torch.eye(16)[:1], dim=1)
+    kept = torch.cat([torch.arange(60, 1000), torch.full((10,), -1)])
+    changed = graph.updated([""] * 950, kept, lambda texts: added)
+    assert changed._hnsw._graph is graph._hnsw._graph
+    queries = torch.cat([torch.eye(16)[:1], around(30, 16, seed=8)])
+    wanted, found = DenseIndex(changed.vectors).search(queries, 5), changed.search(queries, 5)
+    assert torch.equal(found[1][0], wanted[1][0]) and recall(found[1], wanted[1]) > 0.98
+    for b in range(len(queries)):
+        one, alone = changed.search(queries[b : b + 1], 5)
+        assert torch.equal(found[1][b], alone[0]), "a batch gives what its queries give"
+        torch.testing.assert_close(found[0][b], one[0])
+
+
+def test_ties_that_are_not_found_go_to_the_lower_row_all_the_same():
+    graph = DenseIndex(torch.eye(40), backend="hnsw")
+    queries = torch.stack([torch.ones(40), torch.zeros(40), torch.eye(40)[7]])
+    assert graph.search(queries, 3)[1].tolist() == [[0, 1, 2], [0, 1, 2], [7, 0, 1]]
+
+
+def test_what_was_added_counts_as_changed_after_loading_too():
+    vectors, rows = around(300), 300
+    signal = DenseIndex(vectors, backend="hnsw")
+    for turn in range(4):
+        before, new = signal._hnsw._graph, around(20, seed=10 + turn)
+        kept = torch.cat([torch.arange(rows), torch.full((20,), -1)])
+        signal = signal.updated([""] * (rows + 20), kept, lambda texts, new=new: new)
+        rows += 20
+        built = signal._hnsw._graph is not before
+        assert built == (turn in (1, 3)), "the second 20 are more than a tenth"
+        assert len(signal._hnsw.outside) == (0 if built else 20)
+        signal = DenseIndex.restore(*signal.state())
+    # Rows that repeated others at first do not count, whichever of them are left.
+    vectors = around(200)
+    vectors[100:150] = vectors[0].clone()
+    signal = DenseIndex(vectors, backend="hnsw")
+    kept = torch.cat([torch.arange(100), torch.arange(130, 200), torch.full((10,), -1)])
+    signal = DenseIndex.restore(*signal.updated([""] * 180, kept, lambda texts: around(10, seed=5)).state())
+    assert len(signal._hnsw.outside) == 30 and len(signal._hnsw._repeated) == 20
+    assert signal._hnsw.followed(torch.cat([torch.arange(180), torch.full((9,), -1)])) is None
+
+
+def test_of_several_rows_with_one_content_the_first_has_its_vector():
+    graph = HNSW.of(around(100)).followed(torch.cat([torch.arange(100), torch.tensor([5, 7, 5])]))
+    assert graph.outside.tolist() == [100, 101, 102]
+    assert graph.search(around(100)[5:6], 1)[1][0, 0] == 5

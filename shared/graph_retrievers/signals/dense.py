@@ -39,7 +39,8 @@ class DenseIndex(VectorSignal):
     backend : {"exact", "faiss", "hnsw"}, default "exact"
         ``"exact"`` multiplies in tiles on the device. The others need the extra ``faiss`` and serve searches without a filter or
         scope: ``"faiss"`` uses an ``IndexFlatIP``, with the same scores; ``"hnsw"`` walks a graph of near vectors, which takes
-        long to build, is saved, and now and then misses one of the k best.
+        long to build, is saved, and now and then misses one of the k best. It is for cosines: of vectors whose lengths or mean
+        are far from those of unit vectors around zero, it may miss half of the k largest dot products.
     covers : {"nodes", "edges"}, default "nodes"
     metric : {"dot", "cosine"}, default "dot"
         ``"cosine"`` scales vectors to unit length, here and, through :meth:`prepared`, those of queries.
@@ -170,8 +171,11 @@ class DenseIndex(VectorSignal):
         k = min(k, len(self))
         if self._faiss is not None and allowed is None and k and (found := self._search_faiss(queries, k)) is not None:
             return found
-        if self._hnsw is not None and allowed is None and k and (found := self._search_hnsw(self._hnsw, queries, k)) is not None:
-            return found
+        if self._hnsw is not None and allowed is None and k:
+            return self._search_hnsw(self._hnsw, queries, k)
+        return self._search_exact(queries, k, allowed)
+
+    def _search_exact(self, queries: Tensor, k: int, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
         slack = self._slack(queries)
         values = torch.empty((queries.shape[0], 0), device=queries.device)
         rows = torch.empty((queries.shape[0], 0), dtype=torch.int64, device=queries.device)
@@ -205,17 +209,26 @@ class DenseIndex(VectorSignal):
         values, columns = top_k(table, k, slack)
         return values.to(queries.device), table_rows.gather(1, columns).to(queries.device)
 
-    def _search_hnsw(self, graph: HNSW, queries: Tensor, k: int) -> tuple[Tensor, Tensor] | None:
-        """Return the best of what the graph finds and of the rows it does not hold; None if these are fewer than k for a query."""
+    def _search_hnsw(self, graph: HNSW, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        """Return the best of what the graph finds and of the rows it does not hold.
+
+        Queries for which it finds fewer than k rows, as near vectors that have no row any more, or for which more rows may tie with
+        rank k than it returned, are searched exactly.
+        """
         scores, rows = (part.to(queries.device) for part in graph.search(queries.cpu().float(), k))
+        found, lowest = (rows >= 0).sum(1), scores.masked_fill(rows < 0, torch.inf).amin(1)
         outside = graph.outside.to(queries.device)
         scores = torch.cat([scores, queries @ self.taken(outside).T], 1)
         rows, order = torch.sort(torch.cat([rows, outside.expand(len(queries), -1)], 1), dim=1)
         slack = self._slack(queries)
         values, columns = top_k(scores.gather(1, order), k, slack)
-        if values.shape[1] < k or bool((values == -torch.inf).any()):
-            return None
-        return falling(zeroed(values, slack)), rows.gather(1, columns)
+        if values.shape[1] < k:
+            return self._search_exact(queries, k)
+        values, rows = falling(zeroed(values, slack)), rows.gather(1, columns)
+        short = (found < graph.held) & ((found < k) | (lowest >= values[:, -1] - slack[:, 0]))
+        if bool(short.any()):
+            values[short], rows[short] = self._search_exact(queries[short], k)
+        return values, rows
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return the vectors and the settings."""

@@ -39,11 +39,15 @@ class HNSW:
         The row of each vector; -1 if the row is gone.
     count : int
         The number of rows N.
+    repeated : Tensor, shape [r], int64, optional
+        The rows whose vectors repeated others when the graph was built; by default all rows that no vector of the graph has.
 
     Attributes
     ----------
     outside : Tensor, shape [n], int64
         The rows that no vector of the graph has.
+    held : int
+        The number of the other rows.
 
     References
     ----------
@@ -56,12 +60,12 @@ class HNSW:
     (tensor([[1.0000, 0.5000, 0.0000]]), tensor([[1, 2, 0]]))
     """
 
-    def __init__(self, graph: Any, rows: Tensor, count: int) -> None:
+    def __init__(self, graph: Any, rows: Tensor, count: int, repeated: Tensor | None = None) -> None:
         absent = torch.ones(count, dtype=torch.bool)
         absent[rows[rows >= 0]] = False
         self._graph, self._rows, self.outside = graph, rows, absent.nonzero().flatten()
-        # Repeated vectors are outside from the beginning.
-        self._repeated = len(self.outside)
+        self._repeated = self.outside if repeated is None else repeated
+        self.held = count - len(self.outside)
 
     @classmethod
     def of(cls, vectors: Tensor) -> HNSW:
@@ -81,8 +85,7 @@ class HNSW:
 
         Rows `outside` are not among them; -inf and -1 stand where a vector has no row.
         """
-        gone = int((self._rows < 0).sum())
-        reach = min(k + 16 + min(gone, k), len(self._rows))
+        reach = min(k + 16 + min(len(self._rows) - self.held, k), len(self._rows))
         settings = import_faiss().SearchParametersHNSW(efSearch=max(_SEARCHING, 2 * reach))
         scores, found = (torch.from_numpy(part) for part in self._graph.search(queries.numpy(), reach, params=settings))
         rows = torch.where(found >= 0, self._rows[found.clamp(min=0)], -1)
@@ -94,9 +97,9 @@ class HNSW:
         # Of several rows with one content, the first has its vector.
         old = (kept >= 0).nonzero().flatten().flip(0)
         place[kept[old]] = old
-        made = HNSW(self._graph, torch.where(self._rows >= 0, place[self._rows.clamp(min=0)], -1), len(kept))
-        changed = max(0, len(made.outside) - self._repeated) + int((made._rows < 0).sum())
-        made._repeated = self._repeated
+        rows, repeated = torch.where(self._rows >= 0, place[self._rows.clamp(min=0)], -1), place[self._repeated]
+        made = HNSW(self._graph, rows, len(kept), repeated[repeated >= 0])
+        changed = len(made.outside) - len(made._repeated) + int((made._rows < 0).sum())
         return made if changed <= _CHANGED * len(kept) else None
 
     def state(self) -> dict[str, Tensor]:
@@ -105,17 +108,17 @@ class HNSW:
         levels, neighbors = (torch.from_numpy(faiss.vector_to_array(part)) for part in (links.levels, links.neighbors))
         gone = [self._graph.reconstruct(row) for row in (self._rows < 0).nonzero().flatten().tolist()]
         vectors = torch.from_numpy(np.array(gone, np.float32).reshape(len(gone), self._graph.d))
-        parts = {"levels": levels, "neighbors": neighbors, "rows": self._rows, "gone": vectors}
+        parts = {"levels": levels, "neighbors": neighbors, "rows": self._rows, "gone": vectors, "repeated": self._repeated}
         return {f"hnsw_{name}": part for name, part in (parts | {"entry": torch.tensor([links.entry_point])}).items()}
 
     @classmethod
     def restore(cls, tensors: dict[str, Tensor], vectors: Tensor) -> HNSW:
         """Return the graph of a :meth:`state` and the vectors of all rows; InvalidArgumentError if they do not fit together."""
         faiss, graph = import_faiss(), _empty(vectors.shape[1])
-        parts = ("levels", "neighbors", "entry", "rows", "gone")
-        levels, neighbors, entry, rows, gone = (tensors[f"hnsw_{name}"] for name in parts)
+        parts = ("levels", "neighbors", "entry", "rows", "gone", "repeated")
+        levels, neighbors, entry, rows, gone, repeated = (tensors[f"hnsw_{name}"] for name in parts)
         ends = torch.from_numpy(faiss.vector_to_array(graph.hnsw.cum_nneighbor_per_level).astype(np.int64))
-        numbers = (levels, neighbors, entry, rows)
+        numbers = (levels, neighbors, entry, rows, repeated)
         if any(part.dim() != 1 or part.is_floating_point() or part.is_complex() for part in numbers) or len(entry) != 1:
             raise InvalidArgumentError(_UNFIT)
         count, real = len(levels), rows[rows >= 0]
@@ -123,6 +126,8 @@ class HNSW:
         fits = count > 0 and rows.shape == (count,) and gone.shape == (int((rows < 0).sum()), vectors.shape[1])
         fits = fits and bool(((levels > 0) & (levels < len(ends))).all()) and bool((real < len(vectors)).all())
         fits = fits and len(real.unique()) == len(real) and 0 <= int(entry) < count
+        fits = fits and bool(((repeated >= 0) & (repeated < len(vectors))).all()) and len(repeated.unique()) == len(repeated)
+        fits = fits and not bool(torch.isin(repeated, real).any())
         sizes = ends[levels.long()] if fits else ends
         offsets = torch.cat([torch.zeros(1, dtype=torch.int64), torch.cumsum(sizes, 0)])
         if fits and (fits := len(neighbors) == int(offsets[-1]) and bool(((neighbors >= -1) & (neighbors < count)).all())):
@@ -138,7 +143,7 @@ class HNSW:
         for name, values in (("levels", levels.int()), ("neighbors", neighbors.int())):
             faiss.copy_array_to_vector(values.numpy(), getattr(graph.hnsw, name))
         faiss.copy_array_to_vector(offsets.numpy().astype(np.uint64), graph.hnsw.offsets)
-        return cls(graph, rows, len(vectors))
+        return cls(graph, rows, len(vectors), repeated)
 
 
 def _first_of_each(vectors: Tensor) -> Tensor:
