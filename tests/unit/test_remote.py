@@ -99,6 +99,25 @@ def test_a_frontier_is_one_round_trip_however_many_queries_there_are(corpus, mon
         assert hits[0].notes[-1].startswith(f"round trips: 7 to the graph, {len(vectors.asked)} to the vector store; {nodes}")
 
 
+def test_a_store_that_gives_too_few_results_is_told_of(corpus):
+    index, graph, vectors, remote = engines(corpus)
+    search = Retriever(index, VectorSearch(10), backfill=False).operator
+
+    def told(store, k):
+        made = RemoteIndex(graph, vectors=store)
+        return RemoteRetriever(made, lambda index, **options: Retriever(index, search, **options)).retrieve("?", k, vector=ONE).notes
+
+    class Capped(MemoryVectors):
+        def search(self, vectors, k):
+            return [result[:5] for result in super().search(vectors, k)]
+
+    ids, count = index.graph.ids, len(index)
+    assert f"results, and the graph has {count} nodes: it lacks some, or limits" in told(Capped(ids, corpus[2]), 10)[-1]
+    assert "the vector store gave 5 of " in told(Capped(ids, corpus[2]), 10)[-1]
+    assert "gave" not in told(MemoryVectors(ids, corpus[2]), 10)[-1]
+    assert "gave" not in told(MemoryVectors(ids, corpus[2]), 10 * count)[-1], "more than there are"
+
+
 @pytest.mark.parametrize(
     ("system", "options", "trips"),
     [

@@ -58,13 +58,15 @@ class Pages:
     """Nodes, edges and vectors fetched so far, and sets of what a run found missing.
 
     Reads of the partial index add to the sets; :meth:`fetch` brings all of it, in at most one round trip to the graph and two to
-    the vector store.
+    the vector store. `size` is the number of nodes in the graph, and `short` how many results a search gave, and of how many, if it
+    gave fewer than there must be.
     """
 
     graph: GraphStore
     store: VectorStore | None
     limits: Limits
     dimension: int = 0
+    size: int = 0
     nodes: dict[str, StoredNode] = field(default_factory=dict)
     edges: dict[tuple[Any, ...], StoredEdge] = field(default_factory=dict)
     expanded: set[str] = field(default_factory=set)
@@ -79,6 +81,7 @@ class Pages:
     vectors: set[str] = field(default_factory=set)
     positions: set[int] = field(default_factory=set)
     searches: dict[Any, tuple[Tensor, int]] = field(default_factory=dict)
+    short: tuple[int, int] | None = None
     scores_neighbors: bool = False
     graph_trips: int = 0
     vector_trips: int = 0
@@ -186,6 +189,8 @@ class Pages:
                 self._check_size(len(result))
                 keys = list(dict.fromkeys(map(str, result)))
                 self.found[key] = Found(keys, reach, len(result) < reach)
+                if len(result) < min(reach, self.size):
+                    self.short = (len(result), reach)
                 ids |= set(keys)
             # Nodes that are known need a vector too: scores are computed from them.
             self.vectors |= ids & self.nodes.keys()
@@ -233,7 +238,12 @@ class Pages:
         """Return what the call has fetched, as a note."""
         left_out = f"; {len(self.absent)} results of the vector store are not in the graph" if self.absent else ""
         trips = f"{self.graph_trips} to the graph, {self.vector_trips} to the vector store"
-        return f"round trips: {trips}; {len(self.nodes)} nodes fetched{left_out}"
+        short = ""
+        if self.short is not None:
+            given, asked = self.short
+            short = f"; the vector store gave {given:,} of {asked:,} results, and the graph has {self.size:,} nodes: it lacks some, or "
+            short += "limits its results, so that hits may be missing"
+        return f"round trips: {trips}; {len(self.nodes)} nodes fetched{left_out}{short}"
 
 
 def _is_weight(value: Any) -> bool:

@@ -142,7 +142,7 @@ class RemoteIndex:
         """Return the state of a new call, with min(`k`, N) nodes of the graph or more."""
         if k > len(self._sample.nodes) and len(self._sample.nodes) < self.size:
             _, self._sample = asked_of("graph store", self.graph.sample, k)
-        pages = Pages(self.graph, self.vectors, self.limits, getattr(self, "dimension", 0))
+        pages = Pages(self.graph, self.vectors, self.limits, getattr(self, "dimension", 0), self.size)
         pages.take(self._sample)
         return pages
 
