@@ -203,3 +203,11 @@ def test_options_of_an_index_are_kept(options):
         queries = torch.eye(16) if signal.reads == "vector" else QUESTIONS
         assert torch.equal(signal.table(queries), fresh.signals[name].table(queries)), name
         assert repr(signal) == repr(fresh.signals[name])
+
+
+def test_edges_are_deleted_wherever_they_stand():
+    ends = [("a", "b"), ("b", "c"), ("c", "a")]
+    index = GraphIndex.from_nodes([Node(name, "") for name in "abc"], ends)
+    for gone in ends:
+        left = index.with_changes(delete_edges=[gone]).graph.edges()
+        assert [(edge.source, edge.target) for edge in left] == [end for end in ends if end != gone]

@@ -1,5 +1,7 @@
 """Sections that several pages hold: which page keeps them, and where the others lead."""
 
+from dataclasses import replace
+
 from graph_retrievers.construction.copies import without_copies
 from graph_retrievers.construction.sections import Chunk
 
@@ -53,3 +55,26 @@ def test_short_sections_with_headings_of_their_own_stay():
     pages = {"add": [*common, section("lock", "Yes.")], "rm": [*common, section("undo", "Yes.")]}
     kept = without_copies(pages)[0]
     assert [chunk.anchor for chunk in kept["rm"]] == ["undo"] and "lock" in [chunk.anchor for chunk in kept["add"]]
+
+
+def test_lines_may_be_the_headings_above_a_section():
+    below = replace(section("a"), headings=("Looms of Lyon", "A"))
+    found = section("joined", f"Looms of Lyon\n{below.text}", ("j",))
+    chunks, places = without_copies({"book": [below, *ALL[1:], found], **PAGES, "a": [below, PAGES["a"][1]]})
+    assert chunks["book"] == [] and places["book", "j"] == ("a", "a")
+
+
+def test_empty_lines_need_not_stand_elsewhere():
+    found = section("joined", f"{PAGES['b'][0].text}\n\n  \n{PAGES['a'][1].text}", ("j",))
+    assert without_copies({"book": [*ALL, found], **PAGES})[1]["book", "j"] == ("b", "b")
+
+
+def test_an_anchor_of_several_copies_leads_to_the_first():
+    parts = [section("a", f"Part {part}. " * 30, ("s",), part) for part in (1, 2)]
+    pages = {"book": parts, **{name: [replace(part, anchors=(name,))] for name, part in zip("xy", parts, strict=True)}}
+    assert without_copies(pages)[1] == {("book", "s"): ("x", "x"), ("book", ""): ("x", "x")}
+
+
+def test_of_pages_that_share_a_section_the_first_is_where_it_is_found():
+    pages = {name: [section("common"), section(f"{name}-own"), section(f"{name}-more")] for name in "xy"}
+    assert without_copies({**pages, "book": [section("common"), *pages["x"][1:], *pages["y"][1:]]})[1]["book", "common"][0] == "x"

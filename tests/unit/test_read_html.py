@@ -206,11 +206,19 @@ def test_contents_with_labels_and_descriptions_are_left_out(shown):
     assert page.contents[-1] == "c"
 
 
+@pytest.mark.parametrize(("listed", "other", "read"), [(0, 40, False), (0, 41, True), (45, 45, False), (45, 46, True)])
+def test_contents_are_a_text_if_that_is_longer_than_a_label_and_than_the_entries(listed, other, read):
+    page = read_html(f"<p>one<div class=toc><ul><li><a href=c>{'c' * listed}</a></ul><p>{'t' * other}</div>")
+    assert ("t" * other in [block.text for block in page.blocks]) is read and (page.contents == ()) is read
+
+
 @pytest.mark.parametrize(
     "box", ["<div class=nav>{}</div>", "<nav>{}</nav>", "<div role=navigation>{}</div>", "<footer>{}</footer>"]
 )
 def test_a_page_of_navigation_alone_is_read(box):
     assert texts(box.format("<p>text")) == ["text"]
+    (block,) = read_html(box.format("<p>text</p><a id=end href=b></a>")).blocks
+    assert (block.anchors, block.links) == (("end",), ("b",))
     assert read_html(box.format("<p>text <a href=b>b</a>"), piece=True).blocks == []
 
 

@@ -36,6 +36,7 @@ from graph_retrievers.errors import (
     InvalidVectorError,
     UnknownNodeError,
 )
+from graph_retrievers.operators import BM25Search
 from graph_retrievers.operators.mor import MixedTraversal, TextMatching
 from graph_retrievers.retrievers.baselines import BM25
 from graph_retrievers.stores.cypher import CypherDatabase, CypherGraphStore, GraphSchema
@@ -313,11 +314,17 @@ def test_a_node_that_goes_during_a_call_is_named(corpus, monkeypatch):
         RemoteRetriever(remote, FastInsight).retrieve("?", vector=ONE)
 
 
-def test_degrees_that_are_no_longer_right_are_noticed(corpus, monkeypatch):
+@pytest.mark.parametrize("off", [-1, 1])
+def test_degrees_that_are_no_longer_right_are_noticed(corpus, monkeypatch, off):
     _, graph, _, remote = engines(corpus)
     node = graph.node
-    monkeypatch.setattr(graph, "node", lambda row, text=False: node(row, text)._replace(degree=2))
-    with pytest.raises(DatabaseError, match="neighbours, and its property says 2: the graph was changed"):
+
+    def changed(row, text=False):
+        found = node(row, text)
+        return found._replace(degree=found.degree + off)
+
+    monkeypatch.setattr(graph, "node", changed)
+    with pytest.raises(DatabaseError, match=r"neighbours, and its property says -?\d+: the graph was changed"):
         RemoteRetriever(remote, FastInsight).retrieve("?", vector=ONE)
 
 
@@ -378,6 +385,15 @@ def test_a_search_by_words_with_a_filter_goes_deeper(corpus):
         )
         local = Retriever(index, HybridSearch())
         assert_same(found, local.retrieve_batch(QUESTIONS, 15, vectors=question_vectors(corpus), filter=filters))
+
+
+def test_a_search_by_words_goes_deeper_for_the_last_hit_that_is_wanted():
+    # Of the first 4 * 10 results, 9 pass the filter.
+    nodes = [Node(f"n{row}", "loom" + " card" * row, "", "film" if row < 9 or row > 60 else "place") for row in range(80)]
+    index = GraphIndex.from_nodes(nodes, [("n0", "n1")], vectors=np.ones((80, 6)), metric="cosine")
+    remote = RemoteIndex(MemoryGraph(index.graph), signals={"bm25": index.bm25})
+    found = RemoteRetriever(remote, Retriever, operator=BM25Search()).retrieve("loom", 10, filter={"$type": "film"})
+    assert [hit.id for hit in found] == [*(f"n{row}" for row in range(9)), "n61"]
 
 
 def test_a_call_to_a_store_ends_in_time():
