@@ -201,7 +201,9 @@ def test_each_schema_keyword_is_checked(schema, good, bad):
         complete_json(lambda prompt: json.dumps(bad), "q", schema, attempts=1)
 
 
-@pytest.mark.parametrize("answer", ["NaN", '{"a": Infinity}', '{"a": 1} and more', "", "```\n1\n```\n```\n2\n```"])
+@pytest.mark.parametrize(
+    "answer", ["NaN", '{"a": Infinity}', '{"a": 1e999}', "[-1e999]", '{"a": 1} and more', "", "```\n1\n```\n```\n2\n```"]
+)
 def test_what_is_almost_json_is_rejected(answer):
     with pytest.raises(LanguageModelError):
         complete_json(lambda prompt: answer, "q", {}, attempts=1)

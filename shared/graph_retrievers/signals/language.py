@@ -245,7 +245,8 @@ def _parse(answer: str) -> Any:
         raise ValueError(f"{name} is not a JSON number")
 
     value = json.loads(fenced.group(1) if fenced else text, parse_constant=constant)
-    if _SURROGATE.search(json.dumps(value, ensure_ascii=False)):
+    # A number that is too large for a float, such as 1e999, was read as infinite.
+    if _SURROGATE.search(json.dumps(value, ensure_ascii=False, allow_nan=False)):
         raise ValueError("it holds half of a surrogate pair")
     return value
 
