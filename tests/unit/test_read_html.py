@@ -206,6 +206,12 @@ def test_contents_with_labels_and_descriptions_are_left_out(shown):
     assert page.contents[-1] == "c"
 
 
+def test_contents_that_show_nothing_are_left_out():
+    page = read_html(f"<i id=i></i><div class=toc><a id=a href=c></a>{chr(0x200B) * 41}</div><p>text")
+    assert [(block.text, block.anchors, block.links) for block in page.blocks] == [("text", ("i",), ())]
+    assert page.contents == ("c",)
+
+
 @pytest.mark.parametrize(("listed", "other", "read"), [(0, 40, False), (0, 41, True), (45, 45, False), (45, 46, True)])
 def test_contents_are_a_text_if_that_is_longer_than_a_label_and_than_the_entries(listed, other, read):
     page = read_html(f"<p>one<div class=toc><ul><li><a href=c>{'c' * listed}</a></ul><p>{'t' * other}</div>")
@@ -292,3 +298,13 @@ def test_main_parts_one_after_another():
     # A block that is left out takes what came after it along.
     left = "<p>one</p><div class=toc><ul><li><main>c<a id=d></a></main></ul></div>"
     assert [(block.text, block.anchors) for block in read_html(left).blocks] == [("one", ())]
+
+
+def test_navigation_before_a_main_part_inside_contents_is_left_out():
+    head, main = "<a id=skip href=x.html></a>", f"<main id=m><p>{'w ' * 45}</p></main>"
+    for page in (f"{head}{main}", f"{head}<div class=toc>{main}</div>", f"{head}<div class=toc><a id=b href=y></a>{main}</div>"):
+        (block,) = read_html(page).blocks
+        assert (block.anchors, block.links) == (("m",), ())
+    # A main part that holds the contents keeps what stands before them.
+    (block,) = read_html(f"<main>{head}<div class=toc><p>{'w ' * 45}</div></main>").blocks
+    assert (block.anchors, block.links) == (("skip",), ("x.html",))

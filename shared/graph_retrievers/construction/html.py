@@ -155,8 +155,9 @@ class _Reader:
         if (tag in _BLOCKS or begins) and self._reading:
             self._flush()
         if begins and switched == "main":
-            # Anchors of navigation without a text.
+            # Anchors of navigation without a text, also before contents that hold the main part.
             self.anchors, self.links = [], []
+            self._before = (*self._before[:2], [], [])
         elif begins:
             self._before, self._lengths = (len(self.blocks), len(self.contents), self.anchors, self.links), [0, 0]
             self.anchors, self.links = [], []
@@ -206,17 +207,13 @@ class _Reader:
         """Leave out what a table of contents shows, unless it turned out to be a text."""
         blocks, contents, anchors, links = self._before
         listed, other = self._lengths
-        if other > max(listed, _LABEL):
+        if len(self.blocks) > blocks and other > max(listed, _LABEL):
             del self.contents[contents:]
-            if len(self.blocks) > blocks:
-                first = self.blocks[blocks]
-                self.blocks[blocks] = replace(first, anchors=_once([*anchors, *first.anchors]), links=_once([*links, *first.links]))
-                return
-            anchors += self.anchors
-            links += self.links
+            first = self.blocks[blocks]
+            self.blocks[blocks] = replace(first, anchors=_once([*anchors, *first.anchors]), links=_once([*links, *first.links]))
         else:
             del self.blocks[blocks:], self.inside[blocks:], self.after[blocks:]
-        self.anchors, self.links = anchors, links
+            self.anchors, self.links = anchors, links
 
     def data(self, text: str) -> None:
         if self._on["title"]:
