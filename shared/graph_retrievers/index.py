@@ -96,7 +96,7 @@ class GraphIndex(IndexParts):
             Whether to build BM25.
         edge_signals : bool, default False
             Whether to build ``"edge_bm25"`` and, with an embedding model, ``"edge_dense"`` from the texts of the edges. An edge
-            without a text is read as "source relation target".
+            without a text is read as "source relation target". A graph without edges has them too, for edges that are added.
         relevance : object, optional
             Relevance model, see the class.
         dense_backend : {"exact", "faiss", "hnsw"}, default "exact"

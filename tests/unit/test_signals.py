@@ -354,7 +354,28 @@ def test_edges_get_signals_of_their_own():
     assert torch.allclose(index.signal("edge_dense").vectors, torch.tensor(HashEmbedding().embed_documents(contents)))
     assert index.signal("edge_bm25").search(["employs"], 2)[1].tolist() == [[1, -1]]
     assert list(people(embedding=None).signals) == ["bm25", "edge_bm25"]
-    assert list(GraphIndex.from_texts(["x"], edge_signals=True).signals) == ["bm25"], "no edges, no signals over them"
+
+
+@pytest.mark.parametrize("model", [None, HashEmbedding()])
+def test_signals_over_edges_begin_without_edges(model, tmp_path):
+    bare = GraphIndex.from_nodes(PEOPLE, edge_signals=True, embedding=model)
+    bare.save(tmp_path / "bare")
+    for index in (bare, GraphIndex.load(tmp_path / "bare", embedding=model)):
+        changed, fresh = index.with_changes(add_edges=FACTS), people(embedding=model)
+        assert [repr(signal) for signal in changed.signals.values()] == [repr(signal) for signal in fresh.signals.values()]
+        for name, signal in fresh.signals.items():
+            queries = Queries.of(fresh, ["a party", "employs"]).view(name)
+            assert torch.equal(changed.signal(name).table(queries), signal.table(queries))
+        none = changed.with_changes(delete_edges=FACTS)
+        assert list(none.signals) == list(bare.signals) == list(index.signals)
+
+
+@pytest.mark.parametrize("name", ["hipporag", "g-retriever", "lightrag", "pathrag", "hybrid"])
+def test_retrievers_on_signals_over_no_edges_find_nodes_only(name):
+    plain, bare = (GraphIndex.from_nodes(PEOPLE, embedding=HashEmbedding(), edge_signals=asked) for asked in (False, True))
+    found, other = (build_retriever(name, index).retrieve("a party") for index in (bare, plain))
+    assert [(hit.id, hit.score) for hit in found] == [(hit.id, hit.score) for hit in other]
+    assert Retriever(bare, FactSearch(), backfill=False).retrieve("a party") == []
 
 
 @pytest.mark.parametrize("signal", ["edge_bm25", "edge_dense"])

@@ -45,11 +45,12 @@ def computed_signals(
             _tell_lengths(dense.norms)
     if bm25:
         signals["bm25"] = BM25(graph.contents(), device=graph.device, show_progress=show_progress)
-    if edge_signals and graph.num_edges:
+    if edge_signals:
+        # Without edges too, so that a change that adds some knows that they are to have signals.
         contents = graph.edge_contents()
         signals["edge_bm25"] = BM25(contents, device=graph.device, covers="edges", show_progress=show_progress)
         if model is not None:
-            found = embed_texts(model, contents, show_progress)
+            found = embed_texts(model, contents, show_progress) if contents else checked.new_zeros(0, checked.shape[1])
             signals["edge_dense"] = DenseIndex(found, device=graph.device, covers="edges", metric=metric or "dot")
     return signals
 
