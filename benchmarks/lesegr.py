@@ -69,10 +69,11 @@ def trained(index: GraphIndex, dataset: Dataset, seed: int, **options: Any) -> t
 
 
 def with_list(index: GraphIndex, lesegr: LeSeGR) -> Retriever:
-    """Return WalkFusion with LeSeGR as a fifth list."""
+    """Return WalkFusion with LeSeGR as a further list."""
     walk = WalkFusion(index).operator
-    assert isinstance(walk, ReciprocalRankFusion)
-    return Retriever(index, ReciprocalRankFusion(*walk.operators, lesegr.operator, constant=walk.constant))
+    # Its form for links is one list.
+    lists, constant = (walk.operators, walk.constant) if isinstance(walk, ReciprocalRankFusion) else ((walk,), 5)
+    return Retriever(index, ReciprocalRankFusion(*lists, lesegr.operator, constant=constant))
 
 
 def costs(index: GraphIndex, dataset: Dataset, lesegr: LeSeGR, repeats: int = 5) -> dict[str, Any]:

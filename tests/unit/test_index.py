@@ -170,7 +170,7 @@ def test_a_missing_signal_is_named():
 
 
 def test_filters_of_seeds_traversal_and_result():
-    retriever = FastInsight(index(), nodes_per_round=1, budget=6, backfill=False)
+    retriever = FastInsight(index(), fuse=False, nodes_per_round=1, budget=6, backfill=False)
     assert ids(retriever.retrieve("apple")) == ["1", "2", "0"]
     # What may be returned may start the walk, unless the seeds have a filter of their own ...
     assert ids(retriever.retrieve("apple", filter={"$id": {"$in": ["3", "4"]}})) == ["3", "4"]
@@ -199,7 +199,7 @@ def test_a_filter_restricts_the_start_too(system):
 
 
 def test_backfill_respects_the_filter():
-    hits = FastInsight(index(), nodes_per_round=1, budget=6).retrieve("apple", filter={"$id": {"$in": ["0", "5", "4"]}})
+    hits = FastInsight(index(), fuse=False, nodes_per_round=1, budget=6).retrieve("apple", filter={"$id": {"$in": ["0", "5", "4"]}})
     assert ids(hits) == ["5", "0", "4"]
     assert [h.operator for h in hits] == ["VectorSearch", "Backfill", "Backfill"]
 
@@ -228,14 +228,14 @@ def test_a_pair_is_encoded_once_however_many_rounds_rerank_it():
         calls.extend(pairs)
         return [float(len(text)) for _, text in pairs]
 
-    retriever = FastInsight(index(relevance=scorer), nodes_per_round=1, budget=6)
+    retriever = FastInsight(index(relevance=scorer), fuse=False, nodes_per_round=1, budget=6)
     queries = Queries.of(retriever.index, ["apple", "cat"])
     ranking = retriever.rank(queries)
     assert len(calls) == len(set(calls)) == queries.latents.encoded == int(ranking.lengths().sum())
 
 
 def test_concurrent_callers_share_one_index():
-    retriever = FastInsight(index(), nodes_per_round=2, budget=6)
+    retriever = FastInsight(index(), fuse=False, nodes_per_round=2, budget=6)
     alone = retriever.retrieve("apple")
     results = [None] * 8
 
@@ -253,7 +253,7 @@ def test_concurrent_callers_share_one_index():
 def test_hits_are_json_plain():
     import json
 
-    hit = FastInsight(index(), nodes_per_round=1, budget=6).retrieve("apple")[1]
+    hit = FastInsight(index(), fuse=False, nodes_per_round=1, budget=6).retrieve("apple")[1]
     plain = json.loads(json.dumps(hit.to_dict()))
     assert plain["path"] == {"nodes": ["1", "2"], "relations": [""], "forward": [True], "titles": ["", ""]}
     assert str(hit.path) == "1 -> 2"
