@@ -106,7 +106,8 @@ def test_a_store_that_gives_too_few_results_is_told_of(corpus):
 
     def told(store, k):
         made = RemoteIndex(graph, vectors=store)
-        return RemoteRetriever(made, lambda index, **options: Retriever(index, search, **options)).retrieve("?", k, vector=ONE).notes
+        retriever = RemoteRetriever(made, lambda index, **options: Retriever(index, search, **options))
+        return retriever.retrieve("?", k, vector=ONE).notes
 
     class Capped(MemoryVectors):
         def search(self, vectors, k):

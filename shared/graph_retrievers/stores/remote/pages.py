@@ -241,8 +241,8 @@ class Pages:
         short = ""
         if self.short is not None:
             given, asked = self.short
-            short = f"; the vector store gave {given:,} of {asked:,} results, and the graph has {self.size:,} nodes: it lacks some, or "
-            short += "limits its results, so that hits may be missing"
+            short = f"; the vector store gave {given:,} of {asked:,} results, and the graph has {self.size:,} nodes: it lacks "
+            short += "some, or limits its results, so that hits may be missing"
         return f"round trips: {trips}; {len(self.nodes)} nodes fetched{left_out}{short}"
 
 
