@@ -8,6 +8,7 @@ import functools
 import gzip
 import json
 import zlib
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ from graph_retrievers.operators import (
     PersonalizedPageRank,
     Pipeline,
     ReciprocalRankFusion,
+    VectorSearch,
 )
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.retrievers.registry import build_retriever, retriever_names
@@ -85,7 +87,7 @@ def found(name, seed):
     index, queries, plans = case(seed)
     chains = {"spreading": "hits", "spreading-uniform": "path"}.get(name) if seed % 2 else None
     options = {"chains": chains} if chains else {}
-    retriever = first_walk_fusion(index) if name == "walk-fusion" else build_retriever(name, index, **options)
+    retriever = FIRST[name](index, **options) if name in FIRST else build_retriever(name, index, **options)
     given = {"plan": plans} if name.startswith("mor") else {}
     return [([numbers(h) for h in hits], [h.score for h in hits]) for hits in retriever.retrieve_batch(queries, K, **given)]
 
@@ -99,6 +101,17 @@ def first_walk_fusion(index):
         Pipeline(HybridSearch(1, returned=False), FeedbackSearch(100)),
     )
     return Retriever(index, ReciprocalRankFusion(*lists, constant=5))
+
+
+def first_spreading_hybrid(index):
+    """Return the composition that the first version called spreading-hybrid."""
+    spreading = build_retriever("spreading", index, fuse=False).operator
+    return Retriever(index, ReciprocalRankFusion(spreading, VectorSearch(100), constant=5))
+
+
+# Walks are fused with a search now where names do not identify nodes, and WalkFusion has other lists.
+FIRST = {name: partial(build_retriever, name, fuse=False) for name in ("fastinsight", "ppr", "spreading", "spreading-uniform")}
+FIRST |= {"walk-fusion": first_walk_fusion, "spreading-hybrid": first_spreading_hybrid}
 
 
 def numbers(hit):
