@@ -65,6 +65,12 @@ def _prefixes(size: int) -> list[str]:
     return [" ".join(["Aaaa"] * words + ["b"]) for words in range(1, max(2, math.isqrt(2 * size)))]
 
 
+def _signs(size: int) -> list[str]:
+    """Return about `size` names with different numbers of signs before and behind a word."""
+    places = range(math.isqrt(size))
+    return ["!" * before + "Abc" + "?" * behind for before in places for behind in places]
+
+
 # Name: (n, from a size to an input, what reads it).
 CASES: dict[str, tuple[int, Callable[[int], Any], Callable[[Any], Any]]] = {
     "html, open elements": (12_000, lambda n: "<div>" * n, read_html),
@@ -109,6 +115,11 @@ CASES: dict[str, tuple[int, Callable[[int], Any], Callable[[Any], Any]]] = {
     "mentions, each the beginning of the next": (
         8_000,
         lambda n: [Node(str(row), "Aaaa " * 50, name) for row, name in enumerate([*_prefixes(4_000), *[""] * (n // 50)])],
+        lambda nodes: build_edges(nodes, TitleMentions()),
+    ),
+    "mentions, signs around a word": (
+        1_000,
+        lambda n: [Node("t", "Abc " * (10 * n), "T"), *(Node(title, "", title) for title in _signs(n))],
         lambda nodes: build_edges(nodes, TitleMentions()),
     ),
     "mentions of a title of many nodes": (

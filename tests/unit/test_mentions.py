@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -165,3 +166,29 @@ class TestTitleMentions:
             Node("b", "", "Blue Moon"),
         ]
         assert [*TitleMentions().find(Corpus(nodes)).edges] == [("a", "b", "mentions")] * 2
+
+    @pytest.mark.parametrize(
+        ("titles", "text", "found"),
+        [
+            # The longest title at a word, the signs before it included; of two, the one with fewer of them.
+            (
+                ["Loom", "!Loom", "!!Loom", "Loom?"],
+                "Loom, !Loom, !!!Loom, !Loom? Loom??",
+                ["Loom", "!Loom", "!!Loom", "Loom?", "Loom?"],
+            ),
+            (["!Loom", "!Loom Card", "!!Loom"], "!!Loom Card !Loom Cards", ["!Loom Card", "!Loom"]),
+            # Titles that are in the order of letters between a text and the one that it contains.
+            (
+                ["Loom", "Loom !", "Loom ! ?", "Loom ! A"],
+                "Loom ! B, Loom ! ? Loom ! Ab Loom !",
+                ["Loom !", "Loom ! ?", "Loom !", "Loom !"],
+            ),
+            (["Loom", "Loom A", "Loom Ab", "Loom Abc"], "Loom Abcd Loom Abb Loom Ab", ["Loom", "Loom", "Loom Ab"]),
+            # A match ends before the next begins, and none touches a letter.
+            (["Loom!", "!Card", "!Loom"], "Loom!Card x!Loom", []),
+            (["Loom!", "!Card", "!Loom"], "Loom!!Card x!!Loom", ["Loom!", "!Card", "!Loom"]),
+        ],
+    )
+    def test_titles_that_begin_or_end_alike(self, titles, text, found):
+        nodes = [Node("text", text, "Text"), *(Node(title, "", title) for title in titles)]
+        assert [target for _, target, _ in TitleMentions().find(Corpus(nodes)).edges] == found

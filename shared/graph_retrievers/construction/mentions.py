@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import re
+from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
@@ -73,16 +74,12 @@ class TitleMentions(EdgeSpec):
         if not any(node.title for node in corpus.nodes):
             raise NothingToReadError("No node has a title; give titles, or leave TitleMentions out.")
         names = self._names(corpus.nodes)
-        starts: dict[str, set[tuple[int, int]]] = defaultdict(set)
-        for name in names:
-            if len(name) <= _LONGEST and (word := _WORD.search(name)):
-                starts[word[0]].add((word.start(), len(name)))
-        ordered = {word: sorted(places, key=lambda place: (-place[1], place)) for word, places in starts.items()}
+        starts = _Starts(name for name in names if len(name) <= _LONGEST)
         pages = [page_address(node.metadata) for node in corpus.nodes]
         mentions: list[tuple[int, str]] = []
         for row, node in enumerate(corpus.nodes):
             own = {node.title, _base_and_qualifier(node.title)[0]}
-            mentions += [(row, name) for name in _matches(node.text, names, ordered, own)]
+            mentions += [(row, name) for name in _matches(node.text, names, starts, own)]
         texts = Counter(name for _, name in set(mentions))
         ordinary = {name for name, count in texts.items() if names[name] and count > _most(name, len(corpus.nodes))}
         if ordinary:
@@ -145,26 +142,68 @@ def _base_and_qualifier(title: str) -> tuple[str, str]:
     return (match[1], match[2]) if match else (title, "")
 
 
-def _matches(
-    text: str, names: dict[str, tuple[int, ...]], starts: dict[str, list[tuple[int, int]]], own: set[str]
-) -> Iterator[str]:
+class _Starts:
+    """Names by the text up to the end of their first word, so that a text need not be compared with each of them.
+
+    Attributes
+    ----------
+    offsets : dict
+        For each first word, how many characters stand before it in names, ascending.
+    groups : dict
+        For each beginning, its names in order, and for each of them the place of the longest other one that it begins with, or -1.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        offsets: dict[str, set[int]] = defaultdict(set)
+        groups: dict[str, list[str]] = defaultdict(list)
+        for name in names:
+            if word := _WORD.search(name):
+                offsets[word[0]].add(word.start())
+                groups[name[: word.end()]].append(name)
+        self.offsets = {word: sorted(found) for word, found in offsets.items()}
+        self.groups = {start: (found := sorted(held), _shorter(found)) for start, held in groups.items()}
+
+    def candidates(self, text: str, begin: int, word_end: int) -> Iterator[str]:
+        """Yield the names that a text contains at `begin`, longest first."""
+        names, shorter = self.groups.get(text[begin:word_end], _NO_NAMES)
+        # The last name in order that is not behind the text begins with all names that the text begins with.
+        place = bisect_right(names, text[begin : begin + _LONGEST]) - 1
+        while place >= 0:
+            if text.startswith(names[place], begin):
+                yield names[place]
+            place = shorter[place]
+
+
+_NO_NAMES: tuple[list[str], list[int]] = [], []
+
+
+def _shorter(names: Sequence[str]) -> list[int]:
+    """Return for each of sorted names the place of the longest other one that it begins with, -1 if there is none."""
+    shorter: list[int] = []
+    for place, name in enumerate(names):
+        other = place - 1
+        while other >= 0 and not name.startswith(names[other]):
+            other = shorter[other]
+        shorter.append(other)
+    return shorter
+
+
+def _matches(text: str, names: Mapping[str, tuple[int, ...]], starts: _Starts, own: Set[str]) -> Iterator[str]:
     """Yield the names in a text from left to right, without overlaps and without the text's own names."""
-    done = 0
+    done = free = 0
     for word in _WORD.finditer(text):
-        if word.start() < done:
-            continue
-        for offset, length in starts.get(word[0], ()):
-            begin, end = word.start() - offset, word.start() - offset + length
-            if begin < done or end > len(text):
-                continue
-            name = text[begin:end]
-            if name not in names or not (names[name] or name in own) or not _bounded(text, begin, end):
-                continue
+        # A name begins behind the last match, and not right behind a word.
+        first, free = max(done, free), word.end() + 1
+        longest, end = "", 0
+        for offset in starts.offsets.get(word[0], ()):
+            begin = word.start() - offset
+            if begin < first:
+                break
+            found = (name for name in starts.candidates(text, begin, word.end()) if names[name] or name in own)
+            name = next((name for name in found if not _WORD.match(text, begin + len(name), begin + len(name) + 1)), "")
+            if len(name) > len(longest):
+                longest, end = name, begin + len(name)
+        if longest:
             done = end
-            if name not in own:
-                yield name
-            break
-
-
-def _bounded(text: str, begin: int, end: int) -> bool:
-    return not (begin and _WORD.match(text, begin - 1, begin)) and not (end < len(text) and _WORD.match(text, end, end + 1))
+            if longest not in own:
+                yield longest
