@@ -245,6 +245,13 @@ class TestStructure:
         parts = build_edges(nodes, DocumentStructure(parts=True))
         assert [edge for edge in parts if edge not in edges] == [("b", "b2", "next")]
 
+    def test_the_nearest_section_with_a_chunk_before_contains_those_below_it(self):
+        paths = ["", "A B C", "A", "A B C D", "A B", "A B E", "A B C", "B", "A B C D", "A B C B"]
+        nodes = [chunk(str(n), "", "p.md", headings=path.split()) for n, path in enumerate(paths)]
+        edges = build_edges(nodes, DocumentStructure())
+        contained = [("0", "1"), ("0", "2"), ("1", "3"), ("2", "4"), ("4", "5"), ("0", "7"), ("1", "9")]
+        assert [(s, t) for s, t, r in edges if r == "contains"] == contained
+
     def test_without_headings_chunks_only_follow_one_another(self):
         nodes = [chunk(str(n), "", "p.md") for n in range(3)] + [Node("alone", "")]
         assert build_edges(nodes, DocumentStructure()) == [("0", "1", "next"), ("1", "2", "next")]

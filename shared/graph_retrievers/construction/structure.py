@@ -63,14 +63,29 @@ class DocumentStructure(EdgeSpec):
             )
         edges: list[tuple[str, str, str]] = []
         for rows in pages.values():
-            first: dict[tuple[str, ...], int] = {}
+            sections = _Sections(rows[0])
             for place, row in enumerate(rows):
                 node, path = corpus.nodes[row], heading_path(corpus.nodes[row])
-                if path and path not in first:
-                    outer = (first[path[:depth]] for depth in range(len(path) - 1, 0, -1) if path[:depth] in first)
-                    edges.append((corpus.nodes[next(outer, rows[0])].id, node.id, "contains"))
-                    first[path] = row
+                if path and (outer := sections.added(path, row)) is not None:
+                    edges.append((corpus.nodes[outer].id, node.id, "contains"))
                 before = corpus.nodes[rows[place - 1]] if place else None
                 if before is not None and (self.parts or not path or path != heading_path(before)):
                     edges.append((before.id, node.id, "next"))
         return Found(edges)
+
+
+class _Sections:
+    """The first chunk of each section of a page; `first` is that of the page."""
+
+    def __init__(self, first: int) -> None:
+        # Headings as a tree: the number of what is below a number by a heading. All beginnings of a path would be its square.
+        self.below: dict[tuple[int, str], int] = {}
+        self.rows = {0: first}
+
+    def added(self, path: tuple[str, ...], row: int) -> int | None:
+        """Note a chunk and return the first chunk of the section around its own; None if its section has a chunk already."""
+        outer, place = self.rows[0], 0
+        for heading in path:
+            outer = self.rows.get(place, outer)
+            place = self.below.setdefault((place, heading), len(self.below) + 1)
+        return outer if self.rows.setdefault(place, row) == row else None
