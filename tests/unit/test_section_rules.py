@@ -120,3 +120,8 @@ def test_pieces_end_with_sentences_and_lines():
         "seven eight",
         "nine: ten",
     ]
+
+
+def test_spaces_and_blank_lines_stay_within_their_piece():
+    text = "one two\n \n \n  three\n\n four five \n \n"
+    assert [chunk.text for chunk in split_page(Page("", [Block(text)]), 3)] == ["one two\n \n \n  three", " four five"]

@@ -201,16 +201,17 @@ def _pieces(block: Block, max_tokens: int) -> Iterator[Block]:
     if block.tokens <= max_tokens:
         yield block
         return
-    texts: list[str] = []
+    pieces: list[list[str]] = [[]]
     held = 0
     for unit, tokens in _units(block.text, max_tokens):
         if held + tokens > max_tokens:
-            texts.append("")
+            pieces.append([])
             held = 0
-        texts[-1:] = [texts[-1] + unit] if texts else [unit]
+        pieces[-1].append(unit)
         held += tokens
-    for place, text in enumerate(texts):
-        yield replace(block, text=text.rstrip()) if place == 0 else Block(text.rstrip())
+    for place, units in enumerate(pieces):
+        text = "".join(units).rstrip()
+        yield replace(block, text=text) if place == 0 else Block(text)
 
 
 def _units(text: str, max_tokens: int) -> Iterator[tuple[str, int]]:
