@@ -78,3 +78,20 @@ def test_an_anchor_of_several_copies_leads_to_the_first():
 def test_of_pages_that_share_a_section_the_first_is_where_it_is_found():
     pages = {name: [section("common"), section(f"{name}-own"), section(f"{name}-more")] for name in "xy"}
     assert without_copies({**pages, "book": [section("common"), *pages["x"][1:], *pages["y"][1:]]})[1]["book", "common"][0] == "x"
+
+
+def test_anchors_lead_to_the_same_ones_or_to_the_first_of_the_section():
+    text = "About looms. " * 20
+    pages = {
+        "book": [section("looms", text, ("b", "c", "d")), section("cards", text + "Cards.", ("e",))],
+        "looms": [section("looms", text, ("a", "c"))],
+        "cards": [section("cards", text + "Cards.", ())],
+    }
+    places = without_copies(pages)[1]
+    assert places == {
+        ("book", ""): ("looms", "a"),
+        ("book", "b"): ("looms", "a"),
+        ("book", "c"): ("looms", "c"),
+        ("book", "d"): ("looms", "a"),
+        ("book", "e"): ("cards", ""),
+    }

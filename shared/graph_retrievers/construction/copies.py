@@ -15,6 +15,9 @@ _LONG, _COPIED = 40, 0.75
 _Place = tuple[str, str]
 """A page, and an anchor in it or ""."""
 
+_Holder = tuple[str, dict[str, None]]
+"""A page, and the anchors of a chunk of it, in order."""
+
 
 def without_copies(pages: Mapping[str, Sequence[Chunk]]) -> tuple[dict[str, list[Chunk]], dict[_Place, _Place]]:
     """Return the chunks of each page without copies, and where the pages and anchors of these are to be found.
@@ -32,8 +35,8 @@ def without_copies(pages: Mapping[str, Sequence[Chunk]]) -> tuple[dict[str, list
     >>> [chunk.anchor for chunk in kept["book"]], places
     (['preface'], {('book', 'cards'): ('cards', 'cards'), ('book', 'mills'): ('mills', 'mills')})
     """
-    known: dict[tuple[str, str], tuple[str, Chunk]] = {}
-    lines: dict[str, tuple[str, Chunk]] = {}
+    known: dict[tuple[str, str], _Holder] = {}
+    lines: dict[str, _Holder] = {}
     kept: dict[str, list[Chunk]] = {name: [] for name in pages}
     moved: dict[_Place, _Place] = {}
     for name in sorted(pages, key=lambda name: len(pages[name])):
@@ -45,17 +48,18 @@ def without_copies(pages: Mapping[str, Sequence[Chunk]]) -> tuple[dict[str, list
         others = [(other or _holder(lines, chunk)) if copy else None for chunk, other in zip(chunks, others, strict=True)]
         kept[name] = [chunk for chunk, other in zip(chunks, others, strict=True) if other is None]
         for chunk in kept[name]:
-            known.setdefault(_key(name, chunk), (name, chunk))
+            holder = name, dict.fromkeys(chunk.anchors)
+            known.setdefault(_key(name, chunk), holder)
             for line in (*chunk.headings, *chunk.text.split("\n")):
-                lines.setdefault(line, (name, chunk))
+                lines.setdefault(line, holder)
         own = {anchor for chunk in kept[name] for anchor in chunk.anchors}
         for place, (chunk, other) in enumerate(zip(chunks, others, strict=True)):
             if other is None:
                 continue
+            page, there = other
             for anchor in (*chunk.anchors, *([""] if place == 0 else [])):
                 if anchor not in own:
-                    there = other[1].anchors
-                    moved.setdefault((name, anchor), (other[0], anchor if anchor in there else next(iter(there), "")))
+                    moved.setdefault((name, anchor), (page, anchor if anchor in there else next(iter(there), "")))
     return kept, moved
 
 
@@ -63,7 +67,7 @@ def _key(name: str, chunk: Chunk) -> tuple[str, str]:
     return chunk.headings[-1] if chunk.headings else name, chunk.text
 
 
-def _holder(lines: Mapping[str, tuple[str, Chunk]], chunk: Chunk) -> tuple[str, Chunk] | None:
+def _holder(lines: Mapping[str, _Holder], chunk: Chunk) -> _Holder | None:
     """Return where the first line of a chunk stands, None if a line stands nowhere, or the heading of a short chunk."""
     held = [lines.get(line) for line in chunk.text.split("\n") if line.strip()]
     named = estimate_tokens(chunk.text) >= _LONG or not chunk.headings or chunk.headings[-1] in lines
