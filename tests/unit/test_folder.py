@@ -333,3 +333,21 @@ def test_links_lead_through_redirects(tmp_path):
     nodes = read_folder(tmp_path)
     assert [node.id for node in nodes] == ["a.md", "new/l.html", "new/l.html#cards"]
     assert nodes[0].metadata["links"] == ["/new/l.html#cards"]
+
+
+def test_the_ends_of_chains_of_redirects(tmp_path):
+    text = f"<h1>Looms</h1><p>{WORDS * 10}<h2 id=cards>Cards</h2><p>{WORDS * 10}<h2 id=mills>Mills</h2><p>{WORDS * 9}"
+    chain = {"p1": "p2.html", "p2": "p3.html#cards", "p3": "p4.html#mills", "p4": "p5.html", "p5": "looms.html"}
+    loop = {"into": "r1.html#cards", "r1": "r2.html", "r2": "r3.html", "r3": "r1.html#mills"}
+    pages = {f"{name}_html": f"<meta http-equiv=refresh content='0; url={to}'>" for name, to in {**chain, **loop}.items()}
+    for link, found in [
+        ("p1.html", ["/looms.html#mills"]),
+        ("p3.html", ["/looms.html#mills"]),
+        ("p4.html", ["/looms.html"]),
+        ("p4.html#cards", ["/looms.html#cards"]),
+        ("p1.html#cards", ["/looms.html#mills"]),
+        ("p5.html#none", ["/looms.html"]),
+        *((f"{name}.html", []) for name in loop),
+    ]:
+        first, *_ = read_folder(write(tmp_path, looms_html=text, a_md=f"[link]({link})", **pages))
+        assert (first.id, first.metadata["links"]) == ("a.md", found)

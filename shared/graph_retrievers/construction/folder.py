@@ -105,7 +105,7 @@ def read_folder(folder: str | Path, *, max_tokens: int | None = 220, show_progre
     chunks = {name: [_whole(pages[name])] if max_tokens is None else split_page(pages[name], max_tokens) for name in kept}
     unique, places = without_copies(chunks)
     anchors = {name: {anchor for chunk in held for anchor in chunk.anchors} for name, held in chunks.items()}
-    links = _Resolver(book, moved, places, anchors)
+    links = _Resolver(book, _ends(moved), places, anchors)
     taken: Counter[str] = Counter(kept)
     nodes = [node for name in kept for node in _nodes(name, pages[name], unique[name], links, taken)]
     if not nodes:
@@ -220,6 +220,23 @@ def _distinct(pages: dict[str, Page], book: AddressBook) -> tuple[list[str], dic
     return [name for name in pages if name not in moved], moved
 
 
+def _ends(moved: dict[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
+    """Return for each page that is not kept where the chain of pages that stand for it ends, "" for nowhere."""
+    ends: dict[str, tuple[str, str]] = {}
+    for name in moved:
+        chain, page = [], name
+        while page in moved and page not in ends:
+            chain.append(page)
+            # Pages of contents may list only one another.
+            ends[page] = "", ""
+            page = moved[page][0]
+        end, last = ends.get(page, (page, ""))
+        for page in reversed(chain):
+            last = last or moved[page][1]
+            ends[page] = end, last
+    return ends
+
+
 def _nodes(name: str, page: Page, chunks: Sequence[Chunk], links: _Resolver, taken: Counter[str]) -> list[Node]:
     """Return the nodes of a page; `taken` counts how often an id was asked for."""
     nodes: list[Node] = []
@@ -256,10 +273,10 @@ def _whole(page: Page) -> Chunk:
 
 
 class _Resolver(NamedTuple):
-    """What links lead to: pages, the pages that stand for others, the places of sections left out, the anchors of each page."""
+    """What links lead to: pages, those kept in place of others, the places of sections left out, the anchors of each page."""
 
     book: AddressBook
-    moved: dict[str, tuple[str, str]]
+    ends: dict[str, tuple[str, str]]
     places: dict[tuple[str, str], tuple[str, str]]
     anchors: dict[str, set[str]]
 
@@ -272,16 +289,13 @@ class _Resolver(NamedTuple):
                 resolved.append(link)
                 continue
             page, fragment = found
-            seen = set()
-            while page in self.moved and page not in seen:
-                seen.add(page)
-                page, own = self.moved[page]
+            if page in self.ends:
+                page, own = self.ends[page]
                 fragment = own or fragment
-            # Pages of contents may list only one another.
-            if not page or page in self.moved:
-                continue
-            if seen and fragment not in self.anchors[page]:
-                fragment = ""
+                if not page:
+                    continue
+                if fragment not in self.anchors[page]:
+                    fragment = ""
             page, fragment = self.places.get((page, fragment), (page, fragment))
             resolved.append(f"/{quote(page)}#{quote(fragment)}" if fragment else f"/{quote(page)}")
         return list(dict.fromkeys(resolved))
