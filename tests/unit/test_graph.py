@@ -115,6 +115,80 @@ def test_filters(condition, kept):
     assert [g.ids[i] for i in mask.nonzero().flatten()] == kept
 
 
+VALUES = [
+    1,
+    1.0,
+    True,
+    "1",
+    None,
+    [1],
+    [True],
+    ["1"],
+    [[1]],
+    {"a": 1},
+    {"a": 1.0},
+    {"a": "1"},
+    {},
+    [],
+    "",
+    0,
+    False,
+    -0.0,
+    2**64,
+    2.0**64,
+]
+
+
+@pytest.mark.parametrize("wanted", [*([value] for value in VALUES), VALUES, [*VALUES, object()], [float("nan")], [(1,), {1}], []])
+def test_one_of_several_values_is_what_equals_one_of_them(wanted):
+    g = CorpusGraph([str(row) for row in range(len(VALUES))], [""] * len(VALUES), metadata=[{"x": value} for value in VALUES])
+    listed = [list(value) if isinstance(value, (tuple, set)) else value for value in wanted]
+    expected = [any(value == other for other in listed) for value in VALUES]
+    assert filter_mask(g, {"x": {"$in": wanted}}).tolist() == expected
+    assert filter_mask(g, {"x": {"$nin": wanted}}).tolist() == [not found for found in expected]
+    assert filter_mask(g, {"$or": [{"x": {"$eq": value}} for value in wanted]}).tolist() == expected
+    parts = [{"x": {"$in": wanted}}, {"y": 3}, {"$id": {"$eq": "0"}}, {"x": 0, "$id": "1"}, *({"x": value} for value in wanted[:1])]
+    assert filter_mask(g, {"$or": parts}).tolist() == [True, *expected[1:]]
+
+
+def test_a_value_that_no_set_holds_is_looked_for_too():
+    g = CorpusGraph(["a", "b"], ["", ""], metadata=[{"x": "Loom"}, {"x": ["Loom"]}])
+
+    class AnyCase:
+        __hash__ = None
+
+        def __eq__(self, other):
+            return isinstance(other, str) and other.casefold() == "loom"
+
+    for condition in ({"x": {"$in": ["card", AnyCase()]}}, {"$or": [{"x": "card"}, {"x": AnyCase()}]}):
+        assert filter_mask(g, condition).tolist() == [True, False]
+    assert filter_mask(g, {"x": {"$in": ["card", [AnyCase()]]}}).tolist() == [False, True]
+
+
+def test_a_filter_of_too_many_conditions_is_refused():
+    g = CorpusGraph(["a", "b"], ["", ""], metadata=[{"x": 20_000, "tags": ["t5"]}, {}])
+    many = [{"tags": {"$contains": f"t{number}"}} for number in range(10_001)]
+    for condition in (
+        {"$or": many},
+        {"$not": {"$and": many}},
+        {"$and": [{}] * 10_001},
+        {str(number): None for number in range(10_001)},
+    ):
+        with pytest.raises(InvalidArgumentError, match="more than 10,000 conditions; for one of many values, use .*in"):
+            filter_mask(g, condition)
+    assert filter_mask(g, {"$or": many[:9_999]}).tolist() == [True, False]
+    # They are one condition, since a value is looked up among all at once.
+    assert filter_mask(g, {"$or": [{"x": number} for number in range(20_001)]}).tolist() == [True, False]
+    assert filter_mask(g, {"x": {"$in": list(range(20_001))}}).tolist() == [True, False]
+
+
+def test_of_many_unknown_fields_the_first_get_a_suggestion(caplog):
+    g = CorpusGraph(["a"], [""], metadata=[{f"field{number}": 1 for number in range(9)}])
+    filter_mask(g, {f"feild{number}": 1 for number in range(9)})
+    told = [record.message for record in caplog.records]
+    assert ["Did you mean 'field" in message for message in told] == [True] * 5 + [False] * 4
+
+
 @pytest.mark.parametrize(
     ("condition", "words"),
     [

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence, Set
 from difflib import get_close_matches
 from functools import partial
 from hashlib import sha256
+from itertools import count, islice
 from numbers import Number
+from types import NoneType
 from typing import Any
 
 import torch
@@ -25,6 +28,11 @@ __all__ = ["Filter", "filter_key", "filter_mask", "type_mask"]
 
 Filter = Mapping[str, Any] | Callable[[Node], bool] | Tensor
 """A condition on nodes: a mapping over metadata, a function of a :class:`Node`, or a mask that :func:`filter_mask` returned."""
+
+# Every condition is tested on every node.
+_MOST = 10_000
+# Unknown fields that a similar one is looked for, and characters of them: all fields are compared with each.
+_SUGGESTED, _LONGEST = 5, 100
 
 
 def _ordered(test: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
@@ -51,8 +59,8 @@ _TESTS: dict[str, Callable[[Any, Any], bool]] = {
     "$gte": _ordered(lambda value, wanted: value >= wanted),
     "$lt": _ordered(lambda value, wanted: value < wanted),
     "$lte": _ordered(lambda value, wanted: value <= wanted),
-    "$in": lambda value, wanted: value in wanted,
-    "$nin": lambda value, wanted: value not in wanted,
+    "$in": lambda value, among: among(value),
+    "$nin": lambda value, among: not among(value),
     "$contains": _contains,
     "$exists": lambda value, wanted: (value is not None) == bool(wanted),
 }
@@ -77,7 +85,8 @@ def filter_mask(graph: CorpusGraph, condition: Filter) -> Tensor:
     Raises
     ------
     InvalidArgumentError
-        For an unknown operator, a mask of another graph, or a condition that is none of these.
+        For an unknown operator, a mask of another graph, a condition that is none of these, or a mapping with more than 10,000
+        conditions. Those of one ``$or`` that ask for single values of the same field count as one, and so do all values of ``$in``.
 
     Notes
     -----
@@ -100,7 +109,7 @@ def filter_mask(graph: CorpusGraph, condition: Filter) -> Tensor:
         keep = [called("The filter function", lambda node: bool(condition(node)), graph.node(row)) for row in range(len(graph))]
     elif isinstance(condition, Mapping):
         try:
-            test = _compile(condition)
+            test = _compile(condition, count(1))
             if len(graph):
                 _tell_impossible(graph, condition)
             keep = [bool(test(graph, row)) for row in range(len(graph))]
@@ -114,33 +123,48 @@ def filter_mask(graph: CorpusGraph, condition: Filter) -> Tensor:
     return torch.tensor(keep, dtype=torch.bool, device=graph.device)
 
 
-def _tell_impossible(graph: CorpusGraph, condition: Mapping[str, Any], known: Collection[str] = ()) -> None:
-    """Log a warning, once a graph and field, for a part of a condition that no node can satisfy; `known` fields may be absent."""
+def _tell_impossible(graph: CorpusGraph, condition: Mapping[str, Any]) -> None:
+    """Log a warning, once a graph and field, for a part of a condition that no node can satisfy."""
+    held_by = graph.cache.get("kinds of", lambda: _kinds(graph))
+    suggest: set[str] = set()
+    for key, operator, value in _asked(condition):
+        told = "filter told", key, operator
+        if told in graph.cache:
+            continue
+        held = {"text"} if key in _OWN else held_by.get(key)
+        if not held and len(suggest) < _SUGGESTED:
+            suggest.add(key)
+        fault = _mismatch(key, operator, value, held) if held else _unknown(key, held_by, key in suggest)
+        if fault:
+            graph.cache.get(told, partial(logger.warning, "%s", fault))
+
+
+def _asked(condition: Mapping[str, Any], known: Set[str] = frozenset()) -> Iterator[tuple[str, str, Any]]:
+    """Yield the field, operator and value of each condition that a node needs the field for; `known` fields may be absent."""
     for key, wanted in condition.items():
         if key in ("$and", "$or"):
-            asked = [name for part in wanted for name, value in part.items() if _has_operators(value) and "$exists" in value]
+            asked = {name for part in wanted for name, value in part.items() if _has_operators(value) and "$exists" in value}
             for part in wanted:
-                _tell_impossible(graph, part, asked if key == "$or" else known)
+                yield from _asked(part, asked if key == "$or" else known)
         elif key != "$not" and key not in known:
             for operator, value in (wanted if _has_operators(wanted) else {"$eq": wanted}).items():
                 # Nodes without the field satisfy these.
                 if operator not in ("$exists", "$ne", "$nin") and value is not None:
-                    fault = _fault(graph, key, operator, value)
-                    if fault:
-                        graph.cache.get(("filter told", key, operator), partial(logger.warning, "%s", fault))
+                    yield key, operator, value
 
 
-def _fault(graph: CorpusGraph, key: str, operator: str, value: Any) -> str:
-    """Return why no node can satisfy a condition on one field, or an empty string if some may."""
-    held = {"text"} if key in _OWN else graph.cache.get(("kinds of", key), lambda: _kinds(graph, key))
-    if not held:
-        fields = sorted({name for entry in graph.metadata for name in entry})
-        near = get_close_matches(key, fields, 1)
-        meant = f" Did you mean {near[0]!r}?" if near else ""
-        there = ", ".join(fields[:30]) or "none"
-        return f"The filter names {shown(key)}, which is not a metadata field of any node.{meant} The fields are: {there}."
+def _unknown(key: str, fields: Collection[str], suggest: bool) -> str:
+    """Return what to say of a field that no node has."""
+    near = get_close_matches(key, fields, 1) if suggest and len(key) <= _LONGEST else []
+    meant = f" Did you mean {near[0]!r}?" if near else ""
+    there = ", ".join(islice(fields, 30)) or "none"
+    return f"The filter names {shown(key)}, which is not a metadata field of any node.{meant} The fields are: {there}."
+
+
+def _mismatch(key: str, operator: str, value: Any, held: Set[str]) -> str:
+    """Return why no value of the kinds that a field holds satisfies a condition, or an empty string if some may."""
     values = list(value) if operator == "$in" else [value]
-    kinds = {_kind(each) for each in values if each is not None}
+    kinds = {_kind(kind) for kind in {type(each) for each in values} - {NoneType}}
     # Of values of other types it is not known what they equal.
     if operator not in ("$eq", "$in", "$contains") or not kinds or not kinds | held <= _KINDS:
         return ""
@@ -157,16 +181,20 @@ def _fault(graph: CorpusGraph, key: str, operator: str, value: Any) -> str:
     return f"The filter {asked} can never match: {key!r} of the nodes is a {types}. {hint}"
 
 
-def _kinds(graph: CorpusGraph, key: str) -> set[str]:
-    """Return the kinds of values that a metadata field holds; an empty set if no node has it."""
-    return {_kind(entry[key]) for entry in graph.metadata if entry.get(key) is not None}
+def _kinds(graph: CorpusGraph) -> dict[str, set[str]]:
+    """Return the kinds of values that each metadata field holds, by field in order; none where all nodes have None."""
+    types: dict[str, set[type]] = defaultdict(set)
+    for entry in graph.metadata:
+        for name, value in entry.items():
+            types[name].add(type(value))
+    return {name: {_kind(kind) for kind in types[name] - {NoneType}} for name in sorted(types)}
 
 
-def _kind(value: Any) -> str:
+def _kind(kind: type) -> str:
     for name, types in (("text", str), ("number", Number), ("list", (list, tuple, set, frozenset)), ("mapping", Mapping)):
-        if isinstance(value, types):
+        if issubclass(kind, types):
             return name
-    return type(value).__name__
+    return kind.__name__
 
 
 def filter_key(graph: CorpusGraph, condition: Filter) -> tuple[str, Any]:
@@ -193,6 +221,7 @@ def type_mask(graph: CorpusGraph, types: Collection[str]) -> Tensor:
 
 
 _KINDS = {"text", "number", "list", "mapping"}
+_PLAIN = frozenset([str, int, float, bool, NoneType])
 _OWN: dict[str, Callable[[CorpusGraph, int], Any]] = {
     "$id": lambda g, r: g.ids[r],
     "$type": lambda g, r: g.types[r],
@@ -202,23 +231,30 @@ _OWN: dict[str, Callable[[CorpusGraph, int], Any]] = {
 _Test = Callable[[CorpusGraph, int], bool]
 
 
-def _compile(condition: Mapping[str, Any]) -> _Test:
+def _compile(condition: Mapping[str, Any], numbers: Iterator[int]) -> _Test:
+    """Return a condition as a test of a node; `numbers` count the conditions of the whole filter, and a part without any as one."""
     if not isinstance(condition, Mapping):
         raise InvalidArgumentError(f"A part of a filter is a mapping, got {shown(condition)}.")
-    tests = [_entry_test(key, wanted) for key, wanted in condition.items()]
+    if any(number > _MOST for number in islice(numbers, max(1, len(condition)))):
+        raise InvalidArgumentError(
+            f"The filter has more than {_MOST:,} conditions; for one of many values, use "
+            '{"field": {"$in": [...]}}, and for anything else a function or a mask.'
+        )
+    tests = [_entry_test(key, wanted, numbers) for key, wanted in condition.items()]
     return lambda g, r: all(test(g, r) for test in tests)
 
 
-def _entry_test(key: str, wanted: Any) -> _Test:
+def _entry_test(key: str, wanted: Any, numbers: Iterator[int]) -> _Test:
     if not isinstance(key, str):
         raise InvalidArgumentError(f"Filter keys are strings, got {shown(key)}.")
     if key in ("$and", "$or"):
         if not isinstance(wanted, (list, tuple)):
             raise InvalidArgumentError(f"Filter {key} takes a list of mappings, got {shown(wanted)}.")
-        parts, how = [_compile(part) for part in wanted], all if key == "$and" else any
+        parts = [_compile(part, numbers) for part in (wanted if key == "$and" else _gathered(wanted))]
+        how = all if key == "$and" else any
         return lambda g, r: how(part(g, r) for part in parts)
     if key == "$not":
-        negated = _compile(wanted)
+        negated = _compile(wanted, numbers)
         return lambda g, r: not negated(g, r)
     return _field_test(key, _as_kept(wanted))
 
@@ -256,4 +292,75 @@ def _field_test(key: str, wanted: Any) -> _Test:
             )
         if operator in ("$in", "$nin") and (isinstance(wanted[operator], str) or not isinstance(wanted[operator], Collection)):
             raise InvalidArgumentError(f"Filter {operator} on {shown(key)} takes a list of values, got {shown(wanted[operator])}.")
-    return lambda g, r: all(_TESTS[operator](read(g, r), value) for operator, value in wanted.items())
+    tests = [(_TESTS[operator], _among(value) if operator in ("$in", "$nin") else value) for operator, value in wanted.items()]
+    return lambda g, r: all(test(read(g, r), value) for test, value in tests)
+
+
+def _gathered(parts: Sequence[Any]) -> list[Any]:
+    """Return the parts of ``$or``, those that ask for values of one field as one, so that a node's value is looked up once."""
+    asked: dict[str, list[Any]] = defaultdict(list)
+    others = []
+    for part in parts:
+        field = next(iter(part)) if isinstance(part, Mapping) and len(part) == 1 else None
+        values = _values(part[field]) if isinstance(field, str) and field not in ("$and", "$or", "$not") else None
+        if field is None or values is None:
+            others.append(part)
+        else:
+            asked[field] += values
+    return [*({field: {"$in": values}} for field, values in asked.items()), *others]
+
+
+def _values(wanted: Any) -> list[Any] | None:
+    """Return the values one of which a condition on a field asks for; None if it asks for something else or they are not plain."""
+    if not _has_operators(wanted):
+        values = [wanted]
+    elif len(wanted) == 1 and "$eq" in wanted:
+        values = [wanted["$eq"]]
+    elif len(wanted) == 1 and isinstance(wanted.get("$in"), list):
+        values = wanted["$in"]
+    else:
+        return None
+    # NaN is in a list that holds it, but does not equal itself.
+    return values if all(type(value) in _PLAIN and value == value for value in values) else None
+
+
+def _among(wanted: Collection[Any]) -> Callable[[Any], bool]:
+    """Return a test of whether a value is ``in`` some; where these are plain, its time does not grow with their number."""
+    if not isinstance(wanted, list):
+        return lambda value: value in wanted
+    plain_ones: set[Any] = set()
+    nested: dict[tuple[type, int], set[Any]] = defaultdict(set)
+    others = []
+    for each in wanted:
+        try:
+            place = plain_ones if type(each) in _PLAIN else nested[type(each), len(each)]
+            place.add(_frozen(each))
+        except (TypeError, RecursionError):
+            others.append(each)
+
+    def test(value: Any) -> bool:
+        kind = type(value)
+        if kind in _PLAIN:
+            return value in plain_ones or value in others
+        if kind not in (list, dict):
+            return value in wanted
+        try:
+            # Only lists of the same length can be equal.
+            alike = nested.get((kind, len(value)))
+            return (alike is not None and _frozen(value) in alike) or value in others
+        except (TypeError, RecursionError):
+            return value in wanted
+
+    return test
+
+
+def _frozen(value: Any) -> Hashable:
+    """Return an equal of plain values, and of lists and dicts of these, that a set can hold; TypeError for others."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return value  # type: ignore[no-any-return]
+    if kind is list:
+        return (list, *map(_frozen, value))
+    if kind is dict:
+        return dict, frozenset((key, _frozen(held)) for key, held in value.items())
+    raise TypeError(f"{kind} may not be hashable")
