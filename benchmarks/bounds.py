@@ -6,6 +6,7 @@ Usage: python benchmarks/bounds.py [--scale 1.0] [--only NAME]. The exit status 
 import argparse
 import gc
 import gzip
+import logging
 import math
 import sys
 import tempfile
@@ -14,19 +15,22 @@ from pathlib import Path
 from time import process_time
 from typing import Any
 
-from graph_retrievers.construction import Links, TitleMentions, build_edges
+from graph_retrievers.cache import Cache
+from graph_retrievers.construction import DocumentStructure, Links, TitleMentions, build_edges, read_folder
+from graph_retrievers.construction.copies import without_copies
 from graph_retrievers.construction.entity_extraction import collect
 from graph_retrievers.construction.entity_resolution import candidate_clusters
 from graph_retrievers.construction.html import read_html
 from graph_retrievers.construction.knowledge_readers import from_triples_file
 from graph_retrievers.construction.markdown import read_markdown, slug
 from graph_retrievers.construction.pages import read_text
-from graph_retrievers.construction.sections import split_page
+from graph_retrievers.construction.sections import Chunk, split_page
 from graph_retrievers.datasets import read_dataset
 from graph_retrievers.errors import GraphRetrieverError
 from graph_retrievers.evaluation.run_files import read_run
 from graph_retrievers.graph.addresses import AddressBook
-from graph_retrievers.graph.corpus_graph import Node
+from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
+from graph_retrievers.graph.filters import filter_mask
 from graph_retrievers.graph.names import NameTable, name_words
 from graph_retrievers.operators.mor.parse import read_plan
 from graph_retrievers.signals.concept_parser import ConceptParser
@@ -71,6 +75,44 @@ def _signs(size: int) -> list[str]:
     return ["!" * before + "Abc" + "?" * behind for before in places for behind in places]
 
 
+def _pages(*chunks: dict[str, Any]) -> list[Node]:
+    """Return ten pages with chunks of the same metadata."""
+    return [
+        Node(f"{page} {i}", "", metadata={"source": f"{page}.md"} | held) for page in range(10) for i, held in enumerate(chunks)
+    ]
+
+
+def _years(size: int, kind: Callable[[Any], Any] = str) -> CorpusGraph:
+    """Return nodes with different values of a field."""
+    return CorpusGraph([str(i) for i in range(size)], [""] * size, metadata=[{"y": kind(f"y{i}")} for i in range(size)])
+
+
+def _filtered(given: tuple[CorpusGraph, dict[str, Any]]) -> None:
+    graph, condition = given
+    # A warning about a field is told once for a graph.
+    graph.cache = Cache()
+    filter_mask(graph, condition)
+
+
+def _copies(size: int) -> dict[str, list[Chunk]]:
+    """Return pages with the same sections, the first of which has `size` anchors."""
+    looms, cards = "About looms. " * 20, "About cards. " * 20
+    anchors = {name: tuple(f"{name}{place}" for place in range(size)) for name in "az"}
+    first = {name: Chunk(looms, ("A",), held, (), "", 1) for name, held in anchors.items()}
+    other = Chunk(cards, ("B",), (), (), "", 1)
+    return {"a": [first["a"]], "c": [other], "z": [first["z"], other]}
+
+
+def _redirects(size: int) -> Path:
+    """Return a folder of pages that each lead to the next, and one that links to all of them."""
+    folder = Path(tempfile.mkdtemp(dir=FOLDER))
+    for place in range(size):
+        (folder / f"p{place}.html").write_text(f"<meta http-equiv=refresh content='0;url=p{place + 1}.html'>")
+    (folder / f"p{size}.html").write_text("<p>x")
+    (folder / "all.html").write_text("".join(f"<a href=p{place}.html>x</a> " for place in range(size)))
+    return folder
+
+
 # Name: (n, from a size to an input, what reads it).
 CASES: dict[str, tuple[int, Callable[[int], Any], Callable[[Any], Any]]] = {
     "html, open elements": (12_000, lambda n: "<div>" * n, read_html),
@@ -107,6 +149,23 @@ CASES: dict[str, tuple[int, Callable[[int], Any], Callable[[Any], Any]]] = {
         lambda n: "# " + "<a id=x></a>" * n + "\n" + "b c " * 3 * n,
         lambda text: split_page(read_markdown(text)),
     ),
+    "sections, lines without words": (
+        20_000,
+        lambda n: "<pre>a" + "\n " * n + "b c " * 300 + "</pre>",
+        lambda text: split_page(read_html(text)),
+    ),
+    "sections, copies with many anchors": (10_000, _copies, without_copies),
+    "structure, deep headings": (
+        4_000,
+        lambda n: _pages({"headings": ["a"] * n}, {"headings": ["b"] * n}),
+        lambda nodes: build_edges(nodes, DocumentStructure()),
+    ),
+    "structure, a deep path of headings": (
+        4_000,
+        lambda n: _pages({"header_path": "/" + "a/" * n}, {"header_path": "/" + "b/" * n}),
+        lambda nodes: build_edges(nodes, DocumentStructure()),
+    ),
+    "folder, a chain of redirects": (1_000, _redirects, read_folder),
     "names, each the beginning of the next": (
         20_000,
         lambda n: (NameTable(_prefixes(n)), "Aaaa " * n),
@@ -126,6 +185,15 @@ CASES: dict[str, tuple[int, Callable[[int], Any], Callable[[Any], Any]]] = {
         4_000,
         lambda n: [Node(str(row), "x Zork" if row % 11 == 0 else "", "Zork") for row in range(n)],
         lambda nodes: build_edges(nodes, TitleMentions()),
+    ),
+    "filter, one of many values": (10_000, lambda n: (_years(n), {"y": {"$in": [f"x{i}" for i in range(n)]}}), _filtered),
+    "filter, one of many lists": (8_000, lambda n: (_years(n, list), {"y": {"$in": [[f"x{i}"] for i in range(n)]}}), _filtered),
+    "filter, values one by one": (4_000, lambda n: (_years(n), {"$or": [{"y": f"x{i}"} for i in range(n)]}), _filtered),
+    "filter, many conditions": (2_000, lambda n: (_years(100), {"$and": [{"y": {"$ne": i}} for i in range(n)]}), _filtered),
+    "filter, unknown fields": (
+        1_000,
+        lambda n: (CorpusGraph(["a"], [""], metadata=[{f"field{i}": 1 for i in range(n)}]), {f"feild{i}": 1 for i in range(n)}),
+        _filtered,
     ),
     "links, a base and its links": (
         40_000,
@@ -195,6 +263,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     # A collection of the whole heap during a measurement would look like growth.
     gc.disable()
+    logging.disable()
     failed = 0
     print(f"{'worst known input of':<42}{'n':>9}{'n':>11}{'2n':>11}{'4n':>11}  growth")
     for name, (start, make, read) in CASES.items():
