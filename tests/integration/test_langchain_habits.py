@@ -176,8 +176,12 @@ NAMED = [cls for cls in vars(package).values() if isinstance(cls, type) and "sys
 @pytest.mark.parametrize("make", NAMED, ids=lambda cls: cls.__name__)
 def test_a_copy_of_a_retriever_answers_the_same(make, twin, index):
     retriever = make(index=index, k=4, provenance=True)
-    expected = [retriever.invoke(question) for question in QUESTIONS]
-    assert twin(retriever).batch(QUESTIONS) == expected and retriever.batch(QUESTIONS) == expected
+    made, alone, together = twin(retriever), [retriever.invoke(question) for question in QUESTIONS], retriever.batch(QUESTIONS)
+    assert [made.invoke(question) for question in QUESTIONS] == alone and made.batch(QUESTIONS) == together
+    # A product of larger matrices may differ in its last digits.
+    for ours, others in zip(sum(together, []), sum(alone, []), strict=True):
+        assert ours.metadata.pop("score") == pytest.approx(others.metadata.pop("score"), rel=1e-5, abs=1e-6)
+        assert ours == others
 
 
 @pytest.mark.parametrize("twin", [copy.deepcopy, pickled])

@@ -58,7 +58,7 @@ class FastInsight(Retriever):
 
     Examples
     --------
-    >>> print(FastInsight(GraphIndex.from_texts(["a loom"], vectors=[[1]])).operator.formula())
+    >>> print(FastInsight(GraphIndex.from_texts(["a loom"], titles=["Loom"], vectors=[[1]])).operator.formula())
     O_vs -> O_gm -> (O_vgs -> O_gm)*
     """
 

@@ -62,7 +62,7 @@ class HyDE(_Around):
 
     Examples
     --------
-    >>> index = GraphIndex.from_texts(["a loom"], vectors=[[1]])
+    >>> index = GraphIndex.from_texts(["a loom"], titles=["Loom"], vectors=[[1]])
     >>> print(HyDE(index, search="fastinsight").operator.formula())
     HypotheticalDocuments(O_vs -> O_gm -> (O_vgs -> O_gm)*)
     """
