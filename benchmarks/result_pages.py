@@ -87,6 +87,10 @@ LangChain, LlamaIndex and DataStax: `benchmarks/manual.py`.
 
 [G-RAG](g-rag/README.md) over the first 100 documents of two searches, with ablations: `benchmarks/grag.py`.
 
+[LeSeGR](lesegr/README.md) beside what it is made of, with ablations and curves of training: `benchmarks/lesegr.py`.
+
+[What tuning gains](tuned/README.md), three seeds on five datasets: `benchmarks/tune.py`.
+
 [Time and memory](scale/README.md) of indexes of up to a million nodes: `benchmarks/scale.py`.
 """
 
