@@ -89,7 +89,7 @@ LangChain, LlamaIndex and DataStax: `benchmarks/manual.py`.
 
 [LeSeGR](lesegr/README.md) beside what it is made of, with ablations and curves of training: `benchmarks/lesegr.py`.
 
-[What tuning gains](tuned/README.md), three seeds on five datasets: `benchmarks/tune.py`.
+[What tuning gains](tuned/README.md), with three seeds: `benchmarks/tune.py`.
 
 [Time and memory](scale/README.md) of indexes of up to a million nodes: `benchmarks/scale.py`.
 """
