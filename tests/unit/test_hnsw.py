@@ -205,3 +205,19 @@ def test_of_several_rows_with_one_content_the_first_has_its_vector():
     graph = HNSW.of(around(100)).followed(torch.cat([torch.arange(100), torch.tensor([5, 7, 5])]))
     assert graph.outside.tolist() == [100, 101, 102]
     assert graph.search(around(100)[5:6], 1)[1][0, 0] == 5
+
+
+def test_an_index_of_a_scope_is_saved_with_a_graph_of_its_own(tmp_path):
+    nodes = [Node(str(row), f"text {row}", metadata={"year": row % 2}) for row in range(60)]
+    scoped = GraphIndex.from_nodes(nodes, vectors=around(60), dense_backend="hnsw").within({"year": 1})
+    scoped.save(tmp_path / "index")
+    opened, question = GraphIndex.load(tmp_path / "index"), around(4, seed=2)
+    assert opened.dense._hnsw is not None and len(opened) == 30
+    assert torch.equal(opened.dense.search(question, 5)[1], DenseIndex(scoped.dense.vectors).search(question, 5)[1])
+
+
+def test_narrow_integers_in_a_saved_graph_are_read():
+    state, settings = DenseIndex(around(60)[[0, *range(60)]], backend="hnsw").state()
+    narrow = state | {f"hnsw_{name}": state[f"hnsw_{name}"].to(torch.uint8) for name in ("repeated", "rows")}
+    opened = DenseIndex.restore(narrow, settings)
+    assert opened.updated([""] * 60, torch.arange(60), lambda texts: None)._hnsw.outside.tolist() == [1]

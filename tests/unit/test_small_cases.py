@@ -1,5 +1,7 @@
 """Small cases of behaviour, one line of the engine each, that larger tests pass over."""
 
+from decimal import Decimal
+
 import pytest
 import torch
 
@@ -248,3 +250,16 @@ def test_the_best_match_of_a_seed_counts():
 def test_words_written_with_combining_marks():
     index = GraphIndex.from_texts(["Brass from Ko\u0308ln.", "Fish."])
     assert [hit.id for hit in Retriever(index, BM25Search(), backfill=False).retrieve("K\u00f6ln")] == ["0"]
+
+
+def test_filters_whose_values_cannot_be_compared_are_refused():
+    class Odd:
+        def __eq__(self, other):
+            raise KeyError("odd")
+
+        __hash__ = None
+
+    graph = CorpusGraph(["a"], ["text"], metadata=[{"year": 1843}])
+    for condition in ({"year": {"$gt": Decimal("NaN")}}, {"year": Decimal("sNaN")}, {"year": Odd()}, {"year": {"$in": [Odd()]}}):
+        with pytest.raises(InvalidArgumentError, match="cannot be compared with the nodes: (InvalidOperation|KeyError)"):
+            filter_mask(graph, condition)

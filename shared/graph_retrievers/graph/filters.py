@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import called
-from graph_retrievers.errors import InvalidArgumentError, shown
+from graph_retrievers.errors import InvalidArgumentError, reason, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.graph.plain import plain
 
@@ -115,9 +115,10 @@ def filter_mask(graph: CorpusGraph, condition: Filter) -> Tensor:
             keep = [bool(test(graph, row)) for row in range(len(graph))]
         except InvalidArgumentError:
             raise
-        except (RecursionError, TypeError, ValueError, RuntimeError) as error:
+        except Exception as error:
             # Nested too deeply, or objects that do not compare with the values of nodes.
-            raise InvalidArgumentError(f"The filter {shown(condition)} cannot be compared with the nodes: {error}.") from error
+            told = f"The filter {shown(condition)} cannot be compared with the nodes: {reason(error)}."
+            raise InvalidArgumentError(told) from error
     else:
         raise InvalidArgumentError(f"A filter is a mapping, a callable or a mask, got {type(condition).__name__}.")
     return torch.tensor(keep, dtype=torch.bool, device=graph.device)

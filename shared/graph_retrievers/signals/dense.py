@@ -233,8 +233,11 @@ class DenseIndex(VectorSignal):
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return the vectors and the settings."""
         settings = {"backend": self.backend, "covers": self.covers, "metric": self.metric}
+        if self.backend == "hnsw" and len(self):
+            # The vectors of a scope have no graph until they are saved.
+            return {"vectors": self._kept} | (self._hnsw or HNSW.of(self._kept.cpu())).state(), settings
         if self.precision == "float32":
-            return {"vectors": self._kept} | ({} if self._hnsw is None else self._hnsw.state()), settings
+            return {"vectors": self._kept}, settings
         scales = {} if self._scales is None else {"scales": self._scales}
         return {"vectors": self._kept, **scales}, settings | {"precision": self.precision}
 

@@ -121,6 +121,7 @@ class HNSW:
         numbers = (levels, neighbors, entry, rows, repeated)
         if any(part.dim() != 1 or part.is_floating_point() or part.is_complex() for part in numbers) or len(entry) != 1:
             raise InvalidArgumentError(_UNFIT)
+        rows, repeated = rows.long(), repeated.long()
         count, real = len(levels), rows[rows >= 0]
         # A link that leads out of the graph, or down to a vector that ends below its level, would read foreign memory.
         fits = count > 0 and rows.shape == (count,) and gone.shape == (int((rows < 0).sum()), vectors.shape[1])
