@@ -2,7 +2,7 @@
 
 import pytest
 
-from graph_retrievers.construction.html import html_charset, read_html
+from graph_retrievers.construction.html import _short, html_charset, read_html
 
 INLINE = "a abbr b bdi bdo cite code em font i kbd mark q s samp small span strong sub sup time tt u var".split()
 SILENT = "script style template svg nav footer button select textarea".split()
@@ -308,3 +308,36 @@ def test_navigation_before_a_main_part_inside_contents_is_left_out():
     # A main part that holds the contents keeps what stands before them.
     (block,) = read_html(f"<main>{head}<div class=toc><p>{'w ' * 45}</div></main>").blocks
     assert (block.anchors, block.links) == (("skip",), ("x.html",))
+
+
+FILLERS = ["a{}=1", "a{}", "data-id{}='x > y'", 'class{} = "q"', "x{}=it's", 'id-{}="<"', "\nv{}\n=\n1", "N{}/", 'href{}="a"c{}=2']
+READ = ["id=top", "ID = 'top'", 'id="top"class=plain', 'id="top"/']
+
+
+@pytest.mark.parametrize("anchor", READ)
+@pytest.mark.parametrize("filler", FILLERS)
+@pytest.mark.parametrize("count", [3, 1_200, 5_000])
+def test_attributes_among_many_others(filler, anchor, count):
+    others = " ".join(filler.replace("{}", str(place)) for place in range(count))
+    link = "href='Next Page.Html'"
+    for attributes in (f"{others} {anchor} {link}", f"{anchor} {link} {others}", f"{link.title()} {others} {anchor}"):
+        (block,) = read_html(f"<p>See <a {attributes} >the > next</a> page.</p>").blocks
+        assert (block.text, block.links, block.anchors) == ("See the > next page.", ("Next Page.Html",), ("top",))
+
+
+def test_long_texts_and_attributes_stand():
+    words = " ".join(["word"] * 20_000)
+    assert texts(f"<p>a <b {words}") == texts(f"<p>a <b {words}>")
+    assert texts(f"<p id=a>if a > b {words} > c<p>d") == [f"if a > b {words} > c", "d"]
+    assert texts(f"<p>a<img src='data:{words}' alt='a loom'> b") == ["a a loom b"]
+    (block,) = read_html(f"<p><a href='{words}.html'>next</a>").blocks
+    assert block.links == (f"{words}.html",)
+    # The first of attributes with one name counts.
+    (block,) = read_html("<p><a " + " ".join(f"href=h{place}" for place in range(5_000)) + ">next</a>").blocks
+    assert block.links == ("h0",)
+
+
+def test_the_parser_does_not_get_attributes_that_are_not_read():
+    others = " ".join(f"a{place}=1 b{place} c{place} = 'x y'" for place in range(2_000)).encode()
+    assert _short(b"<p><a " + others + b" href=h class='x y'>t").split() == b"<p><a href=h class='x y'>t".split()
+    assert _short(b"<p><a " + others[:10_000] + b">t") == b"<p><a " + others[:10_000] + b">t"

@@ -48,8 +48,20 @@ _CHARSET = re.compile(rb"""(?:<meta[^<>]{0,200}?charset|<\?xml[^<>]{0,200}?encod
 # As browsers read them: the names of Latin-1 stand for its Windows form, and what can be read this far is not UTF-16.
 _CHARSETS = {"iso-8859-1": "cp1252", "latin1": "cp1252", "latin-1": "cp1252", "us-ascii": "cp1252", "ascii": "cp1252"}
 
-# The parser compares a closing tag to every open element. Bytes that it gets at a time; a longer address is not a base.
-_OPEN, _PIECE, _LONGEST_BASE = 2_000, 16_384, 2_000
+# The parser compares a closing tag to every open element. Bytes that it gets at a time; a longer address is not a base. Of a
+# tag with more attributes, those that are not read are left out.
+_OPEN, _PIECE, _LONGEST_BASE, _MANY = 2_000, 16_384, 2_000, 1_000
+# A start tag up to its end, as HTML reads it, and its attributes: those that are read as a group, and others that can be left out
+# also where they turn out to be words in the value of another one, since they leave no quotation mark alone.
+_QUOTED = rb"""\s*+=\s*+(?:"[^"]*+"|'[^']*+'|"""
+_TAG = re.compile(
+    rb"(<[a-z][^\s/>]*+)((?:[\s/]++|[^\s/>][^\s/>=]*+(?:%b[^\s\"'>][^\s>]*+|(?=>))|(?!\s*=)))*+)(?=>)" % _QUOTED, re.IGNORECASE
+)
+_ATTRIBUTE = re.compile(
+    rb"((?:class|role|href|id|name|alt|aria-hidden|http-equiv|content)%b[^\s\"'>][^\s>]*+))"
+    rb"|(?<=[\s/\"'])[^\s/>=\"']++(?:%b[^\s\"'>][^\s>\"']*+(?=[\s>]|\Z))|(?=[\s/]|\Z)(?!\s*=))" % (_QUOTED, _QUOTED),
+    re.IGNORECASE,
+)
 
 
 def read_html(text: str, *, piece: bool = False) -> Page:
@@ -117,11 +129,21 @@ def _parse(text: str, reader: _Reader) -> None:
         while begin < len(data) and reader.depth < _OPEN:
             end = data.find(b"<", begin + _PIECE)
             end = end if end >= 0 else len(data)
-            parser.feed(data[begin:end])
+            parser.feed(_short(data[begin:end]))
             begin = end
         # There may be nothing to read, as in a page of comments.
         with suppress(etree.XMLSyntaxError):
             parser.close()
+
+
+def _short(piece: bytes) -> bytes:
+    """Leave out of a long start tag at the end of a piece the attributes that are not read: the parser keeps a table of all."""
+    begin = piece.rfind(b"<")
+    tag = _TAG.match(piece, begin) if len(piece) - begin > _PIECE else None
+    if not tag or tag.end() - begin <= _PIECE:
+        return piece
+    attributes, count = _ATTRIBUTE.subn(rb"\1", tag[2])
+    return piece[:begin] + tag[1] + attributes + piece[tag.end() :] if count > _MANY else piece
 
 
 class _Reader:
