@@ -12,12 +12,11 @@ from typing import Any, overload
 import torch
 from torch import Tensor
 
-from graph_retrievers.errors import LanguageModelError, reason
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, Node
 from graph_retrievers.graph.node_path import NodePath
 from graph_retrievers.graph.subgraph import Subgraph
 from graph_retrievers.results import Ranking
-from graph_retrievers.signals.language import LanguageModel, as_language_model
+from graph_retrievers.signals.language import LanguageModel, as_language_model, complete_text
 
 __all__ = ["NOTHING_FOUND", "plain_context", "plain_subgraph", "Hit", "Hits", "NodePath", "to_hits"]
 
@@ -307,11 +306,8 @@ def _context_lines(hit: Hit, question: str, model: LanguageModel | None) -> list
         return ["  Context:", *(f"  {line}" for line in neighbors)]
     links = [f"- {edge.source} -[{edge.relation}]-> {edge.target}" for edge in hit.context.edges if edge.relation]
     told = "\n".join([_line(hit), *neighbors, *links])
-    try:
-        summary = model.complete(f"{_SUMMARY}\n\nQuestion: {question}\n\nText and its context:\n{told}")
-    except Exception as error:
-        raise LanguageModelError(f"The language model failed ({reason(error)}).") from error
-    return [f"  Context: {' '.join(str(summary).split())}"]
+    summary = complete_text(model, f"{_SUMMARY}\n\nQuestion: {question}\n\nText and its context:\n{told}")
+    return [f"  Context: {' '.join(summary.split())}"]
 
 
 def _line(hit: Hit | Node) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -24,6 +25,7 @@ from graph_retrievers.graph.filters import Filter, filter_key, filter_mask
 from graph_retrievers.graph.induced import induced_graph
 from graph_retrievers.index_parts import IndexParts, check_not_empty
 from graph_retrievers.signals.computed import computed_signals
+from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.embedding import SentenceEncoder, as_embedding
 from graph_retrievers.signals.signal import Signal
 
@@ -317,6 +319,25 @@ class GraphIndex(IndexParts):
                 index.embedding_name,
             )
         return index
+
+    def digest(self) -> str:
+        """Return 16 characters that differ if ids, texts, edges or vectors do.
+
+        >>> index = GraphIndex.from_texts(["a loom", "a card"], vectors=[[1.0, 0.0], [0.0, 1.0]])
+        >>> index.digest() == GraphIndex.from_texts(["a loom", "a drum"], vectors=[[1.0, 0.0], [0.0, 1.0]]).digest()
+        False
+        """
+        digest = hashlib.sha256()
+        for node, content in zip(self.graph.ids, self.graph.contents(), strict=True):
+            digest.update(f"{node}\0{content}\0".encode("utf-8", "surrogatepass"))
+        tensors = [self.graph.sources, self.graph.targets]
+        if isinstance(dense := self.signals.get("dense"), DenseIndex):
+            tensors += dense.state()[0].values()
+        for tensor in tensors:
+            # numpy has no bfloat16.
+            plain = tensor.view(torch.int16) if tensor.dtype == torch.bfloat16 else tensor
+            digest.update(plain.cpu().numpy().tobytes())
+        return digest.hexdigest()[:16]
 
     def describe(self) -> GraphDescription:
         """Return what the index holds, with advice; ``print`` shows it as text.

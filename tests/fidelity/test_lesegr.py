@@ -291,6 +291,55 @@ def test_excluded_nodes_move_no_score_by_words_or_edges():
     assert {hit.id: hit.score for hit in beside} == pytest.approx({hit.id: hit.score for hit in alone})
 
 
+def test_candidates_that_may_not_be_walked_to_keep_their_own_score_and_send_nothing():
+    vectors = torch.tensor([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0]])
+    index = index_of([(0, 1), (1, 2), (0, 2)], vectors, [1.0, 9.0, 0.5])
+    model = LeSeGRModel(2, dense_gate=False, hub_exponent=0)
+    retriever = Retriever(index, Pipeline(VectorSearch(3), LexicalSemanticSearch(model)), backfill=False)
+    hits = retriever.retrieve("q", vector=[1.0, 0.0], traversal_filter={"$id": {"$in": ["n0", "n2"]}})
+    assert {hit.id: hit.score for hit in hits} == pytest.approx({"n0": 1.5, "n2": 1.5, "n1": 1.0})
+    assert all(node.id != "n1" for hit in hits if hit.id != "n1" for node in hit.context.nodes)
+    silent = index_of([(0, 1)], vectors[:2], [0.0, 2.0])
+    hits = Retriever(silent, Pipeline(VectorSearch(2), LexicalSemanticSearch(model))).retrieve(
+        "q", vector=[1.0, 0.0], traversal_filter={"$id": "n0"}
+    )
+    assert hits.notes == ("no node that may be walked to has a word of the query: words count for nothing",)
+
+
+def test_the_largest_sparse_score_is_that_of_what_may_be_walked_also_without_a_table(monkeypatch):
+    vectors = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.6, 0.8]])
+    index = index_of([(0, 1), (1, 2)], vectors, [1.0, 9.0, 0.5])
+    retriever = Retriever(index, Pipeline(VectorSearch(3), LexicalSemanticSearch(LeSeGRModel(2))), backfill=False)
+    asked = {"vector": [1.0, 0.0], "traversal_filter": {"$id": {"$in": ["n0", "n2"]}}}
+    tabled = [(hit.id, hit.score) for hit in retriever.retrieve("q", **asked)]
+    monkeypatch.setattr("graph_retrievers.queries._TABLE_LIMIT", 0)
+    assert [(hit.id, hit.score) for hit in retriever.retrieve("q", **asked)] == tabled
+    assert dict(tabled) == pytest.approx({"n0": 1.0, "n1": 0.8, "n2": 0.3})
+
+
+def test_a_sparse_signal_below_zero_counts_as_none():
+    index = index_of([], torch.tensor([[1.0, 0.0], [1.0, 0.0]]), [1.0, -3.0])
+    found = scores_of(LexicalSemanticSearch(LeSeGRModel(2)), index, torch.tensor([[1.0, 0.0]]), VectorSearch(2))
+    assert found[0].tolist() == pytest.approx([1.0, 0.0])
+
+
+def test_hops_end_where_nothing_new_is_reached():
+    index = index_of([(0, 1), (1, 2)], torch.eye(4), [1.0] * 4)
+    operator, asked = LexicalSemanticSearch(LeSeGRModel(4), hops=10**12), Queries.of(index, ["q"], vectors=torch.eye(4)[:1])
+    pool = operator.pool(asked, VectorSearch(1)(asked))
+    assert pool.nodes.tolist() == [[0, 1, 2]] and [pool.trails[0, k].tolist() for k in range(3)][2] == [0, 1, 2]
+
+
+def test_weights_too_large_for_numbers_are_refused():
+    index = index_of([(0, 1)], torch.tensor([[1.0, 0.0], [0.0, 1.0]]), [1.0, 1.0])
+    model = LeSeGRModel(2)
+    with torch.no_grad():
+        for parameter in model.mlp.parameters():
+            parameter.fill_(1e38)
+    with pytest.raises(InvalidArgumentError, match="NaN or infinite: its weights are too large"):
+        Retriever(index, Pipeline(VectorSearch(2), LexicalSemanticSearch(model))).retrieve("q", vector=[1.0, 1.0])
+
+
 def test_the_context_is_who_sends_most_and_only_who_may_be_shown():
     vectors = torch.tensor([[1.0, 0.0]] * 4)
     index = index_of([(0, 1), (0, 2), (0, 3), (2, 3)], vectors, [1.0, 0.2, 0.9, 0.5])
@@ -409,10 +458,15 @@ def test_what_does_not_fit_is_refused():
         {"hub_exponent": -1},
         {"hub_exponent": math.nan},
         {"hub_exponent": "x"},
-        {"layers": 10**9},
+        {"hub_exponent": 10**400},
+        {"layers": 33},
+        {"dimension": 10**30},
+        {"hidden": 10**12},
+        {"sparse_gate": "false"},
+        {"dense_gate": 1},
     ):
         with pytest.raises(InvalidArgumentError):
-            LeSeGRModel(3, **arguments)
+            LeSeGRModel(**{"dimension": 3, **arguments})
     with pytest.raises(InvalidArgumentError, match="Expected a LeSeGRModel"):
         LexicalSemanticSearch(LeSeGRModel)
 

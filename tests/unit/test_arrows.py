@@ -19,7 +19,7 @@ ROOMS = {
     "device": {"errors"},
     "graph": {"errors", "arguments", "cache", "device"},
     "signals": {"errors", "arguments", "cache", "device", "graph"},
-    "learning": {"errors"},
+    "learning": {"errors", "arguments"},
     "construction": {"errors", "arguments", "graph", "signals", "datasets"},
     "datasets": {"errors", "arguments", "graph"},
     "index_parts": {"errors", "arguments", "cache", "graph", "signals", "construction"},
@@ -27,7 +27,7 @@ ROOMS = {
     "index_store": {"errors", "arguments", "construction", "graph", "index", "signals"},
     "queries": {"errors", "arguments", "cache", "graph", "signals", "index"},
     "results": {"errors", "graph"},
-    "hits": {"errors", "graph", "signals", "results"},
+    "hits": {"graph", "signals", "results"},
     "operators": {"errors", "arguments", "cache", "device", "graph", "signals", "learning", "index", "queries", "results"},
     "retrievers": {
         *("errors", "arguments", "cache", "graph", "signals", "learning", "construction", "datasets", "index", "index_store"),

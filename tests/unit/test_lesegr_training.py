@@ -2,9 +2,11 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 from graph_retrievers.datasets import Dataset, Query
@@ -180,6 +182,98 @@ def test_a_stopped_training_does_not_go_on_with_other_settings(data, index, tmp_
             fit_lesegr(data, index, tmp_path, training={**QUICK, **options})
 
 
+def test_a_stopped_training_does_not_go_on_with_other_data(data, index, tmp_path, monkeypatch):
+    from graph_retrievers.learning import loop
+
+    def stopped(*arguments, real=loop.save_state):
+        real(*arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(loop, "save_state", stopped)
+        fit_lesegr(data, index, tmp_path, training=QUICK)
+    gold = [replace(query, gold=("x0",)) for query in data.queries]
+
+    class Other(HashEmbedding):
+        name = "another model"
+
+        def embed_documents(self, texts):
+            return [[-value for value in vector] for vector in super().embed_documents(texts)]
+
+    class Renamed(HashEmbedding):
+        name = "a third model"
+
+    for other, on in (
+        (Dataset("pages", data.nodes, data.edges, gold, True), index),
+        (data, GraphIndex.from_graph(data.graph(), embedding=Other())),
+        (data, GraphIndex.from_graph(data.graph(), embedding=Renamed())),
+        (data, GraphIndex.from_nodes(data.nodes, data.edges[1:], embedding=HashEmbedding())),
+    ):
+        with pytest.raises(InvalidArgumentError, match="holds another training"):
+            fit_lesegr(other, on, tmp_path, training=QUICK)
+    state = json.loads((tmp_path / "under-way" / "training.json").read_text())
+    for name, value in {"losses": "a", "scores": [1.0, 2.0], "best_epoch": 7, "best_score": None}.items():
+        changed = {**state, "history": {**state["history"], name: value}}
+        (tmp_path / "under-way" / "training.json").write_text(json.dumps(changed))
+        with pytest.raises(InvalidArgumentError, match="does not hold the state of a training"):
+            fit_lesegr(data, index, tmp_path, training=QUICK)
+    (tmp_path / "under-way" / "training.json").write_text(json.dumps(state))
+    file = tmp_path / "under-way" / "training.safetensors"
+    tensors = load_file(file)
+    for name, value in (("generator", torch.zeros(3)), ("optimizer.x.step", torch.zeros(1)), ("best.mlp.0.weight", torch.zeros(2))):
+        save_file({**tensors, name: value}, file)
+        with pytest.raises(InvalidArgumentError, match="remove it to start again"):
+            fit_lesegr(data, index, tmp_path, training=QUICK)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"epochs": 0}, "epochs must be an integer of at least 1"),
+        ({"patience": None}, "patience must be an integer of at least 1"),
+        ({"learning_rate": math.nan}, "learning_rate must be a number of at least 0"),
+        ({"weight_decay": "x"}, "weight_decay must be a number of at least 0"),
+        ({"batch_size": 0}, "batch_size must be an integer"),
+    ],
+)
+def test_settings_of_a_training_are_checked(data, index, tmp_path, options, told):
+    with pytest.raises(InvalidArgumentError, match=told):
+        fit_lesegr(data, index, tmp_path, training=options)
+
+
+def test_seeds_and_folders_of_a_training_are_checked(data, index, tmp_path):
+    for seed in (-1, 2**64, "a", None, True):
+        with pytest.raises(InvalidArgumentError, match="expected an integer from 0"):
+            fit_lesegr(data, index, tmp_path, seed=seed, training=QUICK)
+    (tmp_path / "file").write_text("mine")
+    for folder in ("\0", 3, None, tmp_path / "file" / "x", tmp_path / "file"):
+        with pytest.raises(InvalidArgumentError, match="cannot be"):
+            fit_lesegr(data, index, folder, training=QUICK)
+
+
+def test_batches_and_questions_without_a_relevant_node_found_teach_nothing(data, index):
+    found, lost = LabelledQuery("What about loom 0?", (0,)), LabelledQuery("What about engine 1?", (70,))
+    options = {"epochs": 1, "learning_rate": 1e-9}
+
+    def loss(train, size):
+        search = LexicalSemanticSearch(LeSeGRModel(64))
+        return fit_lesegr_model(index, train, [found], search, HybridSearch(2), batch_size=size, **options).losses[0]
+
+    assert math.isfinite(loss([found], 1)) and loss([found, lost], 1) == loss([found], 1)
+    assert loss([found, lost], 2) == pytest.approx(loss([found], 1), rel=1e-5)
+
+
+def test_the_scale_of_the_softmax_is_learnt(index):
+    search, queries = LexicalSemanticSearch(LeSeGRModel(64)), [LabelledQuery("What about loom 0?", (0, 1))]
+    fit_lesegr_model(index, queries, queries, search, HybridSearch(5), epochs=3, patience=3, learning_rate=0.1)
+    history = fit_lesegr_model(index, queries, queries, search, HybridSearch(5), epochs=1, learning_rate=0.0)
+    other = LexicalSemanticSearch(LeSeGRModel.of_config(search.model.config(), search.model.state_dict()))
+    with torch.no_grad():
+        other.model.log_scale.fill_(math.log(20))
+    fixed = fit_lesegr_model(index, queries, queries, other, HybridSearch(5), epochs=1, learning_rate=0.0)
+    assert search.model.log_scale.item() != pytest.approx(math.log(20), abs=1e-3) and history.losses != fixed.losses
+
+
 def test_a_trained_model_changes_what_its_searches_answer(index):
     model = LeSeGRModel(64)
     retriever = LeSeGR(index, model=model)
@@ -244,6 +338,21 @@ def test_a_checkpoint_refuses_what_it_was_not_trained_for(data, index, tmp_path)
     for broken in ("{}", json.dumps({**settings, "model": {}}), json.dumps({"model": settings["model"]})):
         (tmp_path / "lesegr.json").write_text(broken)
         with pytest.raises(InvalidArgumentError, match="not a checkpoint of LeSeGR|not the weights and settings"):
+            LeSeGR(index, checkpoint=tmp_path)
+    weights = (tmp_path / "lesegr.safetensors").read_bytes()
+    (tmp_path / "lesegr.json").write_text(json.dumps({**settings, "model": {**settings["model"], "dimension": 60_000}}))
+    with pytest.raises(InvalidArgumentError, match="not the weights and settings"):
+        LeSeGR(index, checkpoint=tmp_path)
+    (tmp_path / "lesegr.json").write_text(json.dumps(settings))
+    tensors = load_file(tmp_path / "lesegr.safetensors")
+    for kind in (torch.float64, torch.complex64, torch.int64):
+        save_file({**tensors, "mlp.0.bias": tensors["mlp.0.bias"].to(kind)}, tmp_path / "lesegr.safetensors")
+        with pytest.raises(InvalidArgumentError, match="'mlp.0.bias' holds NaN, infinity or no float32 numbers|not the weights"):
+            LeSeGR(index, checkpoint=tmp_path)
+    (tmp_path / "lesegr.safetensors").write_bytes(weights)
+    for name in ("dimension", "embedding", "sparse_kind"):
+        (tmp_path / "lesegr.json").write_text(json.dumps({key: value for key, value in settings.items() if key != name}))
+        with pytest.raises(InvalidArgumentError, match=f"it lacks {name}"):
             LeSeGR(index, checkpoint=tmp_path)
     settings["model"]["encoder"] = "transformer"
     (tmp_path / "lesegr.json").write_text(json.dumps(settings))

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graph_retrievers.arguments import positive
+from graph_retrievers.arguments import called, positive, typed
 from graph_retrievers.construction.documents import to_nodes
 from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, NothingToReadError, shown
@@ -62,7 +62,7 @@ def chunk_documents(documents: Iterable[Any], splitter: Any, *, title_key: str =
         raise InvalidArgumentError(f"{shown(splitter)} cannot split; pass an object with split_text(text), or a function.")
     chunks: list[Node] = []
     for document in to_nodes(documents, title_key=title_key):
-        found = split(document.text) if document.text.strip() else [""]
+        found = called("The splitter", split, document.text) if document.text.strip() else [""]
         # Some splitters give documents instead of texts.
         texts = [] if isinstance(found, str) or not isinstance(found, Iterable) else [getattr(t, "page_content", t) for t in found]
         if not texts or not all(isinstance(text, str) for text in texts):
@@ -135,6 +135,7 @@ class ContextualCitations(EdgeSpec):
 
     needs_vectors = True
 
+    @typed
     def __init__(
         self,
         cites: str = "cites",

@@ -28,7 +28,6 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.signals.dense import DenseIndex
 
 __all__ = ["ANNOTATIONS", "evaluate"]
 
@@ -359,26 +358,11 @@ def _header(
         "nodes": len(index),
         "edges": index.graph.num_edges,
         "queries": digest.hexdigest()[:16],
-        "corpus": _corpus_digest(index),
+        "corpus": index.digest(),
         "embedding": index.embedding_name,
         "relevance": index.relevance.name,
         "version": __version__,
     }
-
-
-def _corpus_digest(index: GraphIndex) -> str:
-    """Return a digest of what is searched: ids, texts, edges and vectors."""
-    graph, digest = index.graph, hashlib.sha256()
-    for node, content in zip(graph.ids, graph.contents(), strict=True):
-        digest.update(f"{node}\0{content}\0".encode("utf-8", "surrogatepass"))
-    tensors = [graph.sources, graph.targets]
-    if isinstance(dense := index.signals.get("dense"), DenseIndex):
-        tensors += dense.state()[0].values()
-    for tensor in tensors:
-        # numpy has no bfloat16.
-        plain = tensor.view(torch.int16) if tensor.dtype == torch.bfloat16 else tensor
-        digest.update(plain.cpu().numpy().tobytes())
-    return digest.hexdigest()[:16]
 
 
 def _unknown(index: GraphIndex, returned: dict[str, dict[str, Returned]]) -> list[str]:

@@ -11,9 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from graph_retrievers.arguments import as_path
 from graph_retrievers.errors import InvalidArgumentError, shown
 
-__all__ = ["load_checkpoint", "save_checkpoint"]
+__all__ = ["checkpoint_folder", "load_checkpoint", "save_checkpoint"]
 
 
 def save_checkpoint(folder: str | Path, part: str, tensors: Mapping[str, Tensor], config: Mapping[str, Any]) -> None:
@@ -31,14 +32,23 @@ def save_checkpoint(folder: str | Path, part: str, tensors: Mapping[str, Tensor]
     """
     from safetensors.torch import save_file
 
-    root = Path(folder)
-    root.mkdir(parents=True, exist_ok=True)
+    root = checkpoint_folder(folder)
     plain = {name: value.detach().to("cpu").contiguous() for name, value in tensors.items()}
     # Under another name first, so that readers never see a part of a file.
     save_file(plain, root / f"{part}.safetensors.partial")
     (root / f"{part}.json.partial").write_text(json.dumps(config, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     for name in (f"{part}.safetensors", f"{part}.json"):
         os.replace(root / f"{name}.partial", root / name)
+
+
+def checkpoint_folder(folder: str | Path) -> Path:
+    """Return a folder for checkpoints, made if it does not exist; InvalidArgumentError if that fails."""
+    path = as_path("The folder for a checkpoint", folder)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidArgumentError(f"The folder {path} for a checkpoint cannot be made: {error}") from error
+    return path
 
 
 def load_checkpoint(folder: str | Path, part: str, device: str | torch.device = "cpu") -> tuple[dict[str, Tensor], dict[str, Any]]:

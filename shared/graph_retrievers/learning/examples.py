@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from graph_retrievers.errors import InvalidArgumentError, shown
 
-__all__ = ["LabelledQuery"]
+__all__ = ["LabelledQuery", "questions_digest"]
 
 
 @dataclass(frozen=True)
@@ -24,3 +26,9 @@ class LabelledQuery:
         """Refuse a question without a relevant node."""
         if not self.gold:
             raise InvalidArgumentError(f"The question {shown(self.text)} has no relevant node; leave it out.")
+
+
+def questions_digest(*splits: Sequence[LabelledQuery]) -> str:
+    """Return 16 characters that differ if the questions of the splits, their order or their relevant nodes do."""
+    told = repr([[(query.text, query.gold) for query in split] for split in splits])
+    return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()[:16]

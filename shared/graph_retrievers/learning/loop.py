@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +12,8 @@ import torch
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.arguments import is_number, positive, seed_number
+from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.learning.state import History, load_state, save_state
 
 __all__ = ["History", "fit"]
@@ -64,7 +66,7 @@ def fit(
     Raises
     ------
     InvalidArgumentError
-        If the folder holds the state of another training, or a loss is NaN or infinite.
+        If an argument is out of its range, the folder holds the state of another training, or a loss is NaN or infinite.
 
     Examples
     --------
@@ -75,7 +77,11 @@ def fit(
     >>> round(line.weight.item(), 1)
     3.0
     """
-    generator = torch.Generator().manual_seed(seed)
+    positive("epochs", epochs), positive("patience", patience)
+    for name, rate in (("learning_rate", learning_rate), ("weight_decay", weight_decay)):
+        if not is_number(rate) or not 0 <= rate < math.inf:
+            raise InvalidArgumentError(f"{name} must be a number of at least 0, got {shown(rate)}.")
+    generator = torch.Generator().manual_seed(seed_number(seed))
     optimizer = torch.optim.AdamW(module.parameters(), lr=learning_rate, weight_decay=weight_decay)
     settings = {"seed": seed, "learning_rate": learning_rate, "weight_decay": weight_decay, "patience": patience, **(about or {})}
     history, best = (History(), {}) if resume is None else load_state(resume, module, optimizer, generator, settings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,14 @@ class History:
     scores: list[float] = field(default_factory=list)
     best_epoch: int = 0
     best_score: float = float("-inf")
+
+    def __post_init__(self) -> None:
+        """Raise TypeError for values that no training has."""
+        numbers = [*self.losses, *self.scores, self.best_score]
+        if len(self.losses) != len(self.scores) or not all(isinstance(number, float) for number in numbers):
+            raise TypeError("losses and scores are not numbers, one of each for an epoch")
+        if type(self.best_epoch) is not int or not 0 <= self.best_epoch <= len(self.losses):
+            raise TypeError(f"the best epoch is {self.best_epoch!r} of {len(self.losses)}")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the history for JSON."""
@@ -92,13 +101,19 @@ def load_state(
 
     try:
         module.load_state_dict(part("module."))
+        if best := part("best."):
+            # They fit as those of the last epoch do.
+            deepcopy(module).load_state_dict(best)
     except RuntimeError as error:
         raise InvalidArgumentError(f"{folder} holds the training of another model; remove it to start again: {error}") from error
     states: dict[int, dict[str, Tensor]] = {}
-    for name, value in part("optimizer.").items():
-        number, _, key = name.partition(".")
-        states.setdefault(int(number), {})[key] = value.cpu() if key == "step" else value
-    optimizer.load_state_dict({**optimizer.state_dict(), "state": states})
-    generator.set_state(random[0])
-    torch.set_rng_state(random[1])
-    return history, part("best.")
+    try:
+        for name, value in part("optimizer.").items():
+            number, _, key = name.partition(".")
+            states.setdefault(int(number), {})[key] = value.cpu() if key == "step" else value
+        optimizer.load_state_dict({**optimizer.state_dict(), "state": states})
+        generator.set_state(random[0])
+        torch.set_rng_state(random[1])
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise InvalidArgumentError(f"{folder} holds a damaged state of a training; remove it to start again: {error}") from error
+    return history, best

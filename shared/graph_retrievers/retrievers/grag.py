@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
-from graph_retrievers.arguments import positive
+from graph_retrievers.arguments import positive, seed_number
 from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.learning.checkpoint import load_checkpoint, save_checkpoint
+from graph_retrievers.learning.checkpoint import checkpoint_folder, load_checkpoint, save_checkpoint
 from graph_retrievers.learning.state import clear_state
 from graph_retrievers.operators.candidates import Candidates
 from graph_retrievers.operators.grag import DocumentGraphNetwork, DocumentGraphRerank, EvidenceNetwork
@@ -196,16 +196,17 @@ def fit_grag(
     Raises
     ------
     InvalidArgumentError
-        If a split has no questions.
+        If a split has no questions, or the folder cannot be made.
     """
-    depth, seed, together = positive("depth", depth), int(seed), bool(together)
+    depth, seed, together = positive("depth", depth), seed_number(seed), bool(together)
+    folder = checkpoint_folder(folder)
     train, dev = labelled_queries(dataset, index, "G-RAG")
     torch.manual_seed(seed)
     network = EvidenceNetwork() if network is None else network
     settings = dict(first_settings or {})
     cache = parser if isinstance(parser, MeaningCache) else MeaningCache(parser)
     reranker = DocumentGraphRerank(network, parser=cache, depth=depth, together=together)
-    options = {"resume": Path(folder) / "under-way", **(training or {})}
+    options = {"resume": folder / "under-way", **(training or {})}
     candidates = _candidates(index, first, settings, depth)
     history = fit_document_graph(index, train, dev, reranker, candidates, seed=seed, show_progress=show_progress, **options)
     config = {

@@ -7,10 +7,11 @@ from typing import Any
 
 import torch
 
+from graph_retrievers.arguments import seed_number
 from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.learning.checkpoint import load_checkpoint, save_checkpoint
+from graph_retrievers.learning.checkpoint import checkpoint_folder, load_checkpoint, save_checkpoint
 from graph_retrievers.learning.state import clear_state
 from graph_retrievers.operators.lesegr import LeSeGRModel, LexicalSemanticSearch
 from graph_retrievers.operators.lesegr.training import fit_lesegr_model
@@ -60,6 +61,8 @@ class LeSeGR(Retriever):
     ------
     InvalidArgumentError
         If both a checkpoint and a model are given, or the checkpoint was trained for another index.
+    MissingSignalError
+        If the index lacks the sparse signal.
 
     References
     ----------
@@ -91,7 +94,7 @@ class LeSeGR(Retriever):
             raise InvalidArgumentError("Pass either checkpoint= or model=.")
         if checkpoint is not None:
             tensors, config = load_checkpoint(checkpoint, _PART)
-            missing = {"model", "hops", "sparse", "direction"} - config.keys()
+            missing = {"model", "hops", "sparse", "direction", "dimension", "embedding", "sparse_kind"} - config.keys()
             if missing:
                 raise InvalidArgumentError(f"{checkpoint} is not a checkpoint of LeSeGR: it lacks {', '.join(sorted(missing))}.")
             hops, sparse, direction = config["hops"], str(config["sparse"]), config["direction"]
@@ -100,6 +103,8 @@ class LeSeGR(Retriever):
         if model is None:
             self._untrained = ("a trained model (pass checkpoint=)",)
             model = LeSeGRModel(index.dense.dimension)
+        # An index without it is refused now, not at the first question.
+        index.signal(sparse)
         search = LexicalSemanticSearch(model, hops=hops, sparse=sparse, direction=direction, context=context)
         super().__init__(index, Pipeline(first or _candidates(index, candidates), search), **options)
 
@@ -165,13 +170,14 @@ def fit_lesegr(
     Raises
     ------
     InvalidArgumentError
-        If a split has no questions.
+        If a split has no questions, or the folder cannot be made.
     """
     train, dev = labelled_queries(dataset, index, "LeSeGR")
-    torch.manual_seed(seed)
+    folder = checkpoint_folder(folder)
+    torch.manual_seed(seed_number(seed))
     network = LeSeGRModel(index.dense.dimension, **model)
     search = LexicalSemanticSearch(network, hops=hops, sparse=sparse, direction=direction)
-    options = {"resume": Path(folder) / "under-way", **(training or {})}
+    options = {"resume": folder / "under-way", **(training or {})}
     first = _candidates(index, candidates)
     history = fit_lesegr_model(index, train, dev, search, first, seed=seed, show_progress=show_progress, **options)
     config = {

@@ -18,7 +18,7 @@ from referencing.exceptions import Unresolvable
 from graph_retrievers.arguments import positive
 from graph_retrievers.errors import InvalidArgumentError, LanguageModelError, reason, shown
 
-__all__ = ["LanguageModel", "as_language_model", "check_schema", "complete_json", "complete_many"]
+__all__ = ["LanguageModel", "as_language_model", "check_schema", "complete_json", "complete_many", "complete_text"]
 
 Schema = Mapping[str, Any]
 
@@ -105,6 +105,21 @@ def _text(message: Any) -> str:
     return str(content)
 
 
+def complete_text(model: LanguageModel, prompt: str, schema: Schema | None = None) -> str:
+    """Return the answer to a prompt; LanguageModelError if the model fails or returns anything but a text.
+
+    >>> complete_text(as_language_model(str.upper), "loom")
+    'LOOM'
+    """
+    try:
+        answer = model.complete(prompt, schema)
+    except Exception as error:
+        raise LanguageModelError(f"The language model failed ({reason(error)}).") from error
+    if not isinstance(answer, str):
+        raise LanguageModelError(f"The language model returned {type(answer).__name__} {shown(answer, 100)}; expected a text.")
+    return answer
+
+
 def complete_json(model: Any, prompt: str, schema: Schema, *, attempts: int = 3) -> Any:
     """Return a language model's answer as a JSON value that satisfies a schema; LanguageModelError if there is none.
 
@@ -130,12 +145,7 @@ def complete_json(model: Any, prompt: str, schema: Schema, *, attempts: int = 3)
     task = f"{prompt}\n\nAnswer with one JSON value of this schema, and with nothing else:\n{stated}"
     asked, fault = task, ""
     for _ in range(positive("attempts", attempts)):
-        try:
-            answer = port.complete(asked, schema)
-        except Exception as error:
-            raise LanguageModelError(f"The language model failed ({reason(error)}).") from error
-        if not isinstance(answer, str):
-            raise LanguageModelError(f"The language model returned {type(answer).__name__} {shown(answer, 100)}; expected a text.")
+        answer = complete_text(port, asked, schema)
         value, fault = _read_answer(answer, schema)
         if not fault:
             return value

@@ -12,7 +12,7 @@ from torch import Tensor
 from graph_retrievers.arguments import choice, positive
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.learning.examples import LabelledQuery
+from graph_retrievers.learning.examples import LabelledQuery, questions_digest
 from graph_retrievers.learning.loop import History, fit
 from graph_retrievers.learning.loss import listwise_cross_entropy, pairwise_hinge
 from graph_retrievers.operators.grag.model import DocumentGraphNetwork, EvidenceNetwork
@@ -109,7 +109,7 @@ def fit_document_graph(
     options = {"learning_rate": 1.5e-3, "weight_decay": 0.01, "patience": 20, "epochs": 150, "description": "fit g-rag", **options}
     settings: dict[str, Any] = {"network": network.config(), "loss": loss, "batch_size": batch_size, "k": k}
     settings |= {"first": repr(first), "depth": reranker.depth, "together": reranker.together, "parser": reranker.parser.name}
-    settings |= {"questions": [len(train), len(dev)], "nodes": len(index)}
+    settings |= {"questions": questions_digest(train, dev), "index": index.digest(), "embedding": index.embedding_name}
     return fit(
         network, batches, mean_loss, quality, seed=seed, resume=resume, about=settings, show_progress=show_progress, **options
     )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from graph_retrievers.arguments import choice, positive
+from graph_retrievers.arguments import choice, is_number, positive
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.learning.graph_layers import GATConv, GCNConv, TransformerConv
 
@@ -18,7 +17,7 @@ __all__ = ["ENCODERS", "LeSeGRModel"]
 ENCODERS = ("sum", "mean", "gcn", "gat", "transformer")
 """Graph encoders: sum and mean have no weights of their own."""
 
-_MOST_LAYERS = 32
+_MOST_LAYERS, _WIDEST, _STEEPEST = 32, 1 << 16, 100
 
 
 class LeSeGRModel(nn.Module):
@@ -85,15 +84,14 @@ class LeSeGRModel(nn.Module):
         dense_gate: bool = True,
     ) -> None:
         super().__init__()
-        self.dimension, self.layers = positive("dimension", dimension), positive("layers", layers)
+        self.dimension, self.layers = positive("dimension", dimension, _WIDEST), positive("layers", layers, _MOST_LAYERS)
         self.encoder = choice("encoder", encoder, ENCODERS)
-        self.hidden, self.heads = positive("hidden", hidden), positive("heads", heads)
-        self.sparse_gate, self.dense_gate = bool(sparse_gate), bool(dense_gate)
-        self.hub_exponent = float(hub_exponent) if isinstance(hub_exponent, int | float) else math.nan
-        if not 0 <= self.hub_exponent < math.inf:
-            raise InvalidArgumentError(f"hub_exponent must be a number of at least 0, got {shown(hub_exponent)}.")
-        if layers > _MOST_LAYERS:
-            raise InvalidArgumentError(f"layers must be at most {_MOST_LAYERS}, got {layers}.")
+        self.hidden, self.heads = positive("hidden", hidden, _WIDEST), positive("heads", heads)
+        self.sparse_gate = choice("sparse_gate", sparse_gate, (True, False))
+        self.dense_gate = choice("dense_gate", dense_gate, (True, False))
+        if not is_number(hub_exponent) or not 0 <= hub_exponent <= _STEEPEST:
+            raise InvalidArgumentError(f"hub_exponent must be a number from 0 to {_STEEPEST}, got {shown(hub_exponent)}.")
+        self.hub_exponent = float(hub_exponent)
         if hidden % heads:
             raise InvalidArgumentError(f"hidden is {hidden}, which {heads} heads cannot share equally.")
         half = max(1, dimension // 2)
@@ -126,13 +124,15 @@ class LeSeGRModel(nn.Module):
     def of_config(cls, config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> LeSeGRModel:
         """Return the network of a :meth:`config` and its weights; InvalidArgumentError if they do not fit together."""
         try:
-            made = cls(**{name: config[name] for name in cls(1).config()})
-            made.load_state_dict(dict(tensors))
+            # Without memory for weights that turn out to be of another size.
+            with torch.device("meta"):
+                made = cls(**{name: config[name] for name in cls(1).config()})
+            made.load_state_dict({name: value.clone() for name, value in tensors.items()}, assign=True)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise InvalidArgumentError(f"These are not the weights and settings of LeSeGR: {error}") from error
         for name, value in tensors.items():
-            if not bool(torch.isfinite(value).all()):
-                raise InvalidArgumentError(f"The weight {name!r} holds NaN or infinity; train again.")
+            if value.dtype != torch.float32 or not bool(torch.isfinite(value).all()):
+                raise InvalidArgumentError(f"The weight {name!r} holds NaN, infinity or no float32 numbers; train again.")
         return made.eval()
 
     def alpha(self, difference: Tensor) -> Tensor:

@@ -83,8 +83,11 @@ class Neighborhood:
     entries: Tensor
 
     @classmethod
-    def of(cls, size: int, adjacency: Adjacency, nodes: Tensor) -> Neighborhood:
-        """Return the nodes of a table, shape [B, K], int64 (-1 pads), of a graph of `size` nodes, with the edges among them."""
+    def of(cls, size: int, adjacency: Adjacency, nodes: Tensor, allowed: Tensor | None = None) -> Neighborhood:
+        """Return the nodes of a table, shape [B, K], int64 (-1 pads), of a graph of `size` nodes, with the edges among them.
+
+        Only edges between nodes of `allowed`, shape [N], bool, are kept.
+        """
         real = nodes >= 0
         batch = torch.arange(nodes.shape[0], device=nodes.device).unsqueeze(1)
         keys = torch.sort((batch * size + nodes)[real]).values
@@ -93,6 +96,8 @@ class Neighborhood:
         wanted = (query * size)[target] + adjacency.neighbors[entry]
         source = torch.searchsorted(keys, wanted).clamp(max=max(keys.numel() - 1, 0))
         inside = keys[source] == wanted if keys.numel() else torch.zeros_like(wanted, dtype=torch.bool)
+        if allowed is not None:
+            inside &= allowed[rows[target]] & allowed[adjacency.neighbors[entry]]
         return cls(query, rows, torch.stack([source[inside], target[inside]]), entry[inside])
 
 
@@ -100,7 +105,7 @@ def sparse_signal(queries: Queries, signal: str, batch: Tensor, nodes: Tensor) -
     r"""Return the sparse signal :math:`\delta` of pairs, in [0, 1], and which queries match no node at all.
 
     `batch` and `nodes`, shape [n], are queries and node rows. The score of each pair is divided by the largest score that any node
-    that may be walked to has for its query. A query that matches nothing has 1 everywhere.
+    that may be walked to has for its query, and is 1 at most. A query that matches none of them has 1 everywhere.
     """
     table, walk = queries.table(signal), queries.walk_allowed
     if table is None:

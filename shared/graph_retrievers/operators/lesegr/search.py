@@ -59,8 +59,8 @@ class LexicalSemanticSearch(Operator):
     Notes
     -----
     With `hops` not below the number of layers the scores of the nodes of the ranking before are those of the whole graph. What
-    a traversal filter excludes sends no messages, and moves no score by its words or its edges; only the word statistics of BM25
-    are those of all nodes.
+    a traversal filter excludes sends and hears no messages, and moves no other score by its words or its edges; only the word
+    statistics of BM25 are those of all nodes. If it is in the ranking before, it keeps the product of its own two signals.
 
     :math:`\delta` is divided by the largest sparse score of the query, which changes no order where the encoder is a sum or a
     mean. For a query that shares no word with any node :math:`\delta` is 1, and a note says so. Dense signals do not depend
@@ -114,12 +114,15 @@ class LexicalSemanticSearch(Operator):
         group = max(1, _NODES_AT_A_TIME[self.model.linear] // pool.width)
         parts = [self._scored(queries, pool, adjacency, degree, slice(b, b + group)) for b in range(0, len(pool), group)]
         scores, contexts, silent = (list(column) for column in zip(*parts, strict=True))
+        if not all(bool(torch.isfinite(part).all()) for part in scores):
+            raise InvalidArgumentError("LeSeGR gave scores that are NaN or infinite: its weights are too large; train it again.")
         width = max(part.shape[2] for part in contexts)
         padded = [torch.nn.functional.pad(part, (0, width - part.shape[2]), value=-1) for part in contexts]
         # First by node row: rescored keeps the order of equal scores.
         order = torch.argsort(pool.nodes, dim=1, stable=True)
         ranked = replace(pool, context=torch.cat(padded)).reordered(order).rescored(torch.cat(scores).gather(1, order))
-        return ranked.noted([flag for part in silent for flag in part], "no node has a word of the query: words count for nothing")
+        who = "no node" if queries.walk_allowed is None else "no node that may be walked to"
+        return ranked.noted([flag for part in silent for flag in part], f"{who} has a word of the query: words count for nothing")
 
     def pool(self, queries: Queries, ranking: Ranking) -> Ranking:
         """Return the nodes that messages pass between: a ranking in no particular order."""
@@ -132,8 +135,14 @@ class LexicalSemanticSearch(Operator):
         adjacency, pool, walk = Adjacency.of(graph, self.direction), ranking, queries.walk_allowed
         for _ in range(self.hops):
             batch, rows, place = expanded(pool.nodes, adjacency, len(graph), None if walk is None else walk.__getitem__)
-            width = int(torch.bincount(batch, minlength=1).max())
-            pool = pool.append(self.reached(pool, batch, rows, -place.float(), place, width), pool.width + width)
+            held = _keys(pool.nodes, len(graph))
+            new = ~torch.isin(batch * len(graph) + rows, held)
+            if not bool(new.any()):
+                break
+            batch, rows, place = batch[new], rows[new], place[new]
+            width = int(torch.bincount(batch).max())
+            equal = torch.zeros(rows.shape, device=rows.device)
+            pool = pool.append(self.reached(pool, batch, rows, equal, place, width), pool.width + width)
         return pool
 
     def _scored(
@@ -141,7 +150,7 @@ class LexicalSemanticSearch(Operator):
     ) -> tuple[Tensor, Tensor, list[bool]]:
         """Return scores [G, K], contexts [G, K, M] and which queries match no word, of a group of queries."""
         nodes = pool.nodes[part]
-        near = Neighborhood.of(len(queries.index), adjacency, nodes)
+        near = Neighborhood.of(len(queries.index), adjacency, nodes, queries.walk_allowed)
         batch = near.query + part.start
         delta, silent = sparse_signal(queries, self.sparse, batch, near.rows)
         delta = delta if self.model.sparse_gate else torch.ones_like(delta)

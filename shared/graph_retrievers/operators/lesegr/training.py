@@ -13,7 +13,7 @@ from torch import Tensor
 from graph_retrievers.arguments import positive
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.learning.examples import LabelledQuery
+from graph_retrievers.learning.examples import LabelledQuery, questions_digest
 from graph_retrievers.learning.loop import History, fit
 from graph_retrievers.operators.lesegr.neighborhood import Adjacency, Neighborhood, sparse_signal
 from graph_retrievers.operators.lesegr.search import LexicalSemanticSearch, entangled_scores, node_vectors
@@ -125,7 +125,7 @@ def fit_lesegr_model(
     options = {"learning_rate": 1e-3, "weight_decay": 0.01, "patience": 12, "epochs": 40, "description": "fit lesegr", **options}
     settings: dict[str, Any] = {name: getattr(search, name) for name in ("hops", "sparse", "direction")}
     settings |= {"model": model.config(), "first": repr(first), "k": k, "batch_size": batch_size}
-    settings |= {"questions": [len(train), len(dev)], "nodes": len(index)}
+    settings |= {"questions": questions_digest(train, dev), "index": index.digest(), "embedding": index.embedding_name}
     return fit(model, batches, loss, recall, seed=seed, resume=resume, about=settings, show_progress=show_progress, **options)
 
 

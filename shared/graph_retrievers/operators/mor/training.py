@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from graph_retrievers.arguments import seed_number
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.ragged import pads_last
 from graph_retrievers.index import GraphIndex
@@ -91,7 +92,7 @@ def fit_trajectory_reranker(
     instead). Departures: examples are shuffled, the code reads them in order; the measure on `dev` is the mean reciprocal rank,
     the code's the hit rate at 1; the learning rate is 1e-3, the code's 1e-4.
     """
-    torch.manual_seed(seed)
+    torch.manual_seed(seed_number(seed))
     embedding = embedding if embedding is not None else index.embedding
     if embedding is None:
         raise InvalidArgumentError("The reranker reads node types through a text embedding; pass embedding=.")
