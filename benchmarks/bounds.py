@@ -75,6 +75,21 @@ def _signs(size: int) -> list[str]:
     return ["!" * before + "Abc" + "?" * behind for before in places for behind in places]
 
 
+def _shared_signs(size: int) -> list[Node]:
+    """Return two nodes for each of many names with signs around one word, and a text of such words."""
+    side = round((size / 4) ** (1 / 3))
+    titles = ["!" * before + "Abc" + "?" * behind for before in range(side) for behind in range(side)]
+    text = ("!" * side + "Abc" + "?" * side + " ") * (size // (2 * side))
+    return [Node("t", text), *(Node(f"{title}{kind}", "", f"{title} ({kind})") for title in titles for kind in "ab")]
+
+
+def _manual(text: str) -> Path:
+    """Return a folder of one page of Markdown."""
+    folder = Path(tempfile.mkdtemp(dir=FOLDER))
+    (folder / "a.md").write_text(text)
+    return folder
+
+
 def _pages(*chunks: dict[str, Any]) -> list[Node]:
     """Return ten pages with chunks of the same metadata."""
     return [
@@ -140,6 +155,7 @@ CASES: dict[str, tuple[int, Callable[[int], Any], Callable[[Any], Any]]] = {
     "markdown, an anchor left open": (40_000, lambda n: "# a {#" + "b" * n, read_markdown),
     "markdown, tables": (4_000, lambda n: "|a" * n + "\n" + "|-" * n + "\n", read_markdown),
     "markdown, inline html": (4_000, lambda n: "x" + "<b>" * n, read_markdown),
+    "markdown, parts of a heading": (40_000, lambda n: "# " + "`b`a" * n, read_markdown),
     "slug of a heading of marks": (20_000, lambda n: "a" + MARKS * n, slug),
     "words of a text of marks": (20_000, lambda n: "a" + MARKS * n, name_words),
     "sections, blank lines": (200_000, lambda n: "a" + "\n " * n + "b", lambda text: split_page(read_text(text))),
@@ -164,6 +180,8 @@ CASES: dict[str, tuple[int, Callable[[int], Any], Callable[[Any], Any]]] = {
         lambda n: _pages({"header_path": "/" + "a/" * n}, {"header_path": "/" + "b/" * n}),
         lambda nodes: build_edges(nodes, DocumentStructure()),
     ),
+    "folder, a long title": (100_000, lambda n: _manual("# " + "a" * n + "\n" + f"## h\n{'w ' * 60}\n" * (n // 130)), read_folder),
+    "folder, a title of separators": (20_000, lambda n: _manual("# " + " - " * n + "\ntext"), read_folder),
     "folder, a chain of redirects": (1_000, _redirects, read_folder),
     "names, each the beginning of the next": (
         20_000,
@@ -173,6 +191,11 @@ CASES: dict[str, tuple[int, Callable[[int], Any], Callable[[Any], Any]]] = {
     "mentions, each the beginning of the next": (
         8_000,
         lambda n: [Node(str(row), "Aaaa " * 50, name) for row, name in enumerate([*_prefixes(4_000), *[""] * (n // 50)])],
+        lambda nodes: build_edges(nodes, TitleMentions()),
+    ),
+    "mentions, signs of shared titles around a word": (
+        80_000,
+        _shared_signs,
         lambda nodes: build_edges(nodes, TitleMentions()),
     ),
     "mentions, signs around a word": (

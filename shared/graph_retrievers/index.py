@@ -19,7 +19,7 @@ from graph_retrievers.construction.documents import text_nodes, to_nodes
 from graph_retrievers.construction.edges import Relationships, edge_items
 from graph_retrievers.construction.linking import link, with_own_vectors
 from graph_retrievers.construction.saved import restored_signals, restored_sources, saved_embedding, saved_signals, saved_sources
-from graph_retrievers.errors import CorruptIndexError, DimensionMismatchError, EmptyGraphError
+from graph_retrievers.errors import CorruptIndexError, DimensionMismatchError, EmptyGraphError, InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph, EdgeLike, Node
 from graph_retrievers.graph.filters import Filter, filter_key, filter_mask
 from graph_retrievers.graph.induced import induced_graph
@@ -110,6 +110,9 @@ class GraphIndex(IndexParts):
         show_progress : bool, default False
             Whether to show progress bars for embedding and BM25.
         """
+        if not isinstance(graph, CorpusGraph):
+            told = "expected a CorpusGraph; from_texts, from_nodes and from_documents make one"
+            raise InvalidArgumentError(f"graph is {shown(graph)}; {told}.")
         check_not_empty(graph)
         model = as_embedding(embedding) if embedding is not None else None
         signals = computed_signals(graph, model, vectors, bm25, edge_signals, dense_backend, dense_precision, metric, show_progress)

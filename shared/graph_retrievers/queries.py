@@ -286,8 +286,10 @@ class Queries:
         products of query and node vectors.
         """
         table = self.table(signal)
-        if table is not None:
-            return table[batch, rows]
+        return self.pair_scores(batch, rows, signal) if table is None else table[batch, rows]
+
+    def pair_scores(self, batch: Tensor, rows: Tensor, signal: str = "dense") -> Tensor:
+        """Return what :meth:`scores` returns, pair by pair: for few pairs, the same to the last digit in any batch."""
         found = self.index.signal(signal).scores(self.view(signal), batch.flatten(), rows.flatten())
         return self._cleared(signal, found, batch.flatten()).view(batch.shape)
 
@@ -326,7 +328,8 @@ class Queries:
     def _encode_pairs(self, batch: Tensor, rows: Tensor) -> Tensor:
         model = self.index.relevance
         if isinstance(model, BiEncoder) and model.embedding is self.index.embedding:
-            return self.scores(batch, rows).unsqueeze(1)
+            # Not from a table, whose last digits depend on how many queries it is computed for.
+            return self.pair_scores(batch, rows).unsqueeze(1)
         texts = [self.index.graph.content(row) for row in rows.tolist()]
         latents = model.encode([self.texts[b] for b in batch.tolist()], texts).to(self.index.device)
         # Told here: mixed along edges, such a number would spread to other nodes.

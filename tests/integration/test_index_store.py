@@ -408,3 +408,49 @@ def test_the_benchmark_of_updates_runs(tmp_path):
     options = ["--nodes", "300", "--changes", "30", "--dimension", "8", "--sample", "0"]
     done = subprocess.run([sys.executable, str(script), *options], capture_output=True, text=True, check=True)
     assert "IndexStore.update" in done.stdout and "of a build" in done.stdout
+
+
+def _tensors(change):
+    def apply(path):
+        held = {name: value.clone() for name, value in load_file(path).items()}
+        change(held)
+        save_file(held, path)
+
+    return apply
+
+
+def _settings(change):
+    def apply(path):
+        held = json.loads(path.read_text())
+        change(held)
+        path.write_text(json.dumps(held))
+
+    return apply
+
+
+DAMAGE = {
+    "lengths one short": ("tensors", _tensors(lambda held: held.update({"1.lengths": held["1.lengths"][:-1].clone()}))),
+    "lengths as a table": ("tensors", _tensors(lambda held: held.update({"1.lengths": held["1.lengths"].reshape(-1, 1).clone()}))),
+    "no counts": ("tensors", _tensors(lambda held: held.update({"1.counts": held["1.counts"][:0].clone()}))),
+    "scales in half precision": ("tensors", _tensors(lambda held: held.update({"0.scales": held["0.scales"].half()}))),
+    "a scale too large": ("tensors", _tensors(lambda held: held["0.scales"].fill_(1e38))),
+    "k1 of a text": ("settings", _settings(lambda held: held["signals"][1]["settings"].update(k1="x"))),
+    "a list as a relation": ("settings", _settings(lambda held: held["edges"][0]["settings"].update(relation=["x"]))),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_parts_that_do_not_fit_are_refused_when_they_are_loaded(tmp_path, damage):
+    index = GraphIndex.from_documents(NODES, edges=NearestNeighbors(1), embedding=HashEmbedding(8), dense_precision="int8")
+    index.save(tmp_path)
+    replaced(tmp_path, *DAMAGE[damage])
+    with pytest.raises(CorruptIndexError):
+        GraphIndex.load(tmp_path, embedding=HashEmbedding(8))
+
+
+@pytest.mark.parametrize("name", ["nodes", "edges"])
+def test_a_manifest_without_sizes_is_refused(tmp_path, name):
+    GraphIndex.from_nodes(NODES, embedding=HashEmbedding(8)).save(tmp_path)
+    rewritten(tmp_path, lambda body: body.pop(name))
+    with pytest.raises(CorruptIndexError, match="how many nodes and edges"):
+        GraphIndex.load(tmp_path, embedding=HashEmbedding(8))

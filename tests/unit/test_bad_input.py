@@ -1,10 +1,14 @@
 """Arguments that cannot be meant as they stand: each its own error, none silently another result."""
 
+from fractions import Fraction
+
+import networkx
 import numpy as np
 import pytest
 import torch
 
 from graph_retrievers import BM25, PPR
+from graph_retrievers.construction.networkx_graphs import from_networkx
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError
 from graph_retrievers.graph import CorpusGraph, Node
 from graph_retrievers.hits import NOTHING_FOUND
@@ -18,6 +22,7 @@ from graph_retrievers.operators.spreading import EntityLinking, GatedPropagation
 from graph_retrievers.results import Chains, Ranking
 from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.signals.bm25 import BM25 as Words
 from graph_retrievers.signals.cross_encoder import CrossEncoder
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.embedding import SentenceEncoder, minilm
@@ -349,3 +354,49 @@ def test_a_query_with_half_of_a_surrogate_pair_is_refused_before_it_is_embedded(
     with pytest.raises(InvalidArgumentError, match="a query is not valid Unicode"):
         build_retriever("vector", index).retrieve("loom \ud800")
     assert asked == [["a loom"]]
+
+
+def test_vectors_as_tensors_that_hold_no_numbers_or_gradients():
+    index = linked_index()
+    row = torch.full((64,), 0.125)
+    for given in ([row.clone().requires_grad_(), row], torch.stack([row, row]).requires_grad_()):
+        found = build_retriever("vector", index).retrieve_batch(["loom", "card"], vectors=given)
+        assert [hit.id for hit in found[0]] == [hit.id for hit in build_retriever("vector", index).retrieve("loom", vector=row)]
+    for vector in (row.to_sparse(), row.to("meta")):
+        with pytest.raises(DimensionMismatchError, match="query vectors"):
+            build_retriever("vector", index).retrieve("loom", vector=vector)
+
+
+@pytest.mark.parametrize("given", [["a"], None, "a graph"])
+def test_what_is_not_a_graph_is_refused(given):
+    with pytest.raises(InvalidArgumentError, match="expected a CorpusGraph"):
+        GraphIndex.from_graph(given)
+
+
+def test_fractions_and_large_integers_are_numbers():
+    found = [PPR(linked_index(), passage_weight=half, damping=half).retrieve("loom") for half in (0.5, Fraction(1, 2))]
+    assert [hit.score for hit in found[0]] == [hit.score for hit in found[1]]
+    assert PPR(linked_index(), passage_weight=10**25).retrieve("loom")
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"k1": "x"}, "k1 must be a number"),
+        ({"k1": -1}, "k1 must be a number"),
+        ({"b": 2}, "b must lie in"),
+        ({"stopwords": "klingon"}, "stopwords is 'klingon'"),
+        ({"stopwords": 5}, "stopwords must be a list of strings"),
+    ],
+)
+def test_options_of_bm25_are_checked(options, told):
+    with pytest.raises(InvalidArgumentError, match=told):
+        Words(["a loom", "a card"], **options)
+
+
+def test_values_of_networkx_graphs_that_are_arrays():
+    graph = networkx.DiGraph()
+    graph.add_node("a", text="a loom", title=np.array(["x", "y"]))
+    graph.add_edge("a", "b", text=np.array(["p", "q"]), relation=np.array(["r", "s"]))
+    (edge,) = from_networkx(graph)[1]
+    assert (edge.relation, edge.text) == ("['r' 's']", "['p' 'q']")

@@ -151,3 +151,11 @@ def test_whole_files(tmp_path):
         ("b.md", "B", "text [a](a.md)\nC\nmore [a](a.md)"),
     ]
     assert nodes[1].metadata == {"path": "b.md", "headings": [], "anchors": ["b", "c"], "links": ["/a.md"]}
+
+
+def test_long_headings_are_texts_and_long_titles_are_cut(tmp_path):
+    long = "looms " * 60
+    (node,) = read(tmp_path / "heading", {"a.md": f"# Head\n\n{WORDS}\n\n## {long}\n\n{WORDS}"})
+    assert node.metadata["headings"] == ["Head"] and long.strip() in node.text
+    (node,) = read(tmp_path / "title", {"a.html": f"<title>{long}</title><p>{WORDS}"})
+    assert node.title == long[:300].rstrip()

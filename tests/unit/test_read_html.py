@@ -325,6 +325,12 @@ def test_attributes_among_many_others(filler, anchor, count):
         assert (block.text, block.links, block.anchors) == ("See the > next page.", ("Next Page.Html",), ("top",))
 
 
+def test_the_first_of_two_attributes_counts_also_without_a_value():
+    others = " ".join(f"a{place}=1234567" for place in range(3_000))
+    (block,) = read_html(f"<p id id=x {others}>See <a href href=b.html {others}>b</a>.").blocks
+    assert (block.text, block.anchors, block.links) == ("See b.", (), ())
+
+
 def test_long_texts_and_attributes_stand():
     words = " ".join(["word"] * 20_000)
     assert texts(f"<p>a <b {words}") == texts(f"<p>a <b {words}>")

@@ -13,6 +13,7 @@ from graph_retrievers.operators.fusion import ReciprocalRankFusion
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers import Retriever
+from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.signals import dense
 from graph_retrievers.signals.dense import DenseIndex
 
@@ -243,3 +244,24 @@ def test_dense_scores_through_a_retriever_keep_their_order():
     assert inversion(vectors[[int(hit.id) for hit in hits], 0][None]) <= 1.1e-6
     assert all(hit.score == pytest.approx(float(vectors[int(hit.id), 0]), rel=1.1e-6) for hit in hits)
     assert [hit.id for hit in Retriever(index, VectorSearch()).retrieve("q", 50, vector=[1.0])] == [h.id for h in hits[:50]]
+
+
+@pytest.mark.parametrize("name", ["spreading", "gar", "fastinsight", "ppr", "vector"])
+def test_a_batch_has_the_order_of_its_queries_one_by_one_among_equal_scores(name):
+    words = "loom card engine cipher drum gear wheel mill".split()
+
+    def embed(texts):
+        counts = torch.tensor([[float(text.split().count(word)) for word in words] for text in texts])
+        return torch.nn.functional.normalize(counts, dim=1)
+
+    for seed in range(3):
+        rng = random.Random(seed)
+        texts = [" ".join(rng.choices(words, k=6)) for _ in range(60)]
+        edges = [(str(rng.randrange(60)), str(rng.randrange(60))) for _ in range(120)]
+        retriever = build_retriever(name, GraphIndex.from_texts(texts, edges=edges, embedding=embed), k=8)
+        queries = [" ".join(rng.sample(words, 3)) for _ in range(20)]
+        together = retriever.retrieve_batch(queries)
+        for query, hits in zip(queries, together, strict=True):
+            alone = retriever.retrieve(query)
+            assert [hit.id for hit in hits] == [hit.id for hit in alone]
+            assert [hit.score for hit in hits] == pytest.approx([hit.score for hit in alone], rel=1e-5)

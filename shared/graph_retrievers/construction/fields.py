@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from graph_retrievers.arguments import positive
+from graph_retrievers.arguments import positive, typed
 from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
 from graph_retrievers.errors import InvalidArgumentError, NothingToReadError, UnknownNodeError, shown
 from graph_retrievers.graph.corpus_graph import Node
@@ -48,6 +48,7 @@ class Metadata(EdgeSpec):
     [('a', 'b', 'author')]
     """
 
+    @typed
     def __init__(self, source: str, target: str = "$id", *, relation: str | None = None, limit: int = 1000) -> None:
         for name in (source, target):
             if not isinstance(name, str) or not name or (name.startswith("$") and name not in _OWN):

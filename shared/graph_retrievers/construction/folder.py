@@ -17,7 +17,7 @@ from graph_retrievers.arguments import as_path
 from graph_retrievers.construction.copies import without_copies
 from graph_retrievers.construction.html import html_charset, read_html
 from graph_retrievers.construction.markdown import read_markdown
-from graph_retrievers.construction.pages import Block, Page, read_text
+from graph_retrievers.construction.pages import Block, Page, read_text, with_short_titles
 from graph_retrievers.construction.sections import Chunk, split_page
 from graph_retrievers.errors import DatasetError, shown
 from graph_retrievers.graph.addresses import AddressBook
@@ -144,7 +144,7 @@ def _read(path: Path) -> Page:
     except (LookupError, UnicodeError) as error:
         raise DatasetError(f"{path} cannot be read as UTF-8: {error}.") from error
     page = read_html(text) if suffix in _HTML else read_markdown(text) if suffix in _MARKDOWN else read_text(text)
-    return page._replace(title=" ".join(page.title.split()) or _stem(path.name))
+    return with_short_titles(page._replace(title=" ".join(page.title.split()) or _stem(path.name)))
 
 
 def _stem(name: str) -> str:

@@ -58,7 +58,7 @@ _TAG = re.compile(
     rb"(<[a-z][^\s/>]*+)((?:[\s/]++|[^\s/>][^\s/>=]*+(?:%b[^\s\"'>][^\s>]*+|(?=>))|(?!\s*=)))*+)(?=>)" % _QUOTED, re.IGNORECASE
 )
 _ATTRIBUTE = re.compile(
-    rb"((?:class|role|href|id|name|alt|aria-hidden|http-equiv|content)%b[^\s\"'>][^\s>]*+))"
+    rb"((?:class|role|href|id|name|alt|aria-hidden|http-equiv|content)(?:%b[^\s\"'>][^\s>]*+)|(?=[\s/]|\Z)(?!\s*=)))"
     rb"|(?<=[\s/\"'])[^\s/>=\"']++(?:%b[^\s\"'>][^\s>\"']*+(?=[\s>]|\Z))|(?=[\s/]|\Z)(?!\s*=))" % (_QUOTED, _QUOTED),
     re.IGNORECASE,
 )

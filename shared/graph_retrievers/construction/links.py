@@ -10,6 +10,7 @@ from itertools import takewhile
 from operator import eq
 from typing import Any
 
+from graph_retrievers.arguments import typed
 from graph_retrievers.construction.html import read_html
 from graph_retrievers.construction.markdown import read_markdown, reference_definitions, slug
 from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
@@ -71,6 +72,7 @@ class Links(EdgeSpec):
     [('a', 'b2', 'links')]
     """
 
+    @typed
     def __init__(self, url_field: str | None = None, *, field: str | None = None, relation: str = "links") -> None:
         self.url_field, self.field, self.relation = url_field, field, relation
 

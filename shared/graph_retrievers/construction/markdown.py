@@ -64,7 +64,7 @@ def read_markdown(text: str, references: MutableMapping[str, Any] | None = None,
                 anchors.append(given[1])
                 raw = raw[: given.start()].rstrip("# \t")
             else:
-                name = slug(token["text"])
+                name = slug("".join(token["text"]))
                 anchors.append(f"{name}-{seen[name]}" if seen[name] else name)
                 seen[name] += 1
         if raw.strip():
@@ -113,7 +113,7 @@ def _pieces(tokens: list[Any]) -> Iterator[dict[str, Any]]:
             if piece is not None:
                 yield piece
             level = int(token.tag[1]) if token.type == "heading_open" else 0
-            piece = {"lines": token.map, "level": level, "text": "", "heading": "", "anchors": [], "links": []}
+            piece = {"lines": token.map, "level": level, "text": [], "heading": "", "anchors": [], "links": []}
         if piece is None:
             continue
         if token.type == "inline" and piece["level"]:
@@ -126,7 +126,7 @@ def _pieces(tokens: list[Any]) -> Iterator[dict[str, Any]]:
                     piece["anchors"].extend(block.anchors)
                     piece["links"].extend(block.links)
             elif part.type in ("text", "code_inline"):
-                piece["text"] += part.content if piece["level"] else ""
+                piece["text"].append(part.content if piece["level"] else "")
                 piece["anchors"] += _ATTRIBUTES.findall(part.content) if part.type == "text" else []
     if piece is not None:
         yield piece

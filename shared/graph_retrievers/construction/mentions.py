@@ -6,9 +6,9 @@ import logging
 import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 
-from graph_retrievers.arguments import positive
+from graph_retrievers.arguments import positive, typed
 from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
 from graph_retrievers.errors import NothingToReadError
 from graph_retrievers.graph.addresses import page_address
@@ -65,6 +65,7 @@ class TitleMentions(EdgeSpec):
     [('a', 'b', 'mentions')]
     """
 
+    @typed
     def __init__(self, min_length: int = 4, *, relation: str = "mentions") -> None:
         self.min_length = positive("min_length", min_length)
         self.relation = relation
@@ -74,12 +75,13 @@ class TitleMentions(EdgeSpec):
         if not any(node.title for node in corpus.nodes):
             raise NothingToReadError("No node has a title; give titles, or leave TitleMentions out.")
         names = self._names(corpus.nodes)
-        starts = _Starts(name for name in names if len(name) <= _LONGEST)
+        starts = _Starts(name for name, rows in names.items() if rows)
         pages = [page_address(node.metadata) for node in corpus.nodes]
         mentions: list[tuple[int, str]] = []
         for row, node in enumerate(corpus.nodes):
             own = {node.title, _base_and_qualifier(node.title)[0]}
-            mentions += [(row, name) for name in _matches(node.text, names, starts, own)]
+            hidden = _Starts(name for name in own if not names.get(name) and len(name) <= _LONGEST)
+            mentions += [(row, name) for name in _matches(node.text, (starts, hidden), own)]
         texts = Counter(name for _, name in set(mentions))
         ordinary = {name for name, count in texts.items() if names[name] and count > _most(name, len(corpus.nodes))}
         if ordinary:
@@ -188,21 +190,23 @@ def _shorter(names: Sequence[str]) -> list[int]:
     return shorter
 
 
-def _matches(text: str, names: Mapping[str, tuple[int, ...]], starts: _Starts, own: Set[str]) -> Iterator[str]:
-    """Yield the names in a text from left to right, without overlaps and without the text's own names."""
+def _matches(text: str, tables: Sequence[_Starts], own: Set[str]) -> Iterator[str]:
+    """Yield the names of tables in a text from left to right, without overlaps and without the text's own names."""
+    tables = [table for table in tables if table.offsets]
     done = free = 0
     for word in _WORD.finditer(text):
         # A name begins behind the last match, and not right behind a word.
         first, free = max(done, free), word.end() + 1
         longest, end = "", 0
-        for offset in starts.offsets.get(word[0], ()):
-            begin = word.start() - offset
-            if begin < first:
-                break
-            found = (name for name in starts.candidates(text, begin, word.end()) if names[name] or name in own)
-            name = next((name for name in found if not _WORD.match(text, begin + len(name), begin + len(name) + 1)), "")
-            if len(name) > len(longest):
-                longest, end = name, begin + len(name)
+        for table in tables:
+            for offset in table.offsets.get(word[0], ()):
+                begin = word.start() - offset
+                if begin < first:
+                    break
+                found = table.candidates(text, begin, word.end())
+                name = next((name for name in found if not _WORD.match(text, begin + len(name), begin + len(name) + 1)), "")
+                if len(name) > len(longest):
+                    longest, end = name, begin + len(name)
         if longest:
             done = end
             if longest not in own:

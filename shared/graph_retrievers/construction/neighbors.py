@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from graph_retrievers.arguments import positive
+from graph_retrievers.arguments import positive, typed
 from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, shown
 from graph_retrievers.signals.dense import DenseIndex
@@ -40,6 +40,7 @@ class NearestNeighbors(EdgeSpec):
 
     needs_vectors = True
 
+    @typed
     def __init__(self, k: int = 10, *, min_similarity: float | None = None, relation: str = "similar") -> None:
         self.k = positive("k", k)
         if min_similarity is not None and not -1 <= min_similarity <= 1:

@@ -46,7 +46,7 @@ def from_networkx(
         content, name, kind, metadata = (rest.pop(key, None) for key in (text, title, type, "metadata"))
         if metadata is not None:
             rest |= metadata if isinstance(metadata, Mapping) else {"metadata": metadata}
-        nodes.append(Node(str(label), str(label) if content is None else str(content), str(name or ""), str(kind or ""), rest))
+        nodes.append(Node(str(label), str(label) if content is None else str(content), _told(name), _told(kind), rest))
     return nodes, networkx_edges(graph, relation)
 
 
@@ -56,13 +56,17 @@ def networkx_edges(graph: networkx.Graph, relation: str = "relation") -> list[Ed
         Edge(
             source=str(source),
             target=str(target),
-            relation=str(data.get(relation) or ""),
+            relation=_told(data.get(relation)),
             weight=data.get("weight", 1.0),
-            text=str(data.get("text") or ""),
-            metadata=data.get("metadata") or {},
+            text=_told(data.get("text")),
+            metadata={} if data.get("metadata") is None else data["metadata"],
         )
         for source, target, data in graph.edges(data=True)
     ]
+
+
+def _told(value: Any) -> str:
+    return "" if value is None else str(value)
 
 
 def to_networkx(graph: CorpusGraph) -> networkx.MultiDiGraph:

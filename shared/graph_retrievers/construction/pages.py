@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 from graph_retrievers.graph.tokens import estimate_tokens
 
-__all__ = ["Block", "Page", "plain_lines", "read_text", "without_number"]
+__all__ = ["Block", "Page", "plain_lines", "read_text", "with_short_titles", "without_number"]
 
+# Characters of a title or heading.
+_TITLE = 300
 _BLANK = re.compile(r"\n[ \t]*\n")
 # "25.4. Archiving", "Chapter 20. Server Configuration": a number that ends with a dot, so that "3.11 released" keeps its own.
 _NUMBER = re.compile(
@@ -53,6 +55,21 @@ class Page(NamedTuple):
     title: str
     blocks: list[Block]
     contents: tuple[str, ...] = ()
+
+
+def with_short_titles(page: Page) -> Page:
+    """Return a page whose headings of more than 300 characters are paragraphs, and whose title is cut to as many.
+
+    Each chunk of a page repeats its title and its headings.
+
+    Examples
+    --------
+    >>> page = with_short_titles(Page("Looms", [Block("Looms " * 60, 1, leads=True), Block("Cards", 2, leads=True)]))
+    >>> [(block.level, block.leads) for block in page.blocks]
+    [(0, False), (2, True)]
+    """
+    blocks = [replace(block, level=0, leads=False) if block.level and len(block.text) > _TITLE else block for block in page.blocks]
+    return page._replace(title=page.title[:_TITLE].rstrip(), blocks=blocks)
 
 
 def read_text(text: str) -> Page:

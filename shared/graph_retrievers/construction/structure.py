@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from graph_retrievers.arguments import typed
 from graph_retrievers.construction.links import heading_path
 from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
 from graph_retrievers.errors import NothingToReadError
@@ -45,6 +46,7 @@ class DocumentStructure(EdgeSpec):
     [('0', '1', 'contains'), ('0', '1', 'next')]
     """
 
+    @typed
     def __init__(self, url_field: str | None = None, *, parts: bool = False) -> None:
         self.url_field, self.parts = url_field, parts
 

@@ -391,6 +391,8 @@ def _body(root: Path, raw: bytes) -> dict[str, Any]:
     names = body.get("relation_names")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
         raise _corrupt(path, "has relation names that are not distinct strings")
+    if any(type(body.get(name)) is not int for name in ("nodes", "edges")):
+        raise _corrupt(path, "does not say how many nodes and edges there are")
     if not isinstance(body.get("include_titles"), bool):
         raise _corrupt(path, "does not say whether titles are included")
     return body

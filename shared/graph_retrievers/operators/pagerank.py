@@ -398,7 +398,7 @@ class PersonalizedPageRank(Operator):
         if not is_number(passage_weight) or not 0 <= passage_weight <= 1e30:
             raise InvalidArgumentError(f"passage_weight must be at least 0 and at most 1e30, got {shown(passage_weight)}.")
         self.k = None if k is None else positive("k", k)
-        self.damping, self.passage_weight = damping, passage_weight
+        self.damping, self.passage_weight = float(damping), float(passage_weight)
 
     def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
         """Return nodes by their share of the walk."""

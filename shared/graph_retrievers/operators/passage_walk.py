@@ -119,7 +119,7 @@ class PassageWalk(Operator):
             raise InvalidArgumentError(f"passage_weight must be at least 0 and at most 1e30, got {shown(passage_weight)}.")
         if synonyms is not None and (not is_number(synonyms) or not 0 < synonyms <= 1):
             raise InvalidArgumentError(f"synonyms must be a cosine above 0 and at most 1, or None, got {shown(synonyms)}.")
-        self.k, self.damping, self.passage_weight = None if k is None else positive("k", k), damping, passage_weight
+        self.k, self.damping, self.passage_weight = None if k is None else positive("k", k), float(damping), float(passage_weight)
         self.synonyms, self.passage_type = synonyms, passage_type
 
     def rank(self, queries: Queries, ranking: Ranking) -> Ranking:

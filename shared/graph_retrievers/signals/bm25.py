@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graph_retrievers.arguments import choice
-from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError
+from graph_retrievers.arguments import choice, fraction, is_number, strings
+from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError, shown
 from graph_retrievers.graph.names import composed
 from graph_retrievers.signals.sparse import Entries, TermSignal, first_of_each, followed
 
@@ -25,6 +25,7 @@ _TEXTS_AT_A_TIME = 1000
 # Words of the vocabulary for each that a text has, beyond which the others are dropped.
 _STALE = 1.125
 _ENTRIES_AT_A_TIME = 1 << 16
+_LARGEST_K1 = 1e6
 _OPTIONS = ("k1", "b", "stopwords", "backend", "covers")
 
 
@@ -73,8 +74,7 @@ class BM25(TermSignal):
         covers: Literal["nodes", "edges"] = "nodes",
         show_progress: bool = False,
     ) -> None:
-        self.k1, self.b, self.stopwords, self.covers = k1, b, stopwords, choice("covers", covers, ("nodes", "edges"))
-        self.backend = choice("BM25 backend", backend, ("bm25s", "rank-bm25"))
+        self._set(k1, b, stopwords, backend, covers)
         words = self.tokenize(texts, show_progress=show_progress)
         if backend == "rank-bm25" and any(words):
             vocabulary, indptr, rows, data = _rank_bm25_matrix(words, k1, b)
@@ -86,6 +86,14 @@ class BM25(TermSignal):
         nothing = Entries(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32))
         entries = followed(nothing, np.full(len(texts), -1), found, len(self.vocabulary))
         self._weigh(entries, np.fromiter(map(len, words), np.int32, len(words)), device)
+
+    def _set(self, k1: float, b: float, stopwords: str | list[str] | None, backend: str, covers: Any) -> None:
+        """Check and set the options."""
+        if not is_number(k1) or not 0 <= k1 <= _LARGEST_K1:
+            raise InvalidArgumentError(f"k1 must be a number from 0 to {_LARGEST_K1}, got {shown(k1)}.")
+        self.k1, self.b, self.covers = float(k1), fraction("b", b), choice("covers", covers, ("nodes", "edges"))
+        self.stopwords = stopwords if stopwords is None or isinstance(stopwords, str) else list(strings("stopwords", stopwords))
+        self.backend = choice("BM25 backend", backend, ("bm25s", "rank-bm25"))
 
     def _weigh(self, entries: Entries, lengths: np.ndarray, device: torch.device | None) -> None:
         """Compute the scores of all occurrences from their counts and the numbers of words of the texts."""
@@ -126,15 +134,20 @@ class BM25(TermSignal):
     def restore(cls, tensors: dict[str, Tensor], settings: dict[str, Any], device: torch.device | None = None) -> BM25:
         """Return the signal of a :meth:`state`."""
         made = object.__new__(cls)
-        for name in (*_OPTIONS, "vocabulary"):
-            setattr(made, name, settings[name])
+        made._set(*(settings[name] for name in _OPTIONS))
+        made.vocabulary = settings["vocabulary"]
         made._counts, made._lengths = (
             tensors[name].cpu().numpy() if name in tensors else np.zeros(0, np.int32) for name in ("counts", "lengths")
         )
         made._restore(tensors, settings["num_documents"], device)
         terms = made.vocabulary.values()
-        if sorted(terms) != list(range(made.indptr.numel() - 1)) or len(made._counts) not in (0, made.rows.numel()):
-            raise ValueError("the vocabulary or the counts do not fit the matrix")
+        if sorted(terms) != list(range(made.indptr.numel() - 1)):
+            raise ValueError("the vocabulary does not fit the matrix")
+        sizes = {"counts": made.rows.numel(), "lengths": made.num_rows} if made.backend == "bm25s" else {"counts": 0, "lengths": 0}
+        for name, size in sizes.items():
+            held = getattr(made, f"_{name}")
+            if held.shape != (size,) or held.dtype != np.int32 or (held < 0).any():
+                raise ValueError(f"the {name} do not fit the matrix")
         return made
 
     def to(self, device: torch.device) -> BM25:
@@ -196,7 +209,11 @@ class BM25(TermSignal):
         with tqdm(total=len(texts), desc="BM25", unit="text", disable=not show_progress) as bar:
             for start in range(0, len(texts), _TEXTS_AT_A_TIME):
                 part = [composed(text) for text in texts[start : start + _TEXTS_AT_A_TIME]]
-                words += (list(found) for found in _import_bm25s().tokenize(part, **options))
+                try:
+                    found = _import_bm25s().tokenize(part, **options)
+                except ValueError as error:
+                    raise InvalidArgumentError(f"stopwords is {shown(self.stopwords)}: {error}.") from error
+                words += map(list, found)
                 bar.update(len(part))
         return words
 

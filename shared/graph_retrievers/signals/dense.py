@@ -13,7 +13,7 @@ from torch import Tensor
 from graph_retrievers.arguments import choice
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.ragged import falling, top_k
-from graph_retrievers.signals.embedding import check_vectors
+from graph_retrievers.signals.embedding import LARGEST, check_vectors
 from graph_retrievers.signals.hnsw import HNSW, import_faiss
 from graph_retrievers.signals.signal import VectorSignal
 
@@ -255,6 +255,8 @@ class DenseIndex(VectorSignal):
         kept, scales = tensors["vectors"], tensors.get("scales")
         like = cls(torch.zeros(0, kept.shape[-1]), **settings)
         whole = scales is None if like._scales is None else scales is not None and scales.shape == kept.shape[:1]
+        if scales is not None and (scales.dtype != torch.float32 or not bool(((scales > 0) & (127 * scales < LARGEST)).all())):
+            raise InvalidArgumentError("The scales of the vectors are not float32 numbers above 0.")
         if kept.dim() != 2 or kept.dtype != like._kept.dtype or not whole:
             raise InvalidArgumentError(f"The vectors do not fit the precision {like.precision!r}.")
         return like._with(kept, scales).to(device or torch.device("cpu"))

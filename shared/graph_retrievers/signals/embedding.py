@@ -39,7 +39,7 @@ __all__ = [
 
 
 # Dot products of vectors with smaller entries are finite in float32.
-_LARGEST = 1e15
+LARGEST = 1e15
 
 # Texts, and tokens on a CPU, of a batch.
 _BATCH, _TOKENS = 32, 2048
@@ -140,9 +140,12 @@ def check_vectors(vectors: Any, count: int | None = None, width: int | None = No
     """
     if not isinstance(vectors, Tensor):
         try:
-            vectors = torch.from_numpy(np.array(vectors, dtype=np.float32))
-        except (TypeError, ValueError, OverflowError) as error:
+            rows = [row.detach().cpu() if isinstance(row, Tensor) else row for row in vectors]
+            vectors = torch.from_numpy(np.array(rows, dtype=np.float32))
+        except (TypeError, ValueError, OverflowError, RuntimeError) as error:
             raise DimensionMismatchError(f"{name} cannot be read as a table of numbers: {error}") from error
+    if vectors.layout != torch.strided or vectors.is_meta:
+        raise DimensionMismatchError(f"{name} are a sparse or an empty tensor; expected one with numbers in all places.")
     tensor = vectors.detach().to(torch.float32)
     if count == 0 and tensor.numel() == 0:
         return tensor.reshape(0, width or 0)
@@ -156,11 +159,11 @@ def check_vectors(vectors: Any, count: int | None = None, width: int | None = No
             f"{name} have {tensor.shape[1]} dimensions, the index has {width}; embed both with the same model."
         )
     # NaN compares as false, so a row with NaN is not finite.
-    finite = (tensor.amax(1) < _LARGEST) & (tensor.amin(1) > -_LARGEST)
+    finite = (tensor.amax(1) < LARGEST) & (tensor.amin(1) > -LARGEST)
     if not bool(finite.all()):
         row = int((~finite).nonzero()[0])
         raise InvalidVectorError(
-            f"{name}[{row}] holds NaN or infinity, or a number beyond {_LARGEST:.0e}; drop that row or embed it again."
+            f"{name}[{row}] holds NaN or infinity, or a number beyond {LARGEST:.0e}; drop that row or embed it again."
         )
     return tensor
 

@@ -15,7 +15,7 @@ from graph_retrievers.arguments import choice, fraction, is_number, positive, st
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.filters import type_mask
-from graph_retrievers.graph.ragged import columns_of, gather_rows, pad_ranked, row_pieces
+from graph_retrievers.graph.ragged import columns_of, descending, gather_rows, pad_ranked, row_pieces
 from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
@@ -33,8 +33,8 @@ STATE_LIMIT = 1 << 22
 EDGE_LIMIT = 1 << 22
 _GATE_LIMIT = 1 << 16
 _LAST = 2**31 - 1
-# Activations that differ by less than this share are equal: the rest is rounding.
-_EQUAL = 1e-9
+# Activations that differ by less than this share are equal: the rest is rounding, of similarities in single precision.
+_EQUAL = 1e-6
 # More rounds than any graph needs take hours.
 _STEPS = 1_000
 
@@ -253,7 +253,7 @@ class PropagationState:
         unit = torch.exp2(61 - torch.ceil(torch.log2(top.clamp(min=1e-300) * self.widest)))
         whole = torch.round(given * unit[query]).to(torch.int64)
         less = values * (1 - _EQUAL)
-        order = torch.argsort(given, descending=True, stable=True)
+        order = descending(given)
         place = torch.empty_like(order, dtype=torch.int32)
         place[order] = torch.arange(front.numel(), dtype=torch.int32, device=front.device)
         parts = [front[:0]] if front.numel() == 0 else []

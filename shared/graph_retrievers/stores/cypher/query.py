@@ -180,7 +180,7 @@ def _step(database: CypherDatabase, plan: QueryPlan, step: int) -> str:
        + [x IN ends | {{n: x, given: {{r: level, position: source.{names["position"]}, trail: trail}}}}] AS row
   WITH row
   WITH row.n AS n, coalesce(max(row.own), 0.0) AS own, collect(row.trail) AS trails, collect(row.given) AS given
-  WITH n, own, trails, [x IN given WHERE x.r * (1 - 1e-9) > own] AS given
+  WITH n, own, trails, [x IN given WHERE x.r * (1 - 1e-6) > own] AS given
   WITH n, own, trails, given, $decay * reduce(total = 0.0, x IN given | total + x.r) AS most
   WITH n, own, trails, given, CASE WHEN most > $threshold THEN {gate} ELSE 0.0 END AS gain
   WITH n, CASE WHEN gain > $threshold THEN own + gain ELSE own END AS r,
