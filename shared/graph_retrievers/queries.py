@@ -328,8 +328,9 @@ class Queries:
     def _encode_pairs(self, batch: Tensor, rows: Tensor) -> Tensor:
         model = self.index.relevance
         if isinstance(model, BiEncoder) and model.embedding is self.index.embedding:
-            # Not from a table, whose last digits depend on how many queries it is computed for.
-            return self.pair_scores(batch, rows).unsqueeze(1)
+            # Not from a table, whose last digits depend on how many queries it is computed for; stores have ways of their own.
+            found = self.pair_scores if isinstance(self.index.dense, DenseIndex) else self.scores
+            return found(batch, rows).unsqueeze(1)
         texts = [self.index.graph.content(row) for row in rows.tolist()]
         latents = model.encode([self.texts[b] for b in batch.tolist()], texts).to(self.index.device)
         # Told here: mixed along edges, such a number would spread to other nodes.

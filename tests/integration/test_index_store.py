@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 
 from benchmarks import durability
 from graph_retrievers.cli import main
-from graph_retrievers.construction import NearestNeighbors, TitleMentions
+from graph_retrievers.construction import Metadata, NearestNeighbors, TitleMentions
 from graph_retrievers.errors import (
     CorruptIndexError,
     DuplicateNodeError,
@@ -454,3 +454,15 @@ def test_a_manifest_without_sizes_is_refused(tmp_path, name):
     rewritten(tmp_path, lambda body: body.pop(name))
     with pytest.raises(CorruptIndexError, match="how many nodes and edges"):
         GraphIndex.load(tmp_path, embedding=HashEmbedding(8))
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_sources_of_one_kind_are_told_apart_when_an_index_is_loaded(tmp_path, order):
+    specs = [Metadata("topic", "topic"), Metadata("year", "year", relation="same year")]
+    first = Node("a", "A loom.", metadata={"topic": "looms", "year": 1801})
+    IndexStore(tmp_path, edges=specs, embedding=HashEmbedding(8)).update(upsert=[first])
+    loaded = IndexStore(tmp_path, edges=specs[::order], embedding=HashEmbedding(8))
+    loaded.update(upsert=[Node("b", "A drum.", metadata={"topic": "looms", "year": 1843})])
+    loaded.update(upsert=[Node("c", "A card.", metadata={"topic": "cards", "year": 1843})])
+    found = {(edge.source, edge.target, edge.relation) for edge in loaded.index.graph.edges()}
+    assert found == {("a", "b", "topic"), ("b", "c", "same year")}

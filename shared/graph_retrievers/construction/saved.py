@@ -84,12 +84,17 @@ def saved_sources(sources: Iterable[EdgeSource]) -> list[dict[str, Any]]:
 
 def restored_sources(settings: Mapping[str, Any], given: Any, rows: int, folder: Any) -> list[EdgeSource]:
     """Return the sources that :func:`saved_sources` wrote; specifications of other packages are looked up among those `given`."""
-    named = {_name(spec): spec for spec in specifications(given)}
+    left = list(specifications(given))
 
     def spec(saved: Mapping[str, Any]) -> EdgeSpec | None:
         name = saved.get("name")
-        if name is None or name in named:
-            return named.get(str(name))
+        if name is None:
+            return None
+        # Of several with one name those with the same settings, else in order.
+        alike = [place for place, given in enumerate(left) if _name(given) == name]
+        same = [place for place in alike if _plain(left[place])["settings"] == saved.get("settings")]
+        if alike:
+            return left.pop((same or alike)[0])
         return _SPECS[name](**saved["settings"]) if name in _SPECS else _Unknown(str(name))
 
     try:
