@@ -14,6 +14,7 @@ from llama_index.core.prompts.mixin import PromptDictType, PromptMixinType
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
+from graph_retrievers.errors import InvalidArgumentError
 from llama_graph_retrievers.nodes import to_context
 
 __all__ = ["CGRAGQueryEngine"]
@@ -74,6 +75,9 @@ class CGRAGQueryEngine(BaseQueryEngine):
             from llama_index.core import Settings
 
             llm = Settings.llm
+        wanted = {"context_str", "query_str"}
+        if prompt is not None and not wanted <= set(prompt.template_vars):
+            raise InvalidArgumentError(f"The prompt has the variables {sorted(prompt.template_vars)}; expected {sorted(wanted)}.")
         self.retriever, self.summarize, self._llm, self._prompt = retriever, summarize, llm, prompt or _PROMPT
         super().__init__(callback_manager)
 

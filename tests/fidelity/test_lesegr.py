@@ -11,6 +11,7 @@ from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import (
+    BM25Search,
     HybridSearch,
     LeSeGRModel,
     LexicalSemanticSearch,
@@ -323,6 +324,90 @@ def test_a_sparse_signal_below_zero_counts_as_none():
     assert found[0].tolist() == pytest.approx([1.0, 0.0])
 
 
+def test_edges_of_a_candidate_that_may_not_be_walked_to_bring_nothing_in():
+    vectors = torch.tensor([[1.0, 0.0], [0.9, 0.0], [0.2, 0.0], [0.1, 0.0]])
+    walk = {"vector": [1.0, 0.0], "traversal_filter": {"$id": {"$in": ["n1", "n2", "n3"]}}}
+    model = LeSeGRModel(2, dense_gate=False, hub_exponent=0)
+    pipeline = Pipeline(VectorSearch(2), LexicalSemanticSearch(model))
+    found = []
+    for edges in ([(1, 2), (2, 3), (0, 3)], [(1, 2), (2, 3)]):
+        retriever = Retriever(index_of(edges, vectors, [1.0] * 4), pipeline, backfill=False)
+        found.append([(hit.id, hit.score) for hit in retriever.retrieve("q", **walk)])
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("encoder", ["sum", "mean"])
+def test_parallel_edges_count_once_and_only_walked_neighbours_in_a_direction(encoder):
+    torch.manual_seed(0)
+    vectors, model = torch.randn(4, 3), weighted(3, encoder, 1, layers=2)
+    names = [f"n{row}" for row in range(4)]
+    pairs = [("n0", "n1"), ("n2", "n1"), ("n1", "n3"), ("n3", "n0")]
+
+    def found(edges, hops, **filters):
+        graph = CorpusGraph(names, [""] * 4, edges=edges)
+        index = GraphIndex(graph, {"dense": DenseIndex(vectors), "bm25": Given([1.0, 0.5, 2.0, 0.7])})
+        operator = LexicalSemanticSearch(model, direction="in", hops=hops)
+        retriever = Retriever(index, Pipeline(VectorSearch(4), operator), backfill=False)
+        return {hit.id: hit.score for hit in retriever.retrieve("q", vector=vectors[0], k=4, **filters)}
+
+    once = found(pairs, 2)
+    assert found([*pairs, ("n0", "n1", "again")], 2) == pytest.approx(once)
+    walk = {"$id": {"$in": ["n0", "n1", "n3"]}}
+    same = {"filter": walk, "seed_filter": walk, "traversal_filter": walk}
+    without = found([pair for pair in pairs if "n2" not in pair], 2, **same)
+    assert found(pairs, 2, **same) == pytest.approx(without)
+
+
+def test_a_mean_is_over_the_messages_that_arrive():
+    vectors = torch.tensor([[1.0], [0.5], [0.25]])
+    index = index_of([(0, 1), (0, 2)], vectors, [1.0, 1.0, 1.0])
+    model = LeSeGRModel(1, "mean", 2, dense_gate=False, hub_exponent=0)
+    found = scores_of(LexicalSemanticSearch(model, hops=1), index, torch.tensor([[1.0]]), VectorSearch(1))
+    whole = scores_of(LexicalSemanticSearch(model, hops=None), index, torch.tensor([[1.0]]))
+    assert torch.allclose(found, whole)
+    walk = {"$id": {"$in": ["n0", "n1"]}}
+    near = Retriever(index, Pipeline(VectorSearch(1), LexicalSemanticSearch(model)), backfill=False).retrieve(
+        "q", vector=[1.0], traversal_filter=walk
+    )
+    assert {hit.id: hit.score for hit in near} == pytest.approx({"n0": 0.75, "n1": 0.75})
+
+
+def test_contexts_of_groups_of_other_widths_are_padded(monkeypatch):
+    vectors = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.8, 0.2], [0.0, 1.0]])
+    index = index_of([(0, 1), (0, 2)], vectors, [1.0, 1.0, 1.0, 1.0])
+    pipeline = Pipeline(VectorSearch(1), LexicalSemanticSearch(LeSeGRModel(2)))
+    monkeypatch.setattr(search_module, "_NODES_AT_A_TIME", {True: 1, False: 1})
+    many = Retriever(index, pipeline, backfill=False).retrieve_batch(["q", "q"], vectors=[[1.0, 0.0], [0.0, 1.0]])
+    assert [[node.id for node in hit.context.nodes] for hit in many[1]] == [[]]
+    assert [node.id for node in many[0][0].context.nodes] == ["n1", "n2"]
+
+
+def test_dense_signals_follow_the_weights_and_the_index_and_do_not_depend_on_pieces(monkeypatch):
+    torch.manual_seed(3)
+    edges, delta, query = [(0, 1), (1, 2), (2, 3)], [1.0] * 4, torch.randn(1, 3)
+    one, other = (index_of(edges, torch.randn(4, 3), delta) for _ in range(2))
+    model = weighted(3, "sum", 2)
+    shared = LexicalSemanticSearch(model)
+    for index in (one, other, one):
+        alone = scores_of(LexicalSemanticSearch(model), index, query, VectorSearch(4))
+        assert torch.equal(scores_of(shared, index, query, VectorSearch(4)), alone)
+    before = scores_of(shared, one, query, VectorSearch(4))
+    with torch.no_grad():
+        model.mlp[2].bias.add_(1.0)
+    after = scores_of(shared, one, query, VectorSearch(4))
+    assert not torch.equal(before, after)
+    monkeypatch.setattr(search_module, "_EDGES_AT_A_TIME", 2)
+    assert torch.allclose(scores_of(LexicalSemanticSearch(model), one, query, VectorSearch(4)), after)
+
+
+def test_a_query_without_candidates_has_no_note_about_words():
+    index = GraphIndex.from_texts(["a loom", "a card"], vectors=[[1.0, 0.0], [0.0, 1.0]])
+    retriever = Retriever(index, Pipeline(BM25Search(2), LexicalSemanticSearch(LeSeGRModel(2))), backfill=False)
+    vector = [1.0, 0.0]
+    together = retriever.retrieve_batch(["loom", "zzz"], vectors=[vector, vector])
+    assert together[1].notes == retriever.retrieve("zzz", vector=vector).notes and "word" not in " ".join(together[1].notes)
+
+
 def test_hops_end_where_nothing_new_is_reached():
     index = index_of([(0, 1), (1, 2)], torch.eye(4), [1.0] * 4)
     operator, asked = LexicalSemanticSearch(LeSeGRModel(4), hops=10**12), Queries.of(index, ["q"], vectors=torch.eye(4)[:1])
@@ -458,6 +543,7 @@ def test_what_does_not_fit_is_refused():
         {"hub_exponent": -1},
         {"hub_exponent": math.nan},
         {"hub_exponent": "x"},
+        {"hub_exponent": True},
         {"hub_exponent": 10**400},
         {"layers": 33},
         {"dimension": 10**30},

@@ -6,21 +6,22 @@ from dataclasses import replace
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 from torch import nn
 
 from graph_retrievers.datasets import Dataset, Query
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.graph import Node
 from graph_retrievers.graph.corpus_graph import Edge
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.learning.examples import LabelledQuery
+from graph_retrievers.learning.checkpoint import load_checkpoint, save_checkpoint
+from graph_retrievers.learning.examples import LabelledQuery, questions_digest
 from graph_retrievers.learning.loop import fit
 from graph_retrievers.learning.state import clear_state
 from graph_retrievers.operators import HybridSearch, LeSeGRModel, LexicalSemanticSearch
 from graph_retrievers.operators.lesegr.training import fit_lesegr_model
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.lesegr import LeSeGR, fit_lesegr
+from graph_retrievers.signals.bm25 import BM25
 from tests.helpers import HashEmbedding
 
 TOPICS = ["loom", "engine", "cipher", "valve", "census", "press", "clock", "bridge"]
@@ -53,6 +54,12 @@ def index(data):
 
 
 QUICK = {"epochs": 6, "learning_rate": 0.01, "batch_size": 6}
+
+
+def index_with(data, name, signal):
+    """The index of the data with a further signal."""
+    made = GraphIndex.from_graph(data.graph(), embedding=HashEmbedding())
+    return GraphIndex(made.graph, {**made.signals, name: signal}, embedding=made.embedding)
 
 
 def recall(retriever, queries, k=2):
@@ -180,6 +187,9 @@ def test_a_stopped_training_does_not_go_on_with_other_settings(data, index, tmp_
     for options in ({"batch_size": 3}, {"k": 5}):
         with pytest.raises(InvalidArgumentError, match="holds another training"):
             fit_lesegr(data, index, tmp_path, training={**QUICK, **options})
+    other = index_with(data, "words", index.bm25)
+    with pytest.raises(InvalidArgumentError, match="holds another training"):
+        fit_lesegr(data, other, tmp_path, training=QUICK, sparse="words")
 
 
 def test_a_stopped_training_does_not_go_on_with_other_data(data, index, tmp_path, monkeypatch):
@@ -205,6 +215,7 @@ def test_a_stopped_training_does_not_go_on_with_other_data(data, index, tmp_path
 
     for other, on in (
         (Dataset("pages", data.nodes, data.edges, gold, True), index),
+        (Dataset("pages", data.nodes, data.edges, [*data.queries, replace(data.queries[3], text="What?")], True), index),
         (data, GraphIndex.from_graph(data.graph(), embedding=Other())),
         (data, GraphIndex.from_graph(data.graph(), embedding=Renamed())),
         (data, GraphIndex.from_nodes(data.nodes, data.edges[1:], embedding=HashEmbedding())),
@@ -212,18 +223,31 @@ def test_a_stopped_training_does_not_go_on_with_other_data(data, index, tmp_path
         with pytest.raises(InvalidArgumentError, match="holds another training"):
             fit_lesegr(other, on, tmp_path, training=QUICK)
     state = json.loads((tmp_path / "under-way" / "training.json").read_text())
-    for name, value in {"losses": "a", "scores": [1.0, 2.0], "best_epoch": 7, "best_score": None}.items():
-        changed = {**state, "history": {**state["history"], name: value}}
+    kept = state["history"]
+    odd = {"losses": ["a", [math.nan], [1.0] * 9], "scores": [[1.0, 2.0]], "best_epoch": [7, 0], "best_score": [None, math.inf]}
+    for name, value in ((name, value) for name, values in odd.items() for value in values):
+        changed = {**state, "history": {**kept, name: value}}
         (tmp_path / "under-way" / "training.json").write_text(json.dumps(changed))
         with pytest.raises(InvalidArgumentError, match="does not hold the state of a training"):
             fit_lesegr(data, index, tmp_path, training=QUICK)
     (tmp_path / "under-way" / "training.json").write_text(json.dumps(state))
-    file = tmp_path / "under-way" / "training.safetensors"
-    tensors = load_file(file)
-    for name, value in (("generator", torch.zeros(3)), ("optimizer.x.step", torch.zeros(1)), ("best.mlp.0.weight", torch.zeros(2))):
-        save_file({**tensors, name: value}, file)
-        with pytest.raises(InvalidArgumentError, match="remove it to start again"):
-            fit_lesegr(data, index, tmp_path, training=QUICK)
+    tensors, config = load_checkpoint(tmp_path / "under-way", "training")
+    first = tensors["optimizer.0.exp_avg"]
+    damage = {
+        "generator": [torch.zeros(3)],
+        "optimizer.x.step": [torch.zeros(1)],
+        "optimizer.99.step": [torch.tensor(1.0)],
+        "optimizer.0.step": [torch.tensor(-1.0), torch.zeros(2)],
+        "optimizer.0.exp_avg": [None, torch.zeros(0), first.int(), first * math.nan],
+        "best.mlp.0.weight": [None, torch.zeros(2), tensors["best.mlp.0.weight"] * math.nan, tensors["best.mlp.0.weight"].long()],
+        "module.mlp.0.weight": [None, tensors["module.mlp.0.weight"].half()],
+    }
+    for name, values in damage.items():
+        for value in values:
+            changed = {key: held for key, held in {**tensors, name: value}.items() if held is not None}
+            save_checkpoint(tmp_path / "under-way", "training", changed, config)
+            with pytest.raises(InvalidArgumentError, match="remove it to start again"):
+                fit_lesegr(data, index, tmp_path, training=QUICK)
 
 
 @pytest.mark.parametrize(
@@ -344,12 +368,20 @@ def test_a_checkpoint_refuses_what_it_was_not_trained_for(data, index, tmp_path)
     with pytest.raises(InvalidArgumentError, match="not the weights and settings"):
         LeSeGR(index, checkpoint=tmp_path)
     (tmp_path / "lesegr.json").write_text(json.dumps(settings))
-    tensors = load_file(tmp_path / "lesegr.safetensors")
-    for kind in (torch.float64, torch.complex64, torch.int64):
-        save_file({**tensors, "mlp.0.bias": tensors["mlp.0.bias"].to(kind)}, tmp_path / "lesegr.safetensors")
+    tensors, config = load_checkpoint(tmp_path, "lesegr")
+    bias = tensors["mlp.0.bias"]
+    for value in (bias.double(), bias.to(torch.complex64), bias.long(), bias * math.nan):
+        save_checkpoint(tmp_path, "lesegr", {**tensors, "mlp.0.bias": value}, config)
         with pytest.raises(InvalidArgumentError, match="'mlp.0.bias' holds NaN, infinity or no float32 numbers|not the weights"):
             LeSeGR(index, checkpoint=tmp_path)
     (tmp_path / "lesegr.safetensors").write_bytes(weights)
+    (tmp_path / "lesegr.json").write_text(json.dumps({**settings, "seed": 7, "weights_sha256": "0" * 64}))
+    with pytest.raises(InvalidArgumentError, match="does not belong to lesegr.json"):
+        LeSeGR(index, checkpoint=tmp_path)
+    for name, value in (("dimension", 0), ("sparse_kind", None), ("embedding", [])):
+        (tmp_path / "lesegr.json").write_text(json.dumps({**settings, name: value}))
+        with pytest.raises(InvalidArgumentError, match=f"with {name}"):
+            LeSeGR(index, checkpoint=tmp_path)
     for name in ("dimension", "embedding", "sparse_kind"):
         (tmp_path / "lesegr.json").write_text(json.dumps({key: value for key, value in settings.items() if key != name}))
         with pytest.raises(InvalidArgumentError, match=f"it lacks {name}"):
@@ -365,3 +397,67 @@ def test_questions_are_needed_to_learn_and_to_stop(data, index, tmp_path):
         some = Dataset("some", data.nodes, data.edges, [query for query in data.queries if query.split == split], True)
         with pytest.raises(InvalidArgumentError, match="learns from both"):
             fit_lesegr(some, index, tmp_path)
+
+
+def test_training_reads_the_sparse_signal_that_is_named(data, index, tmp_path):
+    words = index_with(data, "words", BM25(["nothing"] * len(index)))
+    for sparse in ("bm25", "words"):
+        fit_lesegr(data, words, tmp_path / sparse, training=QUICK, sparse=sparse)
+    weights = [load_checkpoint(tmp_path / sparse, "lesegr")[0]["mlp.2.weight"] for sparse in ("bm25", "words")]
+    assert not torch.equal(*weights)
+    assert load_checkpoint(tmp_path / "words", "lesegr")[1]["sparse_kind"] == "bm25"
+    assert LeSeGR(words, checkpoint=tmp_path / "words").operator.operators[1].sparse == "words"
+    with pytest.raises(MissingSignalError, match="words"):
+        LeSeGR(index, checkpoint=tmp_path / "words")
+    with pytest.raises(MissingSignalError, match="words"):
+        LeSeGR(index, sparse="words")
+    plain = GraphIndex.from_graph(data.graph(), embedding=HashEmbedding(), bm25=False)
+    alone = GraphIndex(plain.graph, {**plain.signals, "words": index.bm25}, embedding=plain.embedding)
+    assert [operator.name for operator in LeSeGR(alone, sparse="words").operator.operators][0] == "VectorSearch"
+
+
+def test_an_index_without_the_name_of_a_model_takes_a_checkpoint(data, index, tmp_path):
+    fit_lesegr(data, index, tmp_path, training={**QUICK, "epochs": 1})
+    unnamed = GraphIndex.from_graph(data.graph(), vectors=index.dense.vectors)
+    assert unnamed.embedding_name == "" and LeSeGR(unnamed, checkpoint=tmp_path)
+
+
+def test_recall_on_dev_is_a_mean_over_questions_and_over_different_relevant_nodes(index):
+    search = LexicalSemanticSearch(LeSeGRModel(64))
+    queries = [LabelledQuery(f"What about {topic} {row}?", (3 * row, 3 * row)) for row, topic in enumerate(TOPICS[:3])]
+    history = fit_lesegr_model(index, queries, queries, search, HybridSearch(5), k=5, epochs=1, batch_size=2, learning_rate=0.0)
+    assert history.best_score == 1.0
+
+
+def test_the_loss_of_an_epoch_is_the_mean_of_its_batches_and_settings_of_torch_are_left_as_they_were(index):
+    first, second = LabelledQuery("What about loom 0?", (0,)), LabelledQuery("What about engine 1?", (3,))
+
+    def losses(train, size):
+        search = LexicalSemanticSearch(LeSeGRModel(64))
+        options = {"epochs": 1, "batch_size": size, "learning_rate": 0.0}
+        return fit_lesegr_model(index, train, [first], search, HybridSearch(9), **options).losses[0]
+
+    alone = [losses([query], 1) for query in (first, second)]
+    assert losses([first, second], 1) == pytest.approx(sum(alone) / 2) and alone[0] != pytest.approx(alone[1])
+    assert not torch.are_deterministic_algorithms_enabled()
+
+
+def test_a_state_of_other_rates_or_patience_is_refused(tmp_path):
+    line(tmp_path, epochs=2)
+    for options in ({"weight_decay": 0.5}, {"patience": 3}):
+        with pytest.raises(InvalidArgumentError, match="holds another training"):
+            line(tmp_path, **options)
+
+
+@pytest.mark.parametrize("written", ["[" * 100_000, "5", "null", "\udce9"])
+def test_settings_of_a_checkpoint_that_cannot_be_read(written, tmp_path):
+    save_checkpoint(tmp_path, "part", {"w": torch.zeros(1)}, {})
+    (tmp_path / "part.json").write_bytes(written.encode("utf-8", "surrogateescape"))
+    with pytest.raises(InvalidArgumentError, match="cannot be read"):
+        load_checkpoint(tmp_path, "part")
+
+
+def test_questions_of_any_characters_have_a_digest():
+    assert questions_digest([LabelledQuery("a\ud800", (0,))]) != questions_digest([LabelledQuery("a\udfff", (0,))])
+    one, two = [LabelledQuery("a", (0,))], [LabelledQuery("b", (0,))]
+    assert len({questions_digest(*splits) for splits in ((one, two), (one, one), (two, one), (one,))}) == 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -15,6 +16,8 @@ from graph_retrievers.arguments import as_path
 from graph_retrievers.errors import InvalidArgumentError, shown
 
 __all__ = ["checkpoint_folder", "load_checkpoint", "save_checkpoint"]
+
+_WEIGHTS = "weights_sha256"
 
 
 def save_checkpoint(folder: str | Path, part: str, tensors: Mapping[str, Tensor], config: Mapping[str, Any]) -> None:
@@ -36,7 +39,9 @@ def save_checkpoint(folder: str | Path, part: str, tensors: Mapping[str, Tensor]
     plain = {name: value.detach().to("cpu").contiguous() for name, value in tensors.items()}
     # Under another name first, so that readers never see a part of a file.
     save_file(plain, root / f"{part}.safetensors.partial")
-    (root / f"{part}.json.partial").write_text(json.dumps(config, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    # Which weights the configuration is for: writing may end between the two files.
+    told = {**config, _WEIGHTS: _digest(root / f"{part}.safetensors.partial")}
+    (root / f"{part}.json.partial").write_text(json.dumps(told, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     for name in (f"{part}.safetensors", f"{part}.json"):
         os.replace(root / f"{name}.partial", root / name)
 
@@ -54,7 +59,7 @@ def checkpoint_folder(folder: str | Path) -> Path:
 def load_checkpoint(folder: str | Path, part: str, device: str | torch.device = "cpu") -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Return the tensors and the configuration of one part that :func:`save_checkpoint` wrote.
 
-    It raises InvalidArgumentError if the part is missing or cannot be read.
+    It raises InvalidArgumentError if the part is missing or cannot be read, or its two files do not belong together.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file
@@ -68,6 +73,19 @@ def load_checkpoint(folder: str | Path, part: str, device: str | torch.device = 
         if not os.path.isfile(path):
             raise InvalidArgumentError(f"{path} does not exist; a checkpoint is a folder that `graph-retrievers fit` wrote.")
     try:
-        return load_file(weights, device=str(device)), dict(json.loads(settings.read_text(encoding="utf-8")))
+        tensors, config = load_file(weights, device=str(device)), dict(json.loads(settings.read_text(encoding="utf-8")))
+        written = config.pop(_WEIGHTS, None)
+        whole = written in (None, _digest(weights))
     except (SafetensorError, ValueError, TypeError, OSError, RecursionError) as error:
         raise InvalidArgumentError(f"The checkpoint part {part!r} in {root} cannot be read: {error}") from error
+    if not whole:
+        raise InvalidArgumentError(
+            f"{weights} does not belong to {settings.name}: one of them was changed, or writing them was interrupted. Remove both "
+            "and fit again."
+        )
+    return tensors, config
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

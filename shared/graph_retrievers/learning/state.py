@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -33,7 +34,9 @@ class History:
         numbers = [*self.losses, *self.scores, self.best_score]
         if len(self.losses) != len(self.scores) or not all(isinstance(number, float) for number in numbers):
             raise TypeError("losses and scores are not numbers, one of each for an epoch")
-        if type(self.best_epoch) is not int or not 0 <= self.best_epoch <= len(self.losses):
+        if not all(map(math.isfinite, numbers if self.best_epoch else numbers[:-1])):
+            raise TypeError("losses or scores are NaN or infinite")
+        if type(self.best_epoch) is not int or not bool(self.losses) <= self.best_epoch <= len(self.losses):
             raise TypeError(f"the best epoch is {self.best_epoch!r} of {len(self.losses)}")
 
     def to_dict(self) -> dict[str, Any]:
@@ -69,6 +72,18 @@ def clear_state(folder: str | Path) -> None:
         Path(folder).rmdir()
 
 
+def _check_moments(parameters: Sequence[Tensor], states: Mapping[int, Mapping[str, Tensor]]) -> None:
+    """Raise ValueError unless the states of AdamW are those of parameters, after the same steps."""
+    for number, held in states.items():
+        shape = parameters[number].shape
+        if held.keys() != {"step", "exp_avg", "exp_avg_sq"} or held["step"].shape or not float(held["step"]) >= 1:
+            raise ValueError(f"parameter {number} has {', '.join(held)}")
+        for name in ("exp_avg", "exp_avg_sq"):
+            value = held[name]
+            if value.shape != shape or value.dtype != parameters[number].dtype or not bool(torch.isfinite(value).all()):
+                raise ValueError(f"{name} of parameter {number} does not fit it")
+
+
 def load_state(
     folder: str | Path,
     module: nn.Module,
@@ -100,10 +115,14 @@ def load_state(
         return {name.removeprefix(prefix): value.to(device) for name, value in tensors.items() if name.startswith(prefix)}
 
     try:
+        best = part("best.")
+        for held in (part("module."), best) if history.best_epoch else (part("module."),):
+            # Both fit before one is taken over.
+            deepcopy(module).load_state_dict(held)
+            kinds = {name: value.dtype for name, value in module.state_dict().items()}
+            if any(value.dtype != kinds[name] or not bool(torch.isfinite(value).all()) for name, value in held.items()):
+                raise RuntimeError("weights of another type, NaN or infinity")
         module.load_state_dict(part("module."))
-        if best := part("best."):
-            # They fit as those of the last epoch do.
-            deepcopy(module).load_state_dict(best)
     except RuntimeError as error:
         raise InvalidArgumentError(f"{folder} holds the training of another model; remove it to start again: {error}") from error
     states: dict[int, dict[str, Tensor]] = {}
@@ -111,9 +130,10 @@ def load_state(
         for name, value in part("optimizer.").items():
             number, _, key = name.partition(".")
             states.setdefault(int(number), {})[key] = value.cpu() if key == "step" else value
+        _check_moments(list(module.parameters()), states)
         optimizer.load_state_dict({**optimizer.state_dict(), "state": states})
         generator.set_state(random[0])
         torch.set_rng_state(random[1])
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+    except (LookupError, TypeError, ValueError, RuntimeError) as error:
         raise InvalidArgumentError(f"{folder} holds a damaged state of a training; remove it to start again: {error}") from error
     return history, best

@@ -121,9 +121,9 @@ def _check_index(config: dict[str, Any], index: GraphIndex, checkpoint: str | Pa
         "sparse_kind": index.signal(str(config["sparse"])).kind,
     }
     for name, value in there.items():
-        trained = config.get(name, value)
+        trained = config[name]
         # Vectors that were computed elsewhere have no model to compare.
-        if trained != value and trained and value:
+        if trained != value and not (name == "embedding" and "" in (trained, value)):
             raise InvalidArgumentError(
                 f"{checkpoint} was trained for an index with {name} {trained!r}, this one has {value!r}; train it on this index."
             )

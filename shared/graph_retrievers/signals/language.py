@@ -75,7 +75,7 @@ def as_language_model(model: Any) -> LanguageModel:
     )
 
 
-def _ask_langchain(model: Any, prompt: str, schema: Schema | None) -> str:
+def _ask_langchain(model: Any, prompt: str, schema: Schema | None) -> Any:
     if schema is None or not hasattr(model, "with_structured_output"):
         return _text(model.invoke(prompt))
     titled = {"title": "Answer", "description": "The answer.", **schema}
@@ -89,8 +89,8 @@ def _ask_langchain(model: Any, prompt: str, schema: Schema | None) -> str:
     return _text(answer.get("raw")) if parsed is None else json.dumps(parsed)
 
 
-def _ask_llama_index(model: Any, prompt: str, schema: Schema | None) -> str:
-    return str(model.complete(prompt).text)
+def _ask_llama_index(model: Any, prompt: str, schema: Schema | None) -> Any:
+    return model.complete(prompt).text
 
 
 def _ask_callable(model: Any, prompt: str, schema: Schema | None) -> str:
@@ -98,11 +98,12 @@ def _ask_callable(model: Any, prompt: str, schema: Schema | None) -> str:
     return answer
 
 
-def _text(message: Any) -> str:
+def _text(message: Any) -> Any:
+    """Return the text of a message of LangChain; what has none as it is."""
     content = getattr(message, "content", message)
     if isinstance(content, list):
         return "".join(part if isinstance(part, str) else str(part.get("text", "")) for part in content)
-    return str(content)
+    return content
 
 
 def complete_text(model: LanguageModel, prompt: str, schema: Schema | None = None) -> str:

@@ -89,7 +89,7 @@ class LeSeGRModel(nn.Module):
         self.hidden, self.heads = positive("hidden", hidden, _WIDEST), positive("heads", heads)
         self.sparse_gate = choice("sparse_gate", sparse_gate, (True, False))
         self.dense_gate = choice("dense_gate", dense_gate, (True, False))
-        if not is_number(hub_exponent) or not 0 <= hub_exponent <= _STEEPEST:
+        if not is_number(hub_exponent) or isinstance(hub_exponent, bool) or not 0 <= hub_exponent <= _STEEPEST:
             raise InvalidArgumentError(f"hub_exponent must be a number from 0 to {_STEEPEST}, got {shown(hub_exponent)}.")
         self.hub_exponent = float(hub_exponent)
         if hidden % heads:

@@ -122,7 +122,9 @@ class LexicalSemanticSearch(Operator):
         order = torch.argsort(pool.nodes, dim=1, stable=True)
         ranked = replace(pool, context=torch.cat(padded)).reordered(order).rescored(torch.cat(scores).gather(1, order))
         who = "no node" if queries.walk_allowed is None else "no node that may be walked to"
-        return ranked.noted([flag for part in silent for flag in part], f"{who} has a word of the query: words count for nothing")
+        some = (pool.nodes >= 0).any(1).tolist()
+        unheard = [flag and any_node for flag, any_node in zip((flag for part in silent for flag in part), some, strict=True)]
+        return ranked.noted(unheard, f"{who} has a word of the query: words count for nothing")
 
     def pool(self, queries: Queries, ranking: Ranking) -> Ranking:
         """Return the nodes that messages pass between: a ranking in no particular order."""
@@ -134,7 +136,8 @@ class LexicalSemanticSearch(Operator):
             return Ranking.of(table, torch.zeros(table.shape, device=graph.device), self.name)
         adjacency, pool, walk = Adjacency.of(graph, self.direction), ranking, queries.walk_allowed
         for _ in range(self.hops):
-            batch, rows, place = expanded(pool.nodes, adjacency, len(graph), None if walk is None else walk.__getitem__)
+            front = pool.nodes if walk is None else pool.nodes.masked_fill(~walk[pool.nodes.clamp(min=0)], -1)
+            batch, rows, place = expanded(front, adjacency, len(graph), None if walk is None else walk.__getitem__)
             held = _keys(pool.nodes, len(graph))
             new = ~torch.isin(batch * len(graph) + rows, held)
             if not bool(new.any()):
