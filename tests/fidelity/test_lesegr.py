@@ -341,7 +341,7 @@ def test_parallel_edges_count_once_and_only_walked_neighbours_in_a_direction(enc
     torch.manual_seed(0)
     vectors, model = torch.randn(4, 3), weighted(3, encoder, 1, layers=2)
     names = [f"n{row}" for row in range(4)]
-    pairs = [("n0", "n1"), ("n2", "n1"), ("n1", "n3"), ("n3", "n0")]
+    pairs = [("n0", "n1"), ("n2", "n1"), ("n1", "n3"), ("n3", "n0"), ("n0", "n3")]
 
     def found(edges, hops, **filters):
         graph = CorpusGraph(names, [""] * 4, edges=edges)
@@ -360,16 +360,10 @@ def test_parallel_edges_count_once_and_only_walked_neighbours_in_a_direction(enc
 
 def test_a_mean_is_over_the_messages_that_arrive():
     vectors = torch.tensor([[1.0], [0.5], [0.25]])
-    index = index_of([(0, 1), (0, 2)], vectors, [1.0, 1.0, 1.0])
+    index = index_of([(0, 1), (1, 2)], vectors, [1.0, 1.0, 1.0])
     model = LeSeGRModel(1, "mean", 2, dense_gate=False, hub_exponent=0)
     found = scores_of(LexicalSemanticSearch(model, hops=1), index, torch.tensor([[1.0]]), VectorSearch(1))
-    whole = scores_of(LexicalSemanticSearch(model, hops=None), index, torch.tensor([[1.0]]))
-    assert torch.allclose(found, whole)
-    walk = {"$id": {"$in": ["n0", "n1"]}}
-    near = Retriever(index, Pipeline(VectorSearch(1), LexicalSemanticSearch(model)), backfill=False).retrieve(
-        "q", vector=[1.0], traversal_filter=walk
-    )
-    assert {hit.id: hit.score for hit in near} == pytest.approx({"n0": 0.75, "n1": 0.75})
+    assert found[0, :2].tolist() == pytest.approx([0.75, 0.75]), "the message of the third node is not among them"
 
 
 def test_contexts_of_groups_of_other_widths_are_padded(monkeypatch):

@@ -30,5 +30,5 @@ class LabelledQuery:
 
 def questions_digest(*splits: Sequence[LabelledQuery]) -> str:
     """Return 16 characters that differ if the questions of the splits, their order or their relevant nodes do."""
-    told = repr([[(query.text, query.gold) for query in split] for split in splits])
-    return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    told = ascii([[(query.text, query.gold) for query in split] for split in splits])
+    return hashlib.sha256(told.encode()).hexdigest()[:16]
