@@ -345,7 +345,7 @@ def test_parallel_edges_count_once_and_only_walked_neighbours_in_a_direction(enc
 
     def found(edges, hops, **filters):
         graph = CorpusGraph(names, [""] * 4, edges=edges)
-        index = GraphIndex(graph, {"dense": DenseIndex(vectors), "bm25": Given([1.0, 0.5, 2.0, 0.7])})
+        index = GraphIndex(graph, {"dense": DenseIndex(vectors), "bm25": Given([1.0, 0.5, 0.3, 0.7])})
         operator = LexicalSemanticSearch(model, direction="in", hops=hops)
         retriever = Retriever(index, Pipeline(VectorSearch(4), operator), backfill=False)
         return {hit.id: hit.score for hit in retriever.retrieve("q", vector=vectors[0], k=4, **filters)}
@@ -354,8 +354,8 @@ def test_parallel_edges_count_once_and_only_walked_neighbours_in_a_direction(enc
     assert found([*pairs, ("n0", "n1", "again")], 2) == pytest.approx(once)
     walk = {"$id": {"$in": ["n0", "n1", "n3"]}}
     same = {"filter": walk, "seed_filter": walk, "traversal_filter": walk}
-    without = found([pair for pair in pairs if "n2" not in pair], 2, **same)
-    assert found(pairs, 2, **same) == pytest.approx(without)
+    without = found([pair for pair in pairs if "n2" not in pair], 2)
+    assert found(pairs, 2, **same) == pytest.approx({name: score for name, score in without.items() if name != "n2"})
 
 
 def test_a_mean_is_over_the_messages_that_arrive():
