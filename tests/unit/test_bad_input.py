@@ -400,3 +400,10 @@ def test_values_of_networkx_graphs_that_are_arrays():
     graph.add_edge("a", "b", text=np.array(["p", "q"]), relation=np.array(["r", "s"]))
     (edge,) = from_networkx(graph)[1]
     assert (edge.relation, edge.text) == ("['r' 's']", "['p' 'q']")
+
+
+@pytest.mark.parametrize("texts", [["the", "a"], ["a loom", "a card"]])
+def test_bm25_of_either_backend_moves_between_devices(texts):
+    for backend in ("bm25s", "rank-bm25"):
+        words = Words(texts, backend=backend)
+        assert words.to(torch.device("cpu")).search(["loom"], 2)[1].tolist() == words.search(["loom"], 2)[1].tolist()

@@ -143,10 +143,10 @@ class BM25(TermSignal):
         terms = made.vocabulary.values()
         if sorted(terms) != list(range(made.indptr.numel() - 1)):
             raise ValueError("the vocabulary does not fit the matrix")
-        sizes = {"counts": made.rows.numel(), "lengths": made.num_rows} if made.backend == "bm25s" else {"counts": 0, "lengths": 0}
-        for name, size in sizes.items():
+        for name, size in (("counts", made.rows.numel()), ("lengths", made.num_rows)):
             held = getattr(made, f"_{name}")
-            if held.shape != (size,) or held.dtype != np.int32 or (held < 0).any():
+            sizes = ((size,), (0,)) if made.backend == "rank-bm25" else ((size,),)
+            if held.shape not in sizes or held.dtype != np.int32 or (held < 0).any():
                 raise ValueError(f"the {name} do not fit the matrix")
         return made
 

@@ -140,8 +140,9 @@ def check_vectors(vectors: Any, count: int | None = None, width: int | None = No
     """
     if not isinstance(vectors, Tensor):
         try:
-            rows = [row.detach().cpu() if isinstance(row, Tensor) else row for row in vectors]
-            vectors = torch.from_numpy(np.array(rows, dtype=np.float32))
+            if isinstance(vectors, (list, tuple)):
+                vectors = [row.detach().cpu() if isinstance(row, Tensor) else row for row in vectors]
+            vectors = torch.from_numpy(np.array(vectors, dtype=np.float32))
         except (TypeError, ValueError, OverflowError, RuntimeError) as error:
             raise DimensionMismatchError(f"{name} cannot be read as a table of numbers: {error}") from error
     if vectors.layout != torch.strided or vectors.is_meta:
