@@ -481,6 +481,17 @@ def test_a_neighbour_is_reached_from_the_best_candidate():
     assert paths == {"n0": "n0", "n1": "n1", "n2": "n1 -> n2"}
 
 
+def test_of_many_candidates_a_neighbour_is_reached_from_the_best_in_every_query_of_a_batch():
+    size = 60
+    torch.manual_seed(0)
+    vectors = torch.cat([torch.nn.functional.normalize(torch.rand(size, 4), dim=1), torch.zeros(2, 4)])
+    index = index_of([(row, end) for row in range(size) for end in (size, size + 1)], vectors, [1.0] * (size + 2))
+    retriever = Retriever(index, Pipeline(VectorSearch(size), LexicalSemanticSearch(LeSeGRModel(4))), backfill=False)
+    for hits in retriever.retrieve_batch(["q"] * 8, size + 2, vectors=torch.rand(8, 4)):
+        paths = {hit.id: hit.path.nodes for hit in hits}
+        assert [paths[f"n{end}"][0] for end in (size, size + 1)] == [hits[0].id] * 2
+
+
 @pytest.mark.parametrize("direction", ["both", "in"])
 def test_self_loops_send_no_message(direction):
     vectors, model = torch.tensor([[1.0, 0.0], [1.0, 0.0]]), LeSeGRModel(2, dense_gate=False, hub_exponent=0)
