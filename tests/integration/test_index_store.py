@@ -466,3 +466,13 @@ def test_sources_of_one_kind_are_told_apart_when_an_index_is_loaded(tmp_path, or
     loaded.update(upsert=[Node("c", "A card.", metadata={"topic": "cards", "year": 1843})])
     found = {(edge.source, edge.target, edge.relation) for edge in loaded.index.graph.edges()}
     assert found == {("a", "b", "topic"), ("b", "c", "same year")}
+
+
+def test_a_loaded_index_knows_which_source_found_which_edges(tmp_path):
+    specs = [Metadata("topic", "topic"), Metadata("year", "year", relation="same year")]
+    years = {"a": 1801, "b": 1843, "c": 1843}
+    nodes = [Node(name, f"Text {name}.", metadata={"topic": "looms", "year": year}) for name, year in years.items()]
+    GraphIndex.from_documents(nodes, edges=specs, embedding=HashEmbedding(8)).save(tmp_path)
+    loaded = GraphIndex.load(tmp_path, edges=specs[::-1], embedding=HashEmbedding(8))
+    found = [(source.spec.relation, source.rows) for source in loaded.edge_sources if source.rows]
+    assert [name for name, _ in found] == ["topic", "same year"] and found[0][1] > found[1][1]

@@ -192,3 +192,12 @@ class TestTitleMentions:
     def test_titles_that_begin_or_end_alike(self, titles, text, found):
         nodes = [Node("text", text, "Text"), *(Node(title, "", title) for title in titles)]
         assert [target for _, target, _ in TitleMentions().find(Corpus(nodes)).edges] == found
+
+
+def test_a_name_inside_the_own_title_that_gives_no_edges_is_not_a_mention():
+    nodes = [
+        Node("film", "Looms of Ada Lovelace was shown.", "Looms of Ada Lovelace (film)"),
+        Node("book", "", "Looms of Ada Lovelace (book)"),
+        Node("ada", "", "Ada Lovelace"),
+    ]
+    assert build_edges(nodes, TitleMentions()) == []
