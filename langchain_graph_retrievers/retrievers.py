@@ -40,6 +40,7 @@ __all__ = [
     "MoRRetriever",
     "PPRRetriever",
     "PathRAGRetriever",
+    "PathRerankingRetriever",
     "Re2Retriever",
     "SpreadingActivationRetriever",
     "VectorRetriever",
@@ -259,6 +260,10 @@ class GRAGRetriever(IndexRetriever, system="g-rag"):
 
     To rerank what another retriever found, see :class:`~langchain_graph_retrievers.GRAGCompressor`.
     """
+
+
+class PathRerankingRetriever(IndexRetriever, system="path-reranking"):
+    """:class:`graph_retrievers.retrievers.PathReranking` as a LangChain retriever."""
 
 
 class LeSeGRRetriever(IndexRetriever, system="lesegr"):

@@ -35,6 +35,7 @@ __all__ = [
     "MoRRetriever",
     "PPRRetriever",
     "PathRAGRetriever",
+    "PathRerankingRetriever",
     "Re2Retriever",
     "SpreadingActivationRetriever",
     "VectorRetriever",
@@ -182,6 +183,10 @@ class PathRAGRetriever(IndexRetriever, system="pathrag"):
 
 class GRAGRetriever(IndexRetriever, system="g-rag"):
     """G-RAG on an index; :class:`~llama_graph_retrievers.GRAGPostprocessor` reranks what another retriever found."""
+
+
+class PathRerankingRetriever(IndexRetriever, system="path-reranking"):
+    """Path reranking on an index: a cross-encoder that reads each passage with the one it was reached from."""
 
 
 class LeSeGRRetriever(IndexRetriever, system="lesegr"):

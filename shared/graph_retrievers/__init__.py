@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         OperatorKind,
         PassageGathering,
         PassageWalk,
+        PathRerank,
         PathSearch,
         PersonalizedPageRank,
         Pipeline,
@@ -87,6 +88,7 @@ if TYPE_CHECKING:
         LightRAG,
         MoR,
         PathRAG,
+        PathReranking,
         Re2,
         Retriever,
         RetrieverProtocol,
@@ -113,11 +115,11 @@ __all__ = [
     "Hit", "Hits", "HyDE", "Hybrid", "HybridSearch", "HypotheticalDocuments", "IRCoT", "IndexStore", "InterleavedReasoning",
     "KeywordSearch", "LeSeGR", "LeSeGRModel", "LexicalSemanticSearch", "LightRAG", "Loop", "MMR", "MMRTraversal",
     "MeaningCache", "MeaningGraph", "MeaningParser", "MetapathSearch", "MixedTraversal", "MoR", "Node", "NodePath",
-    "Operator", "OperatorKind", "PPR", "PassageGathering", "PassageWalk", "PathRAG", "PathSearch", "PersonalizedPageRank",
-    "Pipeline", "Queries", "QueryDecomposition", "Ranking", "Re2", "ReciprocalRankFusion", "RelationGathering", "Rerank",
-    "Retriever", "RetrieverProtocol", "RoundRobin", "STeX", "Scored", "ScoredTraversal", "SentenceEncoder", "Signal",
-    "SpreadingActivation", "SteinerTreeSearch", "StoreRetriever", "Subgraph", "TrajectoryReranker", "Vector", "VectorSearch",
-    "WalkFusion", "build_retriever", "minilm", "retriever_names",
+    "Operator", "OperatorKind", "PPR", "PassageGathering", "PassageWalk", "PathRAG", "PathRerank", "PathReranking", "PathSearch",
+    "PersonalizedPageRank", "Pipeline", "Queries", "QueryDecomposition", "Ranking", "Re2", "ReciprocalRankFusion",
+    "RelationGathering", "Rerank", "Retriever", "RetrieverProtocol", "RoundRobin", "STeX", "Scored", "ScoredTraversal",
+    "SentenceEncoder", "Signal", "SpreadingActivation", "SteinerTreeSearch", "StoreRetriever", "Subgraph",
+    "TrajectoryReranker", "Vector", "VectorSearch", "WalkFusion", "build_retriever", "minilm", "retriever_names",
 ]
 
 # Where names that do not come from `operators` and `retrievers` are; loaded when first asked for, so that the version can be
@@ -129,7 +131,7 @@ _HOMES = {
     "signals.cross_encoder": "CrossEncoder", "signals.gathered": "GatheredRelevance", "signals.embedding": "SentenceEncoder minilm",
     "signals.meaning": "MeaningGraph MeaningParser", "signals.meaning_cache": "MeaningCache",
     "retrievers": "BaseRetriever BM25 build_retriever Decomposition Eager FastInsight GAR GRAG GRetriever HippoRAG Hybrid "
-    "HyDE IRCoT LeSeGR LightRAG MMR MoR PathRAG PPR Re2 Retriever retriever_names RetrieverProtocol Scored "
+    "HyDE IRCoT LeSeGR LightRAG MMR MoR PathRAG PathReranking PPR Re2 Retriever retriever_names RetrieverProtocol Scored "
     "SpreadingActivation StoreRetriever Vector WalkFusion",
 }
 

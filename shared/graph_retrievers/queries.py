@@ -303,13 +303,16 @@ class Queries:
         # For a missing vector the dot product is 0 too.
         return self.scores(batch, nodes).double() / lengths.double().clamp(min=1e-30)
 
-    def encode(self, nodes: Tensor) -> Tensor:
+    def encode(self, nodes: Tensor, texts: Sequence[Sequence[str]] | None = None) -> Tensor:
         """Return latents of (query, node) pairs: Tensor, shape [B, K, d], float32; each pair is encoded once.
 
-        `nodes`, shape [B, K], int64, has node rows; -1 pads, whose latents are zero.
+        `nodes`, shape [B, K], int64, has node rows; -1 pads, whose latents are zero. `texts`, B lists of K, are read in place of
+        those of the nodes.
         """
         size = len(self.index)
         real = nodes >= 0
+        if texts is not None:
+            return self._encode_texts(nodes, real, texts)
         batch = torch.arange(len(self), device=nodes.device).unsqueeze(1).expand_as(nodes)
         keys = (batch * size + nodes)[real]
         new = torch.unique(keys[self.latents.missing(keys)])
@@ -325,6 +328,20 @@ class Queries:
         latents[real] = found
         return latents
 
+    def _encode_texts(self, nodes: Tensor, real: Tensor, texts: Sequence[Sequence[str]]) -> Tensor:
+        held: dict[tuple[int, str], Tensor] = self.cache.get("latents of texts", dict)
+        batch, column = real.nonzero(as_tuple=True)
+        pairs = [(b, texts[b][c]) for b, c in zip(batch.tolist(), column.tolist(), strict=True)]
+        new = {pair: place for place, pair in enumerate(pairs) if pair not in held}
+        model, places = self.index.relevance, torch.tensor(list(new.values()), dtype=torch.int64, device=nodes.device)
+        found = model.encode([self.texts[b] for b, _ in new], [text for _, text in new]).to(self.index.device)
+        self._check_latents(found, batch[places], nodes[real][places])
+        held.update(zip(new, found, strict=True))
+        latents = torch.zeros((*nodes.shape, found.shape[1]), device=nodes.device)
+        if pairs:
+            latents[real] = torch.stack([held[pair] for pair in pairs])
+        return latents
+
     def _encode_pairs(self, batch: Tensor, rows: Tensor) -> Tensor:
         model = self.index.relevance
         if isinstance(model, BiEncoder) and model.embedding is self.index.embedding:
@@ -333,9 +350,12 @@ class Queries:
             return found(batch, rows).unsqueeze(1)
         texts = [self.index.graph.content(row) for row in rows.tolist()]
         latents = model.encode([self.texts[b] for b in batch.tolist()], texts).to(self.index.device)
-        # Told here: mixed along edges, such a number would spread to other nodes.
-        self._check(torch.where(torch.isfinite(latents), 0.0, latents).flatten(1).sum(1), batch, rows)
+        self._check_latents(latents, batch, rows)
         return latents
+
+    def _check_latents(self, latents: Tensor, batch: Tensor, nodes: Tensor) -> None:
+        # Told here: mixed along edges, such a number would spread to other nodes.
+        self._check(torch.where(torch.isfinite(latents), 0.0, latents).flatten(1).sum(1), batch, nodes)
 
     def _check(self, scores: Tensor, batch: Tensor, nodes: Tensor) -> None:
         """Raise InvalidVectorError if a score, shape [n], of a query and a node is NaN or infinite."""
@@ -347,7 +367,9 @@ class Queries:
                 f"query {shown(text)}; expected finite numbers."
             )
 
-    def relevance(self, nodes: Tensor, mix: Callable[[Tensor], Tensor] | None = None) -> Tensor:
+    def relevance(
+        self, nodes: Tensor, mix: Callable[[Tensor], Tensor] | None = None, texts: Sequence[Sequence[str]] | None = None
+    ) -> Tensor:
         """Return the relevance model's score of each node.
 
         Parameters
@@ -356,6 +378,8 @@ class Queries:
             Node rows; -1 pads.
         mix : callable, optional
             From latents, shape [B, K, d], to the latents of the same shape that are scored.
+        texts : sequence of B sequences of K str, optional
+            What the model reads of each node; by default the texts of the nodes.
 
         Returns
         -------
@@ -367,7 +391,7 @@ class Queries:
         InvalidVectorError
             If the model gives NaN or infinity.
         """
-        latents = self.encode(nodes)
+        latents = self.encode(nodes, texts)
         scores = self.index.relevance.score(latents if mix is None else mix(latents)).to(nodes.device).float()
         batch, column = (nodes >= 0).nonzero(as_tuple=True)
         self._check(scores[batch, column], batch, nodes[batch, column])

@@ -24,7 +24,7 @@ QUERIES = [
     "punched cards in a loom 織機 🧶",
 ]
 NAMES = retriever_names()
-RERANKING = ("fastinsight", "fastinsight-hybrid", "re2", "gar")
+RERANKING = ("fastinsight", "fastinsight-hybrid", "re2", "gar", "path-reranking")
 # Without a language model here: the question itself is searched, by "vector", "hybrid" and "bm25".
 REWRITING = {"hyde": "HypotheticalDocuments", "decomposition": "QueryDecomposition", "ircot": "InterleavedReasoning"}
 

@@ -28,6 +28,7 @@ NAMES = {
     "decomposition": ("Decomposition", {}),
     "ircot": ("IRCoT", {}),
     "lesegr": ("LeSeGR", {}),
+    "path-reranking": ("PathReranking", {}),
     "lightrag": ("LightRAG", {}),
     "pathrag": ("PathRAG", {}),
     "g-rag": ("GRAG", {}),

@@ -14,6 +14,7 @@ __all__ = ["FITTERS", "add_commands", "run_fit"]
 FITTERS: dict[str, tuple[str, str]] = {
     "g-rag": ("graph_retrievers.retrievers.grag", "fit_grag"),
     "lesegr": ("graph_retrievers.retrievers.lesegr", "fit_lesegr"),
+    "path-reranking": ("graph_retrievers.retrievers.path_reranking", "fit_path_reranking"),
     "mor": ("graph_retrievers.retrievers.mor", "fit_mor"),
 }
 """Name of a retriever -> module and function ``(dataset, index, folder, *, seed, show_progress) -> summary``."""
@@ -31,6 +32,8 @@ def add_commands(subparsers: Any) -> None:
     add("name", metavar="NAME", choices=sorted(FITTERS), help=f"one of: {', '.join(sorted(FITTERS))}")
     add("dataset", metavar="DATASET", help="folder of nodes.jsonl[.gz], edges.jsonl[.gz] and queries.jsonl[.gz]")
     add("--out", required=True, metavar="DIR", help="folder for the checkpoint")
+    add("--reranker", metavar="DIR_OR_NAME", help="cross-encoder to start from (path-reranking)")
+    add("--max-length", type=int, default=256, metavar="TOKENS", help="tokens the cross-encoder reads (default: 256)")
     add("--embedding", metavar="DIR_OR_NAME", help="embedding model (default: all-MiniLM-L6-v2, extra 'offline')")
     add("--device", help="torch device of the index and the models, such as cuda (default: cpu)")
     add("--seed", type=int, default=0, help="random seed (default: 0)")
@@ -42,6 +45,7 @@ def run_fit(args: argparse.Namespace) -> int:
     from graph_retrievers.datasets import read_dataset
     from graph_retrievers.evaluation.cache import cached_vectors
     from graph_retrievers.index import GraphIndex
+    from graph_retrievers.signals.cross_encoder import CrossEncoder
     from graph_retrievers.signals.embedding import load_embedding
 
     module, function = FITTERS[args.name]
@@ -49,7 +53,8 @@ def run_fit(args: argparse.Namespace) -> int:
     graph = dataset.graph(args.device)
     embedding = load_embedding(args.embedding or "minilm", args.device)
     vectors = cached_vectors(embedding, graph.contents(), show_progress=True)
-    index = GraphIndex.from_graph(graph, embedding=embedding, vectors=vectors)
+    relevance = CrossEncoder(args.reranker, max_length=args.max_length, device=args.device) if args.reranker else None
+    index = GraphIndex.from_graph(graph, embedding=embedding, vectors=vectors, relevance=relevance)
     summary = getattr(import_module(module), function)(dataset, index, Path(args.out), seed=args.seed, show_progress=True)
     sys.stdout.write(f"{args.name} trained on {dataset.name}, written to {args.out}\n{json.dumps(summary, indent=1)}\n")
     return 0

@@ -28,7 +28,7 @@ _FINALISTS, _FEWEST, _LEVEL = 4, 40, 0.05
 # Of fewer, the randomisation test cannot be significant, whatever the difference.
 _DECIDING = 6
 _BASELINES = ("vector", "bm25", "hybrid", "ppr", "spreading", "spreading-hybrid")
-_SCORED = ("fastinsight", "fastinsight-hybrid", "gar", "re2")
+_SCORED = ("fastinsight", "fastinsight-hybrid", "gar", "path-reranking", "re2")
 
 
 @dataclass

@@ -18,6 +18,7 @@ from graph_retrievers.operators.mor import MixedTraversal, TextMatching, Traject
 from graph_retrievers.operators.operator import Composite, Loop, Operator, OperatorKind, Pipeline
 from graph_retrievers.operators.pagerank import PersonalizedPageRank
 from graph_retrievers.operators.passage_walk import PassageWalk
+from graph_retrievers.operators.path_rerank import PathRerank
 from graph_retrievers.operators.path_search import PathSearch
 from graph_retrievers.operators.rerank import Rerank
 from graph_retrievers.operators.rewriting import HypotheticalDocuments, InterleavedReasoning, QueryDecomposition
@@ -64,6 +65,7 @@ __all__ = [
     "OperatorKind",
     "PassageGathering",
     "PassageWalk",
+    "PathRerank",
     "PathSearch",
     "PersonalizedPageRank",
     "Pipeline",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import choice, fraction, positive
 from graph_retrievers.operators.operator import Operator, OperatorKind
+from graph_retrievers.operators.path_texts import path_texts
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 
@@ -76,6 +79,9 @@ class GRanker(Operator):
         Smoothing factor; 0 is plain reranking by the model.
     degree : {"graph", "subgraph"}, default "graph"
         Degree in D. The paper's text says the subgraph's, its line 3 the whole graph's, which STeX uses too.
+    paths : bool, default False
+        Whether the model reads each node together with the node that it was reached from (see
+        :func:`~graph_retrievers.operators.path_texts.path_texts`); the paper's reads it alone.
     k : int, optional
         Nodes to keep; all by default.
 
@@ -94,24 +100,25 @@ class GRanker(Operator):
     >>> Pipeline(VectorSearch(10), GRanker(alpha=0.3))
     Pipeline(
       VectorSearch(k=10, returned=True, signal='dense'),
-      GRanker(alpha=0.3, degree='graph'),
+      GRanker(alpha=0.3, degree='graph', paths=False),
     )
     """
 
     kind = OperatorKind.GRAPH_MODEL_SEARCH
 
-    def __init__(self, alpha: float = 0.2, *, degree: str = "graph", k: int | None = None) -> None:
+    def __init__(self, alpha: float = 0.2, *, degree: str = "graph", paths: bool = False, k: int | None = None) -> None:
         self.alpha, self.degree = fraction("alpha", alpha), choice("degree", degree, ("graph", "subgraph"))
+        self.paths = bool(paths)
         self.k = None if k is None else positive("k", k)
 
     def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
         """Return the same nodes ordered by ``score(H')``."""
+        texts = path_texts(queries.index, ranking) if self.paths else None
         if self.alpha == 0:
-            return ranking.rescored(queries.relevance(ranking.nodes))
+            return ranking.rescored(queries.relevance(ranking.nodes, texts=texts))
         propagation = self._propagation(queries, ranking.nodes)
-        return ranking.rescored(
-            queries.relevance(ranking.nodes, lambda latents: latent_graph_fusion(latents, propagation, self.alpha))
-        )
+        mix = partial(latent_graph_fusion, propagation=propagation, alpha=self.alpha)
+        return ranking.rescored(queries.relevance(ranking.nodes, mix, texts))
 
     def _propagation(self, queries: Queries, nodes: Tensor) -> Tensor:
         graph = queries.index.graph

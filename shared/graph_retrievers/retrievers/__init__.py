@@ -9,6 +9,7 @@ from graph_retrievers.retrievers.hipporag import HippoRAG
 from graph_retrievers.retrievers.lesegr import LeSeGR
 from graph_retrievers.retrievers.lightrag import LightRAG
 from graph_retrievers.retrievers.mor import MoR
+from graph_retrievers.retrievers.path_reranking import PathReranking
 from graph_retrievers.retrievers.pathrag import PathRAG
 from graph_retrievers.retrievers.ppr import PPR
 from graph_retrievers.retrievers.protocol import BaseRetriever, RetrieverProtocol
@@ -39,6 +40,7 @@ __all__ = [
     "LightRAG",
     "MoR",
     "PathRAG",
+    "PathReranking",
     "Re2",
     "Retriever",
     "RetrieverProtocol",

@@ -38,6 +38,9 @@ class FastInsight(Retriever):
         First search; vector search by default, ``HybridSearch(10, returned=False)`` for vector search and BM25 fused.
     degree : {"graph", "subgraph"}, default "graph"
         Degree that GRanker divides by.
+    paths : bool, default False
+        Whether the model reads each node together with the node that it was reached from (see
+        :class:`~graph_retrievers.operators.granker.GRanker`); the paper's reads it alone.
     fuse : bool, optional
         Whether the ranking is fused with that of a search by reciprocal ranks, c = 5: with vector search, or with hybrid search
         where names do not identify nodes, as in manuals (see :func:`~graph_retrievers.operators.traits.names_identify`). By
@@ -72,6 +75,7 @@ class FastInsight(Retriever):
         beta: float = 1.0,
         first: Operator | None = None,
         degree: str = "graph",
+        paths: bool = False,
         fuse: bool | None = None,
         **options: Any,
     ) -> None:
@@ -79,10 +83,10 @@ class FastInsight(Retriever):
         positive("nodes_per_round", nodes_per_round)
         algorithm = Pipeline(
             first or VectorSearch(min(nodes_per_round, budget), returned=False),  # line 1
-            GRanker(alpha, degree=degree),  # line 2
+            GRanker(alpha, degree=degree, paths=paths),  # line 2
             Loop(  # lines 3 to 8
                 STeX(beta, nodes_per_round=nodes_per_round, budget=budget),
-                GRanker(alpha, degree=degree),
+                GRanker(alpha, degree=degree, paths=paths),
                 budget=budget,
             ),
         )

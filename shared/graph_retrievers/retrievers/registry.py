@@ -29,6 +29,7 @@ _RETRIEVERS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "spreading-uniform": ("spreading_activation", "SpreadingActivation", {"gate": "uniform"}),
     "spreading-hybrid": ("spreading_activation", "SpreadingActivation", {"fuse": True}),
     "walk-fusion": ("walk_fusion", "WalkFusion", {}),
+    "path-reranking": ("path_reranking", "PathReranking", {}),
     "eager": ("strategies", "Eager", {}),
     "mmr": ("strategies", "MMR", {}),
     "scored": ("strategies", "Scored", {}),

@@ -19,6 +19,7 @@ from graph_retrievers.operators.adaptive_reranking import AdaptiveReranking
 from graph_retrievers.operators.backfill import Backfill
 from graph_retrievers.operators.granker import GRanker
 from graph_retrievers.operators.operator import Operator
+from graph_retrievers.operators.path_rerank import PathRerank
 from graph_retrievers.operators.rerank import Rerank
 from graph_retrievers.queries import DEFAULT_K, Queries
 from graph_retrievers.results import Ranking
@@ -36,7 +37,7 @@ _FALLS_BACK = "no relevance model: reranked by the similarity of the vectors"
 _EMPTY_SCOPE = "no node is in the scope"
 
 # Operators whose scores are those of the index's relevance model.
-_READ_RELEVANCE = (AdaptiveReranking, GRanker, Rerank)
+_READ_RELEVANCE = (AdaptiveReranking, GRanker, PathRerank, Rerank)
 
 
 class Retriever(BaseRetriever):
@@ -243,4 +244,4 @@ def tell_unused_relevance(retriever: Any) -> None:
 
 
 def _reranks(operator: Operator) -> bool:
-    return any(isinstance(part, _READ_RELEVANCE) for part in operator.parts())
+    return any(isinstance(part, _READ_RELEVANCE) and getattr(part, "model", None) is None for part in operator.parts())

@@ -114,6 +114,37 @@ class CrossEncoder(RelevanceModel):
         self._loaded()
         return self
 
+    def trainable(self) -> CrossEncoder:
+        """Return a cross-encoder with a copy of the model in float32, whose weights may be trained (see :meth:`logits`)."""
+        model, tokenizer = self._read()
+        if model is (self._source[0] if isinstance(self._source, tuple) else None):
+            model = copy.deepcopy(model)
+        return CrossEncoder((model.float(), tokenizer), max_length=self.max_length, device=self.device, dtype="float32")
+
+    @property
+    def module(self) -> torch.nn.Module:
+        """The model, a module of transformers; call :meth:`reload` when its weights have changed."""
+        return self._loaded().model  # type: ignore[no-any-return]
+
+    def reload(self) -> CrossEncoder:
+        """Read the weights of the model again, and return self."""
+        self._parts = None
+        return self.load()
+
+    def logits(self, queries: Sequence[str], texts: Sequence[str]) -> Tensor:
+        """Return the logit of each pair: Tensor, shape [n], float32, as :meth:`score` does, but with gradients."""
+        check_pairs(queries, texts)
+        parts = self._loaded()
+        inputs = parts.padded(parts.tokenize(queries, texts))
+        return parts.model(**inputs).logits[:, 0].float()  # type: ignore[no-any-return]
+
+    def save(self, folder: str | Path) -> None:
+        """Write model (safetensors) and tokenizer to a folder, from which the constructor and transformers read them."""
+        parts = self._loaded()
+        with no_loading_bar():
+            parts.model.save_pretrained(folder, safe_serialization=True)
+        parts.tokenizer.save_pretrained(folder)
+
     def encode(self, queries: Sequence[str], texts: Sequence[str]) -> Tensor:
         """Return the latent of each pair: Tensor, shape [n, d], float32, on the model's device."""
         check_pairs(queries, texts)
@@ -184,7 +215,7 @@ class _Parts:
         self.head: ClassificationHead = split_head(model)
         self.width = int(getattr(model.config, "hidden_size", None) or model.config.dim)
         self._base = model.base_model
-        self._tokenizer = tokenizer
+        self.model, self.tokenizer = model, tokenizer
         self._limit = min(max_length, _longest(model, tokenizer))
         # Models with fewer than two token types take none (or ignore them), whatever the tokenizer returns.
         self._typed = (getattr(model.config, "type_vocab_size", 0) or 0) > 1
@@ -193,7 +224,7 @@ class _Parts:
         self._check(model)
 
     def tokenize(self, queries: Sequence[str], texts: Sequence[str]) -> dict[str, list[list[int]]]:
-        encoded = self._tokenizer(
+        encoded = self.tokenizer(
             list(queries), list(texts), truncation="longest_first", max_length=self._limit, return_attention_mask=False
         )
         keys = ["input_ids", "token_type_ids"] if self._typed and "token_type_ids" in encoded else ["input_ids"]
@@ -208,11 +239,11 @@ class _Parts:
             if self._packed is not None:
                 latents[rows] = self._packed(batch["input_ids"], batch.get("token_type_ids")).float()
             else:
-                inputs = self._padded(batch)
+                inputs = self.padded(batch)
                 latents[rows] = self.head.pool(self._base(**inputs).last_hidden_state, inputs["attention_mask"])
         return latents
 
-    def _padded(self, batch: dict[str, list[list[int]]]) -> dict[str, Tensor]:
+    def padded(self, batch: dict[str, list[list[int]]]) -> dict[str, Tensor]:
         """Return the inputs of a forward pass, padded on the right (tokenizers differ in this)."""
         lengths = torch.tensor([len(ids) for ids in batch["input_ids"]])
         mask = torch.arange(int(lengths.max())) < lengths.unsqueeze(1)
@@ -227,7 +258,7 @@ class _Parts:
         """Compare the latents and scores, then those of the packed encoder, with the model's own logits."""
         probe = self.tokenize(*_PROBE)
         with torch.inference_mode():
-            expected = model(**self._padded(probe)).logits.float()
+            expected = model(**self.padded(probe)).logits.float()
         tolerance = 1e-4 if model.dtype == torch.float32 else 5e-2
 
         def agrees() -> bool:

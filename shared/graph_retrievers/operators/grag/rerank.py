@@ -10,7 +10,7 @@ from torch import Tensor
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError, MissingSignalError
-from graph_retrievers.graph.ragged import descending, falling
+from graph_retrievers.graph.ragged import placed
 from graph_retrievers.operators.grag.document_graph import normalized
 from graph_retrievers.operators.grag.evidence import DocumentSet, mean_ranks
 from graph_retrievers.operators.grag.model import DocumentGraphNetwork, EvidenceNetwork
@@ -133,7 +133,7 @@ class DocumentGraphRerank(Operator):
                 found = self.network(*inputs.arguments) if len(documents.documents) else torch.zeros(0)
             if not bool(torch.isfinite(found).all()):
                 raise InvalidVectorError(f"The network of G-RAG gave NaN or infinity for {queries.texts[b][:60]!r}; retrain it.")
-            order, values = _placed(ranking.scores[b], found, inputs.connected, real[b])
+            order, values = placed(ranking.scores[b], found, inputs.connected, real[b])
             orders.append(order)
             scores.append(values)
             notes.append(inputs.unparsed)
@@ -206,24 +206,3 @@ class DocumentGraphRerank(Operator):
                 "with the same embedding model."
             )
         return vectors
-
-
-def _placed(given: Tensor, scores: Tensor, moves: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the column for each place and its score, both of shape [K]; a column that does not move keeps its place.
-
-    `given` and `real`, shape [K], are the scores before and which columns are not pads; `scores` and `moves`, shape [n], are those
-    of the first n columns.
-    """
-    order = torch.arange(given.numel(), device=given.device)
-    free = moves.nonzero().flatten().to(given.device)
-    if not free.numel():
-        return order, given
-    scores = scores.to(given)
-    best = descending(scores[free])
-    order[free] = free[best]
-    placed = torch.full_like(given, torch.nan)
-    placed[free] = scores[free[best]]
-    # The place above whose score each place takes: its own where it moved, the first that moved at the top of the list.
-    above = torch.full_like(order, -1).index_copy(0, free, free).cummax(0).values
-    placed = placed[torch.where(above >= 0, above, free[0])]
-    return order, torch.where(real, falling(placed), given)

@@ -1,0 +1,183 @@
+"""Training a cross-encoder to read paths, and choosing how much its scores count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from tqdm.auto import tqdm
+
+from graph_retrievers.arguments import positive
+from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.learning.examples import LabelledQuery, questions_digest
+from graph_retrievers.learning.loop import History, fit
+from graph_retrievers.learning.loss import sampled_cross_entropy
+from graph_retrievers.operators.operator import Operator
+from graph_retrievers.operators.path_rerank import mixed_with_ranks
+from graph_retrievers.operators.path_texts import path_texts
+from graph_retrievers.queries import Queries
+from graph_retrievers.signals.cross_encoder import CrossEncoder
+
+__all__ = ["WEIGHTS", "fit_path_rerank"]
+
+WEIGHTS = tuple(step / 20 for step in range(21))
+"""The weights of the model's scores that are tried."""
+
+_QUERIES_AT_A_TIME = 32
+
+
+@dataclass(frozen=True)
+class _Example:
+    """A question, what the model reads of each of its candidates, which of them are relevant, and how many nodes are."""
+
+    question: str
+    texts: Sequence[str]
+    relevant: Sequence[bool]
+    gold: int
+
+
+def fit_path_rerank(
+    index: GraphIndex,
+    train: Sequence[LabelledQuery],
+    dev: Sequence[LabelledQuery],
+    first: Operator,
+    *,
+    depth: int = 30,
+    negatives: int = 7,
+    batch_size: int = 4,
+    k: int = 10,
+    seed: int = 0,
+    resume: str | Path | None = None,
+    show_progress: bool = False,
+    **options: Any,
+) -> tuple[CrossEncoder, float, History]:
+    """Train a copy of the cross-encoder of an index for :class:`~graph_retrievers.operators.path_rerank.PathRerank`.
+
+    Parameters
+    ----------
+    index : GraphIndex
+        Its relevance model is the cross-encoder to start from.
+    train, dev : sequence of LabelledQuery
+    first : Operator
+        Finds the candidates, as it will for the trained model.
+    depth : int, default 30
+        Candidates of a question. Those that are not relevant are hard negatives: the walks found them.
+    negatives : int, default 7
+        Of them to compare each relevant one with, drawn anew in each epoch.
+    batch_size : int, default 4
+        Relevant candidates in a step.
+    k : int, default 10
+        The measure on `dev` is the mean of Recall@k and nDCG@k, with the weight of :data:`WEIGHTS` for which it is highest (the
+        lowest such weight).
+    seed, resume, show_progress, **options
+        See :func:`graph_retrievers.learning.loop.fit`; by default the learning rate is 2e-5, the weight decay 0.01, and there are
+        two epochs.
+
+    Returns
+    -------
+    model : CrossEncoder
+    weight : float
+        0 where the model does not help on `dev`.
+    history : History
+
+    Raises
+    ------
+    MissingSignalError
+        If the relevance model of the index is not a cross-encoder.
+    InvalidArgumentError
+        If no training question has both relevant and other candidates, or there is no question to measure on.
+
+    Notes
+    -----
+    The loss is the cross entropy of each relevant candidate among its negatives.
+    """
+    for name, value in (("depth", depth), ("negatives", negatives), ("batch_size", batch_size), ("k", k)):
+        positive(name, value)
+    if not isinstance(index.relevance, CrossEncoder):
+        raise MissingSignalError("This index has no cross-encoder to train; pass relevance=, a model name or folder.")
+    if not dev:
+        raise InvalidArgumentError("There is no dev question to measure on; the weight of the model's scores is chosen on them.")
+    learnt = _examples(index, train, first, depth, show_progress)
+    held = _examples(index, dev, first, depth, show_progress)
+    # A relevant candidate of a question, by the places of both.
+    pairs = [
+        (place, column)
+        for place, example in enumerate(learnt)
+        if not all(example.relevant)
+        for column, relevant in enumerate(example.relevant)
+        if relevant
+    ]
+    if not pairs:
+        raise InvalidArgumentError("No training question has a relevant node among those that are found; check the gold nodes.")
+    model = index.relevance.trainable()
+
+    def batches(random: torch.Generator) -> Iterable[list[tuple[str, list[str]]]]:
+        for part in torch.randperm(len(pairs), generator=random).split(batch_size):
+            yield [_group(learnt[pairs[number][0]], pairs[number][1], negatives, random) for number in part.tolist()]
+
+    def mean_loss(batch: list[tuple[str, list[str]]]) -> Tensor:
+        questions = [question for question, texts in batch for _ in texts]
+        scores = model.logits(questions, [text for _, texts in batch for text in texts]).view(len(batch), -1)
+        return sampled_cross_entropy(scores[:, 0], scores[:, 1:])
+
+    def quality() -> float:
+        return _chosen(model.reload(), held, k, show_progress)[1]
+
+    options = {"learning_rate": 2e-5, "weight_decay": 0.01, "epochs": 2, "description": "fit path-reranking", **options}
+    settings: dict[str, Any] = {"model": index.relevance.name, "first": repr(first), "depth": depth, "negatives": negatives}
+    settings |= {"batch_size": batch_size, "k": k, "questions": questions_digest(train, dev), "index": index.digest()}
+    history = fit(
+        model.module, batches, mean_loss, quality, seed=seed, resume=resume, about=settings, show_progress=show_progress, **options
+    )
+    return model.reload(), _chosen(model, held, k, show_progress)[0], history
+
+
+def _examples(
+    index: GraphIndex, questions: Sequence[LabelledQuery], first: Operator, depth: int, show_progress: bool
+) -> list[_Example]:
+    made = []
+    with tqdm(total=len(questions), desc="candidates", unit="question", disable=not show_progress) as bar:
+        for start in range(0, len(questions), _QUERIES_AT_A_TIME):
+            part = questions[start : start + _QUERIES_AT_A_TIME]
+            ranking = first(Queries.of(index, [question.text for question in part])).top(depth)
+            read = path_texts(index, ranking)
+            assert read is not None
+            for question, texts, rows in zip(part, read, ranking.nodes.tolist(), strict=True):
+                gold = set(question.gold)
+                kept = [(text, row in gold) for text, row in zip(texts, rows, strict=True) if row >= 0]
+                made.append(_Example(question.text, [text for text, _ in kept], [is_gold for _, is_gold in kept], len(gold)))
+                bar.update(1)
+    return made
+
+
+def _group(example: _Example, column: int, negatives: int, random: torch.Generator) -> tuple[str, list[str]]:
+    """Return the question, and the text of a relevant candidate before those of `negatives` others; of few, some twice."""
+    others = [text for text, relevant in zip(example.texts, example.relevant, strict=True) if not relevant]
+    drawn = torch.randint(len(others), (negatives,), generator=random)
+    if len(others) >= negatives:
+        drawn = torch.randperm(len(others), generator=random)[:negatives]
+    return example.question, [example.texts[column], *(others[place] for place in drawn.tolist())]
+
+
+def _chosen(model: CrossEncoder, held: Sequence[_Example], k: int, show_progress: bool) -> tuple[float, float]:
+    """Return the weight with the highest measure on held-out questions, the lowest of equal ones, and the measure."""
+    totals = [0.0] * len(WEIGHTS)
+    for example in tqdm(held, desc="held out", unit="question", leave=False, disable=not show_progress):
+        scores = model.score(model.encode([example.question] * len(example.texts), example.texts)).cpu()
+        relevant = torch.tensor(example.relevant, dtype=torch.float64)
+        for place, weight in enumerate(WEIGHTS):
+            order = torch.sort(mixed_with_ranks(scores, weight), descending=True, stable=True).indices[:k]
+            totals[place] += _quality(relevant[order], example.gold, k)
+    best = max(range(len(WEIGHTS)), key=lambda place: (round(totals[place], 9), -place))
+    return WEIGHTS[best], totals[best] / len(held)
+
+
+def _quality(relevant: Tensor, gold: int, k: int) -> float:
+    """Return the mean of Recall@k and nDCG@k: `relevant`, shape [n], n <= k, has 1 where the node at a place is relevant."""
+    gains = 1 / torch.arange(2, k + 2, dtype=torch.float64).log2()
+    return float((relevant.sum() / gold + relevant @ gains[: relevant.numel()] / gains[:gold].sum()) / 2)

@@ -1,0 +1,51 @@
+"""What a relevance model reads of a node and of the way to it."""
+
+from __future__ import annotations
+
+from graph_retrievers.graph.node_path import NodePath
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.results import Ranking
+from graph_retrievers.signals.relevance import BiEncoder
+
+__all__ = ["path_texts"]
+
+
+def path_texts(index: GraphIndex, ranking: Ranking) -> list[list[str]] | None:
+    r"""Return the text of each node of a ranking with that of the node it was reached from; "" for pads.
+
+    The candidate's text comes first, so that a model that reads so many tokens cuts the other one; then the last step of the
+    candidate's trail, as ``parent -[relation]-> candidate``, and the text of its edge, if it has one; then the parent's text.
+    A node that a search found, without a step, has its own text alone.
+
+    None if the relevance model of the index is the similarity of its vectors, which belong to the nodes' own texts.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from graph_retrievers.signals.relevance import PairScorer
+    >>> index = GraphIndex.from_texts(
+    ...     ["A loom weaves.", "Cards drive looms."], titles=["Loom", "Card"], edges=[("1", "0", "drives")],
+    ...     relevance=PairScorer(lambda pairs: [0.0 for _ in pairs]),
+    ... )
+    >>> trails = torch.tensor([[[-1, 0], [0, 1]]])
+    >>> path_texts(index, Ranking.of(torch.tensor([[0, 1]]), torch.zeros(1, 2), "Mine", trails))
+    [['Loom. A loom weaves.', 'Card. Cards drive looms.\nLoom <-[drives]- Card\nLoom. A loom weaves.']]
+    """
+    if isinstance(index.relevance, BiEncoder):
+        return None
+    graph = index.graph
+    texts = [[graph.content(row) if row >= 0 else "" for row in rows] for rows in ranking.nodes.tolist()]
+    if ranking.trails.shape[2] < 2:
+        return texts
+    parents = ranking.trails[..., -2].masked_fill(ranking.nodes < 0, -1)
+    batch, column = (parents >= 0).nonzero(as_tuple=True)
+    near, far = parents[batch, column], ranking.nodes[batch, column]
+    wanted = None if ranking.relations is None else ranking.relations[batch, column, -1]
+    edges, forward = graph.steps_between(near, far, wanted)
+    found = zip(*(part.tolist() for part in (batch, column, near, far, edges, forward)), strict=True)
+    for b, c, parent, node, edge, ahead in found:
+        ids, titles = zip(*((graph.ids[row], graph.titles[row]) for row in (parent, node)), strict=True)
+        step = NodePath(ids, (graph.relation_names[graph.relations[edge]],), (ahead,), titles).text
+        told = graph.edge_texts[edge] if graph.edge_texts else ""
+        texts[b][c] = "\n".join(filter(None, (texts[b][c], step, told, graph.content(parent))))
+    return texts

@@ -1,0 +1,202 @@
+"""A first search, then a cross-encoder that reads each passage with the passage it was reached from."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from graph_retrievers.arguments import as_path, positive, seed_number
+from graph_retrievers.datasets import Dataset
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.folders import digest
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.learning.checkpoint import checkpoint_folder
+from graph_retrievers.learning.state import clear_state
+from graph_retrievers.operators.candidates import Candidates
+from graph_retrievers.operators.operator import Operator, Pipeline
+from graph_retrievers.operators.path_rerank import PathRerank
+from graph_retrievers.operators.path_rerank_training import fit_path_rerank
+from graph_retrievers.retrievers.examples import labelled_queries
+from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.signals.cross_encoder import CrossEncoder
+
+__all__ = ["PathReranking", "fit_path_reranking"]
+
+_FILE, _MODEL, _WEIGHTS = "path-reranking.json", "cross-encoder", "model.safetensors"
+_DEFAULTS: dict[str, Any] = {"first": "walk-fusion", "first_settings": {}, "weight": 0.5, "depth": 30}
+
+
+class PathReranking(Retriever):
+    r"""A first search, then a relevance model that reads each node with the node that it was reached from.
+
+    .. math:: O_{vgs} \to O_{gm}
+
+    See :class:`~graph_retrievers.operators.path_rerank.PathRerank` for the scores. ``graph-retrievers fit path-reranking`` trains a
+    cross-encoder to read paths, and chooses how much it counts, on questions with known answers.
+
+    Parameters
+    ----------
+    index : GraphIndex
+        With a relevance model, unless there is a checkpoint.
+    checkpoint : str or Path, optional
+        Folder written by ``graph-retrievers fit path-reranking``. Its cross-encoder is used in place of the relevance model of the
+        index.
+    first : str or Operator, optional
+        First search: a name of :func:`~graph_retrievers.retrievers.registry.retriever_names`, or an operator. By default the one
+        that the checkpoint was trained behind, ``"walk-fusion"`` without a checkpoint.
+    weight : float, optional
+        How much the model counts, in [0, 1]; by default as the checkpoint says, 0.5 without one.
+    depth : int, optional
+        Nodes to rerank; by default as the checkpoint was trained with, 30 without one.
+    **options
+        Keywords of :class:`Retriever`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the checkpoint cannot be read, or was trained behind an operator that is not given.
+
+    References
+    ----------
+    A composition of this package.
+
+    Examples
+    --------
+    >>> index = GraphIndex.from_texts(
+    ...     ["Ada knew Babbage.", "He built engines.", "Mills."], edges=[("0", "1")], vectors=[[1, 0], [0, 1], [0.6, 0.8]],
+    ...     relevance=lambda pairs: [float("Ada" in text and "engines" in text) for _, text in pairs],
+    ... )
+    >>> retriever = PathReranking(index, weight=1.0)
+    >>> print(retriever.retrieve("Which engines did Ada's friend build?", k=1, vector=[1, 0])[0].text)
+    He built engines.
+    """
+
+    def __init__(
+        self,
+        index: GraphIndex,
+        *,
+        checkpoint: str | Path | None = None,
+        first: str | Operator | None = None,
+        weight: float | None = None,
+        depth: int | None = None,
+        **options: Any,
+    ) -> None:
+        model, settings = (None, _DEFAULTS) if checkpoint is None else _loaded(checkpoint, index)
+        if first is None and settings["first"] is None:
+            raise InvalidArgumentError(f"{checkpoint} was trained behind an operator without a name; pass it as first=.")
+        reranker = PathRerank(
+            settings["weight"] if weight is None else weight, depth=settings["depth"] if depth is None else depth, model=model
+        )
+        named = settings["first_settings"] if first is None else {}
+        first = settings["first"] if first is None else first
+        super().__init__(index, partial(_composed, first=first, settings=named, reranker=reranker), **options)
+
+
+def _composed(index: GraphIndex, *, first: str | Operator, settings: Mapping[str, Any], reranker: PathRerank) -> Operator:
+    return Pipeline(_candidates(index, first, settings, reranker.depth), reranker)
+
+
+def _candidates(index: GraphIndex, first: str | Operator, settings: Mapping[str, Any], depth: int) -> Operator:
+    return Candidates(first if isinstance(first, Operator) else build_retriever(first, index, **settings).operator, depth)
+
+
+def _loaded(checkpoint: str | Path, index: GraphIndex) -> tuple[CrossEncoder, dict[str, Any]]:
+    root = as_path("checkpoint", checkpoint)
+    file, weights = root / _FILE, root / _MODEL / _WEIGHTS
+    try:
+        settings = json.loads(file.read_text(encoding="utf-8"))
+        if not isinstance(settings, dict) or digest(weights) != settings.get("weights_sha256"):
+            raise InvalidArgumentError(f"{file} does not belong to {weights}: one of them was changed, or writing them stopped.")
+        read = {name: settings[name] for name in (*_DEFAULTS, "max_length")}
+        if not isinstance(read["first"], str | None) or not isinstance(read["first_settings"], dict):
+            raise InvalidArgumentError(f"{file} does not say which search comes first.")
+        model = CrossEncoder(root / _MODEL, max_length=positive("max_length", read["max_length"]), device=index.device)
+    except (OSError, ValueError, KeyError, RecursionError) as error:
+        raise InvalidArgumentError(
+            f"{root} cannot be read as a checkpoint: {error}; expected a folder that `graph-retrievers fit path-reranking` wrote."
+        ) from error
+    return model, read
+
+
+def fit_path_reranking(
+    dataset: Dataset,
+    index: GraphIndex,
+    folder: str | Path,
+    *,
+    seed: int = 0,
+    show_progress: bool = False,
+    first: str | Operator = _DEFAULTS["first"],
+    first_settings: Mapping[str, Any] | None = None,
+    depth: int = _DEFAULTS["depth"],
+    training: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Train the cross-encoder of an index to read paths, and write it as a checkpoint; a stopped run goes on from its last epoch.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Its queries of the splits "train" and "dev" are read.
+    index : GraphIndex
+        Of the dataset's graph, with a cross-encoder; its model is not changed.
+    folder : str or Path
+        For the checkpoint, and for the state of a training that is under way.
+    seed : int, default 0
+    show_progress : bool, default False
+    first, depth
+        See :class:`PathReranking`.
+    first_settings : mapping, optional
+        Keywords of the first search where it is named; the checkpoint keeps them.
+    training : mapping, optional
+        Keywords of :func:`~graph_retrievers.operators.path_rerank_training.fit_path_rerank`.
+
+    Returns
+    -------
+    dict
+        How the training went, for JSON.
+
+    Raises
+    ------
+    MissingSignalError
+        If the index has no cross-encoder.
+    InvalidArgumentError
+        If a split has no questions, or the folder cannot be made.
+    """
+    depth, seed = positive("depth", depth), seed_number(seed)
+    folder, settings = checkpoint_folder(folder), dict(first_settings or {})
+    train, dev = labelled_queries(dataset, index, "The path reranker")
+    options: dict[str, Any] = {"resume": folder / "under-way", **(training or {})}
+    candidates = _candidates(index, first, settings, depth)
+    model, weight, history = fit_path_rerank(
+        index, train, dev, candidates, depth=depth, seed=seed, show_progress=show_progress, **options
+    )
+    told = {
+        "weight": weight,
+        "depth": depth,
+        "first": first if isinstance(first, str) else None,
+        "first_settings": settings,
+        "max_length": model.max_length,
+        "seed": seed,
+        "history": history.to_dict(),
+    }
+    _write(folder, model, told)
+    if options["resume"] is not None:
+        clear_state(options["resume"])
+    return {"quality_on_dev": history.best_score, "epoch": history.best_epoch, "epochs": len(history.losses), "weight": weight}
+
+
+def _write(folder: Path, model: CrossEncoder, told: Mapping[str, Any]) -> None:
+    new, place = folder / f"{_MODEL}.partial", folder / _MODEL
+    shutil.rmtree(new, ignore_errors=True)
+    model.save(new)
+    settings = {**told, "weights_sha256": digest(new / _WEIGHTS)}
+    (folder / f"{_FILE}.partial").write_text(json.dumps(settings, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    # Readers find files that belong together, or see by the digest that they do not.
+    shutil.rmtree(place, ignore_errors=True)
+    os.replace(new, place)
+    os.replace(folder / f"{_FILE}.partial", folder / _FILE)
