@@ -42,6 +42,7 @@ DEPTH = 100
 ABLATIONS: dict[str, dict[str, Any]] = {
     "mlp (no graph)": {"graph": False},
     "with a_i (paths)": {"channels": ("concepts", "relations", "leads-in", "leads-out", "paths-in", "paths-out")},
+    "with links": {"channels": ("concepts", "relations", "leads-in", "leads-out", "links")},
     "without leads": {"channels": ("concepts", "relations")},
     "without counts": {"channels": ("leads-in", "leads-out")},
 }

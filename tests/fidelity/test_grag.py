@@ -226,7 +226,9 @@ def networks():
 
 @pytest.mark.parametrize("network", list(networks()), ids=lambda n: getattr(n, "layer", n.kind))
 def test_a_permuted_list_gets_equal_scores(network):
-    index, operator = index_of(TEXTS), DocumentGraphRerank(network, parser=words)
+    # Edges, for the channel "links"; more than one text has none.
+    edges = [("0", "1"), ("2", "1"), ("1", "5"), ("7", "3")]
+    index, operator = index_of(TEXTS, edges=edges), DocumentGraphRerank(network, parser=words)
     queries = Queries.of(index, ["which loom has a card"], vectors=[[1.0, 0.5, 0.0]])
     given = torch.linspace(1, 0, 9)
     first = operator(queries, Ranking.of(torch.arange(9).unsqueeze(0), given.unsqueeze(0), "x"))
@@ -235,6 +237,18 @@ def test_a_permuted_list_gets_equal_scores(network):
     scores = [dict(zip(r.nodes[0].tolist(), r.scores[0].tolist(), strict=True)) for r in (first, second)]
     assert scores[0] == pytest.approx(scores[1], rel=1e-4, abs=1e-5)
     assert len({round(score, 4) for score in scores[0].values()}) > 3
+
+
+def test_links_are_the_edges_of_the_index_in_both_directions_by_row():
+    network = EvidenceNetwork(channels=("leads-in", "links"))
+    operator, ranking = DocumentGraphRerank(network, parser=words), Ranking.of(torch.tensor([[2, 0, 1, 3]]), torch.zeros(1, 4), "x")
+    some = [("0", "1"), ("2", "1", "cites"), ("1", "2"), ("3", "3"), ("5", "0")]
+    for edges, expected in ((some, [[0, 0, 1, 0], [0, 0, 1, 0], [0.5, 0.5, 0, 0], [0] * 4]), ([], [[0] * 4] * 4)):
+        queries = Queries.of(index_of(TEXTS, edges=edges), ["which loom"], vectors=[[1.0, 0.0, 0.0]])
+        found = operator.inputs(queries, ranking, 0, operator.document_sets(queries, ranking)[0]).arguments[1]
+        assert found.shape == (4, 4, 2) and found[..., 1].tolist() == expected
+    # A document set by itself knows of none.
+    assert not operator.document_sets(queries, ranking)[0].pair_evidence(("links",)).any()
 
 
 def test_a_batch_gives_what_its_queries_give_one_by_one():

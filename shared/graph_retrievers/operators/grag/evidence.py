@@ -164,11 +164,13 @@ class DocumentSet:
         }
         return torch.stack([made[name]().float().cpu() for name in names], -1)
 
-    def pair_evidence(self, names: Sequence[str]) -> Tensor:
+    def pair_evidence(self, names: Sequence[str], links: Tensor | None = None) -> Tensor:
         """Return what is known of each two documents: Tensor, shape [n, n, len(names)], the receiver of a message first.
 
-        ``concepts`` and ``relations`` are normalised by row, then by column. Of the other channels squares are taken, so that a
-        document that has all of a subject counts more than many that have a word of it, and each row is divided by its sum.
+        `links`, shape [n, n], bool, says which documents an edge joins; by default none.
+        ``concepts`` and ``relations`` are normalised by row, then by column. Of leads and paths squares are taken, so that a
+        document that has all of a subject counts more than many that have a word of it. Each row of these and of the links is
+        divided by its sum.
         """
         made = {
             "concepts": lambda: normalized(self.shared)[..., 0],
@@ -177,6 +179,7 @@ class DocumentSet:
             "leads-out": lambda: _rows(self.mentions.T**2),
             "paths-in": lambda: _rows(self.reached**2),
             "paths-out": lambda: _rows(self.reached.T**2),
+            "links": lambda: torch.zeros_like(self.mentions) if links is None else _rows(links.to(self.mentions)),
         }
         if not names:
             return torch.zeros(len(self.documents), len(self.documents), 0)

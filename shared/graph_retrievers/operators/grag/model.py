@@ -18,7 +18,7 @@ __all__ = ["CHANNELS", "EVIDENCE", "DocumentGraphNetwork", "EvidenceNetwork", "n
 EVIDENCE = ("similarity", "rank", "coverage", "lead")
 """What :class:`EvidenceNetwork` reads of each document."""
 
-CHANNELS = ("concepts", "relations", "leads-in", "leads-out", "paths-in", "paths-out")
+CHANNELS = ("concepts", "relations", "leads-in", "leads-out", "paths-in", "paths-out", "links")
 """What :class:`EvidenceNetwork` can read of each pair of documents."""
 
 LAYERS = ("gcn", "gat", "sage", "gin", "none")
@@ -183,7 +183,8 @@ class EvidenceNetwork(nn.Module):
         - ``concepts``, ``relations``: how many both have, as published;
         - ``leads-in``: the share of the receiver's first concepts that the sender has, so that a document hears those that mention
           its subject; ``leads-out``: the share of the sender's that the receiver has;
-        - ``paths-in``, ``paths-out``: the same, of concepts on the sender's (receiver's) paths from the question alone.
+        - ``paths-in``, ``paths-out``: the same, of concepts on the sender's (receiver's) paths from the question alone;
+        - ``links``: whether an edge of the index joins them, in either direction. Documents from elsewhere have no links.
 
     Notes
     -----

@@ -179,12 +179,20 @@ class DocumentGraphRerank(Operator):
             ranks = mean_ranks(ranking.scores[b, :count])
             arguments = (
                 documents.node_evidence(self.network.evidence, similarity, ranks),
-                documents.pair_evidence(self.network.channels),
+                documents.pair_evidence(self.network.channels, self._links(queries, rows)),
             )
         elif count:
             edges = normalized(documents.shared, self.network.normalization)
             arguments = (self._vectors(queries, rows, documents), edges, queries.vectors[b])
         return NetworkInputs(tuple(part.to(device) for part in arguments), documents.connected, unparsed)
+
+    def _links(self, queries: Queries, rows: Tensor) -> Tensor | None:
+        """Return which documents an edge joins: Tensor, shape [n, n], bool; None where the network does not read it."""
+        assert isinstance(self.network, EvidenceNetwork)
+        if "links" not in self.network.channels:
+            return None
+        left, right = torch.broadcast_tensors(rows.unsqueeze(1), rows.unsqueeze(0))
+        return queries.index.graph.adjacency(left, right) > 0
 
     def _vectors(self, queries: Queries, rows: Tensor, documents: DocumentSet) -> Tensor:
         """Return the vectors that a DocumentGraphNetwork reads: Tensor, shape [n, d] (equations 1 and 2)."""
