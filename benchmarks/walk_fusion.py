@@ -40,9 +40,9 @@ KINDS: dict[str, Callable[[Query], str]] = {
     "pubmedqa": lambda query: "",
 }
 PREFACE = """Made by `benchmarks/walk_fusion.py --split {split} --page FILE`: Recall@10, all-MiniLM-L6-v2, no language model and no
-cross-encoder. "p" is the p-value of a paired randomisation test against hybrid search. "ms" is the median time of one query alone,
-its embedding included. "shuffled edges" are the same edges with their targets drawn anew. Which form the graph gets is said in the
-documentation of `WalkFusion`; lists and constants were chosen on train and dev questions."""
+cross-encoder. "p" are the p-values of paired randomisation tests, against hybrid search and against WalkFusion. "ms" is the median
+time of one query alone, its embedding included. "shuffled edges" are the same edges with their targets drawn anew. Which form the
+graph gets is said in the documentation of `WalkFusion`; lists and constants were chosen on train and dev questions."""
 
 
 def retrievers(index: GraphIndex) -> Iterator[tuple[str, Retriever]]:
@@ -72,16 +72,19 @@ def shuffled(index: GraphIndex) -> GraphIndex:
     return GraphIndex(CorpusGraph(graph.ids, graph.texts, edges=moved, **columns), index.signals, embedding=index.embedding)
 
 
-def table(evaluation: Evaluation, kinds: dict[str, str]) -> list[list[str]]:
-    """Return a line for each retriever: its name, Recall@10 of all questions and of each kind, p-value and milliseconds."""
+def table(evaluation: Evaluation, kinds: dict[str, str], default: str) -> list[list[str]]:
+    """Return a line for each retriever: its name, Recall@10 of all questions and of each kind, p-values and milliseconds.
+
+    The p-values are against hybrid search and `default`.
+    """
     metric, groups = f"recall@{K}", sorted(set(kinds.values()) - {""})
-    plain, lines = evaluation.column("hybrid", metric), []
+    others, lines = [evaluation.column(name, metric) for name in ("hybrid", default)], []
     for name in evaluation.retrievers:
         column, values = evaluation.column(name, metric), evaluation.values[name]
         parts = [column, *([row[metric] for query, row in values.items() if kinds[query] == group] for group in groups)]
-        p = "" if column == plain else f"{randomization_test(column, plain):.4f}"
+        p = ["" if column == other else f"{randomization_test(column, other):.4f}" for other in others]
         median = 1000 * evaluation.costs[name]["seconds_median"]
-        lines.append([name, *(f"{sum(part) / len(part):.3f}" for part in parts), p, f"{median:.1f}"])
+        lines.append([name, *(f"{sum(part) / len(part):.3f}" for part in parts), *p, f"{median:.1f}"])
     return lines
 
 
@@ -95,13 +98,15 @@ def page(folder: Path, names: list[str], split: str) -> str:
         index = GraphIndex.from_graph(graph, embedding=embedding, vectors=vectors)
         queries = [query for query in dataset.queries if query.split == split]
         kinds = {query.id: KINDS.get(name, lambda query: query.type)(query) for query in queries}
-        lines = table(evaluate(index, queries, dict(retrievers(index)), k=K, timed_queries=TIMED), kinds)
+        default = f"walk-fusion ({WalkFusion(index).form})"
+        lines = table(evaluate(index, queries, dict(retrievers(index)), k=K, timed_queries=TIMED), kinds, default)
         moved = shuffled(index)
         both = {form or WalkFusion(moved).form: WalkFusion(moved, form=form) for form in (None, WalkFusion(index).form)}
         both = {f"shuffled edges ({form})": each for form, each in both.items()}
-        random_lines = table(evaluate(moved, queries, {"hybrid": "hybrid", **both}, k=K, timed_queries=TIMED), kinds)[1:]
+        found = evaluate(moved, queries, {"hybrid": "hybrid", **both}, k=K, timed_queries=TIMED)
+        random_lines = table(found, kinds, next(iter(both)))[1:]
         groups = sorted(set(kinds.values()) - {""})
-        heading = ["retriever", "all", *groups, "p", "ms"]
+        heading = ["retriever", "all", *groups, "p, hybrid", "p, walk-fusion", "ms"]
         text += ["", f"## {name}", ""]
         text += [
             f"{len(queries)} questions, {len(graph):,} nodes; homophily {homophily(index):.2f}, shuffled {homophily(moved):.2f}."

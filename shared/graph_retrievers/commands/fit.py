@@ -33,7 +33,7 @@ def add_commands(subparsers: Any) -> None:
     add("dataset", metavar="DATASET", help="folder of nodes.jsonl[.gz], edges.jsonl[.gz] and queries.jsonl[.gz]")
     add("--out", required=True, metavar="DIR", help="folder for the checkpoint")
     add("--reranker", metavar="DIR_OR_NAME", help="cross-encoder to start from (path-reranking)")
-    add("--max-length", type=int, default=256, metavar="TOKENS", help="tokens the cross-encoder reads (default: 256)")
+    add("--max-length", type=int, default=160, metavar="TOKENS", help="tokens the cross-encoder reads (default: 160)")
     add("--embedding", metavar="DIR_OR_NAME", help="embedding model (default: all-MiniLM-L6-v2, extra 'offline')")
     add("--device", help="torch device of the index and the models, such as cuda (default: cpu)")
     add("--seed", type=int, default=0, help="random seed (default: 0)")

@@ -48,7 +48,7 @@ def fit_path_rerank(
     first: Operator,
     *,
     depth: int = 30,
-    negatives: int = 7,
+    negatives: int = 4,
     batch_size: int = 4,
     k: int = 10,
     seed: int = 0,
@@ -67,7 +67,7 @@ def fit_path_rerank(
         Finds the candidates, as it will for the trained model.
     depth : int, default 30
         Candidates of a question. Those that are not relevant are hard negatives: the walks found them.
-    negatives : int, default 7
+    negatives : int, default 4
         Of them to compare each relevant one with, drawn anew in each epoch.
     batch_size : int, default 4
         Relevant candidates in a step.
