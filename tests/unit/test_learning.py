@@ -52,6 +52,12 @@ def test_the_best_state_is_kept_and_patience_ends_training():
     assert history.losses[0] > history.losses[-1] and not module.training
 
 
+def test_a_measure_may_be_whole_numbers_and_a_stopped_training_goes_on(tmp_path):
+    line_fit([0, 2], epochs=2, resume=tmp_path)
+    _, history, _ = line_fit([1], epochs=3, resume=tmp_path)
+    assert history.scores == [0.0, 2.0, 1.0] and history.best_epoch == 2 and isinstance(history.scores[0], float)
+
+
 def test_equal_seeds_draw_equal_batches():
     draws = []
     for seed in (3, 3, 4):

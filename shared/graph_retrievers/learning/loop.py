@@ -102,7 +102,7 @@ def fit(
                 losses.append(float(value.detach()))
             module.eval()
             with torch.no_grad():
-                score = evaluate()
+                score = float(evaluate())
             history.losses.append(sum(losses) / max(len(losses), 1))
             history.scores.append(score)
             if score > history.best_score:
