@@ -89,6 +89,8 @@ LangChain, LlamaIndex and DataStax: `benchmarks/manual.py`.
 
 [LeSeGR](lesegr/README.md) beside what it is made of, with ablations and curves of training: `benchmarks/lesegr.py`.
 
+[Path reranking](path-reranking/README.md) by a cross-encoder as it is and trained: `benchmarks/path_reranking.py`.
+
 [What tuning gains](tuned/README.md), with three seeds: `benchmarks/tune.py`.
 
 [Time and memory](scale/README.md) of indexes of up to a million nodes: `benchmarks/scale.py`.

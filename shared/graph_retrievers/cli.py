@@ -100,7 +100,8 @@ def _parser() -> argparse.ArgumentParser:
     chosen = search.add_mutually_exclusive_group()
     chosen.add_argument("--retriever", metavar="NAME", help="see taxonomy (default: what measured best on such indexes)")
     chosen.add_argument("--tuned", metavar="DIR", help="folder of what the tune command chose")
-    search.add_argument("--reranker", metavar="DIR_OR_NAME", help="cross-encoder for re2, gar or fastinsight as --retriever")
+    scored = "cross-encoder for re2, gar, fastinsight or path-reranking as --retriever"
+    search.add_argument("--reranker", metavar="DIR_OR_NAME", help=scored)
     tokens = "tokens of question and passage that the cross-encoder reads (default: 160)"
     search.add_argument("--max-length", type=int, default=160, metavar="TOKENS", help=tokens)
     search.add_argument("--embedding", metavar="NAME_OR_DIR", help="embedding model (default: the one that built the index)")

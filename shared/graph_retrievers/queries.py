@@ -312,6 +312,8 @@ class Queries:
         size = len(self.index)
         real = nodes >= 0
         if texts is not None:
+            if isinstance(texts, str) or [len(row) for row in texts] != [nodes.shape[1]] * len(nodes):
+                raise InvalidArgumentError(f"texts must be {len(nodes)} lists of {nodes.shape[1]} texts, one for each node.")
             return self._encode_texts(nodes, real, texts)
         batch = torch.arange(len(self), device=nodes.device).unsqueeze(1).expand_as(nodes)
         keys = (batch * size + nodes)[real]
@@ -333,13 +335,16 @@ class Queries:
         batch, column = real.nonzero(as_tuple=True)
         pairs = [(b, texts[b][c]) for b, c in zip(batch.tolist(), column.tolist(), strict=True)]
         new = {pair: place for place, pair in enumerate(pairs) if pair not in held}
-        model, places = self.index.relevance, torch.tensor(list(new.values()), dtype=torch.int64, device=nodes.device)
-        found = model.encode([self.texts[b] for b, _ in new], [text for _, text in new]).to(self.index.device)
-        self._check_latents(found, batch[places], nodes[real][places])
-        held.update(zip(new, found, strict=True))
-        latents = torch.zeros((*nodes.shape, found.shape[1]), device=nodes.device)
-        if pairs:
-            latents[real] = torch.stack([held[pair] for pair in pairs])
+        if new:
+            places = torch.tensor(list(new.values()), dtype=torch.int64, device=nodes.device)
+            found = self.index.relevance.encode([self.texts[b] for b, _ in new], [text for _, text in new]).to(self.index.device)
+            self._check_latents(found, batch[places], nodes[real][places])
+            held.update(zip(new, found, strict=True))
+            self.latents.encoded += len(new)
+        if not pairs:
+            return self.encode(nodes)
+        latents = torch.zeros((*nodes.shape, held[pairs[0]].numel()), device=nodes.device)
+        latents[real] = torch.stack([held[pair] for pair in pairs])
         return latents
 
     def _encode_pairs(self, batch: Tensor, rows: Tensor) -> Tensor:

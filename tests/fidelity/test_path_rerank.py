@@ -3,6 +3,7 @@
 import math
 import statistics
 import zlib
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,11 +14,15 @@ from graph_retrievers import GRanker, GraphIndex, PathRerank, PathReranking, Pip
 from graph_retrievers.errors import InvalidArgumentError, InvalidVectorError
 from graph_retrievers.graph import CorpusGraph, Edge
 from graph_retrievers.operators import Operator, OperatorKind, VectorSearch
+from graph_retrievers.operators.path_rerank import mixed_with_ranks
 from graph_retrievers.operators.path_texts import path_texts
 from graph_retrievers.retrievers import FastInsight
-from graph_retrievers.signals.relevance import PairScorer
+from graph_retrievers.signals.relevance import BiEncoder, PairScorer, RelevanceModel
 
 TEXTS = ["Ada knew Babbage.", "He built engines.", "A mill of steam.", "Cards drive looms."]
+
+
+PARTS = ("nodes", "scores", "trails", "origins", "relations")
 
 
 class Given(Operator):
@@ -45,7 +50,7 @@ def index_of(edges, relevance=None, texts=TEXTS, titles=None):
 
 
 def standardized(values):
-    mean, spread = statistics.fmean(values), statistics.pstdev(values)
+    mean, spread = (statistics.fmean(values), statistics.pstdev(values)) if values else (0.0, 0.0)
     return [(value - mean) / spread if spread > 1e-9 else 0.0 for value in values]
 
 
@@ -75,45 +80,57 @@ def cases(draw):
     pair = st.tuples(st.integers(0, count - 1), st.integers(0, count - 1)).filter(lambda ends: ends[0] != ends[1])
     kinds, told = st.sampled_from(["", "cites", "extends"]), st.sampled_from(["", "as shown"])
     edges = draw(st.lists(st.tuples(pair, kinds, told), max_size=14, unique_by=lambda edge: (frozenset(edge[0]), edge[1])))
+    near = [sorted({n for ends, *_ in edges for n in ends if node in ends} - {node}) for node in range(count)]
     lists = []
     for _ in range(draw(st.integers(1, 3))):
         nodes = draw(st.permutations(range(count)))[: draw(st.integers(1, count))]
-        near = {node: {n for ends, *_ in edges for n in ends if node in ends} - {node} for node in nodes}
-        parents = [draw(st.sampled_from([-1, *sorted(near[node])])) for node in nodes]
-        relations = [draw(st.integers(-1, 2)) for _ in nodes]
-        lists.append((nodes, parents, relations))
-    return count, edges, lists, draw(st.sampled_from([0.0, 0.3, 0.5, 1.0])), draw(st.integers(1, 10))
+        parents = [draw(st.sampled_from([-1, *near[node]])) for node in nodes]
+        before = [draw(st.sampled_from([-1, *near[parent]])) if parent >= 0 else -1 for parent in parents]
+        lists.append((nodes, parents, before, [draw(st.integers(-1, 2)) for _ in nodes]))
+    allowed = draw(st.none() | st.sets(st.integers(0, count - 1)))
+    return count, edges, lists, allowed, draw(st.sampled_from([0.0, 0.3, 0.5, 1.0])), draw(st.integers(1, 10))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(cases())
 def test_it_equals_a_literal_reference(case):
-    count, edges, lists, weight, depth = case
+    count, edges, lists, allowed, weight, depth = case
     texts = [f"text {row}" for row in range(count)]
     edges = [Edge(f"n{a}", f"n{b}", relation, text=told) for (a, b), relation, told in edges]
     index = index_of(edges, PairScorer(hashed), texts, ["" if row % 3 else f"Title {row}" for row in range(count)])
-    width = max(len(nodes) for nodes, _, _ in lists)
+    width = max(len(nodes) for nodes, *_ in lists)
     pad = lambda row: [*row, *[-1] * (width - len(row))]  # noqa: E731
-    nodes = torch.tensor([pad(row) for row, _, _ in lists])
-    trails = torch.stack([torch.tensor([pad(row) for _, row, _ in lists]), nodes], 2)
-    relations = torch.tensor([pad(row) for _, _, row in lists]).clamp(max=len(index.graph.relation_names) - 1).unsqueeze(2)
+    nodes, parents, before, last = (torch.tensor([pad(parts[n]) for parts in lists]) for n in range(4))
+    trails, last = torch.stack([before, parents, nodes], 2), last.clamp(max=len(index.graph.relation_names) - 1)
+    # The relation of the step before the last is another one.
+    relations = torch.stack([(last + 1).clamp(max=len(index.graph.relation_names) - 1), last], 2)
     ranking = Ranking.of(nodes, -torch.arange(width).float().expand(nodes.shape), "Given", trails, relations=relations)
     questions = [f"question {b}" for b in range(len(lists))]
-    found = Pipeline(Given(ranking), PathRerank(weight, depth=depth))(Queries.of(index, questions))
-    for b, (rows, parents, _) in enumerate(lists):
-        kinds = relations[b, :, 0].tolist()
-        read = [expected_text(index, *each) for each in zip(rows, parents, kinds, strict=False)]
-        model = standardized(hashed([(questions[b], text) for text in read[:depth]]))
-        ranks = standardized([-math.log(place + 1) for place in range(len(model))])
-        mixed = [weight * m + (1 - weight) * r for m, r in zip(model, ranks, strict=True)]
-        order = sorted(range(len(mixed)), key=lambda place: (-round(mixed[place], 6), place))
-        assert found.nodes[b].tolist() == pad([*(rows[place] for place in order), *rows[depth:]])
-        torch.testing.assert_close(found.scores[b, : len(order)].tolist(), [mixed[p] for p in order], rtol=1e-4, atol=1e-5)
-        behind = found.scores[b, len(order) : len(rows)].tolist()
-        assert behind == [float(found.scores[b, len(order) - 1])] * (len(rows) - len(order))
-        alone = Ranking.of(nodes[b : b + 1], ranking.scores[b : b + 1], "Given", trails[b : b + 1], relations=relations[b : b + 1])
-        again = Pipeline(Given(alone), PathRerank(weight, depth=depth))(Queries.of(index, [questions[b]]))
+    mask = None if allowed is None else torch.tensor([row in allowed for row in range(count)])
+    found = Pipeline(Given(ranking), PathRerank(weight, depth=depth))(Queries.of(index, questions, filter=mask))
+    for b, (rows, above, _, _) in enumerate(lists):
+        alone = replace(ranking, **{name: getattr(ranking, name)[b : b + 1] for name in PARTS})
+        again = Pipeline(Given(alone), PathRerank(weight, depth=depth))(Queries.of(index, [questions[b]], filter=mask))
         assert again.nodes.tolist() == [found.nodes[b].tolist()] and torch.equal(again.scores[0], found.scores[b])
+        if weight == 0:
+            assert found.nodes[b].tolist() == pad(rows) and torch.equal(found.scores[b], ranking.scores[b])
+            continue
+        moved = [place for place, row in enumerate(rows) if allowed is None or row in allowed][:depth]
+        kinds = last[b].tolist()
+        read = [expected_text(index, rows[place], above[place], kinds[place]) for place in moved]
+        model = standardized(hashed([(questions[b], text) for text in read]))
+        ranks = standardized([-math.log(place + 1) for place in range(len(moved))])
+        mixed = [weight * m + (1 - weight) * r for m, r in zip(model, ranks, strict=True)]
+        order = sorted(range(len(mixed)), key=lambda n: (-round(mixed[n], 6), n))
+        expected = pad(rows)
+        for place, best in zip(moved, order, strict=True):
+            expected[place] = rows[moved[best]]
+        assert found.nodes[b].tolist() == expected
+        scores = found.scores[b].tolist()
+        torch.testing.assert_close([scores[place] for place in moved], [mixed[n] for n in order], rtol=1e-4, atol=1e-5)
+        assert scores[: len(rows)] == sorted(scores[: len(rows)], reverse=True)
+        assert scores[len(rows) :] == [-math.inf] * (width - len(rows))
+        assert moved == [] or scores[moved[-1] + 1 : len(rows)] == [scores[moved[-1]]] * (len(rows) - moved[-1] - 1)
 
 
 def test_a_second_passage_is_judged_together_with_the_first():
@@ -184,11 +201,108 @@ def test_numbers_that_are_not_finite_are_refused_by_name():
     first = Given(Ranking.of(torch.tensor([[0, 1]]), torch.tensor([[1.0, 0.0]]), "Given", torch.tensor([[[-1, 0], [0, 1]]])))
     with pytest.raises(InvalidVectorError, match="'bad' gave nan for node 'n1'"):
         Pipeline(first, PathRerank())(Queries.of(bad, ["q"]))
+    with pytest.raises(InvalidVectorError, match="'bad' gave nan for node 'n1'"):
+        Pipeline(first, GRanker(paths=True))(Queries.of(bad, ["q"]))
     for wrong in (-0.1, 1.1, "half"):
         with pytest.raises(InvalidArgumentError, match="weight"):
             PathRerank(wrong)
     with pytest.raises(InvalidArgumentError, match="depth"):
         PathRerank(depth=0)
+
+
+def test_what_rounding_leaves_of_equal_scores_is_not_a_difference():
+    equal = torch.tensor([0.3, 0.3 + 2e-8, 0.3], dtype=torch.float64)
+    for scale in (1.0, 1e9, 1e-9):
+        assert mixed_with_ranks(scale * equal, 1.0).tolist() == [0.0, 0.0, 0.0]
+        assert mixed_with_ranks(scale * torch.tensor([0.0, 2.0]), 1.0).tolist() == pytest.approx([-1.0, 1.0])
+
+
+def test_nodes_that_may_not_be_returned_take_no_place_of_the_depth():
+    kinds = ["entity"] * 8 + ["passage"] * 4
+    edges = [("n0", f"n{row}") for row in range(1, 12)]
+    graph = CorpusGraph([f"n{row}" for row in range(12)], [f"loom {row}" for row in range(12)], edges=edges, types=kinds)
+    vectors = torch.nn.functional.normalize(torch.tensor([[1.0, 0.01 * row] for row in range(12)]), dim=1)
+    read = []
+
+    def by_number(pairs):
+        read.extend(text.split("\n")[0] for _, text in pairs)
+        return [float(text.split("\n")[0].split()[-1]) for _, text in pairs]
+
+    index = GraphIndex.from_graph(graph, vectors=vectors, bm25=True, relevance=by_number)
+    for options in ({"types": ["passage"]}, {}):
+        read.clear()
+        retriever = PathReranking(index, weight=1.0, depth=8, **options)
+        hits = retriever.retrieve("loom", k=4, vector=[1.0, 0.0], filter=None if options else {"$type": "passage"})
+        assert [hit.id for hit in hits] == ["n11", "n10", "n9", "n8"] and len(read) == 4
+
+
+def test_a_text_is_read_once_and_counted():
+    asked = []
+    lengths = PairScorer(lambda pairs: [asked.append(text) or float(len(text)) for _, text in pairs])
+    index = index_of([("n0", "n1")], lengths)
+    first = Given(Ranking.of(torch.tensor([[0, 1, 1], [0, 1, -1]])[:, :2], torch.tensor([[2.0, 1.0]] * 2), "Given"))
+    queries = Queries.of(index, ["q", "r"])
+    Pipeline(first, PathRerank(), PathRerank(0.3), GRanker(paths=True))(queries)
+    assert len(asked) == 4 == queries.latents.encoded
+    PathRerank(model=PairScorer(lambda pairs: [1.0 for _ in pairs]))(queries, first.ranking)
+    assert len(asked) == 4 and queries.latents.encoded == 8
+    asked.clear()
+    PathRerank(0.0)(queries, first.ranking)
+    assert not asked
+
+
+def test_a_model_is_never_asked_about_nothing():
+    class Strict(RelevanceModel):
+        name = "strict"
+
+        def encode(self, queries, texts):
+            return torch.stack([torch.tensor([float(len(text))]) for text in texts])
+
+        def score(self, latent):
+            return latent[..., 0]
+
+    index = index_of([("n0", "n1"), ("n1", "n2")], Strict())
+    retriever = FastInsight(index, paths=True, fuse=False, nodes_per_round=1)
+    assert len(retriever.retrieve("q", vector=index.dense.vectors[0].tolist())) == 4
+    twice = Pipeline(VectorSearch(3), PathRerank(), PathRerank())
+    assert twice(Queries.of(index, ["q"], vectors=index.dense.vectors[:1])).nodes.shape == (1, 3)
+    none = Ranking.of(torch.zeros((0, 3), dtype=torch.int64), torch.zeros(0, 3), "x")
+    assert PathRerank()(Queries.of(index, []), none).width == 3
+
+
+def test_similarity_as_the_model_of_its_own_is_not_what_another_model_computed():
+    index = index_of([], PairScorer(lambda pairs: [float("Cards" in text) for _, text in pairs]))
+    queries = Queries.of(index, ["q"], vectors=index.dense.vectors[2:3])
+    ranking = Pipeline(VectorSearch(4), Rerank())(queries)
+    assert ranking.nodes[0, 0] == 3 and PathRerank(1.0, model=BiEncoder())(queries, ranking).nodes[0, 0] == 2
+
+
+def test_a_step_that_no_edge_joins_is_not_told():
+    index = index_of([("n0", "n1", "knew")], PairScorer(hashed))
+    trails = torch.tensor([[[0, 3], [0, 1]]])
+    for found in (index, index_of([], PairScorer(hashed))):
+        texts = path_texts(found, Ranking.of(torch.tensor([[3, 1]]), torch.zeros(1, 2), "x", trails))
+        assert texts[0][0] == TEXTS[3] and ("knew" in texts[0][1]) == (found is index)
+
+
+def test_texts_that_are_not_one_for_each_node_are_refused():
+    queries = Queries.of(index_of([], PairScorer(hashed)), ["q"])
+    for texts in ([], [["a"]], [["a", "b", "c"]], [["a", "b"], ["a", "b"]], ["a"], "ab"):
+        with pytest.raises(InvalidArgumentError, match="texts must be 1 lists of 2 texts"):
+            queries.relevance(torch.tensor([[0, 1]]), texts=texts)
+
+
+def test_it_says_what_it_does_and_what_its_first_search_lacks():
+    assert repr(PathRerank()) == "PathRerank(weight=0.5, depth=30)"
+    index = index_of([("n0", "n1")], PairScorer(hashed))
+    assert PathReranking(index, first="lesegr").lacks() == ("a trained model (pass checkpoint=)",)
+    # As many nodes as are reranked are found, whatever is asked for.
+    best = index.with_models(relevance=PairScorer(lambda pairs: [float("Cards" in text) for _, text in pairs]))
+    hits = PathReranking(best, first="vector", weight=1.0, depth=4).retrieve("q", k=1, vector=index.dense.vectors[0].tolist())
+    assert [hit.id for hit in hits] == ["n3"]
+    for wrong in ({"k": 0}, {"depth": -1}):
+        with pytest.raises(InvalidArgumentError):
+            PathRerank(**wrong)
 
 
 class _Bad(PairScorer):

@@ -121,6 +121,66 @@ def test_a_copy_or_pickle_gives_the_same_scores(from_folder: bool, tmp_path: Pat
         assert torch.equal(twin.encode(QUERIES, TEXTS), expected) and twin.name == encoder.name
 
 
+def test_a_trainable_copy_is_whole_and_its_logits_have_gradients(tmp_path: Path) -> None:
+    folder = save(build("bert"), tmp_path / "tiny")
+    for source in (folder, (build("bert").half(), tokenizer())):
+        rounded = CrossEncoder(source, dtype="bfloat16", max_length=33, batch_tokens=64)
+        copied = rounded.trainable()
+        assert {value.dtype for value in copied.module.parameters()} == {torch.float32}
+        assert (copied.max_length, copied.batch_tokens, copied.name) == (33, 64, rounded.name)
+        assert copied.module is copied.module and copied.module is not rounded.module
+        # Read from the file, not rounded to the precision of the one that is copied.
+        if source is folder:
+            expected = CrossEncoder(folder, max_length=33)
+            torch.testing.assert_close(copied.encode(QUERIES, TEXTS), expected.encode(QUERIES, TEXTS))
+        logits = copied.logits(QUERIES, TEXTS)
+        torch.testing.assert_close(logits, copied.score(copied.encode(QUERIES, TEXTS)), rtol=1e-4, atol=1e-4)
+        assert logits.requires_grad and logits.shape == (7,) and rounded.logits(["a"], ["b"]).dtype == torch.float32
+    before = copied.score(copied.encode(["a"], ["b"]))
+    with torch.no_grad():
+        for value in copied.module.parameters():
+            value.mul_(1.5)
+    after = copied.reload().score(copied.encode(["a"], ["b"]))
+    torch.testing.assert_close(after, copied.logits(["a"], ["b"]).detach(), rtol=1e-4, atol=1e-4)
+    assert not torch.allclose(before, after) and copied.logits([], []).shape == (0,)
+    with pytest.raises(InvalidArgumentError, match="one query for each text"):
+        copied.logits(["a"], [])
+
+
+def test_a_saved_model_is_read_again_and_what_is_in_the_way_is_told(tmp_path: Path) -> None:
+    encoder = CrossEncoder((build("bert"), tokenizer()))
+    encoder.save(tmp_path / "new" / "folder")
+    torch.testing.assert_close(CrossEncoder(tmp_path / "new" / "folder").encode(QUERIES, TEXTS), encoder.encode(QUERIES, TEXTS))
+    (tmp_path / "file").write_text("kept")
+    for place in (tmp_path / "file", tmp_path / "file" / "below", None):
+        with pytest.raises(InvalidArgumentError, match="folder|written"):
+            encoder.save(place)  # type: ignore[arg-type]
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+@pytest.mark.parametrize(
+    ("file", "change"),
+    [
+        ("config.json", {"num_hidden_layers": "3"}),
+        ("config.json", {"num_attention_heads": 0}),
+        ("config.json", {"hidden_act": "nope"}),
+        ("config.json", {"max_position_embeddings": -1}),
+        ("config.json", {"hidden_size": 32}),
+        ("config.json", []),
+        ("tokenizer.json", []),
+        ("tokenizer.json", {}),
+        ("tokenizer_config.json", []),
+        ("tokenizer_config.json", {"model_max_length": 3}),
+    ],
+)
+def test_a_folder_with_settings_that_do_not_fit_is_refused(tmp_path: Path, file: str, change: Any) -> None:
+    folder = save(build("bert"), tmp_path / "tiny")
+    read = json.loads((folder / file).read_text())
+    (folder / file).write_text(json.dumps(read | change if isinstance(change, dict) and change else change))
+    with pytest.raises((InvalidArgumentError, ModelHeadError)):
+        CrossEncoder(folder).load()
+
+
 def test_a_cross_encoder_of_sentence_transformers_is_a_relevance_model(tmp_path: Path) -> None:
     theirs = pytest.importorskip("sentence_transformers").CrossEncoder(str(save(build("bert"), tmp_path)))
     model = as_relevance_model(theirs)

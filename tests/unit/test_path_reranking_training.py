@@ -1,7 +1,10 @@
 """Training the path reranker: it learns to read paths, the same way for one seed, and its folder fits what it was trained for."""
 
 import json
+import math
 import shutil
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,8 +15,11 @@ from graph_retrievers.datasets import Dataset, Query
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.graph import Edge, Node
 from graph_retrievers.learning.examples import LabelledQuery
-from graph_retrievers.operators import GatedPropagation, Pipeline
+from graph_retrievers.learning.loop import History
+from graph_retrievers.operators import GatedPropagation, Pipeline, path_rerank_training
+from graph_retrievers.operators.path_rerank import mixed_with_ranks
 from graph_retrievers.operators.path_rerank_training import WEIGHTS, fit_path_rerank
+from graph_retrievers.retrievers import path_reranking
 from graph_retrievers.retrievers.path_reranking import fit_path_reranking
 from tests.unit.test_cross_encoder import WORDS, build, save, tokenizer
 
@@ -75,6 +81,108 @@ def test_it_learns_what_only_the_path_says():
     assert scores[0] > scores[1]
 
 
+def test_the_returned_model_and_what_is_measured_are_those_of_the_trained_weights(monkeypatch):
+    measured, chosen = [], path_rerank_training._chosen
+
+    def literal(model, held, k, show_progress):
+        # Pair by pair, by the module itself.
+        found = chosen(model, held, k, show_progress)
+        for example in held:
+            fast = model.score(model.encode([example.question] * len(example.texts), example.texts))
+            slow = torch.cat([model.logits([example.question], [text]).detach() for text in example.texts])
+            torch.testing.assert_close(fast, slow, rtol=1e-4, atol=1e-4)
+        measured.append(found)
+        return found
+
+    monkeypatch.setattr(path_rerank_training, "_chosen", literal)
+    _, weight, history = fitted(epochs=3, patience=9)
+    assert [quality for _, quality in measured[:-1]] == history.scores and measured[-1] == (weight, history.best_score)
+
+
+def test_the_measure_and_its_weight_are_the_best_of_all_weights():
+    gold = path_rerank_training._Example("q", ["a", "b", "c", "d"], [False, True, False, True], 3)
+    scores = torch.tensor([0.0, 1.0, 0.2, 3.0])
+
+    class Fixed:
+        def encode(self, questions, texts):
+            return scores.unsqueeze(1)
+
+        def score(self, latents):
+            return latents[:, 0]
+
+    def quality(order, k):
+        places = [place for place, row in enumerate(order[:k]) if gold.relevant[row]]
+        ideal = sum(1 / math.log2(place + 2) for place in range(min(3, k)))
+        return (len(places) / 3 + sum(1 / math.log2(place + 2) for place in places) / ideal) / 2
+
+    for k in (1, 2, 3, 4):
+        totals = []
+        for weight in WEIGHTS:
+            mixed = mixed_with_ranks(scores, weight).tolist()
+            totals.append(quality(sorted(range(4), key=lambda row: (-mixed[row], row)), k))
+        best = totals.index(max(totals))
+        weight, found = path_rerank_training._chosen(Fixed(), [gold], k, False)
+        assert weight == WEIGHTS[best] and found == pytest.approx(totals[best]) and 0 < found < 1
+
+
+def test_negatives_are_drawn_without_repetition_where_there_are_enough():
+    example = path_rerank_training._Example("q", ["yes", "a", "b", "c"], [True, False, False, False], 1)
+    for seed in range(20):
+        random = torch.Generator().manual_seed(seed)
+        question, texts = path_rerank_training._group(example, 0, 3, random)
+        assert question == "q" and texts[0] == "yes" and sorted(texts[1:]) == ["a", "b", "c"]
+        assert len(path_rerank_training._group(example, 0, 5, random)[1]) == 6
+
+
+def test_candidates_end_at_the_depth_and_a_gold_node_counts_once():
+    index = index_of(dataset(), start())
+    row = index.graph.row("p0")
+    [example] = path_rerank_training._examples(index, [LabelledQuery(ask(0), (row, row))], VectorSearch(9), 4, False)
+    assert (len(example.texts), example.relevant, example.gold) == (4, [True, False, False, False], 1)
+
+
+def test_questions_whose_candidates_are_all_relevant_are_left_out():
+    index = index_of(dataset(), start())
+    rows = tuple(range(len(index)))
+    some = [LabelledQuery(ask(0), rows), LabelledQuery(ask(1), (index.graph.row("p1"),))]
+    _, _, history = fit_path_rerank(index, some, some, VectorSearch(3), depth=3, epochs=1)
+    assert len(history.losses) == 1
+
+
+def test_the_defaults_of_training(monkeypatch):
+    given = {}
+    monkeypatch.setattr(path_rerank_training, "fit", lambda *parts, **options: given.update(options) or History())
+    index = index_of(dataset(), start())
+    fit_path_rerank(index, [LabelledQuery(ask(0), (0,))], [LabelledQuery(ask(0), (0,))], VectorSearch(3), seed=7)
+    assert (given["learning_rate"], given["weight_decay"], given["epochs"], given["seed"]) == (2e-5, 0.01, 2, 7)
+    assert given["about"]["negatives"] == 4 and given["about"]["max_length"] == 40
+
+
+def test_a_state_of_another_training_is_refused(tmp_path):
+    def go_on(epochs, model=None, told="flows through", relation=""):
+        data = dataset()
+        edges = [replace(edge, text=told if edge.text != "of" else "of", relation=relation) for edge in data.edges]
+        index = index_of(replace(data, edges=edges), model or start())
+        row = index.graph.row
+        some = [LabelledQuery(q.text, tuple(map(row, q.gold))) for q in data.queries]
+        return fit_path_rerank(index, some, some[:3], first(), depth=5, k=1, epochs=epochs, patience=9, resume=tmp_path)
+
+    go_on(1)
+    shorter = CrossEncoder((build("bert", initializer_range=0.2), tokenizer()), max_length=20)
+    other = start()
+    with torch.no_grad():
+        next(other.module.parameters()).add_(0.01)
+    for changes in ({"model": shorter}, {"model": other}, {"told": "the river"}, {"relation": "path"}):
+        with pytest.raises(InvalidArgumentError, match="another training"):
+            go_on(2, **changes)
+    assert len(go_on(2)[2].losses) == 2
+
+
+def test_a_training_that_runs_away_says_so():
+    with pytest.raises(InvalidArgumentError, match="use a smaller learning_rate"):
+        fitted(learning_rate=1e30, epochs=3)
+
+
 def test_one_seed_gives_one_result_and_a_stopped_training_goes_on(tmp_path):
     model, weight, history = fitted(seed=3, epochs=4, patience=9)
     again, same, _ = fitted(seed=3, epochs=4, patience=9)
@@ -106,11 +214,12 @@ def test_what_cannot_be_learnt_from_is_refused():
     index = index_of(data, start())
     with pytest.raises(InvalidArgumentError, match="no dev question"):
         fit_path_rerank(index, some, [], first())
-    with pytest.raises(InvalidArgumentError, match="No training question has a relevant node"):
+    with pytest.raises(InvalidArgumentError, match="No training question has both a relevant node and another one"):
         fit_path_rerank(index, [LabelledQuery(ask(0), (row("5-0"),))], some, VectorSearch(1))
     for name in ("depth", "negatives", "batch_size", "k"):
-        with pytest.raises(InvalidArgumentError, match=name):
-            fit_path_rerank(index, some, some, first(), **{name: 0})
+        for wrong in (0, 10**12):
+            with pytest.raises(InvalidArgumentError, match=name):
+                fit_path_rerank(index, some, some, first(), **{name: wrong})
 
 
 def checkpoint(folder, **options):
@@ -127,6 +236,10 @@ def test_the_folder_is_a_retriever_and_a_cross_encoder(tmp_path):
     retriever = build_retriever("path-reranking", index_of(dataset()), checkpoint=tmp_path)
     assert "gate='uniform'" in repr(retriever) and "depth=5" in repr(retriever) and retriever.lacks() == ()
     assert len(retriever.retrieve(ask(0), k=3)) == 3
+    named = PathReranking(index_of(dataset()), checkpoint=tmp_path, first="spreading")
+    assert repr(named) == repr(retriever).replace("path-reranking(", "PathReranking(")
+    assert "weight=0.0" in repr(PathReranking(index, checkpoint=tmp_path, weight=0.0))
+    assert "gate" not in repr(PathReranking(index, checkpoint=tmp_path, first="vector"))
     other = PathReranking(index, checkpoint=tmp_path, first=VectorSearch(4), weight=0.25, depth=2)
     assert "weight=0.25" in repr(other) and "depth=2" in repr(other) and "VectorSearch" in repr(other)
     model = CrossEncoder(tmp_path / "cross-encoder")
@@ -142,6 +255,11 @@ def test_a_folder_that_was_changed_is_refused(tmp_path):
         [
             lambda folder: (folder / "path-reranking.json").write_text("[]"),
             lambda folder: (folder / "path-reranking.json").write_text("{"),
+            lambda folder: (folder / "path-reranking.json").write_text("[" * 100_000),
+            lambda folder: _with(folder / "cross-encoder" / "config.json", num_hidden_layers=1),
+            lambda folder: _with(folder / "cross-encoder" / "tokenizer_config.json", model_max_length=3),
+            lambda folder: (folder / "cross-encoder" / "more.txt").write_text("more"),
+            lambda folder: _with(folder / "path-reranking.json", first="path-reranking"),
             lambda folder: (folder / "cross-encoder" / "model.safetensors").write_bytes(b"no"),
             lambda folder: (folder / "cross-encoder" / "model.safetensors").unlink(),
             lambda folder: _without(folder / "path-reranking.json", "depth"),
@@ -166,6 +284,50 @@ def test_a_search_without_a_name_is_given_again(tmp_path):
     assert len(PathReranking(index, checkpoint=tmp_path, first=first()).retrieve(ask(0), k=2)) == 2
 
 
+def test_a_second_training_replaces_the_first_and_leaves_nothing_of_a_stopped_one(tmp_path, monkeypatch):
+    (tmp_path / "cross-encoder.partial").mkdir()
+    (tmp_path / "cross-encoder.partial" / "stale.txt").write_text("stale")
+    checkpoint(tmp_path)
+    before = json.loads((tmp_path / "path-reranking.json").read_text())["files"]
+    assert "stale.txt" not in before
+    checkpoint(tmp_path, seed=5)
+    assert json.loads((tmp_path / "path-reranking.json").read_text())["files"]["model.safetensors"] != before["model.safetensors"]
+    # One that stops before its result is written goes on from its last epoch.
+    monkeypatch.setattr(path_reranking, "_write", lambda *parts: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        checkpoint(tmp_path, seed=6)
+    monkeypatch.undo()
+    assert (tmp_path / "under-way").is_dir()
+    monkeypatch.setattr(path_rerank_training, "sampled_cross_entropy", lambda *parts: 1 / 0)
+    assert checkpoint(tmp_path, seed=6)[1]["epochs"] == 2 and not (tmp_path / "under-way").exists()
+
+
+def test_what_a_training_is_given_reaches_it(tmp_path, monkeypatch):
+    seen = {}
+    monkeypatch.setattr(path_reranking, "fit_path_rerank", lambda *parts, **options: seen.update(options) or 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        checkpoint(tmp_path, seed=9)
+    assert (seen["seed"], seen["depth"], seen["k"], seen["resume"]) == (9, 5, 1, tmp_path / "under-way")
+
+
+@pytest.mark.parametrize("name", ["cross-encoder", "cross-encoder.partial", "path-reranking.json"])
+def test_what_is_in_the_way_is_told_before_the_training(tmp_path, name, monkeypatch):
+    monkeypatch.setattr(path_reranking, "fit_path_rerank", lambda *parts, **options: 1 / 0)
+    (tmp_path / "real").mkdir()
+    other_kind = Path.mkdir if name.endswith("json") else Path.touch
+    for number, put in enumerate((other_kind, lambda path: path.symlink_to(tmp_path / "real"))):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        put(folder / name)
+        with pytest.raises(InvalidArgumentError, match="in the way of the checkpoint"):
+            checkpoint(folder)
+    index = index_of(dataset(), start())
+    with pytest.raises(InvalidArgumentError, match="cannot be written as JSON"):
+        fit_path_reranking(dataset(), index, tmp_path, first="g-rag", first_settings={"checkpoint": tmp_path})
+    with pytest.raises(InvalidArgumentError, match="first_settings= are for a search that is named"):
+        fit_path_reranking(dataset(), index, tmp_path, first=first(), first_settings={"gate": "uniform"})
+
+
 def _without(file, name):
     file.write_text(json.dumps({key: value for key, value in json.loads(file.read_text()).items() if key != name}))
 
@@ -187,10 +349,14 @@ def test_the_command_trains_from_a_folder_and_evaluate_reads_it(tmp_path, monkey
     for name, lines in rows.items():
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     model = save(build("bert"), tmp_path / "model")
-    command = ["fit", "path-reranking", str(folder), "--out", str(tmp_path / "out"), "--max-length", "40"]
+    command = ["fit", "path-reranking", str(folder), "--out", str(tmp_path / "out")]
+    assert main(["fit", "g-rag", *command[2:], "--reranker", str(model)]) == 2
+    assert "g-rag does not train a cross-encoder" in capsys.readouterr().err
+    assert main([*command, "--reranker", str(tmp_path / "nowhere")]) == 2 and not (tmp_path / "cache").exists()
+    capsys.readouterr()
     assert main(command) == 2 and "no cross-encoder to train; pass --reranker" in capsys.readouterr().err
     assert main([*command, "--reranker", str(model)]) == 0
-    assert json.loads((tmp_path / "out" / "path-reranking.json").read_text())["max_length"] == 40
+    assert json.loads((tmp_path / "out" / "path-reranking.json").read_text())["max_length"] == 160
     assert '"weight": ' in capsys.readouterr().out
     names = ["--retrievers", "vector,path-reranking", "--checkpoint", f"path-reranking={tmp_path / 'out'}"]
     assert main(["evaluate", str(folder), *names, "--timed-queries", "0"]) == 0

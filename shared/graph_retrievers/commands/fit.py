@@ -43,17 +43,21 @@ def add_commands(subparsers: Any) -> None:
 def run_fit(args: argparse.Namespace) -> int:
     """Run the ``fit`` command; return 0."""
     from graph_retrievers.datasets import read_dataset
+    from graph_retrievers.errors import InvalidArgumentError
     from graph_retrievers.evaluation.cache import cached_vectors
     from graph_retrievers.index import GraphIndex
     from graph_retrievers.signals.cross_encoder import CrossEncoder
     from graph_retrievers.signals.embedding import load_embedding
 
     module, function = FITTERS[args.name]
+    if args.reranker and args.name != "path-reranking":
+        raise InvalidArgumentError(f"{args.name} does not train a cross-encoder; leave out --reranker.")
+    # Loaded first, so that what is wrong with it is told before the corpus is embedded.
+    relevance = CrossEncoder(args.reranker, max_length=args.max_length, device=args.device).load() if args.reranker else None
     dataset = read_dataset(args.dataset)
     graph = dataset.graph(args.device)
     embedding = load_embedding(args.embedding or "minilm", args.device)
     vectors = cached_vectors(embedding, graph.contents(), show_progress=True)
-    relevance = CrossEncoder(args.reranker, max_length=args.max_length, device=args.device) if args.reranker else None
     index = GraphIndex.from_graph(graph, embedding=embedding, vectors=vectors, relevance=relevance)
     summary = getattr(import_module(module), function)(dataset, index, Path(args.out), seed=args.seed, show_progress=True)
     sys.stdout.write(f"{args.name} trained on {dataset.name}, written to {args.out}\n{json.dumps(summary, indent=1)}\n")

@@ -156,9 +156,10 @@ class LatentStore:
 
     def save(self, batch: Queries) -> None:
         """Write the latents of a batch to disk if it has encoded any since they were loaded."""
-        if isinstance(batch.index.relevance, BiEncoder) or not batch.latents.encoded:
-            return
         held, size = batch.latents.tensors(), len(batch.index)
+        # Texts with their paths are counted, and not kept.
+        if isinstance(batch.index.relevance, BiEncoder) or not batch.latents.encoded or not held:
+            return
         owner = held["keys"] // size
         for position, path in enumerate(self._paths(batch)):
             own = owner == position

@@ -22,7 +22,7 @@ ALPHAS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0)
 BETAS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, math.inf)
 
 # Retrievers with a limit on the nodes that their relevance model scores, and the name of that parameter.
-_BUDGETED = {"re2": "depth", "gar": "budget", "fastinsight": "budget"}
+_BUDGETED = {"re2": "depth", "gar": "budget", "fastinsight": "budget", "path-reranking": "depth"}
 
 
 @dataclass(frozen=True)

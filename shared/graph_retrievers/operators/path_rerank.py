@@ -16,7 +16,7 @@ from graph_retrievers.queries import LatentCache, Queries
 from graph_retrievers.results import Ranking
 from graph_retrievers.signals.relevance import RelevanceModel
 
-__all__ = ["PathRerank", "mixed_with_ranks", "path_scores"]
+__all__ = ["PathRerank", "mixed_with_ranks"]
 
 
 class PathRerank(Operator):
@@ -24,13 +24,14 @@ class PathRerank(Operator):
 
     .. math:: s_n = w\, z\big(m(q, n \oplus (p_n \to n) \oplus p_n)\big) + (1 - w)\, z(-\log r_n)
 
-    for the first `depth` nodes, where m is the relevance model of the index, :math:`p_n` the node before n on its trail,
-    :math:`r_n \ge 1` its rank so far, and z takes the mean of a question's nodes away and divides by their standard deviation.
+    for the first `depth` nodes that may be returned, where m is the relevance model of the index, :math:`p_n` the node before n
+    on its trail, :math:`r_n \ge 1` its rank so far among them, and z takes the mean of a question's nodes away and divides by their
+    standard deviation.
 
     Parameters
     ----------
     weight : float, default 0.5
-        The w of the equation, in [0, 1]: 0 keeps the order, 1 leaves the ranks out.
+        The w of the equation, in [0, 1]: 0 keeps the order and asks no model, 1 leaves the ranks out.
     depth : int, default 30
         Nodes to rerank; those behind them keep their places.
     model : RelevanceModel, optional
@@ -42,7 +43,9 @@ class PathRerank(Operator):
     -----
     A second passage often does not mention what the question asks about; the first one, which links to it, does. Read together,
     they can be judged. What the model reads is said in :func:`~graph_retrievers.operators.path_texts.path_texts`. Nodes without a
-    path, and all nodes where the relevance model is the similarity of vectors, are read alone.
+    path, and all nodes where the relevance model is the similarity of vectors, are read alone. A node's own text comes first, so
+    that one that fills what the model reads (``max_length``) leaves no room for its path. Of the nodes that a `filter` leaves out,
+    the model reads those on paths; a `scope` or a `traversal_filter` keeps them from it.
 
     References
     ----------
@@ -71,27 +74,31 @@ class PathRerank(Operator):
         self.k = None if k is None else positive("k", k)
 
     def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
-        """Return the same nodes, the first `depth` by the mixed scores."""
-        if not ranking.width or not len(ranking):
+        """Return the same nodes, the first `depth` that may be returned by the mixed scores."""
+        if self.weight == 0 or not ranking.nodes.numel():
             return ranking
-        if self.model is not None:
-            index = queries.index.with_models(relevance=self.model)
-            queries = replace(queries, index=index, cache=Cache(), latents=LatentCache())
-        found = path_scores(queries, ranking.top(self.depth))
+        real = ranking.nodes >= 0
+        moves = real if queries.allowed is None else real & queries.allowed[ranking.nodes.clamp(min=0)]
+        moves = moves & (moves.cumsum(1) <= self.depth)
+        found = self._scores(queries, replace(ranking, nodes=ranking.nodes.masked_fill(~moves, -1)))
         orders, scores = [], []
-        for b, values in enumerate(found):
-            mixed = mixed_with_ranks(values, self.weight)
-            here = torch.ones_like(values, dtype=torch.bool)
-            order, kept = placed(ranking.scores[b], mixed, here, ranking.nodes[b] >= 0)
+        for b, here in enumerate(moves):
+            mixed = found[b].double().masked_scatter(here, mixed_with_ranks(found[b][here], self.weight))
+            order, kept = placed(ranking.scores[b], mixed, here, real[b])
             orders.append(order)
             scores.append(kept)
         return replace(ranking.reordered(torch.stack(orders)), scores=torch.stack(scores))
 
-
-def path_scores(queries: Queries, ranking: Ranking) -> list[Tensor]:
-    """Return the relevance model's scores of each query's nodes, read with their paths: a Tensor for each, shape [n], no pads."""
-    scores = queries.relevance(ranking.nodes, texts=path_texts(queries.index, ranking))
-    return [row[nodes >= 0] for row, nodes in zip(scores, ranking.nodes, strict=True)]
+    def _scores(self, queries: Queries, ranking: Ranking) -> Tensor:
+        """Return the relevance model's scores of nodes read with their paths: Tensor, shape [B, K], -inf on pads."""
+        asked = queries
+        if self.model is not None:
+            index = queries.index.with_models(relevance=self.model)
+            asked = replace(queries, index=index, cache=Cache(), latents=LatentCache())
+        scores = asked.relevance(ranking.nodes, texts=path_texts(asked.index, ranking))
+        if asked is not queries:
+            queries.latents.encoded += asked.latents.encoded
+        return scores
 
 
 def mixed_with_ranks(scores: Tensor, weight: float) -> Tensor:
@@ -111,5 +118,5 @@ def _standardized(values: Tensor) -> Tensor:
         return values
     centred = values - values.mean()
     spread = centred.square().mean().sqrt()
-    # Of equal values, rounding leaves differences that tell nothing.
-    return centred / spread if float(spread) > 1e-9 * float(values.abs().max()) else torch.zeros_like(values)
+    # Of scores that are equal but for rounding, the differences tell nothing.
+    return centred / spread if float(spread) > 1e-6 * float(values.abs().max()) else torch.zeros_like(values)

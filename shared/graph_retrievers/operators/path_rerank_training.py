@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from tqdm.auto import tqdm
 from graph_retrievers.arguments import positive
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.learning.examples import LabelledQuery, questions_digest
+from graph_retrievers.learning.examples import LabelledQuery
 from graph_retrievers.learning.loop import History, fit
 from graph_retrievers.learning.loss import sampled_cross_entropy
 from graph_retrievers.operators.operator import Operator
@@ -90,18 +91,22 @@ def fit_path_rerank(
     MissingSignalError
         If the relevance model of the index is not a cross-encoder.
     InvalidArgumentError
-        If no training question has both relevant and other candidates, or there is no question to measure on.
+        If no training question has both relevant and other candidates, there is no question to measure on, or the weights become
+        NaN or infinite.
 
     Notes
     -----
     The loss is the cross entropy of each relevant candidate among its negatives.
     """
     for name, value in (("depth", depth), ("negatives", negatives), ("batch_size", batch_size), ("k", k)):
-        positive(name, value)
+        positive(name, value, most=10_000)
     if not isinstance(index.relevance, CrossEncoder):
         raise MissingSignalError("This index has no cross-encoder to train; pass relevance=, a model name or folder.")
     if not dev:
         raise InvalidArgumentError("There is no dev question to measure on; the weight of the model's scores is chosen on them.")
+    model = index.relevance.trainable()
+    # Two models may have one name.
+    settings: dict[str, Any] = {"weights": _digest(model.module)}
     learnt = _examples(index, train, first, depth, show_progress)
     held = _examples(index, dev, first, depth, show_progress)
     # A relevant candidate of a question, by the places of both.
@@ -113,8 +118,9 @@ def fit_path_rerank(
         if relevant
     ]
     if not pairs:
-        raise InvalidArgumentError("No training question has a relevant node among those that are found; check the gold nodes.")
-    model = index.relevance.trainable()
+        raise InvalidArgumentError(
+            "No training question has both a relevant node and another one among those that are found; check the gold nodes."
+        )
 
     def batches(random: torch.Generator) -> Iterable[list[tuple[str, list[str]]]]:
         for part in torch.randperm(len(pairs), generator=random).split(batch_size):
@@ -126,11 +132,13 @@ def fit_path_rerank(
         return sampled_cross_entropy(scores[:, 0], scores[:, 1:])
 
     def quality() -> float:
+        if not all(bool(torch.isfinite(value).all()) for value in model.module.parameters()):
+            raise InvalidArgumentError("The weights of the model became NaN or infinite; use a smaller learning_rate.")
         return _chosen(model.reload(), held, k, show_progress)[1]
 
     options = {"learning_rate": 2e-5, "weight_decay": 0.01, "epochs": 2, "description": "fit path-reranking", **options}
-    settings: dict[str, Any] = {"model": index.relevance.name, "first": repr(first), "depth": depth, "negatives": negatives}
-    settings |= {"batch_size": batch_size, "k": k, "questions": questions_digest(train, dev), "index": index.digest()}
+    settings |= {"max_length": model.max_length, "negatives": negatives, "batch_size": batch_size, "k": k}
+    settings |= {"examples": hashlib.sha256(ascii([learnt, held]).encode()).hexdigest()}
     history = fit(
         model.module, batches, mean_loss, quality, seed=seed, resume=resume, about=settings, show_progress=show_progress, **options
     )
@@ -173,7 +181,7 @@ def _chosen(model: CrossEncoder, held: Sequence[_Example], k: int, show_progress
         for place, weight in enumerate(WEIGHTS):
             order = torch.sort(mixed_with_ranks(scores, weight), descending=True, stable=True).indices[:k]
             totals[place] += _quality(relevant[order], example.gold, k)
-    best = max(range(len(WEIGHTS)), key=lambda place: (round(totals[place], 9), -place))
+    best = max(range(len(WEIGHTS)), key=totals.__getitem__)
     return WEIGHTS[best], totals[best] / len(held)
 
 
@@ -181,3 +189,11 @@ def _quality(relevant: Tensor, gold: int, k: int) -> float:
     """Return the mean of Recall@k and nDCG@k: `relevant`, shape [n], n <= k, has 1 where the node at a place is relevant."""
     gains = 1 / torch.arange(2, k + 2, dtype=torch.float64).log2()
     return float((relevant.sum() / gold + relevant @ gains[: relevant.numel()] / gains[:gold].sum()) / 2)
+
+
+def _digest(module: torch.nn.Module) -> str:
+    made = hashlib.sha256()
+    for name, value in sorted(module.state_dict().items()):
+        made.update(name.encode())
+        made.update(value.detach().cpu().contiguous().numpy().tobytes())
+    return made.hexdigest()

@@ -44,6 +44,8 @@ def path_texts(index: GraphIndex, ranking: Ranking) -> list[list[str]] | None:
     edges, forward = graph.steps_between(near, far, wanted)
     found = zip(*(part.tolist() for part in (batch, column, near, far, edges, forward)), strict=True)
     for b, c, parent, node, edge, ahead in found:
+        if edge < 0:
+            continue
         ids, titles = zip(*((graph.ids[row], graph.titles[row]) for row in (parent, node)), strict=True)
         step = NodePath(ids, (graph.relation_names[graph.relations[edge]],), (ahead,), titles).text
         told = graph.edge_texts[edge] if graph.edge_texts else ""

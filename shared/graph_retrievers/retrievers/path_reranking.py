@@ -28,7 +28,8 @@ from graph_retrievers.signals.cross_encoder import CrossEncoder
 
 __all__ = ["PathReranking", "fit_path_reranking"]
 
-_FILE, _MODEL, _WEIGHTS = "path-reranking.json", "cross-encoder", "model.safetensors"
+_PART = "path-reranking"
+_FILE, _MODEL = f"{_PART}.json", "cross-encoder"
 _DEFAULTS: dict[str, Any] = {"first": "walk-fusion", "first_settings": {}, "weight": 0.5, "depth": 30}
 
 
@@ -93,9 +94,12 @@ class PathReranking(Retriever):
         reranker = PathRerank(
             settings["weight"] if weight is None else weight, depth=settings["depth"] if depth is None else depth, model=model
         )
-        named = settings["first_settings"] if first is None else {}
         first = settings["first"] if first is None else first
+        # Whoever names the search of the checkpoint means that one.
+        named = settings["first_settings"] if isinstance(first, str) and first == settings["first"] else {}
         super().__init__(index, partial(_composed, first=first, settings=named, reranker=reranker), **options)
+        if isinstance(first, str):
+            self._untrained = build_retriever(first, index, **named)._untrained
 
 
 def _composed(index: GraphIndex, *, first: str | Operator, settings: Mapping[str, Any], reranker: PathRerank) -> Operator:
@@ -108,20 +112,24 @@ def _candidates(index: GraphIndex, first: str | Operator, settings: Mapping[str,
 
 def _loaded(checkpoint: str | Path, index: GraphIndex) -> tuple[CrossEncoder, dict[str, Any]]:
     root = as_path("checkpoint", checkpoint)
-    file, weights = root / _FILE, root / _MODEL / _WEIGHTS
+    file = root / _FILE
     try:
         settings = json.loads(file.read_text(encoding="utf-8"))
-        if not isinstance(settings, dict) or digest(weights) != settings.get("weights_sha256"):
-            raise InvalidArgumentError(f"{file} does not belong to {weights}: one of them was changed, or writing them stopped.")
+        if not isinstance(settings, dict) or _digests(root / _MODEL) != settings.get("files"):
+            raise InvalidArgumentError(f"{file} does not belong to {root / _MODEL}: a file was changed, or writing them stopped")
         read = {name: settings[name] for name in (*_DEFAULTS, "max_length")}
-        if not isinstance(read["first"], str | None) or not isinstance(read["first_settings"], dict):
-            raise InvalidArgumentError(f"{file} does not say which search comes first.")
+        if not isinstance(read["first"], str | None) or not isinstance(read["first_settings"], dict) or read["first"] == _PART:
+            raise InvalidArgumentError(f"{file} does not say which search comes first")
         model = CrossEncoder(root / _MODEL, max_length=positive("max_length", read["max_length"]), device=index.device)
     except (OSError, ValueError, KeyError, RecursionError) as error:
         raise InvalidArgumentError(
             f"{root} cannot be read as a checkpoint: {error}; expected a folder that `graph-retrievers fit path-reranking` wrote."
         ) from error
     return model, read
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    return {path.name: digest(path) for path in sorted(folder.iterdir())}
 
 
 def fit_path_reranking(
@@ -165,10 +173,13 @@ def fit_path_reranking(
     MissingSignalError
         If the index has no cross-encoder.
     InvalidArgumentError
-        If a split has no questions, or the folder cannot be made.
+        If a split has no questions, or the folder cannot be made or holds something else.
     """
     depth, seed = positive("depth", depth), seed_number(seed)
     folder, settings = checkpoint_folder(folder), dict(first_settings or {})
+    if isinstance(first, Operator) and settings:
+        raise InvalidArgumentError("first_settings= are for a search that is named; give the operator its own.")
+    _check_places(folder, settings)
     train, dev = labelled_queries(dataset, index, "The path reranker")
     options: dict[str, Any] = {"resume": folder / "under-way", **(training or {})}
     candidates = _candidates(index, first, settings, depth)
@@ -190,11 +201,23 @@ def fit_path_reranking(
     return {"quality_on_dev": history.best_score, "epoch": history.best_epoch, "epochs": len(history.losses), "weight": weight}
 
 
+def _check_places(folder: Path, settings: Mapping[str, Any]) -> None:
+    """Raise InvalidArgumentError if what will be written after the training cannot be."""
+    try:
+        json.dumps(settings)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(f"first_settings cannot be written as JSON: {error}") from error
+    for name, is_right in ((_MODEL, Path.is_dir), (f"{_MODEL}.partial", Path.is_dir), (_FILE, Path.is_file)):
+        place = folder / name
+        if place.is_symlink() or (place.exists() and not is_right(place)):
+            raise InvalidArgumentError(f"{place} is in the way of the checkpoint; remove it, or choose another folder.")
+
+
 def _write(folder: Path, model: CrossEncoder, told: Mapping[str, Any]) -> None:
     new, place = folder / f"{_MODEL}.partial", folder / _MODEL
     shutil.rmtree(new, ignore_errors=True)
     model.save(new)
-    settings = {**told, "weights_sha256": digest(new / _WEIGHTS)}
+    settings = {**told, "files": _digests(new)}
     (folder / f"{_FILE}.partial").write_text(json.dumps(settings, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     # Readers find files that belong together, or see by the digest that they do not.
     shutil.rmtree(place, ignore_errors=True)

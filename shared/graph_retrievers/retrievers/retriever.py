@@ -237,7 +237,8 @@ def tell_unused_relevance(retriever: Any) -> None:
     if not _reranks(retriever.operator):
         retriever._told_unused = True
         _logger.warning(
-            "%s does not use the relevance model %s. The systems 're2', 'gar' and 'fastinsight' do; pass system='fastinsight'.",
+            "%s does not use the relevance model %s. The systems 're2', 'gar', 'fastinsight' and 'path-reranking' do; pass "
+            "system='fastinsight'.",
             retriever.name,
             retriever.index.relevance.name,
         )

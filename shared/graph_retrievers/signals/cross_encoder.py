@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graph_retrievers.arguments import positive
+from graph_retrievers.arguments import as_path, positive
 from graph_retrievers.device import resolve_device
 from graph_retrievers.errors import InvalidArgumentError, ModelHeadError, shown
 from graph_retrievers.signals.classification_head import ClassificationHead, split_head, unsplittable
@@ -23,6 +23,7 @@ from graph_retrievers.signals.relevance import RelevanceModel, check_pairs
 __all__ = ["CrossEncoder"]
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+_FEWEST, _UNLIMITED = 8, 1 << 30
 # Two pairs of unequal length, to compare the parts with the model's own logits when it is loaded.
 _PROBE = (["what is a graph", "where"], ["A graph has nodes and edges between them; a tree is one.", "Here."])
 
@@ -72,8 +73,8 @@ class CrossEncoder(RelevanceModel):
         device: str | torch.device | None = None,
         dtype: str | torch.dtype | None = None,
     ) -> None:
-        if max_length < 8:
-            raise InvalidArgumentError(f"max_length is {max_length}; expected at least 8 tokens for a query and a text.")
+        if max_length < _FEWEST:
+            raise InvalidArgumentError(f"max_length is {max_length}; expected at least {_FEWEST} tokens for a query and a text.")
         if batch_tokens is not None:
             positive("batch_tokens", batch_tokens)
         if isinstance(model, tuple):
@@ -116,10 +117,12 @@ class CrossEncoder(RelevanceModel):
 
     def trainable(self) -> CrossEncoder:
         """Return a cross-encoder with a copy of the model in float32, whose weights may be trained (see :meth:`logits`)."""
-        model, tokenizer = self._read()
-        if model is (self._source[0] if isinstance(self._source, tuple) else None):
-            model = copy.deepcopy(model)
-        return CrossEncoder((model.float(), tokenizer), max_length=self.max_length, device=self.device, dtype="float32")
+        options: dict[str, Any] = {"max_length": self.max_length, "device": self.device, "dtype": "float32"}
+        source = self._source if isinstance(self._source, tuple) else CrossEncoder(self._source, **options)._read()
+        model = copy.deepcopy(source[0]).to(device=self.device, dtype=torch.float32).requires_grad_(True)
+        made = CrossEncoder((model, source[1]), batch_tokens=self.batch_tokens, **options)
+        made.name = self.name
+        return made
 
     @property
     def module(self) -> torch.nn.Module:
@@ -135,15 +138,26 @@ class CrossEncoder(RelevanceModel):
         """Return the logit of each pair: Tensor, shape [n], float32, as :meth:`score` does, but with gradients."""
         check_pairs(queries, texts)
         parts = self._loaded()
-        inputs = parts.padded(parts.tokenize(queries, texts))
+        if not texts:
+            return torch.empty(0, device=self.device)
+        with self._lock:
+            encoded = parts.tokenize(queries, texts)
+        inputs = parts.padded(encoded)
         return parts.model(**inputs).logits[:, 0].float()  # type: ignore[no-any-return]
 
     def save(self, folder: str | Path) -> None:
-        """Write model (safetensors) and tokenizer to a folder, from which the constructor and transformers read them."""
-        parts = self._loaded()
-        with no_loading_bar():
-            parts.model.save_pretrained(folder, safe_serialization=True)
-        parts.tokenizer.save_pretrained(folder)
+        """Write model (safetensors) and tokenizer to a folder, from which the constructor and transformers read them.
+
+        The folder is made if it does not exist. Raises InvalidArgumentError if it cannot be written.
+        """
+        parts, root = self._loaded(), as_path("folder", folder)
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            with no_loading_bar():
+                parts.model.save_pretrained(root)
+            parts.tokenizer.save_pretrained(root)
+        except OSError as error:
+            raise InvalidArgumentError(f"The model cannot be written to {root}: {error}") from error
 
     def encode(self, queries: Sequence[str], texts: Sequence[str]) -> Tensor:
         """Return the latent of each pair: Tensor, shape [n, d], float32, on the model's device."""
@@ -189,7 +203,7 @@ class CrossEncoder(RelevanceModel):
                     dtype=self._dtype if self._dtype is not None else "auto",
                     output_loading_info=True,
                 )
-        except (OSError, ValueError) as error:
+        except Exception as error:  # files of strangers make transformers raise nearly anything
             raise InvalidArgumentError(
                 f"No cross-encoder could be loaded from {source!r}: {error} Expected a name on a hub or a folder with "
                 "config.json, model.safetensors and tokenizer files of a sequence-classification model."
@@ -217,6 +231,8 @@ class _Parts:
         self._base = model.base_model
         self.model, self.tokenizer = model, tokenizer
         self._limit = min(max_length, _longest(model, tokenizer))
+        if self._limit < _FEWEST:
+            raise InvalidArgumentError(f"The model reads {self._limit} tokens; expected {_FEWEST} or more for a query and a text.")
         # Models with fewer than two token types take none (or ignore them), whatever the tokenizer returns.
         self._typed = (getattr(model.config, "type_vocab_size", 0) or 0) > 1
         self._pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
@@ -293,4 +309,4 @@ def _longest(model: Any, tokenizer: Any) -> int:
     if isinstance(table, torch.nn.Embedding):
         # RoBERTa counts positions from after its padding token.
         limits.append(table.num_embeddings - (table.padding_idx + 1 if table.padding_idx is not None else 0))
-    return min(int(limit) for limit in limits if limit is not None and limit > 0)
+    return min((int(limit) for limit in limits if isinstance(limit, int | float) and limit > 0), default=_UNLIMITED)
