@@ -4,7 +4,7 @@ Needs the extra offline. The vectors of a dataset are kept in the user's cache, 
 goes on.
 
     python benchmarks/path_reranking.py FOLDER_OF_DATASETS CROSS_ENCODER --keep FOLDER [--only wiki-multihop,...] [--seeds 0,1,2]
-        [--epochs 2] [--train N] [--trained-only] > found.jsonl
+        [--epochs 2] [--train N] [--rows walk-fusion,path-reranking,fastinsight] > found.jsonl
     python benchmarks/path_reranking.py --page found.jsonl > benchmarks/results/path-reranking/README.md
 """
 
@@ -52,8 +52,7 @@ def retrievers(index: GraphIndex, dataset: Dataset, args: argparse.Namespace) ->
         "fastinsight": FastInsight(index, fuse=False),
         "fastinsight, paths": FastInsight(index, fuse=False, paths=True),
     }
-    if args.trained_only:
-        found = {"walk-fusion": found["walk-fusion"]}
+    found = {row: each for row, each in found.items() if row == "walk-fusion" or row.startswith(tuple(args.rows.split(",")))}
     told: dict[str, Any] = {row: {} for row in found}
     for seed in map(int, filter(None, args.seeds.split(","))):
         folder, began = args.keep / f"{dataset.name}-{seed}", time.perf_counter()
@@ -116,7 +115,7 @@ def main() -> None:
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--train", type=int, metavar="N", help="only the first N questions to train on")
-    parser.add_argument("--trained-only", action="store_true", help="leave out what is not trained")
+    parser.add_argument("--rows", default="walk-fusion,path-reranking,fastinsight", help="how the names of rows begin")
     parser.add_argument("--page", type=Path, metavar="FOUND.JSONL")
     args = parser.parse_args()
     if args.page is not None:
