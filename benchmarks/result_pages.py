@@ -16,6 +16,7 @@ from graph_retrievers.evaluation.tables import format_seconds
 
 PICTURES = {
     "overview": "Recall of each retriever, with 95 % bootstrap intervals.",
+    "costs": "Recall against the time of a query. No retriever is both faster and better than one on the line.",
     "types": "Recall by type of question; in brackets the number of questions.",
     "quartiles": "Recall by how close in the graph vector search comes to the relevant nodes: Q1 the farthest.",
     "budget-recall": "Time of one query against recall; the numbers are budgets (a sample of the questions).",

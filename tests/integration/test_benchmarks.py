@@ -139,7 +139,7 @@ def test_results_write_tables_numbers_and_pictures_that_quote_no_dataset(results
     assert {"graph_retrievers", "torch", "python", "transformers", "seed", "precision", "date"} <= set(numbers["settings"])
     page = (made / "README.md").read_text()
     assert f"| a | vector | {'**' if numbers['results']['vector']['recall@10'] == 1 else ''}" in page
-    assert {"overview.svg", "types.svg", "quartiles.svg", "fates.svg"} == {file.name for file in made.glob("*.svg")}
+    assert {"overview.svg", "costs.svg", "types.svg", "quartiles.svg", "fates.svg"} == {file.name for file in made.glob("*.svg")}
     assert "metaqa/README.md" in (tmp_path / "out" / "README.md").read_text()
     for file in tmp_path.glob("out/**/*.*"):
         content = file.read_text()

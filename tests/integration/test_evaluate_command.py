@@ -12,6 +12,7 @@ from langchain_core.language_models import FakeListChatModel
 from graph_retrievers.cli import main
 from graph_retrievers.datasets import read_dataset, read_queries
 from graph_retrievers.errors import InvalidArgumentError, LanguageModelError
+from graph_retrievers.evaluation import plots
 from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.evaluation.make_queries import linked_pairs, make_queries, write_queries
 from graph_retrievers.evaluation.metrics import capped_recall
@@ -276,6 +277,16 @@ class Page(HTMLParser):
         self.words.append(data)
 
 
+def test_the_picture_of_costs_joins_what_nothing_else_beats():
+    times = {"slow": (2.0, 0.8), "fast": (0.001, 0.2), "beaten": (0.5, 0.1), "good": (0.01, 0.7), "worse": (0.01, 0.6)}
+    results = {name: {"recall@5": recall, "seconds_per_query": seconds} for name, (seconds, recall) in times.items()}
+    [axes] = plots.plot_costs({**results, "not timed": {"recall@5": 1.0}}, 5).axes
+    assert axes.get_xscale() == "log" and axes.get_ylabel() == "Recall@5"
+    assert [tuple(point) for point in axes.lines[0].get_xydata().round(6)] == [(1.0, 0.2), (10.0, 0.7), (2000.0, 0.8)]
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == list(times)
+    assert plots.plot_costs({"a": {"recall@5": 1.0}}, 5).axes
+
+
 def test_the_report_is_one_page_that_needs_nothing_else(dataset, tmp_path, capsys):
     options = ["--retrievers", "vector,re2,fastinsight", "-k", "3", "--timed-queries", "1", "--sweep-queries", "2"]
     status, printed, _ = run(capsys, "evaluate", dataset, *options, "--report", tmp_path / "report", "--resume", tmp_path / "kept")
@@ -283,7 +294,7 @@ def test_the_report_is_one_page_that_needs_nothing_else(dataset, tmp_path, capsy
     text = (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
     page = Page(text)
     assert page.open == [] and "http" not in text
-    names = {"overview", "types", "quartiles", "fates", "budget-recall", "budget-topological-recall", "sensitivity"}
+    names = {"overview", "costs", "types", "quartiles", "fates", "budget-recall", "budget-topological-recall", "sensitivity"}
     assert {file.stem for file in (tmp_path / "report").glob("*.svg")} == names and len(page.pictures) == len(names)
     assert page.links == page.pictures
     for source in page.pictures:

@@ -6,7 +6,7 @@ import base64
 import importlib.util
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ __all__ = [
     "data_uri",
     "plot_budget_recall",
     "plot_budget_topological_recall",
+    "plot_costs",
     "plot_fates",
     "plot_overview",
     "plot_quartiles",
@@ -58,6 +59,33 @@ def plot_overview(evaluation: Evaluation) -> Figure:
         mean, interval = fmean(values), _interval(values)
         axes.barh(row, mean, color=color, height=0.7, xerr=interval, error_kw={"ecolor": "#333", "capsize": 3})
         axes.text(min(mean + interval[1][0], 1) + 0.01, row, f"{mean:.3f}", va="center", weight="bold")
+    return figure
+
+
+def plot_costs(results: Mapping[str, Mapping[str, float]], k: int) -> Figure:
+    """Return a picture of Recall@k against the milliseconds of a query, a point for each retriever that was timed.
+
+    A line joins the points that no other is both faster and better than. `results` is what
+    :meth:`~graph_retrievers.evaluation.results.Evaluation.results` returns.
+    """
+    points = {
+        name: (1000 * values["seconds_per_query"], values[f"recall@{k}"])
+        for name, values in results.items()
+        if values.get("seconds_per_query")
+    }
+    figure, (axes,) = _figure(9, 5)
+    others = set(points.values())
+    best = [a for a in sorted(others) if not any(b != a and b[0] <= a[0] and b[1] >= a[1] for b in others)]
+    if best:
+        axes.plot(*zip(*best, strict=True), color="#bbbbbb", zorder=1)
+    for place, (name, color) in enumerate(_colors(list(results)).items()):
+        if name in points:
+            axes.scatter(*points[name], color=color, marker=_MARKERS[place % len(_MARKERS)], s=50, label=_plain(name), zorder=2)
+    axes.set_xscale("log")
+    axes.set_xlabel("milliseconds of a query (mean, one query at a time)")
+    axes.set_ylabel(f"Recall@{k}")
+    _widen(axes)
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)
     return figure
 
 

@@ -88,7 +88,7 @@ def write_report(
         _main_table(evaluation, comparisons),
         draw("overview", plots.plot_overview(evaluation), f"Recall@{evaluation.k} of each retriever."),
         _pairs(evaluation, comparisons),
-        _costs(evaluation),
+        _costs(evaluation, draw),
         _sweeps(sweeps or {}, draw),
         _types(evaluation, draw),
         _topology(evaluation, draw),
@@ -185,7 +185,7 @@ def _letters(evaluation: Evaluation) -> dict[str, str]:
     return {name: letters[i] if i < len(letters) else f"({i})" for i, name in enumerate(evaluation.retrievers)}
 
 
-def _costs(evaluation: Evaluation) -> str:
+def _costs(evaluation: Evaluation, draw: _Draw) -> str:
     if not evaluation.costs:
         return ""
     rows = []
@@ -199,7 +199,9 @@ def _costs(evaluation: Evaluation) -> str:
         "looked at, if the retriever reports it. Memory: highest of the whole process in that time, with index and models."
     )
     titles = ["retriever", "time/query", "median", "encodes", "touched", "memory (MiB)"]
-    return _section("Cost of a query", _table(titles, rows, caption))
+    says = f"Recall@{evaluation.k} against time. No retriever is both faster and better than one on the line."
+    picture = draw("costs", plots.plot_costs(evaluation.results(), evaluation.k), says)
+    return _section("Cost of a query", _table(titles, rows, caption) + picture)
 
 
 def _sweeps(sweeps: Mapping[str, Sweep], draw: _Draw) -> str:
