@@ -361,6 +361,18 @@ def test_an_error_of_the_model_is_not_taken_for_one_of_the_folder(tmp_path):
         cached_vectors(embed, ["a text"], folder=tmp_path)
 
 
+
+def test_texts_read_with_their_paths_are_counted_and_not_kept(tmp_path):
+    index = linked_index(HashEmbedding(), relevance=WordOverlap())
+    found = evaluate(index, QUERIES, ["path-reranking", "re2"], k=3, timed_queries=2, resume=tmp_path)
+    encodes = {name: found.costs[name]["encodes_per_query"] for name in found.retrievers}
+    # By itself, it leaves nothing to keep.
+    alone = evaluate(index, QUERIES, ["path-reranking"], k=3, timed_queries=0, resume=tmp_path / "alone")
+    assert alone.returned["path-reranking"] == found.returned["path-reranking"]
+    assert 0 < encodes["path-reranking"] <= encodes["re2"] == len(index)
+    assert evaluate(index, QUERIES, ["path-reranking", "re2"], k=3, timed_queries=2, resume=tmp_path).values == found.values
+
+
 def test_sweeps_vary_what_a_retriever_has(tmp_path):
     index, model = with_overlap()
     sweeps = sweep_all(index, QUERIES, ["vector", "re2", "fastinsight"], k=3, sample=4, timed_queries=1, resume=tmp_path)

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graph_retrievers.graph.ragged import columns_of, gather_rows, pad_ranked, top_k
+from graph_retrievers.graph.ragged import columns_of, gather_rows, pad_ranked, placed, top_k
 from graph_retrievers.signals.dense import DenseIndex
 
 scores_table = st.integers(1, 4).flatmap(
@@ -75,3 +75,17 @@ def test_columns_of_equals_a_search_by_hand():
         rows, sought = table.tolist(), nodes.tolist()
         expected = [[row.index(n) if n >= 0 and n in row else -1 for n in asked] for row, asked in zip(rows, sought, strict=True)]
         assert columns_of(table, nodes).tolist() == expected
+
+
+def test_what_moves_is_placed_among_what_stays_and_scores_do_not_rise():
+    given = torch.tensor([9.0, 8.0, 7.0, 6.0, -torch.inf])
+    real = torch.tensor([True, True, True, True, False])
+    moves = torch.tensor([False, True, False, True])
+    order, scores = placed(given, torch.tensor([5.0, 1.0, 5.0, 2.0]), moves, real)
+    # The first place has the score of the best that moved, the third that of the place above it.
+    assert order.tolist() == [0, 3, 2, 1, 4] and scores.tolist() == [2.0, 2.0, 2.0, 1.0, -torch.inf]
+    # Equal but for rounding: the order stays, and so the second would score more.
+    close = torch.tensor([1.0, 1.0 + 1e-7])
+    order, scores = placed(given[:2], close, torch.tensor([True, True]), real[:2])
+    assert order.tolist() == [0, 1] and scores.tolist() == [1.0, 1.0] and close[1] > close[0]
+    assert placed(given, close, torch.tensor([False, False]), real)[1] is given
