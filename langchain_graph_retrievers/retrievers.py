@@ -70,7 +70,7 @@ class GraphRetriever(EngineRetriever):
 
     Examples
     --------
-    from graph_retrievers.index import GraphIndex
+    >>> from graph_retrievers.index import GraphIndex
     >>> from graph_retrievers.operators import BM25Search, GatedPropagation, Pipeline
     >>> index = GraphIndex.from_texts(
     ...     ["Ada wrote a program.", "An engine of brass."], ids=["ada", "engine"], edges=[("ada", "engine", "ran on")]

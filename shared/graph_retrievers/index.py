@@ -395,6 +395,9 @@ class GraphIndex(IndexParts):
         """
         if isinstance(scope, Mapping) and not scope:
             return self
+        if callable(scope):
+            # Asked once of each node, here.
+            scope = filter_mask(self.graph, scope)
         return self._scopes.get(filter_key(self.graph, scope), lambda: self._within(scope))
 
     def _within(self, scope: Filter) -> GraphIndex:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -160,16 +161,21 @@ class Queries:
             check_query(text, position)
         if vectors is not None and not callable(vectors):
             checked = check_vectors(vectors, len(texts), index.dense.dimension, "query vectors")
-            vectors = index.dense.prepared(checked).to(index.device)
+            # Copied, as filters are: an operator that writes into them does not write into what the caller has.
+            vectors = index.dense.prepared(checked).to(index.device).clone()
 
         def mask(condition: Filter | None) -> Tensor | None:
             if isinstance(condition, Tensor) and index is not whole:
                 return filter_mask(whole.graph, condition)[index.rows]
-            return None if condition is None else filter_mask(index.graph, condition)
+            return None if condition is None else filter_mask(index.graph, condition).clone()
 
         allowed, seeds = mask(filter), mask(seed_filter)
         masks = (allowed, allowed if seeds is None else seeds, mask(traversal_filter), seeds)
         return cls(index, texts, positive("k", k), *masks, dict(inputs or {}), vectors, filtered=allowed)
+
+    def __post_init__(self) -> None:
+        """Let no operator add inputs."""
+        object.__setattr__(self, "inputs", MappingProxyType(dict(self.inputs)))
 
     def __len__(self) -> int:
         """Return the number of queries B."""
@@ -182,7 +188,7 @@ class Queries:
 
     def narrowed(self, allowed: Tensor | None) -> Queries:
         """Return these queries with the returned nodes limited to those of `allowed`, shape [N], bool."""
-        return self if allowed is None else replace(self, allowed=both(self.allowed, allowed))
+        return self if allowed is None else replace(self, allowed=both(self.allowed, allowed.clone()))
 
     def afresh(self) -> Queries:
         """Return these queries without what was computed for them, except their vectors."""
@@ -222,8 +228,10 @@ class Queries:
         if callable(self.given) and (texts is self.texts or model is None):
             vectors = check_vectors(self.given(list(texts)), len(texts), dense.dimension, "query vectors")
         elif model is None:
-            own = "" if self.given is None else f" The query's own vector was given; {shown(texts[0], 60)} is another text."
-            raise MissingSignalError(f"This index has no embedding model for queries; pass embedding= or the query's vector.{own}")
+            if self.given is not None:
+                other = shown(texts[0], 60)
+                raise MissingSignalError(f"The query's vector was given, but {other} is another text; pass embedding= to embed it.")
+            raise MissingSignalError("This index has no embedding model for queries; pass embedding= or the query's vector.")
         else:
             vectors = embed_queries(model, texts, dense.dimension)
         return dense.prepared(vectors).to(self.index.device)

@@ -57,10 +57,13 @@ class Chains:
         )
 
     def append(self, other: Chains) -> Chains:
-        """Return these chains with others at the end."""
+        """Return these chains with the new ones of another at the end."""
         length = max(self.nodes.shape[2], other.nodes.shape[2])
-        nodes = torch.cat([_widened(chains.nodes, 0, length - chains.nodes.shape[2]) for chains in (self, other)], 1)
-        scores = torch.cat([self.scores, other.scores], 1)
+        mine, others = (_widened(chains.nodes, 0, length - chains.nodes.shape[2]) for chains in (self, other))
+        # The same path is one chain, whichever operators found it.
+        held = (others.unsqueeze(2) == mine.unsqueeze(1)).all(3).any(2)
+        nodes = torch.cat([mine, others.masked_fill(held.unsqueeze(2), -1)], 1)
+        scores = torch.cat([self.scores, other.scores.masked_fill(held, -torch.inf)], 1)
         order = pads_last(nodes[..., 0] >= 0)
         return replace(self, nodes=_gathered(nodes, order), scores=scores.gather(1, order))
 

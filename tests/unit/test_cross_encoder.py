@@ -136,6 +136,8 @@ def test_a_trainable_copy_is_whole_and_its_logits_have_gradients(tmp_path: Path)
         logits = copied.logits(QUERIES, TEXTS)
         torch.testing.assert_close(logits, copied.score(copied.encode(QUERIES, TEXTS)), rtol=1e-4, atol=1e-4)
         assert logits.requires_grad and logits.shape == (7,) and rounded.logits(["a"], ["b"]).dtype == torch.float32
+    frozen = CrossEncoder((build("bert").requires_grad_(False), tokenizer())).trainable()
+    assert frozen.logits(["a"], ["b"]).requires_grad
     before = copied.score(copied.encode(["a"], ["b"]))
     with torch.no_grad():
         for value in copied.module.parameters():

@@ -12,7 +12,10 @@ from graph_retrievers.construction import from_networkx
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, Node
 from graph_retrievers.graph.subgraph import Subgraph
 from graph_retrievers.hits import Hit, Hits, NodePath, to_hits
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators import FactSearch
 from graph_retrievers.results import Chains, Facts, Ranking
+from graph_retrievers.retrievers import Retriever
 
 NODES = [
     Node("a", "First.", "Ada", "person", {"born": 1815}),
@@ -274,3 +277,20 @@ def test_a_context_shows_neither_hidden_nodes_nor_their_edges():
     assert [node.id for node in hidden[0].context.nodes] == ["b"]
     assert [(edge.source, edge.target) for edge in hidden[0].context.edges] == [("a", "b")]
     assert "three" not in hidden.to_context() and {node.id for node in hidden.subgraph().nodes} == {"a", "b"}
+
+
+def test_facts_of_one_relation_between_the_same_nodes_have_ids_of_their_own():
+    nodes = [Node("a", "Ada", "Ada"), Node("b", "Babbage", "Babbage")]
+    edges = [Edge("a", "b", "wrote to", text="a first letter"), Edge("a", "b", "wrote to", text="a second letter")]
+    index = GraphIndex.from_nodes(nodes, edges, edge_signals=True)
+    facts = Retriever(index, FactSearch(5, signal="edge_bm25")).retrieve("letter").facts
+    assert sorted(hit.id for hit in facts) == ["a | wrote to | b", "a | wrote to | b | 2"]
+    assert {hit.text for hit in facts} == {"a first letter", "a second letter"}
+
+
+def test_a_subgraph_may_miss_an_end_of_an_edge_and_titles_may_be_blank():
+    subgraph = Subgraph((Node("a", "", " "),), (Edge("a", "zz", "knows"),))
+    assert subgraph.to_mermaid().splitlines() == ["graph LR", '    n0["a"]', '    n1["zz"]', '    n0 -->|"knows"| n1']
+    lines = subgraph.to_dot().splitlines()
+    assert lines == ["digraph {", '    n0 [label="a"];', '    n1 [label="zz"];', '    n0 -> n1 [label="knows"];', "}"]
+    assert subgraph.to_csv().splitlines()[2] == "1,zz" and subgraph.to_networkx().has_edge("a", "zz")

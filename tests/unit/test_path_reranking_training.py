@@ -276,6 +276,14 @@ def test_a_folder_that_was_changed_is_refused(tmp_path):
             PathReranking(index, checkpoint=folder)
 
 
+def test_a_checkpoint_that_names_no_search_says_so(tmp_path):
+    checkpoint(tmp_path)
+    for first in (3, "path-reranking"):
+        _with(tmp_path / "path-reranking.json", first=first)
+        with pytest.raises(InvalidArgumentError, match="does not say which search comes first"):
+            PathReranking(index_of(dataset()), checkpoint=tmp_path)
+
+
 def test_a_search_without_a_name_is_given_again(tmp_path):
     index = index_of(dataset(), start())
     fit_path_reranking(dataset(), index, tmp_path, first=first(), depth=5, training={"epochs": 1, "negatives": 3})

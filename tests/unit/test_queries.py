@@ -10,6 +10,7 @@ import torch
 
 from graph_retrievers.cache import Cache
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError, MissingSignalError
+from graph_retrievers.graph import Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import GRanker, Operator, OperatorKind, Pipeline, Rerank, VectorSearch
 from graph_retrievers.queries import Queries
@@ -306,3 +307,39 @@ def test_a_limited_cache_keeps_the_last_values():
         assert cache.get(key, key.upper) == key.upper()
     assert cache.get("b", lambda: "made again") == "B" and cache.get("a", lambda: "made again") == "made again"
     assert copy.deepcopy(cache).limit == 2 and copy.deepcopy(cache).get("c", lambda: "empty") == "empty"
+
+
+def test_what_an_operator_writes_into_stays_with_its_queries():
+    class Writes(Operator):
+        kind = OperatorKind.GRAPH_SEARCH
+
+        def rank(self, queries, ranking):
+            for tensor in (queries.allowed, queries.seeds_allowed, queries.vectors):
+                if tensor is not None:
+                    tensor.zero_()
+            return ranking
+
+    nodes = [Node("0", "a loom", type="p"), Node("1", "a card", type="p")]
+    index = GraphIndex.from_nodes(nodes, vectors=[[1.0, 0.0], [0.0, 1.0]])
+    mask, vector = torch.tensor([True, True]), torch.tensor([1.0, 0.0])
+    Retriever(index, Writes(), backfill=False).retrieve("q", vector=vector, filter=mask)
+    Retriever(index, Writes(), backfill=False, types=["p"]).retrieve("q", vector=vector)
+    assert mask.tolist() == [True, True] and vector.tolist() == [1.0, 0.0]
+    # Another retriever on the same index is not told that no node has the type.
+    assert len(Retriever(index, VectorSearch(), types=["p"], backfill=False).retrieve("q", vector=vector)) == 2
+    with pytest.raises(TypeError):
+        queries().inputs["entities"] = [["Ada"], ["Ada"]]
+
+
+def test_a_text_beside_a_given_vector_is_told_by_its_words():
+    batch = queries(["q"], GraphIndex.from_texts(["a loom"], vectors=[[1.0]]), vectors=[[1.0]])
+    with pytest.raises(MissingSignalError, match="vector was given, but 'Nobody' is another text; pass embedding="):
+        batch.embed(["Nobody"])
+
+
+def test_a_scope_that_is_a_function_is_asked_once_of_each_node():
+    asked = []
+    index = GraphIndex.from_texts(["a loom", "a card"], vectors=[[1.0, 0.0], [0.0, 1.0]])
+    scope = lambda node: asked.append(node.id) or node.id == "1"  # noqa: E731
+    assert [hit.id for hit in Retriever(index, VectorSearch()).retrieve("q", vector=[1.0, 0.0], scope=scope)] == ["1"]
+    assert asked == ["0", "1"]

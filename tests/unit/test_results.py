@@ -313,3 +313,16 @@ def test_followed_trails_end_even_in_a_circle():
     line = list(range(LONGEST_TRAIL + 9))
     long = followed_trails(torch.tensor([line]), torch.tensor([[-1, *line[:-1]]]))
     assert long[0, -1].tolist() == line[-LONGEST_TRAIL:]
+
+
+def test_the_same_path_from_two_operators_is_one_chain():
+    nodes = torch.tensor([[[0, 1, 2], [3, 4, -1]], [[5, 6, -1], [-1, -1, -1]]])
+    first = Chains(nodes, torch.tensor([[0.9, 0.5], [0.4, -torch.inf]]))
+    second = Chains(
+        torch.tensor([[[3, 4, -1, -1], [0, 1, 2, 7], [0, 1, 2, -1]], [[6, 5, -1, -1], [-1] * 4, [-1] * 4]]),
+        torch.tensor([[0.8, 0.7, 0.6], [0.3, -torch.inf, -torch.inf]]),
+    )
+    both = first.append(second)
+    found = [[[row for row in chain if row >= 0] for chain in chains if chain[0] >= 0] for chains in both.nodes.tolist()]
+    assert found == [[[0, 1, 2], [3, 4], [0, 1, 2, 7]], [[5, 6], [6, 5]]]
+    assert both.scores[0, :3].tolist() == pytest.approx([0.9, 0.5, 0.7]) and bool((both.scores[:, 3:] == -torch.inf).all())

@@ -265,3 +265,28 @@ def test_a_batch_has_the_order_of_its_queries_one_by_one_among_equal_scores(name
             alone = retriever.retrieve(query)
             assert [hit.id for hit in hits] == [hit.id for hit in alone]
             assert [hit.score for hit in hits] == pytest.approx([hit.score for hit in alone], rel=1e-5)
+
+
+def test_similarities_that_differ_by_rounding_restart_a_walk_alike():
+    vector = np.random.default_rng(3).normal(size=384).astype(np.float32)
+    vector /= np.linalg.norm(vector)
+    rows = np.stack([vector] * 6)
+    found = []
+    for moved in (False, True):
+        if moved:
+            rows[3] = np.nextafter(rows[3], np.float32(2))
+        edges = [("0", "1"), ("2", "3"), ("4", "5")]
+        index = GraphIndex.from_texts([f"t{n}" for n in range(6)], vectors=rows, edges=edges, bm25=False)
+        hits = build_retriever("ppr", index, seeds=1, fuse=False).retrieve("x", vector=vector)
+        found.append(([hit.id for hit in hits], [round(hit.score, 4) for hit in hits]))
+    assert found[0] == found[1] and found[0][0] == ["0", "1", "2", "3", "4", "5"]
+
+
+def test_adaptive_reranking_takes_equal_scores_in_the_order_of_rounds():
+    for scores in ([0.5, 0.5, 0.5, 0.2], [0.5, 0.5, 0.50000006, 0.2]):
+        relevance = dict(zip(["t0", "t1", "t2", "t3"], scores, strict=True))
+        model = lambda pairs, relevance=relevance: [relevance[text] for _, text in pairs]  # noqa: E731
+        index = GraphIndex.from_texts(list(relevance), vectors=[[1.0, 0.0]] * 4, edges=[("0", "1"), ("1", "2")], relevance=model)
+        hits = build_retriever("gar", index).retrieve("x", vector=[1.0, 0.0])
+        assert [hit.id for hit in hits] == ["0", "1", "2", "3"]
+        assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)

@@ -43,6 +43,12 @@ class Subgraph:
         """Return the sizes."""
         return f"Subgraph(nodes={len(self.nodes)}, edges={len(self.edges)})"
 
+    def _names(self) -> dict[str, str]:
+        """Return what the nodes are called, by id; behind them the ends of edges that are not among them, called by their ids."""
+        ends = {end: end for edge in self.edges for end in (edge.source, edge.target)}
+        named = {node.id: node.title if node.title.strip() else node.id for node in self.nodes}
+        return named | {end: end for end in ends if end not in named}
+
     def to_networkx(self) -> networkx.MultiDiGraph:
         """Return the subgraph as a networkx graph of ids, with the other fields of nodes and edges as attributes."""
         import networkx
@@ -57,8 +63,9 @@ class Subgraph:
 
     def to_mermaid(self) -> str:
         """Return the subgraph as a Mermaid flowchart, which GitHub and many notebooks draw."""
-        number, lines = {node.id: n for n, node in enumerate(self.nodes)}, ["graph LR"]
-        lines += [f'    n{number[node.id]}["{_mermaid(node.title or node.id)}"]' for node in self.nodes]
+        names, lines = self._names(), ["graph LR"]
+        number = {node: place for place, node in enumerate(names)}
+        lines += [f'    n{number[node]}["{_mermaid(name)}"]' for node, name in names.items()]
         for edge in self.edges:
             label = f'|"{_mermaid(edge.relation)}"|' if edge.relation else ""
             lines.append(f"    n{number[edge.source]} -->{label} n{number[edge.target]}")
@@ -66,8 +73,9 @@ class Subgraph:
 
     def to_dot(self) -> str:
         """Return the subgraph in the DOT language of Graphviz."""
-        number, lines = {node.id: n for n, node in enumerate(self.nodes)}, ["digraph {"]
-        lines += [f"    n{number[node.id]} [label={_dot(node.title or node.id)}];" for node in self.nodes]
+        names, lines = self._names(), ["digraph {"]
+        number = {node: place for place, node in enumerate(names)}
+        lines += [f"    n{number[node]} [label={_dot(name)}];" for node, name in names.items()]
         for edge in self.edges:
             label = f" [label={_dot(edge.relation)}]" if edge.relation else ""
             lines.append(f"    n{number[edge.source]} -> n{number[edge.target]}{label};")
@@ -93,8 +101,10 @@ class Subgraph:
         src,edge_attr,dst
         0,knows,1
         """
-        number = {node.id: place for place, node in enumerate(self.nodes)}
-        named = ((place, ". ".join(filter(None, (n.title, n.text))) or n.id) for place, n in enumerate(self.nodes))
+        names = self._names()
+        number = {node: place for place, node in enumerate(names)}
+        told = {node.id: ". ".join(filter(None, (node.title, node.text))) or node.id for node in self.nodes}
+        named = ((number[node], told.get(node, node)) for node in names)
         joined = ((number[edge.source], edge.text or edge.relation, number[edge.target]) for edge in self.edges)
         tables = (("node_id", "node_attr"), *named), (("src", "edge_attr", "dst"), *joined)
         written = [io.StringIO() for _ in tables]

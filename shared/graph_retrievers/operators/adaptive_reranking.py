@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.graph.ragged import pad_ranked, pads_last
+from graph_retrievers.graph.ragged import descending, falling, pad_ranked, pads_last
 from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking, followed_trails
@@ -37,8 +37,8 @@ class AdaptiveReranking(Operator):
     What the paper leaves open follows the published code: within a pool, ties go to the node that entered first; a batch
     expands in descending order of (score, node id as text); a node expands only while the frontier holds fewer nodes than
     the budget leaves, or if its score is at least the lowest score that ever added a node; the result is ordered by
-    (score, round), descending.
-    that were never scored come last, each scored one below the node before it.
+    (score, round), descending. Scores that differ only by rounding are equal. Nodes of the first ranking that were never scored
+    come last, each scored one below the node before it.
 
     References
     ----------
@@ -150,7 +150,7 @@ class _Pools:
         # Descending (score, id as text): two stable sorts, the lesser key first.
         rank = torch.where(nodes >= 0, self.id_rank[nodes.clamp(min=0)], -1)
         by_id = torch.sort(rank, dim=1, descending=True, stable=True).indices
-        turn = by_id.gather(1, torch.sort(scores.gather(1, by_id), dim=1, descending=True, stable=True).indices)
+        turn = by_id.gather(1, descending(scores.gather(1, by_id)))
         nodes, scores = nodes.gather(1, turn), scores.gather(1, turn)
         done = self._flat(self.nodes).sort().values
         for column in range(nodes.shape[1]):
@@ -194,15 +194,14 @@ class _Pools:
 
     def result(self, first: Ranking, name: str) -> Ranking:
         by_round = torch.sort(self.rounds, dim=1, descending=True, stable=True).indices
-        by_score = torch.sort(self.scores.gather(1, by_round), dim=1, descending=True, stable=True).indices
-        order = by_round.gather(1, by_score)
+        order = by_round.gather(1, descending(self.scores.gather(1, by_round)))
         order = order.gather(1, pads_last(self.nodes.gather(1, order) >= 0))[:, : self.budget]
         origins = self.origins.gather(1, order)
         operators = (*first.operators, name) if name not in first.operators else first.operators
         origins = torch.where(origins == 1, operators.index(name), origins)
         nodes = self.nodes.gather(1, order)
         trails = followed_trails(nodes, self.from_.gather(1, order))
-        found = Ranking(nodes, self.scores.gather(1, order), trails, origins, operators)
+        found = Ranking(nodes, falling(self.scores.gather(1, order)), trails, origins, operators)
         rest = first.kept(self.waiting)
         lengths = found.lengths()
         merged = found.append(rest, self.budget)

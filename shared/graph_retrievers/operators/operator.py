@@ -302,7 +302,8 @@ def _check_trails(graph: CorpusGraph, trails: Tensor, beside: Tensor, what: str)
         or trails.is_floating_point()
         or (beside.numel() and not trails.shape[2])
     ):
-        raise InvalidArgumentError(f"{what}s of shape {list(trails.shape)} beside {list(beside.shape)}; expected rows [B, K, L].")
+        shapes = f"{what.replace(' a ', ' ')}s of shape {list(trails.shape)} beside {list(beside.shape)}"
+        raise InvalidArgumentError(f"{shapes}; expected rows [B, K, L].")
     wrong = trails[(trails < -1) | (trails >= len(graph))][:1].tolist()
     if wrong:
         raise InvalidArgumentError(f"{what} with row {wrong[0]}; expected rows from -1 to {len(graph) - 1}.")

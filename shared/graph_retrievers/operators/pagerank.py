@@ -13,6 +13,7 @@ from graph_retrievers.arguments import is_number, positive
 from graph_retrievers.errors import ConvergenceError, InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.ragged import columns_of, gather_rows, top_k
+from graph_retrievers.operators.fusion import min_max
 from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking, followed_trails
@@ -432,8 +433,7 @@ class PersonalizedPageRank(Operator):
         empty = ~real.any(1)
         if self.passage_weight or (queries.index.has_dense and queries.has_vectors and bool(empty.any())):
             similarity = queries.index.dense.table(queries.vectors).double()
-            low, high = similarity.amin(1, keepdim=True), similarity.amax(1, keepdim=True)
-            passages = torch.where(high > low, (similarity - low) / (high - low), 1.0)
+            passages = min_max(similarity, similarity.amin(1, keepdim=True), similarity.amax(1, keepdim=True))
             if queries.seeds_allowed is not None:
                 passages = passages.masked_fill(~queries.seeds_allowed, 0.0)
             passages = passages / passages.sum(1, keepdim=True).clamp(min=1e-30)

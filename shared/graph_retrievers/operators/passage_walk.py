@@ -206,7 +206,7 @@ def _node(numbers: Tensor, size: int) -> Tensor:
 
 
 def _along_edges(graph: CorpusGraph, trails: Tensor) -> Tensor:
-    """Return trails, [B, K, L], from their last step that follows no edge; a node that follows itself stands once."""
+    """Return trails, [B, K, L], from their last step that follows no edge; a node that follows itself is kept once."""
     trails = trails.clone()
     near, far = trails[..., :-1], trails[..., 1:]
     apart = (near >= 0) & (near != far) & ~graph.adjacent(near, far)

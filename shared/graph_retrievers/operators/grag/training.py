@@ -72,7 +72,7 @@ def fit_document_graph(
 
     Notes
     -----
-    Vectors of documents and questions are not trained. Questions without a relevant node that is found teach nothing; on `dev`
+    Vectors of documents and questions are not trained. Questions without a relevant node that is found are left out; on `dev`
     they count 0, as in the paper's code base. The paper warms the learning rate up over 1,000 steps and trains for 50,000; the
     networks here are smaller and stop early instead.
 
