@@ -161,11 +161,6 @@ class Hits(Sequence[Hit]):
     edges : mapping of (source, target, relation) to Edge, optional
         The edges on paths with their content, for :meth:`subgraph`.
 
-    Attributes
-    ----------
-    hits : tuple of Hit
-    notes : tuple of str
-
     Examples
     --------
     >>> hit = Hit("b", "An engine.", 0.8, "STeX", NodePath(("a", "b"), ("cites",), (True,)), title="Engine")
@@ -189,8 +184,18 @@ class Hits(Sequence[Hit]):
         mentioned: Mapping[str, Node] | None = None,
         edges: Mapping[_Triple, Edge] | None = None,
     ) -> None:
-        self.hits, self.notes = tuple(hits), tuple(notes)
+        self._hits, self._notes = tuple(hits), tuple(notes)
         self._mentioned, self._edges = dict(mentioned or {}), dict(edges or {})
+
+    @property
+    def hits(self) -> tuple[Hit, ...]:
+        """The hits, best first."""
+        return self._hits
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Messages for the user."""
+        return self._notes
 
     @overload
     def __getitem__(self, place: int) -> Hit: ...
