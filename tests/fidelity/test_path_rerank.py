@@ -203,6 +203,11 @@ def test_numbers_that_are_not_finite_are_refused_by_name():
         Pipeline(first, PathRerank())(Queries.of(bad, ["q"]))
     with pytest.raises(InvalidVectorError, match="'bad' gave nan for node 'n1'"):
         Pipeline(first, GRanker(paths=True))(Queries.of(bad, ["q"]))
+    # The node is named beside others that were read before.
+    queries = Queries.of(bad, ["q"])
+    queries.relevance(torch.tensor([[0]]), texts=[[TEXTS[0]]])
+    with pytest.raises(InvalidVectorError, match="'bad' gave nan for node 'n1'"):
+        queries.relevance(torch.tensor([[0, 1]]), texts=[TEXTS[:2]])
     for wrong in (-0.1, 1.1, "half"):
         with pytest.raises(InvalidArgumentError, match="weight"):
             PathRerank(wrong)
