@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -508,16 +507,15 @@ def _fact_hits(ranking: Ranking, paths: _Paths) -> list[list[Hit]]:
     for rows, scores in zip(ranking.facts.rows.tolist(), ranking.facts.scores.tolist(), strict=True):
         real = [(row, score) for row, score in zip(rows, scores, strict=True) if row >= 0]
         hits = []
-        seen: Counter[str] = Counter()
-        for edge, (_, score) in zip(graph.edges([row for row, _ in real]), real, strict=True):
+        for edge, (row, score) in zip(graph.edges([row for row, _ in real]), real, strict=True):
             ends = (edge.source, edge.target)
             if all(paths.may_show(graph.row(end)) for end in ends):
                 titles = tuple(graph.titles[graph.row(end)] for end in ends)
                 path = NodePath(ends, (edge.relation,), (True,), titles, (edge.text,))
                 ids, text = f"{edge.source} | {edge.relation} | {edge.target}", edge.text or path.text
                 # Edges of one relation between the same nodes are facts of their own.
-                seen[ids] += 1
-                ids = ids if seen[ids] == 1 else f"{ids} | {seen[ids]}"
+                place = graph.parallel_place(row)
+                ids = ids if place == 1 else f"{ids} | {place}"
                 hits.append(Hit(ids, text, score, name, path, metadata=deepcopy(edge.metadata), kind="fact", edge=edge))
         results.append(hits)
     return results

@@ -177,6 +177,14 @@ class Queries:
         """Let no operator add inputs."""
         object.__setattr__(self, "inputs", MappingProxyType(dict(self.inputs)))
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes for a copy or a pickle."""
+        return {**self.__dict__, "inputs": dict(self.inputs)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the attributes of other queries."""
+        self.__dict__.update(state, inputs=MappingProxyType(state["inputs"]))
+
     def __len__(self) -> int:
         """Return the number of queries B."""
         return len(self.texts)

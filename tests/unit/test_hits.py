@@ -286,6 +286,9 @@ def test_facts_of_one_relation_between_the_same_nodes_have_ids_of_their_own():
     facts = Retriever(index, FactSearch(5, signal="edge_bm25")).retrieve("letter").facts
     assert sorted(hit.id for hit in facts) == ["a | wrote to | b", "a | wrote to | b | 2"]
     assert {hit.text for hit in facts} == {"a first letter", "a second letter"}
+    # The place among the edges, not among the hits.
+    alone = Retriever(index, FactSearch(1, signal="edge_bm25")).retrieve("second").facts
+    assert [hit.id for hit in alone] == ["a | wrote to | b | 2"] and alone[0].text == "a second letter"
 
 
 def test_a_subgraph_may_miss_an_end_of_an_edge_and_titles_may_be_blank():

@@ -195,6 +195,14 @@ def test_one_seed_gives_one_result_and_a_stopped_training_goes_on(tmp_path):
         fitted(seed=3, epochs=4, patience=9, negatives=2, resume=tmp_path)
 
 
+def test_the_seed_decides_whatever_was_drawn_before():
+    model, losses = start(), []
+    for before in (1, 2):
+        torch.manual_seed(before)
+        losses.append(fitted(seed=3, model=model, epochs=2)[2].losses)
+    assert losses[0] == losses[1] != fitted(seed=4, model=model, epochs=2)[2].losses
+
+
 def test_where_the_model_does_not_help_its_weight_is_the_lowest():
     # Not trained at all, on questions whose first candidate is right already.
     data = dataset()
@@ -318,11 +326,24 @@ def test_what_a_training_is_given_reaches_it(tmp_path, monkeypatch):
     assert (seen["seed"], seen["depth"], seen["k"], seen["resume"]) == (9, 5, 1, tmp_path / "under-way")
 
 
-@pytest.mark.parametrize("name", ["cross-encoder", "cross-encoder.partial", "path-reranking.json"])
+def test_a_folder_of_someone_else_is_not_replaced(tmp_path):
+    (tmp_path / "cross-encoder").mkdir()
+    (tmp_path / "cross-encoder" / "notes.txt").write_text("mine")
+    with pytest.raises(InvalidArgumentError, match="is not of a checkpoint and would be replaced"):
+        checkpoint(tmp_path)
+    assert (tmp_path / "cross-encoder" / "notes.txt").read_text() == "mine"
+    # What a training that was stopped while it wrote has left is.
+    (tmp_path / "under-way").mkdir()
+    checkpoint(tmp_path)
+    with pytest.raises(InvalidArgumentError, match="cannot be its own first search"):
+        fit_path_reranking(dataset(), index_of(dataset(), start()), tmp_path, first="path-reranking")
+
+
+@pytest.mark.parametrize("name", ["cross-encoder", "cross-encoder.partial", "path-reranking.json", "path-reranking.json.partial"])
 def test_what_is_in_the_way_is_told_before_the_training(tmp_path, name, monkeypatch):
     monkeypatch.setattr(path_reranking, "fit_path_rerank", lambda *parts, **options: 1 / 0)
     (tmp_path / "real").mkdir()
-    other_kind = Path.mkdir if name.endswith("json") else Path.touch
+    other_kind = Path.mkdir if "json" in name else Path.touch
     for number, put in enumerate((other_kind, lambda path: path.symlink_to(tmp_path / "real"))):
         folder = tmp_path / str(number)
         folder.mkdir()

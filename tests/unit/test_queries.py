@@ -327,8 +327,13 @@ def test_what_an_operator_writes_into_stays_with_its_queries():
     assert mask.tolist() == [True, True] and vector.tolist() == [1.0, 0.0]
     # Another retriever on the same index is not told that no node has the type.
     assert len(Retriever(index, VectorSearch(), types=["p"], backfill=False).retrieve("q", vector=vector)) == 2
+    batch = queries(inputs={"entities": [["Ada"], []]})
     with pytest.raises(TypeError):
-        queries().inputs["entities"] = [["Ada"], ["Ada"]]
+        batch.inputs["entities"] = [["Ada"], ["Ada"]]
+    for twin in (copy.deepcopy(batch), pickle.loads(pickle.dumps(batch))):  # noqa: S301
+        assert twin.input("entities") == [["Ada"], []] and twin.texts == batch.texts
+        with pytest.raises(TypeError):
+            twin.inputs["entities"] = []
 
 
 def test_a_text_beside_a_given_vector_is_told_by_its_words():

@@ -8,7 +8,7 @@ import torch
 
 from graph_retrievers.graph.ragged import descending, pad_ranked, top_k
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators import HybridSearch, Pipeline, STeX, VectorSearch
+from graph_retrievers.operators import HybridSearch, PersonalizedPageRank, Pipeline, STeX, VectorSearch
 from graph_retrievers.operators.fusion import ReciprocalRankFusion
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
@@ -280,6 +280,18 @@ def test_similarities_that_differ_by_rounding_restart_a_walk_alike():
         hits = build_retriever("ppr", index, seeds=1, fuse=False).retrieve("x", vector=vector)
         found.append(([hit.id for hit in hits], [round(hit.score, 4) for hit in hits]))
     assert found[0] == found[1] and found[0][0] == ["0", "1", "2", "3", "4", "5"]
+
+
+def test_rounding_does_not_choose_among_seeds_that_are_all_least_similar():
+    for noise in (0.0, 1e-7):
+        vectors = np.array([[0.2 + noise, 0.98], [0.2, 0.98], [0.8, 0.6]], dtype=np.float32)
+        index = GraphIndex.from_texts(["a", "b", "c"], vectors=vectors, edges=[("0", "2")], bm25=False, metric="dot")
+        walk = Pipeline(VectorSearch(1), PersonalizedPageRank(passage_weight=1.0))
+        queries = Queries.of(index, ["x"], vectors=[[1.0, 0.0]], seed_filter={"$id": {"$in": ["0", "1"]}})
+        found = walk(queries)
+        # One of the two starts the walk, by its similarity; the other gets no share for being alike.
+        assert found.nodes[0, 0] in (0, 1) and float(found.scores[0].clamp(min=0).sum()) == pytest.approx(1.0)
+        assert int((found.nodes[0] >= 0).sum()) == (1 if found.nodes[0, 0] == 1 else 2)
 
 
 def test_adaptive_reranking_takes_equal_scores_in_the_order_of_rounds():

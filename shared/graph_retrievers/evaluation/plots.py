@@ -63,7 +63,7 @@ def plot_overview(evaluation: Evaluation) -> Figure:
 
 
 def plot_costs(results: Mapping[str, Mapping[str, float]], k: int) -> Figure:
-    """Return a picture of Recall@k against the milliseconds of a query, a point for each retriever that was timed.
+    """Return a picture of Recall@k against the milliseconds of a query, a point for each retriever that took time.
 
     A line joins the points that no other is both faster and better than. `results` is what
     :meth:`~graph_retrievers.evaluation.results.Evaluation.results` returns.
@@ -85,7 +85,7 @@ def plot_costs(results: Mapping[str, Mapping[str, float]], k: int) -> Figure:
     axes.set_xlabel("milliseconds of a query (mean, one query at a time)")
     axes.set_ylabel(f"Recall@{k}")
     _widen(axes)
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8, ncols=1 + len(points) // 24)
     return figure
 
 

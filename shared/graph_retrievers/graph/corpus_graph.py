@@ -517,6 +517,14 @@ class CorpusGraph:
         named = ([self.ids[s] for s in columns[0]], [self.ids[t] for t in columns[1]], [self.relation_names[r] for r in columns[2]])
         return list(map(Edge, *named, columns[3], texts, metadata))
 
+    def parallel_place(self, row: int) -> int:
+        """Return the place of a relationship row, from 1, among those of its relation from its source to its target."""
+        source, target = int(self.sources[row]), int(self.targets[row])
+        _, entry = gather_rows(self.incidence.indptr, self.sources[row : row + 1].long())
+        view = self.incidence
+        same = (view.neighbors[entry] == target) & view.forward[entry] & (view.relations[entry] == self.relations[row])
+        return int((view.rows[entry][same] < row).sum()) + 1 if source != target else 1
+
     def edges_within(self, nodes: Sequence[int]) -> list[int]:
         """Return the relationship rows whose ends are both among some node rows, ascending."""
         chosen = torch.tensor(sorted(set(nodes)), dtype=torch.int64, device=self.device)

@@ -37,8 +37,8 @@ class AdaptiveReranking(Operator):
     What the paper leaves open follows the published code: within a pool, ties go to the node that entered first; a batch
     expands in descending order of (score, node id as text); a node expands only while the frontier holds fewer nodes than
     the budget leaves, or if its score is at least the lowest score that ever added a node; the result is ordered by
-    (score, round), descending. Scores that differ only by rounding are equal. Nodes of the first ranking that were never scored
-    come last, each scored one below the node before it.
+    (score, round), descending; in both orders, scores that differ only by rounding are equal. Nodes of the first ranking that
+    were never scored come last, each scored one below the node before it.
 
     References
     ----------

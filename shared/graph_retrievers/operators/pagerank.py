@@ -434,6 +434,8 @@ class PersonalizedPageRank(Operator):
         if self.passage_weight or (queries.index.has_dense and queries.has_vectors and bool(empty.any())):
             similarity = queries.index.dense.table(queries.vectors).double()
             passages = min_max(similarity, similarity.amin(1, keepdim=True), similarity.amax(1, keepdim=True))
+            # What only rounding lifts above the lowest would share all weight where a filter leaves nothing else.
+            passages = passages.masked_fill(passages < 1e-6, 0.0)
             if queries.seeds_allowed is not None:
                 passages = passages.masked_fill(~queries.seeds_allowed, 0.0)
             passages = passages / passages.sum(1, keepdim=True).clamp(min=1e-30)

@@ -29,7 +29,7 @@ from graph_retrievers.signals.cross_encoder import CrossEncoder
 __all__ = ["PathReranking", "fit_path_reranking"]
 
 _PART = "path-reranking"
-_FILE, _MODEL = f"{_PART}.json", "cross-encoder"
+_FILE, _MODEL, _UNDER_WAY = f"{_PART}.json", "cross-encoder", "under-way"
 _DEFAULTS: dict[str, Any] = {"first": "walk-fusion", "first_settings": {}, "weight": 0.5, "depth": 30}
 
 
@@ -177,11 +177,13 @@ def fit_path_reranking(
     """
     depth, seed = positive("depth", depth), seed_number(seed)
     folder, settings = checkpoint_folder(folder), dict(first_settings or {})
+    if first == _PART:
+        raise InvalidArgumentError(f"{_PART} cannot be its own first search; choose another one.")
     if isinstance(first, Operator) and settings:
         raise InvalidArgumentError("first_settings= are for a search that is named; give the operator its own.")
     _check_places(folder, settings)
     train, dev = labelled_queries(dataset, index, "The path reranker")
-    options: dict[str, Any] = {"resume": folder / "under-way", **(training or {})}
+    options: dict[str, Any] = {"resume": folder / _UNDER_WAY, **(training or {})}
     candidates = _candidates(index, first, settings, depth)
     model, weight, history = fit_path_rerank(
         index, train, dev, candidates, depth=depth, seed=seed, show_progress=show_progress, **options
@@ -204,13 +206,16 @@ def fit_path_reranking(
 def _check_places(folder: Path, settings: Mapping[str, Any]) -> None:
     """Raise InvalidArgumentError if what will be written after the training cannot be."""
     try:
-        json.dumps(settings)
+        json.dumps(settings, ensure_ascii=False).encode()
     except (TypeError, ValueError) as error:
         raise InvalidArgumentError(f"first_settings cannot be written as JSON: {error}") from error
-    for name, is_right in ((_MODEL, Path.is_dir), (f"{_MODEL}.partial", Path.is_dir), (_FILE, Path.is_file)):
+    kinds = {_MODEL: Path.is_dir, f"{_MODEL}.partial": Path.is_dir, _FILE: Path.is_file, f"{_FILE}.partial": Path.is_file}
+    for name, is_right in kinds.items():
         place = folder / name
         if place.is_symlink() or (place.exists() and not is_right(place)):
             raise InvalidArgumentError(f"{place} is in the way of the checkpoint; remove it, or choose another folder.")
+    if (folder / _MODEL).exists() and not (folder / _FILE).exists() and not (folder / _UNDER_WAY).exists():
+        raise InvalidArgumentError(f"{folder / _MODEL} is not of a checkpoint and would be replaced; choose another folder.")
 
 
 def _write(folder: Path, model: CrossEncoder, told: Mapping[str, Any]) -> None:

@@ -245,4 +245,8 @@ def tell_unused_relevance(retriever: Any) -> None:
 
 
 def _reranks(operator: Operator) -> bool:
-    return any(isinstance(part, _READ_RELEVANCE) and getattr(part, "model", None) is None for part in operator.parts())
+    return any(isinstance(part, _READ_RELEVANCE) and _asks_index(part) for part in operator.parts())
+
+
+def _asks_index(part: Operator) -> bool:
+    return not isinstance(part, PathRerank) or (part.model is None and part.weight > 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import os
 import threading
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from graph_retrievers.arguments import as_path, positive
 from graph_retrievers.device import resolve_device
-from graph_retrievers.errors import InvalidArgumentError, ModelHeadError, shown
+from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, ModelHeadError, shown
 from graph_retrievers.signals.classification_head import ClassificationHead, split_head, unsplittable
 from graph_retrievers.signals.loading import no_loading_bar
 from graph_retrievers.signals.packed_encoder import PackedEncoder
@@ -181,7 +182,13 @@ class CrossEncoder(RelevanceModel):
         if self._parts is None:
             with self._lock:
                 if self._parts is None:
-                    self._parts = _Parts(*self._read(), self.max_length)
+                    try:
+                        self._parts = _Parts(*self._read(), self.max_length)
+                    except GraphRetrieverError:
+                        raise
+                    except Exception as error:
+                        message = f"{self.name!r} cannot be used as a cross-encoder: {shown(error)}; see its config.json."
+                        raise InvalidArgumentError(message) from error
         return self._parts
 
     def _read(self) -> tuple[Any, Any]:
@@ -309,4 +316,4 @@ def _longest(model: Any, tokenizer: Any) -> int:
     if isinstance(table, torch.nn.Embedding):
         # RoBERTa counts positions from after its padding token.
         limits.append(table.num_embeddings - (table.padding_idx + 1 if table.padding_idx is not None else 0))
-    return min((int(limit) for limit in limits if isinstance(limit, int | float) and limit > 0), default=_UNLIMITED)
+    return min((int(limit) for limit in limits if isinstance(limit, int | float) and 0 < limit < math.inf), default=_UNLIMITED)
