@@ -142,6 +142,12 @@ class TestGRAGRetriever(_Standard):
     retriever_constructor = package.GRAGRetriever
 
 
+class TestPathRerankingRetriever(_Standard):
+    """Without a relevance model."""
+
+    retriever_constructor = package.PathRerankingRetriever
+
+
 class TestLeSeGRRetriever(_Standard):
     """Without a checkpoint."""
 

@@ -12,7 +12,7 @@ from llama_index.core.schema import TextNode
 from llama_index.core.vector_stores import SimpleVectorStore
 from qdrant_client import QdrantClient, models
 
-from graph_retrievers import GAR, FastInsight, GraphIndex, MoR, Node, WalkFusion
+from graph_retrievers import GAR, FastInsight, GraphIndex, Hits, MoR, Node, WalkFusion
 from graph_retrievers.errors import DatabaseError, DatabaseUnreachableError, InvalidArgumentError
 from graph_retrievers.stores.cypher import CypherGraphStore, GraphSchema, write_graph
 from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
@@ -142,9 +142,7 @@ def test_the_answers_are_those_in_memory(engines, sent, monkeypatch, name, filte
 
 
 def batch_without_notes(hits):
-    made = hits[:]
-    made.notes = made.notes[:-1]
-    return [made]
+    return [Hits(hits.hits, hits.notes[:-1])]
 
 
 def test_a_pair_is_scored_once_and_a_question_embedded_once(engines):
