@@ -20,7 +20,7 @@ from graph_retrievers.evaluation.results import Evaluation
 from graph_retrievers.evaluation.significance import randomization_test
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.traits import homophily
+from graph_retrievers.operators.traits import homophily, names_mentioned
 from graph_retrievers.retrievers import Retriever, WalkFusion
 from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.signals.embedding import minilm
@@ -29,7 +29,7 @@ K, TIMED = 10, 50
 DATASETS = ("wiki-multihop", "postgres-docs", "citations", "pubmedqa", "metaqa")
 OTHERS = ("vector", "bm25", "hybrid", "ppr", "spreading")
 LISTS = {
-    "names": ("PathSearch", "STeX", "names + activation", "feedback"),
+    "names": ("PathSearch", "STeX", "names + activation"),
     "relations": ("hybrid", "names + activation", "MetapathSearch"),
     "links": ("PathSearch",),
 }
@@ -57,6 +57,11 @@ def retrievers(index: GraphIndex) -> Iterator[tuple[str, Retriever]]:
         for place, name in enumerate(lists):
             yield f"only {name}", WalkFusion(index, weights=[float(place == other) for other in range(len(lists))])
             yield f"without {name}", WalkFusion(index, weights=[w * (place != other) for other, w in enumerate(weights)])
+    if fusion.form != "relations":
+        bridges = 0 if fusion.form == "names" else 3
+        yield f"bridges={bridges}", WalkFusion(index, bridges=bridges)
+    if fusion.form == "names":
+        yield "only PathSearch, bridges=0", WalkFusion(index, weights=(1, 0, 0), bridges=0)
     for form in ("links", "names"):
         if form != fusion.form:
             yield f'form="{form}"', WalkFusion(index, form=form)
@@ -70,6 +75,11 @@ def shuffled(index: GraphIndex) -> GraphIndex:
     moved = [replace(edge, target=target) for edge, target in zip(edges, targets, strict=True)]
     columns = {name: getattr(graph, name) for name in ("titles", "types", "metadata", "include_titles")}
     return GraphIndex(CorpusGraph(graph.ids, graph.texts, edges=moved, **columns), index.signals, embedding=index.embedding)
+
+
+def traits(index: GraphIndex) -> str:
+    """Return what the form depends on."""
+    return f"homophily {homophily(index):.2f}, titles in the texts that link to them {names_mentioned(index.graph):.2f}"
 
 
 def table(evaluation: Evaluation, kinds: dict[str, str], default: str) -> list[list[str]]:
@@ -108,9 +118,7 @@ def page(folder: Path, names: list[str], split: str) -> str:
         groups = sorted(set(kinds.values()) - {""})
         heading = ["retriever", "all", *groups, "p, hybrid", "p, walk-fusion", "ms"]
         text += ["", f"## {name}", ""]
-        text += [
-            f"{len(queries)} questions, {len(graph):,} nodes; homophily {homophily(index):.2f}, shuffled {homophily(moved):.2f}."
-        ]
+        text += [f"{len(queries)} questions, {len(graph):,} nodes; {traits(index)}; shuffled, {traits(moved)}."]
         text += ["", f"| {' | '.join(heading)} |", "| --- " * len(heading) + "|"]
         text += [f"| {' | '.join(line)} |" for line in lines + random_lines]
         print("\n".join(text[-len(lines + random_lines) - 5 :]), flush=True)

@@ -72,7 +72,7 @@ WORDS = [f"word{i}" for i in range(30)]
 
 
 def random_corpus(seed, count=60, edges=150, dimension=6, ties=True):
-    """Nodes, edges and vectors: ties of vectors and texts, a hub, parallel edges, self loops, isolated nodes."""
+    """Nodes, edges and vectors: ties of vectors and texts, a hub, parallel edges, self loops, isolated nodes, names in some texts."""
     draw = np.random.default_rng(seed)
     vectors = draw.normal(size=(count, dimension))
     if ties:
@@ -81,7 +81,7 @@ def random_corpus(seed, count=60, edges=150, dimension=6, ties=True):
     nodes = [
         Node(
             str(uuid5(NAMESPACE_OID, f"node {row}")),
-            " ".join(draw.choice(WORDS, 6)),
+            _text(draw.choice(WORDS, 6), row % 4 == 1),
             f"Title {row // 2}" if row % 5 else "",
             ("film", "person", "place")[row % 3],
             {"year": int(draw.integers(1990, 2000)), "tags": ["a", "b"][: row % 3]} if row % 7 else {},
@@ -95,6 +95,10 @@ def random_corpus(seed, count=60, edges=150, dimension=6, ties=True):
         for i, (a, b) in enumerate(ends)
     ]
     return nodes, [*made, made[0], made[0]], vectors.astype(np.float32)
+
+
+def _text(words, named):
+    return f"see {words[0].title()} {words[1].title()} or {' '.join(words[2:])}" if named else " ".join(words)
 
 
 class CountingRelevance:

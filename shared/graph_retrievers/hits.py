@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, Node
+from graph_retrievers.graph.names import shared_name
 from graph_retrievers.graph.node_path import NodePath
 from graph_retrievers.graph.subgraph import Subgraph
 from graph_retrievers.results import Ranking
@@ -443,12 +444,17 @@ class _Paths:
         rows, forward = graph.steps_between(near, far, wanted)
         number = graph.relations[rows.clamp(min=0)].long() if graph.num_edges else rows
         names = [graph.relation_names[name] if row >= 0 else "" for row, name in zip(rows.tolist(), number.tolist(), strict=True)]
-        ahead, start, found, texts = forward.tolist(), 0, [], [""] * len(steps)
+        ahead: list[bool | None] = [along if row >= 0 else None for row, along in zip(rows.tolist(), forward.tolist(), strict=True)]
+        start, found, texts = 0, [], [""] * len(steps)
         for step, (row, (a, b), name, along) in enumerate(zip(rows.tolist(), steps, names, ahead, strict=True)):
             ends = (a, b) if along else (b, a)
-            if row >= 0 and self.may_show(a) and self.may_show(b):
+            if not (self.may_show(a) and self.may_show(b)):
+                continue
+            if row >= 0:
                 self._rows[graph.ids[ends[0]], graph.ids[ends[1]], name] = row
                 texts[step] = graph.edge_texts[row] if graph.edge_texts else ""
+            else:
+                names[step] = shared_name(graph.texts[a], graph.texts[b])
         for trail in trails:
             stop = start + len(trail) - 1
             titles = tuple(graph.titles[row] if self.may_show(row) else "" for row in trail)

@@ -282,7 +282,14 @@ def test_similarity_as_the_model_of_its_own_is_not_what_another_model_computed()
     assert ranking.nodes[0, 0] == 3 and PathRerank(1.0, model=BiEncoder())(queries, ranking).nodes[0, 0] == 2
 
 
-def test_a_step_that_no_edge_joins_is_not_told():
+def test_a_step_that_a_name_joins_is_told_by_it():
+    texts = ["It stars Ada Holm.", "In Lund, Ada Holm went to school."]
+    index = GraphIndex.from_texts(texts, titles=["Kismet", ""], relevance=PairScorer(hashed))
+    told = path_texts(index, Ranking.of(torch.tensor([[1]]), torch.zeros(1, 1), "x", torch.tensor([[[0, 1]]])))
+    assert told == [[f'{texts[1]}\nKismet -["Ada Holm"]- 1\nKismet. {texts[0]}']]
+
+
+def test_a_step_that_neither_an_edge_nor_a_name_joins_is_not_told():
     index = index_of([("n0", "n1", "knew")], PairScorer(hashed))
     trails = torch.tensor([[[0, 3], [0, 1]]])
     for found in (index, index_of([], PairScorer(hashed))):

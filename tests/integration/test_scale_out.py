@@ -46,7 +46,7 @@ SYSTEMS = {
     "fastinsight": (FastInsight, {"budget": 30, "nodes_per_round": 5}, 7, 9),
     "gar": (GAR, {"budget": 30, "nodes_per_round": 5}, 7, 2),
     "links": (WalkFusion, {"form": "links"}, 3, 3),
-    "names": (WalkFusion, {"form": "names", "weights": (1, 1, 0, 1)}, 4, 4),
+    "names": (WalkFusion, {"form": "names", "weights": (2, 1, 0)}, 4, 4),
     "mor": (MoR, {"candidates": 30}, 7, 4),
 }
 FILTERS = [

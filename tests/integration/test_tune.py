@@ -54,8 +54,8 @@ def test_what_is_surely_better_replaces_the_default(misled, tmp_path):
     assert found.name == "tuned" and "VectorSearch" in repr(found) and "HybridSearch" not in repr(found)
     assert found.retrieve("q5 word5", 1)[0].id == "5" != build_retriever("hybrid", misled).retrieve("q59 word59", 1)[0].id
     # Settings are kept with the choice.
-    write_choice(tmp_path, "walk-fusion", {"form": "names", "weights": [1.0, 1.0, 2.0, 1.0]})
-    assert "weights=(1.0, 1.0, 2.0, 1.0)" in repr(load_retriever(misled, tmp_path))
+    write_choice(tmp_path, "walk-fusion", {"form": "names", "weights": [2.0, 1.0, 2.0]})
+    assert "weights=(2.0, 1.0, 2.0)" in repr(load_retriever(misled, tmp_path))
 
 
 def test_a_gain_on_too_few_questions_is_not_kept(misled, tmp_path):
@@ -81,9 +81,14 @@ def test_candidates_fit_the_index():
     labels = [trial.label for trial in candidates(index, "Which loom?")]
     assert labels[0] == "walk-fusion" and len(labels) == len(set(labels))
     assert {"walk-fusion form=links", "walk-fusion form=names seeds=3", "hybrid", "spreading steps=2"} <= set(labels)
+    assert {"walk-fusion form=links bridges=3", "walk-fusion form=names bridges=0", "ppr damping=0.7"} <= set(labels)
+    weights = [label.split("weights=")[1] for label in labels if "weights" in label]
+    assert weights[:3] == ["[0.0, 1.0, 1.0]", "[4.0, 1.0, 1.0]", "[2.0, 0.0, 1.0]"]
+    assert weights[3:] == ["[2.0, 2.0, 1.0]", "[2.0, 1.0, 0.0]", "[2.0, 1.0, 2.0]"]
     assert not any("relations" in label for label in labels) and "fastinsight" not in labels
     names = {trial.label for trial in candidates(index, "Which loom?", scored=True)}
     assert {"fastinsight", "fastinsight-hybrid", "gar", "path-reranking", "re2"} <= names
+    assert {"fastinsight alpha=0.5", "fastinsight beta=2.0", "fastinsight paths=True", "gar budget=50"} <= names
     no_vectors = GraphIndex.from_texts(["a loom", "a card"])
     labels = [trial.label for trial in candidates(no_vectors, "Which loom?")]
     assert labels[0] == "bm25" and not {"vector", "hybrid", "walk-fusion form=links", "ppr"} & set(labels)

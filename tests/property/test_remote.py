@@ -45,7 +45,7 @@ SYSTEMS = {
     "fused": (FastInsight, {"fuse": True, "alpha": 0.0}),
     "gar": (GAR, {"nodes_per_round": 4}),
     "links": (WalkFusion, {"form": "links"}),
-    "names": (WalkFusion, {"form": "names", "weights": (1, 1, 0, 1), "depth": 20}),
+    "names": (WalkFusion, {"form": "names", "weights": (2, 1, 0), "depth": 20}),
     "mor": (MoR, {"candidates": 12, "seeds": 3, "matches": 4}),
     "mor filled": (MoR, {"candidates": 25, "fill": True, "backfill": False}),
 }

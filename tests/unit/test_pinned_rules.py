@@ -126,7 +126,7 @@ def test_walk_fusion_expands_five_nodes_of_links_twenty_or_a_tenth():
 
     def found(**options):
         # The list of STeX alone: it is the one that the seeds decide.
-        retriever = build_retriever("walk-fusion", index, form="names", weights=(0, 1.0, 0, 0), backfill=False, **options)
+        retriever = build_retriever("walk-fusion", index, form="names", weights=(0, 1.0, 0), backfill=False, **options)
         hits = retriever.retrieve("Who built a mechanical computer that reads punched cards?", 12)
         return scored(hits), [hit.path.nodes for hit in hits]
 

@@ -27,22 +27,18 @@ def test_the_lists_and_their_constants():
     searches = (
         "HybridSearch(k=100,",
         "HybridSearch(k=5,",
-        "HybridSearch(k=1,",
-        "FeedbackSearch(k=100",
-        "PathSearch(seeds=5, share=0.5, dense_weight=1.0, k=100)",
+        "PathSearch(seeds=5, share=0.5, dense_weight=1.0, bridges=3, k=100)",
     )
-    assert not has(WalkFusion(index(), form="names", seeds=5), *searches, "depth=100, constant=5", "weights=(1.0, 1.0, 1.0, 1.0)")
+    assert not has(WalkFusion(index(), form="names", seeds=5), *searches, "depth=100, constant=5", "weights=(2.0, 1.0, 1.0)")
     short = (
         "HybridSearch(k=7,",
         "HybridSearch(k=3,",
-        "PathSearch(seeds=3, share=0.5, dense_weight=1.0, k=7)",
-        "FeedbackSearch(k=7",
+        "PathSearch(seeds=3, share=0.5, dense_weight=1.0, bridges=3, k=7)",
         "depth=7",
     )
     assert not has(WalkFusion(index(), form="names", depth=7, seeds=3), *short)
-    assert not has(
-        WalkFusion(manual(), depth=7, seeds=3), "HybridSearch(k=7,", "PathSearch(seeds=3, share=0.5, dense_weight=2.0, k=7)"
-    )
+    paths = "PathSearch(seeds=3, share=0.5, dense_weight=2.0, bridges=0, k=7)"
+    assert not has(WalkFusion(manual(), depth=7, seeds=3), "HybridSearch(k=7,", paths)
     metapaths = ("MetapathSearch(seeds=3, length=3, temperature=0.03, limit=500, k=7)", "EntityLinking(case='fold', budget=0")
     assert not has(WalkFusion(index(), form="relations", depth=7, seeds=3), *metapaths, "weights=(1.0, 1.0, 3.0)")
 

@@ -125,7 +125,7 @@ def test_a_store_that_gives_too_few_results_is_told_of(corpus):
     [
         (GAR, {"budget": 30, "nodes_per_round": 5}, 7),
         (WalkFusion, {"form": "links"}, 3),
-        (WalkFusion, {"form": "names", "weights": (1, 1, 0, 1)}, 4),
+        (WalkFusion, {"form": "names", "weights": (2, 1, 0)}, 4),
     ],
 )
 def test_the_round_trips_that_the_docs_promise(corpus, system, options, trips):

@@ -340,11 +340,11 @@ def test_compositions_follow_what_a_scope_holds():
         assert repr(make(a)) != repr(make(b))
         assert repr(pickled(make(whole)).over(a)) == repr(make(a))
     assert SpreadingActivation(whole, passages=False, types=["person"]).over(a).types == ("person",)
-    # Weights that are given say how many lists there are, whatever a scope holds.
+    # Weights that are given are for the lists of the whole index, whatever a scope holds.
     named = GraphIndex.from_nodes(nodes[30:], [("p30", "p31"), ("e0", "q0")], embedding=HashEmbedding(8))
-    fusion = WalkFusion(named, weights=(1.0, 2.0, 1.0, 1.0))
+    fusion = WalkFusion(named, weights=(1.0, 2.0, 1.0))
     for owner in "ab":
-        assert fusion.over(named.within({"owner": owner})).operator.weights == (1.0, 2.0, 1.0, 1.0)
+        assert fusion.over(named.within({"owner": owner})).operator.weights == (1.0, 2.0, 1.0)
 
 
 def test_an_operator_may_be_a_function_of_the_index():

@@ -37,11 +37,11 @@ def ids(hits):
 
 
 def test_the_score_is_the_sum_of_reciprocal_ranks_of_the_lists():
-    retriever = WalkFusion(index(), form="names", weights=(1.0, 2.0, 0.5, 1.0), constant=5, k=5, backfill=False)
+    retriever = WalkFusion(index(), form="names", weights=(1.0, 2.0, 0.5), constant=5, k=5, backfill=False)
     question = "Who wrote the music of MirrorMask?"
     queries = Queries.of(retriever.index, question)
     expected = {}
-    for operator, weight in zip(retriever.operator.operators, (1.0, 2.0, 0.5, 1.0), strict=True):
+    for operator, weight in zip(retriever.operator.operators, (1.0, 2.0, 0.5), strict=True):
         for rank, node in enumerate([n for n in operator(queries).nodes[0].tolist() if n >= 0], 1):
             expected[node] = expected.get(node, 0.0) + weight / (5 + rank)
     order = sorted(expected, key=lambda n: (-expected[n], n))[:5]
@@ -55,7 +55,7 @@ def test_a_link_brings_what_neither_words_nor_vectors_find():
     assert ids(WalkFusion(index(), form="names", k=5).retrieve(question))[:2] == ["film", "ballamy"]
     linked = {h.id: h for h in WalkFusion(index(), form="links", seeds=1, k=5).retrieve(question)}
     assert (linked["ballamy"].path.nodes, linked["ballamy"].operator) == (("film", "ballamy"), "PathSearch")
-    walked = WalkFusion(index(), form="names", k=5, seeds=1, weights=(0.5, 1.0, 0.5, 0.5)).retrieve(question)
+    walked = WalkFusion(index(), form="names", k=5, seeds=1, weights=(0.5, 1.0, 0.5)).retrieve(question)
     assert (walked[1].path.nodes, walked[1].operator) == (("film", "ballamy"), "STeX")
 
 
@@ -70,10 +70,10 @@ def test_feedback_finds_what_shares_words_with_the_best_passage_where_no_edge_do
 
 
 def test_a_weight_of_zero_leaves_a_list_out():
-    retriever = WalkFusion(index(), form="names", weights=(0, 0, 0, 1.0), k=5, backfill=False)
+    retriever = WalkFusion(index(), form="names", weights=(0, 1.0, 0), k=5, backfill=False)
     hits = retriever.retrieve("Where was Iain Ballamy born?")
     assert [h.score for h in hits] == pytest.approx([1 / (5 + rank) for rank in range(1, len(hits) + 1)])
-    assert {h.operator for h in hits} == {"FeedbackSearch"}
+    assert {h.operator for h in hits} <= {"HybridSearch", "STeX"} and len(hits) > 0
 
 
 def test_batches_names_and_bad_options():
@@ -81,7 +81,7 @@ def test_batches_names_and_bad_options():
     questions = ["Who designed the Analytical Engine?", "What did Hollerith count?"]
     together = retriever.retrieve_batch(questions, k=4)
     assert [ids(h) for h in together] == [ids(retriever.retrieve(q, k=4)) for q in questions]
-    with pytest.raises(InvalidArgumentError, match="weights must be 4 numbers"):
+    with pytest.raises(InvalidArgumentError, match="weights must be 3 numbers"):
         WalkFusion(index(), form="names", weights=(1.0, 1.0))
     with pytest.raises(InvalidArgumentError, match="one list"):
         WalkFusion(index(), form="links", weights=(1.0,))
@@ -138,9 +138,10 @@ def entities():
     return GraphIndex.from_nodes(nodes, edges, embedding=embed)
 
 
-def clusters(edges):
-    """Passages of an encyclopedia in two groups of like vectors, joined by the edges."""
-    nodes = [Node(f"n{i}", f"word{i} " * 20, f"Name{i}") for i in range(40)]
+def clusters(edges, named=True):
+    """Passages of an encyclopedia in two groups of like vectors, joined by the edges; each text names the targets of its own."""
+    named = {f"n{i}": " ".join(f"Name{far[1:]}" for near, far in edges if named and near == f"n{i}") for i in range(40)}
+    nodes = [Node(f"n{i}", f"word{i} " * 20 + named[f"n{i}"], f"Name{i}") for i in range(40)]
     vectors = [[1.0, 0.1 * (i % 7)] if i < 20 else [0.1 * (i % 7), 1.0] for i in range(40)]
     return GraphIndex.from_nodes(nodes, edges, vectors=vectors)
 
@@ -152,6 +153,7 @@ def test_the_form_follows_the_graph():
     for form, built in names.items():
         assert WalkFusion(built).form == form
     assert (homophily(names["names"]) > 0.7, homophily(names["links"]) < 0.4) == (True, True)
+    assert WalkFusion(clusters(inside, named=False)).form == "links", "no text names what it is linked to"
     assert WalkFusion(clusters([])).form == "links", "without edges there is nothing to walk"
     assert [WalkFusion(clusters(across[:count])).form for count in (1, 49, 50)] == ["names", "names", "links"]
     pages = [("film", "ballamy", "mentions"), ("film", "ballamy", "links")]

@@ -21,6 +21,7 @@ from graph_retrievers.operators.traits import is_knowledge_graph
 from graph_retrievers.retrievers.grag import fit_grag
 from graph_retrievers.retrievers.registry import build_retriever, default_retriever
 from graph_retrievers.retrievers.tuned import drop_reranker, write_choice
+from graph_retrievers.retrievers.walk_fusion import WEIGHTS
 
 __all__ = ["Trial", "candidates", "tune"]
 
@@ -29,6 +30,16 @@ _FINALISTS, _FEWEST, _LEVEL = 4, 40, 0.05
 _DECIDING = 6
 _BASELINES = ("vector", "bm25", "hybrid", "ppr", "spreading", "spreading-hybrid")
 _SCORED = ("fastinsight", "fastinsight-hybrid", "gar", "path-reranking", "re2")
+# Settings that are tried besides the defaults, of the retrievers and of those that ask the relevance model.
+_KNOBS: dict[str, tuple[dict[str, Any], ...]] = {
+    "ppr": ({"damping": 0.7}, {"seeds": 10}),
+    "spreading": ({"hub_exponent": 0.5}, {"steps": 2}),
+}
+_SCORED_KNOBS: dict[str, tuple[dict[str, Any], ...]] = {
+    "fastinsight": ({"alpha": 0.5}, {"beta": 0.5}, {"beta": 2.0}, {"budget": 50}, {"paths": True}),
+    "gar": ({"budget": 50},),
+    "path-reranking": ({"weight": 0.25}, {"weight": 0.75}),
+}
 
 
 @dataclass
@@ -67,16 +78,17 @@ def candidates(index: GraphIndex, question: str, *, scored: bool = False) -> lis
     'bm25'
     """
     tried = [Trial(default_retriever(index))]
-    for form, lists in (("relations", 3),) if is_knowledge_graph(index.graph) else (("links", 0), ("names", 4)):
-        tried.append(Trial("walk-fusion", {"form": form}))
-        tried += [Trial("walk-fusion", {"form": form, "seeds": seeds}) for seeds in (3, 10)]
-        for place in range(lists):
-            for weight in (0.0, 2.0):
-                tried.append(Trial("walk-fusion", {"form": form, "weights": [weight if i == place else 1.0 for i in range(lists)]}))
-        if lists:
-            tried.append(Trial("walk-fusion", {"form": form, "constant": 30}))
+    for form in ("relations",) if is_knowledge_graph(index.graph) else ("links", "names"):
+        weights = WEIGHTS.get(form, ())
+        settings: list[dict[str, Any]] = [{}, {"seeds": 3}, {"seeds": 10}]
+        settings += [] if form == "relations" else [{"bridges": 3 if form == "links" else 0}]
+        for place in range(len(weights)):
+            settings += [{"weights": [w * factor if i == place else w for i, w in enumerate(weights)]} for factor in (0.0, 2.0)]
+        settings += [{"constant": 30}] if weights else []
+        tried += [Trial("walk-fusion", {"form": form, **each}) for each in settings]
     tried += [Trial(name) for name in (*_BASELINES, *(_SCORED if scored else ()))]
-    tried += [Trial("spreading", {"hub_exponent": 0.5}), Trial("spreading", {"steps": 2})]
+    for name, knobs in {**_KNOBS, **(_SCORED_KNOBS if scored else {})}.items():
+        tried += [Trial(name, settings) for settings in knobs]
     # What is wrong with the default is wrong with the index or its model, and is told.
     build_retriever(tried[0].retriever, index).retrieve(question)
     return [trial for trial in {trial.label: trial for trial in tried}.values() if _fits(trial, index, question)]

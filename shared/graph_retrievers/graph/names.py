@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from graph_retrievers.graph.addresses import page_address
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 
-__all__ = ["NameTable", "composed", "name_table", "name_words", "nodes_titled"]
+__all__ = ["NameTable", "capitalized_names", "composed", "name_table", "name_words", "nodes_titled", "shared_name"]
 
 # Words, single punctuation marks, and single characters of scripts without spaces between words.
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
@@ -20,6 +20,11 @@ _PLAIN = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '
 # The normal form takes quadratic time for a run of marks; Unicode's stream-safe text has at most 30 in a row (UAX 15, section 13).
 _MARKS = re.compile(r"([^\w\s\x00-\u02ff]{30})")
 _LONGEST = 64
+# Initials and words with inner marks, and what ends a sentence or interrupts a name.
+_SPAN = re.compile(r"(?:[^\W\d_]\.)+|[^\W_]+(?:['\u2019.-][^\W_]+)*|[^\w\s]|\n")
+_ENDS = frozenset(".!?:;\n")
+_PARTICLES = frozenset("of the de da di du la le el al der van von bin ibn y".split())
+_MOST_WORDS = 8
 
 
 def composed(text: str) -> str:
@@ -35,6 +40,63 @@ def name_words(text: str, *, fold: bool = False) -> list[str]:
     else:
         words = _TOKEN.findall(composed(text).translate(_PLAIN))
     return [word.casefold() for word in words] if fold else words
+
+
+def capitalized_names(text: str, known: str = "", most: int = 12) -> list[str]:
+    """Return the names in a running text, by their capitals: runs of capitalised words, each once, in order, `most` at most.
+
+    A number after it, or a particle such as "of" or "von" between two capitalised words, belongs to the name ("Area Code 404",
+    "Tower of London"). A single word that begins a sentence is not a name, nor is a run of more than eight words. Names whose
+    words all stand in the text `known` are left out, capitals and particles or not. Scripts without capitals have no such names.
+
+    Examples
+    --------
+    >>> capitalized_names("He met J. R. Tolkien. The Tower of London is near the Thames.", known="Is the Thames long?")
+    ['J. R. Tolkien', 'The Tower of London']
+    """
+    held, found = _PARTICLES.union(name_words(known, fold=True)), dict[str, None]()
+    words = _SPAN.findall(composed(text))
+    place = 0
+    while place < len(words) and len(found) < most:
+        stop = start = place
+        place += 1
+        if not _capital(words[start]):
+            continue
+        stop = start + 1
+        while stop < len(words):
+            joined = words[stop] in _PARTICLES and stop + 1 < len(words) and _capital(words[stop + 1])
+            if not (joined or _capital(words[stop]) or words[stop].isdigit()):
+                break
+            stop += 1 + joined
+        place = stop
+        begins = start == 0 or words[start - 1] in _ENDS
+        name = " ".join(words[start:stop])
+        if stop - start <= _MOST_WORDS and not (begins and stop - start == 1) and not held.issuperset(name_words(name, fold=True)):
+            found[name] = None
+    return list(found)
+
+
+def _capital(word: str) -> bool:
+    return word[0].isupper()
+
+
+def shared_name(near: str, far: str) -> str:
+    """Return the name in a text of which another text holds most words, the first of several, in quotation marks as on a path.
+
+    "" if the other text holds no word of a name; see :func:`capitalized_names`.
+
+    Examples
+    --------
+    >>> shared_name("The music of MirrorMask is by Iain Ballamy.", "Iain Ballamy was born in Guildford.")
+    '"Iain Ballamy"'
+    """
+    words, best, most = set(name_words(far, fold=True)), "", 0.0
+    for name in capitalized_names(near):
+        own = name_words(name, fold=True)
+        share = sum(word in words for word in own) / len(own)
+        if share > most:
+            best, most = f'"{name}"', share
+    return best
 
 
 class NameTable:

@@ -20,9 +20,10 @@ class NodePath:
     nodes : tuple of str, length n >= 1
         Node ids; the last is the hit.
     relations : tuple of str, length n - 1
-        Relation of each step ("" where the edge has none).
-    forward : tuple of bool, length n - 1
-        True where the edge points along the path.
+        Relation of each step ("" where the edge has none). Where no edge joins the two nodes, the name that their texts share, in
+        quotation marks, or "".
+    forward : tuple of bool or None, length n - 1
+        True where the edge points along the path, False where it points back, None where no edge joins the two nodes.
     titles : tuple of str, length n, or ()
         Titles of the nodes; "" where a node has none or may not be shown.
     texts : tuple of str, length n - 1, or ()
@@ -40,7 +41,7 @@ class NodePath:
 
     nodes: tuple[str, ...]
     relations: tuple[str, ...] = ()
-    forward: tuple[bool, ...] = ()
+    forward: tuple[bool | None, ...] = ()
     titles: tuple[str, ...] = ()
     texts: tuple[str, ...] = field(default=(), compare=False, repr=False)
     score: float | None = field(default=None, compare=False, repr=False)
@@ -58,7 +59,7 @@ class NodePath:
         text = names[0]
         for name, relation, forward in zip(names[1:], self.relations, self.forward, strict=True):
             line = f"-[{relation}]-" if relation else "-"
-            text += (f" {line}> " if forward else f" <{line} ") + name
+            text += f" {'<' * (forward is False)}{line}{'>' * bool(forward)} {name}"
         return text
 
     @classmethod
@@ -87,6 +88,7 @@ class NodePath:
         ]
 
     def edges(self) -> list[Edge]:
-        """Return the steps as edges in their own direction."""
+        """Return the steps along edges, as edges in their own direction."""
         steps = zip(self.nodes, self.nodes[1:], self.relations, self.forward, strict=False)
-        return [Edge(near, far, relation) if forward else Edge(far, near, relation) for near, far, relation, forward in steps]
+        walked = [(near, far, relation, forward) for near, far, relation, forward in steps if forward is not None]
+        return [Edge(near, far, relation) if forward else Edge(far, near, relation) for near, far, relation, forward in walked]

@@ -8,6 +8,7 @@ import torch
 
 from graph_retrievers.arguments import fraction, is_number, positive
 from graph_retrievers.errors import InvalidArgumentError, shown
+from graph_retrievers.operators.bridges import bridges
 from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
@@ -43,13 +44,18 @@ class PathSearch(Operator):
     dense_weight : float, default 1
         The w of the equation, at least 0. Where texts are long and questions are put in other words, as on manuals, similarities of
         candidates differ by less than their BM25 scores do, and a larger weight keeps what vector search puts first.
+    bridges : int, default 0
+        If above 0, names join passages where no edge does: for each name in the text of a seed that the question does not hold,
+        this many passages, the best by BM25 of the name, count as neighbours of the seed. Needs BM25; names are told by their
+        capitals (:func:`~graph_retrievers.graph.names.capitalized_names`).
     k : int, optional
         Nodes to keep; by default all candidates.
 
     Notes
     -----
     The path of a hit leads from the seed u with which it scores best; a ranked node keeps its own path where that seed does not
-    help it or is ranked below it.
+    help it or is ranked below it. Where a name leads from u to the hit, it stands in the place of the relation, in quotation marks:
+    ``0 -["Ada Holm"]- 1``.
     Negative similarities count as 0. Edges are followed both ways. A signal that the index does not have is left out; a lexical
     signal in an external store, which gives scores and not weights of words, counts for u and v together as for the better of
     them (:meth:`graph_retrievers.signals.signal.Signal.joint_scores`).
@@ -57,7 +63,7 @@ class PathSearch(Operator):
     References
     ----------
     Our own. Asai et al., "Learning to Retrieve Reasoning Paths over Wikipedia Graph for Question Answering", ICLR 2020, score
-    paths with a trained model.
+    paths with a trained model. Passages that share a name, the bridge entity: Yang et al., "HotpotQA", EMNLP 2018.
 
     Examples
     --------
@@ -73,11 +79,13 @@ class PathSearch(Operator):
 
     kind = OperatorKind.VECTOR_GRAPH_SEARCH
 
-    def __init__(self, seeds: int = 5, *, share: float = 0.5, dense_weight: float = 1.0, k: int | None = None) -> None:
+    def __init__(
+        self, seeds: int = 5, *, share: float = 0.5, dense_weight: float = 1.0, bridges: int = 0, k: int | None = None
+    ) -> None:
         self.seeds, self.share = positive("seeds", seeds), fraction("share", share)
         if not is_number(dense_weight) or not 0 <= dense_weight <= 1e30:
             raise InvalidArgumentError(f"dense_weight must be a number from 0 to 1e30, got {shown(dense_weight)}.")
-        self.dense_weight = float(dense_weight)
+        self.dense_weight, self.bridges = float(dense_weight), positive("bridges", bridges, least=0)
         self.k = None if k is None else positive("k", k)
 
     def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
@@ -85,11 +93,14 @@ class PathSearch(Operator):
         graph, size, count = queries.index.graph, len(queries.index), len(ranking)
         seeds = ranking.nodes[:, : self.seeds]
         width = max(seeds.shape[1], 1)
-        # Pairs of a seed u and a neighbour v, in rank order of the seeds.
+        # Pairs of a seed u and a neighbour v.
         place, neighbor = graph.neighbors(seeds.flatten())
         if queries.walk_allowed is not None:
             kept = queries.walk_allowed[neighbor]
             place, neighbor = place[kept], neighbor[kept]
+        if self.bridges and "bm25" in queries.index.signals:
+            joined = bridges(queries, seeds, self.bridges)
+            place, neighbor = torch.cat([place, joined[0]]), torch.cat([neighbor, joined[1]])
         batch, seed = place // width, seeds.flatten()[place]
 
         rows, columns = (ranking.nodes >= 0).nonzero(as_tuple=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from graph_retrievers.graph.names import shared_name
 from graph_retrievers.graph.node_path import NodePath
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.results import Ranking
@@ -15,7 +16,8 @@ def path_texts(index: GraphIndex, ranking: Ranking) -> list[list[str]] | None:
 
     The candidate's text comes first, so that a model that reads so many tokens cuts the other one; then the last step of the
     candidate's trail, as ``parent -[relation]-> candidate``, and the text of its edge, if it has one; then the parent's text.
-    A node that a search found, without a step, has its own text alone.
+    Where no edge joins the two, the name that they share stands for the relation. A node that a search found, without a step, has
+    its own text alone, and so has one that shares no name.
 
     None if the relevance model of the index is the similarity of its vectors, which belong to the nodes' own texts.
 
@@ -44,10 +46,12 @@ def path_texts(index: GraphIndex, ranking: Ranking) -> list[list[str]] | None:
     edges, forward = graph.steps_between(near, far, wanted)
     found = zip(*(part.tolist() for part in (batch, column, near, far, edges, forward)), strict=True)
     for b, c, parent, node, edge, ahead in found:
-        if edge < 0:
+        joined = edge >= 0
+        relation = graph.relation_names[graph.relations[edge]] if joined else shared_name(graph.texts[parent], graph.texts[node])
+        if not joined and not relation:
             continue
         ids, titles = zip(*((graph.ids[row], graph.titles[row]) for row in (parent, node)), strict=True)
-        step = NodePath(ids, (graph.relation_names[graph.relations[edge]],), (ahead,), titles).text
-        told = graph.edge_texts[edge] if graph.edge_texts else ""
+        step = NodePath(ids, (relation,), (ahead if joined else None,), titles).text
+        told = graph.edge_texts[edge] if joined and graph.edge_texts else ""
         texts[b][c] = "\n".join(filter(None, (texts[b][c], step, told, graph.content(parent))))
     return texts

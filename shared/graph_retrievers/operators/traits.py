@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,17 +11,20 @@ import torch
 from torch.nn.functional import normalize
 
 from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.graph.names import name_words
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.dense import DenseIndex
 
-__all__ = ["holds_passages", "homophily", "is_knowledge_graph", "names_identify"]
+__all__ = ["holds_passages", "homophily", "is_knowledge_graph", "names_identify", "names_mentioned"]
 
 # Nodes that are looked at.
 _SAMPLE = 2000
 _PASSAGE_WORDS = 20
 # A word in more texts than both of these does not tell a node apart.
 _SHARE, _FEW = 0.003, 10
+# At the end of a title, by which titles that are equal otherwise are told apart.
+_PARENTHESES = re.compile(r"\s\([^()]*\)\s*$")
 
 
 def holds_passages(graph: CorpusGraph) -> bool:
@@ -117,6 +121,38 @@ def names_identify(index: GraphIndex) -> bool:
 
     # Kept for these counts of words: indexes may share a graph.
     return graph.cache.get(("names identify", id(bm25)), make)[1]
+
+
+def names_mentioned(graph: CorpusGraph) -> float:
+    """Return the share of edges of which the text of one end holds the title of the other, capitals or not.
+
+    Of an encyclopedia, where texts name what they link to, it is near 1; of papers that cite each other, near 0. What stands in
+    parentheses at the end of a title, as in "Kismet (film)", need not be in the text. Read from 2,000 edges drawn with a fixed
+    seed; 0 without edges.
+
+    Examples
+    --------
+    >>> texts, titles = ["A film by Ada Holm.", "Born in Lund."], ["Kismet", "Ada Holm"]
+    >>> names_mentioned(CorpusGraph(["a", "b"], texts, titles=titles, edges=[("a", "b", "by"), ("b", "b", "knows")]))
+    0.5
+    """
+
+    def make() -> float:
+        rows = _sample(range(graph.num_edges))
+        ends = [(int(graph.sources[row]), int(graph.targets[row])) for row in rows]
+        texts = {row: _spaced(graph.texts[row]) for row in set(sum(ends, ()))}
+        titles = {row: _spaced(_PARENTHESES.sub("", graph.titles[row])) for row in texts}
+
+        def told(near: int, far: int) -> bool:
+            return bool(titles[far].strip()) and titles[far] in texts[near]
+
+        return sum(told(near, far) or told(far, near) for near, far in ends) / max(len(ends), 1)
+
+    return graph.cache.get("names mentioned", make)
+
+
+def _spaced(text: str) -> str:
+    return f" {' '.join(name_words(text, fold=True))} "
 
 
 def _sample(items: Sequence[Any]) -> list[Any]:

@@ -9,25 +9,26 @@ from typing import Any
 from graph_retrievers.arguments import choice, positive
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.feedback_search import FeedbackSearch
 from graph_retrievers.operators.fusion import ReciprocalRankFusion
 from graph_retrievers.operators.metapath_search import MetapathSearch
 from graph_retrievers.operators.operator import Operator, Pipeline
 from graph_retrievers.operators.path_search import PathSearch
 from graph_retrievers.operators.spreading import EntityLinking, GatedPropagation
 from graph_retrievers.operators.stex import STeX
-from graph_retrievers.operators.traits import homophily, is_knowledge_graph, names_identify
+from graph_retrievers.operators.traits import homophily, is_knowledge_graph, names_identify, names_mentioned
 from graph_retrievers.operators.vector_search import HybridSearch
 from graph_retrievers.retrievers.retriever import Retriever
 
-__all__ = ["WalkFusion"]
+__all__ = ["WEIGHTS", "WalkFusion"]
 
-_SEEDS, _LINK_SEEDS, _DENSE_WEIGHT = 5, 20, 2.0
+_SEEDS, _LINK_SEEDS, _DENSE_WEIGHT, _BRIDGES = 5, 20, 2.0, 3
 _FORMS = ("links", "names", "relations")
-_WEIGHTS = {"names": (1.0, 1.0, 1.0, 1.0), "relations": (1.0, 1.0, 3.0)}
-_NUMBERS = {len(weights): form for form, weights in _WEIGHTS.items()}
-# Below this homophily, edges tell no more than chance, if there are enough of them to say so.
-_HOMOPHILY, _EDGES = 0.6, 50
+WEIGHTS = {"names": (2.0, 1.0, 1.0), "relations": (1.0, 1.0, 3.0)}
+"""Weights of the lists of WalkFusion, by form."""
+
+# Below this homophily, edges tell no more than chance, and below this share of edges texts do not name what they are linked to, if
+# there are enough edges to say so.
+_HOMOPHILY, _MENTIONED, _EDGES = 0.6, 0.25, 50
 
 
 class WalkFusion(Retriever):
@@ -39,10 +40,10 @@ class WalkFusion(Retriever):
 
     ``"names"``, for passages whose titles are names, as in an encyclopedia:
 
-    1. :class:`~graph_retrievers.operators.path_search.PathSearch` from hybrid search: passages with the passage that leads to them;
+    1. :class:`~graph_retrievers.operators.path_search.PathSearch` from hybrid search: passages with the passage that leads to them,
+       by an edge or by a name that it holds and the question does not;
     2. STeX from the best nodes of hybrid search: these, and behind them their neighbours by similarity and structure;
-    3. gated spreading activation from the names in the question;
-    4. BM25 of the question together with the best passage of hybrid search, for second passages without an edge to the first.
+    3. gated spreading activation from the names in the question.
 
     ``"relations"``, for the entities of a knowledge graph:
 
@@ -50,8 +51,9 @@ class WalkFusion(Retriever):
     2. gated spreading activation from the names in the question;
     3. :class:`~graph_retrievers.operators.metapath_search.MetapathSearch` from these names.
 
-    ``"links"``, for all other graphs, such as manuals, whose headings are ordinary words: the first list of ``"names"`` alone, with
-    the neighbours of more nodes and twice the weight of similarities.
+    ``"links"``, for all other graphs, such as manuals, whose headings are ordinary words, and papers, which do not name what
+    they cite: the first list of ``"names"`` alone, by edges only, with the neighbours of more nodes and twice the weight of
+    similarities.
 
     Parameters
     ----------
@@ -60,13 +62,17 @@ class WalkFusion(Retriever):
     seeds : int, optional
         Nodes of hybrid search whose neighbours are read, and most named nodes that metapaths start from; by default 5, of
         ``"links"`` 20, or a tenth of the nodes if that is less.
+    bridges : int, optional
+        Passages that each name in a text leads to, as for :class:`~graph_retrievers.operators.path_search.PathSearch`; by default 3
+        for ``"names"`` and 0 for ``"links"``. ``"relations"`` has no such list.
     form : {"links", "names", "relations"}, optional
         By default ``"relations"`` for a knowledge graph (see :func:`~graph_retrievers.operators.traits.is_knowledge_graph`) whose
         edges have two relations or more, with an embedding model; otherwise ``"names"`` where titles identify nodes
-        (:func:`~graph_retrievers.operators.traits.names_identify`) and linked nodes are more similar than chance
-        (:func:`~graph_retrievers.operators.traits.homophily` of 0.6 or more, which is not asked of fewer than 50 edges).
+        (:func:`~graph_retrievers.operators.traits.names_identify`), texts hold the titles of what they are linked to
+        (:func:`~graph_retrievers.operators.traits.names_mentioned` of 0.25 or more) and linked nodes are more similar than chance
+        (:func:`~graph_retrievers.operators.traits.homophily` of 0.6 or more); the last two are not asked of fewer than 50 edges.
     weights : sequence of float, optional
-        The w of the equation; (1, 1, 1, 1) and (1, 1, 3) by default. 0 leaves a list out.
+        The w of the equation; (2, 1, 1) for ``"names"`` and (1, 1, 3) for ``"relations"`` by default. 0 leaves a list out.
     constant : int, default 5
         The c of the equation. With the usual 60, a node at rank 20 of two lists would pass the best of one.
     depth : int, default 100
@@ -103,6 +109,7 @@ class WalkFusion(Retriever):
         index: GraphIndex,
         *,
         seeds: int | None = None,
+        bridges: int | None = None,
         form: str | None = None,
         weights: Sequence[float] | None = None,
         constant: int = 5,
@@ -111,7 +118,11 @@ class WalkFusion(Retriever):
     ) -> None:
         choice("form", form, (None, *_FORMS))
         positive("depth", depth), positive("seeds", 1 if seeds is None else seeds)
-        compose = partial(_composed, seeds=seeds, form=form, weights=weights, constant=constant, depth=depth)
+        positive("bridges", 0 if bridges is None else bridges, least=0)
+        if weights is not None:
+            # A scope whose graph is of another kind has the lists that the weights are for.
+            form = form or _form(index)
+        compose = partial(_composed, seeds=seeds, bridges=bridges, form=form, weights=weights, constant=constant, depth=depth)
         super().__init__(index, compose, **options)
         self.form = form or _form(index)
 
@@ -121,31 +132,38 @@ def _form(index: GraphIndex) -> str:
     graph = index.graph
     if is_knowledge_graph(graph) and len(graph.relation_names) > 1 and index.embedding is not None:
         return "relations"
-    joined = 0 < graph.num_edges < _EDGES or homophily(index) >= _HOMOPHILY
-    return "names" if joined and names_identify(index) else "links"
+    few = 0 < graph.num_edges < _EDGES
+    named = few or (names_mentioned(graph) >= _MENTIONED and homophily(index) >= _HOMOPHILY)
+    return "names" if named and names_identify(index) else "links"
 
 
 def _composed(
-    index: GraphIndex, *, seeds: int | None, form: str | None, weights: Sequence[float] | None, constant: int, depth: int
+    index: GraphIndex,
+    *,
+    seeds: int | None,
+    bridges: int | None,
+    form: str | None,
+    weights: Sequence[float] | None,
+    constant: int,
+    depth: int,
 ) -> Operator:
-    if form is None:
-        # For a scope, weights that are given say which lists they are for.
-        form = _form(index) if weights is None or index.rows is None else _NUMBERS.get(len(weights), "links")
+    form = form or _form(index)
     if seeds is None:
         # Neighbours of most nodes would tell nothing.
         seeds = min(_LINK_SEEDS if form == "links" else _SEEDS, max(1, len(index) // 10))
     dense_weight = _DENSE_WEIGHT if form == "links" else 1.0
-    paths = Pipeline(HybridSearch(depth, returned=False), PathSearch(seeds, dense_weight=dense_weight, k=depth))
+    if bridges is None:
+        bridges = _BRIDGES if form == "names" else 0
+    paths = Pipeline(HybridSearch(depth, returned=False), PathSearch(seeds, dense_weight=dense_weight, bridges=bridges, k=depth))
     if form == "links":
         if weights is not None:
-            raise InvalidArgumentError("WalkFusion has one list here, so weights= cannot be given; form='names' has four.")
+            raise InvalidArgumentError("WalkFusion has one list here, so weights= cannot be given; form='names' has three.")
         return paths
     if form == "names":
         lists: list[Operator] = [
             paths,
             Pipeline(HybridSearch(seeds, returned=False), STeX()),
             Pipeline(EntityLinking(), GatedPropagation()),
-            Pipeline(HybridSearch(1, returned=False), FeedbackSearch(depth)),
         ]
     else:
         lists = [
@@ -153,4 +171,4 @@ def _composed(
             Pipeline(EntityLinking(), GatedPropagation()),
             Pipeline(EntityLinking(budget=0), MetapathSearch(seeds, k=depth)),
         ]
-    return ReciprocalRankFusion(*lists, weights=_WEIGHTS[form] if weights is None else weights, depth=depth, constant=constant)
+    return ReciprocalRankFusion(*lists, weights=WEIGHTS[form] if weights is None else weights, depth=depth, constant=constant)
