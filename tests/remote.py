@@ -72,7 +72,7 @@ WORDS = [f"word{i}" for i in range(30)]
 
 
 def random_corpus(seed, count=60, edges=150, dimension=6, ties=True):
-    """Nodes, edges and vectors: ties of vectors and texts, a hub, parallel edges, self loops, isolated nodes, names in some texts."""
+    """Nodes, edges, vectors: ties of vectors and texts, names in some, a hub, parallel edges, self loops, isolated nodes."""
     draw = np.random.default_rng(seed)
     vectors = draw.normal(size=(count, dimension))
     if ties:

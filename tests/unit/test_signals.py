@@ -506,3 +506,25 @@ def test_words_that_no_text_has_any_more_are_dropped_when_they_are_many():
         assert torch.equal(changed.bm25.table(questions), fresh.bm25.table(questions))
     again = few.with_changes(add=[Node("x", "word0 again")])
     assert again.bm25.search(["word0"], 1)[1].tolist() == [[38]]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_words_that_few_rows_have_are_found_as_in_the_table_of_all_rows(monkeypatch, seed):
+    draw = random.Random(seed)
+    words = [f"w{n}" for n in range(draw.choice([3, 10, 60]))]
+    texts = [" ".join(draw.choices(words, k=draw.randint(0, 9))) for _ in range(draw.randint(1, 80))]
+    bm25 = BM25(texts, backend=("bm25s", "rank-bm25")[seed % 2])
+    queries = [" ".join(draw.choices([*words, "unknown"], k=draw.randint(0, 4))) for _ in range(draw.randint(1, 6))]
+    k, rows = draw.choice([1, 2, 5, 100]), len(texts)
+    allowed = [None, torch.rand(rows) > 0.4, torch.rand(len(queries), rows) > 0.4][seed % 3]
+    table = bm25.table(queries)
+    if allowed is not None:
+        table = table.masked_fill(~allowed, 0.0)
+    for share in (0, 1 << 40):
+        monkeypatch.setattr("graph_retrievers.signals.sparse._DENSE", share)
+        scores, found = bm25.search(queries, k, allowed)
+        assert scores.shape == found.shape == (len(queries), min(k, rows))
+        for b, row in enumerate(table.tolist()):
+            best = sorted((-score, n) for n, score in enumerate(row) if score > 0)[:k]
+            assert [n for n in found[b].tolist() if n >= 0] == [n for _, n in best]
+            assert [score for score in scores[b].tolist() if score > 0] == [-score for score, _ in best]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -21,6 +22,8 @@ __all__ = ["Entries", "SparseEncoder", "SparseIndex", "TermSignal", "first_of_ea
 _ENTRIES_AT_A_TIME = 1 << 24
 # More than any vocabulary has; the matrix has a pointer for each.
 _MOST_TERMS = 1 << 24
+# A table of all rows, which needs no sorting, costs as much as the matching rows alone if an eighth of its entries is filled.
+_DENSE = 8
 
 
 class Entries(NamedTuple):
@@ -111,12 +114,19 @@ class TermSignal(Signal):
 
     def table(self, queries: Sequence[str]) -> Tensor:
         """Return the scores of every row: Tensor, shape [B, N], float32."""
+        return self._added(len(queries), *self._entries(queries))
+
+    def _entries(self, queries: Sequence[str]) -> tuple[Tensor, Tensor, Tensor]:
+        """Return query, row and weighted score of each entry of the terms of queries, by query."""
         pointers, terms, weights = self.query_terms(queries)
         owner = torch.repeat_interleave(torch.arange(len(queries), device=self.device), pointers.diff())
-        scores = torch.zeros(len(queries) * len(self), device=self.device)
         place, entry = gather_rows(self.indptr, terms)
-        scores.index_add_(0, owner[place] * len(self) + self.rows[entry].long(), self.data[entry] * weights[place])
-        return scores.view(len(queries), len(self))
+        return owner[place], self.rows[entry].long(), self.data[entry] * weights[place]
+
+    def _added(self, count: int, owner: Tensor, rows: Tensor, scores: Tensor) -> Tensor:
+        """Return a table, shape [B, N], of the sums of entries."""
+        table = torch.zeros(count * len(self), device=self.device)
+        return table.index_add_(0, owner * len(self) + rows, scores).view(count, len(self))
 
     def scores(self, queries: Sequence[str], batch: Tensor, rows: Tensor) -> Tensor:
         """Return the scores of single pairs: Tensor, shape [n]; see :meth:`Signal.scores`."""
@@ -149,12 +159,37 @@ class TermSignal(Signal):
 
     def search(self, queries: Sequence[str], k: int, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the k rows with the largest scores above 0; see :meth:`Signal.search`."""
-        scores = self.table(queries)
+        entries = self._entries(queries)
+        if entries[0].numel() * _DENSE < len(queries) * len(self):
+            return self._search_matches(len(queries), *entries, k, allowed)
+        scores = self._added(len(queries), *entries)
         if allowed is not None:
             scores = scores.masked_fill(~allowed, 0.0)
         values, rows = top_k(scores, k)
         match = values > 0
         return values.masked_fill(~match, float("-inf")), rows.masked_fill(~match, -1)
+
+    def _search_matches(
+        self, count: int, owner: Tensor, rows: Tensor, scores: Tensor, k: int, allowed: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Return what :meth:`search` does, by reading the rows that have a term alone: rare terms are in few of many rows."""
+        keys, order = torch.sort(owner * len(self) + rows, stable=True)
+        keys, at = torch.unique_consecutive(keys, return_inverse=True)
+        scores = torch.zeros(keys.numel(), device=self.device).index_add_(0, at, scores[order])
+        owner, rows = keys // len(self), keys % len(self)
+        if allowed is not None:
+            kept = allowed[rows] if allowed.dim() == 1 else allowed[owner, rows]
+            owner, rows, scores = owner[kept], rows[kept], scores[kept]
+        k = min(k, len(self))
+        values = torch.full((count, k), float("-inf"), device=self.device)
+        found = torch.full((count, k), -1, device=self.device)
+        starts = torch.searchsorted(owner, torch.arange(count + 1, device=self.device)).tolist()
+        # One by one: side by side, all lists would be as wide as the longest.
+        for query, (start, stop) in enumerate(pairwise(starts)):
+            best, columns = top_k(scores[None, start:stop], k)
+            values[query, : best.shape[1]], found[query, : best.shape[1]] = best[0], rows[start:stop][columns[0]]
+        match = values > 0
+        return values.masked_fill(~match, float("-inf")), found.masked_fill(~match, -1)
 
 
 @runtime_checkable
