@@ -15,13 +15,12 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.checkpoint import checkpoint_folder, load_checkpoint, save_checkpoint
 from graph_retrievers.learning.state import clear_state
-from graph_retrievers.operators.candidates import Candidates
 from graph_retrievers.operators.grag import DocumentGraphNetwork, DocumentGraphRerank, EvidenceNetwork
 from graph_retrievers.operators.grag.model import network_of_config
 from graph_retrievers.operators.grag.training import fit_document_graph
-from graph_retrievers.operators.operator import Operator, Pipeline
+from graph_retrievers.operators.operator import Operator
+from graph_retrievers.retrievers.candidates import candidates_of, reranked
 from graph_retrievers.retrievers.examples import labelled_queries
-from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.signals.meaning_cache import MeaningCache
 
@@ -103,7 +102,7 @@ class GRAG(Retriever):
         if first is None:
             raise InvalidArgumentError(f"{checkpoint} was trained behind an operator without a name; pass it as first=.")
         reranker = grag_reranker(checkpoint, network, parser=parser, depth=depth, embedding=index.embedding_name)
-        super().__init__(index, partial(_composed, first=first, settings=settings, reranker=reranker), **options)
+        super().__init__(index, partial(reranked, first=first, settings=settings, reranker=reranker), **options)
         if checkpoint is None and network is None:
             self._untrained = ("a trained network (pass checkpoint=)",)
 
@@ -142,14 +141,6 @@ def grag_reranker(
             f"{checkpoint} was trained with vectors of {trained!r}, these are of {embedding!r}; train it with this model."
         )
     return reranker
-
-
-def _composed(index: GraphIndex, *, first: str | Operator, settings: Mapping[str, Any], reranker: DocumentGraphRerank) -> Operator:
-    return Pipeline(_candidates(index, first, settings, reranker.depth), reranker)
-
-
-def _candidates(index: GraphIndex, first: str | Operator, settings: Mapping[str, Any], depth: int) -> Operator:
-    return Candidates(first if isinstance(first, Operator) else build_retriever(first, index, **settings).operator, depth)
 
 
 def fit_grag(
@@ -207,7 +198,7 @@ def fit_grag(
     cache = parser if isinstance(parser, MeaningCache) else MeaningCache(parser)
     reranker = DocumentGraphRerank(network, parser=cache, depth=depth, together=together)
     options = {"resume": folder / "under-way", **(training or {})}
-    candidates = _candidates(index, first, settings, depth)
+    candidates = candidates_of(index, first, settings, depth)
     history = fit_document_graph(index, train, dev, reranker, candidates, seed=seed, show_progress=show_progress, **options)
     config = {
         "network": network.config(),

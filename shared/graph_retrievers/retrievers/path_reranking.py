@@ -17,10 +17,10 @@ from graph_retrievers.graph.folders import digest
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.checkpoint import checkpoint_folder
 from graph_retrievers.learning.state import clear_state
-from graph_retrievers.operators.candidates import Candidates
-from graph_retrievers.operators.operator import Operator, Pipeline
+from graph_retrievers.operators.operator import Operator
 from graph_retrievers.operators.path_rerank import PathRerank
 from graph_retrievers.operators.path_rerank_training import fit_path_rerank
+from graph_retrievers.retrievers.candidates import candidates_of, reranked
 from graph_retrievers.retrievers.examples import labelled_queries
 from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.retrievers.retriever import Retriever
@@ -97,17 +97,9 @@ class PathReranking(Retriever):
         first = settings["first"] if first is None else first
         # Whoever names the search of the checkpoint means that one.
         named = settings["first_settings"] if isinstance(first, str) and first == settings["first"] else {}
-        super().__init__(index, partial(_composed, first=first, settings=named, reranker=reranker), **options)
+        super().__init__(index, partial(reranked, first=first, settings=named, reranker=reranker), **options)
         if isinstance(first, str):
             self._untrained = build_retriever(first, index, **named)._untrained
-
-
-def _composed(index: GraphIndex, *, first: str | Operator, settings: Mapping[str, Any], reranker: PathRerank) -> Operator:
-    return Pipeline(_candidates(index, first, settings, reranker.depth), reranker)
-
-
-def _candidates(index: GraphIndex, first: str | Operator, settings: Mapping[str, Any], depth: int) -> Operator:
-    return Candidates(first if isinstance(first, Operator) else build_retriever(first, index, **settings).operator, depth)
 
 
 def _loaded(checkpoint: str | Path, index: GraphIndex) -> tuple[CrossEncoder, dict[str, Any]]:
@@ -184,7 +176,7 @@ def fit_path_reranking(
     _check_places(folder, settings)
     train, dev = labelled_queries(dataset, index, "The path reranker")
     options: dict[str, Any] = {"resume": folder / _UNDER_WAY, **(training or {})}
-    candidates = _candidates(index, first, settings, depth)
+    candidates = candidates_of(index, first, settings, depth)
     model, weight, history = fit_path_rerank(
         index, train, dev, candidates, depth=depth, seed=seed, show_progress=show_progress, **options
     )
