@@ -20,7 +20,7 @@ from graph_retrievers.evaluation.results import Evaluation
 from graph_retrievers.evaluation.significance import randomization_test
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.traits import homophily, names_mentioned
+from graph_retrievers.operators.traits import names_mentioned
 from graph_retrievers.retrievers import Retriever, WalkFusion
 from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.signals.embedding import minilm
@@ -77,11 +77,6 @@ def shuffled(index: GraphIndex) -> GraphIndex:
     return GraphIndex(CorpusGraph(graph.ids, graph.texts, edges=moved, **columns), index.signals, embedding=index.embedding)
 
 
-def traits(index: GraphIndex) -> str:
-    """Return what the form depends on."""
-    return f"homophily {homophily(index):.2f}, titles in the texts that link to them {names_mentioned(index.graph):.2f}"
-
-
 def table(evaluation: Evaluation, kinds: dict[str, str], default: str) -> list[list[str]]:
     """Return a line for each retriever: its name, Recall@10 of all questions and of each kind, p-values and milliseconds.
 
@@ -118,7 +113,7 @@ def page(folder: Path, names: list[str], split: str) -> str:
         groups = sorted(set(kinds.values()) - {""})
         heading = ["retriever", "all", *groups, "p, hybrid", "p, walk-fusion", "ms"]
         text += ["", f"## {name}", ""]
-        text += [f"{len(queries)} questions, {len(graph):,} nodes; {traits(index)}; shuffled, {traits(moved)}."]
+        text += [f"{len(queries)} questions, {len(graph):,} nodes; {names_mentioned(graph):.2f} of the texts name another node."]
         text += ["", f"| {' | '.join(heading)} |", "| --- " * len(heading) + "|"]
         text += [f"| {' | '.join(line)} |" for line in lines + random_lines]
         print("\n".join(text[-len(lines + random_lines) - 5 :]), flush=True)

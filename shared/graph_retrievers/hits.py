@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, Node
-from graph_retrievers.graph.names import shared_name
+from graph_retrievers.graph.names import named_step
 from graph_retrievers.graph.node_path import NodePath
 from graph_retrievers.graph.subgraph import Subgraph
 from graph_retrievers.results import Ranking
@@ -254,10 +254,11 @@ class Hits(Sequence[Hit]):
     def to_context(self, question: str = "", language_model: Any = None) -> str:
         """Return the hits as text for a language model, in up to three parts; "" for no hits.
 
-        First the paths, one a line, as ``a -[relation]-> b <-[relation]- c`` with the direction of each edge: the chains, or if
-        there are none the paths to the hits, except those that begin a longer one; those with a score of their own
-        (``NodePath.score``) come last, the best at the end. Then the facts, then the nodes in their order, each as
-        ``- name (type): text``, without the type and text that a node does not have. Below a node stands its context, if it has
+        First the paths, one a line, as ``a -[relation]-> b <-[relation]- c`` with the direction of each edge, and as
+        ``a -["name"]- b`` where a name leads on: the chains, or if there are none the paths to the hits, except those that begin a
+        longer one; those with a score of their own (``NodePath.score``) come last, the best at the end. Then the facts, then the
+        nodes in their order, each as ``- name (type): text``, without the type and text that a node does not have. Below a node
+        stands its context, if it has
         one: its neighbours in the same form, or in their place what `language_model` writes about them and the node.
 
         Parameters
@@ -434,13 +435,12 @@ class _Paths:
         return self.graph.node(row) if self.may_show(row) else None
 
     def of(self, trails: Sequence[Sequence[int]], relations: Sequence[Sequence[int]] | None = None) -> list[NodePath]:
-        """Return a path for each trail in one look-up; `relations` has the relation of each step, -1 for the first."""
+        """Return a path for each trail in one look-up; `relations` has the relation of each step, as in a ranking."""
         graph = self.graph
         steps = [pair for trail in trails for pair in zip(trail, trail[1:], strict=False)]
         near, far = torch.tensor(steps, dtype=torch.int64, device=graph.device).reshape(-1, 2).unbind(1)
-        wanted = None
-        if relations is not None:
-            wanted = torch.tensor([r for row in relations for r in row], dtype=torch.int64, device=graph.device)
+        given = None if relations is None else [r for row in relations for r in row]
+        wanted = None if given is None else torch.tensor(given, dtype=torch.int64, device=graph.device)
         rows, forward = graph.steps_between(near, far, wanted)
         number = graph.relations[rows.clamp(min=0)].long() if graph.num_edges else rows
         names = [graph.relation_names[name] if row >= 0 else "" for row, name in zip(rows.tolist(), number.tolist(), strict=True)]
@@ -453,8 +453,8 @@ class _Paths:
             if row >= 0:
                 self._rows[graph.ids[ends[0]], graph.ids[ends[1]], name] = row
                 texts[step] = graph.edge_texts[row] if graph.edge_texts else ""
-            else:
-                names[step] = shared_name(graph.texts[a], graph.texts[b])
+            elif given is not None:
+                names[step] = named_step(graph.texts[a], given[step])
         for trail in trails:
             stop = start + len(trail) - 1
             titles = tuple(graph.titles[row] if self.may_show(row) else "" for row in trail)

@@ -12,7 +12,7 @@ from torch import Tensor
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.ragged import columns_of, descending, falling, pads_last
 
-__all__ = ["LONGEST_TRAIL", "Chains", "Facts", "Ranking", "extended_trails", "followed_trails"]
+__all__ = ["LONGEST_TRAIL", "Chains", "Facts", "Ranking", "extended_relations", "extended_trails", "followed_trails"]
 
 LONGEST_TRAIL = 32
 """Most nodes of a trail that are kept, the last ones, so that no shape grows without bound."""
@@ -123,7 +123,8 @@ class Ranking:
         Names of the operators so far.
     relations : Tensor, shape [B, K, L - 1], int64, optional
         Relation of each step of the trail, an index into ``CorpusGraph.relation_names``; -1 (None for all) stands for the first
-        row that joins the two nodes.
+        row that joins the two nodes, and -2 - n for no row but the n-th name in the text of the first node
+        (:func:`graph_retrievers.graph.names.capitalized_names`, from 0).
     seed_scores : Tensor, shape [B, K], float32, optional
         Score with which the first node of the trail was found; NaN where it is not known.
     trail_scores : Tensor, shape [B, K], float32, optional
@@ -407,6 +408,17 @@ def extended_trails(trails: Tensor, place: Tensor, nodes: Tensor) -> Tensor:
         return nodes.unsqueeze(2)
     above = _gathered(trails, place.clamp(min=0)).masked_fill(((place < 0) | (nodes < 0)).unsqueeze(2), -1)
     return torch.cat([above, nodes.unsqueeze(2)], 2)[:, :, -LONGEST_TRAIL:]
+
+
+def extended_relations(relations: Tensor, place: Tensor, nodes: Tensor) -> Tensor:
+    """Return the relations of :func:`extended_trails`, of which the last step has -1.
+
+    >>> extended_relations(torch.tensor([[[3]]]), torch.tensor([[0, -1]]), torch.tensor([[7, 9]])).tolist()
+    [[[3, -1], [-1, -1]]]
+    """
+    if relations.shape[1] == 0:
+        return nodes.new_empty((*nodes.shape, 0))
+    return extended_trails(relations, place, nodes).index_fill(2, nodes.new_tensor([-1]), -1)[:, :, 1 - LONGEST_TRAIL :]
 
 
 def followed_trails(nodes: Tensor, parents: Tensor) -> Tensor:

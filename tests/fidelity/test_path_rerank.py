@@ -285,8 +285,13 @@ def test_similarity_as_the_model_of_its_own_is_not_what_another_model_computed()
 def test_a_step_that_a_name_joins_is_told_by_it():
     texts = ["It stars Ada Holm.", "In Lund, Ada Holm went to school."]
     index = GraphIndex.from_texts(texts, titles=["Kismet", ""], relevance=PairScorer(hashed))
-    told = path_texts(index, Ranking.of(torch.tensor([[1]]), torch.zeros(1, 1), "x", torch.tensor([[[0, 1]]])))
-    assert told == [[f'{texts[1]}\nKismet -["Ada Holm"]- 1\nKismet. {texts[0]}']]
+    trails, one = torch.tensor([[[0, 1]]]), torch.tensor([[1]])
+    ranking = Ranking.of(one, torch.zeros(1, 1), "x", trails, relations=torch.tensor([[[-2]]]))
+    assert path_texts(index, ranking) == [[f'{texts[1]}\nKismet -["Ada Holm"]- 1\nKismet. {texts[0]}']]
+    assert path_texts(index, Ranking.of(one, torch.zeros(1, 1), "x", trails)) == [[texts[1]]]
+    edges = [Edge("0", "0", "of", text="told elsewhere")]
+    other = GraphIndex.from_graph(CorpusGraph(["0", "1"], texts, edges=edges), relevance=PairScorer(hashed))
+    assert path_texts(other, ranking) == [[f'{texts[1]}\n0 -["Ada Holm"]- 1\n{texts[0]}']], "no edge, no text of an edge"
 
 
 def test_a_step_that_neither_an_edge_nor_a_name_joins_is_not_told():

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from graph_retrievers.graph.addresses import page_address
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 
-__all__ = ["NameTable", "capitalized_names", "composed", "name_table", "name_words", "nodes_titled", "shared_name"]
+__all__ = ["NameTable", "capitalized_names", "composed", "name_keys", "name_table", "name_words", "named_step", "nodes_titled"]
 
 # Words, single punctuation marks, and single characters of scripts without spaces between words.
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
@@ -21,10 +21,12 @@ _PLAIN = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '
 _MARKS = re.compile(r"([^\w\s\x00-\u02ff]{30})")
 _LONGEST = 64
 # Initials and words with inner marks, and what ends a sentence or interrupts a name.
-_SPAN = re.compile(r"(?:[^\W\d_]\.)+|[^\W_]+(?:['\u2019.-][^\W_]+)*|[^\w\s]|\n")
-_ENDS = frozenset(".!?:;\n")
+_LETTER = r"[^\W_][\u0300-\u036f]*"
+_SPAN = re.compile(rf"(?:[^\W\d_]\.)+|(?:{_LETTER})+(?:['\u2019.-](?:{_LETTER})+)*|[^\w\s]|\n")
+_ENDS, _OPENING = frozenset(".!?:;\n"), frozenset("\"'([{*-#>|\u2022\u2013\u2014\u2018\u201c\u201d")
 _PARTICLES = frozenset("of the de da di du la le el al der van von bin ibn y".split())
-_MOST_WORDS = 8
+_TITLES = frozenset("Dr Mr Mrs Ms Prof St Mt Jr Sr Gen Col Capt Lt Rev".split())
+_READ, _MOST_WORDS, _MOST_CHARACTERS = 10_000, 8, 100
 
 
 def composed(text: str) -> str:
@@ -42,61 +44,67 @@ def name_words(text: str, *, fold: bool = False) -> list[str]:
     return [word.casefold() for word in words] if fold else words
 
 
-def capitalized_names(text: str, known: str = "", most: int = 12) -> list[str]:
-    """Return the names in a running text, by their capitals: runs of capitalised words, each once, in order, `most` at most.
+def capitalized_names(text: str) -> list[str]:
+    """Return the names in a running text, by their capitals: runs of capitalised words, each once, in order.
 
     A number after it, or a particle such as "of" or "von" between two capitalised words, belongs to the name ("Area Code 404",
-    "Tower of London"). A single word that begins a sentence is not a name, nor is a run of more than eight words. Names whose
-    words all stand in the text `known` are left out, capitals and particles or not. Scripts without capitals have no such names.
+    "Tower of London"), and so does a title before it ("Dr. Holm"). A single word that begins a sentence or a line is not a name,
+    nor are particles alone, runs of more than eight words, or of more than 100 characters. The first 10,000 characters are read.
+    Scripts without capitals have no such names.
 
     Examples
     --------
-    >>> capitalized_names("He met J. R. Tolkien. The Tower of London is near the Thames.", known="Is the Thames long?")
-    ['J. R. Tolkien', 'The Tower of London']
+    >>> capitalized_names("He met J. R. Tolkien. The Tower of London is near the Thames.")
+    ['J. R. Tolkien', 'The Tower of London', 'Thames']
     """
-    held, found = _PARTICLES.union(name_words(known, fold=True)), dict[str, None]()
-    words = _SPAN.findall(composed(text))
-    place = 0
-    while place < len(words) and len(found) < most:
-        stop = start = place
-        place += 1
+    found, words = dict[str, None](), _SPAN.findall(composed(text[:_READ]))
+    stop = 0
+    while stop < len(words):
+        start, stop = stop, stop + 1
         if not _capital(words[start]):
             continue
-        stop = start + 1
         while stop < len(words):
-            joined = words[stop] in _PARTICLES and stop + 1 < len(words) and _capital(words[stop + 1])
+            joining = words[stop] in _PARTICLES or (words[stop] == "." and words[stop - 1] in _TITLES)
+            joined = joining and stop + 1 < len(words) and _capital(words[stop + 1])
             if not (joined or _capital(words[stop]) or words[stop].isdigit()):
                 break
             stop += 1 + joined
-        place = stop
-        begins = start == 0 or words[start - 1] in _ENDS
-        name = " ".join(words[start:stop])
-        if stop - start <= _MOST_WORDS and not (begins and stop - start == 1) and not held.issuperset(name_words(name, fold=True)):
+        name = " ".join(words[start:stop]).replace(" . ", ". ")
+        alone = stop - start == 1 and _begins(words, start)
+        if not alone and stop - start <= _MOST_WORDS and len(name) <= _MOST_CHARACTERS and name_keys(name):
             found[name] = None
     return list(found)
+
+
+def name_keys(text: str) -> set[str]:
+    """Return the words by which texts are said to share a name: folded, of two characters or more, without particles.
+
+    >>> sorted(name_keys("The Tower of J. Holm's"))
+    ['holm', 'tower']
+    """
+    return {word for word in name_words(text, fold=True) if len(word) > 1 and word not in _PARTICLES}
+
+
+def named_step(near: str, relation: int) -> str:
+    """Return the name, in quotation marks, of a step that no edge joins; "" where its relation is not that of a name.
+
+    `near` is the text of the step's first node, and `relation` stands in ``Ranking.relations``: -2 less the number of the name.
+
+    >>> named_step("Kismet starred Ada Holm.", -2)
+    '"Ada Holm"'
+    """
+    return f'"{capitalized_names(near)[-2 - relation]}"' if relation <= -2 else ""
 
 
 def _capital(word: str) -> bool:
     return word[0].isupper()
 
 
-def shared_name(near: str, far: str) -> str:
-    """Return the name in a text of which another text holds most words, the first of several, in quotation marks as on a path.
-
-    "" if the other text holds no word of a name; see :func:`capitalized_names`.
-
-    Examples
-    --------
-    >>> shared_name("The music of MirrorMask is by Iain Ballamy.", "Iain Ballamy was born in Guildford.")
-    '"Iain Ballamy"'
-    """
-    words, best, most = set(name_words(far, fold=True)), "", 0.0
-    for name in capitalized_names(near):
-        own = name_words(name, fold=True)
-        share = sum(word in words for word in own) / len(own)
-        if share > most:
-            best, most = f'"{name}"', share
-    return best
+def _begins(words: list[str], place: int) -> bool:
+    """Return whether a word begins a sentence or a line, but for marks such as a quotation mark or that of a list."""
+    while place and words[place - 1] in _OPENING:
+        place -= 1
+    return place == 0 or words[place - 1] in _ENDS
 
 
 class NameTable:

@@ -59,7 +59,7 @@ class NodePath:
         text = names[0]
         for name, relation, forward in zip(names[1:], self.relations, self.forward, strict=True):
             line = f"-[{relation}]-" if relation else "-"
-            text += f" {'<' * (forward is False)}{line}{'>' * bool(forward)} {name}"
+            text += f" {line} {name}" if forward is None else f" {line}> {name}" if forward else f" <{line} {name}"
         return text
 
     @classmethod

@@ -21,7 +21,7 @@ from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.ragged import pad_ranked, ranked_lists
 from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking, extended_trails
+from graph_retrievers.results import Ranking, extended_relations, extended_trails
 
 __all__ = ["Composite", "Loop", "Operator", "OperatorKind", "Pipeline", "list_weights"]
 
@@ -148,6 +148,8 @@ class Operator(ABC):
         :class:`~graph_retrievers.results.Ranking`.
         """
         table, values, columns = pad_ranked(batch, nodes, scores, place, len(ranking), k)
+        if ranking.relations is not None:
+            results.setdefault("relations", extended_relations(ranking.relations, columns, table))
         return Ranking.of(table, values, self.name, extended_trails(ranking.trails, columns, table), **results).trimmed()
 
 

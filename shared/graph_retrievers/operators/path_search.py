@@ -98,9 +98,10 @@ class PathSearch(Operator):
         if queries.walk_allowed is not None:
             kept = queries.walk_allowed[neighbor]
             place, neighbor = place[kept], neighbor[kept]
+        relation = torch.full_like(place, -1)
         if self.bridges and "bm25" in queries.index.signals:
-            joined = bridges(queries, seeds, self.bridges)
-            place, neighbor = torch.cat([place, joined[0]]), torch.cat([neighbor, joined[1]])
+            joined, far, number = bridges(queries, seeds, self.bridges)
+            place, neighbor, relation = torch.cat([place, joined]), torch.cat([neighbor, far]), torch.cat([relation, -2 - number])
         batch, seed = place // width, seeds.flatten()[place]
 
         rows, columns = (ranking.nodes >= 0).nonzero(as_tuple=True)
@@ -129,6 +130,15 @@ class PathSearch(Operator):
         walked = first < width
         most = int(torch.bincount(owner[walked], minlength=1).max())
         reached = self.reached(ranking, owner[walked], node[walked], scores[walked], first[walked], most)
+        if bool((relation < -1).any()) and reached.width:
+            # An edge from that seed comes before names, and of these the first.
+            leads = place % width == first[candidate]
+            told = torch.full_like(keys, torch.iinfo(keys.dtype).min)
+            told.scatter_reduce_(0, candidate[leads], relation[leads], "amax")
+            wanted = torch.arange(count, device=keys.device).unsqueeze(1) * size + reached.nodes
+            last = told[torch.searchsorted(keys, wanted).clamp(max=keys.numel() - 1)].masked_fill(reached.nodes < 0, -1)
+            before = torch.full_like(reached.trails[:, :, 1:], -1) if reached.relations is None else reached.relations
+            reached = replace(reached, relations=torch.cat([before[:, :, :-1], last.unsqueeze(2)], 2))
         table, kept = torch.full_like(ranking.scores, float("-inf")), torch.zeros_like(ranking.nodes, dtype=torch.bool)
         table[rows, columns], kept[rows, columns] = scores[ranked], ~walked[ranked]
         found = replace(ranking, scores=table).kept(kept).append(reached, ranking.width + reached.width)

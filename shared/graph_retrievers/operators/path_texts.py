@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graph_retrievers.graph.names import shared_name
+from graph_retrievers.graph.names import named_step
 from graph_retrievers.graph.node_path import NodePath
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.results import Ranking
@@ -16,8 +16,8 @@ def path_texts(index: GraphIndex, ranking: Ranking) -> list[list[str]] | None:
 
     The candidate's text comes first, so that a model that reads so many tokens cuts the other one; then the last step of the
     candidate's trail, as ``parent -[relation]-> candidate``, and the text of its edge, if it has one; then the parent's text.
-    Where no edge joins the two, the name that they share stands for the relation. A node that a search found, without a step, has
-    its own text alone, and so has one that shares no name.
+    Where a name led to the candidate, it stands for the relation. A node that a search found, without a step, has its own text
+    alone, and so has one that neither an edge nor a name joins.
 
     None if the relevance model of the index is the similarity of its vectors, which belong to the nodes' own texts.
 
@@ -44,10 +44,11 @@ def path_texts(index: GraphIndex, ranking: Ranking) -> list[list[str]] | None:
     near, far = parents[batch, column], ranking.nodes[batch, column]
     wanted = None if ranking.relations is None else ranking.relations[batch, column, -1]
     edges, forward = graph.steps_between(near, far, wanted)
-    found = zip(*(part.tolist() for part in (batch, column, near, far, edges, forward)), strict=True)
-    for b, c, parent, node, edge, ahead in found:
+    codes = edges.new_full(edges.shape, -1) if wanted is None else wanted
+    found = zip(*(part.tolist() for part in (batch, column, near, far, edges, forward, codes)), strict=True)
+    for b, c, parent, node, edge, ahead, code in found:
         joined = edge >= 0
-        relation = graph.relation_names[graph.relations[edge]] if joined else shared_name(graph.texts[parent], graph.texts[node])
+        relation = graph.relation_names[graph.relations[edge]] if joined else named_step(graph.texts[parent], code)
         if not joined and not relation:
             continue
         ids, titles = zip(*((graph.ids[row], graph.titles[row]) for row in (parent, node)), strict=True)

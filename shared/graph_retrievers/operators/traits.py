@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-from torch.nn.functional import normalize
-
 from graph_retrievers.graph.corpus_graph import CorpusGraph
-from graph_retrievers.graph.names import name_words
+from graph_retrievers.graph.names import name_table
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.signals.bm25 import BM25
-from graph_retrievers.signals.dense import DenseIndex
 
-__all__ = ["holds_passages", "homophily", "is_knowledge_graph", "names_identify", "names_mentioned"]
+__all__ = ["holds_passages", "is_knowledge_graph", "names_identify", "names_mentioned"]
 
 # Nodes that are looked at.
 _SAMPLE = 2000
 _PASSAGE_WORDS = 20
 # A word in more texts than both of these does not tell a node apart.
 _SHARE, _FEW = 0.003, 10
-# At the end of a title, by which titles that are equal otherwise are told apart.
-_PARENTHESES = re.compile(r"\s\([^()]*\)\s*$")
+
 
 
 def holds_passages(graph: CorpusGraph) -> bool:
@@ -52,40 +46,6 @@ def is_knowledge_graph(graph: CorpusGraph) -> bool:
     True
     """
     return len(graph.type_names) > 1 and not holds_passages(graph)
-
-
-def homophily(index: GraphIndex) -> float:
-    """Return how often the vectors of two linked nodes are more similar than those of one of them and any other node.
-
-    1 where linked nodes always are, about 0.5 where edges join nodes at random, 0 without edges. Read from 2,000 edges drawn with a
-    fixed seed; 1 for an index without vectors in memory. Manuals have 0.95, citations 0.90, an encyclopedia 0.85.
-
-    Examples
-    --------
-    >>> vectors = [[1, 0], [1, 0], [0, 1], [0, 1]]
-    >>> homophily(GraphIndex.from_texts([*"abcd"], vectors=vectors, edges=[("0", "1"), ("2", "3")]))
-    0.75
-    >>> homophily(GraphIndex.from_texts([*"abcd"], vectors=vectors, edges=[("0", "2"), ("1", "3")]))
-    0.5
-    """
-    graph, dense = index.graph, index.signals.get("dense")
-    if not graph.num_edges:
-        return 0.0
-    if not isinstance(dense, DenseIndex):
-        return 1.0
-
-    def make() -> tuple[DenseIndex, float]:
-        draw = random.Random(0)
-        rows = torch.tensor(_sample(range(graph.num_edges)), device=graph.device)
-        near, far = graph.sources[rows].long(), graph.targets[rows].long()
-        other = torch.tensor([draw.randrange(len(graph)) for _ in range(rows.numel())], device=graph.device)
-        vectors = normalize(dense.taken(torch.stack([near, far, other])), dim=2)
-        linked, drawn = (vectors[0] * vectors[1]).sum(1), (vectors[0] * vectors[2]).sum(1)
-        # An equal similarity counts half.
-        return dense, float(((linked - drawn).sign() + 1).mean()) / 2
-
-    # Kept for these vectors: indexes may share a graph.
-    return graph.cache.get(("homophily", id(dense)), make)[1]
 
 
 def names_identify(index: GraphIndex) -> bool:
@@ -124,35 +84,23 @@ def names_identify(index: GraphIndex) -> bool:
 
 
 def names_mentioned(graph: CorpusGraph) -> float:
-    """Return the share of edges of which the text of one end holds the title of the other, capitals or not.
+    """Return the share of texts that hold the name of another node, as :class:`~graph_retrievers.graph.names.NameTable` finds it.
 
-    Of an encyclopedia, where texts name what they link to, it is near 1; of papers that cite each other, near 0. What stands in
-    parentheses at the end of a title, as in "Kismet (film)", need not be in the text. Read from 2,000 edges drawn with a fixed
-    seed; 0 without edges.
+    Of an encyclopedia it is about a half, of papers, whose titles stand in no other text, near 0. Read from 2,000 nodes drawn with
+    a fixed seed.
 
     Examples
     --------
-    >>> texts, titles = ["A film by Ada Holm.", "Born in Lund."], ["Kismet", "Ada Holm"]
-    >>> names_mentioned(CorpusGraph(["a", "b"], texts, titles=titles, edges=[("a", "b", "by"), ("b", "b", "knows")]))
+    >>> names_mentioned(CorpusGraph(["a", "b"], ["A film by Ada Holm.", "Born in Lund."], titles=["Kismet", "Ada Holm"]))
     0.5
     """
 
     def make() -> float:
-        rows = _sample(range(graph.num_edges))
-        ends = [(int(graph.sources[row]), int(graph.targets[row])) for row in rows]
-        texts = {row: _spaced(graph.texts[row]) for row in set(sum(ends, ()))}
-        titles = {row: _spaced(_PARENTHESES.sub("", graph.titles[row])) for row in texts}
-
-        def told(near: int, far: int) -> bool:
-            return bool(titles[far].strip()) and titles[far] in texts[near]
-
-        return sum(told(near, far) or told(far, near) for near, far in ends) / max(len(ends), 1)
+        names, rows = name_table(graph, fold=True), _sample(range(len(graph)))
+        told = [any(row not in found for _, found in names.find(graph.texts[row])) for row in rows]
+        return sum(told) / max(len(told), 1)
 
     return graph.cache.get("names mentioned", make)
-
-
-def _spaced(text: str) -> str:
-    return f" {' '.join(name_words(text, fold=True))} "
 
 
 def _sample(items: Sequence[Any]) -> list[Any]:

@@ -15,7 +15,7 @@ from graph_retrievers.operators.operator import Operator, Pipeline
 from graph_retrievers.operators.path_search import PathSearch
 from graph_retrievers.operators.spreading import EntityLinking, GatedPropagation
 from graph_retrievers.operators.stex import STeX
-from graph_retrievers.operators.traits import homophily, is_knowledge_graph, names_identify, names_mentioned
+from graph_retrievers.operators.traits import is_knowledge_graph, names_identify, names_mentioned
 from graph_retrievers.operators.vector_search import HybridSearch
 from graph_retrievers.retrievers.retriever import Retriever
 
@@ -26,9 +26,8 @@ _FORMS = ("links", "names", "relations")
 WEIGHTS = {"names": (2.0, 1.0, 1.0), "relations": (1.0, 1.0, 3.0)}
 """Weights of the lists of WalkFusion, by form."""
 
-# Below this homophily, edges tell no more than chance, and below this share of edges texts do not name what they are linked to, if
-# there are enough edges to say so.
-_HOMOPHILY, _MENTIONED, _EDGES = 0.6, 0.25, 50
+# Where a smaller share of texts hold the name of another node, names lead nowhere.
+_MENTIONED = 0.2
 
 
 class WalkFusion(Retriever):
@@ -68,9 +67,8 @@ class WalkFusion(Retriever):
     form : {"links", "names", "relations"}, optional
         By default ``"relations"`` for a knowledge graph (see :func:`~graph_retrievers.operators.traits.is_knowledge_graph`) whose
         edges have two relations or more, with an embedding model; otherwise ``"names"`` where titles identify nodes
-        (:func:`~graph_retrievers.operators.traits.names_identify`), texts hold the titles of what they are linked to
-        (:func:`~graph_retrievers.operators.traits.names_mentioned` of 0.25 or more) and linked nodes are more similar than chance
-        (:func:`~graph_retrievers.operators.traits.homophily` of 0.6 or more); the last two are not asked of fewer than 50 edges.
+        (:func:`~graph_retrievers.operators.traits.names_identify`) and texts name each other
+        (:func:`~graph_retrievers.operators.traits.names_mentioned` of 0.2 or more), with edges or without.
     weights : sequence of float, optional
         The w of the equation; (2, 1, 1) for ``"names"`` and (1, 1, 3) for ``"relations"`` by default. 0 leaves a list out.
     constant : int, default 5
@@ -95,7 +93,7 @@ class WalkFusion(Retriever):
     References
     ----------
     A composition of this package. Its parts: Cormack et al., SIGIR 2009 (reciprocal rank fusion); Glybovets and Makarov, 2026
-    (gated spreading activation); Rocchio, 1971 (relevance feedback); An et al., SIGIR 2026 (STeX).
+    (gated spreading activation); An et al., SIGIR 2026 (STeX).
 
     Examples
     --------
@@ -132,9 +130,7 @@ def _form(index: GraphIndex) -> str:
     graph = index.graph
     if is_knowledge_graph(graph) and len(graph.relation_names) > 1 and index.embedding is not None:
         return "relations"
-    few = 0 < graph.num_edges < _EDGES
-    named = few or (names_mentioned(graph) >= _MENTIONED and homophily(index) >= _HOMOPHILY)
-    return "names" if named and names_identify(index) else "links"
+    return "names" if names_identify(index) and names_mentioned(graph) >= _MENTIONED else "links"
 
 
 def _composed(
