@@ -292,8 +292,8 @@ def _taxonomy(args: argparse.Namespace) -> None:
     from graph_retrievers.operators.operator import OperatorKind
     from graph_retrievers.retrievers.registry import build_retriever, retriever_names
 
-    # The composition of a retriever does not depend on the index, so one of two nodes is enough.
-    nodes = [Node("a", "one text", "one", "thing"), Node("b", "another text", "other", "thing")]
+    # Two passages of an encyclopedia are enough: on other graphs, some retrievers have fewer lists.
+    nodes = [Node("a", "A text of Other.", "One", "thing"), Node("b", "Another text.", "Other", "thing")]
     index = GraphIndex.from_nodes(
         nodes,
         [("a", "b", "mentions")],

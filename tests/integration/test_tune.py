@@ -82,6 +82,7 @@ def test_candidates_fit_the_index():
     assert labels[0] == "walk-fusion" and len(labels) == len(set(labels))
     assert {"walk-fusion form=links", "walk-fusion form=names seeds=3", "hybrid", "spreading steps=2"} <= set(labels)
     assert {"walk-fusion form=links bridges=3", "walk-fusion form=names bridges=0", "ppr damping=0.7"} <= set(labels)
+    assert "walk-fusion form=names constant=30" in labels and "walk-fusion form=links constant=30" not in labels
     weights = [label.split("weights=")[1] for label in labels if "weights" in label]
     assert weights[:3] == ["[0.0, 1.0, 1.0]", "[4.0, 1.0, 1.0]", "[2.0, 0.0, 1.0]"]
     assert weights[3:] == ["[2.0, 2.0, 1.0]", "[2.0, 1.0, 0.0]", "[2.0, 1.0, 2.0]"]

@@ -15,7 +15,9 @@ from graph_retrievers import (
     ReciprocalRankFusion,
     Retriever,
     VectorSearch,
+    WalkFusion,
 )
+from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.names import capitalized_names, name_keys, name_table, named_step
 from graph_retrievers.operators.bridges import bridges
 from graph_retrievers.operators.traits import names_mentioned
@@ -41,6 +43,7 @@ QUESTION = "Where did the star of Kismet go to school?"
         ("of Juan y Pedro, of Ali bin Said", ["Juan y Pedro", "Ali bin Said"]),
         ("a Tower of stone, a Bank of the West", ["Tower", "Bank", "West"]),
         ("a Tower of", ["Tower"]),
+        ("in Room \u00bd", ["Room"]),
         ("the O'Brien-Smith house, Iain\u2019s Forest F.C. shirt", ["O'Brien-Smith", "Iain\u2019s Forest F.C."]),
         ("with Ada, Ada and Ada", ["Ada"]),
         ("see Dr. Ada Holm and St. Albans. Then Mr.", ["Dr. Ada Holm", "St. Albans", "Then Mr"]),
@@ -189,6 +192,23 @@ def test_bridges_of_a_batch_are_those_of_its_queries():
     assert [[(hit.id, str(hit.path)) for hit in hits] for hits in retriever.retrieve_batch(questions)] == alone
 
 
+def test_names_are_read_in_the_text_and_not_in_the_title():
+    index = GraphIndex.from_texts(["the loom", "Ada Holm", "Lund"], titles=["a Kismet of Ada Holm", "", ""])
+    assert bridges(Queries.of(index, ["loom"]), torch.tensor([[0]]), 1)[1].tolist() == []
+    named = GraphIndex.from_texts(["the loom of Lund", "Ada Holm", "Lund"], titles=["a Kismet of Ada Holm", "", ""])
+    assert bridges(Queries.of(named, ["loom"]), torch.tensor([[0]]), 1)[1].tolist() == [2]
+
+
+@pytest.mark.parametrize("wrong", [-1, 1.5, "3", True])
+def test_a_number_of_bridges_is_a_whole_number_from_0(wrong):
+    with pytest.raises(InvalidArgumentError, match="bridges"):
+        PathSearch(bridges=wrong)
+    index = GraphIndex.from_texts(TEXTS, embedding=HashEmbedding(8))
+    for form in ("names", "links", "relations"):
+        with pytest.raises(InvalidArgumentError, match="bridges"):
+            WalkFusion(index, form=form, bridges=wrong)
+
+
 def test_without_bm25_there_are_no_bridges():
     index = GraphIndex.from_texts(TEXTS, embedding=HashEmbedding(8), bm25=False)
     queries = Queries.of(index, [QUESTION])
@@ -224,8 +244,8 @@ def test_how_many_texts_name_another_node():
     def share(texts, titles):
         return names_mentioned(CorpusGraph([*"abcd"][: len(texts)], texts, titles=titles))
 
-    texts, titles = ["It stars Ada Holm.", "She, Ada Holm, was born in LUND", "", "A RING-film."], ["Kismet", "Ada Holm", "Lund", ""]
-    assert share(texts, titles) == 0.5
+    texts = ["It stars Ada Holm.", "She, Ada Holm, was born in LUND", "", "A RING-film."]
+    assert share(texts, ["Kismet", "Ada Holm", "Lund", ""]) == 0.5
     assert share(["of Kismet", "of Kismet"], ["Kismet", "Kismet"]) == 0.0, "its own name is not that of another"
     assert share(["of Lundy", ""], ["x", "Lund"]) == 0.0, "whole words"
     assert share([], []) == 0.0

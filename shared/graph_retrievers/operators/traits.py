@@ -100,7 +100,7 @@ def names_mentioned(graph: CorpusGraph) -> float:
         told = [any(row not in found for _, found in names.find(graph.texts[row])) for row in rows]
         return sum(told) / max(len(told), 1)
 
-    return graph.cache.get("names mentioned", make)
+    return graph.cache.get("names in the texts", make)
 
 
 def _sample(items: Sequence[Any]) -> list[Any]:
