@@ -1,5 +1,7 @@
 """Names in texts that lead from one passage to another, alone and in PathSearch."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -20,7 +22,9 @@ from graph_retrievers import (
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.names import capitalized_names, name_keys, name_table, named_step
 from graph_retrievers.operators.bridges import bridges
+from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.operators.traits import names_mentioned
+from graph_retrievers.results import extended_relations, extended_trails
 from tests.helpers import HashEmbedding
 
 FILM = "Kismet is a film with Ada Holm of Lund."
@@ -47,6 +51,11 @@ QUESTION = "Where did the star of Kismet go to school?"
         ("the O'Brien-Smith house, Iain\u2019s Forest F.C. shirt", ["O'Brien-Smith", "Iain\u2019s Forest F.C."]),
         ("with Ada, Ada and Ada", ["Ada"]),
         ("see Dr. Ada Holm and St. Albans. Then Mr.", ["Dr. Ada Holm", "St. Albans", "Then Mr"]),
+        *((f"to {title}. Holm", [f"{title}. Holm"]) for title in "Mr Mrs Ms Prof Mt Gen Col Capt Lt Rev".split()),
+        ("by Ada Holm Jr. She sang", ["Ada Holm Jr"]),
+        ("\u00bfAda? \u00abLund\u00bb, \u00abOslo", ["Oslo"]),
+        ("of \u01c5ungla", ["\u01c5ungla"]),
+        ("the X of it", []),
         ("the El Al of X", []),
         ("see " + " ".join(["Word"] * 8), [" ".join(["Word"] * 8)]),
         ("see " + " ".join(["Word"] * 9) + " and Lund", ["Lund"]),
@@ -66,7 +75,7 @@ def test_names_are_told_by_their_capitals(text, names):
 def test_words_that_tell_a_name():
     assert name_keys("The Tower of J. Holm's, in 1990") == {"tower", "holm", "in", "1990"}
     assert named_step(FILM, -2) == '"Ada Holm of Lund"' and named_step("of Ada and Cleo", -3) == '"Cleo"'
-    assert [named_step(FILM, relation) for relation in (-1, 0, 3)] == ["", "", ""]
+    assert [named_step(FILM, relation) for relation in (-1, 0, 3, -3, -99)] == [""] * 5
 
 
 def test_names_lead_to_the_best_passages_by_bm25():
@@ -232,6 +241,42 @@ def test_the_name_on_a_path_is_the_one_that_led_there():
     assert '0 -["Ingrid Moss"]- 1 -[x]-> 2' in paths
     fused = Retriever(index, ReciprocalRankFusion(BM25Search(1), Pipeline(BM25Search(1), PathSearch(bridges=1))), backfill=False)
     assert '0 -["Ingrid Moss"]- 1' in {str(hit.path) for hit in fused.retrieve("the star of Harbour Lights in Norway")}
+
+
+def test_a_short_trail_beside_longer_ones_keeps_its_name():
+    texts = ["the star Ada Holm, kismet", "Ada Holm, a card", "to Lund, a loom", "of Lund, the ferry"]
+    index = GraphIndex.from_texts(texts, edges=[("1", "2", "knows"), ("0", "2", "next")])
+    twice = Pipeline(BM25Search(1), PathSearch(bridges=1), PathSearch(5, bridges=1))
+    found = twice(Queries.of(index, ["star of kismet"]))
+    paths = {str(hit.path) for hit in Retriever(index, twice, backfill=False).retrieve("star of kismet")}
+    assert found.trails.shape[2] == 3 and {'0 -["Ada Holm"]- 1', '0 -[next]-> 2 -["Lund"]- 3'} <= paths
+
+
+def test_an_operator_of_your_own_follows_names():
+    class Same(Operator):
+        kind = OperatorKind.MODEL_SEARCH
+
+        def rank(self, queries, ranking):
+            return replace(ranking, relations=self.relations(ranking.relations))
+
+    index = GraphIndex.from_texts(["Kismet starred Ada Holm.", "Ada Holm grew up in Lund."])
+    same = Same()
+    retriever = Retriever(index, Pipeline(BM25Search(1), PathSearch(bridges=1), same), backfill=False)
+    same.relations = lambda relations: relations
+    assert str(retriever.retrieve("star of Kismet")[1].path) == '0 -["Ada Holm"]- 1'
+    for wrong in (lambda relations: None, lambda relations: relations - 1, lambda relations: relations + 1):
+        same.relations = wrong
+        with pytest.raises(InvalidArgumentError, match="from '0' to '1', which no edge joins and no name in relations"):
+            retriever.retrieve("star of Kismet")
+
+
+def test_the_relations_of_long_trails_are_cut_with_them():
+    trails, relations = torch.arange(40).view(1, 1, 40), torch.full((1, 1, 39), -2)
+    place, nodes = torch.tensor([[0]]), torch.tensor([[40]])
+    longer = extended_trails(trails, place, nodes), extended_relations(relations, place, nodes)
+    assert [part.shape[2] for part in longer] == [32, 31] and longer[1][0, 0].tolist() == [-2] * 30 + [-1]
+    empty = torch.empty((2, 0, 3), dtype=torch.int64), torch.full((2, 1), -1), torch.tensor([[4], [5]])
+    assert extended_relations(*empty).shape == (2, 1, 0)
 
 
 def test_an_edge_comes_before_a_name():

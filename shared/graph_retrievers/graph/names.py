@@ -23,9 +23,9 @@ _LONGEST = 64
 # Initials and words with inner marks, and what ends a sentence or interrupts a name.
 _LETTER = r"[^\W_][\u0300-\u036f]*"
 _SPAN = re.compile(rf"(?:[^\W\d_]\.)+|(?:{_LETTER})+(?:['\u2019.-](?:{_LETTER})+)*|[^\w\s]|\n")
-_ENDS, _OPENING = frozenset(".!?:;\n"), frozenset("\"'([{*-#>|\u2022\u2013\u2014\u2018\u201c\u201d")
+_ENDS, _OPENING = frozenset(".!?:;\n"), frozenset("\"'([{*-#>|\u00a1\u00ab\u00bf\u2022\u2013\u2014\u2018\u201c\u201d")
 _PARTICLES = frozenset("of the de da di du la le el al der van von bin ibn y".split())
-_TITLES = frozenset("Dr Mr Mrs Ms Prof St Mt Jr Sr Gen Col Capt Lt Rev".split())
+_TITLES = frozenset("Dr Mr Mrs Ms Prof St Mt Gen Col Capt Lt Rev".split())
 _READ, _MOST_WORDS, _MOST_CHARACTERS = 10_000, 8, 100
 
 
@@ -49,8 +49,8 @@ def capitalized_names(text: str) -> list[str]:
 
     A number after it, or a particle such as "of" or "von" between two capitalised words, belongs to the name ("Area Code 404",
     "Tower of London"), and so does a title before it ("Dr. Holm"). A single word that begins a sentence or a line is not a name,
-    nor are particles alone, runs of more than eight words, or of more than 100 characters. The first 10,000 characters are read.
-    Scripts without capitals have no such names.
+    nor are particles or single letters alone, runs of more than eight words, or of more than 100 characters. The first 10,000
+    characters are read. Scripts without capitals have no such names.
 
     Examples
     --------
@@ -86,18 +86,20 @@ def name_keys(text: str) -> set[str]:
 
 
 def named_step(near: str, relation: int) -> str:
-    """Return the name, in quotation marks, of a step that no edge joins; "" where its relation is not that of a name.
+    """Return the name, in quotation marks, of a step that no edge joins; "" where its relation is not that of a name in the text.
 
     `near` is the text of the step's first node, and `relation` stands in ``Ranking.relations``: -2 less the number of the name.
 
     >>> named_step("Kismet starred Ada Holm.", -2)
     '"Ada Holm"'
     """
-    return f'"{capitalized_names(near)[-2 - relation]}"' if relation <= -2 else ""
+    names = capitalized_names(near) if relation <= -2 else []
+    return f'"{names[-2 - relation]}"' if 0 <= -2 - relation < len(names) else ""
 
 
 def _capital(word: str) -> bool:
-    return word[0].isupper()
+    # A title case letter is neither upper nor lower case.
+    return word[0] != word[0].lower()
 
 
 def _begins(words: list[str], place: int) -> bool:

@@ -19,6 +19,7 @@ from torch import Tensor
 from graph_retrievers.arguments import positive, typed
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.graph.names import named_step
 from graph_retrievers.graph.ragged import pad_ranked, ranked_lists
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking, extended_relations, extended_trails
@@ -269,7 +270,7 @@ class Loop(Composite):
 def _check_results(graph: CorpusGraph, found: Ranking, owner: str) -> None:
     """Raise InvalidArgumentError unless a ranking holds what its attributes say, for the nodes and edges of the graph."""
     ranked_lists(found.nodes, found.scores, len(graph), owner)
-    _check_trails(graph, found.trails, found.nodes, f"{owner} returned a trail")
+    _check_trails(graph, found.trails, found.nodes, f"{owner} returned a trail", found.relations)
     if bool((found.trails[..., -1:].squeeze(-1) != found.nodes).any()):
         raise InvalidArgumentError(f"{owner} returned a trail that does not end in its node; pads stand before a trail.")
     if found.chains is not None:
@@ -296,8 +297,8 @@ def _check_results(graph: CorpusGraph, found: Ranking, owner: str) -> None:
             raise InvalidArgumentError(f"{owner} returned {beside.operator} of {len(beside.scores)} queries for {len(found)}.")
 
 
-def _check_trails(graph: CorpusGraph, trails: Tensor, beside: Tensor, what: str) -> None:
-    """Raise InvalidArgumentError unless `trails` has the shape of `beside`, [B, K], and L, and each step follows an edge."""
+def _check_trails(graph: CorpusGraph, trails: Tensor, beside: Tensor, what: str, relations: Tensor | None = None) -> None:
+    """Raise InvalidArgumentError unless `trails` has the shape of `beside`, [B, K], and L, and each step an edge or a name."""
     if (
         trails.dim() != 3
         or trails.shape[:2] != beside.shape
@@ -309,11 +310,14 @@ def _check_trails(graph: CorpusGraph, trails: Tensor, beside: Tensor, what: str)
     wrong = trails[(trails < -1) | (trails >= len(graph))][:1].tolist()
     if wrong:
         raise InvalidArgumentError(f"{what} with row {wrong[0]}; expected rows from -1 to {len(graph) - 1}.")
-    steps = torch.stack([trails[..., :-1], trails[..., 1:]])[:, (trails[..., :-1] >= 0) & (trails[..., 1:] >= 0)]
-    apart = (graph.steps_between(*steps)[0] < 0).nonzero().flatten()[:1].tolist()
-    if apart:
-        near, far = (graph.ids[row] for row in steps[:, apart[0]].tolist())
-        raise InvalidArgumentError(f"{what} with a step from {near!r} to {far!r}, which no edge joins.")
+    real = (trails[..., :-1] >= 0) & (trails[..., 1:] >= 0)
+    steps = torch.stack([trails[..., :-1], trails[..., 1:]])[:, real]
+    codes = relations[real] if relations is not None and relations.shape == real.shape else steps.new_full(steps.shape[1:], -1)
+    apart = graph.steps_between(*steps)[0] < 0
+    for near, far, code in zip(*steps[:, apart].tolist(), codes[apart].tolist(), strict=True):
+        if not named_step(graph.texts[near], code):
+            ends = f"{graph.ids[near]!r} to {graph.ids[far]!r}"
+            raise InvalidArgumentError(f"{what} with a step from {ends}, which no edge joins and no name in relations.")
 
 
 def list_weights(weights: Sequence[float], count: int) -> tuple[float, ...]:
