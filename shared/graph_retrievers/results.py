@@ -215,6 +215,10 @@ class Ranking:
         """Return the number of nodes of each list: Tensor, shape [B], int64."""
         return (self.nodes >= 0).sum(1)
 
+    def steps(self) -> Tensor:
+        """Return the relation of each step of the trails, -1 for all where `relations` are None: Tensor, shape [B, K, L - 1]."""
+        return torch.full_like(self.trails[:, :, 1:], -1) if self.relations is None else self.relations
+
     def top(self, k: int) -> Ranking:
         """Return the first `k` of each list."""
         return replace(self, **{name: value[:, :k] for name, value in self._columns().items()})
@@ -352,8 +356,7 @@ class Ranking:
         columns = self._columns() | {"trails": _widened(self.trails, longer, 0)}
         length = columns["trails"].shape[2]
         if self.relations is not None or other.relations is not None:
-            held = self.relations if self.relations is not None else self.trails.new_full((*self.nodes.shape, 0), -1)
-            columns["relations"] = _widened(held, length - 1 - held.shape[2], 0)
+            columns["relations"] = _widened(self.steps(), length - self.trails.shape[2], 0)
         if self.context is not None or other.context is not None:
             empty = self.trails.new_full((*self.nodes.shape, 0), -1)
             mine, others = (empty if ranking.context is None else ranking.context for ranking in (self, other))

@@ -8,14 +8,19 @@ import torch
 
 from graph_retrievers import (
     BM25Search,
+    ChainSearch,
+    ChunkGathering,
     CorpusGraph,
+    EagerTraversal,
     GraphIndex,
     HybridSearch,
+    MMRTraversal,
     PathSearch,
     Pipeline,
     Queries,
     ReciprocalRankFusion,
     Retriever,
+    ScoredTraversal,
     VectorSearch,
     WalkFusion,
 )
@@ -24,7 +29,7 @@ from graph_retrievers.graph.names import capitalized_names, name_keys, name_tabl
 from graph_retrievers.operators.bridges import bridges
 from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.operators.traits import names_mentioned
-from graph_retrievers.results import extended_relations, extended_trails
+from graph_retrievers.results import Ranking, extended_relations, extended_trails
 from tests.helpers import HashEmbedding
 
 FILM = "Kismet is a film with Ada Holm of Lund."
@@ -268,6 +273,44 @@ def test_an_operator_of_your_own_follows_names():
         same.relations = wrong
         with pytest.raises(InvalidArgumentError, match="from '0' to '1', which no edge joins and no name in relations"):
             retriever.retrieve("star of Kismet")
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        EagerTraversal(),
+        MMRTraversal(),
+        ScoredTraversal(),
+        ChunkGathering("entities", chunk_types=["passage"]),
+        ChunkGathering("entities"),
+        ChainSearch(as_trails=True),
+    ],
+    ids=lambda after: f"{after.name}-{getattr(after, 'chunk_types', '')}",
+)
+def test_a_name_stays_on_the_path_behind_other_searches(after):
+    texts = ["Kismet starred Ada Holm.", "Ada Holm grew up in Lund.", "A loom."]
+    graph = CorpusGraph([*"012"], texts, types=["film", "film", "passage"], edges=[("1", "2", "saw")])
+    index = GraphIndex.from_graph(graph, embedding=HashEmbedding(8))
+    retriever = Retriever(index, Pipeline(BM25Search(1), PathSearch(bridges=1), after), backfill=False)
+    paths = {hit.id: str(hit.path) for hit in retriever.retrieve("star of Kismet")}
+    expected = {"1": '0 -["Ada Holm"]- 1', "2": '0 -["Ada Holm"]- 1 -[saw]-> 2'}
+    assert paths and paths.items() <= {"0": "0", **expected}.items() and paths.keys() & expected.keys()
+
+
+def test_a_chain_replaces_the_path_and_the_name_on_it():
+    index = GraphIndex.from_texts(["Kismet starred Ada Holm.", "Ada Holm.", "A loom."], edges=[("2", "1", "saw"), ("2", "0", "by")])
+    bridged = Ranking.of(
+        torch.tensor([[0, 1, 2]]),
+        torch.tensor([[0.5, 0.4, 0.3]]),
+        "Mine",
+        torch.tensor([[[-1, 0], [0, 1], [-1, 2]]]),
+        relations=torch.tensor([[[-1], [-2], [-1]]]),
+    )
+    found = ChainSearch(as_trails=True)(Queries.of(index, ["?"]), bridged)
+    assert found.trails.tolist() == [[[-1, -1, 0], [0, 2, 1], [-1, 0, 2]]]
+    assert found.relations.tolist() == [[[-1, -1]] * 3]
+    alone = ChainSearch(as_trails=True)(Queries.of(GraphIndex.from_texts(index.graph.texts), ["?"]), bridged)
+    assert (alone.trails.tolist(), alone.relations.tolist()) == (bridged.trails.tolist(), bridged.relations.tolist())
 
 
 def test_the_relations_of_long_trails_are_cut_with_them():

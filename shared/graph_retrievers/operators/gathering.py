@@ -17,7 +17,7 @@ from graph_retrievers.graph.tokens import estimate_tokens
 from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.operators.round_robin import place_scores
 from graph_retrievers.queries import Queries
-from graph_retrievers.results import Facts, Ranking, extended_trails
+from graph_retrievers.results import Facts, Ranking, extended_relations, extended_trails
 
 __all__ = ["ChunkGathering", "RelationGathering", "chunk_quotas", "within_tokens"]
 
@@ -191,13 +191,16 @@ class ChunkGathering(Operator):
         found, via = self._picked(queries, *self._of_entities(queries, ranking))
         if self.of == "relations":
             found, via = self._picked(queries, *self._of_relations(queries, ranking), found)
-        trails, own = extended_trails(ranking.trails, via, found), columns_of(ranking.nodes, found)
+        steps, own = ranking.steps(), columns_of(ranking.nodes, found).unsqueeze(2)
+        trails, relations = extended_trails(ranking.trails, via, found), extended_relations(steps, via, found)
         if ranking.width:
             # An entity that is a chunk has its own trail.
-            rows = own.clamp(min=0).unsqueeze(2).expand(-1, -1, ranking.trails.shape[2])
-            kept = pad(ranking.trails.gather(1, rows), (1, 0), value=-1)[:, :, -trails.shape[2] :]
-            trails = torch.where((own >= 0).unsqueeze(2), kept, trails)
-        return Ranking.of(found, place_scores(found), self.name, trails).trimmed()
+            def own_instead(mine: Tensor, extended: Tensor) -> Tensor:
+                kept = mine.gather(1, own.clamp(min=0).expand(-1, -1, mine.shape[2]))
+                return torch.where(own >= 0, pad(kept, (1, 0), value=-1)[:, :, -extended.shape[2] :], extended)
+
+            trails, relations = own_instead(ranking.trails, trails), own_instead(steps, relations)
+        return Ranking.of(found, place_scores(found), self.name, trails, relations=relations).trimmed()
 
     def _of_entities(self, queries: Queries, ranking: Ranking) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return query, item, chunk, and the column of the entity that leads to it, of all chunks of entities, each [T]."""

@@ -137,8 +137,7 @@ class PathSearch(Operator):
             told.scatter_reduce_(0, candidate[leads], relation[leads], "amax")
             wanted = torch.arange(count, device=keys.device).unsqueeze(1) * size + reached.nodes
             last = told[torch.searchsorted(keys, wanted).clamp(max=keys.numel() - 1)].masked_fill(reached.nodes < 0, -1)
-            before = torch.full_like(reached.trails[:, :, 1:], -1) if reached.relations is None else reached.relations
-            reached = replace(reached, relations=torch.cat([before[:, :, :-1], last.unsqueeze(2)], 2))
+            reached = replace(reached, relations=torch.cat([reached.steps()[:, :, :-1], last.unsqueeze(2)], 2))
         table, kept = torch.full_like(ranking.scores, float("-inf")), torch.zeros_like(ranking.nodes, dtype=torch.bool)
         table[rows, columns], kept[rows, columns] = scores[ranked], ~walked[ranked]
         found = replace(ranking, scores=table).kept(kept).append(reached, ranking.width + reached.width)

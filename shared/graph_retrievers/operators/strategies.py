@@ -18,7 +18,7 @@ from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.graph.ragged import columns_of, descending, falling, gather_rows, pad_ranked, pads_last
 from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking, extended_trails
+from graph_retrievers.results import Ranking, extended_relations, extended_trails
 from graph_retrievers.signals.dense import DenseIndex
 
 __all__ = ["EagerTraversal", "MMRTraversal", "ScoredTraversal"]
@@ -47,6 +47,7 @@ class _Pool:
     turn: Tensor
     origins: Tensor
     trails: Tensor
+    relations: Tensor
 
     @property
     def visited(self) -> Tensor:
@@ -59,7 +60,8 @@ class _Pool:
     def append(self, other: _Pool) -> None:
         length = max(self.trails.shape[2], other.trails.shape[2])
         for part in (self, other):
-            part.trails = pad(part.trails, (length - part.trails.shape[2], 0), value=-1)
+            wider = (length - part.trails.shape[2], 0)
+            part.trails, part.relations = pad(part.trails, wider, value=-1), pad(part.relations, wider, value=-1)
         for column in fields(self):
             setattr(self, column.name, torch.cat([getattr(self, column.name), getattr(other, column.name)], 1))
 
@@ -91,7 +93,7 @@ class _StrategyTraversal(Operator):
         size, nodes = len(queries.index), ranking.nodes
         # Nodes that were neighbours of a visited one before, as query * N + node, ascending: each is offered once.
         offered = torch.empty(0, dtype=torch.int64, device=nodes.device)
-        pool = self._new(queries, None, nodes, torch.zeros_like(nodes), ranking.trails, ranking.origins)
+        pool = self._new(queries, None, nodes, torch.zeros_like(nodes), (ranking.trails, ranking.steps()), ranking.origins)
         while True:
             allowed = pool.visited if queries.allowed is None else pool.visited & queries.allowed[pool.nodes.clamp(min=0)]
             remaining = (most - allowed.sum(1, keepdim=True)).clamp(min=0)
@@ -106,8 +108,11 @@ class _StrategyTraversal(Operator):
             offered = self._grow(queries, pool, walked, offered, size, len(ranking.operators))
         order = torch.sort(pool.turn.masked_fill(~pool.visited, torch.iinfo(torch.int64).max), dim=1, stable=True).indices
         columns = {name: getattr(pool, name).gather(1, order) for name in ("nodes", "score", "origins")}
-        trails = pool.trails.gather(1, order.unsqueeze(2).expand_as(pool.trails))
-        found = Ranking(columns["nodes"], columns["score"], trails, columns["origins"], (*ranking.operators, self.name))
+        trails, relations = (
+            column.gather(1, order.unsqueeze(2).expand_as(column)) for column in (pool.trails, pool.relations)
+        )
+        operators = (*ranking.operators, self.name)
+        found = Ranking(columns["nodes"], columns["score"], trails, columns["origins"], operators, relations)
         found = self.ordered(found.kept(pool.visited.gather(1, order)))
         if queries.allowed is not None:
             found = found.only(queries.allowed)
@@ -117,13 +122,15 @@ class _StrategyTraversal(Operator):
         """Return the nodes, given in the order of their visits, as they are returned."""
         return replace(found, scores=falling(found.scores))
 
-    def _new(self, queries: Queries, pool: _Pool | None, nodes: Tensor, depth: Tensor, trails: Tensor, origins: Tensor) -> _Pool:
+    def _new(
+        self, queries: Queries, pool: _Pool | None, nodes: Tensor, depth: Tensor, paths: tuple[Tensor, Tensor], origins: Tensor
+    ) -> _Pool:
+        """Return new columns; `paths` are trails and their relations."""
         batch = torch.arange(len(queries), device=nodes.device).unsqueeze(1).expand_as(nodes)
         cosines = queries.cosines(batch, nodes.clamp(min=0)).float().masked_fill(nodes < 0, -torch.inf)
         value = self.values(queries, pool, nodes, cosines, depth)
-        return _Pool(
-            nodes, cosines, depth, value, torch.full_like(cosines, -torch.inf), torch.full_like(nodes, -1), origins, trails
-        )
+        unvisited = torch.full_like(cosines, -torch.inf), torch.full_like(nodes, -1)
+        return _Pool(nodes, cosines, depth, value, *unvisited, origins, *paths)
 
     def _grow(self, queries: Queries, pool: _Pool, walked: Tensor, offered: Tensor, size: int, origin: int) -> Tensor:
         """Add the best neighbours of the nodes `walked`, shape [B, P], bool; return what has been offered then."""
@@ -154,8 +161,8 @@ class _StrategyTraversal(Operator):
         used = (table >= 0).any(0)
         table, parent = table[:, used], parent[:, used]
         depth = pool.depth.gather(1, parent.clamp(min=0)) + 1
-        trails = extended_trails(pool.trails, parent, table)
-        pool.append(self._new(queries, pool, table, depth, trails, torch.where(table >= 0, origin, -1)))
+        paths = extended_trails(pool.trails, parent, table), extended_relations(pool.relations, parent, table)
+        pool.append(self._new(queries, pool, table, depth, paths, torch.where(table >= 0, origin, -1)))
         return torch.cat([offered, key[first]]).sort().values
 
 

@@ -145,9 +145,11 @@ def _along(ranking: Ranking, chains: Tensor) -> Ranking:
     # Moved to the right, so that a trail ends with its node.
     column = torch.arange(length, device=chains.device) - (length - 1 - last.unsqueeze(2))
     led = torch.where(column >= 0, rows.gather(2, column.clamp(min=0)), -1)
-    longest = max(length, ranking.trails.shape[2])
-    own, led = (torch.nn.functional.pad(trails, (longest - trails.shape[2], 0), value=-1) for trails in (ranking.trails, led))
-    return replace(ranking, trails=torch.where((place >= 0).unsqueeze(2), led, own), relations=None).trimmed()
+    along, own, steps = (place >= 0).unsqueeze(2), ranking.trails, ranking.steps()
+    shorter, longer = max(length - own.shape[2], 0), max(own.shape[2] - length, 0)
+    own, steps = (torch.nn.functional.pad(paths, (shorter, 0), value=-1) for paths in (own, steps))
+    led = torch.nn.functional.pad(led, (longer, 0), value=-1)
+    return replace(ranking, trails=torch.where(along, led, own), relations=steps.masked_fill(along, -1)).trimmed()
 
 
 class _Touched:
