@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -269,12 +270,14 @@ def _table(hits: Hits, explain: bool) -> str:
         name = f"{hit.title} [{hit.id}]" if hit.title and hit.title != hit.id else hit.id
         lines.append(f"{rank:>3}  {hit.score:>8.4f}  {hit.operator:<{found_by}}  {name}")
         path = [f"path: {hit.path.text}"] if len(hit.path.nodes) > 1 else []
-        for line in hit.explain().splitlines()[1:] if explain else path:
+        for line in replace(hit, reason="").explain().splitlines()[1:] if explain else path:
             lines.extend(textwrap.wrap(line, width, initial_indent=indent, subsequent_indent=indent + "  "))
         if snippet := textwrap.shorten(hit.text, max(width - len(indent), 40), placeholder=" ..."):
             lines.append(indent + snippet)
     if not hits:
         lines.append("nothing found")
+    if explain:
+        lines += dict.fromkeys(hit.reason for hit in hits if hit.reason)
     return "\n".join([*lines, *(f"note: {note}" for note in hits.notes)])
 
 

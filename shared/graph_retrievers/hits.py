@@ -64,6 +64,8 @@ class Hit:
         list does not hold it.
     plain : callable, optional
         Gives `plain_rank`.
+    reason : str
+        Why the retriever searched as it did, where that depends on the graph, such as the form of ``WalkFusion``.
 
     Examples
     --------
@@ -85,6 +87,7 @@ class Hit:
     origin: Mapping[str, Any] = field(default_factory=dict, hash=False)
     ranks: Mapping[str, int | None] = field(default_factory=dict, hash=False)
     plain: Callable[[], int | None] | None = field(default=None, compare=False)
+    reason: str = field(default="", compare=False)
 
     def __repr__(self) -> str:
         """Return id, score, operator and path."""
@@ -105,7 +108,7 @@ class Hit:
         """Return in a few lines why the hit is there.
 
         What found it; its rank in each list of a fusion; the path, and the texts of its edges; its rank without the graph
-        (:attr:`plain_rank`), where the retriever reads the graph.
+        (:attr:`plain_rank`), where the retriever reads the graph; and `reason`.
 
         Examples
         --------
@@ -131,7 +134,7 @@ class Hit:
         if self.plain is not None:
             rank = self.plain()
             lines.append(f"without the graph: {'not among the first 100' if rank is None else f'rank {rank}'}")
-        return "\n".join(" ".join(line.split()) for line in lines)
+        return "\n".join(" ".join(line.split()) for line in filter(None, [*lines, self.reason]))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the hit as a JSON-plain mapping; looks at :attr:`plain_rank`."""
@@ -143,6 +146,7 @@ class Hit:
             "context": plain_subgraph(self.context),
             "ranks": dict(self.ranks),
             "plain_rank": self.plain_rank,
+            "reason": self.reason,
         }
 
 
@@ -359,6 +363,7 @@ def to_hits(
     k: int,
     shown: Tensor | None = None,
     plain: Callable[[int, str], int | None] | None = None,
+    reason: str = "",
 ) -> list[Hits]:
     """Return a ranking as hits: the first `k` nodes of each list with their paths, then all chains, then all facts.
 
@@ -372,6 +377,8 @@ def to_hits(
         node are left out.
     plain : callable, optional
         From the number of a query and the id of a node to `plain_rank`.
+    reason : str, default ""
+        That of the retriever, for all hits that are nodes.
 
     Returns
     -------
@@ -397,6 +404,7 @@ def to_hits(
                 context=Subgraph() if contexts is None else paths.context(node, contexts[b][place]),
                 ranks={} if ranks is None else {name: rank or None for name, rank in zip(top.lists, ranks[b][place], strict=True)},
                 plain=None if plain is None else partial(plain, b, graph.ids[node]),
+                reason=reason,
             )
             for place, node in enumerate(nodes[b])
             if node >= 0

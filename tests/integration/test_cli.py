@@ -131,7 +131,7 @@ class TestSearch:
         assert status == 0
         assert (found["query"], found["retriever"], found["k"], found["notes"]) == (self.QUESTION, "walk-fusion", 3, [])
         assert found["hits"][0]["id"] == "watt.html" and len(found["hits"]) == 3
-        expected = "id score title text type operator path metadata kind context ranks plain_rank"
+        expected = "id score title text type operator path metadata kind context ranks plain_rank reason"
         assert set(found["hits"][0]) == set(expected.split())
 
     def test_a_person_reads_rank_score_operator_node_path_and_text(self, tmp_path, capsys, monkeypatch):
@@ -180,6 +180,13 @@ class TestSearch:
             "Of stiff paper.",
         ]
         assert max(map(len, told)) <= 70 and told_of[2].startswith(" " * (indent + 2))
+
+    def test_why_the_retriever_searched_so_is_said_once(self, indexed, capsys):
+        command = ["search", indexed, self.QUESTION, "--retriever", "walk-fusion"]
+        _, out, err = run(capsys, *command, "--explain")
+        (reason,) = {hit["reason"] for hit in json.loads(run(capsys, *command, "--json")[1])["hits"]}
+        assert reason.startswith("form ") and out.count("form ") == 1 and out.splitlines()[-1] == reason, err
+        assert "form " not in run(capsys, *command)[1]
 
     def test_an_index_without_vectors_is_searched_by_words(self, pages, tmp_path, capsys):
         run(capsys, "index", pages, tmp_path / "out", "--no-embedding")

@@ -166,7 +166,7 @@ def test_an_interrupted_training_goes_on(tmp_path):
         fitted(epochs=6, resume=tmp_path, loss="cross-entropy")
 
 
-def test_what_cannot_be_learnt_from():
+def test_what_cannot_be_learnt_from(tmp_path):
     data = dataset()
     index = index_of(data)
     reranker, first = DocumentGraphRerank(parser=words), VectorSearch(36)
@@ -184,7 +184,7 @@ def test_what_cannot_be_learnt_from():
         fit_document_graph(index, good, good, reranker, first, loss="mse")
     empty = Dataset("towns", data.nodes, [], [q for q in data.queries if q.split == "train"], True)
     with pytest.raises(InvalidArgumentError, match="9 train and 0 dev queries; G-RAG learns from both"):
-        fit_grag(empty, index, "unused")
+        fit_grag(empty, index, tmp_path / "unused")
 
 
 def test_documents_are_parsed_once_for_all_questions():

@@ -163,6 +163,26 @@ def test_the_form_follows_the_graph():
         WalkFusion(entities(), weights=(1, 1, 1, 1))
 
 
+def test_hits_tell_the_form_and_why_it_was_chosen():
+    inside = [(f"n{i}", f"n{i + 1}") for i in range(10)]
+    named, unnamed = clusters(inside), clusters(inside, named=False)
+    cases = [
+        (WalkFusion(named), "form names: 25% of the texts hold the title of another node"),
+        (WalkFusion(unnamed), "form links: 0% of the texts hold the title of another node"),
+        (WalkFusion(manual()), "form links: titles do not identify most nodes"),
+        (WalkFusion(entities()), "form relations: a knowledge graph of 2 relations"),
+        (WalkFusion(named, form="links"), "form links: as asked"),
+        (WalkFusion(unnamed).over(named), "form names: 25% of the texts hold the title of another node"),
+        (WalkFusion(unnamed, weights=(1, 1, 1), form="names").over(named), "form names: as asked"),
+        (WalkFusion(named, weights=(1, 1, 1)).over(unnamed), "form names: 25% of the texts hold the title of another node"),
+    ]
+    for retriever, reason in cases:
+        assert retriever.reason == reason and reason.startswith(f"form {retriever.form}: ")
+        hits = retriever.retrieve("word1 of Kismet", **({"vector": [1, 0]} if retriever.index.embedding is None else {}))
+        assert {hit.explain().splitlines()[-1] for hit in hits} == {hit.to_dict()["reason"] for hit in hits} == {reason}
+    assert {hit.reason for hit in build_retriever("hybrid", manual()).retrieve("tables")} == {""}
+
+
 def test_entities_are_found_along_the_relation_that_the_question_means():
     hits = WalkFusion(entities(), k=3).retrieve("Who directed Kismet?")
     found = {hit.id: hit for hit in hits}

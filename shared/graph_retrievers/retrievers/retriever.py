@@ -70,6 +70,8 @@ class Retriever(BaseRetriever):
     ----------
     inputs : tuple of str
         Further per-query arguments that the operators read, such as ``entities`` or ``plan``.
+    reason : str
+        Why the composition is what it is, where that depends on the index; hits explain it.
     reads_edge_signals : bool
         Whether the class reads signals over edges (``edge_signals=True`` of an index), which ``evaluate`` builds for it.
 
@@ -87,6 +89,7 @@ class Retriever(BaseRetriever):
     """
 
     _untrained: tuple[str, ...] = ()
+    reason: ClassVar[str] = ""
     reads_edge_signals: ClassVar[bool] = False
 
     def __init__(
@@ -191,7 +194,7 @@ class Retriever(BaseRetriever):
             ranking = Backfill()(self._narrowed(queries), ranking)
         searchable = self.index.has_bm25 or (self.index.has_dense and queries.has_vectors)
         plain = PlainSearch(self._narrowed(queries)).rank if self._reads_graph and searchable else None
-        return to_hits(ranking, graph, k, queries.allowed, plain)
+        return to_hits(ranking, graph, k, queries.allowed, plain, self.reason)
 
     def _narrowed(self, queries: Queries) -> Queries:
         if self.types is None:

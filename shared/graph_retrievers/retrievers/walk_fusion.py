@@ -117,20 +117,33 @@ class WalkFusion(Retriever):
         choice("form", form, (None, *_FORMS))
         positive("depth", depth), positive("seeds", 1 if seeds is None else seeds)
         positive("bridges", 0 if bridges is None else bridges, least=0)
-        if weights is not None:
+        self._fixed = None if form is None else (form, "as asked")
+        if weights is not None and form is None:
             # A scope whose graph is of another kind has the lists that the weights are for.
-            form = form or _form(index)
+            form, _ = self._fixed = _fitting(index)
         compose = partial(_composed, seeds=seeds, bridges=bridges, form=form, weights=weights, constant=constant, depth=depth)
         super().__init__(index, compose, **options)
-        self.form = form or _form(index)
+
+    @property
+    def form(self) -> str:
+        """The form that was given, or the one that fits the index."""
+        return (self._fixed or _fitting(self.index))[0]
+
+    @property
+    def reason(self) -> str:  # type: ignore[override]
+        """Why it is that form."""
+        return "form {}: {}".format(*self._fixed or _fitting(self.index))
 
 
-def _form(index: GraphIndex) -> str:
-    """Return the form whose lists fit an index."""
+def _fitting(index: GraphIndex) -> tuple[str, str]:
+    """Return the form whose lists fit an index, and why."""
     graph = index.graph
     if is_knowledge_graph(graph) and len(graph.relation_names) > 1 and index.embedding is not None:
-        return "relations"
-    return "names" if names_identify(index) and names_mentioned(graph) >= _MENTIONED else "links"
+        return "relations", f"a knowledge graph of {len(graph.relation_names)} relations"
+    if not names_identify(index):
+        return "links", "titles do not identify most nodes"
+    mentioned = names_mentioned(graph)
+    return "names" if mentioned >= _MENTIONED else "links", f"{mentioned:.0%} of the texts hold the title of another node"
 
 
 def _composed(
@@ -143,7 +156,7 @@ def _composed(
     constant: int,
     depth: int,
 ) -> Operator:
-    form = form or _form(index)
+    form = form or _fitting(index)[0]
     if seeds is None:
         # Neighbours of most nodes would tell nothing.
         seeds = min(_LINK_SEEDS if form == "links" else _SEEDS, max(1, len(index) // 10))
