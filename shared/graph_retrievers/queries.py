@@ -29,6 +29,8 @@ DEFAULT_K = 10
 
 # Beyond this many entries a [B, N] table of scores is not kept; single entries are computed instead.
 _TABLE_LIMIT = 1 << 27
+# Of at least so many vectors, single scores are computed from the vectors, if they are fewer than this share of a table.
+_LARGE, _FEW = 1 << 16, 1 / 8
 
 
 class LatentCache:
@@ -254,15 +256,21 @@ class Queries:
         return both(self.seeds_allowed, self.allowed)
 
     def search(self, signal: str, k: int, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return the results of :meth:`graph_retrievers.signals.signal.Signal.search`; the same search is made once.
+        """Return the results of :meth:`graph_retrievers.signals.signal.Signal.search`.
+
+        The same search is made once; the first k of one that was made for more are taken from it.
 
         `mask`, shape [N], bool, has the nodes that may be found. Raises InvalidArgumentError if the signal covers edges.
         """
         if self.index.signal(signal).covers != "nodes":
             raise InvalidArgumentError(f"The signal {signal!r} covers edges; FactSearch searches those.")
-        key = ("search", signal, k, id(mask) if mask is not None else None)
-        # The mask is kept with the result, so that its id is not used again.
-        return self.cache.get(key, lambda: (mask, self._found(signal, k, mask)))[1]
+        made: dict[Any, Any] = self.cache.get("searches", dict)
+        key = (signal, id(mask))
+        if key not in made or made[key][0] < k:
+            # The mask is kept with the result, so that its id is not used again.
+            made[key] = (k, mask, self._found(signal, k, mask))
+        scores, rows = made[key][2]
+        return scores[:, :k], rows[:, :k]
 
     def _found(self, signal: str, k: int, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         searched = self.index.signal(signal)
@@ -301,6 +309,10 @@ class Queries:
         `batch` and `rows`, int64 and of one shape, are the query and the row of each pair. The default signal gives the dot
         products of query and node vectors.
         """
+        searched = self.index.signal(signal)
+        few = len(searched) >= _LARGE and rows.numel() < _FEW * len(self) * len(searched)
+        if few and isinstance(searched, DenseIndex) and ("table", signal) not in self.cache:
+            return self.pair_scores(batch, rows, signal)
         table = self.table(signal)
         return self.pair_scores(batch, rows, signal) if table is None else table[batch, rows]
 

@@ -165,6 +165,44 @@ def test_a_searched_entity_scores_by_the_question_or_as_a_database_index_would()
     ]
 
 
+def test_a_question_without_names_is_searched_for_once(monkeypatch):
+    draw = torch.Generator().manual_seed(1)
+    vectors = torch.nn.functional.normalize(torch.randn(40, 4, generator=draw), dim=1)
+    vectors[[3, 7]] = 0.0
+    index = GraphIndex.from_texts([f"text {n}" for n in range(40)], titles=[f"Name{n}" for n in range(40)], vectors=vectors)
+    asked, mask = torch.randn(3, 4, generator=draw) * 2, torch.rand(40, generator=draw) < 0.5
+    searches, kind = [], type(index.dense)
+    search = kind.search
+    monkeypatch.setattr(kind, "search", lambda *args: searches.append(args[2]) or search(*args))
+    for allowed in (None, mask, torch.arange(40) < 3):
+        searches.clear()
+        batch = Queries.of(index, ["who?", "what?", "Name1?"], vectors=asked, seed_filter=allowed)
+        Pipeline(VectorSearch(9, returned=False), EntityLinking(budget=6))(batch)
+        assert searches == [9]
+        seeds = EntityLinking(budget=6)(batch)
+        cosines = torch.nn.functional.normalize(asked, dim=1) @ vectors.T
+        for b in range(3):
+            best = torch.argsort(cosines[b], descending=True, stable=True).tolist()
+            expected = [row for row in best if cosines[b, row] > 0 and (allowed is None or allowed[row])][:6]
+            named = [1] if b == 2 and (allowed is None or allowed[1]) else expected
+            found = [row for row in seeds.nodes[b].tolist() if row >= 0]
+            assert found == named
+            wanted = torch.ones(1) if found == [1] and b == 2 else cosines[b, found]
+            torch.testing.assert_close(seeds.scores[b, : len(found)], wanted)
+
+
+def test_the_approximate_search_of_an_index_is_used_for_seeds(monkeypatch):
+    draw = torch.Generator().manual_seed(1)
+    vectors = torch.nn.functional.normalize(torch.randn(40, 4, generator=draw), dim=1)
+    titles, model = [f"Name{n}" for n in range(40)], Embedding(Zoe=[1.0, 0, 0, 0])
+    index = GraphIndex.from_texts([""] * 40, titles=titles, vectors=vectors, dense_backend="hnsw", embedding=model)
+    exact = []
+    monkeypatch.setattr(type(index.dense), "_search_exact", lambda *args: exact.append(args))
+    for entities in (None, [["Zoe"]]):
+        found, _ = link(index, "who is it?", entities=entities, vectors=[[1.0, 0.0, 0.0, 0.0]])
+        assert len(found[0]) > 0 and not exact
+
+
 def test_a_node_matched_twice_keeps_its_best_score():
     model = Embedding(Lutetia=[1.0, 0.0, 0.0])
     found, _ = link(

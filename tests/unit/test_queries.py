@@ -109,11 +109,35 @@ def test_the_same_search_is_made_once(monkeypatch):
     kind = type(batch.index.dense)
     search = kind.search
     monkeypatch.setattr(kind, "search", lambda *args: calls.append(args[2]) or search(*args))
-    first = batch.search("dense", 5, batch.allowed)
-    assert batch.search("dense", 5, batch.allowed) is first and calls == [5]
+    batch.search("dense", 5, batch.allowed)
+    batch.search("dense", 5, batch.allowed)
+    assert calls == [5]
     batch.search("dense", 6, batch.allowed)
     batch.search("dense", 5)
     assert calls == [5, 6, 5]
+    batch.search("dense", 2, batch.allowed)
+    batch.search("bm25", 2, batch.allowed)
+    assert calls == [5, 6, 5], "the first two of six are known"
+
+
+@pytest.mark.parametrize("signal", ["dense", "bm25"])
+def test_the_first_of_a_longer_search_are_those_of_a_shorter_one(signal):
+    draw = torch.Generator().manual_seed(2)
+    for _ in range(60):
+        # Few distinct vectors and words, so that there are ties.
+        texts = [" ".join(f"w{word}" for word in torch.randint(4, (2,), generator=draw).tolist()) for _ in range(30)]
+        vectors = torch.nn.functional.normalize(torch.randint(-1, 2, (30, 3), generator=draw).float(), dim=1)
+        index = GraphIndex.from_texts(texts, vectors=vectors)
+        asked = torch.randn(2, 3, generator=draw)
+        mask = torch.rand(30, generator=draw) < 0.7
+        for allowed in (None, mask):
+            batch = queries(["w1 w2", "w3"], index, vectors=asked)
+            longer = batch.search(signal, 20, allowed)
+            for k in (1, 3, 20):
+                alone = queries(["w1 w2", "w3"], index, vectors=asked).search(signal, k, allowed)
+                assert all(torch.equal(mine[:, :k], part) for mine, part in zip(longer, alone, strict=True))
+                taken = batch.search(signal, k, allowed)
+                assert all(torch.equal(mine, part) for mine, part in zip(taken, alone, strict=True))
 
 
 def test_a_copy_starts_without_what_was_computed():
@@ -224,6 +248,25 @@ def test_scores_and_cosines_by_hand(device):
     who, rows = (torch.tensor(t, device=device) for t in ([[0, 0, 0], [1, 1, 1]], [[0, 1, 2], [2, 1, 0]]))
     assert batch.scores(who, rows).tolist() == [[6.0, 0.0, -2.0], [0.0, 0.0, 20.0]]
     assert batch.cosines(who, rows).tolist() == [pytest.approx([0.6, 0.0, -1.0]), pytest.approx([0.0, 0.0, 0.8])]
+
+
+def test_of_many_vectors_a_few_scores_are_computed_without_the_others(monkeypatch):
+    vectors = torch.randn(64, 5, generator=torch.Generator().manual_seed(4))
+    index = GraphIndex.from_texts([str(n) for n in range(64)], vectors=vectors)
+    asked, kind = torch.randn(2, 5, generator=torch.Generator().manual_seed(5)), type(index.dense)
+    tables, table = [], kind.table
+    monkeypatch.setattr(kind, "table", lambda *args: tables.append(1) or table(*args))
+    for large, share, count, made in [(64, 0.5, 63, 0), (64, 0.5, 64, 1), (65, 0.5, 1, 1), (64, 0.25, 31, 0), (64, 0.25, 32, 1)]:
+        monkeypatch.setattr("graph_retrievers.queries._LARGE", large)
+        monkeypatch.setattr("graph_retrievers.queries._FEW", share)
+        tables.clear()
+        batch, rows = torch.arange(count) % 2, torch.arange(count)
+        asking = queries(index=index, vectors=asked)
+        torch.testing.assert_close(asking.scores(batch, rows), (asked[batch] * vectors[rows]).sum(1))
+        assert len(tables) == made
+        asking.table()
+        torch.testing.assert_close(asking.scores(batch, rows), (asked[batch] * vectors[rows]).sum(1))
+        assert len(tables) == 1, "a table that there is is read"
 
 
 # -- relevance --------------------------------------------------------------------------------------------------------

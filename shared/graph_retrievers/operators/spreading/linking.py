@@ -215,10 +215,15 @@ class EntityLinking(Operator):
         device = queries.index.device
         batch, width = torch.tensor([(b, k) for b, _, k in searched], device=device).unbind(1)
         named = [i for i, (_, text, _) in enumerate(searched) if text is not None]
-        vectors = queries.vectors[batch]
-        if named:
-            vectors[named] = queries.embed([searched[i][1] or "" for i in named])
-        cosines, nodes = _nearest(queries.index.dense, vectors, int(width.max()), mask)
+        dense, most = queries.index.dense, int(width.max())
+        if not named and self.fallback_score == "cosine" and _of_unit_length(dense):
+            # The questions themselves are searched for; another search may have been. Nodes without a vector score 0.
+            cosines, nodes = (found[batch] for found in queries.search("dense", most, mask))
+        else:
+            vectors = queries.vectors[batch]
+            if named:
+                vectors[named] = queries.embed([searched[i][1] or "" for i in named])
+            cosines, nodes = _nearest(dense, vectors, most, mask)
         inside = (nodes >= 0) & (torch.arange(nodes.shape[1], device=device) < width.unsqueeze(1))
         batch = batch.unsqueeze(1).expand_as(nodes)[inside]
         nodes, cosines = nodes[inside], cosines[inside]
@@ -227,14 +232,22 @@ class EntityLinking(Operator):
         return batch[good], nodes[good], scores[good]
 
 
+def _of_unit_length(dense: VectorSignal) -> bool:
+    """Return whether all vectors that there are have length 1, so that dot products order as cosines do."""
+    norms = dense.norms
+    return bool((((norms - 1).abs() < 1e-4) | (norms == 0)).all())
+
+
 def _nearest(dense: VectorSignal, vectors: Tensor, k: int, allowed: Tensor | None) -> tuple[Tensor, Tensor]:
     """Return the k nodes of largest cosine, as :meth:`VectorSignal.search` does; nodes without a vector are left out."""
     norms = dense.norms
     real = norms > 0
-    allowed = real if allowed is None else real & allowed
+    if not bool(real.all()):
+        allowed = real if allowed is None else real & allowed
     vectors = torch.nn.functional.normalize(vectors, dim=1)
-    if bool(((norms - 1).abs() < 1e-4)[real].all()):
+    if _of_unit_length(dense):
         return dense.search(vectors, k, allowed)
+    allowed = real if allowed is None else allowed
     values, rows = [], []
     for part in vectors.split(max(1, _TABLE_LIMIT // len(dense))):
         best, columns = top_k((dense.table(part) / norms).masked_fill(~allowed, float("-inf")), k)
