@@ -10,6 +10,7 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import CorpusGraph, Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.feedback_search import FeedbackSearch
+from graph_retrievers.operators.spreading import GatedPropagation
 from graph_retrievers.operators.vector_search import BM25Search
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
@@ -181,6 +182,16 @@ def test_hits_tell_the_form_and_why_it_was_chosen():
         hits = retriever.retrieve("word1 of Kismet", **({"vector": [1, 0]} if retriever.index.embedding is None else {}))
         assert {hit.explain().splitlines()[-1] for hit in hits} == {hit.to_dict()["reason"] for hit in hits} == {reason}
     assert {hit.reason for hit in build_retriever("hybrid", manual()).retrieve("tables")} == {""}
+
+
+def test_hubs_are_damped_among_passages_and_not_among_entities():
+    inside = [(f"n{i}", f"n{i + 1}") for i in range(10)]
+    for built, exponent in ((clusters(inside), 1.0), (entities(), 0.0)):
+        mine, other = (
+            next(part for part in build_retriever(name, built).operator.parts() if isinstance(part, GatedPropagation))
+            for name in ("walk-fusion", "spreading")
+        )
+        assert mine.hub_exponent == exponent and repr(mine) == repr(other)
 
 
 def test_entities_are_found_along_the_relation_that_the_question_means():

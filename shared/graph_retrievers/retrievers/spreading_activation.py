@@ -18,7 +18,10 @@ from graph_retrievers.operators.traits import holds_passages
 from graph_retrievers.retrievers.ppr import fused_with_search
 from graph_retrievers.retrievers.retriever import Retriever
 
-__all__ = ["SpreadingActivation"]
+__all__ = ["DAMPED", "SpreadingActivation"]
+
+DAMPED = {"hub_exponent": 1.0, "threshold": 0.001}
+"""How activation walks over passages, which mention much that they are not about: hubs divide what they give."""
 
 
 class SpreadingActivation(Retriever):
@@ -169,9 +172,9 @@ def _composed(
     fuse: bool | None,
 ) -> Operator:
     if hub_exponent is None:
-        hub_exponent = 1.0 if holds_passages(index.graph) else 0.0
+        hub_exponent = DAMPED["hub_exponent"] if holds_passages(index.graph) else 0.0
     if threshold is None:
-        threshold = 0.001 if hub_exponent else 0.01
+        threshold = DAMPED["threshold"] if hub_exponent else 0.01
     excluded = (passage_type,) if passages is not None and _mixed(index.graph, passage_type) else ()
     operators: list[Operator] = [
         linking if isinstance(linking, EntityLinking) else linking(exclude_types=excluded),

@@ -18,6 +18,7 @@ from graph_retrievers.operators.stex import STeX
 from graph_retrievers.operators.traits import is_knowledge_graph, names_identify, names_mentioned
 from graph_retrievers.operators.vector_search import HybridSearch
 from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.retrievers.spreading_activation import DAMPED
 
 __all__ = ["WEIGHTS", "WalkFusion"]
 
@@ -42,7 +43,8 @@ class WalkFusion(Retriever):
     1. :class:`~graph_retrievers.operators.path_search.PathSearch` from hybrid search: passages with the passage that leads to them,
        by an edge or by a name that it holds and the question does not;
     2. STeX from the best nodes of hybrid search: these, and behind them their neighbours by similarity and structure;
-    3. gated spreading activation from the names in the question.
+    3. gated spreading activation from the names in the question, which hubs divide among their neighbours, as in
+       :class:`~graph_retrievers.retrievers.spreading_activation.SpreadingActivation` over passages.
 
     ``"relations"``, for the entities of a knowledge graph:
 
@@ -172,7 +174,7 @@ def _composed(
         lists: list[Operator] = [
             paths,
             Pipeline(HybridSearch(seeds, returned=False), STeX()),
-            Pipeline(EntityLinking(), GatedPropagation()),
+            Pipeline(EntityLinking(), GatedPropagation(hub_exponent=DAMPED["hub_exponent"], threshold=DAMPED["threshold"])),
         ]
     else:
         lists = [
