@@ -31,9 +31,10 @@ def embed(texts):
 
 @pytest.fixture(scope="module")
 def misled():
-    """An index whose vectors find every answer, and whose words find another node."""
-    texts = [f"a{number} word{(number + 7) % COUNT}" for number in range(COUNT)]
-    return GraphIndex.from_texts(texts, embedding=embed, include_titles=False)
+    """An index whose vectors find every answer, and whose words and titles find another node."""
+    words = [f"word{(number + 7) % COUNT}" for number in range(COUNT)]
+    texts = [f"a{number} {word}" for number, word in enumerate(words)]
+    return GraphIndex.from_texts(texts, titles=words, embedding=embed, include_titles=False)
 
 
 def questions(count=COUNT, split=""):
@@ -84,8 +85,8 @@ def test_candidates_fit_the_index():
     assert {"walk-fusion form=links bridges=3", "walk-fusion form=names bridges=0", "ppr damping=0.7"} <= set(labels)
     assert "walk-fusion form=names constant=30" in labels and "walk-fusion form=links constant=30" not in labels
     weights = [label.split("weights=")[1] for label in labels if "weights" in label]
-    assert weights[:3] == ["[0.0, 1.0, 1.0]", "[4.0, 1.0, 1.0]", "[2.0, 0.0, 1.0]"]
-    assert weights[3:] == ["[2.0, 2.0, 1.0]", "[2.0, 1.0, 0.0]", "[2.0, 1.0, 2.0]"]
+    assert weights[:3] == ["[0.0, 1.0, 2.0]", "[8.0, 1.0, 2.0]", "[4.0, 0.0, 2.0]"]
+    assert weights[3:] == ["[4.0, 2.0, 2.0]", "[4.0, 1.0, 0.0]", "[4.0, 1.0, 4.0]"]
     assert not any("relations" in label for label in labels) and "fastinsight" not in labels
     names = {trial.label for trial in candidates(index, "Which loom?", scored=True)}
     assert {"fastinsight", "fastinsight-hybrid", "gar", "path-reranking", "re2"} <= names

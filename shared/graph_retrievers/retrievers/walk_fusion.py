@@ -24,7 +24,7 @@ __all__ = ["WEIGHTS", "WalkFusion"]
 
 _SEEDS, _LINK_SEEDS, _DENSE_WEIGHT, _BRIDGES = 5, 20, 2.0, 3
 _FORMS = ("links", "names", "relations")
-WEIGHTS = {"names": (2.0, 1.0, 1.0), "relations": (1.0, 1.0, 3.0)}
+WEIGHTS = {"names": (4.0, 1.0, 2.0), "relations": (1.0, 1.0, 3.0)}
 """Weights of the lists of WalkFusion, by form."""
 
 # Where a smaller share of texts hold the name of another node, names lead nowhere.
@@ -72,7 +72,7 @@ class WalkFusion(Retriever):
         (:func:`~graph_retrievers.operators.traits.names_identify`) and texts name each other
         (:func:`~graph_retrievers.operators.traits.names_mentioned` of 0.2 or more), with edges or without.
     weights : sequence of float, optional
-        The w of the equation; (2, 1, 1) for ``"names"`` and (1, 1, 3) for ``"relations"`` by default. 0 leaves a list out.
+        The w of the equation; (4, 1, 2) for ``"names"`` and (1, 1, 3) for ``"relations"`` by default. 0 leaves a list out.
     constant : int, default 5
         The c of the equation. With the usual 60, a node at rank 20 of two lists would pass the best of one.
     depth : int, default 100
