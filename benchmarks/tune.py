@@ -51,7 +51,7 @@ def measured(index: GraphIndex, dataset: Dataset, seeds: Sequence[int], question
         retrievers, told = {"default": build_retriever(name, index)}, {"default": {"chosen": name}}
         for seed in seeds:
             began, out = time.perf_counter(), Path(folder, str(seed))
-            drawn = known if questions is None else random.Random(seed).sample(known, questions)
+            drawn = known if questions is None else random.Random(seed).sample(known, min(questions, len(known)))
             report = tune(index, drawn, out, seed=seed)
             chosen = report["retriever"] + "".join(f", {key}={value}" for key, value in report["settings"].items())
             chosen += " + g-rag" if report["reranked"] else ""
@@ -116,6 +116,8 @@ def main() -> None:
     if options.page is not None:
         print(page([json.loads(line) for line in options.page.read_text().splitlines() if line.startswith("{")]))
         return
+    if options.folder is None:
+        parser.error("pass the folder of datasets, or --page")
     embedding = minilm()
     for name in options.only.split(","):
         dataset = read_dataset(options.folder / name)

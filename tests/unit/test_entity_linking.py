@@ -191,6 +191,39 @@ def test_a_question_without_names_is_searched_for_once(monkeypatch):
             torch.testing.assert_close(seeds.scores[b, : len(found)], wanted)
 
 
+def test_what_each_question_lacks_is_searched_for_alone():
+    """A question that names nothing gets as many seeds beside one whose entities have no node, and the same ones."""
+    draw = torch.Generator().manual_seed(3)
+    vectors = torch.nn.functional.normalize(torch.rand(9, 3, generator=draw), dim=1)
+    model = Embedding(Zoe=[1.0, 0.0, 0.0], Yul=[0.0, 1.0, 0.0])
+    index = GraphIndex.from_texts(
+        [""] * 9, titles=[f"Name{n}" for n in range(9)], vectors=vectors, embedding=model, bm25=False, include_titles=False
+    )
+    asked = torch.rand(2, 3, generator=draw)
+    found, _ = link(index, "who?", "what?", entities=[["Zoe", "Yul"], None], vectors=asked)
+    assert [len(each) for each in found] == [len(found[0]), 5] and 2 <= len(found[0]) <= 4
+    alone, _ = link(index, "what?", vectors=asked[1:])
+    assert list(found[1]) == list(alone[0]) and found[1] == pytest.approx(alone[0])
+
+
+def test_equal_vectors_far_from_the_question_keep_their_order():
+    draw = torch.Generator().manual_seed(1080)
+    base = torch.nn.functional.normalize(torch.randn(7, 3, generator=draw), dim=1)
+    vectors, asked = base[torch.randint(7, (17,), generator=draw)], torch.randn(2, 3, generator=draw)
+    # Cosines near 0: their rounding is a larger share of them than of others.
+    asked[0] -= (asked[0] @ base[0]) * base[0] * 0.998
+    titles = [f"Name{n}" for n in range(17)]
+    index = GraphIndex.from_texts([f"text {n}" for n in range(17)], titles=titles, vectors=vectors, bm25=False)
+    both, alone = (EntityLinking()(Queries.of(index, ["who?"] * n, vectors=asked[:n])).nodes[0].tolist() for n in (2, 1))
+    assert both == alone == [14, 15, 10, 11, 16]
+
+
+def test_a_database_index_scores_nodes_with_vectors_only():
+    index = GraphIndex.from_texts(list("abcd"), vectors=[[1, 0], [0, 1], [0, 0], [0.6, 0.8]], bm25=False)
+    seeds = EntityLinking(fallback_score="index")(Queries.of(index, ["who?"], vectors=[[2.0, 0.0]]))
+    assert seeds.nodes.tolist() == [[0, 3, 1]] and seeds.scores[0].tolist() == pytest.approx([1.0, 0.8, 0.5])
+
+
 def test_the_approximate_search_of_an_index_is_used_for_seeds(monkeypatch):
     draw = torch.Generator().manual_seed(1)
     vectors = torch.nn.functional.normalize(torch.randn(40, 4, generator=draw), dim=1)

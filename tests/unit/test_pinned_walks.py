@@ -29,7 +29,8 @@ def test_the_lists_and_their_constants():
         "HybridSearch(k=5,",
         "PathSearch(seeds=5, share=0.5, dense_weight=1.0, bridges=3, k=100)",
     )
-    assert not has(WalkFusion(index(), form="names", seeds=5), *searches, "depth=100, constant=5", "weights=(2.0, 1.0, 1.0)")
+    fusion = ("depth=100, constant=5", "weights=(4.0, 1.0, 2.0)", "threshold=0.001", "hub_exponent=1.0")
+    assert not has(WalkFusion(index(), form="names", seeds=5), *searches, *fusion)
     short = (
         "HybridSearch(k=7,",
         "HybridSearch(k=3,",
@@ -40,7 +41,7 @@ def test_the_lists_and_their_constants():
     paths = "PathSearch(seeds=3, share=0.5, dense_weight=2.0, bridges=0, k=7)"
     assert not has(WalkFusion(manual(), depth=7, seeds=3), "HybridSearch(k=7,", paths)
     metapaths = ("MetapathSearch(seeds=3, length=3, temperature=0.03, limit=500, k=7)", "EntityLinking(case='fold', budget=0")
-    assert not has(WalkFusion(index(), form="relations", depth=7, seeds=3), *metapaths, "weights=(1.0, 1.0, 3.0)")
+    assert not has(WalkFusion(index(), form="relations", depth=7, seeds=3), *metapaths, "weights=(1.0, 1.0, 3.0)", "hub_exponent=0.0")
 
 
 def test_walks_over_passages_and_over_entities():

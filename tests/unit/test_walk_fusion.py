@@ -10,8 +10,10 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import CorpusGraph, Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.feedback_search import FeedbackSearch
+from graph_retrievers.operators.operator import Pipeline
+from graph_retrievers.operators.path_search import PathSearch
 from graph_retrievers.operators.spreading import GatedPropagation
-from graph_retrievers.operators.vector_search import BM25Search
+from graph_retrievers.operators.vector_search import BM25Search, HybridSearch
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers import Retriever
@@ -172,16 +174,32 @@ def test_hits_tell_the_form_and_why_it_was_chosen():
         (WalkFusion(unnamed), "form links: 0% of the texts hold the title of another node"),
         (WalkFusion(manual()), "form links: titles do not identify most nodes"),
         (WalkFusion(entities()), "form relations: a knowledge graph of 2 relations"),
-        (WalkFusion(named, form="links"), "form links: as asked"),
+        (WalkFusion(named, form="links"), "form links: as given"),
         (WalkFusion(unnamed).over(named), "form names: 25% of the texts hold the title of another node"),
-        (WalkFusion(unnamed, weights=(1, 1, 1), form="names").over(named), "form names: as asked"),
-        (WalkFusion(named, weights=(1, 1, 1)).over(unnamed), "form names: 25% of the texts hold the title of another node"),
+        (WalkFusion(unnamed, weights=(1, 1, 1), form="names").over(named), "form names: as given"),
+        (
+            WalkFusion(named, weights=(1, 1, 1)).over(unnamed),
+            "form names: 25% of the texts hold the title of another node, in the whole index",
+        ),
+        (build_retriever("path-reranking", named), "form names: 25% of the texts hold the title of another node"),
+        (build_retriever("g-rag", unnamed).over(named), "form names: 25% of the texts hold the title of another node"),
+        (Retriever(manual(), Pipeline(HybridSearch(), PathSearch())), ""),
     ]
     for retriever, reason in cases:
-        assert retriever.reason == reason and reason.startswith(f"form {retriever.form}: ")
+        assert retriever.reason == reason
+        assert not isinstance(retriever, WalkFusion) or reason.startswith(f"form {retriever.form}: ")
         hits = retriever.retrieve("word1 of Kismet", **({"vector": [1, 0]} if retriever.index.embedding is None else {}))
-        assert {hit.explain().splitlines()[-1] for hit in hits} == {hit.to_dict()["reason"] for hit in hits} == {reason}
-    assert {hit.reason for hit in build_retriever("hybrid", manual()).retrieve("tables")} == {""}
+        assert {hit.to_dict()["reason"] for hit in hits} == {reason}
+        assert all(hit.explain().splitlines()[-1] == reason or not reason for hit in hits)
+
+
+def test_what_decided_the_form_is_told_exactly():
+    texts = ["with Name0 here" if 0 < n <= 39 else "nothing" for n in range(200)]
+    built = GraphIndex.from_texts(texts, titles=[f"Name{n}" for n in range(200)], vectors=[[1.0]] * 200)
+    assert WalkFusion(built).reason == "form links: 19.5% of the texts hold the title of another node", "less than a fifth"
+    alone = GraphIndex.from_graph(entities().graph, vectors=torch.eye(3))
+    start = "form links: no embedding model to compare relations with; "
+    assert WalkFusion(alone).reason == start + "0% of the texts hold the title of another node"
 
 
 def test_hubs_are_damped_among_passages_and_not_among_entities():

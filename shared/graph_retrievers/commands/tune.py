@@ -80,13 +80,15 @@ def _told(report: dict[str, Any], args: argparse.Namespace) -> str:
     lines = [aligned([["candidate", "questions", f"(recall@{args.k} + ndcg@{args.k}) / 2"], *rows])]
     lines += [f"default: {report['default']}; chosen: {report['retriever']}{settings}"]
     if report["gain"]:
-        lines.append(f"{report['gain']['candidate']} against the default: {_figures(report['gain'])}")
+        figures = _figures(report["gain"], ", corrected for all candidates")
+        lines.append(f"{report['gain']['candidate']} against the default: {figures}")
     reranker = report["reranker"]
     if reranker:
         lines.append("reranker: " + (reranker.get("error") or f"{_figures(reranker)}, on {reranker['questions']} dev questions"))
     return "\n".join([*lines, f"written to {Path(args.out)}"])
 
 
-def _figures(gain: dict[str, Any]) -> str:
+def _figures(gain: dict[str, Any], corrected: str = "") -> str:
     kept = "kept" if gain["kept"] else "not kept"
-    return f"{gain['difference']:+.3f} (95 % interval {gain['low']:+.3f} to {gain['high']:+.3f}, p {gain['p']:.4f}): {kept}"
+    interval = f"95 % interval {gain['low']:+.3f} to {gain['high']:+.3f}"
+    return f"{gain['difference']:+.3f} ({interval}; p {gain['p']:.4f}{corrected}): {kept}"

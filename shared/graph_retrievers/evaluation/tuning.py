@@ -202,7 +202,8 @@ def _shuffled(queries: Sequence[Query], seed: int) -> list[Query]:
     kept = [replace(query, split=query.split or "train") for query in queries if query.split != "test" and query.gold]
     if len(kept) < 2:
         raise InvalidArgumentError(
-            f"There are {len(kept)} questions with relevant nodes of the splits train and dev; tuning needs two or more."
+            f"There are {len(kept)} questions with relevant nodes of the splits train and dev; tuning needs two or more. "
+            "`graph-retrievers make-queries --split train` makes some."
         )
     random.Random(seed).shuffle(kept)
     if len({query.split for query in kept} & {"train", "dev"}) < 2:

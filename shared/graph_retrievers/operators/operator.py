@@ -57,6 +57,8 @@ class Operator(ABC):
         Number of nodes that :meth:`prune` keeps; None keeps all.
     reads : tuple of str
         Names of the inputs (``Queries.inputs``) that the operator reads besides the text.
+    reason : str
+        Why it was chosen, where that depends on the index; hits explain it (:attr:`graph_retrievers.hits.Hit.reason`).
 
     Examples
     --------
@@ -82,6 +84,7 @@ class Operator(ABC):
     name: str = ""
     k: int | None = None
     reads: tuple[str, ...] = ()
+    reason: str = ""
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         """Name the operator after its class where the class body does not; check the types of arguments of our own operators."""
@@ -116,6 +119,11 @@ class Operator(ABC):
     def parts(self) -> Iterator[Operator]:
         """Yield the basic operators this one is made of, in order."""
         yield self
+
+    def reasons(self) -> Iterator[str]:
+        """Yield why this operator, or those that it is made of, were chosen, where something is said of that (``reason``)."""
+        if self.reason:
+            yield self.reason
 
     def kinds(self) -> tuple[OperatorKind, ...]:
         """Return the kinds of operators this one is made of, each once, in order."""
@@ -180,6 +188,12 @@ class Composite(Operator):
         """Yield the basic operators inside, in order."""
         for operator in self.operators:
             yield from operator.parts()
+
+    def reasons(self) -> Iterator[str]:
+        """Yield the reason of the composition, and those of the operators inside."""
+        yield from super().reasons()
+        for operator in self.operators:
+            yield from operator.reasons()
 
     def kinds(self) -> tuple[OperatorKind, ...]:
         """Return the kinds of the operators inside, each once, in order."""

@@ -70,8 +70,6 @@ class Retriever(BaseRetriever):
     ----------
     inputs : tuple of str
         Further per-query arguments that the operators read, such as ``entities`` or ``plan``.
-    reason : str
-        Why the composition is what it is, where that depends on the index; hits explain it.
     reads_edge_signals : bool
         Whether the class reads signals over edges (``edge_signals=True`` of an index), which ``evaluate`` builds for it.
 
@@ -89,7 +87,6 @@ class Retriever(BaseRetriever):
     """
 
     _untrained: tuple[str, ...] = ()
-    reason: ClassVar[str] = ""
     reads_edge_signals: ClassVar[bool] = False
 
     def __init__(
@@ -137,6 +134,11 @@ class Retriever(BaseRetriever):
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
         """Names of further per-query arguments that the operators read."""
         return self.operator.reads
+
+    @property
+    def reason(self) -> str:
+        """Why the composition is what it is, where that depends on the index, as that of ``WalkFusion`` does; hits explain it."""
+        return next(self.operator.reasons(), "")
 
     def lacks(self, given: Collection[str] = ()) -> tuple[str, ...]:
         """Return what the system has and this retriever has not, such as "a plan"; it falls back, and finds something else.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from math import floor
 from typing import Any
 
 from graph_retrievers.arguments import choice, positive
@@ -119,33 +120,34 @@ class WalkFusion(Retriever):
         choice("form", form, (None, *_FORMS))
         positive("depth", depth), positive("seeds", 1 if seeds is None else seeds)
         positive("bridges", 0 if bridges is None else bridges, least=0)
-        self._fixed = None if form is None else (form, "as asked")
-        if weights is not None and form is None:
+        fixed = None if form is None else (form, "as given")
+        if weights is not None and fixed is None:
             # A scope whose graph is of another kind has the lists that the weights are for.
-            form, _ = self._fixed = _fitting(index)
-        compose = partial(_composed, seeds=seeds, bridges=bridges, form=form, weights=weights, constant=constant, depth=depth)
+            fitting, why = _fitting(index)
+            fixed = fitting, f"{why}, in the whole index"
+        compose = partial(_composed, seeds=seeds, bridges=bridges, fixed=fixed, weights=weights, constant=constant, depth=depth)
         super().__init__(index, compose, **options)
+        self._fixed = fixed
 
     @property
     def form(self) -> str:
         """The form that was given, or the one that fits the index."""
         return (self._fixed or _fitting(self.index))[0]
 
-    @property
-    def reason(self) -> str:  # type: ignore[override]
-        """Why it is that form."""
-        return "form {}: {}".format(*self._fixed or _fitting(self.index))
-
 
 def _fitting(index: GraphIndex) -> tuple[str, str]:
     """Return the form whose lists fit an index, and why."""
-    graph = index.graph
-    if is_knowledge_graph(graph) and len(graph.relation_names) > 1 and index.embedding is not None:
-        return "relations", f"a knowledge graph of {len(graph.relation_names)} relations"
+    graph, lacks = index.graph, ""
+    if is_knowledge_graph(graph) and len(graph.relation_names) > 1:
+        if index.embedding is not None:
+            return "relations", f"a knowledge graph of {len(graph.relation_names)} relations"
+        lacks = "no embedding model to compare relations with; "
     if not names_identify(index):
-        return "links", "titles do not identify most nodes"
+        return "links", f"{lacks}titles do not identify most nodes"
     mentioned = names_mentioned(graph)
-    return "names" if mentioned >= _MENTIONED else "links", f"{mentioned:.0%} of the texts hold the title of another node"
+    # Rounded down: what is below a fifth is not told as one.
+    told = f"{lacks}{floor(1000 * mentioned) / 10:g}% of the texts hold the title of another node"
+    return "names" if mentioned >= _MENTIONED else "links", told
 
 
 def _composed(
@@ -153,12 +155,27 @@ def _composed(
     *,
     seeds: int | None,
     bridges: int | None,
-    form: str | None,
+    fixed: tuple[str, str] | None,
     weights: Sequence[float] | None,
     constant: int,
     depth: int,
 ) -> Operator:
-    form = form or _fitting(index)[0]
+    form, why = fixed or _fitting(index)
+    operator = _of_form(index, form, seeds=seeds, bridges=bridges, weights=weights, constant=constant, depth=depth)
+    operator.reason = f"form {form}: {why}"
+    return operator
+
+
+def _of_form(
+    index: GraphIndex,
+    form: str,
+    *,
+    seeds: int | None,
+    bridges: int | None,
+    weights: Sequence[float] | None,
+    constant: int,
+    depth: int,
+) -> Operator:
     if seeds is None:
         # Neighbours of most nodes would tell nothing.
         seeds = min(_LINK_SEEDS if form == "links" else _SEEDS, max(1, len(index) // 10))

@@ -207,7 +207,7 @@ class DenseIndex(VectorSignal):
         table_rows, order = torch.sort(torch.from_numpy(rows), dim=1)
         table = torch.from_numpy(scores).gather(1, order)
         values, columns = top_k(table, k, slack)
-        return values.to(queries.device), table_rows.gather(1, columns).to(queries.device)
+        return falling(zeroed(values, slack)).to(queries.device), table_rows.gather(1, columns).to(queries.device)
 
     def _search_hnsw(self, graph: HNSW, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """Return the best of what the graph finds and of the rows it does not hold.

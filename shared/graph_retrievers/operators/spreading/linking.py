@@ -212,24 +212,35 @@ class EntityLinking(Operator):
         self, queries: Queries, searched: list[tuple[int, str | None, int]], mask: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return query, node and score of the nodes that vector search finds, each [n]."""
-        device = queries.index.device
+        dense, device = queries.index.dense, queries.index.device
         batch, width = torch.tensor([(b, k) for b, _, k in searched], device=device).unbind(1)
-        named = [i for i, (_, text, _) in enumerate(searched) if text is not None]
-        dense, most = queries.index.dense, int(width.max())
-        if not named and self.fallback_score == "cosine" and _of_unit_length(dense):
-            # The questions themselves are searched for; another search may have been. Nodes without a vector score 0.
-            cosines, nodes = (found[batch] for found in queries.search("dense", most, mask))
-        else:
+        most = int(width.max())
+        asked = torch.tensor([text is None for _, text, _ in searched], device=device)
+        if self.fallback_score == "index" or not _of_unit_length(dense):
+            asked = torch.zeros_like(asked)
+        cosines = torch.full((len(searched), most), -torch.inf, dtype=torch.float64, device=device)
+        nodes = torch.full((len(searched), most), -1, device=device)
+        if bool(asked.any()):
+            # The questions themselves: another operator may have searched for them. Nodes without a vector score 0.
+            scores, rows = (found[batch[asked]] for found in queries.search("dense", most, mask))
+            lengths = torch.linalg.vector_norm(queries.vectors, dim=1)[batch[asked]].clamp(min=1e-30)
+            cosines[asked, : rows.shape[1]], nodes[asked, : rows.shape[1]] = scores.double() / lengths.unsqueeze(1), rows
+        if not bool(asked.all()):
             vectors = queries.vectors[batch]
+            named = [i for i, (_, text, _) in enumerate(searched) if text is not None]
             if named:
                 vectors[named] = queries.embed([searched[i][1] or "" for i in named])
-            cosines, nodes = _nearest(dense, vectors, most, mask)
-        inside = (nodes >= 0) & (torch.arange(nodes.shape[1], device=device) < width.unsqueeze(1))
-        batch = batch.unsqueeze(1).expand_as(nodes)[inside]
+            near, rows = _nearest(dense, vectors[~asked], most, mask)
+            cosines[~asked, : rows.shape[1]], nodes[~asked, : rows.shape[1]] = near.double(), rows
+        inside = (nodes >= 0) & (torch.arange(most, device=device) < width.unsqueeze(1))
+        batch, asked = (column.unsqueeze(1).expand_as(nodes)[inside] for column in (batch, asked))
         nodes, cosines = nodes[inside], cosines[inside]
-        scores = (1 + cosines) / 2 if self.fallback_score == "index" else queries.cosines(batch, nodes).float()
+        if self.fallback_score == "index":
+            scores = (1 + cosines) / 2
+        else:
+            scores = torch.where(asked, cosines, queries.cosines(batch, nodes))
         good = scores > 0
-        return batch[good], nodes[good], scores[good]
+        return batch[good], nodes[good], scores[good].float()
 
 
 def _of_unit_length(dense: VectorSignal) -> bool:
