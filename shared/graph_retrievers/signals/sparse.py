@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -13,7 +14,7 @@ from torch import Tensor
 from graph_retrievers.arguments import choice
 from graph_retrievers.cache import Cache
 from graph_retrievers.errors import InvalidArgumentError, InvalidVectorError, MissingSignalError, shown
-from graph_retrievers.graph.ragged import gather_rows, pad_ranked, top_k
+from graph_retrievers.graph.ragged import gather_rows, top_k
 from graph_retrievers.signals.signal import Signal
 
 __all__ = ["Entries", "SparseEncoder", "SparseIndex", "TermSignal", "first_of_each", "followed"]
@@ -179,7 +180,14 @@ class TermSignal(Signal):
         if allowed is not None:
             kept = allowed[rows] if allowed.dim() == 1 else allowed[owner, rows]
             owner, rows, scores = owner[kept], rows[kept], scores[kept]
-        found, values, _ = pad_ranked(owner, rows, scores, rows, count, min(k, len(self)))
+        k = min(k, len(self))
+        values = torch.full((count, k), float("-inf"), device=self.device)
+        found = torch.full((count, k), -1, device=self.device)
+        starts = torch.searchsorted(owner, torch.arange(count + 1, device=self.device)).tolist()
+        # One by one: side by side, all lists would be as wide as the longest.
+        for query, (start, stop) in enumerate(pairwise(starts)):
+            best, columns = top_k(scores[None, start:stop], k)
+            values[query, : best.shape[1]], found[query, : best.shape[1]] = best[0], rows[start:stop][columns[0]]
         match = values > 0
         return values.masked_fill(~match, float("-inf")), found.masked_fill(~match, -1)
 
