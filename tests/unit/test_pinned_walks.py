@@ -41,7 +41,8 @@ def test_the_lists_and_their_constants():
     paths = "PathSearch(seeds=3, share=0.5, dense_weight=2.0, bridges=0, k=7)"
     assert not has(WalkFusion(manual(), depth=7, seeds=3), "HybridSearch(k=7,", paths)
     metapaths = ("MetapathSearch(seeds=3, length=3, temperature=0.03, limit=500, k=7)", "EntityLinking(case='fold', budget=0")
-    assert not has(WalkFusion(index(), form="relations", depth=7, seeds=3), *metapaths, "weights=(1.0, 1.0, 3.0)", "hub_exponent=0.0")
+    fusion = ("weights=(1.0, 1.0, 3.0)", "hub_exponent=0.0")
+    assert not has(WalkFusion(index(), form="relations", depth=7, seeds=3), *metapaths, *fusion)
 
 
 def test_walks_over_passages_and_over_entities():
