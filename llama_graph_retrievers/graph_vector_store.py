@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.schema import BaseNode
 from llama_index.core.vector_stores.types import (
@@ -14,13 +16,17 @@ from llama_index.core.vector_stores.types import (
     VectorStoreQueryMode,
     VectorStoreQueryResult,
 )
+from torch import Tensor
 
+from graph_retrievers.arguments import fraction
 from graph_retrievers.construction.documents import node_source, unit_vectors
 from graph_retrievers.errors import InvalidArgumentError, UnknownNodeError
+from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.filters import filter_mask
 from graph_retrievers.hits import Hit, NodePath
 from graph_retrievers.index_store import IndexStore
 from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.embedding import check_vectors
 from llama_graph_retrievers.filters import engine_filter
 from llama_graph_retrievers.nodes import node_of
@@ -46,6 +52,11 @@ class GraphVectorStore(BasePydanticVectorStore):
     ----------
     store : IndexStore
         Its ``edges`` link the nodes.
+
+    Notes
+    -----
+    A ``VectorStoreIndex`` keeps an ``IndexNode`` itself and then asks every store for the nodes that it keeps and no others; where
+    an index has nodes of other classes too, make it with ``store_nodes_override=True``.
 
     Examples
     --------
@@ -86,6 +97,10 @@ class GraphVectorStore(BasePydanticVectorStore):
         self._store.update(upsert=list({node.node_id: node for node in nodes}.values()))
         return [node.node_id for node in nodes]
 
+    async def async_add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
+        """Do what :meth:`add` does, without blocking the event loop."""
+        return await asyncio.to_thread(self.add, nodes)
+
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """Delete the nodes of a document, and their edges; a document that the store does not hold is skipped."""
         try:
@@ -93,51 +108,100 @@ class GraphVectorStore(BasePydanticVectorStore):
         except UnknownNodeError:
             return
 
+    async def adelete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
+        """Do what :meth:`delete` does, without blocking the event loop."""
+        await asyncio.to_thread(self.delete, ref_doc_id)
+
     def delete_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any) -> None:
-        """Delete nodes that have one of some ids and pass filters, and their edges."""
-        while len(self._store) and (ids := [node.node_id for node in self.get_nodes(node_ids, filters)]):
+        """Delete nodes that have one of some ids and pass filters, and their edges; an empty list of ids deletes none."""
+        while len(self._store):
+            graph = self._store.index.graph
+            ids = [graph.ids[row] for row in _rows(graph, node_ids, filters)]
             try:
-                self._store.update(delete=ids)
+                return self._store.update(delete=ids)
             except UnknownNodeError:
                 # Another process was faster; the store has taken over what it left.
                 continue
 
+    async def adelete_nodes(
+        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any
+    ) -> None:
+        """Do what :meth:`delete_nodes` does, without blocking the event loop."""
+        await asyncio.to_thread(self.delete_nodes, node_ids, filters)
+
     def clear(self) -> None:
         """Delete all nodes."""
-        if len(self._store):
-            self._store.update(delete=list(self._store.index.graph.ids))
+        self.delete_nodes()
+
+    async def aclear(self) -> None:
+        """Do what :meth:`clear` does, without blocking the event loop."""
+        await asyncio.to_thread(self.clear)
 
     def get_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None) -> list[BaseNode]:
-        """Return the nodes that have one of some ids and pass filters, in the order of the store."""
+        """Return the nodes that have one of some ids and pass filters, with their vectors, in the order of the store."""
         if not len(self._store):
             return []
-        graph = self._store.index.graph
-        rows = filter_mask(graph, engine_filter(filters or MetadataFilters(filters=[]), graph)).nonzero().flatten().tolist()
-        nodes = (graph.node(row) for row in rows if node_ids is None or graph.ids[row] in set(node_ids))
-        return [
-            node_of(Hit(n.id, n.text, 0.0, "", NodePath((n.id,)), title=n.title, type=n.type, metadata=n.metadata, origin=n.origin))
-            for n in nodes
-        ]
+        index = self._store.index
+        rows = _rows(index.graph, node_ids, filters)
+        dense = index.signals.get("dense")
+        vectors = (
+            dense.taken(torch.tensor(rows, dtype=torch.int64)).tolist() if isinstance(dense, DenseIndex) else [None] * len(rows)
+        )
+        found = []
+        for n, vector in zip(map(index.graph.node, rows), vectors, strict=True):
+            hit = Hit(n.id, n.text, 0.0, "", NodePath((n.id,)), title=n.title, type=n.type, metadata=n.metadata, origin=n.origin)
+            found.append(node_of(hit).model_copy(update={"embedding": vector}))
+        return found
+
+    async def aget_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None) -> list[BaseNode]:
+        """Return what :meth:`get_nodes` returns, without blocking the event loop."""
+        return await asyncio.to_thread(self.get_nodes, node_ids, filters)
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
-        """Return the nearest nodes by vectors, by BM25 (``text_search``) or by both (``hybrid``)."""
+        """Return the nearest nodes by vectors, by BM25 (``text_search``) or by both (``hybrid``).
+
+        Ids of nodes and documents that are None or empty leave the choice to the filters: an index of LlamaIndex asks a store that
+        keeps texts with an empty list. In a hybrid search ``alpha`` weighs the vectors, and 1 - ``alpha`` the words;
+        ``hybrid_top_k`` goes before ``similarity_top_k``.
+        """
         if query.mode not in _SYSTEMS:
             raise InvalidArgumentError(f"Mode {query.mode!r} is not one of {', '.join(mode.value for mode in _SYSTEMS)}.")
         if not len(self._store):
             return VectorStoreQueryResult(nodes=[], similarities=[], ids=[])
-        index = self._store.index
-        conditions = [engine_filter(query.filters, index.graph)] if query.filters is not None else []
-        wanted = set(query.node_ids) if query.node_ids is not None else None
-        if query.doc_ids is not None:
-            columns = zip(index.graph.ids, index.graph.metadata, index.graph.origins, strict=True)
-            of_documents = {column[0] for column in columns if node_source(*column) in query.doc_ids}
-            wanted = of_documents if wanted is None else wanted & of_documents
-        if wanted is not None:
-            conditions.append({"$id": {"$in": sorted(wanted)}})
+        index, k, options = self._store.index, query.similarity_top_k, {}
+        if query.mode != VectorStoreQueryMode.DEFAULT and not (query.query_str or "").strip():
+            raise InvalidArgumentError(f"A query of mode {query.mode.value!r} searches words; pass them as query_str.")
+        if query.mode == VectorStoreQueryMode.HYBRID:
+            k = query.hybrid_top_k or k
+            if query.alpha is not None:
+                options["weights"] = (fraction("alpha", query.alpha), 1 - query.alpha)
         vector = None if query.query_embedding is None else unit_vectors(check_vectors([query.query_embedding]))[0]
-        retriever = build_retriever(_SYSTEMS[query.mode], index, backfill=False)
-        # BM25 needs words; a search by vector alone does not read them.
-        text = query.query_str or "a vector"
-        hits = retriever.retrieve(text, query.similarity_top_k, vector=vector, filter={"$and": conditions} if conditions else None)
+        retriever = build_retriever(_SYSTEMS[query.mode], index, backfill=False, **options)
+        # A search by vector alone does not read the words.
+        hits = retriever.retrieve(query.query_str or "a vector", k, vector=vector, filter=_asked(index.graph, query))
         nodes = [node_of(hit) for hit in hits]
         return VectorStoreQueryResult(nodes=nodes, similarities=[hit.score for hit in hits], ids=[hit.id for hit in hits])
+
+    async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
+        """Return what :meth:`query` returns, without blocking the event loop."""
+        return await asyncio.to_thread(self.query, query)
+
+
+def _rows(graph: CorpusGraph, node_ids: list[str] | None, filters: MetadataFilters | None) -> list[int]:
+    """Return the rows of nodes that have one of some ids, None for all, and pass filters: in order."""
+    passed = None if filters is None else filter_mask(graph, engine_filter(filters, graph))
+    if node_ids is None:
+        return list(range(len(graph))) if passed is None else passed.nonzero().flatten().tolist()
+    return sorted(row for row in {graph.row(name) for name in node_ids if name in graph} if passed is None or passed[row])
+
+
+def _asked(graph: CorpusGraph, query: VectorStoreQuery) -> Tensor | None:
+    """Return which nodes a query may find: Tensor, shape [N], bool, None for all."""
+    if not (query.node_ids or query.doc_ids or query.filters):
+        return None
+    chosen = torch.zeros(len(graph), dtype=torch.bool)
+    chosen[_rows(graph, query.node_ids or None, query.filters)] = True
+    if query.doc_ids:
+        columns, wanted = zip(graph.ids, graph.metadata, graph.origins, strict=True), set(query.doc_ids)
+        chosen &= torch.tensor([node_source(*column) in wanted for column in columns])
+    return chosen
