@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -16,7 +16,17 @@ from llama_index.core.vector_stores import SimpleVectorStore
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.hits import Hit, Hits, NodePath, plain_context, plain_subgraph
 
-__all__ = ["NodeLookup", "NodeSource", "annotated", "node_of", "provenance", "scored_nodes", "to_context", "with_provenance"]
+__all__ = [
+    "NodeLookup",
+    "NodeSource",
+    "annotated",
+    "node_of",
+    "provenance",
+    "scored_nodes",
+    "to_context",
+    "told",
+    "with_provenance",
+]
 
 _logger = logging.getLogger(__name__)
 
@@ -139,14 +149,19 @@ def scored_nodes(hits: Hits, known: Mapping[str, BaseNode], gone: Collection[str
         _logger.warning("Nothing was found: %s.", "; ".join(hits.notes))
     found = []
     for hit in (hit for hit in hits if hit.kind != "node" or hit.id not in gone):
-        said: dict[str, Any] = {"operator": hit.operator, "path": hit.path.to_dict()}
-        said |= {"kind": hit.kind} if hit.kind != "node" else {}
-        said |= {"context": plain_subgraph(hit.context)} if hit.context.nodes else {}
-        said |= {"ranks": dict(hit.ranks)} if hit.ranks else {}
-        said |= {"notes": list(hits.notes)} if hits.notes else {}
         node = known.get(hit.id) if hit.kind == "node" else None
-        found.append(NodeWithScore(node=with_provenance(node or node_of(hit), said if say else {}), score=hit.score))
+        said = told(hit, hits.notes) if say else {}
+        found.append(NodeWithScore(node=with_provenance(node or node_of(hit), said), score=hit.score))
     return found
+
+
+def told(hit: Hit, notes: Sequence[str] = ()) -> dict[str, Any]:
+    """Return what :func:`provenance` says of a hit of a query with some notes."""
+    said: dict[str, Any] = {"operator": hit.operator, "path": hit.path.to_dict()}
+    said |= {"kind": hit.kind} if hit.kind != "node" else {}
+    said |= {"context": plain_subgraph(hit.context)} if hit.context.nodes else {}
+    said |= {"ranks": dict(hit.ranks)} if hit.ranks else {}
+    return said | ({"notes": list(notes)} if notes else {})
 
 
 def node_of(hit: Hit) -> BaseNode:
@@ -191,9 +206,10 @@ def to_context(nodes: Iterable[NodeWithScore], question: str = "", language_mode
 
 def _hit(scored: NodeWithScore) -> Hit:
     node, metadata, said = scored.node, scored.node.metadata, provenance(scored)
-    told = said.get("path", {"nodes": [node.node_id]})
-    path = NodePath.from_dict(told) or NodePath((node.node_id,))
-    title, type_ = path.titles[-1] if path.titles else metadata.get("title"), metadata.get("node_type", metadata.get("type"))
+    path = NodePath.from_dict(said.get("path")) or NodePath((node.node_id,))
+    # The path to a passage of a property graph ends at what was read of it.
+    own = path.titles and path.nodes[-1] == node.node_id
+    title, type_ = path.titles[-1] if own else metadata.get("title"), metadata.get("node_type", metadata.get("type"))
     found = Hit(node.node_id, node.get_content(), scored.score or 0.0, str(said.get("operator", "")), path)
     near = plain_context(said.get("context"))
     return replace(found, title=str(title or ""), type=str(type_ or ""), kind=str(said.get("kind", "node")), context=near)

@@ -5,25 +5,30 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
+from llama_index.core import PropertyGraphIndex
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.graph_stores.types import PropertyGraphStore, Triplet
+from llama_index.core.indices.base import BaseIndex
 from llama_index.core.indices.property_graph import BasePGRetriever
 from llama_index.core.indices.property_graph.sub_retrievers.base import DEFAULT_PREAMBLE
 from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
+from llama_index.core.vector_stores.types import BasePydanticVectorStore
 from torch import Tensor
 
 from graph_retrievers.construction.knowledge import PASSAGE
 from graph_retrievers.construction.knowledge_readers import from_property_graph_store, store_triplets
-from graph_retrievers.errors import EmptyGraphError
+from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import Edge
-from graph_retrievers.hits import Hits
+from graph_retrievers.hits import Hit, Hits
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.spreading.propagation import cosine_gate
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.spreading_activation import SpreadingActivation
-from llama_graph_retrievers.nodes import provenance, with_provenance
+from llama_graph_retrievers.nodes import provenance, told, with_provenance
+from llama_graph_retrievers.stores import entity_vectors
 from llama_graph_retrievers.vectors import QueryVectors, default_embed_model
 
 __all__ = ["SpreadingActivationPGRetriever"]
@@ -46,21 +51,26 @@ _INSTEAD = "extract some, or search its passages with VectorContextRetriever"
 class SpreadingActivationPGRetriever(BasePGRetriever):
     """Facts of a property graph along which activation spreads from the entities of the question.
 
-    A sub-retriever: ``index.as_retriever(sub_retrievers=[SpreadingActivationPGRetriever(index.property_graph_store)])``. It
-    returns the triplets on the paths to the most activated entities and on the best chains, best first; with
-    `include_text`, the text they were extracted from comes with them, as from LlamaIndex' own sub-retrievers.
+    A sub-retriever: ``index.as_retriever(sub_retrievers=[SpreadingActivationPGRetriever(index)])``. It returns the triplets on
+    the paths to the most activated entities and on the best chains, best first; with `include_text`, the text they were extracted
+    from comes with them, as from LlamaIndex' own sub-retrievers.
 
     Parameters
     ----------
-    graph_store : PropertyGraphStore
-        Read once, when the retriever is made; make another after the graph has changed.
+    graph_store : PropertyGraphStore or PropertyGraphIndex
+        Read once, when the retriever is made; make another after the graph has changed. Of a ``PropertyGraphIndex``, the vector
+        store and the embedding model are taken too, where none are given.
     include_text, include_properties, include_text_preamble, callback_manager : optional
         As for every ``BasePGRetriever``.
     index : GraphIndex, optional
         Index of the graph, if there is one, such as a saved one of
         ``GraphIndex.from_nodes(*from_property_graph_store(graph_store), ...)``; by default it is made here.
+    vector_store : BasePydanticVectorStore, optional
+        Where the vectors of the entities are, if not in the graph store: a ``PropertyGraphIndex`` keeps them in a vector store of
+        its own beside a ``SimplePropertyGraphStore``, and beside any graph store where it was given one. They are those of the
+        names and properties of the entities.
     embed_model : BaseEmbedding, optional
-        Embeds the questions, and the entities that have no vector in the store, by their descriptions or facts;
+        Embeds the questions, and the entities that have no vector in either store, by their descriptions or facts;
         ``Settings.embed_model`` if None. Not asked where an index is given that has vectors and a model. Vectors are compared by
         cosine.
     similarity_top_k : int, optional
@@ -81,7 +91,8 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
     Notes
     -----
     A triplet's score is the activation of the entity, or the mean activation of the chain, that it leads to: the best of
-    these. Notes on a question (no entity found, say) are in the metadata ``notes``, which no model is shown.
+    these. :func:`~llama_graph_retrievers.provenance` has the path from an entity of the question to that triplet, what found the
+    entity or chain, and notes on the question (no entity found, say). Of triplets without text, ``kind`` is "fact".
 
     References
     ----------
@@ -102,11 +113,12 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
 
     def __init__(
         self,
-        graph_store: PropertyGraphStore,
+        graph_store: PropertyGraphStore | PropertyGraphIndex,
         include_text: bool = True,
         include_properties: bool = False,
         *,
         index: GraphIndex | None = None,
+        vector_store: BasePydanticVectorStore | None = None,
         embed_model: Any = None,
         similarity_top_k: int | None = None,
         entities: Callable[[str], Sequence[str] | None] | None = None,
@@ -114,14 +126,30 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
         callback_manager: CallbackManager | None = None,
         **knobs: Any,
     ) -> None:
+        if index is not None and not isinstance(index, GraphIndex):
+            raise InvalidArgumentError(f"index= takes a GraphIndex, got {type(index).__name__}; a PropertyGraphIndex goes first.")
+        if index is not None and vector_store is not None:
+            raise InvalidArgumentError("index= has its vectors; leave out vector_store=.")
+        if isinstance(graph_store, PropertyGraphIndex):
+            vector_store = vector_store if vector_store is not None else graph_store.vector_store
+            if embed_model is None and (index is None or index.embedding is None):
+                embed_model = graph_store._embed_model
+            graph_store = graph_store.property_graph_store
+        elif isinstance(graph_store, BaseIndex):
+            raise InvalidArgumentError(f"A {type(graph_store).__name__} has no property graph; pass a PropertyGraphIndex.")
         super().__init__(graph_store, include_text, include_text_preamble, include_properties, callback_manager=callback_manager)
         if index is None:
             nodes, edges = from_property_graph_store(graph_store)
             names = {node.id for node in nodes if node.type != PASSAGE}
             if not names:
                 raise EmptyGraphError(f"The property graph has no entities, of which this retriever finds the facts; {_INSTEAD}.")
+            held = {} if vector_store is None else entity_vectors(vector_store)
             index = GraphIndex.from_nodes(
-                [node for node in nodes if node.id in names],
+                [
+                    node if node.embedding is not None else replace(node, embedding=held.get(node.id))
+                    for node in nodes
+                    if node.id in names
+                ],
                 [edge for edge in map(Edge.of, edges) if edge.source in names and edge.target in names],
                 embedding=embed_model if embed_model is not None else default_embed_model(),
                 bm25=False,
@@ -148,30 +176,31 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
         question = query_bundle.query_str.strip()
         inputs: dict[str, Any] = {"entities": [self._entities(question)]} if self._entities is not None else {}
         hits = self.engine.retrieve_batch([question], vectors=QueryVectors([query_bundle], *self._models), **inputs)[0]
-        scores = self._walked(hits)
-        nodes = self._get_nodes_with_score([self._triplets[key] for key in scores], list(scores.values()))
-        if not hits.notes:
-            return nodes
-        return [NodeWithScore(node=with_provenance(n.node, {"notes": list(hits.notes)}), score=n.score) for n in nodes]
+        found = self._walked(hits)
+        nodes = self._get_nodes_with_score([self._triplets[key] for key in found], [hit.score for hit in found.values()])
+        return [
+            NodeWithScore(node=with_provenance(each.node, told(hit, hits.notes)), score=each.score)
+            for each, hit in zip(nodes, found.values(), strict=True)
+        ]
 
     async def aretrieve_from_graph(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         """Return what :meth:`retrieve_from_graph` does, without blocking the event loop."""
         return await asyncio.to_thread(self.retrieve_from_graph, query_bundle)
 
-    def _walked(self, hits: Hits) -> dict[_Key, float]:
-        """Return the triplets on the paths of hits with the score of the best hit each leads to, best first."""
-        scores: dict[_Key, float] = {}
+    def _walked(self, hits: Hits) -> dict[_Key, Hit]:
+        """Return the triplets on the paths of hits, best first, each as the best hit it leads to with the path as far as itself."""
+        found: dict[_Key, Hit] = {}
         for hit in sorted(hits, key=lambda hit: -hit.score):
-            for edge in hit.path.edges():
-                key = (edge.source, edge.relation, edge.target)
-                if key in self._triplets:
-                    scores.setdefault(key, hit.score)
-        return scores
+            for place, step in enumerate(hit.path.steps(), 2):
+                for key in ((edge.source, edge.relation, edge.target) for edge in step.edges()):
+                    if key in self._triplets and key not in found:
+                        found[key] = replace(hit, path=hit.path.beginning(place), kind="fact")
+        return found
 
     def _add_source_text(self, retrieved_nodes: list[NodeWithScore], og_node_map: dict[str, BaseNode]) -> list[NodeWithScore]:
         # The base class puts the source in the place of the triplet, one for one.
         found = super()._add_source_text(retrieved_nodes, og_node_map)
         for new, old in zip(found, retrieved_nodes, strict=True):
-            if new is not old and (said := provenance(old)):
-                new.node = with_provenance(new.node, said)
+            if new is not old:
+                new.node = with_provenance(new.node, {name: value for name, value in provenance(old).items() if name != "kind"})
         return found

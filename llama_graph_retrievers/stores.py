@@ -1,4 +1,4 @@
-"""The nodes of a VectorStoreIndex with the vectors that its store holds already."""
+"""What the vector store of an index holds already: the nodes of a VectorStoreIndex, the vectors of a property graph's entities."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from inspect import signature
 from typing import Any
 
 from llama_index.core import VectorStoreIndex
+from llama_index.core.graph_stores.types import VECTOR_SOURCE_KEY
 from llama_index.core.schema import BaseNode
 from llama_index.core.vector_stores import SimpleVectorStore
+from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
 from graph_retrievers.errors import InvalidArgumentError
 
-__all__ = ["index_nodes"]
+__all__ = ["entity_vectors", "index_nodes"]
 
 
 def index_nodes(index: VectorStoreIndex) -> list[BaseNode]:
@@ -30,15 +32,34 @@ def index_nodes(index: VectorStoreIndex) -> list[BaseNode]:
     [('loom', [0.5, 0.5]), ('card', [0.5, 0.5])]
     """
     store, held = index.vector_store, index.index_struct.nodes_dict
-    client: Any
     if isinstance(store, SimpleVectorStore):
         return _of_docstore(index, store.data.embedding_dict)
     if not store.stores_text:
-        client = store.client
+        client: Any = store.client
         found: dict[str, Any] = dict.fromkeys(held.values())
         if hasattr(client, "reconstruct") and all(key.isdigit() for key in held):
             found = {node: client.reconstruct(int(key)).tolist() for key, node in held.items()}
         return _of_docstore(index, found)
+    return _listed(store, "pass them as nodes=, with their vectors in embedding where you have them")
+
+
+def entity_vectors(store: BasePydanticVectorStore) -> dict[str, Any]:
+    """Return the vectors of a property graph's entities in the vector store of its ``PropertyGraphIndex``, by entity.
+
+    Raises InvalidArgumentError if the store is none of those of :func:`index_nodes`, or cannot list its nodes.
+    """
+    if not isinstance(store, BasePydanticVectorStore):
+        raise InvalidArgumentError(f"vector_store is a {type(store).__name__}; expected a vector store of LlamaIndex.")
+    if isinstance(store, SimpleVectorStore):
+        return dict(store.data.embedding_dict)
+    listed = _listed(store, "pass the graph store alone, and its entities are embedded")
+    # A store that keeps texts has nodes of its own, which name the entities.
+    found = ((node.metadata.get(VECTOR_SOURCE_KEY, node.node_id), node.embedding) for node in listed)
+    return {entity: vector for entity, vector in found if vector is not None}
+
+
+def _listed(store: BasePydanticVectorStore, instead: str) -> list[BaseNode]:
+    """Return the nodes of a store that keeps them, with their vectors where it gives these."""
     # A store that takes a limit has one of its own: 9,999 for Qdrant.
     limit: dict[str, Any] = {"limit": 2**31 - 1} if "limit" in signature(store.get_nodes).parameters else {}
     try:
@@ -46,10 +67,9 @@ def index_nodes(index: VectorStoreIndex) -> list[BaseNode]:
     except Exception as error:
         # Every store has its own way to say that it lists no nodes.
         raise InvalidArgumentError(
-            f"A {type(store).__name__} does not list its nodes ({type(error).__name__}: {error}); pass them as nodes=, with their "
-            "vectors in embedding where you have them."
+            f"A {type(store).__name__} does not list its nodes ({type(error).__name__}: {error}); {instead}."
         ) from error
-    client = store.client
+    client: Any = store.client
     if type(client).__module__.startswith("chromadb.") and any(node.embedding is None for node in nodes):
         # Chroma keeps the vectors, and its store lists the nodes without them.
         kept = client.get(include=["embeddings"])

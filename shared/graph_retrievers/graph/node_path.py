@@ -87,6 +87,11 @@ class NodePath:
             for n in range(len(self.nodes) - 1)
         ]
 
+    def beginning(self, count: int) -> NodePath:
+        """Return the path to the node at place `count`, from 1, without the score."""
+        steps = slice(count - 1)
+        return NodePath(self.nodes[:count], self.relations[steps], self.forward[steps], self.titles[:count], self.texts[steps])
+
     def edges(self) -> list[Edge]:
         """Return the steps along edges, as edges in their own direction."""
         steps = zip(self.nodes, self.nodes[1:], self.relations, self.forward, strict=False)
