@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from inspect import Parameter, signature
 from typing import Any, Self
 
 from langchain_core.callbacks import (
@@ -20,7 +19,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import get_config_list, run_in_executor
 from pydantic import ConfigDict, Field
 
-from graph_retrievers.arguments import check_query, positive
+from graph_retrievers.arguments import check_query, keywords_of, positive
 from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError
 from graph_retrievers.graph.filters import Filter
 from graph_retrievers.hits import Hits
@@ -28,13 +27,14 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.protocol import RetrieverProtocol
 from graph_retrievers.retrievers.retriever import tell_unused_relevance
 from langchain_graph_retrievers.documents import to_documents
+from langchain_graph_retrievers.keywords import KnownFields, check_fields
 from langchain_graph_retrievers.pickling import PickledFields
 from langchain_graph_retrievers.vectorstores import read_store
 
 __all__ = ["EngineRetriever"]
 
 
-class EngineRetriever(PickledFields, BaseRetriever):
+class EngineRetriever(PickledFields, KnownFields, BaseRetriever):
     """Base class of LangChain retrievers that ask a retriever of the engine.
 
     ``invoke`` and ``ainvoke`` take the fields below as keywords for one call, `vector` (the query's vector, shape [d], if it
@@ -164,12 +164,9 @@ class EngineRetriever(PickledFields, BaseRetriever):
 
     @classmethod
     def _built(cls, build: Callable[..., GraphIndex], items: Any, options: Mapping[str, Any], **given: Any) -> Self:
-        own = (cls.model_fields.keys() - {"engines", "index", "retriever"}) | _keywords(cls.from_index)
-        known = _keywords(build) | _keywords(GraphIndex.from_graph)
+        own = (cls.model_fields.keys() - cls.unlisted - {"index", "retriever"}) | keywords_of(cls.from_index)
         # Refused before an index is built.
-        for name in options:
-            if name not in own | known:
-                raise UnexpectedArgumentError(f"{cls.__name__} has no {name!r}; it takes {', '.join(sorted(own | known))}.")
+        check_fields(cls.__name__, options, own | keywords_of(build, GraphIndex.from_graph))
         index = build(items, **given, **{name: value for name, value in options.items() if name not in own})
         made = cls.from_index(index, **{name: value for name, value in options.items() if name in own})
         if options.get("relevance") is not None:
@@ -314,10 +311,6 @@ class EngineRetriever(PickledFields, BaseRetriever):
             params["ls_embedding_provider"] = type(source.embedding).__name__
             params["ls_embedding_model"] = source.embedding_name
         return params
-
-
-def _keywords(function: Callable[..., Any]) -> set[str]:
-    return {name for name, parameter in signature(function).parameters.items() if parameter.kind is Parameter.KEYWORD_ONLY}
 
 
 def _sorted(inputs: Sequence[Any]) -> tuple[list[Exception | None], list[str]]:

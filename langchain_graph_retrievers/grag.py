@@ -23,12 +23,13 @@ from graph_retrievers.retrievers.excerpt import check_same_model, known_vectors,
 from graph_retrievers.retrievers.grag import grag_reranker
 from graph_retrievers.signals.embedding import CachedEmbedding
 from langchain_graph_retrievers.documents import as_node, with_metadata
+from langchain_graph_retrievers.keywords import KnownFields
 from langchain_graph_retrievers.pickling import PickledFields
 
 __all__ = ["GRAGCompressor"]
 
 
-class GRAGCompressor(PickledFields, BaseDocumentCompressor):
+class GRAGCompressor(PickledFields, KnownFields, BaseDocumentCompressor):
     """Rerank documents by a graph neural network over the graph of what they share.
 
     It stands behind any retriever and needs no index: documents are parsed and embedded when they are first seen. Documents that

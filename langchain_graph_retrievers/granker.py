@@ -15,12 +15,13 @@ from graph_retrievers.operators.granker import GRanker
 from graph_retrievers.retrievers.excerpt import rerank
 from graph_retrievers.signals.models import as_relevance_model
 from langchain_graph_retrievers.documents import as_node, with_metadata
+from langchain_graph_retrievers.keywords import KnownFields
 from langchain_graph_retrievers.pickling import PickledFields
 
 __all__ = ["GRankerCompressor"]
 
 
-class GRankerCompressor(PickledFields, BaseDocumentCompressor):
+class GRankerCompressor(PickledFields, KnownFields, BaseDocumentCompressor):
     """Rerank documents by a relevance model whose latents are smoothed along the edges among them.
 
     Documents are matched to the nodes of `index` by id. Where all are known, they are reranked on the index. Where some are

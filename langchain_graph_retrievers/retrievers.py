@@ -18,6 +18,7 @@ from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.retrievers.signatures import class_documentation, class_knobs
 from graph_retrievers.retrievers.tuned import load_retriever
 from langchain_graph_retrievers.base import EngineRetriever
+from langchain_graph_retrievers.keywords import check_fields
 
 __all__ = [
     "HyDERetriever",
@@ -108,6 +109,7 @@ class GraphRetriever(EngineRetriever):
         **fields
             Those of the class.
         """
+        check_fields(cls.__name__, fields, (cls.model_fields.keys() - {"retriever"}) | {"system"})
         engine = Retriever(index, system) if isinstance(system, Operator) else build_retriever(system, index)
         return cls(retriever=engine, **fields)
 
@@ -160,6 +162,8 @@ class IndexRetriever(EngineRetriever):
 
     keywords: ClassVar[tuple[str, ...]]
     """Fields that the engine's class is constructed with."""
+
+    unlisted: ClassVar[frozenset[str]] = frozenset({"engines"})
 
     index: GraphIndex = Field(repr=False, exclude=True, description="What is searched; retrievers may share one.")
     # LangChain makes a new retriever for every call with configured fields. Fields, unlike private attributes, are passed on to

@@ -19,6 +19,7 @@ from llama_index.core.storage.docstore.types import BaseDocumentStore
 from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import MetadataFilters
 
+from graph_retrievers.arguments import check_keywords, keywords_of, meant
 from graph_retrievers.arguments import listed as as_list
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, UnexpectedArgumentError, shown
 from graph_retrievers.graph.filters import Filter, filter_mask
@@ -26,7 +27,7 @@ from graph_retrievers.hits import Hits
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.operator import Operator
 from graph_retrievers.retrievers.protocol import RetrieverProtocol
-from graph_retrievers.retrievers.registry import build_retriever, default_retriever, retriever_class
+from graph_retrievers.retrievers.registry import build_retriever, default_retriever, retriever_class, retriever_names
 from graph_retrievers.retrievers.retriever import Retriever, tell_unused_relevance
 from graph_retrievers.retrievers.signatures import Knob, class_knobs
 from graph_retrievers.retrievers.tuned import load_retriever
@@ -128,7 +129,9 @@ class GraphRetriever(BaseRetriever):
         object_map: dict[str, Any] | None = None,
         objects: list[IndexNode] | None = None,
         verbose: bool = False,
+        **unknown: Any,
     ) -> None:
+        check_keywords(type(self).__name__, unknown, sorted(keywords_of(GraphRetriever.__init__)))
         if not isinstance(retriever, RetrieverProtocol):
             raise InvalidArgumentError(
                 f"Expected an engine retriever (name, k, inputs, retrieve, retrieve_batch), got {type(retriever).__name__}; "
@@ -147,8 +150,10 @@ class GraphRetriever(BaseRetriever):
             if not callable(ask):
                 raise InvalidArgumentError(f"inputs[{name!r}] is {shown(ask)}; expected a function of the query.")
             if name not in retriever.inputs:
-                known = ", ".join(retriever.inputs) or "none"
-                raise UnexpectedArgumentError(f"{retriever.name} reads no input {name!r}; besides the query it reads: {known}.")
+                known, other = ", ".join(retriever.inputs) or "none", meant(name, retriever.inputs)
+                raise UnexpectedArgumentError(
+                    f"{retriever.name} reads no input {name!r}; besides the query it reads: {known}.{other}"
+                )
         given = {"filter": filters, "seed_filter": seed_filters, "traversal_filter": traversal_filters, "scope": scope}
         self._filters = {name: self._read(wanted) for name, wanted in given.items() if wanted is not None}
         self._lookups = [NodeLookup(objects), NodeLookup(nodes)]
@@ -210,13 +215,8 @@ class GraphRetriever(BaseRetriever):
     ) -> tuple[Retriever, dict[str, Any]]:
         """Return an engine retriever, and the options that are not for it."""
         kind = Retriever if isinstance(system, Operator) else retriever_class(system or default_retriever(index))[0]
-        engine = engine_knobs(kind)
-        own = {knob.name for knob in class_knobs(GraphRetriever)}
-        for name in options:
-            if name not in engine and name not in own:
-                raise UnexpectedArgumentError(
-                    f"{cls.__name__} does not take {name!r}; it takes {', '.join([*engine, *sorted(own)])}."
-                )
+        engine, own = engine_knobs(kind), keywords_of(GraphRetriever.__init__)
+        check_keywords(cls.__name__, options, [*engine, *sorted(own)])
         knobs = {name: value for name, value in options.items() if name in engine}
         made = Retriever(index, system, **knobs) if isinstance(system, Operator) else build_retriever(system, index, **knobs)
         return made, {name: value for name, value in options.items() if name in own}
@@ -284,6 +284,7 @@ class GraphRetriever(BaseRetriever):
         >>> [hit.node.node_id for hit in retriever.retrieve("Which loom?")]
         ['loom', 'card']
         """
+        cls._check(options)
         given = {"index": index, "nodes": nodes, "docstore": docstore}
         names = [name for name, value in given.items() if value is not None]
         if len(names) != 1:
@@ -324,6 +325,18 @@ class GraphRetriever(BaseRetriever):
             show_progress=show_progress,
         )
         return cls._told(cls.from_index(made, **{"embed_model": embed_model, "nodes": nodes_of, **options}), relevance)
+
+    @classmethod
+    def _check(cls, options: Mapping[str, Any]) -> None:
+        """Refuse keywords that no retriever of this class takes, before an index is made."""
+        own = keywords_of(GraphRetriever.__init__, GraphRetriever.from_defaults)
+        if (system := getattr(cls, "system", None)) is None:
+            own, system = own | {"system"}, options.get("system")
+        # Which system it will be where none is named depends on the index.
+        names = retriever_names() if system is None else [system]
+        taken = [engine_knobs(Retriever if isinstance(name, Operator) else retriever_class(name)[0]) for name in names]
+        others = [name for name in options if not any(name in knobs for knobs in taken)]
+        check_keywords(cls.__name__, others, sorted(own.union(taken[0] if system is not None else engine_knobs(Retriever))))
 
     @classmethod
     def _told(cls, retriever: Self, relevance: Any) -> Self:

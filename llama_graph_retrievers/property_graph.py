@@ -18,6 +18,7 @@ from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 from torch import Tensor
 
+from graph_retrievers.arguments import check_keywords, keywords_of
 from graph_retrievers.construction.knowledge import PASSAGE
 from graph_retrievers.construction.knowledge_readers import from_property_graph_store, store_triplets
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
@@ -27,6 +28,7 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.spreading.propagation import cosine_gate
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.spreading_activation import SpreadingActivation
+from llama_graph_retrievers.graph_retriever import engine_knobs
 from llama_graph_retrievers.nodes import provenance, told, with_provenance
 from llama_graph_retrievers.stores import entity_vectors
 from llama_graph_retrievers.vectors import QueryVectors, default_embed_model
@@ -126,6 +128,8 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
         callback_manager: CallbackManager | None = None,
         **knobs: Any,
     ) -> None:
+        known = {*keywords_of(SpreadingActivationPGRetriever.__init__), *engine_knobs(SpreadingActivation)}
+        check_keywords(type(self).__name__, knobs, sorted(known))
         if index is not None and not isinstance(index, GraphIndex):
             raise InvalidArgumentError(f"index= takes a GraphIndex, got {type(index).__name__}; a PropertyGraphIndex goes first.")
         if index is not None and vector_store is not None:

@@ -7,24 +7,28 @@ import pickle
 from abc import ABCMeta
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
+from difflib import get_close_matches
 from functools import cache, wraps
-from inspect import Signature, signature
+from inspect import Parameter, Signature, signature
 from numbers import Integral, Real
 from pathlib import Path
 from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, shown
+from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, UnexpectedArgumentError, shown
 
 __all__ = [
     "as_path",
     "called",
+    "check_keywords",
     "check_pickle",
     "check_query",
     "choice",
     "fraction",
     "is_number",
+    "keywords_of",
     "listed",
+    "meant",
     "not_a_class",
     "positive",
     "strings",
@@ -32,6 +36,9 @@ __all__ = [
 ]
 
 _T = TypeVar("_T")
+
+# Characters of a name that a similar one is looked for.
+_LONGEST = 100
 
 
 def as_path(name: str, value: str | os.PathLike[str]) -> Path:
@@ -84,6 +91,48 @@ def choice(name: str, value: _T, choices: Collection[_T]) -> _T:
     if not any(type(value) is type(known) and value == known for known in choices):
         raise InvalidArgumentError(f"Unknown {name} {shown(value)}; choose from {', '.join(map(repr, choices))}.")
     return value
+
+
+def check_keywords(owner: str, given: Iterable[str], known: Collection[str]) -> None:
+    """Raise UnexpectedArgumentError for the first of the keywords given to `owner` that is not one of those it takes.
+
+    Examples
+    --------
+    >>> try:
+    ...     check_keywords("PPR", ["dampin"], ["damping", "seeds"])
+    ... except TypeError as error:
+    ...     print(error)
+    PPR does not take 'dampin'; it takes damping, seeds. Did you mean 'damping'?
+    """
+    for name in given:
+        if name not in known:
+            raise UnexpectedArgumentError(f"{owner} does not take {name!r}; it takes {', '.join(known)}.{meant(name, known)}")
+
+
+def keywords_of(*functions: Callable[..., Any]) -> set[str]:
+    """Return the names of the keyword-only arguments of some functions."""
+    named = (parameter for function in functions for parameter in signature(function).parameters.values())
+    return {parameter.name for parameter in named if parameter.kind is Parameter.KEYWORD_ONLY}
+
+
+def meant(name: str, names: Collection[str]) -> str:
+    """Return a sentence that asks whether another name was meant; "" if none is.
+
+    It has some of the words of `name` and no others, is spelled similarly, or has all its words; in this order.
+
+    Examples
+    --------
+    >>> meant("dampin", ["damping", "seeds"]), meant("top_k", ["similarity_top_k"]), meant("plan", ["seeds"])
+    (" Did you mean 'damping'?", " Did you mean 'similarity_top_k'?", '')
+    """
+    if len(name) > _LONGEST:
+        return ""
+    words = set(name.split("_"))
+    # Those that differ by the fewest words first.
+    others = sorted(((other, set(other.split("_"))) for other in names), key=lambda pair: len(pair[1] ^ words))
+    within, around = ([other for other, its in others if test(its)] for test in (words.__gt__, words.__lt__))
+    near = [*within, *get_close_matches(name, names, 1), *around]
+    return f" Did you mean {near[0]!r}?" if near else ""
 
 
 def check_pickle(owner: str, parts: Mapping[str, Any]) -> None:

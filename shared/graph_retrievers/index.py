@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from graph_retrievers.arguments import listed
+from graph_retrievers.arguments import check_keywords, keywords_of, listed
 from graph_retrievers.construction.changed_signals import brought_vectors, follow_change
 from graph_retrievers.construction.changes import EdgeSource, change_corpus
 from graph_retrievers.construction.documents import text_nodes, to_nodes
@@ -132,6 +132,7 @@ class GraphIndex(IndexParts):
 
         Where nodes bring an ``embedding``, `embedding` embeds only the others: see :meth:`from_documents`.
         """
+        _check("from_nodes", signals)
         nodes = listed("nodes", nodes, "Node(id, text, ...)")
         graph = CorpusGraph.from_nodes(nodes, edges, include_titles=include_titles, device=device)
         return cls.from_graph(graph, **with_own_vectors(nodes, lambda: graph, signals))
@@ -170,6 +171,7 @@ class GraphIndex(IndexParts):
         **signals
             Keywords of :meth:`from_graph`. Edges between nearest neighbours need `embedding` or `vectors`.
         """
+        _check("from_texts", signals)
         nodes = text_nodes(texts, ids, titles, metadatas)
         return cls._linked(nodes, None, edges, include_titles, device, signals)
 
@@ -210,6 +212,7 @@ class GraphIndex(IndexParts):
         >>> list(GraphIndex.from_documents(papers, edges=("cites", "$id")).graph.edges())
         [Edge(source='a', target='b', relation='cites', weight=1.0, text='', metadata={})]
         """
+        _check("from_documents", signals)
         # Read several times: by the nodes, and by edges that are in the documents themselves.
         documents = list(documents) if isinstance(documents, Iterator) else documents
         nodes = to_nodes(documents, title_key=title_key, type_key=type_key)
@@ -496,3 +499,9 @@ class GraphIndex(IndexParts):
             return self
         signals = {name: signal.to(graph.device) for name, signal in self.signals.items()}
         return GraphIndex(graph, signals, embedding=self.embedding, relevance=self.relevance, edge_sources=self.edge_sources)
+
+
+def _check(constructor: str, signals: Mapping[str, Any]) -> None:
+    """Raise UnexpectedArgumentError for a keyword that neither a constructor nor :meth:`GraphIndex.from_graph` has."""
+    known = keywords_of(getattr(GraphIndex, constructor), GraphIndex.from_graph)
+    check_keywords(f"GraphIndex.{constructor}", signals, sorted(known))

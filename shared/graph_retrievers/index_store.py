@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from graph_retrievers.arguments import as_path, listed, strings
+from graph_retrievers.arguments import as_path, check_keywords, keywords_of, listed, strings
 from graph_retrievers.construction.changes import check_ids
 from graph_retrievers.construction.edges import specifications
 from graph_retrievers.errors import CorruptIndexError, EmptyGraphError, UnknownNodeError, shown
@@ -90,6 +90,8 @@ class IndexStore:
         model = as_embedding(embedding) if embedding is not None else None
         self._models: dict[str, Any] = {"embedding": model, "relevance": relevance}
         self._specs = None if edges is None else specifications(edges)
+        known = keywords_of(IndexStore.__init__, GraphIndex.from_documents, GraphIndex.from_graph) - {"lenient", "vectors"}
+        check_keywords("IndexStore", options, sorted(known))
         self._signals, self._device, self._options = signals, device, options
         self._state, self._mutex = _State(), threading.RLock()
         self.reload()

@@ -252,7 +252,7 @@ async def test_misspelt_keywords_are_refused(index):
             make(index=index).batch(QUESTIONS, kk=3)
     embedding = HashEmbedding()
     for wrong in ("bugdet", "index", "engines", "signals"):
-        with pytest.raises(TypeError, match=f"has no '{wrong}'; it takes alpha, .*bm25, budget"):
+        with pytest.raises(TypeError, match=f"does not take '{wrong}'; it takes alpha, .*bm25, budget"):
             FastInsightRetriever.from_texts(["a"], embedding, **{wrong: 3})
     assert embedding.document_calls == 0, "refused before anything is computed"
 

@@ -6,7 +6,6 @@ import json
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence, Set
-from difflib import get_close_matches
 from functools import partial
 from hashlib import sha256
 from itertools import count, islice
@@ -17,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graph_retrievers.arguments import called
+from graph_retrievers.arguments import called, meant
 from graph_retrievers.errors import InvalidArgumentError, reason, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.graph.plain import plain
@@ -31,8 +30,8 @@ Filter = Mapping[str, Any] | Callable[[Node], bool] | Tensor
 
 # Every condition is tested on every node.
 _MOST = 10_000
-# Unknown fields that a similar one is looked for, and characters of them: all fields are compared with each.
-_SUGGESTED, _LONGEST = 5, 100
+# Unknown fields that a similar one is looked for: all fields are compared with each.
+_SUGGESTED = 5
 
 
 def _ordered(test: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
@@ -156,10 +155,9 @@ def _asked(condition: Mapping[str, Any], known: Set[str] = frozenset()) -> Itera
 
 def _unknown(key: str, fields: Collection[str], suggest: bool) -> str:
     """Return what to say of a field that no node has."""
-    near = get_close_matches(key, fields, 1) if suggest and len(key) <= _LONGEST else []
-    meant = f" Did you mean {near[0]!r}?" if near else ""
     there = ", ".join(islice(fields, 30)) or "none"
-    return f"The filter names {shown(key)}, which is not a metadata field of any node.{meant} The fields are: {there}."
+    other = meant(key, fields) if suggest else ""
+    return f"The filter names {shown(key)}, which is not a metadata field of any node.{other} The fields are: {there}."
 
 
 def _mismatch(key: str, operator: str, value: Any, held: Set[str]) -> str:

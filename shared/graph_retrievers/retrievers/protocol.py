@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from graph_retrievers.arguments import check_query, not_a_class, positive, typed
+from graph_retrievers.arguments import check_query, meant, not_a_class, positive, typed
 from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError, shown
 from graph_retrievers.graph.filters import Filter
 from graph_retrievers.hits import Hits
@@ -204,8 +204,9 @@ class BaseRetriever(ABC):
         for name, values in inputs.items():
             if name not in self.inputs:
                 known = ", ".join(self.inputs) or "none"
+                other = meant(name, ("k", "vectors", *_FILTERS, *self.inputs))
                 raise UnexpectedArgumentError(
-                    f"{self.name} does not read {name!r}; besides k, vectors and filters it reads: {known}."
+                    f"{self.name} does not read {name!r}; besides k, vectors and filters it reads: {known}.{other}"
                 )
             if isinstance(values, str) or not isinstance(values, Sequence):
                 raise InvalidArgumentError(f"{name} is {shown(values)}; expected a list with one value for each query.")

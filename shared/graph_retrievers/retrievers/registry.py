@@ -5,8 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from graph_retrievers.arguments import choice, typed
-from graph_retrievers.errors import UnexpectedArgumentError
+from graph_retrievers.arguments import check_keywords, choice, typed
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.traits import is_knowledge_graph
 from graph_retrievers.queries import DEFAULT_K
@@ -114,8 +113,5 @@ def build_retriever(name: str | None, index: GraphIndex, /, **options: Any) -> R
         tell_unused_relevance(made)
         return made
     kind, keywords = retriever_class(name)
-    known = {knob.name for knob in (*class_knobs(kind), *class_knobs(Retriever))}
-    for option in options:
-        if option not in known:
-            raise UnexpectedArgumentError(f"{name} does not take {option!r}; it takes {', '.join(sorted(known - {'operator'}))}.")
+    check_keywords(name, options, sorted({knob.name for knob in (*class_knobs(kind), *class_knobs(Retriever))}))
     return kind(index, **{"name": name, **keywords, **options})  # type: ignore[call-arg]

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Self
 
 from torch import Tensor
 
-from graph_retrievers.arguments import positive, strings
-from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, UnexpectedArgumentError, shown
+from graph_retrievers.arguments import check_keywords, positive, strings
+from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, shown
 from graph_retrievers.graph.filters import filter_mask, type_mask
 from graph_retrievers.hits import NOTHING_FOUND, Hits, to_hits
 from graph_retrievers.index import GraphIndex
@@ -102,8 +102,8 @@ class Retriever(BaseRetriever):
         **unknown: Any,
     ) -> None:
         if unknown:
-            known = ", ".join(sorted({knob.name for kind in (type(self), Retriever) for knob in class_knobs(kind)}))
-            raise UnexpectedArgumentError(f"{type(self).__name__} does not take {next(iter(unknown))!r}; it takes {known}.")
+            known = sorted({knob.name for kind in (type(self), Retriever) for knob in class_knobs(kind)})
+            check_keywords(type(self).__name__, unknown, known)
         self._compose = None
         if callable(operator) and not isinstance(operator, (Operator, type)):
             self._compose, operator = operator, operator(index)

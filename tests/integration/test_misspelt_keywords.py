@@ -1,0 +1,126 @@
+"""A keyword that does not exist: the error lists those that do and asks whether a similar one was meant, the same everywhere."""
+
+import re
+
+import pytest
+from langchain_core.documents import Document
+from llama_index.core.graph_stores import SimplePropertyGraphStore
+from llama_index.core.schema import TextNode
+from pydantic import ValidationError
+
+import langchain_graph_retrievers as lc
+import llama_graph_retrievers as li
+from graph_retrievers import PPR, GraphIndex, VectorSearch, build_retriever
+from graph_retrievers.arguments import meant
+from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError
+from graph_retrievers.index_store import IndexStore
+from tests.helpers import HashEmbedding
+from tests.integration.llama_corpus import HashEmbed
+
+DOCUMENTS = [Document("A loom.", id="a", metadata={"publication_year": 1805}), Document("A card.", id="b")]
+NODES = [TextNode(text="A loom.", id_="a"), TextNode(text="A card.", id_="b")]
+
+
+@pytest.fixture
+def index():
+    return GraphIndex.from_documents(DOCUMENTS, embedding=HashEmbedding())
+
+
+def refused(make, wrong, right, kind=UnexpectedArgumentError):
+    """Call something that must not embed anything, and check what its error says."""
+    with pytest.raises(kind) as caught:
+        make()
+    told = str(caught.value)
+    assert re.search(rf"does not (take|read) '{wrong}'; (it takes|besides) ", told), told
+    assert (f"Did you mean {right!r}?" in told) if right else "Did you mean" not in told, told
+    assert isinstance(caught.value, ValueError)
+
+
+def test_the_engine(index, tmp_path):
+    refused(lambda: PPR(index, dampin=0.9), "dampin", "damping")
+    refused(lambda: build_retriever("ppr", index, similarity_top_k=3), "similarity_top_k", "k")
+    refused(lambda: build_retriever("ppr", index, zzz=3), "zzz", "")
+    refused(lambda: PPR(index).retrieve("loom", filtr={}), "filtr", "filter")
+    refused(lambda: build_retriever("mor", index).retrieve_batch(["loom"], plans=[None]), "plans", "plan")
+    model = HashEmbedding()
+    refused(lambda: GraphIndex.from_documents(DOCUMENTS, embeddings=model), "embeddings", "embedding")
+    refused(lambda: GraphIndex.from_texts(["A loom."], embedding=model, title=["Loom"]), "title", "titles")
+    refused(lambda: GraphIndex.from_nodes([], embedding=model, devise="cpu"), "devise", "device")
+    # A store used to take any, and to refuse it with the first documents.
+    refused(lambda: IndexStore(tmp_path / "index", embedding=model, title="name"), "title", "title_key")
+    assert model.document_calls == 0 and not (tmp_path / "index").exists()
+
+
+def test_langchain(index):
+    model = HashEmbedding()
+    for make in (lc.PPRRetriever.from_documents, lc.GraphRetriever.from_documents):
+        refused(lambda make=make: make(DOCUMENTS, model, top_k=3), "top_k", "k")
+    refused(lambda: lc.PPRRetriever.from_texts(["A loom."], model, dampin=0.9), "dampin", "damping")
+    assert model.document_calls == 0
+    refused(lambda: lc.PPRRetriever(index=index, dampin=0.9), "dampin", "damping", ValidationError)
+    refused(lambda: lc.PPRRetriever.from_index(index, seed_filters={}), "seed_filters", "seed_filter", ValidationError)
+    refused(lambda: lc.PPRRetriever(index=index, engine=1), "engine", "", ValidationError)
+    refused(lambda: lc.GraphRetriever.from_index(index, systm="ppr"), "systm", "system")
+    refused(lambda: lc.GRankerCompressor(index=index, topn=3), "topn", "top_n", ValidationError)
+    refused(lambda: lc.GRAGCompressor(index=index, topn=3), "topn", "top_n", ValidationError)
+    refused(lambda: lc.PPRRetriever(index=index).invoke("loom", filters={}), "filters", "filter")
+
+
+def test_search_kwargs_of_langchain(index, tmp_path):
+    """A vector store's `as_retriever` takes them; a retriever of this package has fields."""
+    told = r"does not take 'search_kwargs'; pass its entries by themselves: k=2, filter=\{'year': 1805\}\."
+    habit = {"search_kwargs": {"k": 2, "filter": {"year": 1805}}}
+    with pytest.raises(UnexpectedArgumentError, match=told):
+        lc.PPRRetriever.from_documents(DOCUMENTS, HashEmbedding(), **habit)
+    with pytest.raises(ValidationError, match=told):
+        lc.PPRRetriever(index=index, **habit)
+    with pytest.raises(UnexpectedArgumentError, match=told):
+        lc.GraphRetriever.from_index(index, **habit)
+    store = lc.GraphVectorStore(IndexStore(tmp_path / "index"))
+    with pytest.raises(ValidationError, match=told):
+        store.graph_retriever("bm25", **habit)
+    store.add_documents(DOCUMENTS)
+    assert len(store.as_retriever(search_kwargs={"k": 1}).invoke("loom")) == 1
+
+
+def test_llamaindex(index):
+    model = HashEmbed()
+    for make in (li.PPRRetriever.from_defaults, li.GraphRetriever.from_defaults):
+        for wrong, right in (
+            ("k", "similarity_top_k"),
+            ("embedding", "embed_model"),
+            ("filter", "filters"),
+        ):
+            refused(lambda make=make, wrong=wrong: make(nodes=NODES, embed_model=model, **{wrong: 3}), wrong, right)
+    refused(lambda: li.PPRRetriever.from_defaults(nodes=NODES, embed_model=model, top_k=3), "top_k", "similarity_top_k")
+    refused(lambda: li.GraphRetriever.from_defaults(nodes=NODES, embed_model=model, systm="ppr"), "systm", "system")
+    refused(lambda: li.PPRRetriever.from_defaults(nodes=NODES, embed_model=model, systm="ppr"), "systm", "")
+    refused(lambda: li.GraphRetriever.from_defaults(nodes=NODES, system="ppr", dampin=1), "dampin", "damping")
+    refused(lambda: li.GraphRetriever.from_defaults(nodes=NODES, system=VectorSearch(), dampin=1), "dampin", "")
+    refused(lambda: li.PPRRetriever(index, dampin=0.9), "dampin", "damping")
+    refused(lambda: li.GraphRetriever(PPR(index), filter={}), "filter", "filters")
+    refused(lambda: li.PPRRetriever(index).retrieve_batch(["loom"], filters=[{}]), "filters", "filter")
+    store = SimplePropertyGraphStore()
+    refused(lambda: li.SpreadingActivationPGRetriever(store, embed_models=model), "embed_models", "embed_model")
+    assert model.texts == []
+    with pytest.raises(UnexpectedArgumentError, match="reads no input 'entitys'.*Did you mean 'entities'"):
+        li.SpreadingActivationRetriever(index, inputs={"entitys": len})
+
+
+def test_filters_ask_in_the_same_words(index, caplog):
+    PPR(index).retrieve("loom", filter={"year": 1805})
+    assert "Did you mean 'publication_year'?" in caplog.text
+
+
+def test_a_name_that_was_meant():
+    assert meant("x" * 101, ["x" * 100]) == "" and meant("x" * 100, ["x" * 99]) != ""
+    assert meant("k", ["top_k", "similarity_top_k"]) == " Did you mean 'top_k'?", "the one with the fewest other words"
+    assert meant("nodes", ["node", "nodes_per_round"]) == " Did you mean 'node'?", "spelling goes first"
+    assert meant("plan", []) == "" == meant("", ["a"])
+
+
+def test_unknown_systems_are_refused_before_anything_is_made():
+    model = HashEmbed()
+    with pytest.raises(InvalidArgumentError, match="Unknown retriever 'pprr'"):
+        li.GraphRetriever.from_defaults(nodes=NODES, embed_model=model, system="pprr")
+    assert model.texts == []
