@@ -133,6 +133,20 @@ def test_in_a_retriever_of_this_package(model):
     assert langchain_graph_retrievers.VectorRetriever.from_texts(TEXTS, model, k=1).invoke("weaving")[0].id == "0"
 
 
+def test_the_model_of_the_engine_says_what_llama_index_takes(encoder, monkeypatch):
+    """LlamaIndex itself refuses objects of other classes by an assertion without a text."""
+    monkeypatch.setattr(Settings, "_embed_model", None)
+    told = r"take a BaseEmbedding, got the SentenceEncoder 'all-MiniLM-L6-v2'; pass llama_graph_retrievers\.minilm\(\), or any"
+    with pytest.raises(InvalidArgumentError, match=told):
+        VectorStoreIndex([TextNode(text="A loom.")], embed_model=encoder)
+    with pytest.raises(InvalidArgumentError, match=told):
+        Settings.embed_model = encoder
+    assert resolve_embed_model(llama_graph_retrievers.SentenceEmbedding(encoder)).get_query_embedding("loom")
+    # Encoders are compared as any other objects are.
+    other = graph_retrievers.minilm()
+    assert encoder == encoder and encoder != other and encoder != "minilm" and {encoder: 1}[encoder] == 1
+
+
 @pytest.mark.parametrize("twin", [copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))])  # noqa: S301
 def test_a_copy_gives_the_same_vectors(model, twin):
     assert twin(model).get_text_embedding("loom") == model.get_text_embedding("loom")

@@ -320,6 +320,18 @@ class SentenceEncoder:
         self._loaded: tuple[Any, Any] | None = None
         self._lock = threading.Lock()
 
+    def __eq__(self, other: object) -> bool:
+        """Return whether another object is this encoder; InvalidArgumentError where LlamaIndex asks for a model of its own."""
+        # LlamaIndex compares every model with this name, and then refuses those of other classes by an assertion without a text.
+        if isinstance(other, str) and other == "default":
+            raise InvalidArgumentError(
+                f"LlamaIndex' own classes take a BaseEmbedding, got the {type(self).__name__} {self.name!r}; pass "
+                "llama_graph_retrievers.minilm(), or any encoder as llama_graph_retrievers.SentenceEmbedding(encoder)."
+            )
+        return self is other
+
+    __hash__ = object.__hash__
+
     def __getstate__(self) -> dict[str, Any]:
         """Return the settings for a copy or a pickle, which loads the model again at first use."""
         return {name: value for name, value in self.__dict__.items() if name not in ("_loaded", "_lock")}
