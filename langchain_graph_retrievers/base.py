@@ -58,7 +58,7 @@ class EngineRetriever(PickledFields, KnownFields, BaseRetriever):
     provenance : bool, default False
         Whether the metadata say how a document was found: ``score``, ``operator``, ``path``, ``notes``, ``context`` (see
         :func:`~langchain_graph_retrievers.to_documents`). These differ from query to query, so that LangChain's
-        ``MultiQueryRetriever``, which drops equal documents, would keep one for each query.
+        ``MultiQueryRetriever``, which drops equal documents, would keep one for each query: rather give it to ``invoke``.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")

@@ -8,6 +8,8 @@ from itertools import zip_longest
 from pathlib import Path
 
 import pytest
+from langchain_classic.retrievers import MultiQueryRetriever
+from langchain_core.language_models import FakeListLLM
 
 from graph_retrievers import cli
 
@@ -116,6 +118,20 @@ def test_every_link_leads_to_a_file_and_a_heading(page):
         file = page.parent / name if name else page
         assert file.exists(), f"{page.name}: {target}"
         assert not anchor or anchor in anchors(file), f"{page.name}: {target}"
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/langchain.md"])
+def test_the_retriever_that_a_page_makes_first_merges_documents_of_several_questions(page):
+    """Readers put the first retriever that they see into LangChain's own classes."""
+    names = {}
+    for _, code, _, _ in blocks(ROOT / page):
+        exec(code, names)
+        if "documents" in names:
+            break
+    found = names["retriever"].invoke(names["question"])
+    several = MultiQueryRetriever.from_llm(names["retriever"], FakeListLLM(responses=["Iain Ballamy\nMirrorMask\nCountry music"]))
+    merged = several.invoke(names["question"])
+    assert len(merged) == len({document.id for document in merged}) > len(found) == 2
 
 
 def test_every_page_of_the_docs_is_in_the_table_of_contents():
