@@ -231,6 +231,7 @@ class GraphRetriever(BaseRetriever):
         embed_model: Any = None,
         edges: Any = None,
         relevance: Any = None,
+        title_key: str | None = None,
         device: str | torch.device | None = None,
         show_progress: bool = False,
         **options: Any,
@@ -254,6 +255,9 @@ class GraphRetriever(BaseRetriever):
         relevance : object, optional
             Relevance model, such as the name or folder of a cross-encoder; by default the index's own, or the dot
             product of the vectors.
+        title_key : str, optional
+            Metadata field of the nodes' titles, "" for none: results and paths are called by them. By default ``title``, and of a
+            node without it ``header_path`` or ``file_name``. Not for a ``GraphIndex``, which has its titles.
         device : str or torch.device, optional
             Where the index lives; the CPU, or where a given index is, by default.
         show_progress : bool, default False
@@ -300,6 +304,8 @@ class GraphRetriever(BaseRetriever):
         elif index is not None:
             if edges is not None:
                 raise InvalidArgumentError("edges= goes with nodes= or docstore=; this index has its edges.")
+            if title_key is not None:
+                raise InvalidArgumentError("title_key= goes with nodes= or docstore=; this index has its titles.")
             index = index.with_models(relevance=relevance) if relevance is not None else index
             index = index.to(device) if device is not None else index
             return cls._told(cls.from_index(index, embed_model=embed_model, **options), relevance)
@@ -318,6 +324,7 @@ class GraphRetriever(BaseRetriever):
         made = GraphIndex.from_documents(
             listed,
             edges=edges,
+            title_key=title_key,
             device=device,
             embedding=embed_model if vectors is not None else None,
             vectors=vectors,

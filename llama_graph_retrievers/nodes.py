@@ -13,7 +13,9 @@ from llama_index.core.schema import BaseNode, Document, IndexNode, NodeWithScore
 from llama_index.core.storage.docstore.types import BaseDocumentStore
 from llama_index.core.vector_stores import SimpleVectorStore
 
+from graph_retrievers.construction.documents import node_title
 from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.labels import label
 from graph_retrievers.hits import Hit, Hits, NodePath, plain_context, plain_subgraph
 
 __all__ = [
@@ -209,7 +211,9 @@ def _hit(scored: NodeWithScore) -> Hit:
     path = NodePath.from_dict(said.get("path")) or NodePath((node.node_id,))
     # The path to a passage of a property graph ends at what was read of it.
     own = path.titles and path.nodes[-1] == node.node_id
-    title, type_ = path.titles[-1] if own else metadata.get("title"), metadata.get("node_type", metadata.get("type"))
+    title, type_ = path.titles[-1] if own else node_title(metadata), metadata.get("node_type", metadata.get("type"))
     found = Hit(node.node_id, node.get_content(), scored.score or 0.0, str(said.get("operator", "")), path)
     near = plain_context(said.get("context"))
-    return replace(found, title=str(title or ""), type=str(type_ or ""), kind=str(said.get("kind", "node")), context=near)
+    # The first words of the text stand in for a title on paths only.
+    title = "" if title == label(node.node_id, "", found.text) else title
+    return replace(found, title=title, type=str(type_ or ""), kind=str(said.get("kind", "node")), context=near)

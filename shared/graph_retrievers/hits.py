@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, Node
+from graph_retrievers.graph.labels import is_random, label
 from graph_retrievers.graph.names import named_step
 from graph_retrievers.graph.node_path import NodePath
 from graph_retrievers.graph.subgraph import Subgraph
@@ -323,7 +324,8 @@ def _context_lines(hit: Hit, question: str, model: LanguageModel | None) -> list
 
 def _line(hit: Hit | Node) -> str:
     kind = f" ({hit.type})" if hit.type else ""
-    named = f"{hit.title or hit.id}{kind}".lstrip()
+    # The text that follows says more than a UUID.
+    named = f"{hit.title or ('' if hit.text and is_random(hit.id) else hit.id)}{kind}".lstrip()
     return f"- {named}: {hit.text}" if named and hit.text else f"- {named or hit.text}"
 
 
@@ -426,6 +428,11 @@ class _Paths:
     def may_show(self, row: int) -> bool:
         return self.shown is None or bool(self.shown[row])
 
+    def title(self, row: int) -> str:
+        """Return the title of a node, of one with a UUID and without a title a label, and "" of one that may not be shown."""
+        title, node = (self.graph.titles[row], self.graph.ids[row]) if self.may_show(row) else ("", "")
+        return title if title or not is_random(node) else label(node, "", self.graph.texts[row])
+
     def edges(self, steps: Iterable[Edge]) -> dict[_Triple, Edge]:
         """Return the edges of the graph that steps of these paths follow, where both ends may be shown."""
         keys = [key for key in dict.fromkeys(map(_triple, steps)) if key in self._rows]
@@ -465,7 +472,7 @@ class _Paths:
                 names[step] = named_step(graph.texts[a], given[step])
         for trail in trails:
             stop = start + len(trail) - 1
-            titles = tuple(graph.titles[row] if self.may_show(row) else "" for row in trail)
+            titles = tuple(map(self.title, trail))
             ids = tuple(graph.ids[row] for row in trail)
             found.append(NodePath(ids, tuple(names[start:stop]), tuple(ahead[start:stop]), titles, tuple(texts[start:stop])))
             start = stop
@@ -524,7 +531,7 @@ def _fact_hits(ranking: Ranking, paths: _Paths) -> list[list[Hit]]:
         for edge, (row, score) in zip(graph.edges([row for row, _ in real]), real, strict=True):
             ends = (edge.source, edge.target)
             if all(paths.may_show(graph.row(end)) for end in ends):
-                titles = tuple(graph.titles[graph.row(end)] for end in ends)
+                titles = tuple(paths.title(graph.row(end)) for end in ends)
                 path = NodePath(ends, (edge.relation,), (True,), titles, (edge.text,))
                 ids, text = f"{edge.source} | {edge.relation} | {edge.target}", edge.text or path.text
                 # Edges of one relation between the same nodes are facts of their own.

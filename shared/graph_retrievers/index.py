@@ -181,7 +181,7 @@ class GraphIndex(IndexParts):
         documents: Iterable[Any],
         *,
         edges: Any = None,
-        title_key: str = "title",
+        title_key: str | None = None,
         type_key: str = "type",
         include_titles: bool = True,
         device: str | torch.device | None = None,

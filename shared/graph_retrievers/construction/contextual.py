@@ -24,7 +24,7 @@ __all__ = ["ContextualCitations", "chunk_documents"]
 _PAIRS_AT_A_TIME = 1 << 17
 
 
-def chunk_documents(documents: Iterable[Any], splitter: Any, *, title_key: str = "title") -> list[Node]:
+def chunk_documents(documents: Iterable[Any], splitter: Any, *, title_key: str | None = None) -> list[Node]:
     """Return the chunks of documents as nodes, for :class:`ContextualCitations`.
 
     Parameters
@@ -35,8 +35,8 @@ def chunk_documents(documents: Iterable[Any], splitter: Any, *, title_key: str =
         A splitter of LangChain or LlamaIndex (``split_text(text)``), a
         :class:`~graph_retrievers.signals.embedding.SentenceEncoder`, which splits by its own tokens into what it can read, or a
         function from a text to texts.
-    title_key : str, default "title"
-        Metadata field that holds a document's title.
+    title_key : str, optional
+        Metadata field that holds a document's title, see :func:`graph_retrievers.construction.documents.to_nodes`.
 
     Returns
     -------

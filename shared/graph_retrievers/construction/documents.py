@@ -17,7 +17,7 @@ from graph_retrievers.graph.addresses import page_address
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.signals.embedding import check_vectors
 
-__all__ = ["document_vectors", "node_origin", "node_source", "text_nodes", "to_nodes", "unit_vectors"]
+__all__ = ["document_vectors", "node_origin", "node_source", "node_title", "text_nodes", "to_nodes", "unit_vectors"]
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ _ORIGIN = {
 }
 
 
-def to_nodes(documents: Iterable[Any], title_key: str = "title", type_key: str = "type") -> list[Node]:
+def to_nodes(documents: Iterable[Any], title_key: str | None = None, type_key: str = "type") -> list[Node]:
     """Return documents as nodes, in the same order.
 
     Raises InvalidArgumentError if an object is not a document, or a title or type is not a string or number.
@@ -41,7 +41,8 @@ def to_nodes(documents: Iterable[Any], title_key: str = "title", type_key: str =
         position, "0", "1", ..., or "_0", "_1", ... where another document has that id. The relationships, templates
         and excluded metadata keys of a LlamaIndex node become the ``origin`` of its node.
     title_key, type_key : str, default "title" and "type"
-        Metadata fields that hold a node's title and type; "" for none. They stay in the metadata too.
+        Metadata fields that hold a node's title and type; "" for none. They stay in the metadata too. If none is
+        given, a LlamaIndex node without a title has its ``header_path``, or else its ``file_name``, in that place.
 
     Examples
     --------
@@ -91,7 +92,7 @@ def _free(name: str, taken: Collection[str]) -> str:
     return name
 
 
-def _to_node(document: Any, position: int, title_key: str, type_key: str) -> Node:
+def _to_node(document: Any, position: int, title_key: str | None, type_key: str) -> Node:
     """Return a document as a node, with an empty id if it has none."""
     if isinstance(document, Node):
         return document
@@ -112,11 +113,26 @@ def _to_node(document: Any, position: int, title_key: str, type_key: str) -> Nod
     return Node(
         id="" if identity is None else str(identity),
         text=text,
-        title=_word(metadata, title_key, position, "title_key"),
+        title=_word(metadata, "title" if title_key is None else title_key, position, "title_key")
+        or (node_title(metadata) if title_key is None and hasattr(document, "node_id") else ""),
         type=_word(metadata, type_key, position, "type_key"),
         metadata=metadata,
         origin=_dumped(document),
     )
+
+
+def node_title(metadata: Mapping[str, Any]) -> str:
+    """Return the title of a LlamaIndex node by its metadata: their ``title``, the headings above a section, or the file's name.
+
+    Examples
+    --------
+    >>> node_title({"header_path": "/Guide/Install/", "file_name": "guide.md"}), node_title({"header_path": "/"})
+    ('Guide/Install', '')
+    """
+    names = ("title", "header_path", "file_name")
+    title, headings, file = (str(value) if isinstance(value, (str, int, float)) else "" for value in map(metadata.get, names))
+    # A path of headings begins and ends with what separates them; above all headings it is nothing else.
+    return title.strip() or headings.strip(" />") or file
 
 
 def _dumped(document: Any) -> dict[str, Any]:

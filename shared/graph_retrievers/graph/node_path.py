@@ -25,7 +25,8 @@ class NodePath:
     forward : tuple of bool or None, length n - 1
         True where the edge points along the path, False where it points back, None where no edge joins the two nodes.
     titles : tuple of str, length n, or ()
-        Titles of the nodes; "" where a node has none or may not be shown.
+        Titles of the nodes; "" where a node has none or may not be shown. Without a title, a node whose id is a UUID is called by
+        the first words of its text.
     texts : tuple of str, length n - 1, or ()
         Texts of the edges; "" where an edge has none, or an end of it may not be shown. Two paths may be equal without them.
     score : float or None

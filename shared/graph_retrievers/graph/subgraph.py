@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from graph_retrievers.graph.corpus_graph import Edge, Node
+from graph_retrievers.graph.labels import label
 
 if TYPE_CHECKING:
     import networkx
@@ -46,7 +47,7 @@ class Subgraph:
     def _names(self) -> dict[str, str]:
         """Return what the nodes are called, by id; behind them the ends of edges that are not among them, called by their ids."""
         ends = {end: end for edge in self.edges for end in (edge.source, edge.target)}
-        named = {node.id: node.title if node.title.strip() else node.id for node in self.nodes}
+        named = {node.id: label(node.id, node.title, node.text) for node in self.nodes}
         return named | {end: end for end in ends if end not in named}
 
     def to_networkx(self) -> networkx.MultiDiGraph:
@@ -67,8 +68,8 @@ class Subgraph:
         number = {node: place for place, node in enumerate(names)}
         lines += [f'    n{number[node]}["{_mermaid(name)}"]' for node, name in names.items()]
         for edge in self.edges:
-            label = f'|"{_mermaid(edge.relation)}"|' if edge.relation else ""
-            lines.append(f"    n{number[edge.source]} -->{label} n{number[edge.target]}")
+            relation = f'|"{_mermaid(edge.relation)}"|' if edge.relation else ""
+            lines.append(f"    n{number[edge.source]} -->{relation} n{number[edge.target]}")
         return "\n".join(lines)
 
     def to_dot(self) -> str:
@@ -77,8 +78,8 @@ class Subgraph:
         number = {node: place for place, node in enumerate(names)}
         lines += [f"    n{number[node]} [label={_dot(name)}];" for node, name in names.items()]
         for edge in self.edges:
-            label = f" [label={_dot(edge.relation)}]" if edge.relation else ""
-            lines.append(f"    n{number[edge.source]} -> n{number[edge.target]}{label};")
+            relation = f" [label={_dot(edge.relation)}]" if edge.relation else ""
+            lines.append(f"    n{number[edge.source]} -> n{number[edge.target]}{relation};")
         return "\n".join([*lines, "}"])
 
     def to_csv(self) -> str:

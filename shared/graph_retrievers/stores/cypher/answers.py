@@ -101,8 +101,7 @@ def _along(hits: list[Hit], chains: list[Hit]) -> list[Hit]:
     leads: dict[str, NodePath] = {}
     for path in (chain.path for chain in chains):
         for size in range(2, len(path.nodes) + 1):
-            part = NodePath(path.nodes[:size], path.relations[: size - 1], path.forward[: size - 1], path.titles[:size])
-            leads.setdefault(path.nodes[size - 1], part)
+            leads.setdefault(path.nodes[size - 1], path.beginning(size))
     return [replace(hit, path=leads.get(hit.id, hit.path)) for hit in hits]
 
 
