@@ -123,7 +123,9 @@ def test_filters_and_ids_choose_among_the_nodes(store):
     assert 1 < len(wanted) < ALL
     some = ids(wanted)[:2]
     for mine in indexes(store):
-        assert scores(mine.as_retriever(filters=LATE, similarity_top_k=99).retrieve(QUESTION)) == scores(wanted)
+        for doc_ids in (None, []):
+            retriever = mine.as_retriever(filters=LATE, doc_ids=doc_ids, similarity_top_k=99)
+            assert scores(retriever.retrieve(QUESTION)) == scores(wanted)
         nothing = MetadataFilters(filters=[], condition=FilterCondition.OR)
         assert len(mine.as_retriever(filters=nothing, similarity_top_k=99).retrieve(QUESTION)) == ALL
         # A filter that no node passes, unlike an empty list of ids, finds nothing.
