@@ -14,7 +14,7 @@ from torch import Tensor
 
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, Node
 from graph_retrievers.graph.names import named_step
-from graph_retrievers.graph.node_path import NodePath
+from graph_retrievers.graph.node_path import NodePath, SharedName
 from graph_retrievers.graph.subgraph import Subgraph
 from graph_retrievers.results import Ranking
 from graph_retrievers.signals.language import LanguageModel, as_language_model, complete_text
@@ -290,7 +290,10 @@ class Hits(Sequence[Hit]):
         return "\n\n".join("\n".join([heading, *lines]) for heading, lines in parts if lines)
 
     def subgraph(self) -> Subgraph:
-        """Return the nodes and edges that the hits name: hits, the nodes on their paths, their contexts, chains and facts."""
+        """Return the nodes and edges that the hits name: hits, the nodes on their paths, their contexts, chains and facts.
+
+        Steps that no edge makes, such as those over a name that two texts share, are its ``names``.
+        """
         nodes = {hit.id: Node(hit.id, hit.text, hit.title, hit.type, hit.metadata, hit.origin) for hit in self.nodes}
         for node in (node for hit in self.hits for node in hit.path.nodes):
             nodes.setdefault(node, self._mentioned.get(node, Node(node, "")))
@@ -299,7 +302,13 @@ class Hits(Sequence[Hit]):
         facts = {_triple(hit.edge): hit.edge for hit in self.hits if hit.edge is not None}
         steps = {_triple(edge): edge for hit in self.hits for edge in (*hit.path.edges(), *hit.context.edges)}
         # A step of a path has no weight, text or metadata; the edge of the graph has.
-        return Subgraph(tuple(nodes.values()), tuple((facts | steps | self._edges_of(steps) | facts).values()))
+        edges = (facts | steps | self._edges_of(steps) | facts).values()
+        # A name has no direction: there and back is one.
+        names: dict[Any, SharedName] = {}
+        for step in (step for hit in self.hits for step in hit.path.names()):
+            # A name has no direction: there and back is one.
+            names.setdefault((frozenset((step.near, step.far)), step.name), step)
+        return Subgraph(tuple(nodes.values()), tuple(edges), tuple(names.values()))
 
     def _edges_of(self, keys: Iterable[_Triple]) -> dict[_Triple, Edge]:
         return {key: self._edges[key] for key in keys if key in self._edges}
