@@ -20,6 +20,7 @@ from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import MetadataFilters
 
 from graph_retrievers.arguments import listed as as_list
+from graph_retrievers.construction.edges import default_edges
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, UnexpectedArgumentError, shown
 from graph_retrievers.graph.filters import Filter, filter_mask
 from graph_retrievers.hits import Hits
@@ -316,7 +317,8 @@ class GraphRetriever(BaseRetriever):
             vectors = node_vectors(listed, embed_model, show_progress)
         made = GraphIndex.from_documents(
             listed,
-            edges=edges,
+            # Those without a walk need no edges, and a retriever that walks says itself that there are none.
+            edges=default_edges(listed) if edges is None else edges,
             device=device,
             embedding=embed_model if vectors is not None else None,
             vectors=vectors,

@@ -638,3 +638,14 @@ def test_from_texts_with_ids_and_metadata():
     (found,) = retriever.invoke("blue sky")
     assert found.id == "b" and found.metadata["n"] == 2
     assert retriever.index.graph.edges() == [Edge("a", "b", "beside")]
+
+
+def test_documents_that_nothing_links_are_told_of_once_where_the_retriever_walks(caplog):
+    texts = ["A loom.", "A card."]
+    for kind in (BM25Retriever, VectorRetriever, HybridRetriever):
+        found = kind.from_texts(texts, embedding=HashEmbedding(), provenance=True).invoke("Which loom?")
+        assert not any("notes" in document.metadata for document in found)
+    assert "no edges" not in caplog.text
+    found = GraphRetriever.from_texts(texts, embedding=HashEmbedding(), provenance=True).invoke("Which loom?")
+    assert caplog.text.count("There are no edges, so that graph retrievers find little more than search does") == 1
+    assert all(document.metadata["notes"][0].startswith("there are no edges, so that") for document in found) and found

@@ -12,7 +12,16 @@ import pytest
 from llama_index.core import Settings, VectorStoreIndex
 from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
 from llama_index.core.llms import MockLLM
-from llama_index.core.schema import Document, IndexNode, MetadataMode, NodeWithScore, QueryBundle, TextNode
+from llama_index.core.schema import (
+    Document,
+    IndexNode,
+    MetadataMode,
+    NodeRelationship,
+    NodeWithScore,
+    QueryBundle,
+    RelatedNodeInfo,
+    TextNode,
+)
 from llama_index.core.storage.docstore import SimpleDocumentStore
 
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, MissingSignalError
@@ -610,3 +619,19 @@ def test_a_class_derived_from_a_named_one():
 def test_backfill_is_marked():
     nodes = BM25Retriever(linked_index(), similarity_top_k=5).retrieve("Lyon")
     assert [provenance(n)["operator"] for n in nodes] == ["BM25Search"] + ["Backfill"] * 4
+
+
+def test_nodes_that_nothing_links_are_told_of_once_where_the_retriever_walks(caplog):
+    nodes = [TextNode(id_="loom", text="A loom."), TextNode(id_="card", text="A card.")]
+    for kind in (BM25Retriever, VectorRetriever, HybridRetriever):
+        found = kind.from_defaults(nodes=nodes, embed_model=HashEmbed()).retrieve("Which loom?")
+        assert not any("notes" in provenance(hit) for hit in found)
+    assert "no edges" not in caplog.text
+    found = WalkFusionRetriever.from_defaults(nodes=nodes, embed_model=HashEmbed()).retrieve("Which loom?")
+    assert caplog.text.count("There are no edges, so that graph retrievers find little more than search does") == 1
+    assert all(provenance(hit)["notes"][0].startswith("there are no edges, so that") for hit in found) and found
+    caplog.clear()
+    # Relationships that lead out of the nodes are no edges either.
+    nodes[0].relationships[NodeRelationship.NEXT] = RelatedNodeInfo(node_id="elsewhere")
+    WalkFusionRetriever.from_defaults(nodes=nodes, embed_model=HashEmbed())
+    assert caplog.text.count("There are no edges") == 1
