@@ -22,6 +22,7 @@ from graph_retrievers.signals.language import LanguageModel, as_language_model, 
 __all__ = ["NOTHING_FOUND", "plain_context", "plain_subgraph", "Hit", "Hits", "NodePath", "to_hits"]
 
 _Triple = tuple[str, str, str]
+Similarities = Mapping[tuple[int, int], float | None]
 
 _SUMMARY = (
     "Summarise in a few sentences what the context below adds to its first text for answering the question. Use nothing but the "
@@ -43,7 +44,7 @@ class Hit:
     text : str
         The node's text, the fact's text, the chain as text.
     score : float
-        The score that ordered it; comparable within one result only.
+        The score that ordered it; comparable within one result only: see `similarity` for a threshold.
     operator : str
         Name of the operator that found it.
     path : NodePath
@@ -66,6 +67,11 @@ class Hit:
         Gives `plain_rank`.
     reason : str
         Why the retriever searched as it did, where that depends on the graph, such as the form of ``WalkFusion``.
+    similarity : float or None
+        Cosine of the node's vector and the question's, from -1 to 1, whatever the score: comparable between questions, and between
+        retrievers on vectors of one model. Of a chain or fact the largest of its nodes. None where the index has no vectors, or the
+        node has none, and from a retriever that reads words and edges alone, such as ``BM25``, which does not embed the question
+        for it; there it needs the vector of the question (``retrieve(question, vector=...)``).
 
     Examples
     --------
@@ -88,6 +94,7 @@ class Hit:
     ranks: Mapping[str, int | None] = field(default_factory=dict, hash=False)
     plain: Callable[[], int | None] | None = field(default=None, compare=False)
     reason: str = field(default="", compare=False)
+    similarity: float | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         """Return id, score, operator and path."""
@@ -139,7 +146,7 @@ class Hit:
     def to_dict(self) -> dict[str, Any]:
         """Return the hit as a JSON-plain mapping; looks at :attr:`plain_rank`."""
         return {
-            **{name: getattr(self, name) for name in ("id", "score", "title", "text", "type", "operator")},
+            **{name: getattr(self, name) for name in ("id", "score", "similarity", "title", "text", "type", "operator")},
             "path": self.path.to_dict(),
             "metadata": dict(self.metadata),
             "kind": self.kind,
@@ -373,6 +380,7 @@ def to_hits(
     shown: Tensor | None = None,
     plain: Callable[[int, str], int | None] | None = None,
     reason: str = "",
+    alike: Similarities | None = None,
 ) -> list[Hits]:
     """Return a ranking as hits: the first `k` nodes of each list with their paths, then all chains, then all facts.
 
@@ -388,6 +396,8 @@ def to_hits(
         From the number of a query and the id of a node to `plain_rank`.
     reason : str, default ""
         That of the retriever, for all hits that are nodes.
+    alike : mapping of (int, int) to float or None, optional
+        `similarity` by the number of the query and the row of the node.
 
     Returns
     -------
@@ -397,7 +407,8 @@ def to_hits(
     top = ranking.top(k)
     paths = _Paths(graph, shown)
     walked = _trail_paths(paths, top)
-    chains, facts = _chain_hits(ranking, paths), _fact_hits(ranking, paths)
+    alike = alike or {}
+    chains, facts = _chain_hits(ranking, paths, alike), _fact_hits(ranking, paths, alike)
     nodes, scores, origins = top.nodes.tolist(), top.scores.tolist(), top.origins.tolist()
     contexts = None if top.context is None else top.context.tolist()
     ranks = None if top.ranks is None else top.ranks.tolist()
@@ -414,6 +425,7 @@ def to_hits(
                 ranks={} if ranks is None else {name: rank or None for name, rank in zip(top.lists, ranks[b][place], strict=True)},
                 plain=None if plain is None else partial(plain, b, graph.ids[node]),
                 reason=reason,
+                similarity=alike.get((b, node)),
             )
             for place, node in enumerate(nodes[b])
             if node >= 0
@@ -509,25 +521,29 @@ def _node_hit(graph: CorpusGraph, row: int, score: float, operator: str, path: N
     return Hit(graph.ids[row], graph.texts[row], score, operator, path, title, kind, metadata, origin=origin, **found)
 
 
-def _chain_hits(ranking: Ranking, paths: _Paths) -> list[list[Hit]]:
+def _largest(alike: Similarities, query: int, nodes: Iterable[int]) -> float | None:
+    return max((value for node in nodes if (value := alike.get((query, node))) is not None), default=None)
+
+
+def _chain_hits(ranking: Ranking, paths: _Paths, alike: Similarities) -> list[list[Hit]]:
     if ranking.chains is None:
         return [[] for _ in range(len(ranking))]
     results, name, rising = [], ranking.chains.operator, ranking.chains.rising
-    for table, scores in zip(ranking.chains.nodes.tolist(), ranking.chains.scores.tolist(), strict=True):
+    for b, (table, scores) in enumerate(zip(ranking.chains.nodes.tolist(), ranking.chains.scores.tolist(), strict=True)):
         found = [([row for row in rows if row >= 0], score) for rows, score in zip(table, scores, strict=True)]
         kept = [(rows, score) for rows, score in found if rows and all(map(paths.may_show, rows))]
         walked = zip(paths.of([rows for rows, _ in kept]), kept, strict=True)
-        told = [(_scored(path, score if rising else None), score) for path, (_, score) in walked]
-        results.append([Hit(" | ".join(p.nodes), p.text, score, name, p, kind="chain") for p, score in told])
+        told = [(_scored(path, score if rising else None), score, _largest(alike, b, rows)) for path, (rows, score) in walked]
+        results.append([Hit(" | ".join(p.nodes), p.text, s, name, p, kind="chain", similarity=near) for p, s, near in told])
     return results
 
 
-def _fact_hits(ranking: Ranking, paths: _Paths) -> list[list[Hit]]:
+def _fact_hits(ranking: Ranking, paths: _Paths, alike: Similarities) -> list[list[Hit]]:
     if ranking.facts is None:
         return [[] for _ in range(len(ranking))]
     graph, name = paths.graph, ranking.facts.operator
     results = []
-    for rows, scores in zip(ranking.facts.rows.tolist(), ranking.facts.scores.tolist(), strict=True):
+    for b, (rows, scores) in enumerate(zip(ranking.facts.rows.tolist(), ranking.facts.scores.tolist(), strict=True)):
         real = [(row, score) for row, score in zip(rows, scores, strict=True) if row >= 0]
         hits = []
         for edge, (row, score) in zip(graph.edges([row for row, _ in real]), real, strict=True):
@@ -539,6 +555,8 @@ def _fact_hits(ranking: Ranking, paths: _Paths) -> list[list[Hit]]:
                 # Edges of one relation between the same nodes are facts of their own.
                 place = graph.parallel_place(row)
                 ids = ids if place == 1 else f"{ids} | {place}"
-                hits.append(Hit(ids, text, score, name, path, metadata=deepcopy(edge.metadata), kind="fact", edge=edge))
+                near = _largest(alike, b, map(graph.row, ends))
+                found = Hit(ids, text, score, name, path, metadata=deepcopy(edge.metadata), kind="fact", edge=edge, similarity=near)
+                hits.append(found)
         results.append(hits)
     return results

@@ -199,8 +199,8 @@ class GraphIndex(IndexParts):
         documents, title_key, type_key
             See :func:`graph_retrievers.construction.documents.to_nodes`.
         edges : edges, optional
-            See :meth:`from_texts`. By default the relationships of LlamaIndex nodes, where any has one, and no edges otherwise, with
-            a warning. Edges that are given replace the relationships: ``[]`` is a graph without edges, and
+            See :meth:`from_texts`. By default the relationships of LlamaIndex nodes, where any has one, and else no edges, with a
+            warning. Edges that are given replace the relationships: ``[]`` is a graph without edges, and
             ``[Relationships(), ...]`` has both.
         lenient : bool, default False
             Whether a specification of edges that has nothing to read yet, such as a metadata field that no document has, finds no

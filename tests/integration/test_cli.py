@@ -144,7 +144,7 @@ class TestSearch:
         assert status == 0
         assert (found["query"], found["retriever"], found["k"], found["notes"]) == (self.QUESTION, "walk-fusion", 3, [])
         assert found["hits"][0]["id"] == "watt.html" and len(found["hits"]) == 3
-        expected = "id score title text type operator path metadata kind context ranks plain_rank reason"
+        expected = "id score similarity title text type operator path metadata kind context ranks plain_rank reason"
         assert set(found["hits"][0]) == set(expected.split())
 
     def test_a_person_reads_rank_score_operator_node_path_and_text(self, tmp_path, capsys, monkeypatch):

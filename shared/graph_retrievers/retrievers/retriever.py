@@ -27,6 +27,7 @@ from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers.plain_search import PlainSearch, reads_graph, walks
 from graph_retrievers.retrievers.protocol import BaseRetriever, Call
 from graph_retrievers.retrievers.signatures import class_knobs
+from graph_retrievers.retrievers.similarity import similarities
 from graph_retrievers.signals.relevance import BiEncoder
 
 __all__ = ["Retriever", "tell_unused_relevance"]
@@ -211,7 +212,7 @@ class Retriever(BaseRetriever):
             ranking = Backfill()(self._narrowed(queries), ranking)
         searchable = self.index.has_bm25 or (self.index.has_dense and queries.has_vectors)
         plain = PlainSearch(self._narrowed(queries)).rank if self._reads_graph and searchable else None
-        return to_hits(ranking, graph, k, queries.allowed, plain, self.reason)
+        return to_hits(ranking, graph, k, queries.allowed, plain, self.reason, similarities(queries, self.operator, ranking, k))
 
     def _narrowed(self, queries: Queries) -> Queries:
         if self.types is None:
