@@ -34,6 +34,18 @@ COMPARING = ["vector", "hybrid", "re2", "fastinsight", "gar", "ppr", "spreading"
 COMPARING += ["scored", "lesegr", "mor-no-rerank", "g-rag", "hyde", "decomposition"]
 
 
+class Recording(HashEmbedding):
+    """Keeps the questions that it embeds."""
+
+    def __init__(self):
+        super().__init__()
+        self.asked = []
+
+    def embed_query(self, text):
+        self.asked.append(text)
+        return super().embed_query(text)
+
+
 def cosine(index, question, node):
     own = index.dense.vectors[index.graph.row(node)].double().numpy()
     other = np.array(HashEmbedding()._vector(question), np.float64)
@@ -43,10 +55,11 @@ def cosine(index, question, node):
 @pytest.mark.parametrize("name", COMPARING)
 def test_it_is_the_cosine_whatever_the_score_and_a_batch_has_that_of_its_questions(name):
     # Of vectors of any length, whose dot products are no cosines.
-    lengths = torch.linspace(0.5, 3.0, len(linked_nodes())).unsqueeze(1)
-    index = linked_index(vectors=lengths * linked_index().dense.vectors)
+    lengths, model = torch.linspace(0.5, 3.0, len(linked_nodes())).unsqueeze(1), Recording()
+    index = linked_index(model, vectors=lengths * linked_index().dense.vectors)
     retriever = build_retriever(name, index, k=8)
     together = retriever.retrieve_batch(QUESTIONS)
+    assert sorted(model.asked) == sorted(QUESTIONS), "each is embedded once"
     for question, hits in zip(QUESTIONS, together, strict=True):
         assert len(hits) == 8
         for hit in hits:
@@ -146,6 +159,9 @@ def test_a_store_and_a_saved_index_have_it(tmp_path):
 def test_an_operator_of_your_own_behind_a_vector_search_has_it():
     class Reversed(Operator):
         kind = OperatorKind.MODEL_SEARCH
+
+        # What it calls a signal is none of the index.
+        signal = torch.ones(3)
 
         def rank(self, queries, ranking):
             return ranking.rescored(-ranking.scores)

@@ -82,9 +82,10 @@ def _compares(part: Operator, index: GraphIndex) -> bool:
         return part.dense_weight > 0
     if isinstance(part, GatedPropagation):
         return part.gate != "uniform"
-    # By the name of the signal that it searches.
-    signal = index.signals.get(getattr(part, "signal", None) or "")
-    return isinstance(part, (STeX, MixedTraversal)) or isinstance(signal, VectorSignal)
+    # The name of the signal that it searches, of an operator of this package.
+    name = getattr(part, "signal", None)
+    searched = index.signals.get(name) if isinstance(name, str) else None
+    return isinstance(part, (STeX, MixedTraversal)) or isinstance(searched, VectorSignal)
 
 
 def _named(index: GraphIndex, ranking: Ranking, k: int) -> tuple[Tensor, Tensor]:
