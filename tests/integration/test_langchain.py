@@ -97,6 +97,7 @@ def test_documents_are_those_of_the_engine_with_score_operator_and_path(index):
             **index.graph.metadata[row],
             "title": index.graph.titles[row],
             "score": hit.score,
+            "similarity": hit.similarity,
             "operator": hit.operator,
             "path": hit.path.to_dict(),
             "notes": ["no relevance model: reranked by the similarity of the vectors"],
