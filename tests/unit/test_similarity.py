@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from graph_retrievers import (
+    BM25Search,
     ChainSearch,
     EntityLinking,
     FactSearch,
@@ -16,9 +17,11 @@ from graph_retrievers import (
     NodePath,
     Operator,
     OperatorKind,
+    PathSearch,
     Pipeline,
     ReciprocalRankFusion,
     Retriever,
+    STeX,
     VectorSearch,
 )
 from graph_retrievers.graph import Node
@@ -26,6 +29,7 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.index_store import IndexStore
 from graph_retrievers.retrievers import StoreRetriever
 from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.retrievers.similarity import compares_vectors
 from graph_retrievers.signals.dense import DenseIndex
 from tests.helpers import HashEmbedding, linked_edges, linked_index, linked_nodes
 
@@ -79,6 +83,15 @@ def test_what_reads_words_and_edges_alone_embeds_no_question_for_it(name):
     # A vector that is given costs nothing.
     hits = retriever.retrieve(questions[0], vector=model._vector(questions[0]))
     assert [hit.similarity for hit in hits] == pytest.approx([cosine(index, questions[0], hit.id) for hit in hits], abs=1e-6)
+
+
+def test_what_leaves_vectors_out_by_its_weights_does_not_count():
+    index = linked_index()
+    for weighted, compares in ((HybridSearch(weights=(0, 1)), False), (HybridSearch(), True)):
+        assert compares_vectors(weighted, index) is compares
+    for weighted, compares in ((PathSearch(dense_weight=0), False), (PathSearch(), True)):
+        assert compares_vectors(Pipeline(BM25Search(), weighted), index) is compares
+    assert compares_vectors(Pipeline(BM25Search(), STeX()), index) and not compares_vectors(BM25Search(), index)
 
 
 def test_hits_that_fill_up_after_words_have_none_in_any_batch():
