@@ -56,8 +56,8 @@ class EngineRetriever(PickledFields, KnownFields, BaseRetriever):
         Which documents there are at all: all three filters in one, and no other document has a part in a score (see
         :meth:`graph_retrievers.index.GraphIndex.within`). A retriever that has one takes no other for a call.
     provenance : bool, default False
-        Whether the metadata say how a document was found: ``score``, ``operator``, ``path``, ``notes``, ``context`` (see
-        :func:`~langchain_graph_retrievers.to_documents`). These differ from query to query, so that LangChain's
+        Whether the metadata say how a document was found: ``score``, ``similarity``, ``operator``, ``path``, ``notes``,
+        ``context`` (see :func:`~langchain_graph_retrievers.to_documents`). These differ from query to query, so that LangChain's
         ``MultiQueryRetriever``, which drops equal documents, would keep one for each query: rather give it to ``invoke``.
     """
 

@@ -40,6 +40,8 @@ def to_documents(hits: Hits, *, provenance: bool = False) -> list[Document]:
         With `provenance`, the metadata get, JSON-plain:
 
         - ``score``: float, comparable within one result only;
+        - ``similarity``: float, the cosine of the document and the question, where there is one (see
+          :class:`graph_retrievers.hits.Hit`): for a threshold;
         - ``operator``: name of the operator that found it (``"Backfill"`` for what vector search filled up);
         - ``path``: how it was reached from a seed, as :meth:`graph_retrievers.hits.NodePath.to_dict` gives it;
         - ``node_title`` and ``node_type``, where the metadata hold another title or type than the node;
@@ -82,6 +84,8 @@ def _own(hit: Hit) -> dict[str, Any]:
 
 def _provenance(hit: Hit, notes: Sequence[str]) -> dict[str, Any]:
     added: dict[str, Any] = {"score": hit.score, "operator": hit.operator, "path": hit.path.to_dict()}
+    if hit.similarity is not None:
+        added["similarity"] = hit.similarity
     if notes:
         added["notes"] = list(notes)
     if hit.kind != "node" or hit.metadata.get("kind") in ("chain", "fact"):

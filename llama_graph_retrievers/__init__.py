@@ -38,6 +38,7 @@ from llama_graph_retrievers.retrievers import (
     VectorRetriever,
     WalkFusionRetriever,
 )
+from llama_graph_retrievers.similarity import SimilarityCutoffPostprocessor
 
 __all__ = [
     "LlamaIndexVectors",
@@ -67,6 +68,7 @@ __all__ = [
     "PathRerankingRetriever",
     "Re2Retriever",
     "SentenceEmbedding",
+    "SimilarityCutoffPostprocessor",
     "SpreadingActivationPGRetriever",
     "SpreadingActivationRetriever",
     "VectorRetriever",

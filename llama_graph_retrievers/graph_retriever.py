@@ -21,6 +21,7 @@ from llama_index.core.vector_stores.types import MetadataFilters
 
 from graph_retrievers.arguments import check_keywords, keywords_of, meant
 from graph_retrievers.arguments import listed as as_list
+from graph_retrievers.construction.edges import default_edges
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, UnexpectedArgumentError, shown
 from graph_retrievers.graph.filters import Filter, filter_mask
 from graph_retrievers.hits import Hits
@@ -323,8 +324,9 @@ class GraphRetriever(BaseRetriever):
             vectors = node_vectors(listed, embed_model, show_progress)
         made = GraphIndex.from_documents(
             listed,
-            edges=edges,
             title_key=title_key,
+            # Those without a walk need no edges, and a retriever that walks says itself that there are none.
+            edges=default_edges(listed) if edges is None else edges,
             device=device,
             embedding=embed_model if vectors is not None else None,
             vectors=vectors,

@@ -116,6 +116,8 @@ def provenance(hit: NodeWithScore | BaseNode) -> dict[str, Any]:
 
         - ``operator``: name of the operator that found it (``"Backfill"`` for what vector search filled up);
         - ``path``: ``{"nodes", "relations", "forward", "titles"}``, how it was reached from a seed;
+        - ``similarity``: float, the cosine of the node and the question, where there is one (see
+          :class:`graph_retrievers.hits.Hit`): for a threshold;
         - ``kind``, where it is not a node: "chain" or "fact";
         - ``context``: ``{"nodes", "edges"}``, the neighbours that gave it context, where the retriever has them;
         - ``ranks``: rank in each list of a fusion by its name, None where the list does not hold the node, from a fusion;
@@ -160,6 +162,7 @@ def scored_nodes(hits: Hits, known: Mapping[str, BaseNode], gone: Collection[str
 def told(hit: Hit, notes: Sequence[str] = ()) -> dict[str, Any]:
     """Return what :func:`provenance` says of a hit of a query with some notes."""
     said: dict[str, Any] = {"operator": hit.operator, "path": hit.path.to_dict()}
+    said |= {"similarity": hit.similarity} if hit.similarity is not None else {}
     said |= {"kind": hit.kind} if hit.kind != "node" else {}
     said |= {"context": plain_subgraph(hit.context)} if hit.context.nodes else {}
     said |= {"ranks": dict(hit.ranks)} if hit.ranks else {}

@@ -141,3 +141,5 @@ def assert_same(remote, local):
         assert [h.ranks for h in ours] == [h.ranks for h in theirs]
         assert ours.notes[:-1] == theirs.notes and ours.notes[-1].startswith("round trips: ")
         assert ours.to_context() == theirs.to_context()
+        near = [[np.nan if h.similarity is None else h.similarity for h in hits] for hits in (ours, theirs)]
+        np.testing.assert_allclose(*near, rtol=0, atol=1e-6)

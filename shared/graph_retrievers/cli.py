@@ -132,6 +132,7 @@ def _index(args: argparse.Namespace) -> None:
     from graph_retrievers.construction.folder import read_folder
     from graph_retrievers.datasets import is_dataset, read_dataset
     from graph_retrievers.graph.corpus_graph import CorpusGraph
+    from graph_retrievers.graph.description import tell_no_edges
     from graph_retrievers.graph.storage import check_target
     from graph_retrievers.index import GraphIndex
     from graph_retrievers.signals.embedding import load_embedding
@@ -158,6 +159,8 @@ def _index(args: argparse.Namespace) -> None:
         vectors, known = _vectors(contents, embedding, args.out)
     with _shown_log():
         index = GraphIndex.from_documents(nodes, vectors=vectors, **options)
+        if args.edges is None and not index.graph.has_edges:
+            tell_no_edges(index.graph)
     index.save(args.out)
     if files:
         print(printable(_pages(files)))

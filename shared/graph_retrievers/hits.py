@@ -15,7 +15,7 @@ from torch import Tensor
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, Node
 from graph_retrievers.graph.labels import is_random, label
 from graph_retrievers.graph.names import named_step
-from graph_retrievers.graph.node_path import NodePath
+from graph_retrievers.graph.node_path import NodePath, SharedName
 from graph_retrievers.graph.subgraph import Subgraph
 from graph_retrievers.results import Ranking
 from graph_retrievers.signals.language import LanguageModel, as_language_model, complete_text
@@ -23,6 +23,7 @@ from graph_retrievers.signals.language import LanguageModel, as_language_model, 
 __all__ = ["NOTHING_FOUND", "plain_context", "plain_subgraph", "Hit", "Hits", "NodePath", "to_hits"]
 
 _Triple = tuple[str, str, str]
+Similarities = Mapping[tuple[int, int], float | None]
 
 _SUMMARY = (
     "Summarise in a few sentences what the context below adds to its first text for answering the question. Use nothing but the "
@@ -44,7 +45,7 @@ class Hit:
     text : str
         The node's text, the fact's text, the chain as text.
     score : float
-        The score that ordered it; comparable within one result only.
+        The score that ordered it; comparable within one result only: see `similarity` for a threshold.
     operator : str
         Name of the operator that found it.
     path : NodePath
@@ -67,6 +68,11 @@ class Hit:
         Gives `plain_rank`.
     reason : str
         Why the retriever searched as it did, where that depends on the graph, such as the form of ``WalkFusion``.
+    similarity : float or None
+        Cosine of the node's vector and the question's, from -1 to 1, whatever the score: comparable between questions, and between
+        retrievers on vectors of one model. Of a chain or fact the largest of its nodes. None where the index has no vectors, or the
+        node has none, and from a retriever that reads words and edges alone, such as ``BM25``, which does not embed the question
+        for it; there it needs the vector of the question (``retrieve(question, vector=...)``).
 
     Examples
     --------
@@ -89,6 +95,7 @@ class Hit:
     ranks: Mapping[str, int | None] = field(default_factory=dict, hash=False)
     plain: Callable[[], int | None] | None = field(default=None, compare=False)
     reason: str = field(default="", compare=False)
+    similarity: float | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         """Return id, score, operator and path."""
@@ -140,7 +147,7 @@ class Hit:
     def to_dict(self) -> dict[str, Any]:
         """Return the hit as a JSON-plain mapping; looks at :attr:`plain_rank`."""
         return {
-            **{name: getattr(self, name) for name in ("id", "score", "title", "text", "type", "operator")},
+            **{name: getattr(self, name) for name in ("id", "score", "similarity", "title", "text", "type", "operator")},
             "path": self.path.to_dict(),
             "metadata": dict(self.metadata),
             "kind": self.kind,
@@ -291,7 +298,10 @@ class Hits(Sequence[Hit]):
         return "\n\n".join("\n".join([heading, *lines]) for heading, lines in parts if lines)
 
     def subgraph(self) -> Subgraph:
-        """Return the nodes and edges that the hits name: hits, the nodes on their paths, their contexts, chains and facts."""
+        """Return the nodes and edges that the hits name: hits, the nodes on their paths, their contexts, chains and facts.
+
+        Steps that no edge makes, such as those over a name that two texts share, are its ``names``.
+        """
         nodes = {hit.id: Node(hit.id, hit.text, hit.title, hit.type, hit.metadata, hit.origin) for hit in self.nodes}
         for node in (node for hit in self.hits for node in hit.path.nodes):
             nodes.setdefault(node, self._mentioned.get(node, Node(node, "")))
@@ -300,7 +310,13 @@ class Hits(Sequence[Hit]):
         facts = {_triple(hit.edge): hit.edge for hit in self.hits if hit.edge is not None}
         steps = {_triple(edge): edge for hit in self.hits for edge in (*hit.path.edges(), *hit.context.edges)}
         # A step of a path has no weight, text or metadata; the edge of the graph has.
-        return Subgraph(tuple(nodes.values()), tuple((facts | steps | self._edges_of(steps) | facts).values()))
+        edges = (facts | steps | self._edges_of(steps) | facts).values()
+        # A name has no direction: there and back is one.
+        names: dict[Any, SharedName] = {}
+        for step in (step for hit in self.hits for step in hit.path.names()):
+            # A name has no direction: there and back is one.
+            names.setdefault((frozenset((step.near, step.far)), step.name), step)
+        return Subgraph(tuple(nodes.values()), tuple(edges), tuple(names.values()))
 
     def _edges_of(self, keys: Iterable[_Triple]) -> dict[_Triple, Edge]:
         return {key: self._edges[key] for key in keys if key in self._edges}
@@ -366,6 +382,7 @@ def to_hits(
     shown: Tensor | None = None,
     plain: Callable[[int, str], int | None] | None = None,
     reason: str = "",
+    alike: Similarities | None = None,
 ) -> list[Hits]:
     """Return a ranking as hits: the first `k` nodes of each list with their paths, then all chains, then all facts.
 
@@ -381,6 +398,8 @@ def to_hits(
         From the number of a query and the id of a node to `plain_rank`.
     reason : str, default ""
         That of the retriever, for all hits that are nodes.
+    alike : mapping of (int, int) to float or None, optional
+        `similarity` by the number of the query and the row of the node.
 
     Returns
     -------
@@ -390,7 +409,8 @@ def to_hits(
     top = ranking.top(k)
     paths = _Paths(graph, shown)
     walked = _trail_paths(paths, top)
-    chains, facts = _chain_hits(ranking, paths), _fact_hits(ranking, paths)
+    alike = alike or {}
+    chains, facts = _chain_hits(ranking, paths, alike), _fact_hits(ranking, paths, alike)
     nodes, scores, origins = top.nodes.tolist(), top.scores.tolist(), top.origins.tolist()
     contexts = None if top.context is None else top.context.tolist()
     ranks = None if top.ranks is None else top.ranks.tolist()
@@ -407,6 +427,7 @@ def to_hits(
                 ranks={} if ranks is None else {name: rank or None for name, rank in zip(top.lists, ranks[b][place], strict=True)},
                 plain=None if plain is None else partial(plain, b, graph.ids[node]),
                 reason=reason,
+                similarity=alike.get((b, node)),
             )
             for place, node in enumerate(nodes[b])
             if node >= 0
@@ -507,25 +528,29 @@ def _node_hit(graph: CorpusGraph, row: int, score: float, operator: str, path: N
     return Hit(graph.ids[row], graph.texts[row], score, operator, path, title, kind, metadata, origin=origin, **found)
 
 
-def _chain_hits(ranking: Ranking, paths: _Paths) -> list[list[Hit]]:
+def _largest(alike: Similarities, query: int, nodes: Iterable[int]) -> float | None:
+    return max((value for node in nodes if (value := alike.get((query, node))) is not None), default=None)
+
+
+def _chain_hits(ranking: Ranking, paths: _Paths, alike: Similarities) -> list[list[Hit]]:
     if ranking.chains is None:
         return [[] for _ in range(len(ranking))]
     results, name, rising = [], ranking.chains.operator, ranking.chains.rising
-    for table, scores in zip(ranking.chains.nodes.tolist(), ranking.chains.scores.tolist(), strict=True):
+    for b, (table, scores) in enumerate(zip(ranking.chains.nodes.tolist(), ranking.chains.scores.tolist(), strict=True)):
         found = [([row for row in rows if row >= 0], score) for rows, score in zip(table, scores, strict=True)]
         kept = [(rows, score) for rows, score in found if rows and all(map(paths.may_show, rows))]
         walked = zip(paths.of([rows for rows, _ in kept]), kept, strict=True)
-        told = [(_scored(path, score if rising else None), score) for path, (_, score) in walked]
-        results.append([Hit(" | ".join(p.nodes), p.text, score, name, p, kind="chain") for p, score in told])
+        told = [(_scored(path, score if rising else None), score, _largest(alike, b, rows)) for path, (rows, score) in walked]
+        results.append([Hit(" | ".join(p.nodes), p.text, s, name, p, kind="chain", similarity=near) for p, s, near in told])
     return results
 
 
-def _fact_hits(ranking: Ranking, paths: _Paths) -> list[list[Hit]]:
+def _fact_hits(ranking: Ranking, paths: _Paths, alike: Similarities) -> list[list[Hit]]:
     if ranking.facts is None:
         return [[] for _ in range(len(ranking))]
     graph, name = paths.graph, ranking.facts.operator
     results = []
-    for rows, scores in zip(ranking.facts.rows.tolist(), ranking.facts.scores.tolist(), strict=True):
+    for b, (rows, scores) in enumerate(zip(ranking.facts.rows.tolist(), ranking.facts.scores.tolist(), strict=True)):
         real = [(row, score) for row, score in zip(rows, scores, strict=True) if row >= 0]
         hits = []
         for edge, (row, score) in zip(graph.edges([row for row, _ in real]), real, strict=True):
@@ -537,6 +562,8 @@ def _fact_hits(ranking: Ranking, paths: _Paths) -> list[list[Hit]]:
                 # Edges of one relation between the same nodes are facts of their own.
                 place = graph.parallel_place(row)
                 ids = ids if place == 1 else f"{ids} | {place}"
-                hits.append(Hit(ids, text, score, name, path, metadata=deepcopy(edge.metadata), kind="fact", edge=edge))
+                near = _largest(alike, b, map(graph.row, ends))
+                found = Hit(ids, text, score, name, path, metadata=deepcopy(edge.metadata), kind="fact", edge=edge, similarity=near)
+                hits.append(found)
         results.append(hits)
     return results

@@ -16,11 +16,12 @@ from graph_retrievers.arguments import check_keywords, keywords_of, listed
 from graph_retrievers.construction.changed_signals import brought_vectors, follow_change
 from graph_retrievers.construction.changes import EdgeSource, change_corpus
 from graph_retrievers.construction.documents import text_nodes, to_nodes
-from graph_retrievers.construction.edges import Relationships, edge_items
+from graph_retrievers.construction.edges import default_edges, edge_items
 from graph_retrievers.construction.linking import link, with_own_vectors
 from graph_retrievers.construction.saved import restored_signals, restored_sources, saved_embedding, saved_signals, saved_sources
 from graph_retrievers.errors import CorruptIndexError, DimensionMismatchError, EmptyGraphError, InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph, EdgeLike, Node
+from graph_retrievers.graph.description import describe, tell_no_edges
 from graph_retrievers.graph.filters import Filter, filter_key, filter_mask
 from graph_retrievers.graph.induced import induced_graph
 from graph_retrievers.index_parts import IndexParts, check_not_empty
@@ -122,7 +123,7 @@ class GraphIndex(IndexParts):
     def from_nodes(
         cls,
         nodes: Iterable[Node],
-        edges: Iterable[EdgeLike] = (),
+        edges: Iterable[EdgeLike] | None = None,
         *,
         include_titles: bool = True,
         device: str | torch.device | None = None,
@@ -130,12 +131,16 @@ class GraphIndex(IndexParts):
     ) -> GraphIndex:
         """Return an index of nodes and edges; `signals` are the keywords of :meth:`from_graph`.
 
-        Where nodes bring an ``embedding``, `embedding` embeds only the others: see :meth:`from_documents`.
+        Without `edges` a warning says that there are none; ``edges=[]`` asks for a graph without edges. Where nodes bring an
+        ``embedding``, `embedding` embeds only the others: see :meth:`from_documents`.
         """
         _check("from_nodes", signals)
         nodes = listed("nodes", nodes, "Node(id, text, ...)")
-        graph = CorpusGraph.from_nodes(nodes, edges, include_titles=include_titles, device=device)
-        return cls.from_graph(graph, **with_own_vectors(nodes, lambda: graph, signals))
+        graph = CorpusGraph.from_nodes(nodes, () if edges is None else edges, include_titles=include_titles, device=device)
+        index = cls.from_graph(graph, **with_own_vectors(nodes, lambda: graph, signals))
+        if edges is None:
+            tell_no_edges(graph)
+        return index
 
     @classmethod
     def from_texts(
@@ -145,7 +150,7 @@ class GraphIndex(IndexParts):
         ids: Sequence[str] | None = None,
         titles: Sequence[str] | None = None,
         metadatas: Sequence[Mapping[str, Any]] | None = None,
-        edges: Any = (),
+        edges: Any = None,
         include_titles: bool = True,
         device: str | torch.device | None = None,
         **signals: Any,
@@ -163,7 +168,8 @@ class GraphIndex(IndexParts):
         titles : sequence of str, length N, optional
         metadatas : sequence of mapping, length N, optional
         edges : edge, edge specification, callable, networkx graph, or a list of these
-            See :mod:`graph_retrievers.construction.edges`.
+            See :mod:`graph_retrievers.construction.edges`. By default there are none, and a warning says so; ``[]`` asks for a
+            graph without edges.
         include_titles : bool, default True
             Whether signals read ``title + ". " + text``.
         device : str or torch.device, optional
@@ -195,8 +201,8 @@ class GraphIndex(IndexParts):
         documents, title_key, type_key
             See :func:`graph_retrievers.construction.documents.to_nodes`.
         edges : edges, optional
-            See :meth:`from_texts`. By default the relationships of LlamaIndex nodes, where any has one, and no edges otherwise.
-            Edges that are given replace the relationships: ``[]`` is a graph without edges, and
+            See :meth:`from_texts`. By default the relationships of LlamaIndex nodes, where any has one, and else no edges, with a
+            warning. Edges that are given replace the relationships: ``[]`` is a graph without edges, and
             ``[Relationships(), ...]`` has both.
         lenient : bool, default False
             Whether a specification of edges that has nothing to read yet, such as a metadata field that no document has, finds no
@@ -217,8 +223,7 @@ class GraphIndex(IndexParts):
         documents = list(documents) if isinstance(documents, Iterator) else documents
         nodes = to_nodes(documents, title_key=title_key, type_key=type_key)
         documents = list(documents)
-        if edges is None:
-            edges = [Relationships()] if any(getattr(document, "relationships", None) for document in documents) else []
+        edges = (default_edges(documents) or None) if edges is None else edges
         if any(hasattr(document, "node_id") for document in documents):
             signals["metric"] = signals.get("metric") or "cosine"
         return cls._linked(nodes, documents, edges, include_titles, device, signals, lenient)
@@ -236,14 +241,16 @@ class GraphIndex(IndexParts):
     ) -> GraphIndex:
         """Return the index of nodes and of the edges that an ``edges`` argument describes."""
         check_not_empty(nodes)
-        edges = edge_items(edges)
+        said, edges = edges is not None, edge_items(() if edges is None else edges)
         bare = partial(CorpusGraph.from_nodes, nodes, include_titles=include_titles)
         parts, signals = link(nodes, documents, edges, bare, signals, lenient)
         built = [edge for _, part in parts for edge in part]
         index = cls.from_nodes(nodes, built, include_titles=include_titles, device=device, **signals)
         index.edge_sources = tuple(EdgeSource(spec, len(part)) for spec, part in parts)
-        # Whoever passes no edges knows that there are none.
-        if edges and (advice := index.describe().advice):
+        # Whoever asks for no edges knows that there are none.
+        if not index.graph.has_edges and (edges or not said):
+            tell_no_edges(index.graph)
+        elif edges and (advice := index.describe().advice):
             logger.warning("%s index.describe() tells more.", " ".join(advice))
         return index
 
@@ -356,8 +363,6 @@ class GraphIndex(IndexParts):
         >>> index.describe().edges
         {'knows': 1}
         """
-        from graph_retrievers.graph.description import describe
-
         # As sentence-transformers, LangChain's wrapper of it, and this package call it.
         model = getattr(self.embedding, "client", None) or getattr(self.embedding, "_client", None) or self.embedding
         limit = getattr(model, "max_length", None) or getattr(model, "max_seq_length", None)

@@ -109,9 +109,22 @@ class TestIndex:
         assert run(capsys, "index", source, tmp_path / "a", "--no-embedding")[0] == 0
         assert triples(GraphIndex.load(tmp_path / "a").graph) == linked_edges()
         assert run(capsys, "index", source, tmp_path / "b", "--no-embedding", "--edges", "mentions")[0] == 0
+        assert "no edges" not in capsys.readouterr().err
         edges = triples(GraphIndex.load(tmp_path / "b").graph)
         assert edges[: len(linked_edges())] == linked_edges()
         assert ("ada", "engine", "mentions") in edges and ("ada", "babbage", "mentions") in edges
+
+    @pytest.mark.parametrize(("chosen", "told"), [((), 1), (("--edges", "mentions"), 1), (("--edges", "none"), 0)])
+    def test_a_dataset_without_edges_is_told(self, tmp_path, capsys, chosen, told):
+        source = write_dataset(tmp_path / "dataset")
+        (source / "edges.jsonl").write_text("")
+        lines = (source / "nodes.jsonl").read_text().splitlines()
+        rows = [json.loads(line) | {"title": f"Untold {n}"} for n, line in enumerate(lines)]
+        (source / "nodes.jsonl").write_text("\n".join(map(json.dumps, rows)))
+        status, out, err = run(capsys, "index", source, tmp_path / "out", "--no-embedding", *chosen)
+        assert status == 0 and "12 nodes, 0 edges" in out and err.count("There are no edges, so that graph retrievers") == told
+        _, out, _ = run(capsys, "search", tmp_path / "out", "a loom", "--retriever", "spreading-uniform", "--explain")
+        assert out.count("note: there are no edges, so that") == 1 and "\nthere are no edges\n" in out
 
     def test_titles_that_are_only_ids_are_not_read(self, tmp_path, capsys):
         (tmp_path / "d").mkdir()
@@ -131,7 +144,7 @@ class TestSearch:
         assert status == 0
         assert (found["query"], found["retriever"], found["k"], found["notes"]) == (self.QUESTION, "walk-fusion", 3, [])
         assert found["hits"][0]["id"] == "watt.html" and len(found["hits"]) == 3
-        expected = "id score title text type operator path metadata kind context ranks plain_rank reason"
+        expected = "id score similarity title text type operator path metadata kind context ranks plain_rank reason"
         assert set(found["hits"][0]) == set(expected.split())
 
     def test_a_person_reads_rank_score_operator_node_path_and_text(self, tmp_path, capsys, monkeypatch):

@@ -98,6 +98,7 @@ def assert_same(found, expected):
             other = by_id[hit.id]
             assert hit.score == pytest.approx(other.score, rel=1e-6, abs=1e-6)
             assert replace(hit, score=0.0) == replace(other, score=0.0)
+            assert other.similarity is None or hit.similarity == pytest.approx(other.similarity, abs=1e-6)
         assert all(one.score >= other.score for one, other in zip(ours, ours[1:], strict=False))
         for one, other in zip(ours, others, strict=True):
             assert one.id == other.id or abs(one.score - other.score) < 2e-6 * max(1, one.score)
@@ -152,6 +153,9 @@ def test_passages_and_paths_by_chains_are_those_of_the_engine(written, gate, pas
     for question, entities in QUESTIONS[:3]:
         found, expected = inside.retrieve(question, entities=entities), engine.retrieve(question, entities=entities)
         assert_same(found, expected)
+        # In memory the uniform gate does not embed the question.
+        assert all((hit.similarity is None) is (gate == "uniform") for hit in expected)
+        assert any(hit.similarity is not None for hit in found)
         assert {hit.type for hit in found} <= {"ODD" if passages else "EVEN"}
 
 

@@ -476,3 +476,14 @@ def test_a_loaded_index_knows_which_source_found_which_edges(tmp_path):
     loaded = GraphIndex.load(tmp_path, edges=specs[::-1], embedding=HashEmbedding(8))
     found = [(source.spec.relation, source.rows) for source in loaded.edge_sources if source.rows]
     assert [name for name, _ in found] == ["topic", "same year"] and found[0][1] > found[1][1]
+
+
+def test_a_store_without_edges_says_so_in_the_log_and_in_notes(tmp_path, caplog):
+    store = IndexStore(tmp_path, embedding=HashEmbedding())
+    store.update(upsert=[Node("loom", "A loom."), Node("card", "A card.")])
+    retriever = StoreRetriever(store, "ppr")
+    assert caplog.text.count("There are no edges, so that") == 1
+    (note,) = retriever.retrieve("a loom").notes
+    assert note.startswith("there are no edges, so that")
+    store.update(add_edges=[("loom", "card")])
+    assert retriever.retrieve("a loom").notes == ()

@@ -97,6 +97,7 @@ def test_documents_are_those_of_the_engine_with_score_operator_and_path(index):
             **index.graph.metadata[row],
             "title": index.graph.titles[row],
             "score": hit.score,
+            "similarity": hit.similarity,
             "operator": hit.operator,
             "path": hit.path.to_dict(),
             "notes": ["no relevance model: reranked by the similarity of the vectors"],
@@ -638,3 +639,28 @@ def test_from_texts_with_ids_and_metadata():
     (found,) = retriever.invoke("blue sky")
     assert found.id == "b" and found.metadata["n"] == 2
     assert retriever.index.graph.edges() == [Edge("a", "b", "beside")]
+
+
+def test_the_similarity_is_metadata_with_provenance_alone():
+    index = linked_index()
+    retriever = GraphRetriever.from_index(index, k=3)
+    questions = ["Which machine reads punched cards?", "Who broke a cipher?"]
+    expected = [[hit.similarity for hit in hits] for hits in retriever.retriever.retrieve_batch(questions, 3)]
+    found = retriever.batch(questions, provenance=True)
+    assert [[document.metadata["similarity"] for document in documents] for documents in found] == expected
+    assert all(0 < value <= 1 for row in expected for value in row[:1])
+    # Documents of several questions are merged by what they hold.
+    assert not any("similarity" in document.metadata for documents in retriever.batch(questions) for document in documents)
+    found = BM25Retriever.from_index(index).invoke(questions[0], provenance=True)
+    assert found and not any("similarity" in document.metadata for document in found)
+
+
+def test_documents_that_nothing_links_are_told_of_once_where_the_retriever_walks(caplog):
+    texts = ["A loom.", "A card."]
+    for kind in (BM25Retriever, VectorRetriever, HybridRetriever):
+        found = kind.from_texts(texts, embedding=HashEmbedding(), provenance=True).invoke("Which loom?")
+        assert not any("notes" in document.metadata for document in found)
+    assert "no edges" not in caplog.text
+    found = GraphRetriever.from_texts(texts, embedding=HashEmbedding(), provenance=True).invoke("Which loom?")
+    assert caplog.text.count("There are no edges, so that graph retrievers find little more than search does") == 1
+    assert all(document.metadata["notes"][0].startswith("there are no edges, so that") for document in found) and found

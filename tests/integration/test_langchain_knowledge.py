@@ -288,7 +288,9 @@ async def test_the_database_gives_what_the_engine_gives(database, index, monkeyp
             for one, other in zip(found, expected, strict=True):
                 assert one.page_content == other.page_content
                 assert one.metadata["score"] == pytest.approx(other.metadata["score"], abs=1e-6)
-                assert one.metadata | {"score": 0} == other.metadata | {"score": 0}
+                assert one.metadata["similarity"] == pytest.approx(other.metadata["similarity"], abs=1e-6)
+                same = {"score": 0, "similarity": 0}
+                assert one.metadata | same == other.metadata | same
         (run,) = events.started.values()
         assert run["metadata"]["ls_retriever_name"] == "cypherspreadingactivation"
         assert run["metadata"]["ls_vector_store_provider"] == "CypherDatabase"

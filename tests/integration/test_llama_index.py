@@ -12,7 +12,17 @@ import pytest
 from llama_index.core import Settings, VectorStoreIndex
 from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
 from llama_index.core.llms import MockLLM
-from llama_index.core.schema import Document, IndexNode, MetadataMode, NodeWithScore, QueryBundle, TextNode
+from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.schema import (
+    Document,
+    IndexNode,
+    MetadataMode,
+    NodeRelationship,
+    NodeWithScore,
+    QueryBundle,
+    RelatedNodeInfo,
+    TextNode,
+)
 from llama_index.core.storage.docstore import SimpleDocumentStore
 
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, MissingSignalError
@@ -34,6 +44,7 @@ from llama_graph_retrievers import (
     PathRAGRetriever,
     PPRRetriever,
     Re2Retriever,
+    SimilarityCutoffPostprocessor,
     SpreadingActivationRetriever,
     VectorRetriever,
     WalkFusionRetriever,
@@ -610,3 +621,60 @@ def test_a_class_derived_from_a_named_one():
 def test_backfill_is_marked():
     nodes = BM25Retriever(linked_index(), similarity_top_k=5).retrieve("Lyon")
     assert [provenance(n)["operator"] for n in nodes] == ["BM25Search"] + ["Backfill"] * 4
+
+
+def test_nodes_that_nothing_links_are_told_of_once_where_the_retriever_walks(caplog):
+    nodes = [TextNode(id_="loom", text="A loom."), TextNode(id_="card", text="A card.")]
+    for kind in (BM25Retriever, VectorRetriever, HybridRetriever):
+        found = kind.from_defaults(nodes=nodes, embed_model=HashEmbed()).retrieve("Which loom?")
+        assert not any("notes" in provenance(hit) for hit in found)
+    assert "no edges" not in caplog.text
+    found = WalkFusionRetriever.from_defaults(nodes=nodes, embed_model=HashEmbed()).retrieve("Which loom?")
+    assert caplog.text.count("There are no edges, so that graph retrievers find little more than search does") == 1
+    assert all(provenance(hit)["notes"][0].startswith("there are no edges, so that") for hit in found) and found
+    caplog.clear()
+    # Relationships that lead out of the nodes are no edges either.
+    nodes[0].relationships[NodeRelationship.NEXT] = RelatedNodeInfo(node_id="elsewhere")
+    WalkFusionRetriever.from_defaults(nodes=nodes, embed_model=HashEmbed())
+    assert caplog.text.count("There are no edges") == 1
+
+
+def test_the_similarity_is_told_beside_the_score():
+    retriever = WalkFusionRetriever(linked_index(), similarity_top_k=3)
+    questions = ["Which machine reads punched cards?", "Who broke a cipher?"]
+    expected = [[hit.similarity for hit in hits] for hits in retriever.engine.retrieve_batch(questions, 3)]
+    found = retriever.retrieve_batch(questions)
+    assert [[provenance(result)["similarity"] for result in results] for results in found] == expected
+    assert found[0][0].score > 1 >= provenance(found[0][0])["similarity"]
+    assert all("similarity" not in provenance(hit) for hit in BM25Retriever(linked_index()).retrieve(questions[0]))
+
+
+def test_nodes_below_a_similarity_are_dropped():
+    retriever = WalkFusionRetriever(linked_index(), similarity_top_k=5)
+    found = retriever.retrieve("Which machine reads punched cards?")
+    values = sorted(provenance(result)["similarity"] for result in found)
+    for cutoff, count in ((values[2], 3), (values[2] + 1e-6, 2), (-1.0, 5), (1.0, 0)):
+        kept = SimilarityCutoffPostprocessor(similarity_cutoff=cutoff).postprocess_nodes(found)
+        assert [hit.node.node_id for hit in kept] == [
+            hit.node.node_id for hit in found if provenance(hit)["similarity"] >= cutoff
+        ] and len(kept) == count
+    # In a query engine, where nothing relevant leaves nothing.
+    far = SimilarityCutoffPostprocessor(similarity_cutoff=0.99)
+    engine = RetrieverQueryEngine.from_args(retriever, llm=MockLLM(), node_postprocessors=[far])
+    assert engine.query("Which machine reads punched cards?").source_nodes == []
+    given = SimilarityCutoffPostprocessor(similarity_cutoff=0.5)
+    assert copy.deepcopy(given).similarity_cutoff == 0.5 == given.to_dict()["similarity_cutoff"]
+
+
+def test_a_cutoff_of_nodes_that_tell_no_similarity_is_refused():
+    nodes = BM25Retriever(linked_index()).retrieve("Which machine reads punched cards?")
+    with pytest.raises(InvalidArgumentError, match="None of the 6 nodes tells its similarity; expected"):
+        SimilarityCutoffPostprocessor(similarity_cutoff=0.1).postprocess_nodes(nodes[:6])
+    assert SimilarityCutoffPostprocessor(similarity_cutoff=0.1).postprocess_nodes([]) == []
+    # One without a vector cannot be said to be near.
+    index = GraphIndex.from_texts(["a loom", "a card"], vectors=[[1.0, 0.0], [0.0, 0.0]], edges=[])
+    found = VectorRetriever(index, embed_model=lambda texts: [[1.0, 0.0]] * len(texts)).retrieve("a loom")
+    assert [hit.node.node_id for hit in SimilarityCutoffPostprocessor(similarity_cutoff=-1.0).postprocess_nodes(found)] == ["0"]
+    for wrong in (1.5, -2, float("nan")):
+        with pytest.raises(ValueError, match="similarity_cutoff"):
+            SimilarityCutoffPostprocessor(similarity_cutoff=wrong)

@@ -25,6 +25,7 @@ from graph_retrievers import (
     WalkFusion,
 )
 from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph import SharedName
 from graph_retrievers.graph.names import capitalized_names, name_keys, name_table, named_step
 from graph_retrievers.operators.bridges import bridges
 from graph_retrievers.operators.operator import Operator, OperatorKind
@@ -185,6 +186,8 @@ def test_a_name_brings_what_no_edge_does_and_stands_on_the_path():
     assert [hit.id for hit in found] == ["0", "1", "3"]
     assert str(found[1].path) == '0 -["Ada Holm of Lund"]- 1'
     assert found.subgraph().edges == (), "a name is not an edge"
+    assert found.subgraph().names == (SharedName("0", "1", '"Ada Holm of Lund"'), SharedName("0", "3", '"Ada Holm of Lund"'))
+    assert '    n0 -.-|"#34;Ada Holm of Lund#34;"| n1' in found.subgraph().to_mermaid().splitlines()
     assert [hit.id for hit in hits[2].retrieve("the film Kismet", traversal_filter={"$id": "3"})] == ["0", "3"]
 
 
@@ -196,6 +199,9 @@ def test_what_a_filter_hides_is_not_named_on_a_path():
     assert {str(hit.path) for hit in retriever.retrieve(question)} >= {'0 -["Ada Holm"]- 1 -["Rugby College"]- 2'}
     hidden = retriever.retrieve(question, filter={"$id": {"$ne": "1"}})
     assert [str(hit.path) for hit in hidden] == ["0", "0 - 1 - 2"]
+    assert hidden.subgraph().names == (SharedName("0", "1"), SharedName("1", "2"))
+    assert hidden.subgraph().to_mermaid().splitlines()[4:] == ["    n0 -.- n2", "    n2 -.- n1"]
+    assert hidden.subgraph().to_csv().endswith("src,edge_attr,dst")
 
 
 def test_bridges_of_a_batch_are_those_of_its_queries():

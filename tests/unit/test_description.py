@@ -11,10 +11,16 @@ import torch
 from graph_retrievers import CorpusGraph, GraphIndex
 from graph_retrievers.cli import main
 from graph_retrievers.construction import Metadata
+from graph_retrievers.construction.edges import TitleMentions
 from graph_retrievers.graph import Node
 from graph_retrievers.graph.description import describe
+from graph_retrievers.operators import BM25Search, Pipeline
+from graph_retrievers.operators.grag import DocumentGraphRerank
 from graph_retrievers.operators.traits import holds_passages, names_identify
+from graph_retrievers.retrievers import Retriever
+from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.signals.bm25 import BM25
+from graph_retrievers.signals.dense import DenseIndex
 from tests.helpers import HashEmbedding
 
 LONG = "word " * 30
@@ -66,10 +72,42 @@ class TestDescribe:
 
 
 class TestWarnings:
-    def test_nothing_is_said_of_an_ordinary_index_or_one_without_edges(self, caplog):
+    def test_nothing_is_said_of_an_ordinary_index_or_one_that_is_to_have_no_edges(self, caplog):
         GraphIndex.from_texts(["a", "b", "c"], edges=[("0", "1"), ("1", "2")])
-        GraphIndex.from_texts(["a", "b", "c"])
+        GraphIndex.from_texts(["a", "b", "c"], edges=[])
+        GraphIndex.from_documents([Node("a", "a")], edges=())
+        GraphIndex.from_nodes([Node("a", "a")], [])
         assert warnings(caplog) == []
+
+    @pytest.mark.parametrize(
+        "build",
+        [
+            lambda: GraphIndex.from_texts(["a", "b"]),
+            lambda: GraphIndex.from_documents([Node("a", "a"), Node("b", "b")]),
+            lambda: GraphIndex.from_nodes([Node("a", "a"), Node("b", "b")]),
+            # It was to find some.
+            lambda: GraphIndex.from_texts(["a", "b"], titles=["Loom", "Card"], edges=TitleMentions()),
+        ],
+    )
+    def test_an_index_without_edges_says_so_once_and_what_to_do(self, build, caplog):
+        index = build()
+        (message,) = warnings(caplog)
+        assert message.startswith("There are no edges, so that graph retrievers find little more than search does; build")
+        assert all(way in message for way in ("edges=[...]", "TitleMentions()", "DocumentStructure()", "Links()"))
+        build_retriever("ppr", GraphIndex(index.graph, {"dense": DenseIndex(torch.eye(2))}))
+        assert len(warnings(caplog)) == 1, "said already"
+
+    def test_retrievers_that_walk_say_it_and_those_that_search_do_not(self, caplog):
+        graph = CorpusGraph(["a", "b"], ["a loom", "a card"])
+        vectors = torch.eye(2)
+        for name in ("vector", "bm25", "hybrid", "re2"):
+            build_retriever(name, GraphIndex.from_graph(graph, vectors=vectors))
+        Retriever(GraphIndex.from_graph(graph), Pipeline(BM25Search(), DocumentGraphRerank()))
+        assert not [message for message in warnings(caplog) if "edges" in message]
+        for name in ("ppr", "gar", "walk-fusion", "spreading"):
+            caplog.clear()
+            build_retriever(name, GraphIndex.from_graph(CorpusGraph(graph.ids, graph.texts), vectors=vectors))
+            assert len([message for message in warnings(caplog) if message.startswith("There are no edges")]) == 1
 
     def test_most_nodes_without_edges(self, caplog):
         GraphIndex.from_texts(["a"] * 19, edges=[("0", "1")])
@@ -98,7 +136,7 @@ class TestWarnings:
         class Other(HashEmbedding):
             name = "other"
 
-        GraphIndex.from_texts(["a", "b"], embedding=HashEmbedding()).save(tmp_path / "index")
+        GraphIndex.from_texts(["a", "b"], embedding=HashEmbedding(), edges=[]).save(tmp_path / "index")
         GraphIndex.load(tmp_path / "index", embedding=HashEmbedding())
         GraphIndex.load(tmp_path / "index")
         assert warnings(caplog) == []
@@ -109,7 +147,7 @@ class TestWarnings:
     def test_the_owner_of_a_model_does_not_make_it_another(self, caplog, tmp_path):
         model = HashEmbedding()
         model.name = "sentence-transformers/mini"
-        GraphIndex.from_texts(["a", "b"], embedding=model).save(tmp_path / "index")
+        GraphIndex.from_texts(["a", "b"], embedding=model, edges=[]).save(tmp_path / "index")
         model = HashEmbedding()
         model.name = "mini"
         GraphIndex.load(tmp_path / "index", embedding=model)

@@ -278,6 +278,28 @@ class TestPlainRank:
         assert replace(hits[0], score=0.0).plain_rank == expected[0]
 
 
+def test_a_walk_without_edges_is_noted_and_a_search_is_not():
+    index = GraphIndex.from_graph(CorpusGraph(["a", "b", "c"], ["a loom", "a card", "a drum"]), embedding=HashEmbedding())
+    for name in ("ppr", "gar", "fastinsight", "spreading", "walk-fusion", "path-reranking", "g-rag"):
+        found = build_retriever(name, index, k=2).retrieve_batch(["a loom", "a card"])
+        for hits in found:
+            assert len([note for note in hits.notes if note.startswith("there are no edges, so that")]) == 1, name
+            assert "edges=[...]" in hits.notes[-1] and "TitleMentions()" in hits.notes[-1]
+            assert all(hit.explain().splitlines()[-1].endswith("there are no edges") for hit in hits)
+    for name in ("vector", "bm25", "hybrid", "re2"):
+        hits = build_retriever(name, index).retrieve("a loom")
+        assert not [note for note in hits.notes if "edges" in note] and not any(hit.reason for hit in hits)
+
+
+def test_a_scope_without_edges_is_noted_as_that_of_the_scope():
+    nodes = [Node(name, f"a {name}", metadata={"owner": name[0]}) for name in ("loom", "lever", "card", "drum")]
+    index = GraphIndex.from_nodes(nodes, [("loom", "lever")], embedding=HashEmbedding())
+    retriever = build_retriever("ppr", index)
+    assert retriever.retrieve("a loom").notes == retriever.retrieve("a loom", scope={"owner": "l"}).notes == ()
+    (note,) = retriever.retrieve("a card", scope={"owner": "c"}).notes
+    assert note == "there are no edges in the scope, so that graph retrievers find little more than search does"
+
+
 def test_what_fills_up_is_in_no_list():
     index = linked_index()
     hits = Retriever(index, ReciprocalRankFusion(VectorSearch(1), BM25Search(1)), k=5).retrieve(QUESTION)

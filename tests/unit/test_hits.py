@@ -10,6 +10,7 @@ import torch
 
 from graph_retrievers.construction import from_networkx
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, Node
+from graph_retrievers.graph.node_path import SharedName
 from graph_retrievers.graph.subgraph import Subgraph
 from graph_retrievers.hits import Hit, Hits, NodePath, to_hits
 from graph_retrievers.index import GraphIndex
@@ -234,6 +235,50 @@ def test_there_and_back_by_networkx():
     assert {(e.source, e.target): e for e in edges} == {(e.source, e.target): e for e in subgraph.edges}
     made.nodes["a"]["metadata"]["born"] = 0
     assert NODES[0].metadata == {"born": 1815}, "the attributes are a copy"
+
+
+def over_names():
+    """Hits reached over a name, over a name and an edge, over what may not be shown, and back over the first name."""
+    paths = [
+        NodePath(("film", "star"), ('"Ada Holm"',), (None,)),
+        NodePath(("film", "star", "lund"), ('"Ada Holm"', "born in"), (None, True)),
+        NodePath(("film", "hidden"), ("",), (None,)),
+        NodePath(("star", "film"), ('"Ada Holm"',), (None,)),
+    ]
+    return Hits(Hit(path.nodes[-1], f"A text of {path.nodes[-1]}.", 1.0, "PathSearch", path) for path in paths)
+
+
+def test_a_name_on_a_path_is_drawn_as_a_dashed_line_without_a_direction():
+    subgraph = over_names().subgraph()
+    assert subgraph.names == (SharedName("film", "star", '"Ada Holm"'), SharedName("film", "hidden"))
+    assert repr(subgraph) == "Subgraph(nodes=4, edges=1, names=2)"
+    assert subgraph.to_mermaid().splitlines()[5:] == [
+        '    n0 -->|"born in"| n1',
+        '    n3 -.-|"#34;Ada Holm#34;"| n0',
+        "    n3 -.- n2",
+    ]
+    assert subgraph.to_dot().splitlines()[5:] == [
+        '    n0 -> n1 [label="born in"];',
+        '    n3 -> n0 [label="\\"Ada Holm\\"", style=dashed, dir=none];',
+        "    n3 -> n2 [style=dashed, dir=none];",
+        "}",
+    ]
+
+
+def test_a_name_is_told_from_an_edge_in_networkx_and_in_tables():
+    subgraph = over_names().subgraph()
+    made = subgraph.to_networkx()
+    marked = [(near, far, data["relation"]) for near, far, data in made.edges(data=True) if data.get("shared_name")]
+    assert marked == [("film", "star", '"Ada Holm"'), ("film", "hidden", "")]
+    # Read back, it is not an edge.
+    assert from_networkx(made)[1] == list(subgraph.edges) == [Edge("star", "lund", "born in")]
+    # Without a name a row would read as an edge.
+    assert subgraph.to_csv().splitlines()[-3:] == ["src,edge_attr,dst", "0,born in,1", '3,"""Ada Holm""",0']
+
+
+def test_ends_of_a_name_that_are_no_nodes_are_drawn_by_their_ids():
+    subgraph = Subgraph(names=(SharedName("a", "b", '"Ada"'),))
+    assert subgraph.to_mermaid().splitlines()[1:3] == ['    n0["a"]', '    n1["b"]']
 
 
 AWKWARD = [

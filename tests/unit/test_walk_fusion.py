@@ -196,10 +196,19 @@ def test_hits_tell_the_form_and_why_it_was_chosen():
 def test_what_decided_the_form_is_told_exactly():
     texts = ["with Name0 here" if 0 < n <= 39 else "nothing" for n in range(200)]
     built = GraphIndex.from_texts(texts, titles=[f"Name{n}" for n in range(200)], vectors=[[1.0]] * 200)
-    assert WalkFusion(built).reason == "form links: 19.5% of the texts hold the title of another node", "less than a fifth"
+    told = "form links: 19.5% of the texts hold the title of another node; there are no edges"
+    assert WalkFusion(built).reason == told, "less than a fifth"
     alone = GraphIndex.from_graph(entities().graph, vectors=torch.eye(3))
     start = "form links: no embedding model to compare relations with; "
     assert WalkFusion(alone).reason == start + "0% of the texts hold the title of another node"
+
+
+def test_a_graph_with_neither_titles_nor_edges_is_told_as_such():
+    bare = GraphIndex.from_texts(["a loom", "a card"], vectors=torch.eye(2))
+    hits = WalkFusion(bare).retrieve("a loom", vector=[1, 0])
+    assert [hit.explain().splitlines()[-1] for hit in hits] == ["form links: no node has a title; there are no edges"] * 2
+    linked = GraphIndex.from_texts(["a loom", "a card"], vectors=torch.eye(2), edges=[("0", "1")])
+    assert WalkFusion(linked).reason == "form links: no node has a title"
 
 
 def test_hubs_are_damped_among_passages_and_not_among_entities():

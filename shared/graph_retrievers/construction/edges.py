@@ -49,6 +49,7 @@ __all__ = [
     "TitleMentions",
     "Triples",
     "build_edges",
+    "default_edges",
     "edge_items",
     "edge_parts",
     "edges_among",
@@ -236,6 +237,15 @@ def _found(spec: EdgeSpec, corpus: Corpus) -> list[tuple[str, str, str]]:
     level = logging.WARNING if absent and not edges else logging.INFO
     logger.log(level, "%r: %d edges; skipped references to nodes outside the corpus: %d.", spec, len(edges), absent)
     return edges
+
+
+def default_edges(documents: Sequence[Any]) -> list[EdgeSpec]:
+    """Return what links documents where nothing is said of edges: the relationships of LlamaIndex nodes, if any has one.
+
+    >>> default_edges([Node("a", "A loom.")])
+    []
+    """
+    return [Relationships()] if any(getattr(document, "relationships", None) for document in documents) else []
 
 
 def is_words(item: Any) -> bool:

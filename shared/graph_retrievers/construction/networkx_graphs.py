@@ -29,7 +29,8 @@ def from_networkx(
         and so do the entries of an attribute ``metadata`` that is a mapping.
     relation : str, default "relation"
         Edge attribute that holds the relation, "" if an edge has none. The attributes ``weight``, ``text`` and ``metadata``
-        of an edge are kept. An edge of an undirected graph is returned once.
+        of an edge are kept. An edge of an undirected graph is returned once. What ``Subgraph.to_networkx`` marks as the step
+        over a name (``shared_name=True``) is not an edge, and is left out.
 
     Examples
     --------
@@ -62,6 +63,7 @@ def networkx_edges(graph: networkx.Graph, relation: str = "relation") -> list[Ed
             metadata={} if data.get("metadata") is None else data["metadata"],
         )
         for source, target, data in graph.edges(data=True)
+        if data.get("shared_name") is not True
     ]
 
 

@@ -346,6 +346,11 @@ class CorpusGraph:
         """Number of relationship rows R (parallel edges and self loops counted)."""
         return self.sources.numel()
 
+    @property
+    def has_edges(self) -> bool:
+        """Whether there is a relationship row."""
+        return self.num_edges > 0
+
     def row(self, node: str) -> int:
         """Return the row of the node with id `node`; UnknownNodeError if there is none."""
         try:

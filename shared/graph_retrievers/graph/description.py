@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
@@ -14,7 +15,9 @@ from torch import Tensor
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.tokens import estimate_tokens
 
-__all__ = ["GraphDescription", "describe"]
+__all__ = ["NO_EDGES", "NO_EDGES_NOTE", "GraphDescription", "describe", "tell_no_edges"]
+
+_logger = logging.getLogger(__name__)
 
 _HUBS = 5
 _MANY_EDGES = 50
@@ -27,6 +30,12 @@ _SOURCES = {
     "mentions": "TitleMentions()",
     "similar": "NearestNeighbors()",
 }
+NO_EDGES = "there are no edges"
+NO_EDGES_NOTE = (
+    f"{NO_EDGES}, so that graph retrievers find little more than search does; build the index with edges=[...]: pairs of ids or of "
+    f"metadata fields, or {', '.join(_SOURCES.values())} of graph_retrievers.construction.edges"
+)
+"""Note on a search that walks where nothing can be walked along."""
 
 
 @dataclass(frozen=True)
@@ -158,6 +167,15 @@ def describe(
     return replace(found, advice=tuple(_advice(found)))
 
 
+def tell_no_edges(graph: CorpusGraph) -> None:
+    """Warn that a graph has no edges, once however often this is called for it."""
+    graph.cache.get("told that there are no edges", lambda: _logger.warning("%s", _sentence(NO_EDGES_NOTE)))
+
+
+def _sentence(note: str) -> str:
+    return f"{note[0].upper()}{note[1:]}."
+
+
 def _components(graph: CorpusGraph) -> Tensor:
     """Return for each node the lowest row of its connected component: Tensor, shape [N], int64.
 
@@ -179,10 +197,7 @@ def _components(graph: CorpusGraph) -> Tensor:
 def _advice(found: GraphDescription) -> Iterator[str]:
     edges = sum(found.edges.values())
     if not edges:
-        yield (
-            "There are no edges, so graph retrievers find what search finds; add a source of edges, such as Links() or "
-            "NearestNeighbors()."
-        )
+        yield _sentence(NO_EDGES_NOTE)
     elif 2 * found.isolated > found.nodes >= _FEW_NODES:
         share = found.isolated / found.nodes
         others = [source for relation, source in _SOURCES.items() if relation not in found.edges]

@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from graph_retrievers.graph.corpus_graph import Edge
 
-__all__ = ["NodePath"]
+__all__ = ["NodePath", "SharedName"]
+
+
+@dataclass(frozen=True)
+class SharedName:
+    """A step of a path that no edge makes.
+
+    Attributes
+    ----------
+    near, far : str
+        Ids of the nodes that it leads from and to.
+    name : str
+        The name that leads on, in quotation marks; "" where none is known or may be shown.
+
+    Examples
+    --------
+    >>> NodePath(("film", "star"), ('"Ada Holm"',), (None,)).names()
+    [SharedName(near='film', far='star', name='"Ada Holm"')]
+    """
+
+    near: str
+    far: str
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -95,6 +117,12 @@ class NodePath:
 
     def edges(self) -> list[Edge]:
         """Return the steps along edges, as edges in their own direction."""
-        steps = zip(self.nodes, self.nodes[1:], self.relations, self.forward, strict=False)
-        walked = [(near, far, relation, forward) for near, far, relation, forward in steps if forward is not None]
+        walked = [step for step in self._walked() if step[3] is not None]
         return [Edge(near, far, relation) if forward else Edge(far, near, relation) for near, far, relation, forward in walked]
+
+    def names(self) -> list[SharedName]:
+        """Return the steps that no edge makes, such as those over a name that two texts share."""
+        return [SharedName(near, far, relation) for near, far, relation, forward in self._walked() if forward is None]
+
+    def _walked(self) -> Iterator[tuple[str, str, str, bool | None]]:
+        return zip(self.nodes, self.nodes[1:], self.relations, self.forward, strict=False)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from graph_retrievers.graph.corpus_graph import Edge, Node
 from graph_retrievers.graph.labels import label
+from graph_retrievers.graph.node_path import SharedName
 
 if TYPE_CHECKING:
     import networkx
@@ -26,6 +27,8 @@ class Subgraph:
     nodes : tuple of Node
     edges : tuple of Edge
         Their ends are among the nodes.
+    names : tuple of SharedName
+        Pairs of nodes that a path joins by a name, and no edge: dashed lines in pictures, and marked in every other form.
 
     Examples
     --------
@@ -39,19 +42,26 @@ class Subgraph:
 
     nodes: tuple[Node, ...] = ()
     edges: tuple[Edge, ...] = ()
+    names: tuple[SharedName, ...] = ()
 
     def __repr__(self) -> str:
         """Return the sizes."""
-        return f"Subgraph(nodes={len(self.nodes)}, edges={len(self.edges)})"
+        names = f", names={len(self.names)}" if self.names else ""
+        return f"Subgraph(nodes={len(self.nodes)}, edges={len(self.edges)}{names})"
 
     def _names(self) -> dict[str, str]:
         """Return what the nodes are called, by id; behind them the ends of edges that are not among them, called by their ids."""
         ends = {end: end for edge in self.edges for end in (edge.source, edge.target)}
+        ends |= {end: end for shared in self.names for end in (shared.near, shared.far)}
         named = {node.id: label(node.id, node.title, node.text) for node in self.nodes}
         return named | {end: end for end in ends if end not in named}
 
     def to_networkx(self) -> networkx.MultiDiGraph:
-        """Return the subgraph as a networkx graph of ids, with the other fields of nodes and edges as attributes."""
+        """Return the subgraph as a networkx graph of ids, with the other fields of nodes and edges as attributes.
+
+        A name that joins two nodes, where no edge does, is an edge with the attribute ``shared_name``, True, and the name as its
+        ``relation``.
+        """
         import networkx
 
         made = networkx.MultiDiGraph()
@@ -60,6 +70,8 @@ class Subgraph:
         for edge in self.edges:
             content = {"relation": edge.relation, "weight": edge.weight, "text": edge.text, "metadata": dict(edge.metadata)}
             made.add_edge(edge.source, edge.target, **content)
+        for shared in self.names:
+            made.add_edge(shared.near, shared.far, relation=shared.name, shared_name=True)
         return made
 
     def to_mermaid(self) -> str:
@@ -70,6 +82,9 @@ class Subgraph:
         for edge in self.edges:
             relation = f'|"{_mermaid(edge.relation)}"|' if edge.relation else ""
             lines.append(f"    n{number[edge.source]} -->{relation} n{number[edge.target]}")
+        for shared in self.names:
+            name = f'|"{_mermaid(shared.name)}"|' if shared.name else ""
+            lines.append(f"    n{number[shared.near]} -.-{name} n{number[shared.far]}")
         return "\n".join(lines)
 
     def to_dot(self) -> str:
@@ -80,13 +95,17 @@ class Subgraph:
         for edge in self.edges:
             relation = f" [label={_dot(edge.relation)}]" if edge.relation else ""
             lines.append(f"    n{number[edge.source]} -> n{number[edge.target]}{relation};")
+        for shared in self.names:
+            name = f"label={_dot(shared.name)}, " if shared.name else ""
+            lines.append(f"    n{number[shared.near]} -> n{number[shared.far]} [{name}style=dashed, dir=none];")
         return "\n".join([*lines, "}"])
 
     def to_csv(self) -> str:
         """Return the subgraph as text for a language model, as G-Retriever writes it: a table of nodes and one of edges.
 
         Nodes are numbered from 0 in their order; ``node_attr`` is "title. text" of a node, and its id where both are empty;
-        ``edge_attr`` is the text of an edge, and its relation where that is empty.
+        ``edge_attr`` is the text of an edge, and its relation where that is empty; of a name that joins two nodes, where no edge
+        does, it is the name in quotation marks.
 
         References
         ----------
@@ -107,7 +126,9 @@ class Subgraph:
         told = {node.id: ". ".join(filter(None, (node.title, node.text))) or node.id for node in self.nodes}
         named = ((number[node], told.get(node, node)) for node in names)
         joined = ((number[edge.source], edge.text or edge.relation, number[edge.target]) for edge in self.edges)
-        tables = (("node_id", "node_attr"), *named), (("src", "edge_attr", "dst"), *joined)
+        # Without a name, a row would read as an edge.
+        shared = ((number[step.near], step.name, number[step.far]) for step in self.names if step.name)
+        tables = (("node_id", "node_attr"), *named), (("src", "edge_attr", "dst"), *joined, *shared)
         written = [io.StringIO() for _ in tables]
         for out, table in zip(written, tables, strict=True):
             csv.writer(out, lineterminator="\n").writerows(table)

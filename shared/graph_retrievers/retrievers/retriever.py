@@ -12,6 +12,7 @@ from torch import Tensor
 
 from graph_retrievers.arguments import check_keywords, positive, strings
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, shown
+from graph_retrievers.graph.description import NO_EDGES, NO_EDGES_NOTE, tell_no_edges
 from graph_retrievers.graph.filters import filter_mask, type_mask
 from graph_retrievers.hits import NOTHING_FOUND, Hits, to_hits
 from graph_retrievers.index import GraphIndex
@@ -23,9 +24,10 @@ from graph_retrievers.operators.path_rerank import PathRerank
 from graph_retrievers.operators.rerank import Rerank
 from graph_retrievers.queries import DEFAULT_K, Queries
 from graph_retrievers.results import Ranking
-from graph_retrievers.retrievers.plain_search import PlainSearch, reads_graph
+from graph_retrievers.retrievers.plain_search import PlainSearch, reads_graph, walks
 from graph_retrievers.retrievers.protocol import BaseRetriever, Call
 from graph_retrievers.retrievers.signatures import class_knobs
+from graph_retrievers.retrievers.similarity import similarities
 from graph_retrievers.signals.relevance import BiEncoder
 
 __all__ = ["Retriever", "tell_unused_relevance"]
@@ -35,6 +37,7 @@ _logger = logging.getLogger(__name__)
 _FALLS_BACK = "no relevance model: reranked by the similarity of the vectors"
 
 _EMPTY_SCOPE = "no node is in the scope"
+_NO_EDGES_IN_SCOPE = "there are no edges in the scope, so that graph retrievers find little more than search does"
 
 # Operators whose scores are those of the index's relevance model.
 _READ_RELEVANCE = (AdaptiveReranking, GRanker, PathRerank, Rerank)
@@ -115,7 +118,9 @@ class Retriever(BaseRetriever):
         self.backfill, self.types = backfill, None if types is None else strings("types", types)
         self.name = name or type(self).__name__
         self._told_unused = False
-        self._reads_graph = reads_graph(operator)
+        self._reads_graph, self._walks = reads_graph(operator), walks(operator)
+        if self._walks and not index.graph.has_edges:
+            tell_no_edges(index.graph)
         self._falls_back = _reranks(operator) and isinstance(index.relevance, BiEncoder)
         if self._falls_back:
             _logger.warning(
@@ -137,8 +142,15 @@ class Retriever(BaseRetriever):
 
     @property
     def reason(self) -> str:
-        """Why the composition is what it is, where that depends on the index, as that of ``WalkFusion`` does; hits explain it."""
-        return next(self.operator.reasons(), "")
+        """Why the composition is what it is, where that depends on the index, as that of ``WalkFusion`` does; hits explain it.
+
+        Of a retriever that walks, it says too where there are no edges.
+        """
+        return "; ".join(filter(None, (next(self.operator.reasons(), ""), NO_EDGES if self._lacks_edges else "")))
+
+    @property
+    def _lacks_edges(self) -> bool:
+        return self._walks and not self.index.graph.has_edges
 
     def lacks(self, given: Collection[str] = ()) -> tuple[str, ...]:
         """Return what the system has and this retriever has not, such as "a plan"; it falls back, and finds something else.
@@ -183,6 +195,10 @@ class Retriever(BaseRetriever):
         ranking = ranking.noted((ranking.lengths() == 0).tolist(), NOTHING_FOUND)
         if self._falls_back:
             ranking = ranking.noted([True] * len(ranking), _FALLS_BACK)
+        if self._lacks_edges:
+            # The rows of a scope are those of a larger index, which may have edges.
+            note = NO_EDGES_NOTE if self.index.rows is None else _NO_EDGES_IN_SCOPE
+            ranking = ranking.noted([True] * len(ranking), note)
         if self.types is not None:
             mask, chains, facts = type_mask(graph, self.types), ranking.chains, ranking.facts
             if chains is not None:
@@ -196,7 +212,7 @@ class Retriever(BaseRetriever):
             ranking = Backfill()(self._narrowed(queries), ranking)
         searchable = self.index.has_bm25 or (self.index.has_dense and queries.has_vectors)
         plain = PlainSearch(self._narrowed(queries)).rank if self._reads_graph and searchable else None
-        return to_hits(ranking, graph, k, queries.allowed, plain, self.reason)
+        return to_hits(ranking, graph, k, queries.allowed, plain, self.reason, similarities(queries, self.operator, ranking, k))
 
     def _narrowed(self, queries: Queries) -> Queries:
         if self.types is None:

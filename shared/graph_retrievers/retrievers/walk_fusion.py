@@ -143,7 +143,7 @@ def _fitting(index: GraphIndex) -> tuple[str, str]:
             return "relations", f"a knowledge graph of {len(graph.relation_names)} relations"
         lacks = "no embedding model to compare relations with; "
     if not names_identify(index):
-        return "links", f"{lacks}titles do not identify most nodes"
+        return "links", lacks + ("titles do not identify most nodes" if any(graph.titles) else "no node has a title")
     mentioned = names_mentioned(graph)
     # Rounded down: what is below a fifth is not told as one.
     told = f"{lacks}{floor(1000 * mentioned) / 10:g}% of the texts hold the title of another node"

@@ -72,6 +72,7 @@ def _node_hit(node: _Row, seed: str, name: str, relations: Mapping[tuple[str, st
         type=str(node["type"] or ""),
         metadata=metadata,
         origin=origin,
+        similarity=_similarity([node]),
     )
 
 
@@ -93,7 +94,14 @@ def _path(ids: Sequence[Any], titles: Sequence[Any], steps: Sequence[tuple[str, 
 def _chain_hit(chain: _Row) -> Hit:
     steps = [(step["relation"], step["forward"]) for step in chain["steps"]]
     path = _path([node["id"] for node in chain["nodes"]], [node["name"] for node in chain["nodes"]], steps)
-    return Hit(" | ".join(path.nodes), path.text, chain["weight"], ChainSearch.name, path, kind="chain")
+    near = _similarity(chain["nodes"])
+    return Hit(" | ".join(path.nodes), path.text, chain["weight"], ChainSearch.name, path, kind="chain", similarity=near)
+
+
+def _similarity(nodes: Sequence[_Row]) -> float | None:
+    """Return the largest of the nodes' cosines with the question, None if there is none."""
+    found = [node["similarity"] for node in nodes if node["similarity"] is not None]
+    return min(max(*found, -1.0), 1.0) if found else None
 
 
 def _along(hits: list[Hit], chains: list[Hit]) -> list[Hit]:

@@ -352,11 +352,13 @@ def _passages(database: CypherDatabase, plan: QueryPlan) -> str:
 def _result(database: CypherDatabase, plan: QueryPlan) -> str:
     names = database.schema.names()
     fields = ", ".join(f"{key}: s.n.{names[key]}" for key in ("id", "name", "text", "type", "metadata"))
+    fields += f", similarity: {_similarity(database, 's.n')}"
     chains = ""
     if plan.chains is not None:
         cut = ", ".join(f"c{j + 1}[$width].bound" for j in range(plan.chains.length))
         shown = f"all(i IN c.p WHERE {plan.filter.on('state[i].n')})" if plan.filter is not None else "true"
-        node = f"{{id: state[i].n.{names['id']}, name: {_shown_name(database, plan, 'state[i].n')}}}"
+        node = f"{{id: state[i].n.{names['id']}, name: {_shown_name(database, plan, 'state[i].n')}"
+        node += f", similarity: {_similarity(database, 'state[i].n')}}}"
         chains = f""", [{cut}] AS cut,
        [c IN best_chains | {{weight: c.weight, steps: c.steps, returned: {shown}, nodes: [i IN c.p | {node}]}}] AS chains"""
     return f"""\
@@ -372,6 +374,11 @@ def _result(database: CypherDatabase, plan: QueryPlan) -> str:
 RETURN missing, links{chains}, size(state) AS touched, size(state) > 0 OR EXISTS {{ MATCH (:{names["label"]}) }} AS filled,
        [s IN best | {{r: s.r, trail: [n IN s.trail | n.{names["id"]}],
                          titles: [n IN s.trail | {_shown_name(database, plan, "n")}], {fields}}}] AS found"""
+
+
+def _similarity(database: CypherDatabase, node: str) -> str:
+    vector = f"{node}.{database.schema.names()['embedding']}"
+    return f"CASE WHEN $question IS NULL OR {vector} IS NULL THEN null ELSE {_cosine(database, vector, '$question')} END"
 
 
 def _shown_name(database: CypherDatabase, plan: QueryPlan, node: str) -> str:

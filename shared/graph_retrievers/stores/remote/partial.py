@@ -137,6 +137,11 @@ class PartialGraph(CorpusGraph):
             raise WholeGraphError("the number of edges of the whole graph")
         return super().num_edges
 
+    @property
+    def has_edges(self) -> bool:
+        """True: those that are fetched do not tell whether the whole graph has any."""
+        return True
+
     def expand(self, nodes: Tensor) -> None:
         """Note which of some nodes have edges that are not fetched."""
         rows = torch.unique(nodes[nodes >= 0])
