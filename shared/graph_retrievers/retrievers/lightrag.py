@@ -101,6 +101,19 @@ class LightRAG(Retriever):
 
     reads_edge_signals = True
 
+    PUBLISHED = {
+        "mode": "mix",
+        "top_k": 40,
+        "chunk_top_k": 20,
+        "related_chunks": 5,
+        "chunk_pick": "vector",
+        "threshold": 0.2,
+        "entity_tokens": 6000,
+        "relation_tokens": 8000,
+        "facts": True,
+        "backfill": False,
+    }
+
     def __init__(
         self,
         index: GraphIndex,
