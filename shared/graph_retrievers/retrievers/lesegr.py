@@ -108,7 +108,7 @@ class LeSeGR(Retriever):
             missing = {"model", "hops", "sparse", "direction", "dimension", "embedding", "sparse_kind"} - config.keys()
             if missing:
                 raise InvalidArgumentError(f"{checkpoint} is not a checkpoint of LeSeGR: it lacks {', '.join(sorted(missing))}.")
-            if model is not None:
+            if isinstance(model, Mapping):
                 _check_settings(config, {**model, "hops": hops, "direction": direction}, checkpoint)
             hops, sparse, direction = config["hops"], str(config["sparse"]), config["direction"]
             _check_index(config, index, checkpoint)
