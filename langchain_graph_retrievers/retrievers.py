@@ -15,7 +15,7 @@ from graph_retrievers.operators.operator import Operator
 from graph_retrievers.retrievers.protocol import RetrieverProtocol
 from graph_retrievers.retrievers.registry import build_retriever, retriever_class
 from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.retrievers.signatures import class_documentation, class_knobs
+from graph_retrievers.retrievers.signatures import class_documentation, class_knobs, published_settings
 from graph_retrievers.retrievers.tuned import load_retriever
 from langchain_graph_retrievers.base import EngineRetriever
 from langchain_graph_retrievers.keywords import check_fields
@@ -96,7 +96,7 @@ class GraphRetriever(EngineRetriever):
         return index if isinstance(index, GraphIndex) else None
 
     @classmethod
-    def from_index(cls, index: GraphIndex, *, system: str | Operator | None = None, **fields: Any) -> Self:
+    def from_index(cls, index: GraphIndex, *, system: str | Operator | None = None, published: bool = False, **fields: Any) -> Self:
         """Return a retriever on an index.
 
         Parameters
@@ -106,11 +106,17 @@ class GraphRetriever(EngineRetriever):
             A name of :func:`graph_retrievers.retrievers.registry.retriever_names`, or operators of your own. By default what
             measured best on indexes with the signals of this one, mostly WalkFusion: see
             :func:`graph_retrievers.retrievers.registry.default_retriever`.
+        published : bool, default False
+            Whether the system is configured as its paper or its published code does it: see
+            :meth:`graph_retrievers.retrievers.retriever.Retriever.published`.
         **fields
             Those of the class.
         """
         check_fields(cls.__name__, fields, (cls.model_fields.keys() - {"retriever"}) | {"system"})
-        engine = Retriever(index, system) if isinstance(system, Operator) else build_retriever(system, index)
+        if isinstance(system, Operator):
+            engine = Retriever(index, system, **(published_settings(Retriever) if published else {}))
+        else:
+            engine = build_retriever(system, index, published=published)
         return cls(retriever=engine, **fields)
 
     @classmethod
@@ -199,9 +205,14 @@ class IndexRetriever(EngineRetriever):
         return self.engines.get(key, lambda: (build_retriever(self.system, self.index, **options), options))[0]
 
     @classmethod
-    def from_index(cls, index: GraphIndex, **fields: Any) -> Self:
-        """Return a retriever on an index; `fields` are those of the class."""
-        return cls(index=index, **fields)
+    def from_index(cls, index: GraphIndex, *, published: bool = False, **fields: Any) -> Self:
+        """Return a retriever on an index; `fields` are those of the class.
+
+        With `published`, those that are not given are as in the paper or the published code of the system (see
+        :meth:`graph_retrievers.retrievers.retriever.Retriever.published`).
+        """
+        settings = published_settings(retriever_class(cls.system)[0]) if published else {}
+        return cls(index=index, **settings | fields)
 
 
 class VectorRetriever(IndexRetriever, system="vector"):

@@ -30,7 +30,7 @@ from graph_retrievers.operators.operator import Operator
 from graph_retrievers.retrievers.protocol import RetrieverProtocol
 from graph_retrievers.retrievers.registry import build_retriever, default_retriever, retriever_class, retriever_names
 from graph_retrievers.retrievers.retriever import Retriever, tell_unused_relevance
-from graph_retrievers.retrievers.signatures import Knob, class_knobs
+from graph_retrievers.retrievers.signatures import Knob, class_knobs, published_settings
 from graph_retrievers.retrievers.tuned import load_retriever
 from graph_retrievers.signals.embedding import Embedding
 from graph_retrievers.signals.signal import VectorSignal
@@ -183,7 +183,9 @@ class GraphRetriever(BaseRetriever):
         self._similarity_top_k = value
 
     @classmethod
-    def from_index(cls, index: GraphIndex, *, system: str | Operator | None = None, **options: Any) -> Self:
+    def from_index(
+        cls, index: GraphIndex, *, system: str | Operator | None = None, published: bool = False, **options: Any
+    ) -> Self:
         """Return a retriever on an index.
 
         Parameters
@@ -193,6 +195,9 @@ class GraphRetriever(BaseRetriever):
             A name of :func:`graph_retrievers.retrievers.registry.retriever_names`, or operators of your own. By default what
             measured best on indexes with the signals of this one, mostly WalkFusion: see
             :func:`graph_retrievers.retrievers.registry.default_retriever`.
+        published : bool, default False
+            Whether the system is configured as its paper or its published code does it: see
+            :meth:`graph_retrievers.retrievers.retriever.Retriever.published`.
         **options
             Keywords of the class, and of the engine's class.
 
@@ -202,7 +207,7 @@ class GraphRetriever(BaseRetriever):
         >>> GraphRetriever.from_index(index, system="bm25", backfill=False).retrieve("Which card?")[0].text
         'A card.'
         """
-        engine, options = cls._made(index, system, options)
+        engine, options = cls._made(index, system, options, published)
         return cls(engine, **options)
 
     @classmethod
@@ -212,14 +217,17 @@ class GraphRetriever(BaseRetriever):
 
     @classmethod
     def _made(
-        cls, index: GraphIndex, system: str | Operator | None, options: Mapping[str, Any]
+        cls, index: GraphIndex, system: str | Operator | None, options: Mapping[str, Any], published: bool = False
     ) -> tuple[Retriever, dict[str, Any]]:
         """Return an engine retriever, and the options that are not for it."""
         kind = Retriever if isinstance(system, Operator) else retriever_class(system or default_retriever(index))[0]
         engine, own = engine_knobs(kind), keywords_of(GraphRetriever.__init__)
         check_keywords(cls.__name__, options, [*engine, *sorted(own)])
         knobs = {name: value for name, value in options.items() if name in engine}
-        made = Retriever(index, system, **knobs) if isinstance(system, Operator) else build_retriever(system, index, **knobs)
+        if isinstance(system, Operator):
+            made = Retriever(index, system, **(published_settings(Retriever) if published else {}) | knobs)
+        else:
+            made = build_retriever(system, index, published=published, **knobs)
         return made, {name: value for name, value in options.items() if name in own}
 
     @classmethod

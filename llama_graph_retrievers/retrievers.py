@@ -12,7 +12,7 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.protocol import RetrieverProtocol
 from graph_retrievers.retrievers.registry import retriever_class
 from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.retrievers.signatures import Knob, class_documentation, class_knobs
+from graph_retrievers.retrievers.signatures import Knob, class_documentation, class_knobs, published_settings
 from llama_graph_retrievers.graph_retriever import GraphRetriever, engine_knobs
 
 __all__ = [
@@ -100,9 +100,14 @@ class IndexRetriever(GraphRetriever):
         super().__init__(engine, **options)
 
     @classmethod
-    def from_index(cls, index: GraphIndex, **options: Any) -> Self:  # type: ignore[override]
-        """Return a retriever on an index; `options` are the keywords of the class."""
-        return cls(index, **options)
+    def from_index(cls, index: GraphIndex, *, published: bool = False, **options: Any) -> Self:  # type: ignore[override]
+        """Return a retriever on an index; `options` are the keywords of the class.
+
+        With `published`, those that are not given are as in the paper or the published code of the system (see
+        :meth:`graph_retrievers.retrievers.retriever.Retriever.published`).
+        """
+        settings = published_settings(cls.engine_class) if published else {}
+        return cls(index, **{"similarity_top_k" if name == "k" else name: value for name, value in settings.items()} | options)
 
 
 def _knobs(kind: type[Retriever]) -> list[Knob]:

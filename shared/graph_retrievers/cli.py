@@ -101,6 +101,8 @@ def _parser() -> argparse.ArgumentParser:
     chosen = search.add_mutually_exclusive_group()
     chosen.add_argument("--retriever", metavar="NAME", help="see taxonomy (default: what measured best on such indexes)")
     chosen.add_argument("--tuned", metavar="DIR", help="folder of what the tune command chose")
+    published = "configure --retriever as its paper or its published code does"
+    search.add_argument("--published", action="store_true", help=published)
     scored = "cross-encoder for re2, gar, fastinsight or path-reranking as --retriever"
     search.add_argument("--reranker", metavar="DIR_OR_NAME", help=scored)
     tokens = "tokens of question and passage that the cross-encoder reads (default: 160)"
@@ -243,6 +245,8 @@ def _search(args: argparse.Namespace) -> None:
     from graph_retrievers.retrievers.retriever import tell_unused_relevance
     from graph_retrievers.retrievers.tuned import load_retriever
 
+    if args.published and not args.retriever:
+        raise InvalidArgumentError("--published says how a retriever is configured; name one with --retriever NAME.")
     reranker = None
     if args.reranker is not None:
         from graph_retrievers.signals.cross_encoder import CrossEncoder
@@ -252,7 +256,7 @@ def _search(args: argparse.Namespace) -> None:
     if args.tuned:
         retriever = load_retriever(index, args.tuned)
     else:
-        retriever = build_retriever(args.retriever or default_retriever(index), index)
+        retriever = build_retriever(args.retriever or default_retriever(index), index, published=args.published)
     tell_unused_relevance(retriever)
     hits = retriever.retrieve(args.question, args.k)
     if args.json:

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graph_retrievers import CorpusGraph, GraphIndex, Pipeline, Queries, Retriever, VectorSearch
+from graph_retrievers import CorpusGraph, Edge, GraphIndex, Node, Pipeline, Queries, Retriever, VectorSearch
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.steiner_tree import prize_collecting_steiner_tree
 from graph_retrievers.operators import steiner_tree_search
@@ -103,6 +103,7 @@ def test_subgraphs_of_random_graphs_are_worth_half_of_the_best(case):
     nodes, rows, ranking = found(index_of(size, ends, node_cosines, edge_cosines), 2, top_nodes, top_edges, cost=cost)
     assert {*nodes} <= {*held} and {*rows} <= {*inside} and len({*nodes}) == len(nodes)
     assert connected(nodes, ends, rows)
+    cost = reference.edge_cost(gains, cost)
     place = {node: number for number, node in enumerate(held)}
     parts = [(place[ends[row][0]], place[ends[row][1]]) for row in inside], [prizes[n] for n in held], [gains[r] for r in inside]
     made, all_prizes, costs, _ = reference.solver_graph(len(held), *parts, cost)
@@ -151,6 +152,43 @@ def test_an_edge_costs_less_by_its_prize_and_a_prize_above_the_cost_is_paid_once
     assert found(index_of(3, chain, [0.9, 0.1, 0.1], [0.1, 0.9]), nodes=1, edges=1, cost=0.75)[:2] == ([0], [])
     # Two edges with half a prize each cost .25 each, and the prize of 1 at their end pays for both.
     assert found(index_of(3, chain, [0.9, 0.1, 0.8], [0.9, 0.9]), nodes=2, edges=1, cost=0.75)[:2] == ([0, 2, 1], [0, 1])
+
+
+# Cosines with ties, and what the prizes and costs of the public code of 22 May 2024 give in pcst_fast 1.0.10 ("gw").
+TIED = [
+    # A star of equal edges and one node with a prize: the older code leaves its centre alone.
+    ([(0, n) for n in range(1, 8)], [0.9, *[0.1] * 7], [0.4] * 7, 1, [*range(8)], [*range(7)]),
+    ([(2, 0), (2, 1), (1, 2), (0, 2), (2, 0), (1, 0), (2, 0)], [0.7, 0.68, 0.22], [0.25, 0.202, *[0.25] * 5], 3, [0, 1, 2],
+     [0, 2, 3, 4, 5, 6]),
+    ([(2, 1), (2, 0), (1, 0), (0, 1), (0, 1), (1, 0), (2, 1)], [0.23, 0.41, 0.22], [0.373, 0.333] * 3 + [0.373], 3, [0, 1, 2],
+     [0, 2, 4, 6]),
+    ([(0, 2), (3, 4), (1, 2), (1, 0), (2, 1), (3, 2), (4, 1)], [0.25, 0.19, 0.42, 0.6, 0.85], [0.451] * 7, 3, [*range(5)],
+     [*range(7)]),
+    ([(2, 4), (1, 3), (1, 0), (2, 1), (3, 1), (4, 3)], [0.55, 0.81, 0.69, 0.77, 0.68], [0.56, 0.56, 0.56, 0.053, 0.56, 0.56], 3,
+     [*range(5)], [0, 1, 2, 4, 5]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("ends", "node_cosines", "edge_cosines", "seeds", "nodes", "edges"), TIED)
+def test_edges_cost_less_than_the_highest_prize(ends, node_cosines, edge_cosines, seeds, nodes, edges):
+    found_nodes, found_edges, _ = found(index_of(len(node_cosines), ends, node_cosines, edge_cosines), nodes=seeds)
+    assert (sorted(found_nodes), sorted(found_edges)) == (nodes, edges)
+
+
+def test_edges_of_a_relation_tie_where_their_text_is_the_relation_and_not_where_it_is_left_to_the_ends():
+    def embed(texts):
+        return [[float("wrote" in text), float("Ada" in text), 1.0] for text in texts]
+
+    nodes = [Node(name, "", name) for name in ("Ada", "Babbage", "Byron")]
+    ends = [("Ada", "Babbage"), ("Ada", "Byron"), ("Byron", "Babbage")]
+    shares = []
+    for text in ("wrote to", ""):
+        edges = [Edge(*end, "wrote to", text=text) for end in ends]
+        index = GraphIndex.from_nodes(nodes, edges, embedding=embed, edge_signals=True, metric="cosine")
+        hits = GRetriever(index, facts=True).retrieve("To whom wrote Ada?")
+        shares.append([(hit.edge.source, hit.edge.target, pytest.approx(hit.score)) for hit in hits.facts])
+    assert shares[0] == [(*end, 1 / 3) for end in ends]
+    assert shares[1] == [(*end, prize) for end, prize in zip(ends, [1, 1, 0.99], strict=True)]
 
 
 def test_an_edge_that_matches_is_found_away_from_the_nodes_that_match():

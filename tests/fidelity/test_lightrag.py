@@ -129,6 +129,15 @@ def test_relations_stand_by_degree_and_weight_and_passages_do_not_count():
     assert relations == ["feed", "wrote for", "drive"]
 
 
+def test_equal_relations_stand_as_they_are_first_seen():
+    nodes = [Node(name, "", type="thing") for name in "abcd"]
+    edges = [("c", "d", "of c"), ("a", "b", "of b"), ("b", "a", "of b too"), ("c", "d", "twice")]
+    # From the most similar node to the least: b, d, a, c.
+    index = GraphIndex.from_nodes(nodes, edges, vectors=[[0.7], [0.9], [0.6], [0.8]])
+    hits = LightRAG(index, mode="local", facts=True, backfill=False).retrieve("?", vector=[1.0])
+    assert [hit.edge.relation for hit in hits.facts] == ["of b", "of b too", "of c", "twice"]
+
+
 def test_relations_and_chunks_keep_to_the_filter_of_the_walk():
     retriever, words = LightRAG(library(), mode="local", facts=True, backfill=False), {"low_level_keywords": ["engine"]}
     for allowed, nodes, relations in [

@@ -84,6 +84,23 @@ def test_evaluate_prints_a_line_a_retriever_and_writes_json(dataset, tmp_path, c
         assert found["recall@3"] == pytest.approx(sum(capped_recall(rankings[r["id"]], r["gold"], 3) for r in ROWS) / 3)
 
 
+def test_evaluate_takes_published(dataset, tmp_path, capsys):
+    counts = {}
+    for flags in ((), ("--published",)):
+        out = tmp_path / f"{len(flags)}.json"
+        command = ["evaluate", dataset, "--retrievers", "eager,bm25", "-k", "30", "--timed-queries", "0", "--json", out, *flags]
+        assert run(capsys, *command)[0] == 0
+        counts[flags] = {len(ids) for ids in json.loads(out.read_text())["per_query"]["eager"].values()}
+    # By default vector search fills up behind what the traversal finds.
+    assert counts[()] == {len(linked_nodes())} and max(counts["--published",]) < len(linked_nodes())
+    status, _, said = run(capsys, "evaluate", dataset, "--retrievers", "bm25,walk-fusion", "--published")
+    assert status == 2 and "WalkFusion has no published settings, as nobody has published it" in said
+    names = "vector,walk-fusion,path-reranking"
+    options = ("--retrievers", f"all,{names}", "--published", "--timed-queries", "0", "--limit", "1")
+    status, printed, _ = run(capsys, "evaluate", dataset, *options)
+    assert status == 0 and "walk-fusion was left out: WalkFusion has no published settings" in " ".join(printed.split())
+
+
 class Stopping:
     """An embedding model that is interrupted after some batches of the corpus, and counts the texts it embeds."""
 

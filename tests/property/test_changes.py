@@ -15,6 +15,9 @@ from graph_retrievers.errors import EmptyGraphError
 from graph_retrievers.graph import Edge, Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.index_store import IndexStore
+from graph_retrievers.operators import GatedPropagation
+from graph_retrievers.queries import Queries
+from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers.registry import build_retriever
 from tests.helpers import HashEmbedding
 
@@ -205,9 +208,45 @@ def test_options_of_an_index_are_kept(options):
         assert repr(signal) == repr(fresh.signals[name])
 
 
-def test_edges_are_deleted_wherever_they_stand():
+@pytest.mark.parametrize("specs", [[], [Links()]])
+def test_edges_are_deleted_wherever_they_stand(specs):
     ends = [("a", "b"), ("b", "c"), ("c", "a")]
-    index = GraphIndex.from_nodes([Node(name, "") for name in "abc"], ends)
+    documents = [Node(name, "", metadata={"source": f"{name}.md"}) for name in "abc"]
+    index = GraphIndex.from_documents(documents, edges=[*ends, *specs], embedding=HashEmbedding(16))
     for gone in ends:
-        left = index.with_changes(delete_edges=[gone]).graph.edges()
-        assert [(edge.source, edge.target) for edge in left] == [end for end in ends if end != gone]
+        left = [end for end in ends if end != gone]
+        changed = index.with_changes(delete_edges=[gone])
+        assert [(edge.source, edge.target) for edge in changed.graph.edges()] == left
+        assert_same(changed, GraphIndex.from_documents(documents, edges=[*left, *specs], embedding=HashEmbedding(16)))
+        # One end is not walked to from the other by the edge that is gone.
+        queries = Queries.of(changed, ["loom"], vectors=[[1.0] + [0.0] * 15])
+        start = Ranking.of(torch.tensor([[changed.graph.row(gone[0])]]), torch.ones(1, 1), "start")
+        reached = GatedPropagation(steps=1, gate="uniform")(queries, start).nodes[0].tolist()
+        assert changed.graph.row(gone[1]) not in reached
+    # One of two edges between the same nodes leaves the other, in either direction.
+    for other in (("a", "b", "reads"), ("b", "a", "reads")):
+        twice = index.with_changes(add_edges=[other])
+        changed = twice.with_changes(delete_edges=[("a", "b", "")])
+        edges = [*ends[1:], *specs, other]
+        assert_same(changed, GraphIndex.from_documents(documents, edges=edges, embedding=HashEmbedding(16)))
+
+
+@pytest.mark.parametrize("include_titles", [True, False])
+def test_a_new_title_is_read_where_signals_read_titles(include_titles):
+    embedded = []
+
+    class Recorded(HashEmbedding):
+        def embed_documents(self, texts):
+            embedded.extend(texts)
+            return super().embed_documents(texts)
+
+    options = {"include_titles": include_titles, "edges": [("a", "b")]}
+    documents = [Node("a", "weaves", "Loom"), Node("b", "weaves", "Card"), Node("c", "weaves", "Loom")]
+    index = GraphIndex.from_documents(documents, embedding=Recorded(16), **options)
+    # The text is that of every node; the title is new, that of another node, or the same.
+    for title in ("Engine", "Card", "Loom"):
+        embedded.clear()
+        new = [replace(documents[0], title=title), *documents[1:]]
+        changed = index.with_changes(upsert=new[:1])
+        assert len(embedded) == (include_titles and title == "Engine")
+        assert_same(changed, GraphIndex.from_documents(new, embedding=HashEmbedding(16), **options))

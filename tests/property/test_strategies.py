@@ -157,6 +157,25 @@ def test_results_are_those_of_the_original(kind, options, expected):
     assert [int(hit.id) for hit in retriever.retrieve("?", vector=[0.48, 0.6, 0.64])] == expected
 
 
+def test_a_score_that_misses_the_least_by_rounding_does_not_end_mmr():
+    # 0.5 * -0.6 - 0.5 * -1 is 0.2 in truth, and less in single precision.
+    index = graph_of([(0, 1)], [(0.0, 1.0), (0.0, -1.0)])
+    for least, nodes in ((0.2, [0, 1]), (0.21, [0])):
+        found = run(MMRTraversal(min_mmr_score=least), index, [[0]], 2).nodes[0].tolist()
+        assert [row for row in found if row >= 0] == nodes
+
+
+@pytest.mark.parametrize("kind", [Eager, MMR, Scored])
+def test_an_edge_from_a_node_to_itself_takes_no_place(kind):
+    # Recorded: where node 0 links to itself too, graph_retriever 0.8.0 finds 0 and 1 alone.
+    ends = [("0", "0"), ("0", "1"), ("0", "2"), ("0", "3")]
+    vectors = [(0.9, 0.1), (0.8, 0.2), (0.7, 0.3), (0.6, 0.4)]
+    for edges in (ends, ends[1:]):
+        index = GraphIndex.from_texts(list("abcd"), edges=edges, vectors=vectors, bm25=False)
+        hits = kind(index, start_k=1, adjacent_k=2, k=4, backfill=False).retrieve("?", vector=(1.0, 0.0))
+        assert [hit.id for hit in hits] == ["0", "1", "2"]
+
+
 def test_a_score_of_scored_is_the_scorers_and_called_once_a_node():
     asked = []
 

@@ -27,6 +27,11 @@ def edge_prizes(similarities, count, fall=0.01):
     return prizes
 
 
+def edge_cost(prizes, cost, fall=0.01):
+    """What an edge costs: a little less than the highest prize of an edge, if that is less than the cost."""
+    return min(cost, max(prizes) * (1 - fall / 2)) if any(prizes) else cost
+
+
 def worth(nodes, edges, ends, node_prize, edge_prize, cost):
     """Prizes less costs of a subgraph that holds all ends of its edges."""
     assert all({*ends[edge]} <= {*nodes} for edge in edges)

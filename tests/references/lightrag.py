@@ -14,10 +14,10 @@ def degrees(rows):
 
 
 def relations_of(entities, rows):
-    """Numbers of the rows at some entities: by the degrees of both ends together, then by weight."""
+    """Numbers of the rows at some entities: by the degrees of both ends together, then by weight, then as they are first seen."""
     degree = degrees(rows)
-    found = [n for n, (a, b, _) in enumerate(rows) if a in entities or b in entities]
-    return sorted(found, key=lambda n: (-degree.get(rows[n][0], 0) - degree.get(rows[n][1], 0), -rows[n][2], n))
+    found = list(dict.fromkeys(n for entity in entities for n, (a, b, _) in enumerate(rows) if entity in (a, b)))
+    return sorted(found, key=lambda n: (-degree.get(rows[n][0], 0) - degree.get(rows[n][1], 0), -rows[n][2]))
 
 
 def turns(*lists):

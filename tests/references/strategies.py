@@ -57,7 +57,7 @@ def mmr(start, cosine, between, adjacent, *, select_k, adjacent_k, lambda_mult, 
     while redundancy and len(selected) < select_k:
         value = {n: lambda_mult * cosine[n] - (1 - lambda_mult) * r for n, r in redundancy.items()}
         best = max(value.values())
-        if best < min_mmr_score:
+        if best < min_mmr_score - 1e-6:
             break
         node = min(n for n in value if value[n] >= best - 1e-6)
         selected.append(node)

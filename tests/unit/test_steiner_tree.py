@@ -162,3 +162,17 @@ def test_long_chains_and_hubs_are_solved():
     assert (nodes, edges) == (list(range(5001)), list(range(5000)))
     hub = [(0, n) for n in range(1, 10001)]
     assert solved(hub, [0.0] * 9999 + [2.0, 3.0], [0.5] * 10000) == ([0, 9999, 10000], [9998, 9999])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_nodes_and_edges_in_another_order_give_the_same_tree_where_no_numbers_are_equal(seed):
+    draw = np.random.default_rng(seed)
+    size, count = int(draw.integers(2, 30)), int(draw.integers(1, 60))
+    ends, costs = draw.integers(0, size, (2, count)), draw.uniform(0.1, 1, count)
+    prizes = np.where(draw.random(size) < 0.4, draw.uniform(0.1, 3, size), 0.0)
+    nodes, edges = prize_collecting_steiner_tree(*ends, prizes, costs)
+    place, row = draw.permutation(size), draw.permutation(count)
+    moved = np.empty(size)
+    moved[place] = prizes
+    other_nodes, other_edges = prize_collecting_steiner_tree(*place[ends[:, row]], moved, costs[row])
+    assert sorted(place[nodes]) == other_nodes.tolist() and sorted(row[other_edges]) == edges.tolist()

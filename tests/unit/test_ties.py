@@ -12,7 +12,7 @@ from graph_retrievers.operators import HybridSearch, PersonalizedPageRank, Pipel
 from graph_retrievers.operators.fusion import ReciprocalRankFusion
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
-from graph_retrievers.retrievers import Retriever
+from graph_retrievers.retrievers import MMR, Retriever
 from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.signals import dense
 from graph_retrievers.signals.dense import DenseIndex
@@ -222,6 +222,33 @@ def test_reciprocal_ranks_that_sum_to_the_same_in_another_order():
     # A node that is really better is first, be it the highest row.
     better = ReciprocalRankFusion(fixed([2, 0]), fixed([2, 1]))(queries)
     assert better.nodes[0].tolist()[:3] == [2, 0, 1]
+
+
+def test_a_node_that_counts_as_much_in_two_lists_is_told_by_the_first():
+    index = tied_index([0.9, 0.8, 0.1], [("0", "2"), ("1", "2")])
+    queries = Queries.of(index, ["q"], vectors=[[1.0]])
+    # Node 2 is second in both lists, reached from node 0 in one and from node 1 in the other.
+    walks = [Pipeline(fixed([start]), STeX()) for start in (0, 1)]
+    for lists in (walks, walks[::-1], [walks[0], fixed([1, 2])], [fixed([1, 2]), walks[0]]):
+        first = lists[0](queries)
+        found = ReciprocalRankFusion(*lists, constant=5)(queries)
+        place, own = (ranking.nodes[0].tolist().index(2) for ranking in (found, first))
+        assert found.operators[found.origins[0, place]] == first.operators[first.origins[0, own]]
+        trails = ([row for row in ranking.trails[0, at].tolist() if row >= 0] for ranking, at in ((found, place), (first, own)))
+        assert next(trails) == next(trails)
+    # A list where it counts more tells of it, wherever it stands.
+    more = ReciprocalRankFusion(walks[0], walks[1], weights=[1, 2], constant=5)(queries)
+    assert more.trails[0, more.nodes[0].tolist().index(2)].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_mmr_visits_equal_nodes_by_row(seed):
+    # Vectors of one direction and several lengths, whose cosines differ in their last bits alone.
+    generator = torch.Generator().manual_seed(seed)
+    direction, question = torch.randn(2, 7, generator=generator)
+    vectors = direction * torch.tensor([1, 3, 0.1, 7, 1 / 3])[:, None]
+    index = GraphIndex.from_texts(list("abcde"), vectors=vectors, bm25=False)
+    assert [hit.id for hit in MMR(index, start_k=5, k=5).retrieve("q", vector=question)] == list("01234")
 
 
 @pytest.mark.parametrize("fusion", ["rrf", "weighted"])

@@ -79,6 +79,8 @@ def _add_retriever_options(group: Any) -> None:
     names = "names with commas between them, or all; of all, those that lack something (a checkpoint, a plan) are left out, with "
     names += f"the reason (default: {_RETRIEVERS})"
     add("--retrievers", default=_RETRIEVERS, metavar="NAMES", help=names)
+    published = "configure the retrievers as their papers or their published code do; of all, the others are left out"
+    add("--published", action="store_true", help=published)
     run = "a TREC run file to measure beside the retrievers; may be given several times"
     add("--run", action="append", default=[], metavar="NAME=FILE", dest="runs", help=run)
     embedding = "embedding model (default: minilm, from the extra 'offline'; for an index, the model that built it)"
@@ -124,6 +126,7 @@ def run_evaluate(args: argparse.Namespace) -> int:
     from graph_retrievers.evaluation.harness import evaluate
     from graph_retrievers.evaluation.run_files import read_qrels, read_run
     from graph_retrievers.retrievers.registry import retriever_class
+    from graph_retrievers.retrievers.signatures import published_settings
     from graph_retrievers.retrievers.tuned import load_retriever
 
     # Arguments are checked before anything is embedded.
@@ -134,6 +137,11 @@ def run_evaluate(args: argparse.Namespace) -> int:
     names, everything = _names(args)
     checkpoints = _pairs("--checkpoint", args.checkpoint, names)
     options = _options(names, checkpoints, imported(args.language_model) if args.language_model else None)
+    if args.published:
+        for name in names:
+            if not everything:
+                published_settings(retriever_class(name)[0])
+            options.setdefault(name, {})["published"] = True
     runs = {name: read_run(file) for name, file in _pairs("--run", args.runs).items()}
     qrels = read_qrels(args.qrels) if args.qrels else None
     if not _is_index(args.dataset):
@@ -279,6 +287,7 @@ def _write_report(args: argparse.Namespace, index: GraphIndex, evaluation: Evalu
     if args.sweep_queries:
         timed = min(args.timed_queries, 5)
         options: dict[str, Any] = {"k": args.k, "timed_queries": timed, "seed": args.seed, "resume": folder, "show_progress": True}
+        options["published"] = args.published
         sweeps = sweep_all(index, evaluation.queries, names, sample=args.sweep_queries, **options)
     return write_report(evaluation, args.report, sweeps=sweeps, seed=args.seed)
 

@@ -20,6 +20,10 @@ FITTERS: dict[str, tuple[str, str]] = {
 """Name of a retriever -> module and function ``(dataset, index, folder, *, seed, show_progress) -> summary``."""
 
 
+# Those whose default network is not that of the paper.
+_CHOSEN = ("g-rag", "lesegr")
+
+
 def add_commands(subparsers: Any) -> None:
     """Add the command to what `add_subparsers` of :mod:`argparse` returned; it sets ``run``, see :func:`run_fit`."""
     parser = subparsers.add_parser(
@@ -32,6 +36,7 @@ def add_commands(subparsers: Any) -> None:
     add("name", metavar="NAME", choices=sorted(FITTERS), help=f"one of: {', '.join(sorted(FITTERS))}")
     add("dataset", metavar="DATASET", help="folder of nodes.jsonl[.gz], edges.jsonl[.gz] and queries.jsonl[.gz]")
     add("--out", required=True, metavar="DIR", help="folder for the checkpoint")
+    add("--published", action="store_true", help="train the network of the paper (lesegr, g-rag)")
     add("--reranker", metavar="DIR_OR_NAME", help="cross-encoder to start from (path-reranking)")
     add("--max-length", type=int, default=160, metavar="TOKENS", help="tokens the cross-encoder reads (default: 160)")
     add("--embedding", metavar="DIR_OR_NAME", help="embedding model (default: all-MiniLM-L6-v2, extra 'offline')")
@@ -52,6 +57,8 @@ def run_fit(args: argparse.Namespace) -> int:
     module, function = FITTERS[args.name]
     if args.reranker and args.name != "path-reranking":
         raise InvalidArgumentError(f"{args.name} does not train a cross-encoder; leave out --reranker.")
+    if args.published and args.name not in _CHOSEN:
+        raise InvalidArgumentError(f"{args.name} has one kind of network; leave out --published.")
     # Loaded first, so that what is wrong with it is told before the corpus is embedded.
     relevance = CrossEncoder(args.reranker, max_length=args.max_length, device=args.device).load() if args.reranker else None
     dataset = read_dataset(args.dataset)
@@ -59,6 +66,7 @@ def run_fit(args: argparse.Namespace) -> int:
     embedding = load_embedding(args.embedding or "minilm", args.device)
     vectors = cached_vectors(embedding, graph.contents(), show_progress=True)
     index = GraphIndex.from_graph(graph, embedding=embedding, vectors=vectors, relevance=relevance)
-    summary = getattr(import_module(module), function)(dataset, index, Path(args.out), seed=args.seed, show_progress=True)
+    options = {"seed": args.seed, "show_progress": True, **({"published": True} if args.published else {})}
+    summary = getattr(import_module(module), function)(dataset, index, Path(args.out), **options)
     sys.stdout.write(f"{args.name} trained on {dataset.name}, written to {args.out}\n{json.dumps(summary, indent=1)}\n")
     return 0

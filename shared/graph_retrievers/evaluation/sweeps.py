@@ -47,13 +47,15 @@ def sweep(
     retrievers: Sequence[str],
     *,
     k: int = 10,
+    published: bool = False,
     resume: str | Path | None = None,
     **options: Any,
 ) -> Sweep:
     """Return retrievers (short names) evaluated at several values of ``"budget"``, ``"alpha"`` or ``"beta"``; they share latents.
 
-    With `resume`, the folder of an evaluation, results are kept in a subfolder with the parameter's name, latents together with
-    those of the evaluation. `k` and the options are those of :func:`~graph_retrievers.evaluation.harness.evaluate`.
+    With `published`, the other settings are those of the papers. With `resume`, the folder of an evaluation, results are kept in a
+    subfolder with the parameter's name, latents together with those of the evaluation. `k` and the options are those of
+    :func:`~graph_retrievers.evaluation.harness.evaluate`.
 
     Examples
     --------
@@ -68,7 +70,9 @@ def sweep(
     for retriever in retrievers:
         keyword = _BUDGETED[retriever] if parameter == "budget" else parameter
         for value in values:
-            variants[_name(retriever, parameter, value)] = build_retriever(retriever, index, k=k, **{keyword: value})
+            variants[_name(retriever, parameter, value)] = build_retriever(
+                retriever, index, published=published, k=k, **{keyword: value}
+            )
     if resume is not None:
         options |= {"resume": Path(resume) / parameter, "latents": Path(resume) / "latents"}
     evaluation = evaluate(index, queries, variants, k=k, dataset=f"sweep of {parameter}", **options)

@@ -38,7 +38,8 @@ def prize_collecting_steiner_tree(
     paid have no such bound: no fast algorithm has one.
 
     Of what happens at the same time, edges become tight before components die, and edges whose ends have the highest prizes become
-    tight before others, then lower edges before higher. Two rules differ from ``pcst_fast`` with strong pruning: the trees of all
+    tight before others, then lower edges before higher. So the order of nodes and edges chooses among trees where numbers tie,
+    such as edges of one cost, and not where they differ. Two rules differ from ``pcst_fast`` with strong pruning: the trees of all
     components are compared, where it looks at the last active one alone, and parts of worth 0 are kept, where it drops them. The
     work is O(m) for each of at most 2 n events, in arrays; events at the same time are one.
 

@@ -52,7 +52,8 @@ class RelationGathering(Operator):
     """The relations of the ranked nodes as facts, those between nodes of many neighbours first.
 
     Relations are relationship rows with a ranked node at one end. Each is taken once, in order of the degrees of its two ends
-    together, then of its weight, largest first; equal ones in row order.
+    together, then of its weight, largest first; equal ones in the order in which they are first seen: those of the first node, in
+    row order, then those of the next.
 
     Parameters
     ----------
@@ -93,10 +94,15 @@ class RelationGathering(Operator):
         kept = torch.ones_like(far, dtype=torch.bool) if excluded is None else ~excluded[far]
         if queries.walk_allowed is not None:
             kept &= queries.walk_allowed[far]
-        keys = torch.unique(place[kept] // max(ranking.width, 1) * graph.num_edges + view.rows[entry[kept]])
-        batch, rows = keys // max(graph.num_edges, 1), keys % max(graph.num_edges, 1)
+        place, rows = place[kept], view.rows[entry[kept]].long()
+        # By node, then by row, each where it is first seen.
+        order = torch.argsort(place * graph.num_edges + rows)
+        place, rows = place[order], rows[order]
+        batch = place // max(ranking.width, 1)
+        first = _first(batch * graph.num_edges + rows)
+        batch, rows = batch[first], rows[first]
         degree = _degrees(graph, self.exclude_types, excluded)
-        # From the last criterion to the first; each sort keeps the order of equals, which was that of rows.
+        # From the last criterion to the first; each sort keeps the order of equals, which was that in which they are seen.
         order = torch.argsort(graph.weights[rows], descending=True, stable=True)
         degrees = degree[graph.sources[rows]] + degree[graph.targets[rows]]
         order = order[torch.argsort(degrees[order], descending=True, stable=True)]
@@ -105,6 +111,14 @@ class RelationGathering(Operator):
         kept = within_tokens(table, "edges", graph, self.tokens)
         table = table.masked_fill(~kept, -1)[:, : int(kept.sum(1).max()) if count else 0]
         return replace(ranking, facts=Facts(table, place_scores(table), self.name))
+
+
+def _first(keys: Tensor) -> Tensor:
+    """Return where each key stands for the first time, ascending."""
+    keys, order = torch.sort(keys, stable=True)
+    new = torch.ones_like(keys, dtype=torch.bool)
+    new[1:] = keys[1:] != keys[:-1]
+    return order[new].sort().values
 
 
 def _degrees(graph: CorpusGraph, types: tuple[str, ...], excluded: Tensor | None) -> Tensor:

@@ -83,14 +83,15 @@ class SteinerTreeSearch(Operator):
     .. math:: S^* = \arg\max_{S \text{ connected}} \sum_{n \in S} p(n) + \sum_{e \in S} p(e) - c \, |E_S|
 
     The i-th of K nodes found before has the prize K - i + 1, and other nodes have none; for edges see :func:`edge_prizes`. An edge
-    with a prize above the cost c becomes a node of prize p - c with an edge of cost 0 to either end; others cost c - p.
+    with a prize above the cost c becomes a node of prize p - c with an edge of cost 0 to either end; others cost c - p. Where edges
+    have prizes, c is at most 0.995 times the highest one, so that the most similar edges are worth more than they cost.
 
     Parameters
     ----------
     seed_edges : int, default 3
         Distinct similarities of edges that have prizes; the published code takes 5 for WebQSP. With 0, edges have no prizes.
     cost : float, default 0.5
-        The c of the equation, above 0.
+        The c of the equation, above 0, where no prize of an edge is as small.
     signal : str, default "edge_dense"
         Signal over the edges that gives their similarity.
     candidates : int, default 1000
@@ -116,6 +117,13 @@ class SteinerTreeSearch(Operator):
     the most similar are read. Prizes of equally similar edges are split among the edges of the candidates: edges elsewhere in the
     graph, in parts that no match lies in too, have no share, however similar. The search takes O(n) steps over the edges of n
     candidates at most, in practice some milliseconds.
+
+    The limit of c is that of the published code since 22 May 2024. Before, c was the `cost` everywhere, and where many edges are
+    equally similar and share a prize, as edges of one relation do, the result could be a node without edges.
+
+    The published code embeds the relation of an edge alone. Here the vector of an edge is that of its text, and of "source
+    relation target" where it has none, so that fewer edges tie; edges whose text is the relation (``Edge(a, b, relation,
+    text=relation)``) are read as there.
 
     Departures: growth is followed by strong pruning, where the published code prunes less (``"gw"``); see
     :func:`~graph_retrievers.graph.steiner_tree.prize_collecting_steiner_tree`. Edges at nodes that the traversal filter excludes
@@ -233,12 +241,14 @@ class SteinerTreeSearch(Operator):
 
     def _tree(self, sources: np.ndarray, targets: np.ndarray, prizes: np.ndarray, gains: np.ndarray) -> tuple[list[int], list[int]]:
         """Return the chosen nodes and edges of a small graph, ascending; `gains` are the prizes of its edges."""
-        size, plain, own = prizes.size, np.flatnonzero(gains <= self.cost), np.flatnonzero(gains > self.cost)
+        dearest = gains.max(initial=0.0)
+        cost = min(self.cost, dearest * (1 - _FALL / 2)) if dearest > 0 else self.cost
+        size, plain, own = prizes.size, np.flatnonzero(gains <= cost), np.flatnonzero(gains > cost)
         middle = size + np.arange(own.size)
         near = np.concatenate([sources[plain], sources[own], middle])
         far = np.concatenate([targets[plain], middle, targets[own]])
-        costs = np.concatenate([self.cost - gains[plain], np.zeros(2 * own.size)])
-        nodes, edges = prize_collecting_steiner_tree(near, far, np.concatenate([prizes, gains[own] - self.cost]), costs)
+        costs = np.concatenate([cost - gains[plain], np.zeros(2 * own.size)])
+        nodes, edges = prize_collecting_steiner_tree(near, far, np.concatenate([prizes, gains[own] - cost]), costs)
         chosen = np.union1d(plain[edges[edges < plain.size]], own[nodes[nodes >= size] - size])
         held = np.unique(np.concatenate([nodes[nodes < size], sources[chosen], targets[chosen]]))
         return held.tolist(), chosen.tolist()

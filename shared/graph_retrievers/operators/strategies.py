@@ -27,6 +27,8 @@ Scorer = Callable[[Node, float, int], float]
 
 # The largest score of single precision.
 _LARGEST = torch.finfo(torch.float32).max
+# Scores of MMR that differ by less are equal.
+_ROUNDING = 1e-6
 # Nodes that are visited at most for each that is selected, where a filter keeps nodes from being selected.
 _VISITED = 10
 _NOTE = "the traversal ended after {} nodes, most of which the filter does not allow"
@@ -185,9 +187,10 @@ class EagerTraversal(_StrategyTraversal):
     takes a place though it was found before. All this is as in the package graph-retriever 0.8.0, with links as edges.
 
     Departures: edges are followed both ways; ties go to the lower node row; the depth of a node is that by its own edges, where
-    the package gives all nodes of a round that of the first; `max_traverse`, which the package declares and does not read, is
-    left out. Nodes that a filter does not allow may be walked through; ten times as many nodes as are asked for are visited at
-    most, and a note says if that ended the search.
+    the package gives all nodes of a round that of the first; an edge from a node to itself leads nowhere, where in the package a
+    start node that links to itself takes a place among its own neighbours; `max_traverse`, which the package declares and does
+    not read, is left out. Nodes that a filter does not allow may be walked through; ten times as many nodes as are asked for are
+    visited at most, and a note says if that ended the search.
 
     The score is the cosine, less 2 for each edge from the start, so that it falls along the layers.
 
@@ -355,9 +358,9 @@ class MMRTraversal(_StrategyTraversal):
         if not scores.shape[1]:
             return torch.full_like(pool.nodes, -1), scores
         best = scores.amax(1, keepdim=True)
-        level = waiting & (scores >= best - 1e-6)
+        level = waiting & (scores >= best - _ROUNDING)
         column = pool.nodes.masked_fill(~level, torch.iinfo(torch.int64).max).argmin(1, keepdim=True)
-        good = level.any(1, keepdim=True) & (best >= self.min_mmr_score)
+        good = level.any(1, keepdim=True) & (best >= self.min_mmr_score - _ROUNDING)
         vector = self._vectors(queries, pool.nodes.gather(1, column))
         near = torch.bmm(self._vectors(queries, pool.nodes), vector.transpose(1, 2)).squeeze(2).float()
         pool.value = torch.where(good, torch.maximum(pool.value, near), pool.value)

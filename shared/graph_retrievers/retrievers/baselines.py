@@ -30,6 +30,8 @@ class Vector(Retriever):
     'a card'
     """
 
+    PUBLISHED = {}
+
     def __init__(self, index: GraphIndex, **options: Any) -> None:
         super().__init__(index, VectorSearch(), **options)
 
@@ -48,6 +50,8 @@ class BM25(Retriever):
     >>> BM25(GraphIndex.from_texts(["a loom", "a card"])).retrieve("Which card?", k=1)[0].text
     'a card'
     """
+
+    PUBLISHED = {}
 
     def __init__(self, index: GraphIndex, **options: Any) -> None:
         super().__init__(index, BM25Search(), **options)
@@ -73,6 +77,8 @@ class Hybrid(Retriever):
     ['a card', 'a loom']
     """
 
+    PUBLISHED = {"fusion": "rrf", "weights": (1.0, 1.0)}
+
     def __init__(self, index: GraphIndex, *, fusion: str = "rrf", weights: Sequence[float] = (1.0, 1.0), **options: Any) -> None:
         super().__init__(index, HybridSearch(fusion=fusion, weights=weights), **options)
 
@@ -95,6 +101,8 @@ class Re2(Retriever):
     >>> print(Re2(GraphIndex.from_texts(["a loom"], vectors=[[1]])).operator.formula())
     O_vs -> O_m
     """
+
+    PUBLISHED = {"depth": 100, "backfill": False}
 
     def __init__(self, index: GraphIndex, *, depth: int = 100, first: Operator | None = None, **options: Any) -> None:
         super().__init__(index, Pipeline(first or VectorSearch(depth), Rerank()), **options)

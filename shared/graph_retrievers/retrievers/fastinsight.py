@@ -65,6 +65,17 @@ class FastInsight(Retriever):
     O_vs -> O_gm -> (O_vgs -> O_gm)*
     """
 
+    PUBLISHED = {
+        "budget": 100,
+        "nodes_per_round": 10,
+        "alpha": 0.2,
+        "beta": 1.0,
+        "degree": "graph",
+        "paths": False,
+        "fuse": False,
+        "backfill": False,
+    }
+
     def __init__(
         self,
         index: GraphIndex,

@@ -44,6 +44,8 @@ class GAR(Retriever):
     O_vs -> (O_vs, O_gs, O_m)*
     """
 
+    PUBLISHED = {"budget": 1000, "nodes_per_round": 16, "backfill": False}
+
     def __init__(
         self,
         index: GraphIndex,

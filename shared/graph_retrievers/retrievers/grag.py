@@ -22,6 +22,7 @@ from graph_retrievers.operators.operator import Operator
 from graph_retrievers.retrievers.candidates import candidates_of, reranked
 from graph_retrievers.retrievers.examples import labelled_queries
 from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.retrievers.signatures import published_settings
 from graph_retrievers.signals.meaning_cache import MeaningCache
 
 __all__ = ["CHECKPOINT_FILES", "GRAG", "fit_grag", "grag_reranker"]
@@ -48,8 +49,10 @@ class GRAG(Retriever):
     index : GraphIndex
     checkpoint : str or Path, optional
         Folder written by ``graph-retrievers fit g-rag``.
-    network : EvidenceNetwork or DocumentGraphNetwork, optional
-        In place of a checkpoint.
+    network : EvidenceNetwork, DocumentGraphNetwork or mapping, optional
+        In place of a checkpoint. A mapping has keywords of a
+        :class:`~graph_retrievers.operators.grag.model.DocumentGraphNetwork`, which is untrained then; with a checkpoint, they have
+        to be those that it was trained with.
     first : str or Operator, optional
         First search: a name of :func:`~graph_retrievers.retrievers.registry.retriever_names`, or an operator. By default the one
         that the checkpoint was trained behind, ``"walk-fusion"`` without a checkpoint.
@@ -63,8 +66,8 @@ class GRAG(Retriever):
     Raises
     ------
     InvalidArgumentError
-        If both a checkpoint and a network are given, or the checkpoint was trained with another parser or embedding model, or
-        behind an operator that is not given.
+        If both a checkpoint and a network are given, or the checkpoint was trained with another parser, embedding model or network,
+        or behind an operator that is not given.
 
     Notes
     -----
@@ -84,17 +87,27 @@ class GRAG(Retriever):
     ['Ada wrote programs.', 'The mill bought engines.', 'Ada knew Babbage.']
     """
 
+    PUBLISHED = {
+        "network": {"layer": "gcn", "hidden": 8, "layers": 2, "dropout": 0.1, "paths": True},
+        "first": "vector",
+        "depth": 100,
+        "backfill": False,
+    }
+
     def __init__(
         self,
         index: GraphIndex,
         *,
         checkpoint: str | Path | None = None,
-        network: Network | None = None,
+        network: Network | Mapping[str, Any] | None = None,
         first: str | Operator | None = None,
         depth: int | None = None,
         parser: Any = None,
         **options: Any,
     ) -> None:
+        trained = checkpoint is not None or isinstance(network, Network)
+        if isinstance(network, Mapping):
+            network = _of_settings(network, index, checkpoint)
         settings: Mapping[str, Any] = {}
         if first is None:
             config: dict[str, Any] = {"first": _FIRST} if checkpoint is None else load_checkpoint(checkpoint, _PART)[1]
@@ -103,8 +116,23 @@ class GRAG(Retriever):
             raise InvalidArgumentError(f"{checkpoint} was trained behind an operator without a name; pass it as first=.")
         reranker = grag_reranker(checkpoint, network, parser=parser, depth=depth, embedding=index.embedding_name)
         super().__init__(index, partial(reranked, first=first, settings=settings, reranker=reranker), **options)
-        if checkpoint is None and network is None:
+        if not trained:
             self._untrained = ("a trained network (pass checkpoint=)",)
+
+
+def _of_settings(settings: Mapping[str, Any], index: GraphIndex, checkpoint: str | Path | None) -> DocumentGraphNetwork | None:
+    """Return an untrained network of some settings; None if a checkpoint brings one, which must have been trained with them."""
+    if checkpoint is None:
+        return DocumentGraphNetwork(index.dense.dimension, **settings)
+    trained = load_checkpoint(checkpoint, _PART)[1].get("network")
+    trained = trained if isinstance(trained, Mapping) else {}
+    for name, value in {"kind": DocumentGraphNetwork.kind, **settings}.items():
+        if trained.get(name) != value:
+            raise InvalidArgumentError(
+                f"{checkpoint} was trained with a network of {name} {trained.get(name)!r}, not {value!r}; train it with that (fit "
+                "g-rag --published for the settings of the paper)."
+            )
+    return None
 
 
 def grag_reranker(
@@ -157,6 +185,7 @@ def fit_grag(
     together: bool = False,
     network: Network | None = None,
     training: dict[str, Any] | None = None,
+    published: bool = False,
 ) -> dict[str, Any]:
     """Train G-RAG on a dataset and write it as a checkpoint; a run that was stopped goes on from its last epoch.
 
@@ -178,6 +207,8 @@ def fit_grag(
         Trained in place; by default a new EvidenceNetwork.
     training : mapping, optional
         Keywords of :func:`~graph_retrievers.operators.grag.training.fit_document_graph`.
+    published : bool, default False
+        Whether the settings of :attr:`GRAG.PUBLISHED` take the place of `first` and `depth`, and of a network that is not given.
 
     Returns
     -------
@@ -189,11 +220,15 @@ def fit_grag(
     InvalidArgumentError
         If a split has no questions, or the folder cannot be made.
     """
+    of_paper = published_settings(GRAG)
+    if published:
+        first, depth = of_paper["first"], of_paper["depth"]
     depth, seed, together = positive("depth", depth), seed_number(seed), bool(together)
     folder = checkpoint_folder(folder)
     train, dev = labelled_queries(dataset, index, "G-RAG")
     torch.manual_seed(seed)
-    network = EvidenceNetwork() if network is None else network
+    if network is None:
+        network = DocumentGraphNetwork(index.dense.dimension, **of_paper["network"]) if published else EvidenceNetwork()
     settings = dict(first_settings or {})
     cache = parser if isinstance(parser, MeaningCache) else MeaningCache(parser)
     reranker = DocumentGraphRerank(network, parser=cache, depth=depth, together=together)

@@ -71,6 +71,15 @@ class GRetriever(Retriever):
 
     reads_edge_signals = True
 
+    PUBLISHED = {
+        "seeds": 3,
+        "seed_edges": 3,
+        "cost": 0.5,
+        "facts": True,
+        "k": 1000,
+        "backfill": False,
+    }
+
     def __init__(
         self,
         index: GraphIndex,

@@ -71,6 +71,13 @@ class HippoRAG(Retriever):
 
     reads_edge_signals = True
 
+    PUBLISHED = {
+        "facts": 5,
+        "damping": 0.5,
+        "passage_weight": 0.05,
+        "synonyms": 0.8,
+    }
+
     def __init__(
         self,
         index: GraphIndex,

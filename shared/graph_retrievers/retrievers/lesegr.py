@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from graph_retrievers.operators.operator import Operator, Pipeline
 from graph_retrievers.operators.vector_search import HybridSearch, VectorSearch
 from graph_retrievers.retrievers.examples import labelled_queries
 from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.retrievers.signatures import published_settings
 
 __all__ = ["LeSeGR", "fit_lesegr"]
 
@@ -42,8 +44,9 @@ class LeSeGR(Retriever):
     checkpoint : str or Path, optional
         Folder written by ``graph-retrievers fit lesegr``. It is refused if the vectors of the index are not of the model that it
         was trained with.
-    model : LeSeGRModel, optional
-        In place of a checkpoint.
+    model : LeSeGRModel or mapping, optional
+        In place of a checkpoint. A mapping has keywords of a :class:`~graph_retrievers.operators.lesegr.model.LeSeGRModel`, which
+        is untrained then; with a checkpoint, they, `hops` and `direction` have to be those that it was trained with.
     candidates : int, default 100
         Nodes of hybrid search (vector search without BM25) that the neighbourhoods are made of.
     hops : int or None, default 1
@@ -60,7 +63,7 @@ class LeSeGR(Retriever):
     Raises
     ------
     InvalidArgumentError
-        If both a checkpoint and a model are given, or the checkpoint was trained for another index.
+        If both a checkpoint and a model are given, or the checkpoint was trained for another index or with other settings.
     MissingSignalError
         If the index lacks the sparse signal.
 
@@ -76,12 +79,20 @@ class LeSeGR(Retriever):
     ['a loom', 'a loom card', 'an engine']
     """
 
+    PUBLISHED = {
+        "model": {"encoder": "transformer", "layers": 2, "hidden": 1024, "heads": 4, "hub_exponent": 0.0},
+        "hops": None,
+        "direction": "in",
+        "context": None,
+        "backfill": False,
+    }
+
     def __init__(
         self,
         index: GraphIndex,
         *,
         checkpoint: str | Path | None = None,
-        model: LeSeGRModel | None = None,
+        model: LeSeGRModel | Mapping[str, Any] | None = None,
         candidates: int = 100,
         hops: int | None = 1,
         sparse: str = "bm25",
@@ -90,19 +101,21 @@ class LeSeGR(Retriever):
         first: Operator | None = None,
         **options: Any,
     ) -> None:
-        if checkpoint is not None and model is not None:
+        if checkpoint is not None and isinstance(model, LeSeGRModel):
             raise InvalidArgumentError("Pass either checkpoint= or model=.")
         if checkpoint is not None:
             tensors, config = load_checkpoint(checkpoint, _PART)
             missing = {"model", "hops", "sparse", "direction", "dimension", "embedding", "sparse_kind"} - config.keys()
             if missing:
                 raise InvalidArgumentError(f"{checkpoint} is not a checkpoint of LeSeGR: it lacks {', '.join(sorted(missing))}.")
+            if isinstance(model, Mapping):
+                _check_settings(config, {**model, "hops": hops, "direction": direction}, checkpoint)
             hops, sparse, direction = config["hops"], str(config["sparse"]), config["direction"]
             _check_index(config, index, checkpoint)
             model = LeSeGRModel.of_config(config["model"], tensors)
-        if model is None:
+        if not isinstance(model, LeSeGRModel):
             self._untrained = ("a trained model (pass checkpoint=)",)
-            model = LeSeGRModel(index.dense.dimension)
+            model = LeSeGRModel(index.dense.dimension, **(model or {}))
         # An index without it is refused now, not at the first question.
         index.signal(sparse)
         search = LexicalSemanticSearch(model, hops=hops, sparse=sparse, direction=direction, context=context)
@@ -111,6 +124,17 @@ class LeSeGR(Retriever):
 
 def _candidates(index: GraphIndex, count: int) -> Operator:
     return HybridSearch(count) if index.has_bm25 else VectorSearch(count)
+
+
+def _check_settings(config: dict[str, Any], wanted: Mapping[str, Any], checkpoint: str | Path) -> None:
+    """Raise InvalidArgumentError if a checkpoint was trained with other settings."""
+    trained = {**config["model"], "hops": config["hops"], "direction": config["direction"]}
+    for name, value in wanted.items():
+        if name not in trained or trained[name] != value:
+            raise InvalidArgumentError(
+                f"{checkpoint} was trained with {name} {trained.get(name)!r}, not {value!r}; train it with that (fit lesegr "
+                "--published for the settings of the paper)."
+            )
 
 
 def _check_index(config: dict[str, Any], index: GraphIndex, checkpoint: str | Path) -> None:
@@ -141,6 +165,7 @@ def fit_lesegr(
     direction: str = "both",
     candidates: int = 100,
     training: dict[str, Any] | None = None,
+    published: bool = False,
     **model: Any,
 ) -> dict[str, Any]:
     """Train LeSeGR on a dataset and write it as a checkpoint; a run that was stopped goes on from its last epoch.
@@ -159,6 +184,9 @@ def fit_lesegr(
         See :class:`LeSeGR`.
     training : mapping, optional
         Keywords of :func:`~graph_retrievers.operators.lesegr.training.fit_lesegr_model`.
+    published : bool, default False
+        Whether the settings of :attr:`LeSeGR.PUBLISHED` take the place of `hops`, `direction` and of keywords of the model that are
+        not given.
     **model
         Keywords of :class:`~graph_retrievers.operators.lesegr.model.LeSeGRModel`.
 
@@ -172,6 +200,9 @@ def fit_lesegr(
     InvalidArgumentError
         If a split has no questions, or the folder cannot be made.
     """
+    if published:
+        settings = published_settings(LeSeGR)
+        hops, direction, model = settings["hops"], settings["direction"], settings["model"] | model
     train, dev = labelled_queries(dataset, index, "LeSeGR")
     folder = checkpoint_folder(folder)
     torch.manual_seed(seed_number(seed))

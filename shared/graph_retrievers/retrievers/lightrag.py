@@ -82,8 +82,9 @@ class LightRAG(Retriever):
 
     Departures from the published code: the chunks of a relation are the passages linked to both of its ends, as edges do not say
     which text they are from; parallel edges are relations of their own; an edge without a text is searched as "source relation
-    target"; a question without keywords is searched itself, whatever its length; a mode for one level does not turn into another
-    when that level has no keywords; tokens are estimated, and there is no budget for the whole prompt, since k limits the hits.
+    target"; the ends of a relation come source before target, where the original stores them in alphabetical order; a question
+    without keywords is searched itself, whatever its length; a mode for one level does not turn into another when that level has no
+    keywords; tokens are estimated, and there is no budget for the whole prompt, since k limits the hits.
 
     References
     ----------
@@ -99,6 +100,19 @@ class LightRAG(Retriever):
     """
 
     reads_edge_signals = True
+
+    PUBLISHED = {
+        "mode": "mix",
+        "top_k": 40,
+        "chunk_top_k": 20,
+        "related_chunks": 5,
+        "chunk_pick": "vector",
+        "threshold": 0.2,
+        "entity_tokens": 6000,
+        "relation_tokens": 8000,
+        "facts": True,
+        "backfill": False,
+    }
 
     def __init__(
         self,

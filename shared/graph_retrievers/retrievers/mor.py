@@ -71,6 +71,16 @@ class MoR(Retriever):
     Loom <-[directed]- Ada
     """
 
+    PUBLISHED = {
+        "rerank": True,
+        "seeds": 5,
+        "matches": 10,
+        "candidates": 100,
+        "structure": True,
+        "fill": True,
+        "backfill": False,
+    }
+
     def __init__(
         self,
         index: GraphIndex,

@@ -71,6 +71,16 @@ class PathRAG(Retriever):
     ['0', '0 -[woven on]-> 1 -[drives]-> 2', '0 -[woven on]-> 1']
     """
 
+    PUBLISHED = {
+        "top_k": 40,
+        "paths": 15,
+        "alpha": 0.8,
+        "theta": 0.3,
+        "chains": "hits",
+        "threshold": 0.2,
+        "backfill": False,
+    }
+
     def __init__(
         self,
         index: GraphIndex,

@@ -53,6 +53,14 @@ class PPR(Retriever):
     O_vs -> O_gs
     """
 
+    PUBLISHED = {
+        "seeds": 5,
+        "damping": 0.5,
+        "passage_weight": 0.05,
+        "fuse": False,
+        "backfill": False,
+    }
+
     def __init__(
         self,
         index: GraphIndex,

@@ -10,7 +10,7 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.traits import is_knowledge_graph
 from graph_retrievers.queries import DEFAULT_K
 from graph_retrievers.retrievers.retriever import Retriever, tell_unused_relevance
-from graph_retrievers.retrievers.signatures import class_knobs
+from graph_retrievers.retrievers.signatures import class_knobs, published_settings
 
 __all__ = ["build_retriever", "default_retriever", "retriever_class", "retriever_names"]
 
@@ -85,7 +85,7 @@ def retriever_class(name: str) -> tuple[type[Retriever], dict[str, Any]]:
 
 
 @typed
-def build_retriever(name: str | None, index: GraphIndex, /, **options: Any) -> Retriever:
+def build_retriever(name: str | None, index: GraphIndex, /, *, published: bool = False, **options: Any) -> Retriever:
     """Return the retriever of a short name on an index.
 
     Parameters
@@ -94,13 +94,17 @@ def build_retriever(name: str | None, index: GraphIndex, /, **options: Any) -> R
         One of :func:`retriever_names`; None for :func:`default_retriever`, with k = 10 whatever the class has. A warning says if
         the index has a relevance model that the default does not use.
     index : GraphIndex
+    published : bool, default False
+        Whether it is configured as its paper or its published code does it: see
+        :meth:`~graph_retrievers.retrievers.retriever.Retriever.published`. Options take precedence, and what the name stands for,
+        such as ``gate="uniform"``.
     **options
         Keywords of the retriever's class (``checkpoint`` for those that train).
 
     Raises
     ------
     InvalidArgumentError
-        If the name is unknown, or the class does not take an option.
+        If the name is unknown, the class does not take an option, or nobody has published it.
 
     Examples
     --------
@@ -109,9 +113,10 @@ def build_retriever(name: str | None, index: GraphIndex, /, **options: Any) -> R
     'a loom'
     """
     if name is None:
-        made = build_retriever(default_retriever(index), index, **{"k": DEFAULT_K, **options})
+        made = build_retriever(default_retriever(index), index, published=published, **{"k": DEFAULT_K, **options})
         tell_unused_relevance(made)
         return made
     kind, keywords = retriever_class(name)
     check_keywords(name, options, sorted({knob.name for knob in (*class_knobs(kind), *class_knobs(Retriever))}))
-    return kind(index, **{"name": name, **keywords, **options})  # type: ignore[call-arg]
+    settings = published_settings(kind) if published else {}
+    return kind(index, **{"name": name, **settings, **keywords, **options})  # type: ignore[call-arg]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from copy import copy
 from dataclasses import replace
 from typing import Any, ClassVar, Self
@@ -26,7 +26,7 @@ from graph_retrievers.queries import DEFAULT_K, Queries
 from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers.plain_search import PlainSearch, reads_graph, walks
 from graph_retrievers.retrievers.protocol import BaseRetriever, Call
-from graph_retrievers.retrievers.signatures import class_knobs
+from graph_retrievers.retrievers.signatures import class_knobs, published_settings
 from graph_retrievers.retrievers.similarity import similarities
 from graph_retrievers.signals.relevance import BiEncoder
 
@@ -91,6 +91,8 @@ class Retriever(BaseRetriever):
 
     _untrained: tuple[str, ...] = ()
     reads_edge_signals: ClassVar[bool] = False
+    PUBLISHED: ClassVar[Mapping[str, Any] | None] = None
+    """Keywords of the published configuration; None for a composition that nobody has published."""
 
     def __init__(
         self,
@@ -128,6 +130,38 @@ class Retriever(BaseRetriever):
                 "index.",
                 self.name,
             )
+
+    @classmethod
+    def published(cls, index: GraphIndex, **overrides: Any) -> Self:
+        """Return the system as its paper or its published code configures it.
+
+        The keywords are those of :attr:`PUBLISHED`. What they are, where they differ from the defaults and why, and what an index
+        has to bring is told in docs/published.md.
+
+        Parameters
+        ----------
+        index : GraphIndex
+        **overrides
+            Keywords of the class that replace published ones, or that no publication settles, such as ``checkpoint``.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If nobody has published the composition.
+
+        Examples
+        --------
+        >>> from graph_retrievers import GAR
+        >>> print(GAR.published(GraphIndex.from_texts(["a loom"], vectors=[[1]]), k=20))
+        GAR(
+          Pipeline(
+            VectorSearch(k=1000, returned=False, signal='dense'),
+            AdaptiveReranking(budget=1000, nodes_per_round=16),
+          ),
+          k=20, backfill=False,
+        )
+        """
+        return cls(index, **published_settings(cls) | overrides)  # type: ignore[arg-type]
 
     def __repr__(self) -> str:
         """Return the name and the composition with its parameters."""

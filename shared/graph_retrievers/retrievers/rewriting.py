@@ -67,6 +67,8 @@ class HyDE(_Around):
     HypotheticalDocuments(O_vs -> O_gm -> (O_vgs -> O_gm)*)
     """
 
+    PUBLISHED = {"search": "vector", "documents": 8}
+
     def __init__(
         self,
         index: GraphIndex,
@@ -141,6 +143,8 @@ class IRCoT(_Around):
     >>> print(IRCoT(GraphIndex.from_texts(["a loom"])).operator.formula())
     InterleavedReasoning((O_vs)*)
     """
+
+    PUBLISHED = {"search": "bm25", "passages": 4, "budget": 15, "steps": 8, "backfill": False}
 
     def __init__(
         self,

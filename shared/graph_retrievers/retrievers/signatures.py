@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import Parameter, cleandoc, getdoc, signature
 from typing import Any, get_type_hints
 
-__all__ = ["Knob", "class_documentation", "class_knobs"]
+from graph_retrievers.errors import InvalidArgumentError
+
+__all__ = ["Knob", "class_documentation", "class_knobs", "published_settings"]
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,19 @@ def class_knobs(kind: type) -> list[Knob]:
         for name, parameter in signature(constructor).parameters.items()
         if parameter.kind is Parameter.KEYWORD_ONLY
     ]
+
+
+def published_settings(kind: type) -> dict[str, Any]:
+    """Return the keywords with which a retriever class is what was published; InvalidArgumentError if nobody has published it.
+
+    >>> from graph_retrievers import GAR
+    >>> published_settings(GAR)
+    {'budget': 1000, 'nodes_per_round': 16, 'backfill': False}
+    """
+    settings: Mapping[str, Any] | None = getattr(kind, "PUBLISHED", None)
+    if settings is None:
+        raise InvalidArgumentError(f"{kind.__name__} has no published settings, as nobody has published it; use it as it is.")
+    return dict(settings)
 
 
 def class_documentation(own: str, kinds: Sequence[type], names: Collection[str]) -> str:

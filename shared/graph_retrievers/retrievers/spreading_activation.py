@@ -97,6 +97,20 @@ class SpreadingActivation(Retriever):
     ['Ada', 'Ada -[wrote]-> Loom']
     """
 
+    PUBLISHED = {
+        "steps": 3,
+        "decay": 0.7,
+        "threshold": 0.01,
+        "gate": "cosine",
+        "semantics": "set",
+        "hub_exponent": 0.0,
+        "chains": "hits",
+        "passages": None,
+        "fuse": False,
+        "k": 30,
+        "backfill": False,
+    }
+
     def __init__(
         self,
         index: GraphIndex,

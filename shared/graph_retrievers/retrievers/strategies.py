@@ -15,6 +15,9 @@ from graph_retrievers.retrievers.retriever import Retriever
 __all__ = ["MMR", "Eager", "Scored"]
 
 
+_PUBLISHED = {"start_k": 4, "adjacent_k": 10, "max_depth": None, "k": 5, "backfill": False}
+
+
 def _from_start(start_k: int, traversal: Operator) -> Operator:
     return Pipeline(VectorSearch(positive("start_k", start_k), returned=False), traversal)
 
@@ -44,6 +47,8 @@ class Eager(Retriever):
     >>> print(Eager(GraphIndex.from_texts(["a loom"], vectors=[[1]])).operator.formula())
     O_vs -> O_vgs
     """
+
+    PUBLISHED = _PUBLISHED
 
     def __init__(
         self, index: GraphIndex, *, start_k: int = 4, adjacent_k: int = 10, max_depth: int | None = None, **options: Any
@@ -76,6 +81,8 @@ class MMR(Retriever):
     >>> print(MMR(GraphIndex.from_texts(["a loom"], vectors=[[1]])).operator.formula())
     O_vs -> O_vgs
     """
+
+    PUBLISHED = {**_PUBLISHED, "lambda_mult": 0.5, "min_mmr_score": -math.inf}
 
     def __init__(
         self,
@@ -116,6 +123,8 @@ class Scored(Retriever):
     >>> print(Scored(GraphIndex.from_texts(["a loom"], vectors=[[1]])).operator.formula())
     O_vs -> O_vgs
     """
+
+    PUBLISHED = {**_PUBLISHED, "per_iteration_limit": None}
 
     def __init__(
         self,
