@@ -139,9 +139,9 @@ def _read(path: Path) -> Page:
     suffix = path.suffix.lower()
     encoding = (suffix in _HTML and html_charset(raw)) or "utf-8-sig"
     try:
-        # Windows-1252 leaves five bytes undefined.
-        text = raw.decode(encoding, "replace" if encoding == "cp1252" else "strict")
-    except (LookupError, UnicodeError) as error:
+        # As browsers do it where another encoding is declared; most of them leave some bytes undefined.
+        text = raw.decode(encoding, "strict" if encoding.startswith("utf-8") else "replace")
+    except UnicodeError as error:
         raise DatasetError(f"{path} cannot be read as UTF-8: {error}.") from error
     page = read_html(text) if suffix in _HTML else read_markdown(text) if suffix in _MARKDOWN else read_text(text)
     return with_short_titles(page._replace(title=" ".join(page.title.split()) or _stem(path.name)))

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urljoin
 
+from graph_retrievers.construction.encodings import web_encoding
 from graph_retrievers.construction.pages import Block, Page, without_number
 from graph_retrievers.errors import MissingDependencyError
 
@@ -44,9 +45,7 @@ _LABEL = 40
 _LISTS = frozenset(["ul", "ol", "dl"])
 # A page that goes on to another within seconds; one that reloads itself every few minutes is read.
 _REFRESH = re.compile(r"""\s*\d(?:\.\d*)?\s*[;,]\s*url\s*=\s*["']?([^"'\s]+)""", re.IGNORECASE)
-_CHARSET = re.compile(rb"""(?:<meta[^<>]{0,200}?charset|<\?xml[^<>]{0,200}?encoding)\s*=\s*["']?([\w-]+)""", re.IGNORECASE)
-# As browsers read them: the names of Latin-1 stand for its Windows form, and what can be read this far is not UTF-16.
-_CHARSETS = {"iso-8859-1": "cp1252", "latin1": "cp1252", "latin-1": "cp1252", "us-ascii": "cp1252", "ascii": "cp1252"}
+_CHARSET = re.compile(rb"""(?:<meta[^<>]{0,200}?charset|<\?xml[^<>]{0,200}?encoding)\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE)
 
 # The parser compares a closing tag to every open element. Bytes that it gets at a time; a longer address is not a base. Of a
 # tag with more attributes, those that are not read are left out.
@@ -109,10 +108,9 @@ def read_html(text: str, *, piece: bool = False) -> Page:
 
 
 def html_charset(raw: bytes) -> str:
-    """Return the encoding that an HTML file declares in its first 1,024 bytes, as browsers understand it, "" if there is none."""
+    """Return the codec for what an HTML file declares in its first 1,024 bytes, "" for nothing or what browsers do not know."""
     found = _CHARSET.search(raw[:1024])
-    name = found[1].decode().lower() if found and not raw.startswith(b"\xef\xbb\xbf") else ""
-    return "" if name.startswith("utf-16") else _CHARSETS.get(name, name)
+    return web_encoding(found[1].decode()) if found and not raw.startswith(b"\xef\xbb\xbf") else ""
 
 
 def _parse(text: str, reader: _Reader) -> None:
