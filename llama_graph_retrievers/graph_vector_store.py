@@ -113,7 +113,7 @@ class GraphVectorStore(BasePydanticVectorStore):
             return []
         graph = self._store.index.graph
         rows = filter_mask(graph, engine_filter(filters or MetadataFilters(filters=[]), graph)).nonzero().flatten().tolist()
-        nodes = (graph.node(row) for row in rows if node_ids is None or graph.ids[row] in set(node_ids))
+        nodes = (graph.node(row).shown() for row in rows if node_ids is None or graph.ids[row] in set(node_ids))
         return [
             node_of(Hit(n.id, n.text, 0.0, "", NodePath((n.id,)), title=n.title, type=n.type, metadata=n.metadata, origin=n.origin))
             for n in nodes

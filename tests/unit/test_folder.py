@@ -218,7 +218,7 @@ THREADS = "Thread safety\nThis function is not thread-safe."
             "man_{}.md",
             "# NAME\nabout b\n# SEE ALSO\n[f](../f.md), [g](../g.md)",
             "man b: NAME",
-            "about b\nSEE ALSO\n[f](../f.md), [g](../g.md)",
+            "about b\nSEE ALSO\nf, g",
         ),
         ("{}.txt", "Synopsis\n\nAbout b\n\nThread-safe: no", "b", "Synopsis\nAbout b\nThread-safe: no"),
         ("{}.html", "<p>Do not panic.<h1>f_b</h1><p>About b<p>Thread-safe", "f_b", "Do not panic.\nf_b\nAbout b\nThread-safe"),

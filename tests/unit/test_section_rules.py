@@ -39,8 +39,8 @@ def page(*parts):
         ((A(1), 50, B(2), 9, C(2), 60), [("A", 60), ("AC", 60)]),
         # A heading without text joins whatever is before it.
         ((A(1), 50, B(2), 60, C(2)), [("A", 50), ("AB", 61)]),
-        # Short neighbours that have joined are the section around them.
-        ((A(1), 50, B(2), 60, C(2), 9, D(2), 9, E(2), 60), [("A", 50), ("AB", 60), ("AE", 9 + 1 + 9 + 1 + 60 + 1)]),
+        # Short neighbours that have joined are the section around them, also where a longer one follows.
+        ((A(1), 50, B(2), 60, C(2), 9, D(2), 9, E(2), 60), [("A", 50), ("AB", 60), ("A", 9 + 1 + 9 + 1 + 60 + 1)]),
         ((9, A(1), 60), [("A", 70)]),
     ],
 )
