@@ -5,8 +5,10 @@ import torch
 
 from graph_retrievers import GraphIndex
 from graph_retrievers.construction import Links, build_edges, read_folder
+from graph_retrievers.construction.documents import to_nodes
 from graph_retrievers.graph.tokens import estimate_tokens
 from graph_retrievers.retrievers import WalkFusion
+from graph_retrievers.retrievers.excerpt import known_vectors
 from graph_retrievers.retrievers.registry import build_retriever
 
 TOOLS = "| Tool | Owner | What it is for |\n| :--- | --- | ---: |\n"
@@ -106,6 +108,9 @@ class TestTexts:
 
         (document,) = WalkFusionRetriever(index=index).invoke("chart")
         (found,) = Llama(index=index).retrieve("chart")
+        for shown in (document, found.node):
+            (known,) = known_vectors(to_nodes([shown]), index)
+            assert torch.equal(known, index.dense.vectors[0])
         assert document.page_content == found.node.text and "(https://chat.example.org/archives/C0291)" in found.node.text
 
     def test_an_address_that_changed_is_shown_and_nothing_is_embedded(self, index, tmp_path):

@@ -73,13 +73,15 @@ def read_markdown(text: str, references: MutableMapping[str, Any] | None = None,
     for piece in _pieces(_parser().parse(text, {"references": ChainMap({}, references or {})})):
         if piece.level and piece.written:
             _name(piece, seen)
-        anchors, links = anchors + piece.anchors, links + piece.links
+        anchors += piece.anchors
+        links += piece.links
         if piece.text:
             held.append(replace(piece, anchors=anchors, links=links))
             anchors, links = [], []
     if anchors or links:
-        last = held.pop() if held else _Piece(len(lines))
-        held.append(replace(last, anchors=last.anchors + anchors, links=last.links + links))
+        held = held or [_Piece(len(lines))]
+        held[-1].anchors += anchors
+        held[-1].links += links
     blocks = [
         Block(
             piece.text,
@@ -133,7 +135,7 @@ class _Piece:
     line: int
     level: int = 0
     text: str = ""
-    name: str = ""
+    name: list[str] = field(default_factory=list)
     anchors: list[str] = field(default_factory=list)
     links: list[str] = field(default_factory=list)
     leads: bool = False
@@ -161,7 +163,8 @@ class _Piece:
                 parts.append(token.content if self.level else _ATTRIBUTES.sub("", token.content))
             elif token.type == "code_inline":
                 parts.append(token.content)
-            self.name += token.content if token.type in ("text", "code_inline") else ""
+            if self.level and token.type in ("text", "code_inline"):
+                self.name.append(token.content)
         lines = (line.strip() for line in "".join(parts).split("\n"))
         return "\n".join(line for line in lines if line and not _RULE.fullmatch(line))
 
@@ -174,7 +177,7 @@ def _name(piece: _Piece, seen: Counter[str]) -> None:
     if given and piece.text:
         piece.anchors.append(given[1])
     elif not given:
-        name = slug(piece.name)
+        name = slug("".join(piece.name))
         piece.anchors.append(f"{name}-{seen[name]}" if seen[name] else name)
         seen[name] += 1
 
@@ -194,7 +197,7 @@ def _pieces(tokens: Sequence[Any]) -> Iterator[_Piece]:
         if first.type == "html_block":
             for block in read_html(first.content, piece=True).blocks:
                 held = list(block.anchors), list(block.links)
-                yield _Piece(line, block.level, block.text, "", *held, block.leads, False, block.header)
+                yield _Piece(line, block.level, block.text, [], *held, block.leads, False, block.header)
         elif first.type == "paragraph_open":
             yield from _paragraph(line, part[1].children, first.map[1] - line)
         else:

@@ -226,7 +226,9 @@ def text_and_source(blocks: Sequence[Block], header: str = "") -> tuple[str, str
 
 def _repeated(block: Block, max_tokens: int) -> str:
     """Return the header that a part repeats which begins with a block: that of its table, if there is room for both."""
-    return block.header if estimate_tokens(block.header) + block.tokens <= max_tokens else ""
+    # A token has up to seven letters, and a space; to count those of a long header in every part would take too long.
+    room = len(block.header) <= 8 * max_tokens and estimate_tokens(block.header) + block.tokens <= max_tokens
+    return block.header if room else ""
 
 
 def _parts(blocks: Sequence[Block], max_tokens: int) -> Iterator[list[Block]]:
@@ -282,7 +284,7 @@ def _pieces(block: Block, max_tokens: int, before: int) -> Iterator[Block]:
     if block.tokens <= max_tokens:
         yield block
         return
-    header = estimate_tokens(block.header)
+    header = estimate_tokens(block.header) if len(block.header) <= 8 * max_tokens else max_tokens
     room = max_tokens - (header if 2 * header <= max_tokens else 0)
     pieces: list[list[str]] = [[]]
     held = before
