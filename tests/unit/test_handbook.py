@@ -121,6 +121,10 @@ class TestTexts:
         assert embedded == [] and torch.equal(after.dense.vectors, index.dense.vectors)
         assert "C0555" in WalkFusion(after).retrieve("chart", vector=[0, 1])[0].text
 
+    def test_what_is_written_is_kept_only_where_it_differs(self, tmp_path):
+        pages = {"a.md": "# A\n\nOne two.\n\n- three\n", "b.html": "<h1>B</h1><p><b>Some</b> <a href=a.md>words</a>"}
+        assert [node.origin for node in read_folder(write(tmp_path, pages))] == [{}, {}]
+
     def test_documents_of_other_loaders_are_read_as_they_are(self):
         from langchain_core.documents import Document
 
