@@ -156,6 +156,7 @@ CASES: dict[str, tuple[int, Callable[[int], Any], Callable[[Any], Any]]] = {
     "markdown, tables": (4_000, lambda n: "|a" * n + "\n" + "|-" * n + "\n", read_markdown),
     "markdown, inline html": (4_000, lambda n: "x" + "<b>" * n, read_markdown),
     "markdown, parts of a heading": (40_000, lambda n: "# " + "`b`a" * n, read_markdown),
+    "markdown, anchors without a text": (4_000, lambda n: "<a id=x></a>\n\n" * n, read_markdown),
     "slug of a heading of marks": (20_000, lambda n: "a" + MARKS * n, slug),
     "words of a text of marks": (20_000, lambda n: "a" + MARKS * n, name_words),
     "sections, blank lines": (200_000, lambda n: "a" + "\n " * n + "b", lambda text: split_page(read_text(text))),
@@ -168,6 +169,11 @@ CASES: dict[str, tuple[int, Callable[[int], Any], Callable[[Any], Any]]] = {
         20_000,
         lambda n: "<pre>a" + "\n " * n + "b c " * 300 + "</pre>",
         lambda text: split_page(read_html(text)),
+    ),
+    "sections, a long header of a table": (
+        20_000,
+        lambda n: "|" + "h " * n + "\n|-\n" + "|w w w w\n" * (n // 10),
+        lambda text: split_page(read_markdown(text)),
     ),
     "sections, copies with many anchors": (10_000, _copies, without_copies),
     "structure, deep headings": (

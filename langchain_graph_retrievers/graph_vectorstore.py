@@ -93,7 +93,7 @@ class GraphVectorStore(VectorStore):
         if not len(self.store):
             return []
         graph = self.store.index.graph
-        nodes = (graph.node(graph.row(name)) for name in ids if name in graph)
+        nodes = (graph.node(graph.row(name)).shown() for name in ids if name in graph)
         return [Document(node.text, id=node.id, metadata=deepcopy(dict(node.metadata))) for node in nodes]
 
     def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:

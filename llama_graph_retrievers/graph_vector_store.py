@@ -148,7 +148,7 @@ class GraphVectorStore(BasePydanticVectorStore):
             dense.taken(torch.tensor(rows, dtype=torch.int64)).tolist() if isinstance(dense, DenseIndex) else [None] * len(rows)
         )
         found = []
-        for n, vector in zip(map(index.graph.node, rows), vectors, strict=True):
+        for n, vector in zip((index.graph.node(row).shown() for row in rows), vectors, strict=True):
             hit = Hit(n.id, n.text, 0.0, "", NodePath((n.id,)), title=n.title, type=n.type, metadata=n.metadata, origin=n.origin)
             found.append(node_of(hit).model_copy(update={"embedding": vector}))
         return found

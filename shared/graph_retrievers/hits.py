@@ -523,9 +523,9 @@ def _trail_paths(paths: _Paths, ranking: Ranking) -> list[list[NodePath]]:
 
 
 def _node_hit(graph: CorpusGraph, row: int, score: float, operator: str, path: NodePath, **found: Any) -> Hit:
-    title, kind, metadata = graph.titles[row], graph.types[row], deepcopy(graph.metadata[row])
-    origin = deepcopy(graph.origins[row])
-    return Hit(graph.ids[row], graph.texts[row], score, operator, path, title, kind, metadata, origin=origin, **found)
+    node = graph.node(row).shown()
+    metadata, origin = deepcopy(node.metadata), deepcopy(node.origin)
+    return Hit(node.id, node.text, score, operator, path, node.title, node.type, metadata, origin=origin, **found)
 
 
 def _largest(alike: Similarities, query: int, nodes: Iterable[int]) -> float | None:

@@ -21,7 +21,7 @@ MARKED = "# Head\n\n<p>html</p>"
 @pytest.mark.parametrize(
     ("name", "title", "text"),
     [
-        *((f"a{suffix}", "Head", "<p>html</p>") for suffix in (".md", ".mdx", ".markdown", ".MD")),
+        *((f"a{suffix}", "Head", "html") for suffix in (".md", ".mdx", ".markdown", ".MD")),
         *((f"a{suffix}", "a", "# Head\nhtml") for suffix in (".html", ".htm", ".HTM")),
         *((f"a{suffix}", "a", "# Head\n<p>html</p>") for suffix in (".txt", ".TXT")),
     ],
@@ -148,8 +148,9 @@ def test_whole_files(tmp_path):
     nodes = read(tmp_path, pages, max_tokens=None)
     assert [(node.id, node.title, node.text) for node in nodes] == [
         ("a.md", "A", "A"),
-        ("b.md", "B", "text [a](a.md)\nC\nmore [a](a.md)"),
+        ("b.md", "B", "text a\nC\nmore a"),
     ]
+    assert nodes[1].shown().text == "text [a](a.md)\n\n## C\n\nmore [a](a.md)"
     assert nodes[1].metadata == {"path": "b.md", "headings": [], "anchors": ["b", "c"], "links": ["/a.md"]}
 
 

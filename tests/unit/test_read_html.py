@@ -353,3 +353,18 @@ def test_tags_of_few_attributes_and_texts_behind_a_tag_stay_as_they_are():
     words = " ".join(f"w{place}" for place in range(5_000)).encode()
     for piece in (b"<a title='" + words + b"' b c=1 href=x>t", b"<a b1 " + words[:9_000] + b">" + words):
         assert _short(piece) == piece
+
+
+def test_the_header_of_a_table_is_above_all_its_rows_and_of_no_other():
+    first = "<table><tr><th>a<th>b<tr><td>1<td>2<tr><th>c<th>d<tr><td>3<td>4</table>"
+    page = read_html(f"{first}<table><tr><th>e<tr><td><p><b>5</b></p></table><p><b>f</b></p><p><b>g</b> h</p>")
+    assert [(block.text, block.header, block.leads) for block in page.blocks] == [
+        ("a | b", "", True),
+        ("1 | 2", "a | b", False),
+        ("c | d", "a | b", False),
+        ("3 | 4", "a | b", False),
+        ("e", "", True),
+        ("5", "e", False),
+        ("f", "", True),
+        ("g h", "", False),
+    ]

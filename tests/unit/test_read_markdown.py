@@ -38,7 +38,7 @@ def test_titles(text, title, first):
         ("# A {b} {#c}", "A {b}", "c"),
         ("# A {#b} c", "A {#b} c", "a-b-c"),
         ("# A {b}", "A {b}", "a-b"),
-        ("#   The `Loom_x` *is* [it](y.md)  ##", "The `Loom_x` *is* [it](y.md)", "the-loom_x-is-it"),
+        ("#   The `Loom_x` *is* [it](y.md)  ##", "The Loom_x is it", "the-loom_x-is-it"),
         ("A\nb\n---", "A b", "ab"),
         ("# A  b", "A b", "a--b"),
     ],
@@ -55,16 +55,107 @@ def test_headings_that_repeat_are_numbered():
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("* a\n\n  more\n* b\n\n1. c\n2. d", ["* a\n\n  more", "* b", "1. c", "2. d"]),
-        ("    code\n\n> quote\n> on", ["    code", "> quote\n> on"]),
-        ("```\n\n x \n\n```", ["```\n\n x \n\n```"]),
-        ("a\n\n[x]: y.md\n\nb", ["a", "b"]),
-        ("# \n\ntext", ["text"]),
-        ("#\n\n- \n- x", ["-", "- x"]),
+        (
+            "* a\n\n  more\n* b\n\n1. c\n2. d",
+            [("* a\nmore", "* a\n\n  more"), ("* b", "* b\n"), ("1. c", "1. c"), ("2. d", "2. d")],
+        ),
+        ("    code\n\n> quote\n> on", [("code", "    code\n"), ("quote\non", "> quote\n> on")]),
+        ("```\n\n x \n\n```", [(" x", "```\n\n x \n\n```")]),
+        ("a\n\n[x]: y.md\n\nb", [("a", "a\n\n[x]: y.md\n"), ("b", "b")]),
+        ("# \n\ntext", [("text", "text")]),
+        ("#\n\n- \n- x\n\n---\n\n<!-- c -->", [("- x", "- x\n\n---\n\n<!-- c -->")]),
+        ("1) a\n   - b `c`\n\n         d", [("1) a\n- b c\nd", "1) a\n   - b `c`\n\n         d")]),
     ],
 )
-def test_blocks_are_kept_as_written(text, expected):
-    assert [text for text, *_ in blocks(text)] == expected
+def test_texts_of_blocks_and_what_is_written(text, expected):
+    assert [(block.text, block.source) for block in read_markdown(text).blocks] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("[the *far* page](far.md 'Title') and [`code`][1]\n\n[1]: x.md", "the far page and code"),
+        ("![a *loom*](l.png) [![badge](b.svg)](ci.md) ![](no.png)", "a loom badge"),
+        ("one<br>two <b class='x'>three</b> <!-- no --> <img alt='four'>", "one\ntwo three  four"),
+        ("`<b>[x](y)</b>` &amp; \\*", "<b>[x](y)</b> & *"),
+        ("<https://x.org/a> https://y.org", "https://x.org/a https://y.org"),
+        ("a word {: .x #name }", "a word"),
+        ("<p align=center><img alt='A loom' src=x.png> <a href=y.md>it</a></p>\n<!-- no -->", "A loom it"),
+        ("Use <script> or <select> to choose.", "Use  or  to choose."),
+        ("-----|", None),
+        ("<!-- no -->", None),
+        ("<div class='x'>\n\n</div>", None),
+    ],
+)
+def test_what_a_person_reads(text, read):
+    assert [block.text for block in read_markdown(text).blocks] == ([] if read is None else [read])
+
+
+def test_html_within_markdown_is_read_as_html():
+    table = "<table><tr><th>a<th>b\n<tr><td>1<td><a href=x.md>2</a></table>"
+    page = read_markdown(f"<h1 align=center>Looms</h1>\n\n{table}\n\n<p><b>Q?</b>")
+    assert page.title == "Looms" and [(block.text, block.level, block.links, block.leads) for block in page.blocks] == [
+        ("Looms", 1, (), True),
+        ("a | b", 0, (), True),
+        ("1 | 2", 0, ("x.md",), False),
+        ("Q?", 0, (), True),
+    ]
+    assert [block.header for block in page.blocks] == ["", "", "a | b", ""]
+
+
+@pytest.mark.parametrize(
+    ("table", "rows"),
+    [
+        ("a | b\n--|--\n[x](y) | `c\\|d`\n\\* | ", ["a | b", "x | c|d", "*"]),
+        ("| a |\n|---|\n| b<br>c |\n| --- |\n| d |", ["a", "b c", "d"]),
+        ("| a | b |\n|---|---|\n| | c |\n|===|===|\n|  |  |\n| - | d |", ["a | b", "| c", "- | d"]),
+        # Tables that are none for GitHub: another number of columns, no header.
+        ("| a | b\n|---\n| [x](y) | d | e\n-----|\n| f |", ["a | b", "x | d | e", "f"]),
+        ("| a | b |\n| c | d |", ["a | b", "c | d"]),
+        ("+---+---+\n| a | b |\n+===+===+\n| c | d |\n+---+---+", ["a | b", "c | d"]),
+    ],
+)
+def test_rows_of_tables(table, rows):
+    assert [block.text for block in read_markdown(table).blocks] == rows
+
+
+def test_rows_have_their_links_and_the_header_of_their_table():
+    page = read_markdown("| a | b |\n|---|---|\n| [1](1.md) | |\n| <a id=x href=2.md>2</a> | |\n\n| c |\n|---|\n| 3 |\n\nend")
+    assert [(block.text, block.links, block.anchors, block.header, block.leads) for block in page.blocks] == [
+        ("a | b", (), (), "", True),
+        ("1", ("1.md",), (), "a | b", False),
+        ("2", ("2.md",), ("x",), "a | b", False),
+        ("c", (), (), "", True),
+        ("3", (), (), "c", False),
+        ("end", (), (), "", False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "leads"),
+    [
+        ("**What is it?**", True),
+        ("__What__ **is it?**", True),
+        ("**What** is it?", False),
+        ("**`What`**", True),
+        ("**What** `is`", False),
+        ("- **What is it?**", False),
+        ("What is it?", False),
+        ("# What", True),
+    ],
+)
+def test_what_leads_to_the_next_block(text, leads):
+    assert [block.leads for block in read_markdown(text).blocks] == [leads]
+
+
+def test_anchors_and_links_without_a_text_belong_to_what_follows_or_to_the_end():
+    page = read_markdown("a\n\n<a id=x></a>\n\n## B\n\n[![](p.png)](c.md)\n\nd\n\n<a name=y href=e.md></a>")
+    assert [(block.text, block.anchors, block.links) for block in page.blocks] == [
+        ("a", (), ()),
+        ("B", ("x", "b"), ()),
+        ("d", ("y",), ("c.md", "e.md")),
+    ]
+    assert [(block.text, block.anchors) for block in read_markdown("<a id=x></a>").blocks] == [("", ("x",))]
 
 
 def test_anchors_and_links_of_html_within_a_paragraph_and_a_heading():
@@ -126,4 +217,4 @@ def test_attribute_lists_are_anchors():
     text = "__extensions__{: #extensions }\n: The list.\n\nA paragraph.\n{: .x #name key=v }\n\n`{: #no }` {: .x }\n\n## H {: #h }"
     page = read_markdown(text)
     assert [block.anchors for block in page.blocks] == [("extensions",), ("name",), (), ("h",)]
-    assert page.blocks[0].text.startswith("__extensions__{: #extensions }")
+    assert [block.text for block in page.blocks] == ["extensions\n: The list.", "A paragraph.", "{: #no } {: .x }", "H"]

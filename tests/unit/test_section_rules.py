@@ -39,8 +39,8 @@ def page(*parts):
         ((A(1), 50, B(2), 9, C(2), 60), [("A", 60), ("AC", 60)]),
         # A heading without text joins whatever is before it.
         ((A(1), 50, B(2), 60, C(2)), [("A", 50), ("AB", 61)]),
-        # Short neighbours that have joined are the section around them.
-        ((A(1), 50, B(2), 60, C(2), 9, D(2), 9, E(2), 60), [("A", 50), ("AB", 60), ("AE", 9 + 1 + 9 + 1 + 60 + 1)]),
+        # Short neighbours that have joined are the section around them, also where a longer one follows.
+        ((A(1), 50, B(2), 60, C(2), 9, D(2), 9, E(2), 60), [("A", 50), ("AB", 60), ("A", 9 + 1 + 9 + 1 + 60 + 1)]),
         ((9, A(1), 60), [("A", 70)]),
     ],
 )
@@ -125,3 +125,10 @@ def test_pieces_end_with_sentences_and_lines():
 def test_spaces_and_blank_lines_stay_within_their_piece():
     text = "one two\n \n \n  three\n\n four five \n \n"
     assert [chunk.text for chunk in split_page(Page("", [Block(text)]), 3)] == ["one two\n \n \n  three", " four five"]
+
+
+def test_the_header_that_a_part_repeats_counts():
+    rows = [Block("w w", header="h h h h") for _ in range(9)]
+    chunks = split_page(Page("", [Block("h h h h", leads=True), *rows]), 10)
+    assert [chunk.text.split().count("h") for chunk in chunks] == [4, 4, 4, 4]
+    assert max(len(chunk.text.split()) for chunk in chunks) == 10

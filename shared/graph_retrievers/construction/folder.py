@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from itertools import takewhile
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -18,7 +18,7 @@ from graph_retrievers.construction.copies import without_copies
 from graph_retrievers.construction.html import html_charset, read_html
 from graph_retrievers.construction.markdown import read_markdown
 from graph_retrievers.construction.pages import Block, Page, read_text, with_short_titles
-from graph_retrievers.construction.sections import Chunk, split_page
+from graph_retrievers.construction.sections import Chunk, split_page, text_and_source
 from graph_retrievers.errors import DatasetError, shown
 from graph_retrievers.graph.addresses import AddressBook
 from graph_retrievers.graph.corpus_graph import Node
@@ -36,6 +36,7 @@ _FEW_PAGES = 5
 _NAMED = 8
 _SEPARATOR = re.compile(r" [-–—|·:»]+ |: ")
 _COPYRIGHT = re.compile(r"^(?:\(c\)|copyright\b)|©|all rights reserved", re.IGNORECASE)
+_FIRST_PAGES = frozenset(["index", "_index", "readme"])
 _INDEXES = frozenset(["genindex", "py-modindex", "modindex", "search"])
 # What Sphinx writes beside the pages: their sources, and the files of the theme.
 _GENERATED = frozenset(["_sources", "_static"])
@@ -63,7 +64,10 @@ def read_folder(folder: str | Path, *, max_tokens: int | None = 220, show_progre
     -------
     list of Node
         The first node of a page has the page's path, relative to the folder, as its id; others add ``#`` and the anchor of the
-        section, or ``~`` and a number. The title is that of the page, and the heading of the section behind a colon. Metadata:
+        section, or ``~`` and a number. The title is that of the page, and behind a colon the heading of the section, or of the one
+        around all that the node holds. A page without a title is called as its file, ``index``, ``_index`` and ``README`` as their
+        folder. The text is what a person reads; where Markdown is written otherwise, with addresses of links for instance, hits
+        show what is written (see :meth:`Node.shown <graph_retrievers.graph.corpus_graph.Node.shown>`). Metadata:
 
         - ``path``: of the page;
         - ``headings``: those above the text, outermost first;
@@ -139,16 +143,18 @@ def _read(path: Path) -> Page:
     suffix = path.suffix.lower()
     encoding = (suffix in _HTML and html_charset(raw)) or "utf-8-sig"
     try:
-        # Windows-1252 leaves five bytes undefined.
-        text = raw.decode(encoding, "replace" if encoding == "cp1252" else "strict")
-    except (LookupError, UnicodeError) as error:
+        # As browsers do it where another encoding is declared; most of them leave some bytes undefined.
+        text = raw.decode(encoding, "strict" if encoding.startswith("utf-8") else "replace")
+    except UnicodeError as error:
         raise DatasetError(f"{path} cannot be read as UTF-8: {error}.") from error
     page = read_html(text) if suffix in _HTML else read_markdown(text) if suffix in _MARKDOWN else read_text(text)
-    return with_short_titles(page._replace(title=" ".join(page.title.split()) or _stem(path.name)))
+    return with_short_titles(page._replace(title=" ".join(page.title.split()) or _named(path.absolute())))
 
 
-def _stem(name: str) -> str:
-    return PurePosixPath(name).stem.replace("_", " ")
+def _named(path: PurePath) -> str:
+    """Return what to call a page without a title: as its file, or as the folder that it is the first page of."""
+    folder = path.parent.name if path.stem.lower() in _FIRST_PAGES else ""
+    return (folder or path.stem).replace("_", " ").strip()
 
 
 def _without_site(pages: dict[str, Page]) -> dict[str, Page]:
@@ -166,7 +172,7 @@ def _without_site(pages: dict[str, Page]) -> dict[str, Page]:
         heading = next((block.text for block in page.blocks if block.level), "")
         if titles[title] >= enough and heading:
             # The name of the site alone, or a heading that most pages begin with, such as NAME in manual pages.
-            return heading if texts[heading] < enough else _stem(name)
+            return heading if texts[heading] < enough else _named(PurePosixPath(name))
         if held[0].casefold() == heading.casefold():
             # What follows is the name of the site.
             return heading
@@ -251,8 +257,8 @@ def _nodes(name: str, page: Page, chunks: Sequence[Chunk], links: _Resolver, tak
                 identity = f"{base}~{taken[base]}"
         # The first node stands for the page, unless it begins elsewhere.
         whole = not place and (name, "") not in links.places
-        heading = chunk.headings[0 if whole else -1] if chunk.headings else ""
-        title = page.title if heading.casefold() in ("", page.title.casefold()) else f"{page.title}: {heading}"
+        named = chunk.headings[:1] if whole else chunk.titles
+        titles = (name for name in named if name.casefold() != page.title.casefold())
         metadata: dict[str, Any] = {
             "path": name,
             "headings": list(chunk.headings),
@@ -261,7 +267,8 @@ def _nodes(name: str, page: Page, chunks: Sequence[Chunk], links: _Resolver, tak
         }
         if not place and page.contents:
             metadata["contents"] = links.resolved(page.contents, name)
-        nodes.append(Node(id=identity, text=chunk.text, title=title, metadata=metadata))
+        origin = {"markdown": chunk.source} if chunk.source else {}
+        nodes.append(Node(identity, chunk.text, ": ".join([page.title, *titles]), metadata=metadata, origin=origin))
     return nodes
 
 
@@ -269,7 +276,8 @@ def _whole(page: Page) -> Chunk:
     blocks = page.blocks[1:] if page.blocks[0].text == page.title and len(page.blocks) > 1 else page.blocks
     anchors = tuple(dict.fromkeys(anchor for block in page.blocks for anchor in block.anchors))
     links = tuple(dict.fromkeys(link for block in page.blocks for link in block.links))
-    return Chunk("\n".join(block.text for block in blocks), (), anchors, links, "", 1)
+    text, source = text_and_source(blocks)
+    return Chunk(text, (), anchors, links, "", 1, source=source)
 
 
 class _Resolver(NamedTuple):

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urljoin
 
+from graph_retrievers.construction.encodings import web_encoding
 from graph_retrievers.construction.pages import Block, Page, without_number
 from graph_retrievers.errors import MissingDependencyError
 
@@ -30,6 +31,9 @@ _NEAR = 8
 _QUOTES = frozenset(["blockquote", "figure"])
 _LEADS = frozenset([*_HEADINGS, "dt", "caption"])
 _CELLS = frozenset(["td", "th"])
+_BOLD = frozenset(["b", "strong"])
+# A paragraph that is all bold introduces what follows, as a heading does.
+_PARAGRAPHS = frozenset(["p", "div"])
 _BAR = " | "
 # What a link to the heading itself shows.
 _PERMALINKS = frozenset("§¶#")
@@ -44,9 +48,7 @@ _LABEL = 40
 _LISTS = frozenset(["ul", "ol", "dl"])
 # A page that goes on to another within seconds; one that reloads itself every few minutes is read.
 _REFRESH = re.compile(r"""\s*\d(?:\.\d*)?\s*[;,]\s*url\s*=\s*["']?([^"'\s]+)""", re.IGNORECASE)
-_CHARSET = re.compile(rb"""(?:<meta[^<>]{0,200}?charset|<\?xml[^<>]{0,200}?encoding)\s*=\s*["']?([\w-]+)""", re.IGNORECASE)
-# As browsers read them: the names of Latin-1 stand for its Windows form, and what can be read this far is not UTF-16.
-_CHARSETS = {"iso-8859-1": "cp1252", "latin1": "cp1252", "latin-1": "cp1252", "us-ascii": "cp1252", "ascii": "cp1252"}
+_CHARSET = re.compile(rb"""(?:<meta[^<>]{0,200}?charset|<\?xml[^<>]{0,200}?encoding)\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE)
 
 # The parser compares a closing tag to every open element. Bytes that it gets at a time; a longer address is not a base. Of a
 # tag with more attributes, those that are not read are left out.
@@ -109,10 +111,9 @@ def read_html(text: str, *, piece: bool = False) -> Page:
 
 
 def html_charset(raw: bytes) -> str:
-    """Return the encoding that an HTML file declares in its first 1,024 bytes, as browsers understand it, "" if there is none."""
+    """Return the codec for what an HTML file declares in its first 1,024 bytes, "" for nothing or what browsers do not know."""
     found = _CHARSET.search(raw[:1024])
-    name = found[1].decode().lower() if found and not raw.startswith(b"\xef\xbb\xbf") else ""
-    return "" if name.startswith("utf-16") else _CHARSETS.get(name, name)
+    return web_encoding(found[1].decode()) if found and not raw.startswith(b"\xef\xbb\xbf") else ""
 
 
 def _parse(text: str, reader: _Reader) -> None:
@@ -164,12 +165,17 @@ class _Reader:
         self.title = self.base = ""
         # For each open element: (tag, what it switched on).
         self._open: list[tuple[str, str]] = []
-        self._on = dict.fromkeys(["silent", "contents", "main", "pre", "title", "list", "quote", "link"], 0)
+        self._on = dict.fromkeys(["silent", "contents", "main", "pre", "title", "list", "quote", "link", "bold"], 0)
         # What there was when the outermost table of contents began, and how long the text in it is: of links and lists, and other.
         self._before: tuple[int, int, list[str], list[str]] = (0, 0, [], [])
         self._lengths = [0, 0]
         self._level, self._leads, self._row = 0, False, False
         self._parts: list[str] = []
+        # Whether all that was read of a block is bold. Of each open table: the names of its columns.
+        self._bold = True
+        self._headers: list[str] = []
+        # Of a row: the number of blocks before it, whether its cells name columns, and whether another row stands above.
+        self._begun, self._names, self._below = 0, False, False
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         switched = self._switch(tag, attributes)
@@ -198,7 +204,13 @@ class _Reader:
             self.contents.append(href)
         if not self._reading:
             return
+        if tag == "table":
+            self._headers.append("")
+            self._below = False
+        if tag == "tr":
+            self._begun, self._names = len(self.blocks), True
         if tag in _CELLS:
+            self._names = self._names and tag == "th"
             if self._row or any(map(str.strip, self._parts)):
                 self._parts.append(_BAR)
             self._row = True
@@ -215,15 +227,27 @@ class _Reader:
         _, switched = self._open.pop()
         ends = switched in ("main", "contents") and self._on[switched] == 1
         if self._reading and (tag in _BLOCKS or ends):
-            self._flush()
+            self._flush(tag in _PARAGRAPHS)
             if tag in _LEADS:
                 self._level, self._leads = 0, False
+            if tag == "tr":
+                self._end_row()
+            if tag == "table" and self._headers:
+                self._headers.pop()
         if ends and switched == "main":
             self.close()
         elif ends:
             self._end_contents()
         if switched:
             self._on[switched] -= 1
+
+    def _end_row(self) -> None:
+        """Take a row of names of columns, above all others, as the header of these."""
+        made = len(self.blocks) - self._begun
+        self._below = self._below or (made > 0 and not self._names)
+        if made == 1 and self._headers and not self._below:
+            self._headers[-1] = self.blocks[-1].text
+            self.blocks[-1] = replace(self.blocks[-1], leads=True, header="")
 
     def _end_contents(self) -> None:
         """Leave out what a table of contents shows, unless it turned out to be a text."""
@@ -242,6 +266,7 @@ class _Reader:
             self.title += text if len(self.title) < 1000 else ""
         elif self._reading and not (text in _PERMALINKS and self._open[-1][0] == "a"):
             self._parts.append(text)
+            self._bold = self._bold and (self._on["bold"] > 0 or not text.strip())
             self._lengths[0 if self._on["link"] or self._on["list"] else 1] += len(text.strip())
 
     def comment(self, text: str) -> None:
@@ -289,7 +314,7 @@ class _Reader:
             return "title"
         if tag == "main" or role == "main":
             return "main"
-        return "pre" if tag == "pre" else "link" if tag == "a" else "quote" if tag in _QUOTES else ""
+        return "pre" if tag == "pre" else "link" if tag == "a" else "bold" if tag in _BOLD else "quote" if tag in _QUOTES else ""
 
     def _is_text(self, tag: str) -> bool:
         """Return whether a button is a word of a text, or a footer names who is quoted."""
@@ -297,17 +322,18 @@ class _Reader:
             return next((opened for opened, _ in self._open[: -_NEAR - 1 : -1] if opened in _BLOCKS | _CELLS), "") in _RUNNING
         return tag == "footer" and self._on["quote"] > 0
 
-    def _flush(self) -> None:
-        """End a block; anchors and links without text go to the next one."""
+    def _flush(self, paragraph: bool = False) -> None:
+        """End a block, a paragraph or another; anchors and links without text go to the next one."""
         # Empty cells at the end of a row are nothing to read.
         while self._parts and (self._parts[-1] is _BAR or not self._parts[-1].strip()):
             self._parts.pop()
         text = "".join(self._parts)
         text = text.strip("\n").rstrip() if self._on["pre"] else _squeezed(text)
-        self._parts, self._row = [], False
+        leads, header = self._leads or (paragraph and self._bold and not self._headers), "".join(self._headers[-1:])
+        self._parts, self._row, self._bold = [], False, True
         if text:
             text = without_number(text) if self._level else text
-            self.blocks.append(Block(text, self._level, _once(self.anchors), _once(self.links), self._leads))
+            self.blocks.append(Block(text, self._level, _once(self.anchors), _once(self.links), leads, None, header))
             self.inside.append(self._on["main"] > 0)
             self.after.append(([], []))
             self.anchors, self.links, self._level, self._leads = [], [], 0, False

@@ -1,11 +1,13 @@
-"""Markdown pages as blocks, kept as written, with the addresses they link to."""
+"""Markdown pages as blocks: what a person reads, what is written, anchors and links."""
 
 from __future__ import annotations
 
 import re
 from collections import ChainMap, Counter
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, MutableMapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import zip_longest
 from typing import Any
 from unicodedata import category
 
@@ -21,10 +23,21 @@ _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(\w[\w-]*:.*?)^---[ \t]*(?:\n|\Z)", re
 _ANCHOR = re.compile(r"\{:?[ \t]*#([^\s{}]++)[^{}]*+\}[ \t#]*\Z")
 # "{: #anchor }" of MkDocs, behind a word or a paragraph.
 _ATTRIBUTES = re.compile(r"\{:[^{}#]*+#([^\s{}]++)[^{}]*+\}")
+_BREAK = re.compile(r"<br\b", re.IGNORECASE)
+_BREAKS = ("softbreak", "hardbreak")
+# The line below the names of the columns of a table, and lines between its rows.
+_RULE = re.compile(r"[\s:=+-]*+\|[\s:=+|-]*+|\+[-=+]++")
+_WHOLES = ("bullet_list_open", "ordered_list_open", "table_open")
+_DEPTHS = {"list_item_open": 1, "tr_open": 2}
+_BAR = " | "
 
 
 def read_markdown(text: str, references: MutableMapping[str, Any] | None = None, seen: Counter[str] | None = None) -> Page:
-    r"""Return a Markdown page, or a piece of one, as blocks; the text of a block is kept as written.
+    r"""Return a Markdown page, or a piece of one, as blocks.
+
+    The text of a block is what a person reads: the words of links without their addresses, the descriptions of pictures, code,
+    and no tags, comments or marks of emphasis. What is written is kept beside it, but for HTML that makes blocks of its own. Items
+    of lists and rows of tables are blocks.
 
     Anchors are the slugs of headings as GitHub makes them, ``{#names}`` after headings, ``{: #names }`` anywhere, and those of HTML
     elements. The title is the ``title`` of the front matter, else the first heading.
@@ -42,7 +55,9 @@ def read_markdown(text: str, references: MutableMapping[str, Any] | None = None,
     >>> page = read_markdown("# Jacquard looms\nSee [cards](cards.md#holes).")
     >>> page.title, [(block.text, block.level, block.anchors, block.links) for block in page.blocks]
     ('Jacquard looms', [('Jacquard looms', 1, ('jacquard-looms',), ()),
-                        ('See [cards](cards.md#holes).', 0, (), ('cards.md#holes',))])
+                        ('See cards.', 0, (), ('cards.md#holes',))])
+    >>> page.blocks[1].source
+    'See [cards](cards.md#holes).'
     """
     text, title = plain_lines(text), ""
     if front := _FRONT_MATTER.match(text):
@@ -50,25 +65,35 @@ def read_markdown(text: str, references: MutableMapping[str, Any] | None = None,
         title = next((value.strip().strip("\"'") for key, _, value in fields if key == "title"), "")
         text = text[front.end() :]
     lines = text.split("\n")
-    blocks: list[Block] = []
     seen = Counter() if seen is None else seen
-    for token in _pieces(_parser().parse(text, {"references": ChainMap({}, references or {})})):
-        first, last = token["lines"]
-        raw = "\n".join(lines[first:last]).rstrip()
-        anchors, links = list(token["anchors"]), token["links"]
-        level = token["level"]
-        if level:
-            raw = " ".join(token["heading"].split())
-            given = _ANCHOR.search(raw, max(raw.rfind("{"), 0))
-            if given:
-                anchors.append(given[1])
-                raw = raw[: given.start()].rstrip("# \t")
-            else:
-                name = slug("".join(token["text"]))
-                anchors.append(f"{name}-{seen[name]}" if seen[name] else name)
-                seen[name] += 1
-        if raw.strip():
-            blocks.append(Block(raw, level, tuple(dict.fromkeys(anchors)), tuple(dict.fromkeys(links)), bool(level)))
+    held: list[_Piece] = []
+    # Those of comments, empty elements and the like.
+    anchors: list[str] = []
+    links: list[str] = []
+    for piece in _pieces(_parser().parse(text, {"references": ChainMap({}, references or {})})):
+        if piece.level and piece.written:
+            _name(piece, seen)
+        anchors += piece.anchors
+        links += piece.links
+        if piece.text:
+            held.append(replace(piece, anchors=anchors, links=links))
+            anchors, links = [], []
+    if anchors or links:
+        held = held or [_Piece(len(lines))]
+        held[-1].anchors += anchors
+        held[-1].links += links
+    blocks = [
+        Block(
+            piece.text,
+            piece.level,
+            tuple(dict.fromkeys(filter(None, piece.anchors))),
+            tuple(dict.fromkeys(piece.links)),
+            piece.leads,
+            "\n".join(lines[piece.line : following.line if following else None]) if piece.written else None,
+            piece.header,
+        )
+        for piece, following in zip_longest(held, held[1:])
+    ]
     heading = next((block.text for block in blocks if block.level), "")
     return Page(title or heading, blocks)
 
@@ -103,30 +128,149 @@ def _parser() -> Any:
     return MarkdownIt("commonmark").enable("table")
 
 
-def _pieces(tokens: list[Any]) -> Iterator[dict[str, Any]]:
-    """Yield the blocks of a page, list items one by one: their lines, level, plain text of a heading, anchors and links."""
-    piece: dict[str, Any] | None = None
+@dataclass
+class _Piece:
+    """A block that is being read: where it begins, what a person reads, and of a heading what its slug is made of."""
+
+    line: int
+    level: int = 0
+    text: str = ""
+    name: list[str] = field(default_factory=list)
+    anchors: list[str] = field(default_factory=list)
+    links: list[str] = field(default_factory=list)
+    leads: bool = False
+    written: bool = True
+    header: str = ""
+
+    def read(self, tokens: Sequence[Any]) -> str:
+        """Return what a person reads of the parts of a line or paragraph, and note its anchors and links."""
+        parts = []
+        for token in tokens:
+            if token.type == "link_open":
+                self.links.append(str(token.attrs.get("href", "")))
+            elif token.type == "html_inline":
+                blocks = read_html(token.content, piece=True).blocks
+                self.anchors += [anchor for block in blocks for anchor in block.anchors]
+                self.links += [link for block in blocks for link in block.links]
+                parts.append("\n" if _BREAK.match(token.content) else " ".join(block.text for block in blocks))
+            elif token.type == "image":
+                parts.append(_Piece(0).read(token.children or ()))
+            elif token.type in _BREAKS:
+                parts.append("\n")
+            elif token.type == "text":
+                self.anchors += _ATTRIBUTES.findall(token.content)
+                # Those of a heading are looked at when it is whole.
+                parts.append(token.content if self.level else _ATTRIBUTES.sub("", token.content))
+            elif token.type == "code_inline":
+                parts.append(token.content)
+            if self.level and token.type in ("text", "code_inline"):
+                self.name.append(token.content)
+        lines = (line.strip() for line in "".join(parts).split("\n"))
+        return "\n".join(line for line in lines if line and not _RULE.fullmatch(line))
+
+
+def _name(piece: _Piece, seen: Counter[str]) -> None:
+    """Give a heading its anchor: the one that it names, else its slug."""
+    text = " ".join(piece.text.split())
+    given = _ANCHOR.search(text, max(text.rfind("{"), 0))
+    piece.text = text[: given.start()].rstrip("# \t") if given else text
+    if given and piece.text:
+        piece.anchors.append(given[1])
+    elif not given:
+        name = slug("".join(piece.name))
+        piece.anchors.append(f"{name}-{seen[name]}" if seen[name] else name)
+        seen[name] += 1
+
+
+def _pieces(tokens: Sequence[Any]) -> Iterator[_Piece]:
+    """Yield the blocks of a page: list items, rows of tables and what HTML has as blocks one by one."""
+    # What lies deeper than top-level blocks, the items of top-level lists and the rows of top-level tables belongs to them.
+    begins = [
+        place
+        for place, token in enumerate(tokens)
+        if token.map is not None and token.type not in _WHOLES and token.level == _DEPTHS.get(token.type, 0)
+    ]
+    header = ""
+    for begin, end in zip_longest(begins, begins[1:]):
+        first, part = tokens[begin], tokens[begin:end]
+        line = first.map[0]
+        if first.type == "html_block":
+            for block in read_html(first.content, piece=True).blocks:
+                held = list(block.anchors), list(block.links)
+                yield _Piece(line, block.level, block.text, [], *held, block.leads, False, block.header)
+        elif first.type == "paragraph_open":
+            yield from _paragraph(line, part[1].children, first.map[1] - line)
+        else:
+            piece = _Piece(line, int(first.tag[1]) if first.type == "heading_open" else 0)
+            piece.text = _text(piece, part)
+            names = any(token.type == "th_open" for token in part) and first.type == "tr_open"
+            header = piece.text if names else header
+            piece.leads = names or piece.level > 0
+            piece.header = header if first.type == "tr_open" and not names else ""
+            yield piece
+
+
+def _text(piece: _Piece, tokens: Sequence[Any]) -> str:
+    """Return what a person reads of a block: a line for each paragraph and row, and code as it is."""
+    lines: list[str] = []
+    row: list[str] | None = None
+    mark = ""
     for token in tokens:
-        # Top-level blocks and the items of top-level lists; what lies deeper belongs to them.
-        begins = token.map is not None and (token.type == "list_item_open" and token.level == 1 or token.level == 0)
-        if begins and token.type not in ("bullet_list_open", "ordered_list_open"):
-            if piece is not None:
-                yield piece
-            level = int(token.tag[1]) if token.type == "heading_open" else 0
-            piece = {"lines": token.map, "level": level, "text": [], "heading": "", "anchors": [], "links": []}
-        if piece is None:
-            continue
-        if token.type == "inline" and piece["level"]:
-            piece["heading"] += token.content
-        for part in [token, *(token.children or ())]:
-            if part.type == "link_open":
-                piece["links"].append(str(part.attrs.get("href", "")))
-            elif part.type in ("html_inline", "html_block"):
-                for block in read_html(part.content, piece=True).blocks:
-                    piece["anchors"].extend(block.anchors)
-                    piece["links"].extend(block.links)
-            elif part.type in ("text", "code_inline"):
-                piece["text"].append(part.content if piece["level"] else "")
-                piece["anchors"] += _ATTRIBUTES.findall(part.content) if part.type == "text" else []
-    if piece is not None:
-        yield piece
+        text = ""
+        if token.type == "list_item_open":
+            mark = f"{token.info}{token.markup} "
+        elif token.type == "tr_open":
+            row = []
+        elif token.type == "tr_close" and row is not None:
+            while row and not row[-1]:
+                row.pop()
+            rule = all(_RULE.fullmatch(f"|{cell}") for cell in row)
+            text, row = "" if rule else _BAR.join(row).strip(), None
+        elif token.type == "inline" and row is not None:
+            row.append(piece.read(token.children or ()).replace("\n", " "))
+        elif token.type == "inline":
+            text = piece.read(token.children or ())
+        elif token.type in ("fence", "code_block"):
+            text = token.content.strip("\n").rstrip()
+        elif token.type == "html_block":
+            blocks = read_html(token.content, piece=True).blocks
+            piece.anchors += [anchor for block in blocks for anchor in block.anchors]
+            piece.links += [link for block in blocks for link in block.links]
+            text = "\n".join(block.text for block in blocks if block.text)
+        if text:
+            lines.append(mark + text)
+            mark = ""
+    return "\n".join(lines)
+
+
+def _paragraph(line: int, tokens: Sequence[Any], count: int) -> Iterator[_Piece]:
+    """Yield a paragraph of so many lines, or the rows of a table that lacks what GitHub asks of one, such as a header."""
+    breaks = [place for place, token in enumerate(tokens) if token.type in _BREAKS]
+    parts = [tokens[begin + 1 : end] for begin, end in zip([-1, *breaks], [*breaks, len(tokens)], strict=True)]
+    written = ["".join(token.content for token in part).strip() for part in parts]
+    rules = [_RULE.fullmatch(text) is not None for text in written]
+    rows = [place for place, rule in enumerate(rules) if not rule]
+    cells = all("|" in written[row] for row in rows) and (any(rules) or all(text.startswith("|") for text in written))
+    if cells and 1 < len(parts) == count:
+        header = ""
+        for row in rows:
+            names = row == rows[0] and rules[row + 1 : row + 2] == [True]
+            piece = _Piece(line + row, leads=names, header=header)
+            piece.text = _BAR.join(cell.strip() for cell in piece.read(parts[row]).strip("|").split("|")).strip(" |")
+            header = piece.text if names else header
+            yield piece
+        return
+    piece = _Piece(line)
+    piece.text = piece.read(tokens)
+    piece.leads = bool(piece.text) and _bold(tokens)
+    yield piece
+
+
+def _bold(tokens: Sequence[Any]) -> bool:
+    """Return whether a paragraph is bold from its first word to its last, as a heading that is not marked as one."""
+    depth = 0
+    for token in tokens:
+        depth += (token.type == "strong_open") - (token.type == "strong_close")
+        if not depth and token.content.strip() and token.type != "html_inline":
+            return False
+    return True

@@ -34,7 +34,12 @@ class Block:
     links : tuple of str
         Addresses that the block links to, as written.
     leads : bool
-        Whether the block introduces the next one, such as a heading or the term of a definition, and must not be parted from it.
+        Whether the block introduces the next one, such as a heading, a bold line or the term of a definition, and must not be
+        parted from it.
+    source : str or None
+        The lines of the page that the text was made of, those up to the next block included; None where that is the text.
+    header : str
+        The names of the columns, of a further row of a table.
     """
 
     text: str
@@ -42,6 +47,8 @@ class Block:
     anchors: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
     leads: bool = False
+    source: str | None = None
+    header: str = ""
 
     @cached_property
     def tokens(self) -> int:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import zip_longest
-from operator import eq
+from itertools import takewhile, zip_longest
+from operator import eq, or_
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.construction.pages import Block, Page
 from graph_retrievers.graph.tokens import estimate_tokens
 
-__all__ = ["Chunk", "split_page"]
+__all__ = ["Chunk", "split_page", "text_and_source"]
 
 # A section with fewer tokens than this joins another. Anchors of a heading that its further parts repeat.
 _SHORT, _REPEATED = 40, 10
-_WORD = re.compile(r"\S+\s*")
-_SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
+# Where a block is cut: behind sentences and lines, of a row of a table first behind cells, and else behind words.
+_SENTENCE, _CELL, _WORD = re.compile(r"(?<=[.!?;])\s+|\n+"), re.compile(r" \| "), re.compile(r"\S+\s*")
+_PROSE, _ROW = (_SENTENCE, _WORD), (_CELL, _SENTENCE, _WORD)
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,10 @@ class Chunk:
         Anchor of its section, "" if there is none.
     part : int
         1 for the first chunk of a section, 2 for the next, ...
+    titles : tuple of str
+        The heading of its section, behind those of the sections around it that begin in it too.
+    source : str
+        What is written where the text stands, such as Markdown; "" where that is the text.
     """
 
     text: str
@@ -47,14 +53,25 @@ class Chunk:
     links: tuple[str, ...]
     anchor: str
     part: int
+    titles: tuple[str, ...] = ()
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class _Heading:
+    """A heading of a page; `path` numbers those that lead to it, its own last, and `names` are their texts."""
+
+    path: tuple[int, ...] = ()
+    names: tuple[str, ...] = ()
+    anchor: str = ""
 
 
 @dataclass
 class _Section:
-    """A heading and the blocks below it, up to the next heading; `path` numbers the headings that lead to it."""
+    """Headings and the blocks below them; `path` leads to all of them."""
 
     path: tuple[int, ...]
-    headings: tuple[str, ...]
+    headings: list[_Heading]
     blocks: list[Block] = field(default_factory=list)
     tokens: int = 0
 
@@ -63,6 +80,7 @@ class _Section:
         self.tokens += 0 if block.level else block.tokens
 
     def take(self, other: _Section) -> None:
+        self.headings += other.headings
         self.blocks += other.blocks
         self.tokens += other.tokens
 
@@ -72,8 +90,10 @@ def split_page(page: Page, max_tokens: int = 220) -> list[Chunk]:
 
     A section is what stands under a heading, up to the next heading; the first heading of a page is that of the whole page. A
     section of fewer than 40 tokens joins the one that contains it, its first subsection, or a short neighbour. A long section is
-    cut between blocks, into parts of about the same length; a block is cut only where it alone is too long. A heading stays with
-    what follows. Tokens are estimated (see :func:`~graph_retrievers.graph.tokens.estimate_tokens`).
+    cut between blocks, into parts of about the same length; a block is cut only where it alone is too long, a row of a table behind
+    a cell. A heading, a bold line and what ends with a colon stay with what follows, and the header of a table is repeated in parts
+    that begin with further rows. The headings of a chunk are those around all of it: where it holds the ends of two sections, the
+    heading above both. Tokens are estimated (see :func:`~graph_retrievers.graph.tokens.estimate_tokens`).
 
     Parameters
     ----------
@@ -109,8 +129,9 @@ def _sections(page: Page) -> list[_Section]:
                 around.pop()
             around.append((level, len(sections), block.text))
         if block.level or not sections:
-            path, headings = tuple(number for _, number, _ in around), tuple(text for *_, text in around)
-            sections.append(_Section(path, headings))
+            path, names = tuple(number for _, number, _ in around), tuple(text for *_, text in around)
+            heading = _Heading(path, names, block.anchors[-1] if block.anchors else "")
+            sections.append(_Section(path, [heading] if block.level else []))
         sections[-1].add(block)
     return sections
 
@@ -123,13 +144,13 @@ def _join(joined: list[_Section], section: _Section, heads: bool) -> None:
         # A heading without text is not a chunk.
         last.take(section)
     elif last is not None and last.tokens < _SHORT and _within(section.path, last.path):
-        last.path, last.headings = section.path, section.headings
+        last.path = section.path
         last.take(section)
     elif last is not None and short and _within(section.path, last.path):
         last.take(section)
     elif last is not None and short and last.tokens < _SHORT:
         shared = sum(map(eq, last.path, section.path))
-        last.path, last.headings = last.path[:shared], last.headings[:shared]
+        last.path = last.path[:shared]
         last.take(section)
     else:
         joined.append(section)
@@ -140,28 +161,83 @@ def _within(path: tuple[int, ...], outer: tuple[int, ...]) -> bool:
 
 
 def _chunks(section: _Section, max_tokens: int) -> Iterator[Chunk]:
-    heading = next((block for block in reversed(section.blocks) if block.level and block.text in section.headings[-1:]), None)
-    anchor = heading.anchors[-1] if heading and heading.anchors else ""
+    own = {heading.path: heading.anchor for heading in section.headings}
+    following = iter(section.headings)
+    heading = _Heading()
+    counts: Counter[tuple[int, ...]] = Counter()
     # What follows a heading or a term, in its chunk and in the next one, is about it.
     around: tuple[str, ...] = ()
     term: tuple[str, ...] = ()
-    for part, blocks in enumerate(_parts(section.blocks, max_tokens), 1):
+    for blocks in _parts(section.blocks, max_tokens):
         anchors = [*around, *term]
+        begun: list[_Heading] = []
+        tokens: Counter[_Heading] = Counter()
         for block in blocks:
             anchors += block.anchors
             if block.level:
+                heading = next(following)
+                begun.append(heading)
                 around, term = block.anchors[-_REPEATED:], ()
-            elif block.leads:
-                term = block.anchors[-_REPEATED:]
-        shown = blocks[1:] if blocks[0].level and blocks[0].text in section.headings else blocks
+            else:
+                tokens[heading] += block.tokens
+                term = block.anchors[-_REPEATED:] if block.leads else term
+        path, names = _covering(tokens or Counter(begun))
+        first = next((len(other.path) for other in begun if _within(path, other.path)), len(path))
+        shown = blocks[1:] if blocks[0].level and blocks[0].text in names else blocks
         links = tuple(dict.fromkeys(link for block in blocks for link in block.links))
-        text = "\n".join(block.text for block in shown)
-        yield Chunk(text, section.headings, tuple(dict.fromkeys(anchors)), links, anchor, part)
+        counts[path] += 1
+        titles = names[max(first, 1) - 1 :]
+        text, source = text_and_source(shown, _repeated(blocks[0], max_tokens))
+        yield Chunk(text, names, tuple(dict.fromkeys(anchors)), links, own.get(path, ""), counts[path], titles, source)
+
+
+def _covering(tokens: Mapping[_Heading, int]) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Return the path and the names of the section that the parts of some sections, with so many tokens each, are a part of.
+
+    It is the innermost section that contains them, or one that contains at least half of the tokens and is within all others.
+    """
+    headings = list(tokens)
+    shared = min((_shared(headings[0].path, heading.path) for heading in headings), default=0)
+    best = headings[0].path[:shared], headings[0].names[:shared]
+    for heading in headings:
+        inside = [_within(other.path, heading.path) for other in headings]
+        around = [_within(heading.path, other.path) for other in headings]
+        most = 2 * sum(tokens[other] for other, there in zip(headings, inside, strict=True) if there) >= sum(tokens.values())
+        if most and all(map(or_, inside, around)) and len(heading.path) > len(best[0]):
+            best = heading.path, heading.names
+    return best
+
+
+def _shared(path: tuple[int, ...], other: tuple[int, ...]) -> int:
+    return sum(1 for _ in takewhile(bool, map(eq, path, other)))
+
+
+def text_and_source(blocks: Sequence[Block], header: str = "") -> tuple[str, str]:
+    """Return the text of blocks, below the header of a table, and what is written there, "" where that is the text."""
+    texts = [block.text for block in blocks]
+    sources = [block.text if block.source is None else block.source for block in blocks]
+    if header:
+        texts.insert(0, header)
+        names = header if blocks[0].source is None else f"| {header} |\n{'| --- ' * (header.count(' | ') + 1)}|"
+        sources.insert(0, names)
+    text, source = "\n".join(texts), "\n".join(sources).strip("\n")
+    return text, "" if text.split() == source.split() else source
+
+
+def _repeated(block: Block, max_tokens: int) -> str:
+    """Return the header that a part repeats which begins with a block: that of its table, if there is room for both."""
+    # A token has up to seven letters, and a space; to count those of a long header in every part would take too long.
+    room = len(block.header) <= 8 * max_tokens and estimate_tokens(block.header) + block.tokens <= max_tokens
+    return block.header if room else ""
 
 
 def _parts(blocks: Sequence[Block], max_tokens: int) -> Iterator[list[Block]]:
     """Yield the blocks in parts of at most `max_tokens` tokens."""
-    pieces = [piece for block in blocks for piece in _pieces(block, max_tokens)]
+    pieces: list[Block] = []
+    before = 0
+    for block in blocks:
+        pieces += _pieces(block, max_tokens, before if before <= max_tokens // 4 else 0)
+        before = before + block.tokens if _introduces(block) and not block.level else 0
     left = sum(piece.tokens for piece in pieces)
     target = left / max(1, math.ceil(left / max_tokens))
     part: list[Block] = []
@@ -171,7 +247,7 @@ def _parts(blocks: Sequence[Block], max_tokens: int) -> Iterator[list[Block]]:
         full = held + more / 2 > target and left > target / 3
         if part and (held + more > max_tokens or full):
             yield part
-            part, held = [], 0
+            part, held = [], estimate_tokens(_repeated(group[0], max_tokens))
         part += group
         held, left = held + more, left - more
     if part:
@@ -179,7 +255,7 @@ def _parts(blocks: Sequence[Block], max_tokens: int) -> Iterator[list[Block]]:
 
 
 def _groups(blocks: Sequence[Block], max_tokens: int) -> Iterator[tuple[list[Block], int]]:
-    """Yield blocks, each together with the headings and terms that lead to it, and their tokens."""
+    """Yield blocks, each together with the headings, terms and lines that lead to it, and their tokens."""
     group: list[Block] = []
     tokens = 0
     for block in blocks:
@@ -189,41 +265,51 @@ def _groups(blocks: Sequence[Block], max_tokens: int) -> Iterator[tuple[list[Blo
             group, tokens = [], 0
         group.append(block)
         tokens += block.tokens
-        if not block.leads:
+        if not _introduces(block):
             yield group, tokens
             group, tokens = [], 0
     if group:
         yield group, tokens
 
 
-def _pieces(block: Block, max_tokens: int) -> Iterator[Block]:
-    """Yield a block, or its sentences or lines together up to `max_tokens` tokens; the first piece has its anchors and links."""
+def _introduces(block: Block) -> bool:
+    return block.leads or block.text.endswith((":", "\uff1a"))
+
+
+def _pieces(block: Block, max_tokens: int, before: int) -> Iterator[Block]:
+    """Yield a block, or its parts of up to `max_tokens` tokens, of which the first, with anchors and links, leaves room for others.
+
+    `before` is the number of tokens that lead to it. A row of a table leaves room for the header too.
+    """
     if block.tokens <= max_tokens:
         yield block
         return
+    header = estimate_tokens(block.header) if len(block.header) <= 8 * max_tokens else max_tokens
+    room = max_tokens - (header if 2 * header <= max_tokens else 0)
     pieces: list[list[str]] = [[]]
-    held = 0
-    for unit, tokens in _units(block.text, max_tokens):
-        if held + tokens > max_tokens:
+    held = before
+    for unit, tokens in _units(block.text, room - before, _ROW if block.header else _PROSE):
+        if held + tokens > room:
             pieces.append([])
             held = 0
         pieces[-1].append(unit)
         held += tokens
     for place, units in enumerate(pieces):
         text = "".join(units).rstrip()
-        yield replace(block, text=text) if place == 0 else Block(text)
+        yield replace(block, text=text, source=None) if place == 0 else Block(text, header=block.header)
 
 
-def _units(text: str, max_tokens: int) -> Iterator[tuple[str, int]]:
-    """Yield the sentences or lines of a text with the space behind them; of one that is too long, words, or pieces of a word."""
+def _units(text: str, max_tokens: int, ends: Sequence[re.Pattern[str]]) -> Iterator[tuple[str, int]]:
+    """Yield a text cut behind the first kind of ends; what is too long behind the next kind, at last within words."""
     start = 0
-    for end in [*(match.end() for match in _SENTENCE.finditer(text)), len(text)]:
+    for end in [*(match.end() for match in ends[0].finditer(text)), len(text)]:
         unit, start = text[start:end], end
-        if estimate_tokens(unit) <= max_tokens:
-            yield unit, estimate_tokens(unit)
-            continue
-        for word in _WORD.findall(unit):
+        tokens = estimate_tokens(unit)
+        if tokens <= max_tokens:
+            yield unit, tokens
+        elif len(ends) > 1:
+            yield from _units(unit, max_tokens, ends[1:])
+        else:
             # No token is shorter than a character.
-            for place in range(0, len(word), max_tokens):
-                piece = word[place : place + max_tokens]
-                yield piece, estimate_tokens(piece)
+            pieces = (unit[place : place + max_tokens] for place in range(0, len(unit), max_tokens))
+            yield from ((piece, estimate_tokens(piece)) for piece in pieces)

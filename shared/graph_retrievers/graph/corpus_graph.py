@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import repeat
 from numbers import Real
 from typing import Any, NamedTuple
@@ -43,7 +43,8 @@ class Node:
         so on: see :func:`graph_retrievers.graph.plain.plain`.
     origin : mapping, default {}
         What the framework of a document keeps beside text and metadata, such as the keys that a LlamaIndex node hides from
-        language models. It is carried along and saved; neither signals nor filters read it.
+        language models. It is carried along and saved; neither signals nor filters read it. Under ``markdown`` stands what hits
+        show in place of the text: see :meth:`shown`.
     embedding : array-like, shape [d], optional
         Vector of the node, if it was computed elsewhere: an index takes it instead of embedding the node. A graph does not keep it.
 
@@ -60,6 +61,19 @@ class Node:
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
     origin: Mapping[str, Any] = field(default_factory=dict, hash=False, repr=False)
     embedding: Any = field(default=None, compare=False, repr=False)
+
+    def shown(self) -> Node:
+        """Return the node as hits show it: with the Markdown that its text was read from, if ``origin`` holds that.
+
+        Examples
+        --------
+        >>> Node("a", "See cards.", origin={"markdown": "See [cards](cards.md)."}).shown().text
+        'See [cards](cards.md).'
+        """
+        if "markdown" not in self.origin:
+            return self
+        others = {name: value for name, value in self.origin.items() if name != "markdown"}
+        return replace(self, text=self.origin["markdown"], origin=others)
 
 
 @dataclass(frozen=True)

@@ -90,14 +90,15 @@ def check_same_model(index: GraphIndex | None, embedding: Any) -> None:
 
 
 def known_vectors(nodes: Sequence[Node], index: GraphIndex | None) -> list[Tensor | None]:
-    """Return the index's vectors of nodes, None for those that it does not hold with the same id, title and text."""
+    """Return the index's vectors of nodes, None for those that it does not hold with the same id, title and text, or text shown."""
     table = None if index is None else getattr(index.dense, "vectors", None)
     if index is None or not isinstance(table, Tensor):
         return [None] * len(nodes)
     contents, graph = CorpusGraph.from_nodes(nodes).contents() if nodes else [], index.graph
     rows = [graph.row(node.id) if node.id in graph else None for node in nodes]
+    shown = iter(CorpusGraph.from_nodes([graph.node(row).shown() for row in rows if row is not None]).contents())
     return [
-        table[row].cpu() if row is not None and graph.content(row) == text else None
+        table[row].cpu() if row is not None and text in (graph.content(row), next(shown)) else None
         for row, text in zip(rows, contents, strict=True)
     ]
 
