@@ -130,7 +130,7 @@ class BaseRetriever(ABC):
         filter, seed_filter, traversal_filter : mapping or callable, optional
             Which nodes may be returned, may start a traversal, may be walked to (see
             :func:`graph_retrievers.graph.filters.filter_mask`). Without a `seed_filter`, `filter` restricts the start too;
-            ``seed_filter={}`` lifts that. A retriever in a database takes mappings only.
+            ``seed_filter={}`` lifts that. A retriever in a database takes mappings only, one on a store no masks.
         scope : mapping or callable, optional
             Which nodes there are at all, for this query: all three filters in one, and nothing else has a part in names, scores or
             limits (see :meth:`graph_retrievers.index.GraphIndex.within`). Other filters narrow it.
