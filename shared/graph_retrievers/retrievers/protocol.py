@@ -201,12 +201,8 @@ class BaseRetriever(ABC):
             raise InvalidArgumentError(f"retrieve_batch takes a list of queries, got {shown(queries)}; call retrieve for one.")
         for position, text in enumerate(queries):
             check_query(text, position)
+        self._check_inputs(inputs, filters)
         for name, values in inputs.items():
-            if name not in self.inputs:
-                known = ", ".join(self.inputs) or "none"
-                raise UnexpectedArgumentError(
-                    f"{self.name} does not read {name!r}; besides k, vectors and filters it reads: {known}."
-                )
             if isinstance(values, str) or not isinstance(values, Sequence):
                 raise InvalidArgumentError(f"{name} is {shown(values)}; expected a list with one value for each query.")
             if len(values) != len(queries):
@@ -215,6 +211,15 @@ class BaseRetriever(ABC):
         if vectors is not None and not callable(vectors):
             vectors = check_vectors(vectors, len(queries), name="query vectors")
         return Call(list(queries), self.k if k is None else positive("k", k), vectors, filters, inputs)
+
+    def _check_inputs(self, names: Iterable[str], filters: Mapping[str, Filter]) -> None:
+        """Raise UnexpectedArgumentError if an input of a call with these filters is not read."""
+        for name in names:
+            if name not in self.inputs:
+                known = ", ".join(self.inputs) or "none"
+                raise UnexpectedArgumentError(
+                    f"{self.name} does not read {name!r}; besides k, vectors and filters it reads: {known}."
+                )
 
 
 class AsyncRetriever(BaseRetriever):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from torch import Tensor
 
 from graph_retrievers.cache import Cache
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
+from graph_retrievers.graph.filters import Filter
 from graph_retrievers.hits import Hits
 from graph_retrievers.index_store import IndexStore
 from graph_retrievers.operators.operator import Operator
@@ -82,6 +84,12 @@ class StoreRetriever(BaseRetriever):
             return self._present().search(call)
         except EmptyGraphError:
             return [Hits((), ["the store holds no documents"]) for _ in call.queries]
+
+    def _check_inputs(self, names: Iterable[str], filters: Mapping[str, Filter]) -> None:
+        if len(self.store):
+            self._present()._check_inputs(names, filters)
+        else:
+            super()._check_inputs(names, filters)
 
     def _present(self) -> Retriever:
         index = self.store.index
