@@ -201,7 +201,8 @@ class TestGenerations:
     @pytest.mark.parametrize("name", ["scope", "filter", "seed_filter", "traversal_filter"])
     def test_a_mask_made_before_a_change_shows_no_other_tenant(self, tmp_path, name):
         store = IndexStore(tmp_path / "index")
-        store.update(upsert=[Node("mine", "A loom.", metadata={"tenant": "a"}), Node("theirs", "A loom.", metadata={"tenant": "b"})])
+        owned = [Node("mine", "A loom.", metadata={"tenant": "a"}), Node("theirs", "A loom.", metadata={"tenant": "b"})]
+        store.update(upsert=owned)
         mask = filter_mask(store.index.graph, {"tenant": "a"})
         # As many nodes as before, and the other tenant's in the row that the mask selects.
         store.update(delete=["mine"], upsert=[Node("new", "A loom.", metadata={"tenant": "a"})])
