@@ -210,7 +210,8 @@ def filter_key(graph: CorpusGraph, condition: Filter) -> tuple[str, Any]:
             # JSON has keys of one type only, and lists for tuples.
             if json.loads(text) == condition:
                 return "mapping", text
-        except (TypeError, ValueError, RecursionError):
+        except Exception:
+            # Values that JSON does not hold, nested too deeply, or that do not compare: filter_mask says what is wrong with them.
             pass
     return "mask", sha256(filter_mask(graph, condition).cpu().numpy().tobytes()).digest()
 

@@ -252,8 +252,7 @@ def _by_scope(call: Call) -> list[tuple[list[int], Call]]:
     groups: list[list[int]] = []
     for place, scope in enumerate(scopes):
         for group in groups:
-            other = scopes[group[0]]
-            if scope is other or (isinstance(scope, Mapping) and isinstance(other, Mapping) and scope == other):
+            if _alike(scope, scopes[group[0]]):
                 group.append(place)
                 break
         else:
@@ -275,6 +274,17 @@ def _by_scope(call: Call) -> list[tuple[list[int], Call]]:
         )
         for group in groups
     ]
+
+
+def _alike(scope: Filter, other: Filter) -> bool:
+    """Return whether two scopes are known to be the same."""
+    if scope is other:
+        return True
+    try:
+        return isinstance(scope, Mapping) and isinstance(other, Mapping) and bool(scope == other)
+    except Exception:
+        # Values that do not compare, such as arrays, or are nested too deeply: whoever reads the filter says what is wrong with it.
+        return False
 
 
 def _in_order(parts: Iterable[tuple[list[int], list[Hits]]]) -> list[Hits]:
