@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 
 import pytest
 import torch
@@ -191,6 +192,16 @@ def test_a_restored_network_is_the_saved_one(index, tmp_path):
         state = again.state_dict()
         assert all(torch.equal(state[name], value) for name, value in network.state_dict().items())
         assert all(value.device.type == "cpu" and value.requires_grad for value in again.parameters())
+
+
+@pytest.mark.parametrize(("umask", "files"), [(0o022, 0o644), (0o077, 0o600)])
+def test_weights_are_as_readable_as_settings(tmp_path, umask, files):
+    before = os.umask(umask)
+    try:
+        lesegr(tmp_path)
+    finally:
+        os.umask(before)
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {files}
 
 
 def test_settings_and_weights_are_read_in_one_place():

@@ -55,6 +55,8 @@ def save_checkpoint(folder: str | Path, part: str, tensors: Mapping[str, Tensor]
     # Which weights the configuration is for: writing may end between the two files.
     told = {**config, _WEIGHTS: _digest(root / f"{part}.safetensors.partial")}
     (root / f"{part}.json.partial").write_text(json.dumps(told, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    # safetensors makes files that only their owner can read.
+    (root / f"{part}.safetensors.partial").chmod((root / f"{part}.json.partial").stat().st_mode & 0o777)
     for name in (f"{part}.safetensors", f"{part}.json"):
         os.replace(root / f"{name}.partial", root / name)
 
