@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import called
+from graph_retrievers.cache import Cache
 from graph_retrievers.errors import InvalidArgumentError, reason, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.graph.plain import plain
@@ -33,6 +34,8 @@ Filter = Mapping[str, Any] | Callable[[Node], bool] | Tensor
 _MOST = 10_000
 # Unknown fields that a similar one is looked for, and characters of them: all fields are compared with each.
 _SUGGESTED, _LONGEST = 5, 100
+# Faults that are remembered for a graph, so that each is told once.
+_TOLD = 1000
 
 
 def _ordered(test: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
@@ -127,17 +130,19 @@ def filter_mask(graph: CorpusGraph, condition: Filter) -> Tensor:
 def _tell_impossible(graph: CorpusGraph, condition: Mapping[str, Any]) -> None:
     """Log a warning, once a graph and field, for a part of a condition that no node can satisfy."""
     held_by = graph.cache.get("kinds of", lambda: _kinds(graph))
+    # Conditions come with questions, so there is no end of them.
+    already = graph.cache.get("filters told", lambda: Cache(_TOLD))
     suggest: set[str] = set()
     for key, operator, value in _asked(condition):
-        told = "filter told", key, operator
-        if told in graph.cache:
+        told = key[:_LONGEST], operator
+        if told in already:
             continue
         held = {"text"} if key in _OWN else held_by.get(key)
         if not held and len(suggest) < _SUGGESTED:
             suggest.add(key)
         fault = _mismatch(key, operator, value, held) if held else _unknown(key, held_by, key in suggest)
         if fault:
-            graph.cache.get(told, partial(logger.warning, "%s", fault))
+            already.get(told, partial(logger.warning, "%s", fault))
 
 
 def _asked(condition: Mapping[str, Any], known: Set[str] = frozenset()) -> Iterator[tuple[str, str, Any]]:
