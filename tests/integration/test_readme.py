@@ -134,7 +134,7 @@ def test_the_readme_names_the_commands_that_are_run_to_check_a_checkout():
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
 def test_a_page_names_only_what_there_is(page):
-    """What a page writes in backquotes exists: dotted names of the engine, paths of files, and names that are said to be in them."""
+    """What a page writes in backquotes exists: dotted names of the engine, paths of files, and names said to be in them."""
     from pydoc import locate
 
     text = page.read_text(encoding="utf-8")

@@ -5,7 +5,17 @@ from itertools import islice
 
 import pytest
 
-from graph_retrievers import BM25Search, GRanker, Pipeline, Rerank, Retriever, VectorSearch, WalkFusion
+from graph_retrievers import (
+    BM25Search,
+    GRanker,
+    IndexStore,
+    Pipeline,
+    Rerank,
+    Retriever,
+    StoreRetriever,
+    VectorSearch,
+    WalkFusion,
+)
 from graph_retrievers.errors import UnexpectedArgumentError
 from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.signals.relevance import BiEncoder
@@ -82,7 +92,7 @@ def test_documents_of_others_change_nothing_whatever_kind_they_are_of(kind, rele
             assert list(map(everything, found)) == list(map(everything, alone)), name
 
 
-def test_what_a_composition_reads_is_asked_of_the_scope():
+def test_what_a_composition_reads_is_asked_of_the_scope(tmp_path):
     entities, manual = of_kind("relations", "a", 12), of_kind("links", "b", 60)
     index = index_of(*(interleaved(parts, random.Random(1)) for parts in zip(entities, manual, strict=True)))
     retriever, given = WalkFusion(index), {"entities": ["Ada a3"]}
@@ -96,6 +106,11 @@ def test_what_a_composition_reads_is_asked_of_the_scope():
     part = {"$id": {"$in": [f"a-{number}" for number in range(8)]}}
     both = retriever.retrieve_batch(["Who?"] * 2, scope=[{"tenant": "a"}, part], entities=[["Ada a3"]] * 2)
     assert both == [found, retriever.retrieve("Who?", scope=part, **given)] and len(both[1]) == 8
+    store = IndexStore(tmp_path / "index", embedding=index.embedding)
+    assert StoreRetriever(store, "walk-fusion").retrieve("Who?", scope={"tenant": "a"}).notes == ("the store holds no documents",)
+    store.replace(index)
+    stored = StoreRetriever(store, "walk-fusion").retrieve("Who?", scope={"tenant": "a"}, **given)
+    assert [(hit.id, hit.score) for hit in stored] == [(hit.id, hit.score) for hit in found]
     for scope in (None, {}, {"tenant": "b"}):
         with pytest.raises(UnexpectedArgumentError, match="does not read 'entities'"):
             retriever.retrieve("Who?", scope=scope, **given)

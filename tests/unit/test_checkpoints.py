@@ -213,7 +213,7 @@ def test_settings_and_weights_are_read_in_one_place():
     weights = {"weight": torch.ones(1, 1), "bias": torch.zeros(1)}
     made = restored(lambda: torch.nn.Linear(1, 1), weights, "X")
     weights["bias"] += 1
-    assert made(torch.ones(1)).tolist() == [1.0], "weights of its own"
+    assert made(torch.ones(1)).tolist() == [1.0] and not made.training, "weights of its own, and no dropout"
     for broken in ({"weight": torch.ones(1, 1)}, {**weights, "more": torch.ones(1)}):
         with pytest.raises(InvalidArgumentError, match="not the weights and settings of X"):
             restored(lambda: torch.nn.Linear(1, 1), broken, "X")

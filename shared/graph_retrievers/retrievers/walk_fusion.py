@@ -163,7 +163,7 @@ def _composed(
 ) -> Operator:
     form, why = (form, "as given") if form else _fitting(index)
     if form == "links" and weights is not None:
-        weights, why = None, f"{why}; weights= are for three lists, and this form has one"
+        why = f"{why}; weights= are for three lists, and this form has one"
     operator = _of_form(index, form, seeds=seeds, bridges=bridges, weights=weights, constant=constant, depth=depth)
     operator.reason = f"form {form}: {why}"
     return operator
