@@ -408,6 +408,11 @@ class TestDamage:
         ):
             with pytest.raises(IndexVersionError, match="format version 3; .*Upgrade"):
                 write()
+        # The manifest of something else is no newer index.
+        (tmp_path / "other").mkdir()
+        (tmp_path / "other" / "manifest.json").write_text('{"version": 9}')
+        with pytest.raises(InvalidArgumentError, match="is not an index"):
+            small_index("new").save(tmp_path / "other")
         # Nor where only the generation before is newer, or the newest cannot be read.
         for name, text in (("manifest.json", "torn"), ("previous.json", files["manifest.json"].decode())):
             (folder / name).write_text(text)
