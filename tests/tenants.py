@@ -97,8 +97,27 @@ def interleaved(lists, rng):
     return [next(following[number]) for number in order]
 
 
-def index_of(nodes, edges):
-    return GraphIndex.from_nodes(nodes, edges, embedding=HashEmbedding(16), edge_signals=True, relevance=Overlap())
+def index_of(nodes, edges, relevance=None):
+    relevance = Overlap() if relevance is None else relevance
+    return GraphIndex.from_nodes(nodes, edges, embedding=HashEmbedding(16), edge_signals=True, relevance=relevance)
+
+
+KINDS = ("names", "relations", "links")
+
+
+def of_kind(kind, name, size):
+    """Return the nodes and edges of a tenant whose documents are of one kind, by the form that WalkFusion has on them."""
+    rng, nodes = random.Random(f"{kind} {name}"), []
+    for number in range(size):
+        words = " ".join(rng.choices(WORDS, k=25))
+        title, text, node = f"Ada {name}{number}", f"{words} with Ada {name}{rng.randrange(size)}", "passage"
+        if kind == "relations":
+            text, node = "", rng.choice(["person", "film"])
+        elif kind == "links":
+            title, text = rng.choice(["Tables", "Notes"]), f"Tables and notes of {words}"
+        nodes.append(Node(f"{name}-{number}", text, title, node, {"tenant": name}))
+    ends = (rng.sample(nodes, 2) for _ in range(2 * size))
+    return nodes, [Edge(a.id, b.id, rng.choice(["knows", "has"]), text=f"known to {name}") for a, b in ends]
 
 
 def retrievers(index):
@@ -126,7 +145,7 @@ def questions(index, rng):
 def everything(hits: Hits) -> str:
     """Return all that a result holds as one text."""
     shown = hits.subgraph()
-    parts = [json.dumps(hit.to_dict()) + repr(hit) + repr(hit.edge) + hit.path.text + repr(hit.origin) for hit in hits]
+    parts = [f"{json.dumps(hit.to_dict())}{hit!r}{hit.edge!r}{hit.path.text}{hit.origin!r}{hit.explain()}" for hit in hits]
     return "\n".join([*parts, hits.to_context(), repr(shown.nodes), repr(shown.edges), repr(hits.notes), shown.to_mermaid()])
 
 

@@ -16,6 +16,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+import langchain_graph_retrievers
 from benchmarks import durability
 from graph_retrievers.cli import main
 from graph_retrievers.construction import Metadata, NearestNeighbors, TitleMentions
@@ -29,6 +30,7 @@ from graph_retrievers.errors import (
     UnknownNodeError,
 )
 from graph_retrievers.graph import Node, storage
+from graph_retrievers.graph.filters import filter_mask
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.index_store import IndexStore
 from graph_retrievers.retrievers import StoreRetriever
@@ -195,6 +197,28 @@ class TestGenerations:
         store.reload()
         assert [hit.id for hit in retriever.retrieve("loom")] == ["a", "c"]
         assert before.graph.ids == ["a", "b"] and [hit.id for hit in StoreRetriever(store).retrieve("loom")] == ["a", "c"]
+
+    @pytest.mark.parametrize("name", ["scope", "filter", "seed_filter", "traversal_filter"])
+    def test_a_mask_made_before_a_change_shows_no_other_tenant(self, tmp_path, name):
+        store = IndexStore(tmp_path / "index")
+        owned = [Node("mine", "A loom.", metadata={"tenant": "a"}), Node("theirs", "A loom.", metadata={"tenant": "b"})]
+        store.update(upsert=owned)
+        mask = filter_mask(store.index.graph, {"tenant": "a"})
+        # As many nodes as before, and the other tenant's in the row that the mask selects.
+        store.update(delete=["mine"], upsert=[Node("new", "A loom.", metadata={"tenant": "a"})])
+        assert store.index.graph.ids == ["theirs", "new"]
+        wrapped = langchain_graph_retrievers.GraphRetriever(retriever=StoreRetriever(store, "bm25"), **{name: mask})
+        for ask in (
+            lambda: StoreRetriever(store, "bm25").retrieve("loom", **{name: mask}),
+            lambda: wrapped.invoke("loom"),
+            lambda: StoreRetriever(IndexStore(tmp_path / "empty")).retrieve("loom", **{name: mask}),
+        ):
+            with pytest.raises(InvalidArgumentError, match=f"^{name} is a mask, which is of one index"):
+                ask()
+        with pytest.raises(InvalidArgumentError, match="scope is a mask"):
+            StoreRetriever(store, "bm25").retrieve_batch(["loom"], scope=[mask])
+        for given in ({"tenant": "a"}, lambda node: node.metadata["tenant"] == "a"):
+            assert [hit.id for hit in StoreRetriever(store, "bm25").retrieve("loom", scope=given)] == ["new"]
 
     def test_texts_are_embedded_once_though_another_writer_was_faster(self, tmp_path, monkeypatch):
         first = filled(tmp_path / "index")

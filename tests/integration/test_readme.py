@@ -139,9 +139,18 @@ def test_every_page_of_the_docs_is_in_the_table_of_contents():
     assert {page.name for page in (ROOT / "docs").glob("*.md")} - {"index.md"} <= listed
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_readme_names_the_commands_that_are_run_to_check_a_checkout():
+    run = re.findall(r"^make (\w+)$", (ROOT / ".ci" / "run").read_text(encoding="utf-8"), re.MULTILINE)
+    made = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    readme, contributing = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "CONTRIBUTING.md"))
+    assert {"demo", "test"} <= set(run) <= set(made)
+    assert all(f"`make {command}`" in readme or f"make {command} " in contributing for command in run)
+    assert "`make demo`" in readme and "`make test`" in readme
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
 def test_a_page_names_only_what_there_is(page):
-    """Dotted names of the engine and paths of its files that a page writes in backquotes exist."""
+    """What a page writes in backquotes exists: dotted names of the engine, paths of files, and names said to be in them."""
     from pydoc import locate
 
     text = page.read_text(encoding="utf-8")
@@ -149,3 +158,5 @@ def test_a_page_names_only_what_there_is(page):
         assert locate(name) is not None, f"{page.name}: {name}"
     for path in set(re.findall(r"`((?:shared|tests|benchmarks|examples|docs)/[\w/.\-]+)`", text)):
         assert (ROOT / path).exists(), f"{page.name}: {path}"
+    for name, path in re.findall(r"`(\w+)` in `([\w/.]+\.py)`", text):
+        assert (ROOT / path).exists() and name in (ROOT / path).read_text(encoding="utf-8"), f"{page.name}: {name} in {path}"

@@ -3,7 +3,24 @@
 import random
 from itertools import islice
 
-from tests.tenants import compare, foreign, questions, retrievers, world
+import pytest
+
+from graph_retrievers import (
+    BM25Search,
+    GRanker,
+    IndexStore,
+    Pipeline,
+    Rerank,
+    Retriever,
+    StoreRetriever,
+    VectorSearch,
+    WalkFusion,
+)
+from graph_retrievers.errors import UnexpectedArgumentError
+from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.signals.relevance import BiEncoder
+from tests.helpers import HashEmbedding
+from tests.tenants import KINDS, compare, everything, foreign, index_of, interleaved, of_kind, questions, retrievers, world
 
 SIZES = [14] * 6
 
@@ -37,3 +54,63 @@ def test_a_filter_alone_hides_titles_texts_and_edges_of_others():
                 assert foreign(hits.chains, "T0x", ("id",)) == foreign(hits.facts, "T0x", ("id",)) == []
                 chains, facts = chains + len(hits.chains), facts + len(hits.facts)
     assert passed > 10 and chains > 50 and facts > 20
+
+
+def composed(index):
+    """Return a composition that depends on the index: on what it holds, it reads edges and the relevance model, or neither."""
+    return BM25Search(5) if len(index) < 20 else Pipeline(VectorSearch(5), GRanker(), Rerank())
+
+
+def depending(index):
+    """Return every retriever, and compositions that depend on the index and are given options that might not."""
+    made = retrievers(index)
+    made["weights"] = WalkFusion(index, weights=(1.0, 2.0, 3.0))
+    made["weights and bridges"] = WalkFusion(index, weights=(0.0, 1.0, 1.0), bridges=2, seeds=3)
+    made["composed"] = Retriever(index, composed)
+    for name in ("walk-fusion", "ppr", "spreading-hybrid"):
+        made[f"around {name}"] = build_retriever("hyde", index, search=name)
+        made[f"behind {name}"] = build_retriever("g-rag", index, first=name)
+    return made
+
+
+@pytest.mark.parametrize("relevance", [None, BiEncoder(HashEmbedding(16))], ids=["own", "bi-encoder"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_documents_of_others_change_nothing_whatever_kind_they_are_of(kind, relevance):
+    mine = of_kind(kind, "a", 12)
+    worlds = [index_of(*mine, relevance)]
+    for other in KINDS:
+        theirs = of_kind(other, "b", 60)
+        worlds.append(index_of(*(interleaved(parts, random.Random(1)) for parts in zip(mine, theirs, strict=True)), relevance))
+    assert [WalkFusion(index).form for index in worlds] == [kind, *KINDS]
+    texts = list(islice(questions(worlds[0], random.Random(2)), 3))
+    expected, *others = (depending(index) for index in worlds)
+    for name in expected:
+        alone = expected[name].retrieve_batch(texts)
+        for there in others:
+            found = there[name].retrieve_batch(texts, scope={"tenant": "a"})
+            assert found == alone, name
+            assert list(map(everything, found)) == list(map(everything, alone)), name
+
+
+def test_what_a_composition_reads_is_asked_of_the_scope(tmp_path):
+    entities, manual = of_kind("relations", "a", 12), of_kind("links", "b", 60)
+    index = index_of(*(interleaved(parts, random.Random(1)) for parts in zip(entities, manual, strict=True)))
+    retriever, given = WalkFusion(index), {"entities": ["Ada a3"]}
+    assert retriever.form == "links" and retriever.inputs == ()
+    found = retriever.retrieve("Who?", scope={"tenant": "a"}, **given)
+    assert (
+        found
+        == WalkFusion(index.within({"tenant": "a"})).retrieve("Who?", **given)
+        != retriever.retrieve("Who?", scope={"tenant": "a"})
+    )
+    part = {"$id": {"$in": [f"a-{number}" for number in range(8)]}}
+    both = retriever.retrieve_batch(["Who?"] * 2, scope=[{"tenant": "a"}, part], entities=[["Ada a3"]] * 2)
+    assert both == [found, retriever.retrieve("Who?", scope=part, **given)] and len(both[1]) == 8
+    store = IndexStore(tmp_path / "index", embedding=index.embedding)
+    assert StoreRetriever(store, "walk-fusion").retrieve("Who?", scope={"tenant": "a"}).notes == ("the store holds no documents",)
+    store.replace(index)
+    stored = StoreRetriever(store, "walk-fusion").retrieve("Who?", scope={"tenant": "a"}, **given)
+    assert [(hit.id, hit.score) for hit in stored] == [(hit.id, hit.score) for hit in found]
+    for scope in (None, {}, {"tenant": "b"}):
+        with pytest.raises(UnexpectedArgumentError, match="does not read 'entities'"):
+            retriever.retrieve("Who?", scope=scope, **given)

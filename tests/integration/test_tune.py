@@ -1,6 +1,7 @@
 """Tuning: what is surely better than the default is chosen, kept in a folder, and opened by every door."""
 
 import json
+import os
 from dataclasses import replace
 
 import pytest
@@ -232,6 +233,16 @@ def test_a_folder_that_does_not_fit_is_refused(tmp_path, written, message):
         (tmp_path / "tuned.json").write_text(written)
     with pytest.raises(InvalidArgumentError, match=message):
         load_retriever(GraphIndex.from_texts(["a loom"]), tmp_path)
+
+
+def test_a_pipe_in_the_place_of_the_choice_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "tuned.json")
+    with pytest.raises(InvalidArgumentError, match="does not exist"):
+        load_retriever(GraphIndex.from_texts(["a loom"]), tmp_path)
+    for part in ("g-rag.json", "g-rag.safetensors"):
+        os.mkfifo(tmp_path / part)
+    with pytest.raises(InvalidArgumentError, match="does not exist"):
+        build_retriever("g-rag", GraphIndex.from_texts(["a loom"]), checkpoint=tmp_path)
 
 
 def test_what_is_not_a_folder_is_refused():

@@ -10,7 +10,7 @@ import torch
 from graph_retrievers import BM25, PPR
 from graph_retrievers.construction.networkx_graphs import from_networkx
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError
-from graph_retrievers.graph import CorpusGraph, Node
+from graph_retrievers.graph import CorpusGraph, Edge, Node
 from graph_retrievers.hits import NOTHING_FOUND
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, HybridSearch, VectorSearch
@@ -20,13 +20,13 @@ from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.operators.rerank import Rerank
 from graph_retrievers.operators.spreading import EntityLinking, GatedPropagation
 from graph_retrievers.results import Chains, Ranking
-from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.retrievers.registry import build_retriever, retriever_names
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.signals.bm25 import BM25 as Words
 from graph_retrievers.signals.cross_encoder import CrossEncoder
 from graph_retrievers.signals.dense import DenseIndex
-from graph_retrievers.signals.embedding import SentenceEncoder, minilm
-from tests.helpers import linked_index
+from graph_retrievers.signals.embedding import SentenceEncoder, embed_queries, minilm
+from tests.helpers import HashEmbedding, linked_index
 
 
 @pytest.mark.parametrize(
@@ -43,6 +43,91 @@ from tests.helpers import linked_index
 def test_filters_that_cannot_be_read(condition, told):
     with pytest.raises(InvalidArgumentError, match=told):
         build_retriever("vector", linked_index()).retrieve("loom", filter=condition)
+
+
+class Incomparable:
+    def __eq__(self, other):
+        raise OSError("no connection")
+
+
+def deep(levels):
+    """Return a filter that is nested so often."""
+    condition = {"year": 1843}
+    for _ in range(levels):
+        condition = {"$not": condition}
+    return condition
+
+
+@pytest.mark.parametrize("system", ["vector", "walk-fusion"])
+@pytest.mark.parametrize("make", [lambda: {"year": Incomparable()}, lambda: deep(5000)])
+def test_scopes_that_do_not_compare_are_read_or_refused_as_filters_are(make, system):
+    retriever = build_retriever(system, linked_index())
+    told = "cannot be compared with the nodes"
+    for ask in (
+        lambda: retriever.retrieve_batch(["loom", "card"], scope=[make(), make()]),
+        lambda: retriever.retrieve_batch(["loom", "card"], scope=make()),
+        lambda: retriever.retrieve("loom", scope=make()),
+    ):
+        with pytest.raises(InvalidArgumentError, match=told):
+            ask()
+    # Arrays do not compare as a whole. A list of values is read as one.
+    nothing = retriever.retrieve_batch(["loom"] * 2, scope=[{"year": np.array([1843, 1837])}, {"year": np.array([1843, 1837])}])
+    assert [hits.notes for hits in nothing] == [("no node is in the scope",)] * 2
+    scopes = [{"year": {"$in": np.array([1843, 1837])}}, {"year": {"$in": np.array([1843, 1837])}}, {"year": np.int64(1843)}]
+    found = retriever.retrieve_batch(["loom"] * 3, scope=scopes)
+    assert [{hit.id for hit in hits} for hits in found] == [{"ada", "babbage", "engine"}] * 2 + [{"ada"}]
+
+
+@pytest.mark.parametrize("answer", [None, [], (), np.zeros((0,)), [[1.0, 0.0], [0.0, 1.0]], torch.zeros(0, 2)])
+@pytest.mark.parametrize("kind", ["callable", "object"])
+def test_embedding_models_that_answer_nothing(kind, answer):
+    class Model:
+        name = "mute"
+
+        def embed_documents(self, texts):
+            return answer
+
+        def embed_query(self, text):
+            return None if answer is None else answer[:0]
+
+    model = (lambda texts: answer) if kind == "callable" else Model()
+    with pytest.raises((DimensionMismatchError, InvalidVectorError), match=r"vectors (are None|have shape \[.*\]); expected"):
+        GraphIndex.from_texts(["a loom", "a card", "a drum"], embedding=model)
+    index = GraphIndex.from_texts(["a loom", "a card"], vectors=[[1.0, 0.0], [0.0, 1.0]], embedding=model)
+    with pytest.raises(InvalidVectorError, match="gave .* for the query 'loom'; expected one vector, a list of numbers"):
+        build_retriever("vector", index).retrieve("loom")
+
+
+def test_embedding_models_whose_vectors_are_of_two_widths():
+    class Model:
+        def embed_documents(self, texts):
+            return [[1.0] * (2 + ("40" in text)) for text in texts]
+
+        def embed_query(self, text):
+            return [1.0] * (2 + len(text) % 2)
+
+    with pytest.raises(DimensionMismatchError):
+        GraphIndex.from_texts([f"text {n}" for n in range(64)], embedding=Model())
+    with pytest.raises(DimensionMismatchError, match="3 dimensions, the index has 2"):
+        embed_queries(Model(), ["even", "odd"])
+
+
+@pytest.mark.parametrize("weight", [1e30, 9.9999999999e29, np.float32(1e30), 1e-30, np.float64(1e-30)])
+@pytest.mark.parametrize("name", retriever_names())
+def test_weights_at_the_ends_of_their_range_are_read_by_every_retriever(name, weight):
+    nodes = [Node(str(number), f"loom card {number}", f"Loom{number}") for number in range(4)]
+    index = GraphIndex.from_nodes(
+        nodes, [Edge("0", "1", "knows", weight), ("1", "2", "has")], embedding=HashEmbedding(8), edge_signals=True
+    )
+    hits = build_retriever(name, index).retrieve("Which Loom0 card?")
+    assert len(hits) == 4 and len(hits.subgraph().nodes) == 4 and np.isfinite([hit.score for hit in hits]).all()
+    assert [edge.weight for edge in index.graph.edges()] == [pytest.approx(float(weight)), 1.0]
+
+
+@pytest.mark.parametrize("weight", [1.1e30, 0.9e-30, 0, -1, float("inf"), float("nan"), True, "1"])
+def test_weights_out_of_their_range(weight):
+    with pytest.raises(InvalidArgumentError, match=r"expected a number from 1e-30 to 1e\+30"):
+        Edge("0", "1", "knows", weight)
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,71 @@
-"""constraints.txt: the versions the tests ran with, but where other packages that people install beside this one need more room."""
+"""What this package imports is declared, and constraints.txt has the versions the tests ran with, wider where others need it."""
 
+import ast
+import sys
+import tomllib
+from importlib import metadata
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
+ROOT = Path(__file__).parents[2]
 CONSTRAINTS = {
     requirement.name: requirement.specifier
-    for line in (Path(__file__).parents[2] / "constraints.txt").read_text().splitlines()
+    for line in (ROOT / "constraints.txt").read_text().splitlines()
     if (requirement := Requirement(line) if line and not line.startswith("#") else None)
 }
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+FOLDERS = {"shared/graph_retrievers": "", "langchain_graph_retrievers": "langchain", "llama_graph_retrievers": "llama-index"}
+# Imported where a store of that kind was given, which needs it itself.
+BROUGHT = {"qdrant_client"}
+
+
+def names(requirements):
+    return {canonicalize_name(Requirement(line).name) for line in requirements}
+
+
+def imports(folder):
+    """Yield the modules of others that a package imports: file, name, and whether importing the file imports it."""
+    for file in sorted((ROOT / folder).rglob("*.py")):
+        tree = ast.parse(file.read_text())
+        for node in ast.walk(tree):
+            found = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            found += [node.module] if isinstance(node, ast.ImportFrom) and not node.level else []
+            for module in {name.partition(".")[0] for name in found} - sys.stdlib_module_names:
+                if not module.endswith("graph_retrievers"):
+                    yield file, module, node in tree.body
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_every_import_is_of_a_declared_dependency(folder):
+    made_by, needed = metadata.packages_distributions(), names(PROJECT["dependencies"])
+    own = needed | (names(EXTRAS[FOLDERS[folder]]) if FOLDERS[folder] else set())
+    # Heavy and optional ones are imported where they are used.
+    later = own | names(line for name, extra in EXTRAS.items() if name not in ("test", "all") for line in extra)
+    seen = set()
+    for file, module, first in imports(folder):
+        makers = set(map(canonicalize_name, made_by.get(module, [module])))
+        assert makers & (own if first else later) or (module in BROUGHT and not first), f"{file} imports {module}"
+        seen.add(module)
+    assert {"torch", "numpy"} <= seen
+
+
+def test_every_dependency_that_tests_ran_with_has_its_version():
+    left = [Requirement(line) for extra in (PROJECT["dependencies"], *EXTRAS.values()) for line in extra]
+    seen = set()
+    while left:
+        requirement = left.pop()
+        for extra in requirement.extras or {""}:
+            key = canonicalize_name(requirement.name), extra
+            if key in seen or key[0] == "graph-retrievers":
+                continue
+            seen.add(key)
+            needed = map(Requirement, metadata.requires(key[0]) or [])
+            left += [other for other in needed if other.marker is None or other.marker.evaluate({"extra": extra})]
+    assert {name for name, _ in seen} - set(map(canonicalize_name, CONSTRAINTS)) == set()
 
 
 def test_the_file_readers_of_llama_index_find_a_pandas():

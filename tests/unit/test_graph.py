@@ -91,6 +91,17 @@ def test_an_empty_graph_is_a_graph():
     assert len(g) == 0 and g.indptr.tolist() == [0]
 
 
+def test_what_is_remembered_of_filters_is_bounded(caplog):
+    g = graph(metadata=[{"year": 1950}, {}, {}, {}])
+    for number in range(1500):
+        filter_mask(g, {f"field {number}": 1, "year": "1950"})
+        filter_mask(g, {"x" * 10**4 + str(number): 1})
+    told = [record.message for record in caplog.records if record.name == "graph_retrievers.graph.filters"]
+    assert sum("'year' of the nodes is a number" in message for message in told) == 2, "again, behind a thousand others"
+    assert len(g.cache._values) == 2 and len(g.cache._values["filters told"]._values) == 1000
+    assert sum(len(key) for key, _ in g.cache._values["filters told"]._values) < 10**5
+
+
 @pytest.mark.parametrize(
     ("condition", "kept"),
     [

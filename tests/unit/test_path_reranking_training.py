@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -267,6 +268,10 @@ def test_a_folder_that_was_changed_is_refused(tmp_path):
             lambda folder: _with(folder / "cross-encoder" / "config.json", num_hidden_layers=1),
             lambda folder: _with(folder / "cross-encoder" / "tokenizer_config.json", model_max_length=3),
             lambda folder: (folder / "cross-encoder" / "more.txt").write_text("more"),
+            lambda folder: os.mkfifo(folder / "cross-encoder" / "pipe"),
+            lambda folder: _with(folder / "path-reranking.json", weight=math.nan),
+            lambda folder: _with(folder / "path-reranking.json", weight="0.5"),
+            lambda folder: _with(folder / "path-reranking.json", depth=True),
             lambda folder: _with(folder / "path-reranking.json", first="path-reranking"),
             lambda folder: (folder / "cross-encoder" / "model.safetensors").write_bytes(b"no"),
             lambda folder: (folder / "cross-encoder" / "model.safetensors").unlink(),

@@ -340,14 +340,15 @@ def test_compositions_follow_what_a_scope_holds():
         assert repr(make(a)) != repr(make(b))
         assert repr(pickled(make(whole)).over(a)) == repr(make(a))
     assert SpreadingActivation(whole, passages=False, types=["person"]).over(a).types == ("person",)
-    # Weights that are given are for the lists of the whole index, whatever a scope holds.
+    # Weights that are given are for the lists of the scope, as many as there are.
     texts = [f"{text} with Ada Lovelace{n % 30}" for n, text in enumerate(words)]
     told = [Node(f"t{n}", text, "", "passage", {"owner": "a"}) for n, text in enumerate(texts[:20])]
     named = GraphIndex.from_nodes([*nodes[40:], *told], [("t0", "t1"), ("e0", "q0")], embedding=HashEmbedding(8))
     fusion = WalkFusion(named, weights=(1.0, 2.0, 1.0))
     assert (fusion.form, WalkFusion(named.within({"owner": "b"})).form) == ("names", "links")
-    for owner in "ab":
-        assert fusion.over(named.within({"owner": owner})).operator.weights == (1.0, 2.0, 1.0)
+    assert fusion.operator.weights == (1.0, 2.0, 1.0)
+    there = fusion.over(named.within({"owner": "b"}))
+    assert (there.form, repr(there)) == ("links", repr(WalkFusion(there.index)))
 
 
 def test_an_operator_may_be_a_function_of_the_index():

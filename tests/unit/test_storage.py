@@ -20,6 +20,7 @@ from graph_retrievers.construction.edges import NearestNeighbors
 from graph_retrievers.errors import CorruptIndexError, IndexVersionError, InvalidArgumentError
 from graph_retrievers.graph import CorpusGraph, Edge, Node, storage
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.index_store import IndexStore
 from graph_retrievers.retrievers.baselines import BM25
 from graph_retrievers.retrievers.registry import build_retriever
 from tests.helpers import HashEmbedding, linked_index, linked_nodes
@@ -120,10 +121,21 @@ class TestRoundTrip:
         assert found["signals"][0] == dense
         assert [signal["name"] for signal in found["signals"]] == ["dense", "bm25"]
 
-    def test_files_are_as_readable_as_their_folder(self, tmp_path):
-        small_index().save(tmp_path / "index")
-        folder = (tmp_path / "index").stat().st_mode & 0o666
-        assert {(tmp_path / "index" / name).stat().st_mode & 0o777 for name in listing(tmp_path / "index")} == {folder}
+    @pytest.mark.parametrize("folder", [None, 0o755, 0o700])
+    @pytest.mark.parametrize(("umask", "files"), [(0o022, 0o644), (0o077, 0o600), (0o027, 0o640), (0o002, 0o664)])
+    def test_all_files_are_as_readable_as_the_umask_says(self, tmp_path, umask, files, folder):
+        place = tmp_path / "index"
+        if folder is not None:
+            place.mkdir()
+            place.chmod(folder)
+        before = os.umask(umask)
+        try:
+            small_index().save(place)
+            IndexStore(place, embedding=HashEmbedding(8)).update(upsert=[Node("new", "A new text.")])
+        finally:
+            os.umask(before)
+        assert {name: (place / name).stat().st_mode & 0o777 for name in listing(place)} == dict.fromkeys(listing(place), files)
+        assert place.stat().st_mode & 0o777 == (0o777 & ~umask if folder is None else folder)
 
 
 class TestWhereItGoes:
@@ -388,6 +400,26 @@ class TestDamage:
         (folder / "manifest.json").write_text(json.dumps(body))
         with pytest.raises(IndexVersionError, match=r"format version 3; this package reads version 2\. Upgrade"):
             GraphIndex.load(folder)
+        files = {path.name: path.read_bytes() for path in folder.iterdir()}
+        for write in (
+            lambda: small_index("new").save(folder),
+            lambda: storage.write_index(folder, CorpusGraph(["a"], ["b"]), {}, {}),
+            lambda: IndexStore(folder).update(upsert=[Node("new", "A new text.")]),
+        ):
+            with pytest.raises(IndexVersionError, match="format version 3; .*Upgrade"):
+                write()
+        # The manifest of something else is no newer index.
+        (tmp_path / "other").mkdir()
+        (tmp_path / "other" / "manifest.json").write_text('{"version": 9}')
+        with pytest.raises(InvalidArgumentError, match="is not an index"):
+            small_index("new").save(tmp_path / "other")
+        # Nor where only the generation before is newer, or the newest cannot be read.
+        for name, text in (("manifest.json", "torn"), ("previous.json", files["manifest.json"].decode())):
+            (folder / name).write_text(text)
+        with pytest.raises(IndexVersionError, match="does not replace a newer index"):
+            small_index("new").save(folder)
+        (folder / "previous.json").unlink()
+        assert {path.name for path in folder.iterdir()} == set(files)
         body["version"] = storage.FORMAT_VERSION - 1
         (folder / "manifest.json").write_text(json.dumps(body))
         with pytest.raises(IndexVersionError, match=r"format version 1; this package reads version 2\. Build the index again"):

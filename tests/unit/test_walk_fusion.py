@@ -164,6 +164,9 @@ def test_the_form_follows_the_graph():
     assert WalkFusion(GraphIndex.from_graph(graph, vectors=torch.eye(3))).form != "relations", "no embedding model"
     with pytest.raises(InvalidArgumentError, match="weights must be 3 numbers"):
         WalkFusion(entities(), weights=(1, 1, 1, 1))
+    with pytest.raises(InvalidArgumentError, match="weights must be 3 numbers"):
+        # Though this graph has one list: a scope of it may have three.
+        WalkFusion(names["links"], weights=(1,))
 
 
 def test_hits_tell_the_form_and_why_it_was_chosen():
@@ -177,9 +180,10 @@ def test_hits_tell_the_form_and_why_it_was_chosen():
         (WalkFusion(named, form="links"), "form links: as given"),
         (WalkFusion(unnamed).over(named), "form names: 25% of the texts hold the title of another node"),
         (WalkFusion(unnamed, weights=(1, 1, 1), form="names").over(named), "form names: as given"),
+        (WalkFusion(unnamed, weights=(1, 1, 1)).over(named), "form names: 25% of the texts hold the title of another node"),
         (
             WalkFusion(named, weights=(1, 1, 1)).over(unnamed),
-            "form names: 25% of the texts hold the title of another node, in the whole index",
+            "form links: 0% of the texts hold the title of another node; weights= are for three lists, and this form has one",
         ),
         (build_retriever("path-reranking", named), "form names: 25% of the texts hold the title of another node"),
         (build_retriever("g-rag", unnamed).over(named), "form names: 25% of the texts hold the title of another node"),

@@ -22,7 +22,8 @@ from graph_retrievers.graph.ragged import gather_rows
 __all__ = ["HEAVIEST", "LIGHTEST", "CorpusGraph", "Edge", "EdgeLike", "Incidence", "Node", "Rows", "simple_keys"]
 
 # In single precision, sums of larger weights overflow and shares of smaller ones vanish.
-LIGHTEST, HEAVIEST = 1e-30, 1e30
+# The most is 1e30 as float32 keeps it, so that a weight that is read back is one too.
+LIGHTEST, HEAVIEST = 1e-30, 1.0000000150474662e30
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ class Edge:
         weight = self.weight
         if isinstance(weight, bool) or not isinstance(weight, Real) or not LIGHTEST <= weight <= HEAVIEST:
             raise InvalidArgumentError(
-                f"The edge {shown(self, 200)} has the weight {shown(weight, 50)}; expected a number from {LIGHTEST} to {HEAVIEST}."
+                f"The edge {shown(self, 200)} has the weight {shown(weight, 50)}; expected a number from 1e-30 to 1e+30."
             )
         if not isinstance(self.metadata, Mapping):
             raise InvalidArgumentError(f"The edge {shown(self, 200)} has the metadata {shown(self.metadata)}; expected a mapping.")

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import called, meant
+from graph_retrievers.cache import Cache
 from graph_retrievers.errors import InvalidArgumentError, reason, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.graph.plain import plain
@@ -30,8 +31,10 @@ Filter = Mapping[str, Any] | Callable[[Node], bool] | Tensor
 
 # Every condition is tested on every node.
 _MOST = 10_000
-# Unknown fields that a similar one is looked for: all fields are compared with each.
-_SUGGESTED = 5
+# Unknown fields that a similar one is looked for, and characters of them: all fields are compared with each.
+_SUGGESTED, _LONGEST = 5, 100
+# Faults that are remembered for a graph, so that each is told once.
+_TOLD = 1000
 
 
 def _ordered(test: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
@@ -126,17 +129,22 @@ def filter_mask(graph: CorpusGraph, condition: Filter) -> Tensor:
 def _tell_impossible(graph: CorpusGraph, condition: Mapping[str, Any]) -> None:
     """Log a warning, once a graph and field, for a part of a condition that no node can satisfy."""
     held_by = graph.cache.get("kinds of", lambda: _kinds(graph))
+    # Conditions come with questions, so there is no end of them.
+    already: Cache | None = graph.cache.get("filters told", lambda: Cache(_TOLD))
+    if already is None:
+        # A part of a graph does not know what no node has.
+        return
     suggest: set[str] = set()
     for key, operator, value in _asked(condition):
-        told = "filter told", key, operator
-        if told in graph.cache:
+        told = key[:_LONGEST], operator
+        if told in already:
             continue
         held = {"text"} if key in _OWN else held_by.get(key)
         if not held and len(suggest) < _SUGGESTED:
             suggest.add(key)
         fault = _mismatch(key, operator, value, held) if held else _unknown(key, held_by, key in suggest)
         if fault:
-            graph.cache.get(told, partial(logger.warning, "%s", fault))
+            already.get(told, partial(logger.warning, "%s", fault))
 
 
 def _asked(condition: Mapping[str, Any], known: Set[str] = frozenset()) -> Iterator[tuple[str, str, Any]]:
@@ -208,7 +216,8 @@ def filter_key(graph: CorpusGraph, condition: Filter) -> tuple[str, Any]:
             # JSON has keys of one type only, and lists for tuples.
             if json.loads(text) == condition:
                 return "mapping", text
-        except (TypeError, ValueError, RecursionError):
+        except Exception:
+            # Values that JSON does not hold, nested too deeply, or that do not compare: filter_mask says what is wrong with them.
             pass
     return "mask", sha256(filter_mask(graph, condition).cpu().numpy().tobytes()).digest()
 

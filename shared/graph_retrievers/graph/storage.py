@@ -103,6 +103,8 @@ def write_index(
     InvalidArgumentError
         If the folder contains something other than an index, or if metadata, a text or a setting cannot be written
         exactly. Nothing is written in that case.
+    IndexVersionError
+        If the folder contains an index of a newer format.
     """
     target = as_path("folder", folder).resolve()
     check_target(target)
@@ -282,8 +284,19 @@ def _check_rows(rows: list[Tensor], nodes: int, names: int) -> None:
 
 
 def check_target(folder: str | os.PathLike[str]) -> None:
-    """Raise InvalidArgumentError unless an index may be written to a folder: it is new, empty or holds an index."""
+    """Raise InvalidArgumentError unless an index may be written to a folder: it is new, empty or holds an index.
+
+    Raises IndexVersionError if a newer version of this package wrote that index.
+    """
     target = as_path("folder", folder).resolve()
+    for name in (MANIFEST, PREVIOUS):
+        body = _loose(target / name) or {}
+        version = body.get("version")
+        if body.get("format") == _FORMAT and isinstance(version, int) and version > FORMAT_VERSION:
+            raise IndexVersionError(
+                f"{target / name} is of format version {version}; this package writes version {FORMAT_VERSION}, and does not "
+                "replace a newer index. Upgrade graph-retrievers, or name another folder."
+            )
     if not target.exists() or (target.is_dir() and all(own_name(path.name) for path in target.iterdir())):
         return
     if any(_is_ours(target / name) for name in (MANIFEST, PREVIOUS)):
@@ -321,8 +334,9 @@ def _part(made: Path, kind: str, write: Callable[[Path], None]) -> tuple[str, di
     """Write one file and name it after its content; return its entry of the manifest."""
     draft = made / f"{kind}.{_SUFFIXES[kind]}"
     write(draft)
-    # safetensors makes files that only their owner can read; an index is as readable as its folder.
-    draft.chmod(made.parent.stat().st_mode & 0o666)
+    # safetensors makes files that only their owner can read, SQLite others than the manifest's. All are as readable as what this
+    # process makes, by its umask, which the new folder shows.
+    draft.chmod(made.stat().st_mode & 0o666)
     sync(draft)
     found = digest(draft)
     path = draft.rename(made / f"{kind}-{found[:16]}.{_SUFFIXES[kind]}")

@@ -1,23 +1,36 @@
-"""Checkpoints: the parts of a trained operator, each as safetensors with its configuration as JSON."""
+"""Checkpoints: the parts of a trained operator, each as safetensors with its configuration as JSON.
+
+All that is read from files of a checkpoint is checked here: settings by :func:`checked_settings`, weights by :func:`restored`.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from graph_retrievers.arguments import as_path
 from graph_retrievers.errors import InvalidArgumentError, shown
 
-__all__ = ["checkpoint_folder", "load_checkpoint", "save_checkpoint"]
+__all__ = [
+    "checked_settings",
+    "checkpoint_folder",
+    "load_checkpoint",
+    "read_settings",
+    "read_weights",
+    "restored",
+    "save_checkpoint",
+]
 
 _WEIGHTS = "weights_sha256"
+
+_Network = TypeVar("_Network", bound=nn.Module)
 
 
 def save_checkpoint(folder: str | Path, part: str, tensors: Mapping[str, Tensor], config: Mapping[str, Any]) -> None:
@@ -42,6 +55,8 @@ def save_checkpoint(folder: str | Path, part: str, tensors: Mapping[str, Tensor]
     # Which weights the configuration is for: writing may end between the two files.
     told = {**config, _WEIGHTS: _digest(root / f"{part}.safetensors.partial")}
     (root / f"{part}.json.partial").write_text(json.dumps(told, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    # safetensors makes files that only their owner can read.
+    (root / f"{part}.safetensors.partial").chmod((root / f"{part}.json.partial").stat().st_mode & 0o777)
     for name in (f"{part}.safetensors", f"{part}.json"):
         os.replace(root / f"{name}.partial", root / name)
 
@@ -61,29 +76,113 @@ def load_checkpoint(folder: str | Path, part: str, device: str | torch.device = 
 
     It raises InvalidArgumentError if the part is missing or cannot be read, or its two files do not belong together.
     """
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
     if not isinstance(folder, str | Path):
         raise InvalidArgumentError(f"A checkpoint is a folder that `graph-retrievers fit` wrote, got {shown(folder)}.")
     root = Path(folder)
     weights, settings = root / f"{part}.safetensors", root / f"{part}.json"
-    for path in (weights, settings):
-        # Of a name that no file can have, the path's own method raises.
-        if not os.path.isfile(path):
-            raise InvalidArgumentError(f"{path} does not exist; a checkpoint is a folder that `graph-retrievers fit` wrote.")
-    try:
-        tensors, config = load_file(weights, device=str(device)), dict(json.loads(settings.read_text(encoding="utf-8")))
-        written = config.pop(_WEIGHTS, None)
-        whole = written in (None, _digest(weights))
-    except (SafetensorError, ValueError, TypeError, OSError, RecursionError) as error:
-        raise InvalidArgumentError(f"The checkpoint part {part!r} in {root} cannot be read: {error}") from error
-    if not whole:
+    tensors, config = read_weights(weights, device), read_settings(settings)
+    written = config.pop(_WEIGHTS, None)
+    if written is not None and written != _digest(weights):
         raise InvalidArgumentError(
             f"{weights} does not belong to {settings.name}: one of them was changed, or writing them was interrupted. Remove both "
             "and fit again."
         )
     return tensors, config
+
+
+def read_weights(file: str | Path, device: str | torch.device = "cpu") -> dict[str, Tensor]:
+    """Return the tensors of a safetensors file; InvalidArgumentError if it is missing or cannot be read."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    path = _existing(file)
+    try:
+        return load_file(path, device=str(device))
+    except (SafetensorError, ValueError, OSError) as error:
+        raise InvalidArgumentError(f"The weights {path} cannot be read: {error}") from error
+
+
+def read_settings(file: str | Path) -> dict[str, Any]:
+    """Return the JSON object of a file; InvalidArgumentError if it is missing or cannot be read."""
+    path = _existing(file)
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError, RecursionError) as error:
+        raise InvalidArgumentError(f"The settings {path} cannot be read: {error}") from error
+    if not isinstance(found, dict):
+        raise InvalidArgumentError(f"The settings {path} cannot be read: they are {shown(found, 60)}; expected a JSON object.")
+    return found
+
+
+def _existing(file: str | Path) -> Path:
+    # Of a name that no file can have, the path's own method raises; of a pipe, reading would not end.
+    if not os.path.isfile(file):
+        raise InvalidArgumentError(f"{file} does not exist; a checkpoint is a folder that `graph-retrievers fit` wrote.")
+    return Path(file)
+
+
+def checked_settings(config: Mapping[str, Any], kinds: Mapping[str, tuple[type, ...]], what: str, where: Any) -> dict[str, Any]:
+    """Return the settings of a checkpoint that are asked for; raise InvalidArgumentError if one is missing or of another type.
+
+    Parameters
+    ----------
+    config : mapping
+        As it was read.
+    kinds : mapping of str to tuple of type
+        The types of each setting; ``object`` allows any, and a bool is no int.
+    what, where : object
+        Whose checkpoint it should be, and where it is, for the message.
+
+    Examples
+    --------
+    >>> checked_settings({"depth": 7, "seed": 0}, {"depth": (int,)}, "G-RAG", "a folder")
+    {'depth': 7}
+    """
+    if missing := sorted(kinds.keys() - config.keys()):
+        raise InvalidArgumentError(f"{where} is not a checkpoint of {what}: it lacks {', '.join(missing)}.")
+    for name, expected in kinds.items():
+        if object not in expected and type(config[name]) not in expected:
+            names = " or ".join("None" if kind is type(None) else kind.__name__ for kind in expected)
+            raise InvalidArgumentError(
+                f"{where} is not a checkpoint of {what}: {name} is {shown(config[name], 60)}, expected {names}. Fit it again."
+            )
+    return {name: config[name] for name in kinds}
+
+
+def restored(make: Callable[[], _Network], tensors: Mapping[str, Tensor], what: str) -> _Network:
+    """Return a network that is made of settings, with its weights, ready for use.
+
+    Parameters
+    ----------
+    make : callable
+        Makes the network of its settings. It is asked on a device without memory: settings that ask for more than the weights hold
+        are refused before anything of their size exists.
+    tensors : mapping of str to Tensor
+    what : str
+        Whose weights they are, for messages.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the network cannot be made, the weights are not those of such a network, or one holds NaN, infinity or other numbers than
+        those of float32.
+
+    Examples
+    --------
+    >>> restored(lambda: nn.Linear(1, 1), {"weight": torch.ones(1, 1), "bias": torch.ones(1)}, "a line")(torch.ones(1)).tolist()
+    [2.0]
+    """
+    for name, value in tensors.items():
+        numbers = isinstance(value, Tensor) and value.dtype == torch.float32
+        if not numbers or not bool(torch.isfinite(value).all()):
+            raise InvalidArgumentError(f"The weight {name!r} holds NaN, infinity or no float32 numbers; train {what} again.")
+    try:
+        with torch.device("meta"):
+            made = make()
+        made.load_state_dict({name: value.clone() for name, value in tensors.items()}, assign=True)
+    except (LookupError, TypeError, ValueError, ArithmeticError, RuntimeError) as error:
+        raise InvalidArgumentError(f"These are not the weights and settings of {what}: {error}") from error
+    return made.eval()
 
 
 def _digest(path: Path) -> str:

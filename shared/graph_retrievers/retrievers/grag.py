@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from graph_retrievers.arguments import positive, seed_number
 from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.learning.checkpoint import checkpoint_folder, load_checkpoint, save_checkpoint
+from graph_retrievers.learning.checkpoint import checked_settings, checkpoint_folder, load_checkpoint, save_checkpoint
 from graph_retrievers.learning.state import clear_state
 from graph_retrievers.operators.grag import DocumentGraphNetwork, DocumentGraphRerank, EvidenceNetwork
 from graph_retrievers.operators.grag.model import network_of_config
@@ -28,6 +29,23 @@ from graph_retrievers.signals.meaning_cache import MeaningCache
 __all__ = ["CHECKPOINT_FILES", "GRAG", "fit_grag", "grag_reranker"]
 
 _PART, _FIRST, _DEPTH = "g-rag", "walk-fusion", 100
+_DEFAULTS: dict[str, Any] = {
+    "first": None,
+    "first_settings": {},
+    "depth": _DEPTH,
+    "together": False,
+    "parser": None,
+    "embedding": None,
+}
+_SETTINGS: dict[str, tuple[type, ...]] = {
+    "network": (dict,),
+    "first": (str, type(None)),
+    "first_settings": (dict,),
+    "depth": (int,),
+    "together": (bool,),
+    "parser": (str, type(None)),
+    "embedding": (str, type(None)),
+}
 
 CHECKPOINT_FILES = (f"{_PART}.safetensors", f"{_PART}.json")
 """What a checkpoint consists of."""
@@ -110,8 +128,8 @@ class GRAG(Retriever):
             network = _of_settings(network, index, checkpoint)
         settings: Mapping[str, Any] = {}
         if first is None:
-            config: dict[str, Any] = {"first": _FIRST} if checkpoint is None else load_checkpoint(checkpoint, _PART)[1]
-            first, settings = config.get("first"), config.get("first_settings", {})
+            config: dict[str, Any] = {"first": _FIRST, "first_settings": {}} if checkpoint is None else _read(checkpoint)[1]
+            first, settings = config["first"], config["first_settings"]
         if first is None:
             raise InvalidArgumentError(f"{checkpoint} was trained behind an operator without a name; pass it as first=.")
         reranker = grag_reranker(checkpoint, network, parser=parser, depth=depth, embedding=index.embedding_name)
@@ -152,23 +170,26 @@ def grag_reranker(
         return DocumentGraphRerank(network, parser=parser, depth=_DEPTH if depth is None else depth)
     if network is not None:
         raise InvalidArgumentError("Pass either checkpoint= or network=.")
-    tensors, config = load_checkpoint(checkpoint, _PART)
-    if not isinstance(config.get("network"), Mapping):
-        raise InvalidArgumentError(f"{checkpoint} is not a checkpoint of G-RAG: it has no settings of a network.")
+    tensors, config = _read(checkpoint)
     made = network_of_config(config["network"], tensors)
-    depth = config.get("depth", _DEPTH) if depth is None else depth
-    reranker = DocumentGraphRerank(made, parser=parser, depth=depth, together=bool(config.get("together")))
-    if config.get("parser") != reranker.parser.name:
+    depth = config["depth"] if depth is None else depth
+    reranker = DocumentGraphRerank(made, parser=parser, depth=depth, together=config["together"])
+    if config["parser"] != reranker.parser.name:
         raise InvalidArgumentError(
             f"{checkpoint} was trained with the parser {config.get('parser')!r}, this is {reranker.parser.name!r}; pass parser=."
         )
     # An EvidenceNetwork reads similarities, not vectors.
-    trained = config.get("embedding")
+    trained = config["embedding"]
     if isinstance(made, DocumentGraphNetwork) and trained and embedding and trained != embedding:
         raise InvalidArgumentError(
             f"{checkpoint} was trained with vectors of {trained!r}, these are of {embedding!r}; train it with this model."
         )
     return reranker
+
+
+def _read(checkpoint: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    tensors, config = load_checkpoint(checkpoint, _PART)
+    return tensors, checked_settings({**_DEFAULTS, **config}, _SETTINGS, "G-RAG", checkpoint)
 
 
 def fit_grag(

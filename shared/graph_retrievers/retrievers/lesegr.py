@@ -12,7 +12,7 @@ from graph_retrievers.arguments import seed_number
 from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.learning.checkpoint import checkpoint_folder, load_checkpoint, save_checkpoint
+from graph_retrievers.learning.checkpoint import checked_settings, checkpoint_folder, load_checkpoint, save_checkpoint
 from graph_retrievers.learning.state import clear_state
 from graph_retrievers.operators.lesegr import LeSeGRModel, LexicalSemanticSearch
 from graph_retrievers.operators.lesegr.training import fit_lesegr_model
@@ -25,6 +25,9 @@ from graph_retrievers.retrievers.signatures import published_settings
 __all__ = ["LeSeGR", "fit_lesegr"]
 
 _PART = "lesegr"
+_SETTINGS: dict[str, tuple[type, ...]] = {"model": (dict,), "hops": (int, type(None)), "sparse": (str,), "direction": (str,)}
+# Compared with the index.
+_SETTINGS |= dict.fromkeys(("dimension", "embedding", "sparse_kind"), (object,))
 
 
 class LeSeGR(Retriever):
@@ -105,14 +108,12 @@ class LeSeGR(Retriever):
             raise InvalidArgumentError("Pass either checkpoint= or model=.")
         if checkpoint is not None:
             tensors, config = load_checkpoint(checkpoint, _PART)
-            missing = {"model", "hops", "sparse", "direction", "dimension", "embedding", "sparse_kind"} - config.keys()
-            if missing:
-                raise InvalidArgumentError(f"{checkpoint} is not a checkpoint of LeSeGR: it lacks {', '.join(sorted(missing))}.")
+            settings = checked_settings(config, _SETTINGS, "LeSeGR", checkpoint)
             if isinstance(model, Mapping):
-                _check_settings(config, {**model, "hops": hops, "direction": direction}, checkpoint)
-            hops, sparse, direction = config["hops"], str(config["sparse"]), config["direction"]
+                _check_settings(settings, {**model, "hops": hops, "direction": direction}, checkpoint)
+            hops, sparse, direction = settings["hops"], settings["sparse"], settings["direction"]
             _check_index(config, index, checkpoint)
-            model = LeSeGRModel.of_config(config["model"], tensors)
+            model = LeSeGRModel.of_config(settings["model"], tensors)
         if not isinstance(model, LeSeGRModel):
             self._untrained = ("a trained model (pass checkpoint=)",)
             model = LeSeGRModel(index.dense.dimension, **(model or {}))
@@ -142,7 +143,7 @@ def _check_index(config: dict[str, Any], index: GraphIndex, checkpoint: str | Pa
     there = {
         "dimension": index.dense.dimension,
         "embedding": index.embedding_name,
-        "sparse_kind": index.signal(str(config["sparse"])).kind,
+        "sparse_kind": index.signal(config["sparse"]).kind,
     }
     for name, value in there.items():
         trained = config[name]

@@ -10,7 +10,7 @@ from graph_retrievers.arguments import as_path
 from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.learning.checkpoint import load_checkpoint, save_checkpoint
+from graph_retrievers.learning.checkpoint import checked_settings, load_checkpoint, save_checkpoint
 from graph_retrievers.operators.mor import MixedTraversal, TrainedPlanner, TrajectoryReranker
 from graph_retrievers.operators.mor.training import Example, fit_trajectory_reranker
 from graph_retrievers.operators.operator import Pipeline
@@ -118,7 +118,8 @@ def _loaded(
         planner = TrainedPlanner.load(checkpoint)
     if rerank and reranker is None and held[_RERANKER]:
         tensors, config = load_checkpoint(checkpoint, _RERANKER)
-        reranker = TrajectoryReranker(tensors, node_only=bool(config.get("node_only", False)))
+        settings = checked_settings({"node_only": False, **config}, {"node_only": (bool,)}, "MoR", checkpoint)
+        reranker = TrajectoryReranker(tensors, node_only=settings["node_only"])
     return planner, reranker
 
 

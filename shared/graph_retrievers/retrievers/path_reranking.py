@@ -15,7 +15,7 @@ from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.folders import digest
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.learning.checkpoint import checkpoint_folder
+from graph_retrievers.learning.checkpoint import checked_settings, checkpoint_folder, read_settings
 from graph_retrievers.learning.state import clear_state
 from graph_retrievers.operators.operator import Operator
 from graph_retrievers.operators.path_rerank import PathRerank
@@ -31,6 +31,13 @@ __all__ = ["PathReranking", "fit_path_reranking"]
 _PART = "path-reranking"
 _FILE, _MODEL, _UNDER_WAY = f"{_PART}.json", "cross-encoder", "under-way"
 _DEFAULTS: dict[str, Any] = {"first": "walk-fusion", "first_settings": {}, "weight": 0.5, "depth": 30}
+_SETTINGS: dict[str, tuple[type, ...]] = {
+    "first": (object,),
+    "first_settings": (dict,),
+    "weight": (int, float),
+    "depth": (int,),
+    "max_length": (int,),
+}
 
 
 class PathReranking(Retriever):
@@ -106,22 +113,23 @@ def _loaded(checkpoint: str | Path, index: GraphIndex) -> tuple[CrossEncoder, di
     root = as_path("checkpoint", checkpoint)
     file = root / _FILE
     try:
-        settings = json.loads(file.read_text(encoding="utf-8"))
-        if not isinstance(settings, dict) or _digests(root / _MODEL) != settings.get("files"):
+        config = read_settings(file)
+        settings = checked_settings(config, _SETTINGS, "path reranking", file)
+        if _digests(root / _MODEL) != config.get("files"):
             raise InvalidArgumentError(f"{file} does not belong to {root / _MODEL}: a file was changed, or writing them stopped")
-        read = {name: settings[name] for name in (*_DEFAULTS, "max_length")}
-        if not isinstance(read["first"], str | None) or not isinstance(read["first_settings"], dict) or read["first"] == _PART:
+        if not isinstance(settings["first"], str | None) or settings["first"] == _PART:
             raise InvalidArgumentError(f"{file} does not say which search comes first")
-        model = CrossEncoder(root / _MODEL, max_length=positive("max_length", read["max_length"]), device=index.device)
-    except (OSError, ValueError, KeyError, RecursionError) as error:
+        model = CrossEncoder(root / _MODEL, max_length=positive("max_length", settings["max_length"]), device=index.device)
+    except (OSError, InvalidArgumentError) as error:
         raise InvalidArgumentError(
             f"{root} cannot be read as a checkpoint: {error}; expected a folder that `graph-retrievers fit path-reranking` wrote."
         ) from error
-    return model, read
+    return model, settings
 
 
 def _digests(folder: Path) -> dict[str, str]:
-    return {path.name: digest(path) for path in sorted(folder.iterdir())}
+    # Of a pipe, reading would not end.
+    return {path.name: digest(path) if path.is_file() else "" for path in sorted(folder.iterdir())}
 
 
 def fit_path_reranking(

@@ -130,7 +130,7 @@ class BaseRetriever(ABC):
         filter, seed_filter, traversal_filter : mapping or callable, optional
             Which nodes may be returned, may start a traversal, may be walked to (see
             :func:`graph_retrievers.graph.filters.filter_mask`). Without a `seed_filter`, `filter` restricts the start too;
-            ``seed_filter={}`` lifts that. A retriever in a database takes mappings only.
+            ``seed_filter={}`` lifts that. A retriever in a database takes mappings only, one on a store no masks.
         scope : mapping or callable, optional
             Which nodes there are at all, for this query: all three filters in one, and nothing else has a part in names, scores or
             limits (see :meth:`graph_retrievers.index.GraphIndex.within`). Other filters narrow it.
@@ -201,13 +201,8 @@ class BaseRetriever(ABC):
             raise InvalidArgumentError(f"retrieve_batch takes a list of queries, got {shown(queries)}; call retrieve for one.")
         for position, text in enumerate(queries):
             check_query(text, position)
+        self._check_inputs(inputs, filters)
         for name, values in inputs.items():
-            if name not in self.inputs:
-                known = ", ".join(self.inputs) or "none"
-                other = meant(name, ("k", "vectors", *_FILTERS, *self.inputs))
-                raise UnexpectedArgumentError(
-                    f"{self.name} does not read {name!r}; besides k, vectors and filters it reads: {known}.{other}"
-                )
             if isinstance(values, str) or not isinstance(values, Sequence):
                 raise InvalidArgumentError(f"{name} is {shown(values)}; expected a list with one value for each query.")
             if len(values) != len(queries):
@@ -216,6 +211,16 @@ class BaseRetriever(ABC):
         if vectors is not None and not callable(vectors):
             vectors = check_vectors(vectors, len(queries), name="query vectors")
         return Call(list(queries), self.k if k is None else positive("k", k), vectors, filters, inputs)
+
+    def _check_inputs(self, names: Iterable[str], filters: Mapping[str, Filter]) -> None:
+        """Raise UnexpectedArgumentError if an input of a call with these filters is not read."""
+        for name in names:
+            if name not in self.inputs:
+                known = ", ".join(self.inputs) or "none"
+                other = meant(name, ("k", "vectors", *_FILTERS, *self.inputs))
+                raise UnexpectedArgumentError(
+                    f"{self.name} does not read {name!r}; besides k, vectors and filters it reads: {known}.{other}"
+                )
 
 
 class AsyncRetriever(BaseRetriever):
@@ -248,8 +253,7 @@ def _by_scope(call: Call) -> list[tuple[list[int], Call]]:
     groups: list[list[int]] = []
     for place, scope in enumerate(scopes):
         for group in groups:
-            other = scopes[group[0]]
-            if scope is other or (isinstance(scope, Mapping) and isinstance(other, Mapping) and scope == other):
+            if _alike(scope, scopes[group[0]]):
                 group.append(place)
                 break
         else:
@@ -271,6 +275,17 @@ def _by_scope(call: Call) -> list[tuple[list[int], Call]]:
         )
         for group in groups
     ]
+
+
+def _alike(scope: Filter, other: Filter) -> bool:
+    """Return whether two scopes are known to be the same."""
+    if scope is other:
+        return True
+    try:
+        return isinstance(scope, Mapping) and isinstance(other, Mapping) and bool(scope == other)
+    except Exception:
+        # Values that do not compare, such as arrays, or are nested too deeply: whoever reads the filter says what is wrong with it.
+        return False
 
 
 def _in_order(parts: Iterable[tuple[list[int], list[Hits]]]) -> list[Hits]:

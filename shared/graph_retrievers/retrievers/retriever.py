@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from copy import copy
 from dataclasses import replace
 from typing import Any, ClassVar, Self
@@ -13,7 +13,7 @@ from torch import Tensor
 from graph_retrievers.arguments import check_keywords, positive, strings
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, shown
 from graph_retrievers.graph.description import NO_EDGES, NO_EDGES_NOTE, tell_no_edges
-from graph_retrievers.graph.filters import filter_mask, type_mask
+from graph_retrievers.graph.filters import Filter, filter_mask, type_mask
 from graph_retrievers.hits import NOTHING_FOUND, Hits, to_hits
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.adaptive_reranking import AdaptiveReranking
@@ -120,10 +120,8 @@ class Retriever(BaseRetriever):
         self.backfill, self.types = backfill, None if types is None else strings("types", types)
         self.name = name or type(self).__name__
         self._told_unused = False
-        self._reads_graph, self._walks = reads_graph(operator), walks(operator)
-        if self._walks and not index.graph.has_edges:
+        if walks(operator) and not index.graph.has_edges:
             tell_no_edges(index.graph)
-        self._falls_back = _reranks(operator) and isinstance(index.relevance, BiEncoder)
         if self._falls_back:
             _logger.warning(
                 "%s has no relevance model to rerank with and falls back to the similarity of the vectors; pass relevance= to the "
@@ -170,6 +168,11 @@ class Retriever(BaseRetriever):
         return f"{self.name}(\n  {composition},\n  k={self.k}, backfill={self.backfill}{types},\n)"
 
     @property
+    def _falls_back(self) -> bool:
+        """Whether vectors stand in for a relevance model that the composition asks for; that of a scope may ask for none."""
+        return _reranks(self.operator) and isinstance(self.index.relevance, BiEncoder)
+
+    @property
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
         """Names of further per-query arguments that the operators read."""
         return self.operator.reads
@@ -184,7 +187,7 @@ class Retriever(BaseRetriever):
 
     @property
     def _lacks_edges(self) -> bool:
-        return self._walks and not self.index.graph.has_edges
+        return walks(self.operator) and not self.index.graph.has_edges
 
     def lacks(self, given: Collection[str] = ()) -> tuple[str, ...]:
         """Return what the system has and this retriever has not, such as "a plan"; it falls back, and finds something else.
@@ -245,7 +248,7 @@ class Retriever(BaseRetriever):
         if self.backfill:
             ranking = Backfill()(self._narrowed(queries), ranking)
         searchable = self.index.has_bm25 or (self.index.has_dense and queries.has_vectors)
-        plain = PlainSearch(self._narrowed(queries)).rank if self._reads_graph and searchable else None
+        plain = PlainSearch(self._narrowed(queries)).rank if searchable and reads_graph(self.operator) else None
         return to_hits(ranking, graph, k, queries.allowed, plain, self.reason, similarities(queries, self.operator, ranking, k))
 
     def _narrowed(self, queries: Queries) -> Queries:
@@ -253,6 +256,11 @@ class Retriever(BaseRetriever):
             return queries
         graph, types = self.index.graph, self.types
         return queries.narrowed(graph.cache.get(("types", types), lambda: type_mask(graph, types)))
+
+    def _check_inputs(self, names: Iterable[str], filters: Mapping[str, Filter]) -> None:
+        # What a composition reads may depend on the index: that of a scope is asked when it is there.
+        if "scope" not in filters:
+            super()._check_inputs(names, filters)
 
     def search(self, call: Call) -> list[Hits]:
         """Return the hits of each query of a call; `batch_size` queries run in lock-step."""
@@ -268,6 +276,7 @@ class Retriever(BaseRetriever):
                 # A mask has a bool for each node of the whole index.
                 masks = {n: filter_mask(self.index.graph, m)[index.rows] for n, m in filters.items() if isinstance(m, Tensor)}
                 return self.over(index).search(replace(call, filters=filters | masks))
+        self._check_inputs(call.inputs, filters)
         masks = {name: filter_mask(self.index.graph, condition) for name, condition in filters.items()}
         results: list[Hits] = []
         for start in range(0, len(call.queries), self.batch_size):

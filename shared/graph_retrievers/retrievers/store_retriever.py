@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from torch import Tensor
+
 from graph_retrievers.cache import Cache
-from graph_retrievers.errors import EmptyGraphError
+from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
+from graph_retrievers.graph.filters import Filter
 from graph_retrievers.hits import Hits
 from graph_retrievers.index_store import IndexStore
 from graph_retrievers.operators.operator import Operator
@@ -20,7 +24,9 @@ __all__ = ["StoreRetriever"]
 class StoreRetriever(BaseRetriever):
     """A retriever that asks the index which a store holds at the moment of the call.
 
-    A call is answered by one index, whatever is written meanwhile. A store without documents gives no hits, and a note.
+    A call is answered by one index, whatever is written meanwhile. A store without documents gives no hits, and a note. Filters are
+    mappings or functions: a mask, which says by row which nodes it selects, raises InvalidArgumentError, since rows hold other
+    nodes after a change.
 
     Parameters
     ----------
@@ -67,10 +73,23 @@ class StoreRetriever(BaseRetriever):
 
     def search(self, call: Call) -> list[Hits]:
         """Return the hits of each query of a call: list of Hits, length B."""
+        for name, condition in call.filters.items():
+            if isinstance(condition, Tensor):
+                # Not only of another number of rows: a change that keeps it would be answered with the nodes of others.
+                raise InvalidArgumentError(
+                    f"{name} is a mask, which is of one index, and the index of a store changes; give a mapping, such as "
+                    '{"field": value}, or a function of a Node.'
+                )
         try:
             return self._present().search(call)
         except EmptyGraphError:
             return [Hits((), ["the store holds no documents"]) for _ in call.queries]
+
+    def _check_inputs(self, names: Iterable[str], filters: Mapping[str, Filter]) -> None:
+        if len(self.store):
+            self._present()._check_inputs(names, filters)
+        else:
+            super()._check_inputs(names, filters)
 
     def _present(self) -> Retriever:
         index = self.store.index

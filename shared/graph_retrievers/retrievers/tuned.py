@@ -91,10 +91,11 @@ def _read_choice(folder: str | Path) -> dict[str, Any]:
     if not isinstance(folder, str | Path):
         raise InvalidArgumentError(f"Expected a folder that `graph-retrievers tune` wrote, got {folder!r:.80}.")
     file = Path(folder) / _FILE
+    if not file.is_file():
+        # A pipe of this name would be waited for.
+        raise InvalidArgumentError(f"{file} does not exist; pass a folder that `graph-retrievers tune` wrote.")
     try:
         choice = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise InvalidArgumentError(f"{file} does not exist; pass a folder that `graph-retrievers tune` wrote.") from error
     except (OSError, ValueError, RecursionError) as error:
         raise InvalidArgumentError(f"{file} cannot be read: {error}.") from error
     kinds = {"retriever": str, "settings": dict, "reranked": bool}

@@ -12,7 +12,7 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.fusion import ReciprocalRankFusion
 from graph_retrievers.operators.metapath_search import MetapathSearch
-from graph_retrievers.operators.operator import Operator, Pipeline
+from graph_retrievers.operators.operator import Operator, Pipeline, list_weights
 from graph_retrievers.operators.path_search import PathSearch
 from graph_retrievers.operators.spreading import EntityLinking, GatedPropagation
 from graph_retrievers.operators.stex import STeX
@@ -73,7 +73,9 @@ class WalkFusion(Retriever):
         (:func:`~graph_retrievers.operators.traits.names_identify`) and texts name each other
         (:func:`~graph_retrievers.operators.traits.names_mentioned` of 0.2 or more), with edges or without.
     weights : sequence of float, optional
-        The w of the equation; (4, 1, 2) for ``"names"`` and (1, 1, 3) for ``"relations"`` by default. 0 leaves a list out.
+        The w of the equation, three; (4, 1, 2) for ``"names"`` and (1, 1, 3) for ``"relations"`` by default. 0 leaves a list out.
+        Without a `form`, they are for the lists of the form that fits the index, or the scope, that is asked. Where that is
+        ``"links"``, which has one list, they are not read, and :attr:`reason` says so.
     constant : int, default 5
         The c of the equation. With the usual 60, a node at rank 20 of two lists would pass the best of one.
     depth : int, default 100
@@ -84,7 +86,7 @@ class WalkFusion(Retriever):
     Raises
     ------
     InvalidArgumentError
-        For a value outside its range, or weights for ``"links"``, which has one list.
+        For a value outside its range, or weights with ``form="links"``, which has one list.
 
     Notes
     -----
@@ -120,19 +122,18 @@ class WalkFusion(Retriever):
         choice("form", form, (None, *_FORMS))
         positive("depth", depth), positive("seeds", 1 if seeds is None else seeds)
         positive("bridges", 0 if bridges is None else bridges, least=0)
-        fixed = None if form is None else (form, "as given")
-        if weights is not None and fixed is None:
-            # A scope whose graph is of another kind has the lists that the weights are for.
-            fitting, why = _fitting(index)
-            fixed = fitting, f"{why}, in the whole index"
-        compose = partial(_composed, seeds=seeds, bridges=bridges, fixed=fixed, weights=weights, constant=constant, depth=depth)
+        if weights is not None:
+            if form == "links":
+                raise InvalidArgumentError("WalkFusion has one list here, so weights= cannot be given; form='names' has three.")
+            list_weights(weights, 3)
+        self._form = form
+        compose = partial(_composed, seeds=seeds, bridges=bridges, form=form, weights=weights, constant=constant, depth=depth)
         super().__init__(index, compose, **options)
-        self._fixed = fixed
 
     @property
     def form(self) -> str:
         """The form that was given, or the one that fits the index."""
-        return (self._fixed or _fitting(self.index))[0]
+        return self._form or _fitting(self.index)[0]
 
 
 def _fitting(index: GraphIndex) -> tuple[str, str]:
@@ -155,12 +156,14 @@ def _composed(
     *,
     seeds: int | None,
     bridges: int | None,
-    fixed: tuple[str, str] | None,
+    form: str | None,
     weights: Sequence[float] | None,
     constant: int,
     depth: int,
 ) -> Operator:
-    form, why = fixed or _fitting(index)
+    form, why = (form, "as given") if form else _fitting(index)
+    if form == "links" and weights is not None:
+        why = f"{why}; weights= are for three lists, and this form has one"
     operator = _of_form(index, form, seeds=seeds, bridges=bridges, weights=weights, constant=constant, depth=depth)
     operator.reason = f"form {form}: {why}"
     return operator
@@ -184,8 +187,6 @@ def _of_form(
         bridges = _BRIDGES if form == "names" else 0
     paths = Pipeline(HybridSearch(depth, returned=False), PathSearch(seeds, dense_weight=dense_weight, bridges=bridges, k=depth))
     if form == "links":
-        if weights is not None:
-            raise InvalidArgumentError("WalkFusion has one list here, so weights= cannot be given; form='names' has three.")
         return paths
     if form == "names":
         lists: list[Operator] = [

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from graph_retrievers.arguments import choice, not_a_class, positive
 from graph_retrievers.device import resolve_device
-from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError, MissingDependencyError
+from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError, MissingDependencyError, shown
 from graph_retrievers.graph.plain import check_text
 from graph_retrievers.signals.loading import no_loading_bar
 
@@ -65,7 +65,12 @@ class _Adapted:
     name: str
 
     def embed_query(self, text: str) -> Any:
-        return self.query([text])[0]
+        found = self.query([text])
+        try:
+            (vector,) = found
+        except (TypeError, ValueError) as error:
+            raise _no_vector(self, text, found) from error
+        return vector
 
 
 @dataclass(frozen=True)
@@ -138,6 +143,8 @@ def check_vectors(vectors: Any, count: int | None = None, width: int | None = No
     tensor([[1., 0.],
             [0., 2.]])
     """
+    if vectors is None:
+        raise DimensionMismatchError(f"{name} are None; expected a table of numbers, a row for each text.")
     if not isinstance(vectors, Tensor):
         try:
             if isinstance(vectors, (list, tuple)):
@@ -181,8 +188,19 @@ def embed_queries(model: Embedding, texts: Sequence[str], width: int | None = No
         check_text(text, "a query")
     if hasattr(model, "embed_queries"):
         return check_vectors(model.embed_queries(list(texts)), len(texts), width, name)
-    vectors = [torch.as_tensor(model.embed_query(text), dtype=torch.float32).cpu() for text in texts]
-    return check_vectors(torch.stack(vectors), len(texts), width, name)
+    rows: list[Tensor] = []
+    for text in texts:
+        found = model.embed_query(text)
+        if found is None or (hasattr(found, "__len__") and not len(found)):
+            raise _no_vector(model, text, found)
+        row = found.detach().cpu().unsqueeze(0) if isinstance(found, Tensor) else [found]
+        rows.append(check_vectors(row, 1, rows[0].shape[1] if rows and width is None else width, name))
+    return torch.cat(rows)
+
+
+def _no_vector(model: Any, text: str, found: Any) -> InvalidVectorError:
+    told = f"The embedding model {getattr(model, 'name', type(model).__name__)!r} gave {shown(found)} for the query {shown(text)}"
+    return InvalidVectorError(f"{told}; expected one vector, a list of numbers. See that the model answers.")
 
 
 def embed_texts(model: Embedding, texts: list[str], show_progress: bool = False) -> Tensor:
@@ -191,7 +209,7 @@ def embed_texts(model: Embedding, texts: list[str], show_progress: bool = False)
     parts: list[Tensor] = []
     for batch, vectors in embedded_batches(model, texts, show_progress):
         rows += batch
-        parts.append(vectors)
+        parts.append(check_vectors(vectors, len(batch), parts[0].shape[1] if parts else None))
     vectors = check_vectors(torch.cat(parts), len(texts))
     return torch.empty_like(vectors).index_copy_(0, torch.tensor(rows), vectors)
 

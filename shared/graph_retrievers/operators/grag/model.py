@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from graph_retrievers.arguments import choice, positive, strings
 from graph_retrievers.errors import InvalidArgumentError, shown
+from graph_retrievers.learning.checkpoint import restored
 from graph_retrievers.learning.graph_layers import GATConv, GINConv, SAGEConv
 from graph_retrievers.operators.grag.document_graph import NORMALIZATIONS
 
@@ -94,7 +95,8 @@ class DocumentGraphNetwork(nn.Module):
             if value > most:
                 raise InvalidArgumentError(f"{name} must be at most {most}, got {value}.")
         self.layer, self.dropout = choice("layer", layer, LAYERS), _rate(dropout)
-        self.normalization, self.paths = choice("normalization", normalization, NORMALIZATIONS), bool(paths)
+        self.normalization = choice("normalization", normalization, NORMALIZATIONS)
+        self.paths = choice("paths", paths, (True, False))
         if layer == "gat" and hidden % heads:
             raise InvalidArgumentError(f"hidden is {hidden}, which {heads} heads cannot share equally.")
         widths = [dimension, *[hidden] * (layers - 1), dimension]
@@ -213,11 +215,15 @@ class EvidenceNetwork(nn.Module):
         channels: Sequence[str] = CHANNELS[:4],
     ) -> None:
         super().__init__()
-        self.hidden, self.dropout, self.graph = positive("hidden", hidden), _rate(dropout), bool(graph)
+        self.hidden, self.dropout = positive("hidden", hidden), _rate(dropout)
+        self.graph = choice("graph", graph, (True, False))
         self.evidence = tuple(choice("evidence", name, EVIDENCE) for name in strings("evidence", evidence))
         self.channels = tuple(choice("channel", name, CHANNELS) for name in strings("channels", channels)) if graph else ()
         if not self.evidence:
             raise InvalidArgumentError(f"evidence is empty; choose from {', '.join(EVIDENCE)}.")
+        for name, given in (("evidence", self.evidence), ("channels", self.channels)):
+            if len(set(given)) < len(given):
+                raise InvalidArgumentError(f"{name} must name each once, got {shown(given)}.")
         self.first = _Mixing(len(self.evidence), hidden, len(self.channels))
         self.last = _Mixing(hidden, 1, len(self.channels))
         self.skip = nn.Linear(len(self.evidence), 1, bias=False)
@@ -262,21 +268,13 @@ class _Mixing(nn.Module):
 
 def network_of_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> DocumentGraphNetwork | EvidenceNetwork:
     """Return the network of a ``config()`` and its weights; InvalidArgumentError if they do not fit together."""
-    settings = dict(config)
     kinds: dict[Any, Any] = {"published": DocumentGraphNetwork, "evidence": EvidenceNetwork}
-    name = settings.pop("kind", None)
-    kind = kinds.get(name) if isinstance(name, str) else None
-    if kind is None:
-        raise InvalidArgumentError(f"These are not the settings of a network of G-RAG: {shown(dict(config), 200)}.")
-    try:
-        made = kind(**settings)
-        made.load_state_dict(dict(tensors))
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise InvalidArgumentError(f"These are not the weights and settings of a network of G-RAG: {error}") from error
-    for name, value in tensors.items():
-        if not bool(torch.isfinite(value).all()):
-            raise InvalidArgumentError(f"The weight {name!r} holds NaN or infinity; train again.")
-    return made.eval()  # type: ignore[no-any-return]
+
+    def make() -> DocumentGraphNetwork | EvidenceNetwork:
+        settings = {name: value for name, value in config.items() if name != "kind"}
+        return kinds[choice("kind", config.get("kind"), kinds)](**settings)  # type: ignore[no-any-return]
+
+    return restored(make, tensors, "a network of G-RAG")
 
 
 def _rate(dropout: float) -> float:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from graph_retrievers.arguments import choice, is_number, positive
 from graph_retrievers.errors import InvalidArgumentError, shown
+from graph_retrievers.learning.checkpoint import restored
 from graph_retrievers.learning.graph_layers import GATConv, GCNConv, TransformerConv
 
 __all__ = ["ENCODERS", "LeSeGRModel"]
@@ -123,17 +124,7 @@ class LeSeGRModel(nn.Module):
     @classmethod
     def of_config(cls, config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> LeSeGRModel:
         """Return the network of a :meth:`config` and its weights; InvalidArgumentError if they do not fit together."""
-        try:
-            # Without memory for weights that turn out to be of another size.
-            with torch.device("meta"):
-                made = cls(**{name: config[name] for name in cls(1).config()})
-            made.load_state_dict({name: value.clone() for name, value in tensors.items()}, assign=True)
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise InvalidArgumentError(f"These are not the weights and settings of LeSeGR: {error}") from error
-        for name, value in tensors.items():
-            if value.dtype != torch.float32 or not bool(torch.isfinite(value).all()):
-                raise InvalidArgumentError(f"The weight {name!r} holds NaN, infinity or no float32 numbers; train again.")
-        return made.eval()
+        return restored(lambda: cls(**{name: config[name] for name in cls(1).config()}), tensors, "LeSeGR")
 
     def alpha(self, difference: Tensor) -> Tensor:
         """Return the dense signals of pairs, shape [...], from the differences of their vectors, shape [..., d] (equation 8)."""

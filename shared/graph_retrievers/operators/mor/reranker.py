@@ -13,7 +13,8 @@ from torch.nn.functional import pad
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.cache import Cache
-from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, MissingSignalError
+from graph_retrievers.errors import DimensionMismatchError, MissingSignalError
+from graph_retrievers.learning.checkpoint import read_weights, restored
 from graph_retrievers.operators.mor.matching import TextMatching
 from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.queries import Queries
@@ -59,7 +60,8 @@ class TrajectoryScorer(nn.Module):
 
     def __init__(self, length: int = 3, structure_width: int = 768, hidden: int = 256) -> None:
         super().__init__()
-        self.length, self.structure_width, self.hidden = length, structure_width, hidden
+        self.length, self.hidden = positive("length", length), positive("hidden", hidden)
+        self.structure_width = positive("structure_width", structure_width)
         self.score_vec_enc = nn.Linear(length + 1, hidden)
         self.text_emb_enc = nn.Linear(structure_width, hidden)
         self.symb_enc = nn.Embedding(3, hidden)
@@ -69,13 +71,12 @@ class TrajectoryScorer(nn.Module):
     @classmethod
     def of_weights(cls, weights: Mapping[str, Tensor]) -> TrajectoryScorer:
         """Return the network of some weights, which give its sizes; InvalidArgumentError for weights of another network."""
-        try:
+
+        def make() -> TrajectoryScorer:
             hidden, entries = weights["score_vec_enc.weight"].shape
-            model = cls(entries - 1, weights["text_emb_enc.weight"].shape[1], hidden)
-            model.load_state_dict(dict(weights))
-        except (KeyError, ValueError, RuntimeError) as error:
-            raise InvalidArgumentError(f"These are not the weights of a trajectory reranker: {error}") from error
-        return model.eval()
+            return cls(entries - 1, weights["text_emb_enc.weight"].shape[1], hidden)
+
+        return restored(make, weights, "a trajectory reranker")
 
     def forward(self, structure: Tensor, text: Tensor, identifier: Tensor) -> Tensor:
         """Return scores [...] of `structure` [..., structure_width], `text` [..., L + 1] and `identifier` [..., L], int64."""
@@ -135,9 +136,7 @@ class TrajectoryReranker(Operator):
         matching: TextMatching | None = None,
     ) -> None:
         if isinstance(scorer, (str, Path)):
-            from safetensors.torch import load_file
-
-            scorer = load_file(scorer)
+            scorer = read_weights(scorer)
         self.scorer = scorer if isinstance(scorer, TrajectoryScorer) else TrajectoryScorer.of_weights(scorer)
         self.embedding = None if embedding is None else as_embedding(embedding)
         self.depth, self.node_only = None if depth is None else positive("depth", depth), node_only

@@ -10,9 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from graph_retrievers.errors import InvalidArgumentError, InvalidPlanError
+from graph_retrievers.arguments import choice, fraction, positive
+from graph_retrievers.errors import InvalidArgumentError, InvalidPlanError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
-from graph_retrievers.learning.checkpoint import load_checkpoint, save_checkpoint
+from graph_retrievers.learning.checkpoint import checked_settings, load_checkpoint, restored, save_checkpoint
 from graph_retrievers.learning.loop import History, fit
 from graph_retrievers.operators.mor.parse import read_plan
 from graph_retrievers.operators.mor.plan import PathStep, PlanningGraph, ReasoningPath
@@ -24,6 +25,8 @@ _PART, _OPTIONS = "planner", ("titled", "buckets", "threshold")
 _NEGATIVES, _BATCH = 24, 256
 # From this share of training restrictions on, a restriction is expected to be a title.
 _TITLED_SHARE = 0.95
+# Entries of the table of plans and their parts: 256 MiB.
+_LARGEST = 1 << 26
 
 
 @dataclass
@@ -84,15 +87,25 @@ class TrainedPlanner:
     ) -> None:
         if not skeletons:
             raise InvalidArgumentError("A trained planner needs at least one plan to choose from.")
-        self.skeletons, self.titled, self.buckets, self.threshold = list(skeletons), titled, buckets, threshold
+        self.skeletons, self.titled, self.buckets = (
+            list(skeletons),
+            choice("titled", titled, (True, False)),
+            positive("buckets", buckets),
+        )
+        self.threshold = fraction("threshold", threshold)
         self._starts = [_restricted(skeleton)[0][2].type for skeleton in self.skeletons]
         # The last plan is "this span is no restriction".
         made_of = [_parts(number, skeleton) for number, skeleton in enumerate(self.skeletons)] + [{"none"}]
         names = {name: i for i, name in enumerate(dict.fromkeys(part for parts in made_of for part in sorted(parts)))}
+        if len(names) * len(made_of) > _LARGEST:
+            raise InvalidArgumentError(
+                f"A trained planner has a table of {len(made_of):,} plans and {len(names):,} parts of them, more than {_LARGEST:,} "
+                "entries; train it on fewer different plans."
+            )
         self._made_of = torch.zeros((len(names), len(made_of)))
         for plan, parts in enumerate(made_of):
             self._made_of[[names[part] for part in parts], plan] = 1.0
-        self.model = nn.EmbeddingBag(buckets, len(names), mode="sum")
+        self.model = self._network()
         nn.init.zeros_(self.model.weight)
 
     def plan(self, queries: Sequence[str], graph: CorpusGraph) -> list[Any]:
@@ -196,15 +209,21 @@ class TrainedPlanner:
     def load(cls, folder: str | Path) -> TrainedPlanner:
         """Return the planner of a checkpoint; InvalidArgumentError if the folder has none, or one that cannot be read."""
         tensors, config = load_checkpoint(folder, _PART)
+        kinds = {"titled": (bool,), "buckets": (int,), "threshold": (int, float), "plans": (list,), "restricted": (list,)}
+        found = checked_settings(config, kinds, "a trained planner", folder)
         try:
-            plans = zip([read_plan(plan) for plan in config["plans"]], config["restricted"], strict=True)
-            skeletons = [_replaced(plan, path, step, ("",)) for plan, (path, step) in plans]
-            planner = cls(skeletons, **{name: config[name] for name in _OPTIONS})
-            planner.model.load_state_dict(tensors)
-        except (KeyError, TypeError, ValueError, IndexError, RuntimeError, InvalidPlanError) as error:
+            plans = zip([read_plan(plan) for plan in found["plans"]], found["restricted"], strict=True)
+            skeletons = [_restored(plan, place) for plan, place in plans]
+            # A table of weights is made when it is known that they are there.
+            planner = cls(skeletons, titled=found["titled"], buckets=1, threshold=found["threshold"])
+            planner.buckets = positive("buckets", found["buckets"])
+        except (TypeError, ValueError, InvalidPlanError) as error:
             raise InvalidArgumentError(f"The planner in {folder} cannot be read: {error}") from error
-        planner.model.eval()
+        planner.model = restored(lambda: planner._network(), tensors, "a trained planner")
         return planner
+
+    def _network(self) -> nn.EmbeddingBag:
+        return nn.EmbeddingBag(self.buckets, len(self._made_of), mode="sum")
 
 
 def same_plan(plan: Any, other: PlanningGraph) -> bool:
@@ -232,6 +251,16 @@ def _replaced(plan: PlanningGraph, path: int, step: int, restriction: tuple[str,
     paths = [list(p.steps) for p in plan.paths]
     paths[path][step] = replace(paths[path][step], restriction=restriction)
     return PlanningGraph(tuple(ReasoningPath(tuple(steps)) for steps in paths))
+
+
+def _restored(plan: PlanningGraph, place: Any) -> PlanningGraph:
+    """Return a plan as it was before it was saved, with ``("",)`` as the restriction at its place, path and step."""
+    path, step = place if isinstance(place, list) and [type(number) for number in place] == [int, int] else (-1, -1)
+    if 0 <= path < len(plan.paths) and 0 <= step < len(plan.paths[path]):
+        made = _replaced(plan, path, step, ("",))
+        if len(_restricted(made)) == 1:
+            return made
+    raise InvalidArgumentError(f"the restriction of a plan is said to be at {shown(place, 60)}; expected its one path and step")
 
 
 def _with_restriction(plan: PlanningGraph, phrase: str) -> PlanningGraph:

@@ -18,6 +18,7 @@ from graph_retrievers.learning.loss import sampled_cross_entropy
 from graph_retrievers.operators.mor.reranker import TrajectoryReranker, TrajectoryScorer
 from graph_retrievers.operators.mor.traversal import MixedTraversal
 from graph_retrievers.queries import Queries
+from graph_retrievers.signals.embedding import check_vectors
 
 __all__ = ["Example", "fit_trajectory_reranker"]
 
@@ -96,7 +97,7 @@ def fit_trajectory_reranker(
     embedding = embedding if embedding is not None else index.embedding
     if embedding is None:
         raise InvalidArgumentError("The reranker reads node types through a text embedding; pass embedding=.")
-    width = torch.as_tensor(embedding.embed_documents(["padding"])).shape[-1]
+    width = check_vectors(embedding.embed_documents(["padding"]), 1).shape[1]
     reranker = TrajectoryReranker(TrajectoryScorer(length, width), embedding=embedding, node_only=node_only)
     patterns: dict[tuple[str, ...], int] = {}
     learned = _gather(index, train, traversal, reranker, patterns, show_progress)

@@ -50,7 +50,7 @@ class _LocalCache(Cache):
     def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """Return a value; WholeGraphError where it follows from the whole graph."""
         name = str(key[0] if isinstance(key, tuple) else key)
-        if name == "filter told":
+        if name == "filters told":
             # Whether any node has a field is not known here.
             return None
         if name in self.whole:

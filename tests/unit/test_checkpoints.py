@@ -1,0 +1,219 @@
+"""Checkpoints of all trained systems: settings and weights that do not fit are refused, before memory is taken for them."""
+
+import json
+import math
+import os
+
+import pytest
+import torch
+
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph import Node
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.learning.checkpoint import checked_settings, load_checkpoint, restored, save_checkpoint
+from graph_retrievers.operators.grag import DocumentGraphNetwork, EvidenceNetwork
+from graph_retrievers.operators.lesegr import LeSeGRModel
+from graph_retrievers.operators.mor import TrainedPlanner, TrajectoryReranker
+from graph_retrievers.operators.mor.parse import read_plan
+from graph_retrievers.operators.mor.reranker import TrajectoryScorer
+from graph_retrievers.retrievers import GRAG, LeSeGR, MoR
+from graph_retrievers.signals.meaning import MeaningGraph
+from tests.helpers import HashEmbedding
+
+# Memory that no machine has.
+HUGE = 10**13
+
+
+class Parser:
+    name = "none"
+
+    def parse(self, texts):
+        return [MeaningGraph() for _ in texts]
+
+
+@pytest.fixture(scope="module")
+def index():
+    nodes = [Node("ada", "A person.", "Ada", "person"), Node("loom", "A film on looms.", "Loom", "movie")]
+    return GraphIndex.from_nodes(nodes, [("ada", "loom", "directed")], embedding=HashEmbedding(8))
+
+
+def lesegr(folder):
+    model = LeSeGRModel(8, "gcn", hidden=4, heads=2)
+    config = {"hops": 1, "sparse": "bm25", "direction": "both", "dimension": 8, "embedding": "", "sparse_kind": "bm25"}
+    save_checkpoint(folder, "lesegr", model.state_dict(), {**config, "model": model.config()})
+
+
+def grag(folder, network=None):
+    network = EvidenceNetwork(hidden=4) if network is None else network
+    save_checkpoint(folder, "g-rag", network.state_dict(), {"network": network.config(), "first": "bm25", "parser": "none"})
+
+
+PARTS = {
+    "reranker": (
+        lambda folder: save_checkpoint(folder, "reranker", TrajectoryScorer(2, 8, 4).state_dict(), {"node_only": False}),
+        lambda index, folder: MoR(index, checkpoint=folder),
+    ),
+    "planner": (lambda folder: skeleton().save(folder), lambda index, folder: MoR(index, checkpoint=folder)),
+    "lesegr": (lesegr, lambda index, folder: LeSeGR(index, checkpoint=folder)),
+    "g-rag": (grag, lambda index, folder: GRAG(index, checkpoint=folder, parser=Parser())),
+}
+
+
+def skeleton():
+    """Return an untrained planner of one plan, with the mark of its one restriction."""
+    plan = read_plan([{"type": "person", "restriction": "Ada"}, {"type": "movie", "relation": "directed"}])
+    return TrainedPlanner([plan], buckets=16)
+
+
+def changed(folder, part, **settings):
+    """Change settings of a part; a key with dots is that of a mapping inside."""
+    file = folder / f"{part}.json"
+    config = json.loads(file.read_text())
+    for name, value in settings.items():
+        *path, last = name.split("__")
+        place = config
+        for step in path:
+            place = place[step]
+        place[last] = value
+    file.write_text(json.dumps(config))
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf])
+def test_weights_that_are_no_numbers_are_refused(index, tmp_path, part, wrong):
+    save, load = PARTS[part]
+    save(tmp_path)
+    assert len(load(index, tmp_path).retrieve("Which movie did Ada direct?")) == 2
+    tensors, config = load_checkpoint(tmp_path, part)
+    for name, value in tensors.items():
+        broken = value.clone()
+        broken.view(-1)[-1] = wrong
+        save_checkpoint(tmp_path, part, {**tensors, name: broken}, config)
+        with pytest.raises(InvalidArgumentError, match=f"'{name}' holds NaN, infinity or no float32 numbers; train"):
+            load(index, tmp_path)
+    save_checkpoint(tmp_path, part, {name: value.double() for name, value in tensors.items()}, config)
+    with pytest.raises(InvalidArgumentError, match="no float32 numbers"):
+        load(index, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("part", "settings", "message"),
+    [
+        ("planner", {"buckets": HUGE}, "size mismatch"),
+        ("planner", {"buckets": 10**30}, "not the weights and settings of a trained planner"),
+        ("planner", {"buckets": 0}, "buckets must be an integer of at least 1"),
+        ("planner", {"buckets": True}, "buckets is True, expected int"),
+        ("planner", {"titled": "false"}, "titled is 'false', expected bool"),
+        ("planner", {"threshold": math.nan}, r"threshold must lie in \[0, 1\]"),
+        ("planner", {"threshold": "0"}, "threshold is '0', expected int or float"),
+        ("planner", {"plans": []}, "cannot be read"),
+        ("planner", {"plans": [], "restricted": []}, "at least one plan"),
+        ("planner", {"restricted": [[-1, 0]]}, r"said to be at \[-1, 0\]; expected its one path and step"),
+        ("planner", {"restricted": [[0, -2]]}, "expected its one path and step"),
+        ("planner", {"restricted": [[0, 2]]}, "expected its one path and step"),
+        ("planner", {"restricted": [[0, True]]}, "expected its one path and step"),
+        ("planner", {"restricted": [7]}, "expected its one path and step"),
+        ("planner", {"restricted": {}}, "restricted is {}, expected list"),
+        ("reranker", {"node_only": "false"}, "node_only is 'false', expected bool"),
+        ("lesegr", {"model__hidden": HUGE}, "hidden must be at most"),
+        ("lesegr", {"model__hidden": 1 << 15}, "size mismatch"),
+        ("lesegr", {"model__layers": 0}, "layers must be an integer of at least 1"),
+        ("lesegr", {"hops": "1"}, "hops is '1', expected int or None"),
+        ("lesegr", {"sparse": 3}, "sparse is 3, expected str"),
+        ("lesegr", {"model": []}, r"model is \[\], expected dict"),
+        ("g-rag", {"network__hidden": HUGE}, "size mismatch"),
+        ("g-rag", {"network__hidden": 10**30}, "not the weights and settings of a network of G-RAG"),
+        ("g-rag", {"network__hidden": 0}, "hidden must be an integer of at least 1"),
+        ("g-rag", {"network__graph": "false"}, "Unknown graph 'false'"),
+        ("g-rag", {"network__channels": ["links"] * 10**5}, "channels must name each once"),
+        ("g-rag", {"network__evidence": ["rank", "rank"]}, "evidence must name each once"),
+        ("g-rag", {"network__kind": ["evidence"]}, "Unknown kind"),
+        ("g-rag", {"network__more": 1}, "not the weights and settings"),
+        ("g-rag", {"together": "false"}, "together is 'false', expected bool"),
+        ("g-rag", {"depth": 2.5}, "depth is 2.5, expected int"),
+        ("g-rag", {"depth": 0}, "depth must be an integer of at least 1"),
+        ("g-rag", {"first": 3}, "first is 3, expected str or None"),
+        ("g-rag", {"first_settings": [1]}, r"first_settings is \[1\], expected dict"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(index, tmp_path, part, settings, message):
+    save, load = PARTS[part]
+    save(tmp_path)
+    changed(tmp_path, part, **settings)
+    with pytest.raises(InvalidArgumentError, match=message):
+        load(index, tmp_path)
+
+
+def test_a_planner_of_more_plans_than_it_can_hold_is_refused(index, tmp_path):
+    skeleton().save(tmp_path)
+    written = json.loads((tmp_path / "planner.json").read_text())
+    # A table of plans and their parts would have 10 ** 10 entries.
+    changed(tmp_path, "planner", plans=written["plans"] * 10**5, restricted=written["restricted"] * 10**5)
+    with pytest.raises(
+        InvalidArgumentError, match=r"a table of 100,001 plans and 100,0\d\d parts of them, more than 67,108,864 entries"
+    ):
+        MoR(index, checkpoint=tmp_path)
+
+
+def test_plans_of_a_planner_have_no_other_restriction(index, tmp_path):
+    skeleton().save(tmp_path)
+    two = [{"type": "person", "restriction": "Ada"}, {"type": "movie", "relation": "directed", "restriction": "Loom"}]
+    changed(tmp_path, "planner", plans=[read_plan(two).to_dict()])
+    with pytest.raises(InvalidArgumentError, match="expected its one path and step"):
+        MoR(index, checkpoint=tmp_path)
+
+
+def test_networks_that_read_nothing_are_refused(tmp_path):
+    weights = TrajectoryScorer(1, 8, 4).state_dict()
+    none = {**weights, "score_vec_enc.weight": torch.zeros(4, 1), "fc1.weight": torch.zeros(1, 8)}
+    empty = {name: value[:0] if name.endswith("enc.weight") else value for name, value in weights.items()}
+    for broken, message in ((none, "length must be"), (empty, "hidden must be"), ({"w": 3}, "'w' holds NaN")):
+        with pytest.raises(InvalidArgumentError, match=message):
+            TrajectoryReranker(broken)
+    for sizes in ((0, 8, 4), (2, 0, 4), (2, 8, 0)):
+        with pytest.raises(InvalidArgumentError, match="must be an integer of at least 1"):
+            TrajectoryScorer(*sizes)
+    # Small weights that ask for a large network: the width of one layer, and the length of another.
+    wide = {**weights, "score_vec_enc.weight": torch.zeros(10**6, 2), "text_emb_enc.weight": torch.zeros(1, 10**7)}
+    with pytest.raises(InvalidArgumentError, match="size mismatch"):
+        TrajectoryReranker(wide)
+    (tmp_path / "no.safetensors").write_bytes(b"no")
+    for file, message in ((tmp_path / "no.safetensors", "cannot be read"), (tmp_path / "none.safetensors", "does not exist")):
+        with pytest.raises(InvalidArgumentError, match=message):
+            TrajectoryReranker(file)
+
+
+def test_a_restored_network_is_the_saved_one(index, tmp_path):
+    torch.manual_seed(3)
+    for network in (DocumentGraphNetwork(8, "gat", hidden=4, heads=2), EvidenceNetwork(hidden=4, channels=("links",))):
+        grag(tmp_path, network)
+        again = GRAG(index, checkpoint=tmp_path, parser=Parser()).operator.operators[-1].network
+        assert again.config() == network.config() and not again.training
+        state = again.state_dict()
+        assert all(torch.equal(state[name], value) for name, value in network.state_dict().items())
+        assert all(value.device.type == "cpu" and value.requires_grad for value in again.parameters())
+
+
+@pytest.mark.parametrize(("umask", "files"), [(0o022, 0o644), (0o077, 0o600)])
+def test_weights_are_as_readable_as_settings(tmp_path, umask, files):
+    before = os.umask(umask)
+    try:
+        lesegr(tmp_path)
+    finally:
+        os.umask(before)
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {files}
+
+
+def test_settings_and_weights_are_read_in_one_place():
+    assert checked_settings({"a": 1, "b": None, "c": 2}, {"a": (int,), "b": (str, type(None))}, "X", "here") == {"a": 1, "b": None}
+    with pytest.raises(InvalidArgumentError, match="here is not a checkpoint of X: it lacks a, b"):
+        checked_settings({"c": 2}, {"b": (int,), "a": (int,)}, "X", "here")
+    with pytest.raises(InvalidArgumentError, match="here is not a checkpoint of X: a is True, expected int"):
+        checked_settings({"a": True}, {"a": (int,)}, "X", "here")
+    weights = {"weight": torch.ones(1, 1), "bias": torch.zeros(1)}
+    made = restored(lambda: torch.nn.Linear(1, 1), weights, "X")
+    weights["bias"] += 1
+    assert made(torch.ones(1)).tolist() == [1.0] and not made.training, "weights of its own, and no dropout"
+    for broken in ({"weight": torch.ones(1, 1)}, {**weights, "more": torch.ones(1)}):
+        with pytest.raises(InvalidArgumentError, match="not the weights and settings of X"):
+            restored(lambda: torch.nn.Linear(1, 1), broken, "X")
