@@ -267,7 +267,7 @@ def _table(hits: Hits, explain: bool) -> str:
     indent = " " * (17 + found_by)
     lines = [f"{'#':>3}  {'score':>8}  {'found by':<{found_by}}  node"]
     for rank, hit in enumerate(hits, 1):
-        name = f"{hit.title} [{hit.id}]" if hit.title and hit.title != hit.id else hit.id
+        name = " ".join((f"{hit.title} [{hit.id}]" if hit.title and hit.title != hit.id else hit.id).split())
         lines.append(f"{rank:>3}  {hit.score:>8.4f}  {hit.operator:<{found_by}}  {name}")
         path = [f"path: {hit.path.text}"] if len(hit.path.nodes) > 1 else []
         for line in replace(hit, reason="").explain().splitlines()[1:] if explain else path:
