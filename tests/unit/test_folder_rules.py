@@ -52,7 +52,7 @@ def test_a_bar_is_shown_where_it_is_asked_for(tmp_path, capsys):
 
 def test_nothing_is_told_of_a_folder_without_copies(tmp_path, caplog):
     with caplog.at_level("INFO"):
-        read(tmp_path, {"a.md": "a", "b.md": "b"})
+        read(tmp_path, {"a.md": "# A\na", "b.md": "# B\nb"})
     assert caplog.messages == []
 
 

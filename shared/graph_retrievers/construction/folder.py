@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from itertools import takewhile
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -19,6 +19,7 @@ from graph_retrievers.construction.html import html_charset, read_html
 from graph_retrievers.construction.markdown import read_markdown
 from graph_retrievers.construction.pages import Block, Page, read_text, with_short_titles
 from graph_retrievers.construction.sections import Chunk, split_page
+from graph_retrievers.construction.titles import file_title
 from graph_retrievers.errors import DatasetError, shown
 from graph_retrievers.graph.addresses import AddressBook
 from graph_retrievers.graph.corpus_graph import Node
@@ -110,6 +111,9 @@ def read_folder(folder: str | Path, *, max_tokens: int | None = 220, show_progre
     nodes = [node for name in kept for node in _nodes(name, pages[name], unique[name], links, taken)]
     if not nodes:
         raise DatasetError(f"{root} has no text in its {len(names)} files.")
+    if named := [name for name in kept if _is_named_by_file(name, pages[name])]:
+        told = "Pages without a title: %d of %d; they are called by the names of their files, such as %r."
+        logger.info(told, len(named), len(kept), pages[named[0]].title)
     if generated:
         logger.info("Skipped %d files that documentation tools make, such as %s.", len(generated), min(generated))
     if copies := sum(map(len, chunks.values())) - sum(map(len, unique.values())):
@@ -144,11 +148,11 @@ def _read(path: Path) -> Page:
     except (LookupError, UnicodeError) as error:
         raise DatasetError(f"{path} cannot be read as UTF-8: {error}.") from error
     page = read_html(text) if suffix in _HTML else read_markdown(text) if suffix in _MARKDOWN else read_text(text)
-    return with_short_titles(page._replace(title=" ".join(page.title.split()) or _stem(path.name)))
+    return with_short_titles(page._replace(title=" ".join(page.title.split()) or file_title(path.name)))
 
 
-def _stem(name: str) -> str:
-    return PurePosixPath(name).stem.replace("_", " ")
+def _is_named_by_file(name: str, page: Page) -> bool:
+    return page.title == file_title(name) and not any(block.level and block.text == page.title for block in page.blocks)
 
 
 def _without_site(pages: dict[str, Page]) -> dict[str, Page]:
@@ -166,7 +170,7 @@ def _without_site(pages: dict[str, Page]) -> dict[str, Page]:
         heading = next((block.text for block in page.blocks if block.level), "")
         if titles[title] >= enough and heading:
             # The name of the site alone, or a heading that most pages begin with, such as NAME in manual pages.
-            return heading if texts[heading] < enough else _stem(name)
+            return heading if texts[heading] < enough else file_title(name)
         if held[0].casefold() == heading.casefold():
             # What follows is the name of the site.
             return heading
