@@ -150,7 +150,7 @@ def test_whole_files(tmp_path):
         ("a.md", "A", "A"),
         ("b.md", "B", "text [a](a.md)\nC\nmore [a](a.md)"),
     ]
-    assert nodes[1].metadata == {"path": "b.md", "headings": [], "anchors": ["b", "c"], "links": ["/a.md"]}
+    assert nodes[1].metadata == {"path": "b.md", "chunk_index": 0, "headings": [], "anchors": ["b", "c"], "links": ["/a.md"]}
 
 
 def test_long_headings_are_texts_and_long_titles_are_cut(tmp_path):

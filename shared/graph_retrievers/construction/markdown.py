@@ -14,11 +14,11 @@ from graph_retrievers.construction.pages import Block, Page, plain_lines
 from graph_retrievers.errors import MissingDependencyError
 from graph_retrievers.graph.names import composed
 
-__all__ = ["read_markdown", "reference_definitions", "slug"]
+__all__ = ["own_anchor", "read_markdown", "reference_definitions", "slug"]
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(\w[\w-]*:.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 # "Heading {#anchor}" of Pandoc and Docusaurus, and "{: #anchor }" of MkDocs, behind the last brace.
-_ANCHOR = re.compile(r"\{:?[ \t]*#([^\s{}]++)[^{}]*+\}[ \t#]*\Z")
+_ANCHOR = re.compile(r"\{:?[^{}#]*+#([^\s{}]++)[^{}]*+\}[ \t#]*\Z")
 # "{: #anchor }" of MkDocs, behind a word or a paragraph.
 _ATTRIBUTES = re.compile(r"\{:[^{}#]*+#([^\s{}]++)[^{}]*+\}")
 
@@ -59,10 +59,9 @@ def read_markdown(text: str, references: MutableMapping[str, Any] | None = None,
         level = token["level"]
         if level:
             raw = " ".join(token["heading"].split())
-            given = _ANCHOR.search(raw, max(raw.rfind("{"), 0))
+            raw, given = own_anchor(raw)
             if given:
-                anchors.append(given[1])
-                raw = raw[: given.start()].rstrip("# \t")
+                anchors.append(given)
             else:
                 name = slug("".join(token["text"]))
                 anchors.append(f"{name}-{seen[name]}" if seen[name] else name)
@@ -71,6 +70,18 @@ def read_markdown(text: str, references: MutableMapping[str, Any] | None = None,
             blocks.append(Block(raw, level, tuple(dict.fromkeys(anchors)), tuple(dict.fromkeys(links)), bool(level)))
     heading = next((block.text for block in blocks if block.level), "")
     return Page(title or heading, blocks)
+
+
+def own_anchor(heading: str) -> tuple[str, str]:
+    """Return a heading without the anchor that is written behind it, and this anchor, "" if there is none.
+
+    Examples
+    --------
+    >>> own_anchor("Cards {.wide #holes}"), own_anchor("Cards")
+    (('Cards', 'holes'), ('Cards', ''))
+    """
+    found = _ANCHOR.search(heading, max(heading.rfind("{"), 0))
+    return (heading[: found.start()].rstrip("# \t"), found[1]) if found else (heading, "")
 
 
 def reference_definitions(text: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from graph_retrievers.construction.titles import file_spellings, file_title
 from graph_retrievers.errors import NothingToReadError
 from graph_retrievers.graph.addresses import page_address
 from graph_retrievers.graph.corpus_graph import Node
+from graph_retrievers.graph.page_order import named_rows
 
 __all__ = ["TitleMentions"]
 
@@ -107,13 +108,11 @@ class TitleMentions(EdgeSpec):
         titled: dict[str, list[int]] = defaultdict(list)
         bases: dict[str, set[tuple[str, str]]] = defaultdict(set)
         spelled: dict[str, str] = {}
-        seen: set[tuple[str, str]] = set()
+        named = named_rows(*zip(*((node.title, node.metadata, node.origin) for node in nodes), strict=True))
         for row, node in enumerate(nodes):
             if node.title:
-                address = page_address(node.metadata)
-                if not address or (node.title, address) not in seen:
+                if row in named:
                     titled[node.title].append(row)
-                seen.add((node.title, address))
                 base, qualifier = _base_and_qualifier(node.title)
                 bases[base].add((node.title, qualifier))
                 spelled |= dict.fromkeys(_spellings(node), node.title)
