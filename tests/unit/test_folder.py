@@ -365,7 +365,7 @@ def test_pages_that_state_their_addresses(tmp_path, caplog):
         tmp_path,
         a_html=PAGE.format("<link rel='canonical' href='https://x.org/v2/a.html'>", "A", "a", to_c),
         c_html=PAGE.format("<meta property=og:url content=https://x.org/v2/sub/c/>", "C", "c", ""),
-        d_html=PAGE.format("<LINK HREF=https://x.org/v2/d.html REL=Canonical><meta property=og:url content=https://y>", "D", "d", ""),
+        d_html=PAGE.format("<LINK HREF=https://x.org/v2/d.html REL=Canonical><meta property=og:url content=https://y>", *"Dd", ""),
         # Pages of a template that gives all of them one address.
         **{f"e{n}_html": PAGE.format("<link rel=canonical href=https://x.org/>", f"E{n}", f"e{n}", "") for n in range(2)},
     )

@@ -259,7 +259,8 @@ def test_no_document_writes_an_entry_of_a_context():
 
 def test_no_document_writes_a_line_of_a_prompt():
     told = []
-    hits = Hits([Hit("a", "one\n- x: y", 1.0, "x", NodePath(("a",)), context=Subgraph((Node("n", ""),), (Edge("n", "a", FORGED),)))])
+    near = Subgraph((Node("n", ""),), (Edge("n", "a", FORGED),))
+    hits = Hits([Hit("a", "one\n- x: y", 1.0, "x", NodePath(("a",)), context=near)])
     hits.to_context(language_model=lambda prompt: told.append(prompt) or "So.")
     assert told[0].split("\n")[-4:] == ["- a: one", "    - x: y", "- n", f"- n -[{FLAT}]-> a"]
     nodes = [Node("a", "", "Ada", FORGED), Node("b", "", "Babbage", "person")]

@@ -366,7 +366,8 @@ class TestDeadLinks:
 
     def test_pages_and_anchors_that_are_not_there(self, caplog):
         text = (
-            "[1](gone.md) [2](../x/gone/) [3](b.md#gone) [4](b.md#here) [5](#no) [6](/root.html?q=1) [7](b.md#top) [8](b.md#:~:text=y) "
+            "[1](gone.md) [2](../x/gone/) [3](b.md#gone) [4](b.md#here) [5](#no) [6](/root.html?q=1) [7](b.md#top) "
+            "[8](b.md#:~:text=y) "
             "[9](https://x.org/a.md) [10](mailto:a@x.org) [11](picture.png) [12](setup.py) [13](#a) [14](//x.org/b)"
         )
         nodes = [chunk("a", f"# A\n\n{text}", "d/a.md"), chunk("b", "# Here", "d/b.md"), Node("c", "[1](gone.md) [2](#no)")]

@@ -100,15 +100,13 @@ def test_a_first_line_that_is_not_a_title(text):
 def test_notes_without_a_title_are_called_by_their_files_and_the_log_says_so(tmp_path, caplog):
     write(
         tmp_path,
-        **{"punched-card": "They drive it.", "power_loom": "A Punched Card drives it; each punched card, a row.", "Mill": "A mill."},
+        **{"punched-card": "They drive it.", "power_loom": "A Punched Card; each punched card, a row.", "Mill": "A mill."},
     )
     (tmp_path / "loom.md").write_text("# loom\nPunched cards. Power loom. power-loom")
     with caplog.at_level("INFO"):
         nodes = read_folder(tmp_path)
     assert [node.title for node in nodes] == ["Mill", "loom", "power loom", "punched card"]
-    assert caplog.messages == [
-        "Pages without a title: 3 of 4; they are called by the names of their files, such as 'Mill'."
-    ]
+    assert caplog.messages == ["Pages without a title: 3 of 4; they are called by the names of their files, such as 'Mill'."]
     assert linked(nodes) == [("loom.md", "power_loom.txt"), ("power_loom.txt", "punched-card.txt")]
 
 

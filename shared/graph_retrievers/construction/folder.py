@@ -44,9 +44,7 @@ _GENERATED = frozenset(["_sources", "_static"])
 
 
 @typed
-def read_folder(
-    folder: str | Path, *, max_tokens: int | None = 220, site: str = "", show_progress: bool = False
-) -> list[Node]:
+def read_folder(folder: str | Path, *, max_tokens: int | None = 220, site: str = "", show_progress: bool = False) -> list[Node]:
     r"""Return the ``.txt``, ``.md`` and ``.html`` files of a folder as nodes: one for each section, sorted by path.
 
     Subfolders are included; names that begin with a dot, links that lead out of the folder, and what Sphinx writes beside the pages
@@ -129,7 +127,7 @@ def read_folder(
         told = "Pages without a title: %d of %d; they are called by the names of their files, such as %r."
         logger.info(told, len(named), len(kept), pages[named[0]].title)
     if known.site:
-        logger.info("Links to %s lead to these pages, since their settings or their base say that they are published there.", known.site)
+        logger.info("Links to %s lead to these pages: their settings or their base say that they are published there.", known.site)
     if generated:
         logger.info("Skipped %d files that documentation tools make, such as %s.", len(generated), min(generated))
     if copies := sum(map(len, chunks.values())) - sum(map(len, unique.values())):

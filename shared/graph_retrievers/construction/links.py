@@ -58,8 +58,8 @@ class Links(EdgeSpec):
         it, a link leaves from the first chunk with its ``text`` (of the first 1,000 texts), else from the first chunk of the page.
     relation : str, default "links"
     site : str, default ""
-        Where pages whose addresses are paths are published, such as ``https://docs.example.org/guide`` or the address of a repository:
-        links to what lies below lead to these pages.
+        Where pages whose addresses are paths are published, such as ``https://docs.example.org/guide``, or the address of their
+        repository: links to what lies below lead to these pages.
 
     Raises
     ------

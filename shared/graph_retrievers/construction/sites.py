@@ -45,8 +45,8 @@ def stated_addresses(text: str) -> tuple[str, str]:
 def published(root: Path, stated: Mapping[str, tuple[str, str]]) -> Published:
     """Return where the pages of a folder are published; `stated` has what :func:`stated_addresses` gives for each of them.
 
-    The site is ``site_url`` of ``mkdocs.yml`` in the folder or beside it, else the ``base`` that all pages with one have. An address
-    that several pages say they have is that of none.
+    The site is ``site_url`` of ``mkdocs.yml`` in the folder or beside it, else the ``base`` that all pages with one have. An
+    address that several pages say they have is that of none.
     """
     told = Counter(own for own, _ in stated.values())
     pages = {own: name for name, (own, _) in stated.items() if own and told[own] == 1}

@@ -19,12 +19,13 @@ class DocumentStructure(EdgeSpec):
     """The structure of pages that were split: ``next`` from each chunk to the one after it, ``contains`` along the headings.
 
     Chunks of a page have the same address. Their order is that of ``start_index`` (of LangChain's splitters with
-    ``add_start_index=True``), ``start_char_idx`` (of LlamaIndex), ``chunk_index``, ``chunk``, ``position``, ``row``, or of the page of a
-    file (``page``, ``page_number``, ``page_label``), where that tells it; else chunks must come in the order of their page, and the
-    log warns of it once, since a store may list them by id. A section contains the sections below its heading: the edge leads from
-    the first chunk of the one to the first chunk of the other. A chunk whose headings no other section of the page contains is
-    contained in the first chunk of the page. Headings are read from the metadata, where splitters write them; without headings,
-    there are only ``next`` edges. Nodes of LlamaIndex that have children are left out: their relationships say what they contain.
+    ``add_start_index=True``), ``start_char_idx`` (of LlamaIndex), ``chunk_index``, ``chunk``, ``position``, ``row``, or of the
+    page of a file (``page``, ``page_number``, ``page_label``), where that tells it. Else chunks must come in the order of their
+    page, and the log warns of it once, since a store may list them by id. A section contains the sections below its heading: the
+    edge leads from the first chunk of the one to the first chunk of the other. A chunk whose headings no other section of the
+    page contains is contained in the first chunk of the page. Headings are read from the metadata, where splitters write them;
+    without headings, there are only ``next`` edges. Nodes of LlamaIndex that have children are left out: their relationships say
+    what they contain.
 
     Parameters
     ----------
@@ -65,8 +66,8 @@ class DocumentStructure(EdgeSpec):
         if pages.unknown and not self._warned:
             self._warned = True
             logger.warning(
-                "%r: nothing tells the order of the chunks of %d pages, such as %s; they are taken in the order in which they come, and "
-                "stores may list them in another. Split with add_start_index=True, or number them in a metadata field, such as "
+                "%r: nothing tells the order of the chunks of %d pages, such as %s; they are taken as they come, and stores may "
+                "list them in another order. Split with add_start_index=True, or number them in a metadata field, such as "
                 "'chunk_index'; a place that begins again in each section is not enough.",
                 self,
                 len(pages.unknown),

@@ -21,11 +21,11 @@ _JOINT = re.compile(r"[_\s]+|(?<!\d)-+|-+(?!\d)")
 
 
 def title_lines(text: str, alone: bool) -> int:
-    """Return how many of the first lines of a plain text are its title: 0, 1, or 2 where it is underlined.
+    r"""Return how many of the first lines of a plain text are its title: 0, 1, or 2 where it is underlined.
 
-    The first line is the title if it has at most 100 characters and a letter, begins with a letter, a digit or a quotation mark, and
-    does not end like a sentence or a clause. What follows must set it off: an empty line, an underline, or a line that is set in, an
-    item of a list, or begins without a small letter although its first word would have had room on the line above.
+    The first line is the title if it has at most 100 characters and a letter, begins with a letter, a digit or a quotation mark,
+    and does not end like a sentence or a clause. What follows must set it off: an empty line, an underline, or a line that is
+    set in, is an item of a list, or begins without a small letter although its first word would have had room on the line above.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def title_lines(text: str, alone: bool) -> int:
 
     Examples
     --------
-    >>> title_lines("Jacquard loom\\nIt reads punched cards.", alone=True), title_lines("The loom of\\nJoseph Jacquard", alone=True)
+    >>> title_lines("Jacquard loom\nIt reads punched cards.", alone=True), title_lines("The loom of\nJoseph Jacquard", alone=True)
     (1, 0)
     """
     first, *others = text.split("\n")

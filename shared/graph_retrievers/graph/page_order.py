@@ -31,9 +31,9 @@ class PageOrder(NamedTuple):
 def page_order(addresses: Iterable[str], metadata: Sequence[Mapping[str, Any]], origins: Sequence[Mapping[str, Any]]) -> PageOrder:
     """Return the chunks of each page in its order, as far as their metadata tell it, else as they come.
 
-    A page is ordered by the first of :data:`PLACE_FIELDS` that is a number in all of its chunks and differs between them, those of a
-    file with pages by the number of the page (``page``, ``page_number`` or ``page_label``) first. Places that repeat, such as
-    those that a splitter counted anew in each section, say nothing.
+    A page is ordered by the first of :data:`PLACE_FIELDS` that is a number in all of its chunks and differs between them; the
+    chunks of a file with pages by the number of the page (``page``, ``page_number`` or ``page_label``) first. Places that repeat,
+    such as those that a splitter counted anew in each section, say nothing.
 
     Parameters
     ----------
