@@ -244,6 +244,8 @@ def test_no_document_writes_an_entry_of_a_context():
         f"- {FLAT}",
     ]
     assert hits.to_context().split("\n") == expected
+    chain = Hit("c", "a -> b\n- x: y", 1.0, "x", path, kind="chain")
+    assert Hits([chain]).to_context() == "Paths:\na -> b - x: y"
     assert langchain_context(to_documents(hits, provenance=True)).split("\n") == expected
     held = [NodeWithScore(node=TextNode(id_="c", text="t\n- u: v", metadata={"title": FORGED, "type": FORGED}))]
     assert llama_context(held).split("\n") == ["Texts:", f"- {FLAT} ({FLAT}): t", "    - u: v"]
