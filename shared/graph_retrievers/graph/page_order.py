@@ -101,6 +101,6 @@ def _columns(names: Iterable[str], chunks: Sequence[Mapping[str, Any]]) -> Itera
 def _number(value: Any) -> float:
     """Return a number, also one that a store keeps as text; nan for anything else."""
     try:
-        return math.nan if isinstance(value, bool) or not isinstance(value, (int, float, str)) else float(value)
+        return float(value) if isinstance(value, (int, float, str)) else math.nan
     except (ValueError, OverflowError):
         return math.nan
