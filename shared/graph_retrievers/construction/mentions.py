@@ -84,7 +84,7 @@ class TitleMentions(EdgeSpec):
         pages = [page_address(node.metadata) for node in corpus.nodes]
         mentions: list[tuple[int, str]] = []
         for row, node in enumerate(corpus.nodes):
-            own = {node.title, _base_and_qualifier(node.title)[0], *_spellings(node)}
+            own = {node.title, _base_and_qualifier(node.title)[0]}
             hidden = _Starts(name for name in own if not names.get(name) and len(name) <= _LONGEST)
             mentions += [(row, name) for name in _matches(node.text, (starts, hidden), own)]
         texts = Counter(name for _, name in set(mentions))
