@@ -91,6 +91,8 @@ def _parser() -> argparse.ArgumentParser:
     index.add_argument("--edges", metavar="KINDS", help=edges)
     tokens = "tokens of a node: longer sections of files are cut (default: 220; minilm reads 256 with the title)"
     index.add_argument("--tokens", type=int, default=220, metavar="N", help=tokens)
+    published = "address that the folder, or its repository, is published at: links to it lead to its files"
+    index.add_argument("--site", metavar="URL", default="", help=published)
     index.add_argument("--device", help="torch device, such as cuda (default: cpu)")
     index.set_defaults(run=_index)
 
@@ -150,11 +152,11 @@ def _index(args: argparse.Namespace) -> None:
     if is_dataset(args.source):
         dataset = read_dataset(args.source)
         nodes, options["include_titles"] = dataset.nodes, dataset.include_titles
-        options["edges"] = [*dataset.edges, *_edge_specs(args.edges or "none")]
+        options["edges"] = [*dataset.edges, *_edge_specs(args.edges or "none", site=args.site)]
     else:
         with _shown_log():
-            nodes = files = read_folder(args.source, max_tokens=args.tokens, show_progress=True)
-        options["edges"] = _edge_specs(args.edges or "links,structure,mentions", files)
+            nodes = files = read_folder(args.source, max_tokens=args.tokens, site=args.site, show_progress=True)
+        options["edges"] = _edge_specs(args.edges or "links,structure,mentions", files, args.site)
     known, vectors = 0, None
     if embedding is not None:
         contents = CorpusGraph.from_nodes(nodes, include_titles=options.get("include_titles", True)).contents()
@@ -208,8 +210,8 @@ def _pages(nodes: Sequence[Node]) -> str:
     return f"{pages:,} pages in {len(nodes):,} nodes; the longest has {len(longest.text.split()):,} words ({longest.id})"
 
 
-def _edge_specs(names: str, files: Sequence[Node] = ()) -> list[Any]:
-    """Return the sources of edges of these names; `files` are the nodes of a folder."""
+def _edge_specs(names: str, files: Sequence[Node] = (), site: str = "") -> list[Any]:
+    """Return the sources of edges of these names; `files` are the nodes of a folder, and `site` is where it is published."""
     from graph_retrievers.construction.edges import DocumentStructure, Links, NearestNeighbors, TitleMentions
 
     chosen = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
@@ -217,7 +219,7 @@ def _edge_specs(names: str, files: Sequence[Node] = ()) -> list[Any]:
         if name not in (*_EDGES, "none"):
             raise InvalidArgumentError(f"--edges {name!r}: choose from {', '.join(_EDGES)}, or none.")
     # The texts of HTML files have no tags any more; their links were read before.
-    links: list[Any] = [Links(field="links")] if files else [Links()]
+    links: list[Any] = [Links(field="links", site=site)] if files else [Links(site=site)]
     structure: list[Any] = [DocumentStructure()]
     if any("contents" in node.metadata for node in files):
         structure.append(Links(field="contents", relation="contains"))
@@ -274,7 +276,7 @@ def _table(hits: Hits, explain: bool) -> str:
     indent = " " * (17 + found_by)
     lines = [f"{'#':>3}  {'score':>8}  {'found by':<{found_by}}  node"]
     for rank, hit in enumerate(hits, 1):
-        name = f"{hit.title} [{hit.id}]" if hit.title and hit.title != hit.id else hit.id
+        name = " ".join((f"{hit.title} [{hit.id}]" if hit.title and hit.title != hit.id else hit.id).split())
         lines.append(f"{rank:>3}  {hit.score:>8.4f}  {hit.operator:<{found_by}}  {name}")
         path = [f"path: {hit.path.text}"] if len(hit.path.nodes) > 1 else []
         for line in replace(hit, reason="").explain().splitlines()[1:] if explain else path:

@@ -270,8 +270,9 @@ class Hits(Sequence[Hit]):
         ``a -["name"]- b`` where a name leads on: the chains, or if there are none the paths to the hits, except those that begin a
         longer one; those with a score of their own (``NodePath.score``) come last, the best at the end. Then the facts, then the
         nodes in their order, each as ``- name (type): text``, without the type and text that a node does not have. Below a node
-        stands its context, if it has
-        one: its neighbours in the same form, or in their place what `language_model` writes about them and the node.
+        stands its context, if it has one: its neighbours in the same form, or in their place what `language_model` writes about
+        them and the node. Names, types and paths are written on one line, and further lines of a text are indented by four spaces
+        more than its name, so that no document can write an entry of the list.
 
         Parameters
         ----------
@@ -293,7 +294,8 @@ class Hits(Sequence[Hit]):
         """
         model = None if language_model is None else as_language_model(language_model)
         paths = _rising([(hit.path, hit.text) for hit in self.chains] or _walked(hit.path for hit in self.nodes))
-        parts = [("Paths:", paths), ("Facts:", [f"- {hit.text}" for hit in self.facts])]
+        parts = [("Paths:", [" ".join(path.split()) for path in paths])]
+        parts.append(("Facts:", [_entry("", hit.text) for hit in self.facts]))
         parts.append(("Texts:", [line for hit in self.nodes for line in (_line(hit), *_context_lines(hit, question, model))]))
         return "\n\n".join("\n".join([heading, *lines]) for heading, lines in parts if lines)
 
@@ -331,18 +333,25 @@ def _context_lines(hit: Hit, question: str, model: LanguageModel | None) -> list
     if not neighbors:
         return []
     if model is None:
-        return ["  Context:", *(f"  {line}" for line in neighbors)]
-    links = [f"- {edge.source} -[{edge.relation}]-> {edge.target}" for edge in hit.context.edges if edge.relation]
+        return ["  Context:", *("\n".join(f"  {line}" for line in near.split("\n")) for near in neighbors)]
+    steps = (NodePath((edge.source, edge.target), (edge.relation,), (True,)) for edge in hit.context.edges if edge.relation)
+    links = [f"- {step}" for step in steps]
     told = "\n".join([_line(hit), *neighbors, *links])
     summary = complete_text(model, f"{_SUMMARY}\n\nQuestion: {question}\n\nText and its context:\n{told}")
     return [f"  Context: {' '.join(summary.split())}"]
 
 
 def _line(hit: Hit | Node) -> str:
-    kind = f" ({hit.type})" if hit.type else ""
     # The text that follows says more than a UUID.
-    named = f"{hit.title or ('' if hit.text and is_random(hit.id) else hit.id)}{kind}".lstrip()
-    return f"- {named}: {hit.text}" if named and hit.text else f"- {named or hit.text}"
+    node = "" if hit.text and is_random(hit.id) else hit.id
+    title, kind, node = (" ".join(text.split()) for text in (hit.title, hit.type, node))
+    return _entry(" ".join(filter(None, (title or node, kind and f"({kind})"))), hit.text)
+
+
+def _entry(name: str, text: str) -> str:
+    """Return an entry of a list; what begins a line in the text must not look like another entry."""
+    written = "\n    ".join(text.splitlines())
+    return f"- {name}: {written}" if name and written else f"- {name or written}"
 
 
 def _walked(paths: Iterable[NodePath]) -> list[tuple[NodePath, str]]:

@@ -84,6 +84,7 @@ class TestIndex:
         ]
         assert graph.metadata[1] == {
             "path": "index.md",
+            "chunk_index": 0,
             "headings": ["Steam engines"],
             "anchors": ["steam-engines"],
             "links": ["/sub/newcomen.md", "https://example.org"],
@@ -103,6 +104,18 @@ class TestIndex:
         status, out, _ = run(capsys, "index", pages, tmp_path / "b", "--edges", "mentions,neighbors")
         graph = GraphIndex.load(tmp_path / "b").graph
         assert set(graph.relation_names) == {"mentions", "similar"} and graph.degree.tolist() == [3] * 4
+
+    def test_links_to_the_site_of_a_folder(self, tmp_path, capsys):
+        (tmp_path / "docs").mkdir()
+        (tmp_path / "docs" / "a.md").write_text("# A\n[b](https://x.org/m/b/) [c](https://x.org/m/c)")
+        (tmp_path / "docs" / "b.md").write_text("# B\ntext")
+        options = ("--no-embedding", "--edges", "links")
+        for site, edges in (("", []), ("https://x.org/m", [("a.md", "b.md", "links")])):
+            status, _, err = run(capsys, "index", tmp_path / "docs", tmp_path / "out", *options, "--site", site)
+            assert (status, triples(GraphIndex.load(tmp_path / "out").graph)) == (0, edges)
+            assert ("pages that are not there: 1, such as 'https://x.org/m/c' on 'a.md'" in err) == bool(site)
+        error = "error: site is 'x.org'; expected an address"
+        assert error in run(capsys, "index", tmp_path / "docs", tmp_path / "out", *options, "--site", "x.org")[2].replace("--", "")
 
     def test_a_dataset_keeps_its_edges_and_may_get_more(self, tmp_path, capsys):
         source = write_dataset(tmp_path / "dataset")

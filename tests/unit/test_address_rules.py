@@ -38,6 +38,10 @@ from graph_retrievers.graph.addresses import AddressBook, page_address
         (["site/a.md", "site/b.md"], "//b.md", "site/a.md", None),
         (["site/README.md"], "//", "", None),
         (["site/a.md", "site/b.md"], "b.md", "", None),
+        # The index of the folder that all paths begin in, and a link without a scheme.
+        (["README.md", "d/a.md"], "../", "d/a.md", "README.md"),
+        (["index.html", "a.html"], "/", "a.html", "index.html"),
+        (["https://h/a", "https://h/b"], "//h/b", "https://h/a", "https://h/b"),
         # A fragment needs a page.
         (["index.md"], "#x", "", None),
         (["index.md", "a.md"], "#x", "a.md", "a.md"),
@@ -54,3 +58,60 @@ def test_fields_in_their_order():
     for name in ("url", "source", "path", "file_path"):
         assert page_address(metadata) == metadata.pop(name)
     assert page_address(metadata) == "" and page_address({"url": None, "link": 0}, ["url", "link"]) == "0"
+
+
+@pytest.mark.parametrize(
+    ("site", "link", "page"),
+    [
+        ("https://x.org", "http://x.org/a.html", "a.md"),
+        ("https://x.org/", "https://X.org/d/", "d/index.md"),
+        ("https://x.org/", "https://x.org", "README.md"),
+        ("https://x.org/m", "https://x.org/m/?x=1", "README.md"),
+        ("https://x.org/m/", "https://x.org/m/d/b#c", "d/b.md"),
+        ("https://x.org/m/", "//x.org/m/d/b", "d/b.md"),
+        ("https://x.org/m", "https://x.org/mm/a", None),
+        ("https://x.org/m", "https://x.org/a", None),
+        ("https://x.org/m", "https://y.org/m/a", None),
+        # From the root of the host; a relative link is not.
+        ("https://x.org/m", "/m/d/b/", "d/b.md"),
+        ("https://x.org/m", "m/d/b/", None),
+        # A repository.
+        ("https://github.com/o/r", "https://github.com/o/r/blob/main/d/b.md", "d/b.md"),
+        ("https://github.com/o/r", "https://github.com/o/r/tree/v1.2/d", "d/index.md"),
+        ("https://github.com/o/r", "https://github.com/o/r/tree/main", "README.md"),
+        ("https://gitlab.com/o/r", "https://gitlab.com/o/r/-/blob/main/a.md", "a.md"),
+        ("https://github.com/o/r/blob/main/", "https://github.com/o/r/blob/main/a.md", "a.md"),
+        ("https://github.com/o/r", "https://github.com/o/r/issues/1", None),
+    ],
+)
+def test_links_to_where_the_pages_are_published(site, link, page):
+    book = AddressBook(["README.md", "a.md", "d/index.md", "d/b.md"], [site])
+    found = book.find(link, "a.md")
+    assert (found and found[0]) == page
+
+
+def test_further_addresses_of_pages():
+    book = AddressBook(["a.html", "b.html"], others={"https://x.org/p/A": "a.html", "b.html": "a.html"})
+    assert book.find("https://x.org/p/a/#x") == ("a.html", "x")
+    assert book.find("b.html", "a.html") == ("b.html", ""), "a page has its own address first"
+
+
+@pytest.mark.parametrize(
+    ("link", "base", "missed"),
+    [
+        ("gone.md", "a.md", True),
+        ("gone", "http://h/a", True),
+        ("/d/gone/?x=1#y", "a.md", True),
+        ("https://x.org/m/gone", "", True),
+        ("https://x.org/gone", "a.md", False),
+        ("gone.md", "", False),
+        ("gone.PNG", "a.md", False),
+        ("https://x.org/m/a.zip", "a.md", False),
+        ("mailto:me", "a.md", False),
+        ("#x", "a.md", False),
+        ("?x", "a.md", False),
+        ("http://[", "a.md", False),
+    ],
+)
+def test_links_that_should_lead_to_a_page(link, base, missed):
+    assert AddressBook(["a.md"], ["https://x.org/m"]).misses(link, base) == missed

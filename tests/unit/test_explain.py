@@ -195,8 +195,8 @@ class TestHits:
         hit = Hit("b", "", 1.0, "Walk", NodePath(("a\u2028b", "b"), ("r\n",), (True,), ("", "one\r\ntwo"), ("t\x85u",)))
         assert hit.explain().splitlines() == [
             "found by Walk",
-            "path: a b -[r ]-> one two",
-            "text of a b -[r ]-> one two: t u",
+            "path: a b -[r]-> one two",
+            "text of a b -[r]-> one two: t u",
         ]
 
     def test_as_json(self):

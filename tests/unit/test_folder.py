@@ -8,7 +8,7 @@ import pytest
 from graph_retrievers import GraphIndex
 from graph_retrievers.construction import DocumentStructure, Links, build_edges, read_folder
 from graph_retrievers.construction.html import html_charset
-from graph_retrievers.errors import DatasetError
+from graph_retrievers.errors import DatasetError, InvalidArgumentError
 
 WORDS = "Some words about looms. "
 
@@ -35,13 +35,16 @@ def test_a_page_is_cut_into_sections_that_know_their_place(tmp_path):
         ("guide/a.html#c", "Looms: Cards"),
         ("guide/a.html#c~2", "Looms: Cards"),
     ]
-    assert nodes[0].metadata == {"path": "b.md", "headings": ["B"], "anchors": ["b"], "links": ["/guide/a.html#p"]}
-    assert nodes[2].metadata == {"path": "guide/a.html", "headings": ["Looms", "Cards"], "anchors": ["c", "p"], "links": []}
+    place = {"path": "guide/a.html", "chunk_index": 1, "headings": ["Looms", "Cards"]}
+    assert nodes[2].metadata == {**place, "anchors": ["c", "p"], "links": []}
+    place = {"path": "b.md", "chunk_index": 0, "headings": ["B"]}
+    assert nodes[0].metadata == {**place, "anchors": ["b"], "links": ["/guide/a.html#p"]}
     assert nodes[3].metadata["anchors"] == ["c"]
     assert build_edges(nodes, [Links(field="links"), DocumentStructure()]) == [
         ("b.md", "guide/a.html#c", "links"),
         ("guide/a.html", "guide/a.html#c", "contains"),
         ("guide/a.html", "guide/a.html#c", "next"),
+        ("guide/a.html#c", "guide/a.html#c~2", "next"),
     ]
 
 
@@ -107,8 +110,8 @@ def test_a_folder_without_pages_and_an_empty_page(tmp_path):
         read_folder(tmp_path)
     with pytest.raises(DatasetError, match="no text in its 1 files"):
         read_folder(write(tmp_path, empty_md=""))
-    nodes = read_folder(write(tmp_path, a_b_txt="One\n\nTwo"))
-    assert [(node.id, node.title, node.text) for node in nodes] == [("a_b.txt", "a b", "One\nTwo")]
+    nodes = read_folder(write(tmp_path, a_b_txt="One.\n\nTwo"))
+    assert [(node.id, node.title, node.text) for node in nodes] == [("a_b.txt", "a b", "One.\nTwo")]
 
 
 def test_names_with_marks_and_links_to_them(tmp_path):
@@ -220,7 +223,7 @@ THREADS = "Thread safety\nThis function is not thread-safe."
             "man b: NAME",
             "about b\nSEE ALSO\nf, g",
         ),
-        ("{}.txt", "Synopsis\n\nAbout b\n\nThread-safe: no", "b", "Synopsis\nAbout b\nThread-safe: no"),
+        ("{}.txt", "Synopsis\n\nAbout b\n\nThread-safe: no", "b: Synopsis", "About b\nThread-safe: no"),
         ("{}.html", "<p>Do not panic.<h1>f_b</h1><p>About b<p>Thread-safe", "f_b", "Do not panic.\nf_b\nAbout b\nThread-safe"),
     ],
 )
@@ -230,7 +233,7 @@ def test_headings_and_texts_that_pages_share_are_kept(tmp_path, caplog, name, te
         (tmp_path / name.format(letter)).write_text(other)
     (tmp_path / name.format("b")).write_text(text)
     nodes, told = log_of(caplog, tmp_path)
-    assert (nodes[0].title, nodes[0].text, len(nodes), told) == (title, read, 6, "")
+    assert (nodes[0].title, nodes[0].text, len(nodes), "Left out" in told) == (title, read, 6, False)
 
 
 def test_navigation_that_pages_share_is_left_out_and_told(tmp_path, caplog):
@@ -357,3 +360,50 @@ def test_the_ends_of_chains_of_redirects(tmp_path):
     ]:
         first, *_ = read_folder(write(tmp_path, looms_html=text, a_md=f"[link]({link})", **pages))
         assert (first.id, first.metadata["links"]) == ("a.md", found)
+
+
+PAGE = "<html><head>{}</head><body><h1>{}</h1><p>About {}. {}"
+
+
+def test_pages_that_state_their_addresses(tmp_path, caplog):
+    to_c = "<a href=https://x.org/v2/sub/c>c</a> <a href=https://x.org/v2/d.html>d</a> <a href=https://x.org/>home</a>"
+    write(
+        tmp_path,
+        a_html=PAGE.format("<link rel='canonical' href='https://x.org/v2/a.html'>", "A", "a", to_c),
+        c_html=PAGE.format("<meta property=og:url content=https://x.org/v2/sub/c/>", "C", "c", ""),
+        d_html=PAGE.format("<LINK HREF=https://x.org/v2/d.html REL=Canonical><meta property=og:url content=https://y>", *"Dd", ""),
+        # Pages of a template that gives all of them one address.
+        **{f"e{n}_html": PAGE.format("<link rel=canonical href=https://x.org/>", f"E{n}", f"e{n}", "") for n in range(2)},
+    )
+    nodes, _ = log_of(caplog, tmp_path)
+    assert nodes[0].metadata["links"] == ["/c.html", "/d.html", "https://x.org/"]
+
+
+def test_links_of_pages_with_a_base(tmp_path, caplog):
+    for name in "ab":
+        write(tmp_path, **{f"{name}_html": PAGE.format("<base href=https://x.org/m/>", name, name, "<a href=sub/c.html>c</a>")})
+    write(tmp_path, sub__c_html=PAGE.format("", "C", "c", ""))
+    nodes, told = log_of(caplog, tmp_path)
+    assert [node.metadata["links"] for node in nodes] == [["/sub/c.html"], ["/sub/c.html"], []]
+    assert "Links to https://x.org/m/ lead to these pages" in told
+    write(tmp_path, b_html=PAGE.format("<base href=https://y.org/m/>", "b", "b", ""))
+    assert read_folder(tmp_path)[0].metadata["links"] == ["https://x.org/m/sub/c.html"], "two sites"
+
+
+@pytest.mark.parametrize("place", ["mkdocs.yml", "docs/mkdocs.yml"])
+def test_the_site_of_mkdocs(tmp_path, caplog, place):
+    docs = write(tmp_path / "docs", a_md="# A\n[b](https://x.org/m/b/) [c](https://y.org/r/blob/main/b.md)", b_md="# B\ntext")
+    (tmp_path / place).write_text("site_name: x\nsite_url: 'https://x.org/m/'  # here\n")
+    nodes, told = log_of(caplog, docs)
+    assert nodes[0].metadata["links"] == ["/b.md", "https://y.org/r/blob/main/b.md"]
+    assert "Links to https://x.org/m/ lead to these pages" in told
+    # What is given comes beside it.
+    assert read_folder(docs, site="https://y.org/r/")[0].metadata["links"] == ["/b.md"]
+
+
+def test_a_site_that_is_given(tmp_path):
+    write(tmp_path, a_md="# A\n[b](https://x.org/m/b/)", b_md="# B\ntext")
+    assert read_folder(tmp_path)[0].metadata["links"] == ["https://x.org/m/b/"]
+    assert read_folder(tmp_path, site="https://x.org/m")[0].metadata["links"] == ["/b.md"]
+    with pytest.raises(InvalidArgumentError, match="site is 'x.org'; expected an address"):
+        read_folder(tmp_path, site="x.org")

@@ -52,7 +52,7 @@ def test_a_bar_is_shown_where_it_is_asked_for(tmp_path, capsys):
 
 def test_nothing_is_told_of_a_folder_without_copies(tmp_path, caplog):
     with caplog.at_level("INFO"):
-        read(tmp_path, {"a.md": "a", "b.md": "b"})
+        read(tmp_path, {"a.md": "# A\na", "b.md": "# B\nb"})
     assert caplog.messages == []
 
 
@@ -151,7 +151,7 @@ def test_whole_files(tmp_path):
         ("b.md", "B", "text a\nC\nmore a"),
     ]
     assert nodes[1].shown().text == "text [a](a.md)\n\n## C\n\nmore [a](a.md)"
-    assert nodes[1].metadata == {"path": "b.md", "headings": [], "anchors": ["b", "c"], "links": ["/a.md"]}
+    assert nodes[1].metadata == {"path": "b.md", "chunk_index": 0, "headings": [], "anchors": ["b", "c"], "links": ["/a.md"]}
 
 
 def test_long_headings_are_texts_and_long_titles_are_cut(tmp_path):

@@ -241,9 +241,7 @@ class TestStructure:
         ]
         edges = build_edges(nodes, DocumentStructure())
         assert [(s, t) for s, t, r in edges if r == "contains"] == [("a", "b"), ("b", "c"), ("a", "d"), ("a", "e")]
-        assert [(s, t) for s, t, r in edges if r == "next"] == [("a", "b"), ("b2", "c"), ("c", "d"), ("d", "e")]
-        parts = build_edges(nodes, DocumentStructure(parts=True))
-        assert [edge for edge in parts if edge not in edges] == [("b", "b2", "next")]
+        assert [(s, t) for s, t, r in edges if r == "next"] == [("a", "b"), ("b", "b2"), ("b2", "c"), ("c", "d"), ("d", "e")]
 
     def test_the_nearest_section_with_a_chunk_before_contains_those_below_it(self):
         paths = ["", "A B C", "A", "A B C D", "A B", "A B E", "A B C", "B", "A B C D", "A B C B"]
@@ -354,3 +352,76 @@ class TestSplitters:
         found = linked_texts(parser.get_nodes_from_documents(pages), Links(), DocumentStructure())
         assert found and all("engine.md#the-mill" in s or "looms.md#cards" in s for s, _ in found)
         assert all("The mill" in t or "Cards" in t for _, t in found)
+
+
+def log_of(caplog, nodes, spec):
+    caplog.clear()
+    with caplog.at_level("INFO"):
+        edges = build_edges(nodes, spec)
+    return pairs(edges), caplog.text
+
+
+class TestDeadLinks:
+    """What leads nowhere is named in the log; what leads to other sites and files is counted."""
+
+    def test_pages_and_anchors_that_are_not_there(self, caplog):
+        text = (
+            "[1](gone.md) [2](../x/gone/) [3](b.md#gone) [4](b.md#here) [5](#no) [6](/root.html?q=1) [7](b.md#top) "
+            "[8](b.md#:~:text=y) "
+            "[9](https://x.org/a.md) [10](mailto:a@x.org) [11](picture.png) [12](setup.py) [13](#a) [14](//x.org/b)"
+        )
+        nodes = [chunk("a", f"# A\n\n{text}", "d/a.md"), chunk("b", "# Here", "d/b.md"), Node("c", "[1](gone.md) [2](#no)")]
+        found, told = log_of(caplog, nodes, Links())
+        assert found == [("a", "b")]
+        assert "skipped references to nodes outside the corpus: 10; links to pages that are not there: 3, such as " in told
+        assert "such as 'gone.md' on 'd/a.md', '../x/gone/' on 'd/a.md', '/root.html?q=1' on 'd/a.md'; links to anchors" in told
+        assert "anchors that are not there: 2, such as 'b.md#gone' on 'd/a.md', '#no' on 'd/a.md'." in told
+
+    def test_each_is_named_once_and_the_list_is_bounded(self, caplog):
+        links = " ".join(f"[x](gone{n}.md) [y](b.md#no{n})" for n in range(9))
+        nodes = [chunk("a1", links, "a.md"), chunk("a2", links, "a.md"), chunk("b", "", "b.md"), chunk("c", links[:13], "c.md")]
+        _, told = log_of(caplog, nodes, Links())
+        assert "pages that are not there: 10, such as 'gone0.md' on 'a.md', 'gone1.md' on 'a.md', " in told
+        assert told.count(" on 'a.md'") == 16 and told.count(", ...") == 2
+        assert "b.md#no8" not in told and "b.md#no7" in told
+
+    def test_nothing_is_said_where_nothing_is_dead(self, caplog):
+        _, told = log_of(caplog, [chunk("a", "[b](b.md#b) [x](https://x.org/)", "a.md"), chunk("b", "# B", "b.md")], Links())
+        assert "not there" not in told and "outside the corpus: 1." in told
+
+
+class TestSites:
+    """Absolute links to the place where the pages are published."""
+
+    NODES = [
+        chunk("a", "[1](https://x.org/docs/guide/b.html#cards) [2](https://x.org/docs) [3](https://x.org/docsy/a)", "docs/a.md"),
+        chunk("b", "## Cards", "docs/guide/b.md"),
+        chunk("i", "[gone](https://x.org/docs/gone) [pdf](https://x.org/docs/a.pdf) [/](/docs/a/)", "docs/index.md"),
+    ]
+
+    def test_links_to_the_site_are_links_to_its_pages(self, caplog):
+        found, told = log_of(caplog, self.NODES, Links(site="https://x.org/docs/"))
+        assert found == [("a", "b"), ("a", "i"), ("i", "a")]
+        assert "pages that are not there: 1, such as 'https://x.org/docs/gone' on 'docs/index.md'." in told
+        assert log_of(caplog, self.NODES, Links())[0] == [("i", "a")], "without the site it is not known"
+
+    def test_a_site_must_be_an_address(self):
+        for site in ("x.org/docs", "docs", "http://", "mailto:a@x.org", "http://["):
+            with pytest.raises(InvalidArgumentError, match=r"site is .*; expected an address such as 'https://docs.example.org"):
+                Links(site=site)
+
+
+class TestAnchorsBehindHeadings:
+    @pytest.mark.parametrize("heading", ["Cards {#holes}", "Cards {: #holes }", "Cards {.wide #holes key=v}"])
+    def test_headings_that_a_splitter_moved_to_the_metadata(self, heading):
+        splitter = MarkdownHeaderTextSplitter([("#", "Header 1"), ("##", "Header 2")])
+        chunks = splitter.split_text(f"# Looms\n\nThey weave.\n\n## {heading}\n\nOf pasteboard.\n\n## Cards\n\nMore.")
+        linking = Document("[1](l.md#holes) [2](l.md#cards) [3](l.md#cards-1)", metadata={"source": "a.md"})
+        for document in chunks:
+            document.metadata["source"] = "l.md"
+        nodes = GraphIndex.from_documents([linking, *chunks], edges=[Links()]).graph
+        assert [nodes.texts[int(edge.target)] for edge in nodes.edges()] == ["Of pasteboard.", "More.", "They weave."]
+
+    def test_headings_in_texts(self):
+        nodes = [chunk("a", "[1](b.md#holes)", "a.md"), chunk("b", "# B", "b.md"), chunk("c", "## Cards {.x #holes}", "b.md")]
+        assert pairs(build_edges(nodes, Links())) == [("a", "c")]

@@ -232,10 +232,10 @@ class Called(EdgeSpec):
 
 
 def _found(spec: EdgeSpec, corpus: Corpus) -> list[tuple[str, str, str]]:
-    found, absent = spec.find(corpus)
+    found, absent, told = spec.find(corpus)
     edges = [edge for edge in dict.fromkeys(found) if edge[0] != edge[1]]
     level = logging.WARNING if absent and not edges else logging.INFO
-    logger.log(level, "%r: %d edges; skipped references to nodes outside the corpus: %d.", spec, len(edges), absent)
+    logger.log(level, "%r: %d edges; skipped references to nodes outside the corpus: %d%s.", spec, len(edges), absent, told)
     return edges
 
 

@@ -7,20 +7,22 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from itertools import takewhile
-from pathlib import Path, PurePath, PurePosixPath
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from tqdm.auto import tqdm
 
-from graph_retrievers.arguments import as_path
+from graph_retrievers.arguments import as_path, typed
 from graph_retrievers.construction.copies import without_copies
 from graph_retrievers.construction.html import html_charset, read_html
 from graph_retrievers.construction.markdown import read_markdown
 from graph_retrievers.construction.pages import Block, Page, read_text, with_short_titles
 from graph_retrievers.construction.sections import Chunk, split_page, text_and_source
+from graph_retrievers.construction.sites import published, stated_addresses
+from graph_retrievers.construction.titles import file_title
 from graph_retrievers.errors import DatasetError, shown
-from graph_retrievers.graph.addresses import AddressBook
+from graph_retrievers.graph.addresses import AddressBook, check_site
 from graph_retrievers.graph.corpus_graph import Node
 
 __all__ = ["read_folder"]
@@ -36,13 +38,13 @@ _FEW_PAGES = 5
 _NAMED = 8
 _SEPARATOR = re.compile(r" [-–—|·:»]+ |: ")
 _COPYRIGHT = re.compile(r"^(?:\(c\)|copyright\b)|©|all rights reserved", re.IGNORECASE)
-_FIRST_PAGES = frozenset(["index", "_index", "readme"])
 _INDEXES = frozenset(["genindex", "py-modindex", "modindex", "search"])
 # What Sphinx writes beside the pages: their sources, and the files of the theme.
 _GENERATED = frozenset(["_sources", "_static"])
 
 
-def read_folder(folder: str | Path, *, max_tokens: int | None = 220, show_progress: bool = False) -> list[Node]:
+@typed
+def read_folder(folder: str | Path, *, max_tokens: int | None = 220, site: str = "", show_progress: bool = False) -> list[Node]:
     r"""Return the ``.txt``, ``.md`` and ``.html`` files of a folder as nodes: one for each section, sorted by path.
 
     Subfolders are included; names that begin with a dot, links that lead out of the folder, and what Sphinx writes beside the pages
@@ -58,6 +60,10 @@ def read_folder(folder: str | Path, *, max_tokens: int | None = 220, show_progre
     max_tokens : int or None, default 220
         Tokens of a node: see :func:`~graph_retrievers.construction.sections.split_page`. The embedding model should read them all
         and the title: MiniLM reads 256. None: one node for each file.
+    site : str, default ""
+        Where the folder is published, such as ``https://docs.example.org/guide``, or the address of its repository: links to what
+        lies below lead to its files. Addresses that pages state (``canonical``, ``og:url``, ``base``) and ``site_url`` of a
+        ``mkdocs.yml`` in the folder or beside it are known without it.
     show_progress : bool, default False
 
     Returns
@@ -70,6 +76,7 @@ def read_folder(folder: str | Path, *, max_tokens: int | None = 220, show_progre
         show what is written (see :meth:`Node.shown <graph_retrievers.graph.corpus_graph.Node.shown>`). Metadata:
 
         - ``path``: of the page;
+        - ``chunk_index``: 0 for its first node, 1 for the next, ...;
         - ``headings``: those above the text, outermost first;
         - ``anchors``: what a link to this text may name after ``#``;
         - ``links``: what it links to, those inside the folder as paths from its root, with a slash in front;
@@ -77,6 +84,8 @@ def read_folder(folder: str | Path, *, max_tokens: int | None = 220, show_progre
 
     Raises
     ------
+    InvalidArgumentError
+        If `site` is not a URL.
     DatasetError
         If the folder does not exist or has no such file or no text, or a file is not UTF-8 and does not declare another encoding.
 
@@ -89,6 +98,7 @@ def read_folder(folder: str | Path, *, max_tokens: int | None = 220, show_progre
     ...     [(node.id, node.title, node.metadata["links"]) for node in read_folder(folder)][1:]
     [('looms.md', 'Looms', ['/cards.md#holes'])]
     """
+    check_site(site)
     root = as_path("folder", folder)
     if not root.is_dir():
         raise DatasetError(f"{root} is not a folder.")
@@ -102,8 +112,10 @@ def read_folder(folder: str | Path, *, max_tokens: int | None = 220, show_progre
     if not names:
         raise DatasetError(f"{root} has neither nodes.jsonl[.gz] nor a file ending in {', '.join(_SUFFIXES)}.")
     bar = tqdm(names, desc="reading", unit="page", disable=not show_progress)
-    pages = {name: _read(path) for name, path in bar}
-    book = AddressBook(pages)
+    read = {name: _read(path) for name, path in bar}
+    pages = {name: page for name, (page, _) in read.items()}
+    known = published(root, {name: stated for name, (_, stated) in read.items()})
+    book = AddressBook(pages, [site, known.site], known.pages)
     kept, moved = _distinct(pages, book)
     pages = _without_site({name: pages[name] for name in kept})
     chunks = {name: [_whole(pages[name])] if max_tokens is None else split_page(pages[name], max_tokens) for name in kept}
@@ -114,6 +126,11 @@ def read_folder(folder: str | Path, *, max_tokens: int | None = 220, show_progre
     nodes = [node for name in kept for node in _nodes(name, pages[name], unique[name], links, taken)]
     if not nodes:
         raise DatasetError(f"{root} has no text in its {len(names)} files.")
+    if named := [name for name in kept if _is_named_by_file(root / name, pages[name])]:
+        told = "Pages without a title: %d of %d; they are called by the names of their files, such as %r."
+        logger.info(told, len(named), len(kept), pages[named[0]].title)
+    if known.site:
+        logger.info("Links to %s lead to these pages: their settings or their base say that they are published there.", known.site)
     if generated:
         logger.info("Skipped %d files that documentation tools make, such as %s.", len(generated), min(generated))
     if copies := sum(map(len, chunks.values())) - sum(map(len, unique.values())):
@@ -138,7 +155,8 @@ def _is_generated(name: str) -> bool:
     )
 
 
-def _read(path: Path) -> Page:
+def _read(path: Path) -> tuple[Page, tuple[str, str]]:
+    """Return a page and the addresses that it states."""
     raw = path.read_bytes()
     suffix = path.suffix.lower()
     encoding = (suffix in _HTML and html_charset(raw)) or "utf-8-sig"
@@ -148,13 +166,12 @@ def _read(path: Path) -> Page:
     except UnicodeError as error:
         raise DatasetError(f"{path} cannot be read as UTF-8: {error}.") from error
     page = read_html(text) if suffix in _HTML else read_markdown(text) if suffix in _MARKDOWN else read_text(text)
-    return with_short_titles(page._replace(title=" ".join(page.title.split()) or _named(path.absolute())))
+    stated = stated_addresses(text) if suffix in _HTML else ("", "")
+    return with_short_titles(page._replace(title=" ".join(page.title.split()) or file_title(path.absolute()))), stated
 
 
-def _named(path: PurePath) -> str:
-    """Return what to call a page without a title: as its file, or as the folder that it is the first page of."""
-    folder = path.parent.name if path.stem.lower() in _FIRST_PAGES else ""
-    return (folder or path.stem).replace("_", " ").strip()
+def _is_named_by_file(path: Path, page: Page) -> bool:
+    return page.title == file_title(path.absolute()) and not any(block.level and block.text == page.title for block in page.blocks)
 
 
 def _without_site(pages: dict[str, Page]) -> dict[str, Page]:
@@ -172,7 +189,7 @@ def _without_site(pages: dict[str, Page]) -> dict[str, Page]:
         heading = next((block.text for block in page.blocks if block.level), "")
         if titles[title] >= enough and heading:
             # The name of the site alone, or a heading that most pages begin with, such as NAME in manual pages.
-            return heading if texts[heading] < enough else _named(PurePosixPath(name))
+            return heading if texts[heading] < enough else file_title(name)
         if held[0].casefold() == heading.casefold():
             # What follows is the name of the site.
             return heading
@@ -261,6 +278,7 @@ def _nodes(name: str, page: Page, chunks: Sequence[Chunk], links: _Resolver, tak
         titles = (name for name in named if name.casefold() != page.title.casefold())
         metadata: dict[str, Any] = {
             "path": name,
+            "chunk_index": place,
             "headings": list(chunk.headings),
             "anchors": list(chunk.anchors),
             "links": links.resolved(chunk.links, name),

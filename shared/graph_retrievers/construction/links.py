@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import logging
 import re
-from collections import ChainMap, Counter, defaultdict
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections import ChainMap, Counter
+from collections.abc import Collection, Iterable, Mapping, MutableMapping, Sequence
 from itertools import takewhile
 from operator import eq
 from typing import Any
 
 from graph_retrievers.arguments import typed
 from graph_retrievers.construction.html import read_html
-from graph_retrievers.construction.markdown import read_markdown, reference_definitions, slug
+from graph_retrievers.construction.markdown import own_anchor, read_markdown, reference_definitions, slug
 from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
 from graph_retrievers.errors import InvalidArgumentError, NothingToReadError, shown
-from graph_retrievers.graph.addresses import ADDRESS_FIELDS, AddressBook, page_address
+from graph_retrievers.graph.addresses import ADDRESS_FIELDS, AddressBook, check_site, page_address
 from graph_retrievers.graph.corpus_graph import Node
 
 __all__ = ["Links", "heading_path"]
@@ -30,6 +30,9 @@ _SEARCHED = 1_000
 # A link that more than half of the pages have is navigation; below this number of pages, that says nothing.
 _FEW_PAGES = 10
 _NOWHERE = "\0"
+# Dead links that the log names, and fragments that every page has.
+_NAMED = 8
+_OWN_ANCHORS = re.compile(r"top$|.*:~:", re.IGNORECASE)
 # Characters that chunks share at most; splitters let some hundreds overlap.
 _OVERLAP = 4_000
 
@@ -39,8 +42,9 @@ class Links(EdgeSpec):
 
     A link with a ``#fragment`` leads to the chunk that holds the anchor: an HTML id, the slug of a Markdown heading, or a heading
     that a splitter wrote into the metadata. Any other link leads to the first chunk of the page, as does one whose anchor is not
-    found. Links to pages outside the corpus are skipped and counted in the log; so are links that more than half of at least ten
-    pages have, since these are navigation. Nodes of LlamaIndex that have children, whose texts repeat theirs, are not read.
+    found. Links to pages outside the corpus are skipped and counted in the log, which names those that should lead to a page or an
+    anchor: links that are relative or below `site`. Skipped are also links that more than half of at least ten pages have, since
+    these are navigation. Nodes of LlamaIndex that have children, whose texts repeat theirs, are not read.
 
     Parameters
     ----------
@@ -53,11 +57,14 @@ class Links(EdgeSpec):
         list of mappings with ``url`` (or ``href``) and ``text``. Where all chunks of a page hold the same list, as splitters copy
         it, a link leaves from the first chunk with its ``text`` (of the first 1,000 texts), else from the first chunk of the page.
     relation : str, default "links"
+    site : str, default ""
+        Where pages whose addresses are paths are published, such as ``https://docs.example.org/guide``, or the address of their
+        repository: links to what lies below lead to these pages.
 
     Raises
     ------
     InvalidArgumentError
-        If no node has an address, or none has the field.
+        If `site` is not a URL, no node has an address, or none has the field.
 
     Examples
     --------
@@ -73,8 +80,9 @@ class Links(EdgeSpec):
     """
 
     @typed
-    def __init__(self, url_field: str | None = None, *, field: str | None = None, relation: str = "links") -> None:
-        self.url_field, self.field, self.relation = url_field, field, relation
+    def __init__(self, url_field: str | None = None, *, field: str | None = None, relation: str = "links", site: str = "") -> None:
+        check_site(site)
+        self.url_field, self.field, self.relation, self.site = url_field, field, relation, site
 
     def find(self, corpus: Corpus) -> Found:
         """Return the edges, in the order of the nodes and of their links."""
@@ -92,12 +100,9 @@ class Links(EdgeSpec):
             raise NothingToReadError(
                 f"No node has the metadata field {self.field!r} of {self!r}; the metadata fields are: {there}."
             )
-        pages: dict[str, list[int]] = defaultdict(list)
-        for row, address in enumerate(addresses):
-            if row not in corpus.parents:
-                pages[address].append(row)
+        pages = corpus.pages(addresses).rows
         links, anchors = self._read(corpus.nodes, addresses, pages)
-        book = AddressBook(address for address in pages if not address.startswith(_NOWHERE))
+        book = AddressBook((address for address in pages if not address.startswith(_NOWHERE)), [self.site])
         bases = ["" if address.startswith(_NOWHERE) else address for address in addresses]
         found = [[book.find(link, base) for link in listed] for base, listed in zip(bases, links, strict=True)]
         common = _navigation(found, pages, addresses)
@@ -114,10 +119,15 @@ class Links(EdgeSpec):
             logger.info("%r: skipped links to %s that more than half of the pages link to.", self, what)
         edges: list[tuple[str, str, str]] = []
         absent, resolved = 0, Counter[bool]()
+        lost: dict[str, None] = {}
+        unknown: dict[str, None] = {}
         places: dict[str, _Anchors] = {}
         for row, targets in enumerate(found):
-            for target in targets:
-                absent += target is None
+            for link, target in zip(links[row], targets, strict=True):
+                if target is None:
+                    absent += 1
+                    if book.misses(link, bases[row]):
+                        lost[f"{shown(link, 60)} on {shown(bases[row], 60)}"] = None
                 if target is None or target in common:
                     continue
                 page, fragment = target
@@ -127,6 +137,8 @@ class Links(EdgeSpec):
                 goal = places[page].get(fragment) if fragment else first
                 if fragment and len(pages[page]) > 1:
                     resolved[goal is not None] += 1
+                if goal is None and not _OWN_ANCHORS.match(fragment):
+                    unknown[f"{shown(link, 60)} on {shown(bases[row] or corpus.nodes[row].id, 60)}"] = None
                 edges.append((corpus.nodes[row].id, corpus.nodes[first if goal is None else goal].id, self.relation))
         if resolved[False] and not resolved[True]:
             logger.warning(
@@ -135,7 +147,8 @@ class Links(EdgeSpec):
                 self,
                 resolved[False],
             )
-        return Found(edges, absent)
+        told = f"{_named('; links to pages that are not there', lost)}{_named('; links to anchors that are not there', unknown)}"
+        return Found(edges, absent, told)
 
     def _read(
         self, nodes: Sequence[Node], addresses: Sequence[str], pages: Mapping[str, list[int]]
@@ -218,10 +231,13 @@ class _Anchors:
             path = heading_path(node)
             same = sum(1 for _ in takewhile(bool, map(eq, around, path)))
             for depth, heading in enumerate(path[same:], same + 1):
+                heading, given = own_anchor(heading)
                 count, name = seen[slug(heading)], _loosened(heading)
-                if depth == len(path):
+                seen[slug(heading)] += not given
+                if depth == len(path) and given:
+                    self._exact.setdefault(given, row)
+                elif depth == len(path):
                     self._loose.setdefault(f"{name}-{count}" if count else name, row)
-                seen[slug(heading)] += 1
             around = path
 
     def get(self, fragment: str) -> int | None:
@@ -290,6 +306,11 @@ def _items(node: Node, field: str) -> list[Any]:
     raise InvalidArgumentError(
         f"Field {field!r} of {node.id!r} holds {shown(value, 60)}; expected addresses, or mappings with 'url'."
     )
+
+
+def _named(what: str, links: Collection[str]) -> str:
+    more = ", ..." if len(links) > _NAMED else ""
+    return f"{what}: {len(links)}, such as {', '.join(list(links)[:_NAMED])}{more}" if links else ""
 
 
 def _navigation(found: Sequence[Sequence[Any]], pages: Mapping[str, Any], addresses: Sequence[str]) -> set[Any]:

@@ -16,11 +16,11 @@ from graph_retrievers.construction.pages import Block, Page, plain_lines
 from graph_retrievers.errors import MissingDependencyError
 from graph_retrievers.graph.names import composed
 
-__all__ = ["read_markdown", "reference_definitions", "slug"]
+__all__ = ["own_anchor", "read_markdown", "reference_definitions", "slug"]
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(\w[\w-]*:.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 # "Heading {#anchor}" of Pandoc and Docusaurus, and "{: #anchor }" of MkDocs, behind the last brace.
-_ANCHOR = re.compile(r"\{:?[ \t]*#([^\s{}]++)[^{}]*+\}[ \t#]*\Z")
+_ANCHOR = re.compile(r"\{:?[^{}#]*+#([^\s{}]++)[^{}]*+\}[ \t#]*\Z")
 # "{: #anchor }" of MkDocs, behind a word or a paragraph.
 _ATTRIBUTES = re.compile(r"\{:[^{}#]*+#([^\s{}]++)[^{}]*+\}")
 _BREAK = re.compile(r"<br\b", re.IGNORECASE)
@@ -98,6 +98,18 @@ def read_markdown(text: str, references: MutableMapping[str, Any] | None = None,
     return Page(title or heading, blocks)
 
 
+def own_anchor(heading: str) -> tuple[str, str]:
+    """Return a heading without the anchor that is written behind it, and this anchor, "" if there is none.
+
+    Examples
+    --------
+    >>> own_anchor("Cards {.wide #holes}"), own_anchor("Cards")
+    (('Cards', 'holes'), ('Cards', ''))
+    """
+    found = _ANCHOR.search(heading, max(heading.rfind("{"), 0))
+    return (heading[: found.start()].rstrip("# \t"), found[1]) if found else (heading, "")
+
+
 def reference_definitions(text: str) -> dict[str, Any]:
     """Return the definitions ``[name]: address`` of a text, in the form of the parser."""
     env: dict[str, Any] = {}
@@ -171,11 +183,9 @@ class _Piece:
 
 def _name(piece: _Piece, seen: Counter[str]) -> None:
     """Give a heading its anchor: the one that it names, else its slug."""
-    text = " ".join(piece.text.split())
-    given = _ANCHOR.search(text, max(text.rfind("{"), 0))
-    piece.text = text[: given.start()].rstrip("# \t") if given else text
+    piece.text, given = own_anchor(" ".join(piece.text.split()))
     if given and piece.text:
-        piece.anchors.append(given[1])
+        piece.anchors.append(given)
     elif not given:
         name = slug("".join(piece.name))
         piece.anchors.append(f"{name}-{seen[name]}" if seen[name] else name)

@@ -10,9 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 
 from graph_retrievers.arguments import positive, typed
 from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
+from graph_retrievers.construction.titles import file_spellings, file_title
 from graph_retrievers.errors import NothingToReadError
 from graph_retrievers.graph.addresses import page_address
 from graph_retrievers.graph.corpus_graph import Node
+from graph_retrievers.graph.page_order import named_rows
 
 __all__ = ["TitleMentions"]
 
@@ -45,6 +47,9 @@ class TitleMentions(EdgeSpec):
     - a title without a capital that is in more than 1 % of the texts, and in more than 20, is skipped and counted in the log: it
       is an ordinary word of these texts, such as "tables" in the manual of a database. So is any title in more than 10 % of them;
     - a title of more than 300 characters, or of more than 100 nodes, is skipped.
+
+    A title that is the name of the node's file is also found with a capital or with capitals, and with hyphens or underscores for
+    the spaces, since nobody cites a file to the letter.
 
     Nodes with the same title and the same address (``url``, ``source``, ``path`` or ``file_path``) are chunks of one page: the edge
     leads to the first of them, and their texts do not mention their own page.
@@ -102,16 +107,16 @@ class TitleMentions(EdgeSpec):
         """Return the names to look for, each with the rows of its nodes; no rows if a match of the name gives no edge."""
         titled: dict[str, list[int]] = defaultdict(list)
         bases: dict[str, set[tuple[str, str]]] = defaultdict(set)
-        seen: set[tuple[str, str]] = set()
+        spelled: dict[str, str] = {}
+        named = named_rows(*zip(*((node.title, node.metadata, node.origin) for node in nodes), strict=True))
         for row, node in enumerate(nodes):
             if node.title:
-                address = page_address(node.metadata)
-                if not address or (node.title, address) not in seen:
+                if row in named:
                     titled[node.title].append(row)
-                seen.add((node.title, address))
                 base, qualifier = _base_and_qualifier(node.title)
                 bases[base].add((node.title, qualifier))
-        wanted = {form for title in {*titled, *bases} if _WORD.fullmatch(title) for form in (title, title.lower())}
+                spelled |= dict.fromkeys(_spellings(node), node.title)
+        wanted = {form for title in {*titled, *bases, *spelled} if _WORD.fullmatch(title) for form in (title, title.lower())}
         held = Counter(word for node in nodes for word in set(_WORD.findall(node.text)) & wanted)
 
         def common(name: str) -> bool:
@@ -130,7 +135,16 @@ class TitleMentions(EdgeSpec):
                 names[title] = tuple(rows)
             else:
                 names.setdefault(title, ())
+        for name, title in spelled.items():
+            if names[title] and not common(name):
+                names.setdefault(name, names[title])
         return names
+
+
+def _spellings(node: Node) -> Sequence[str]:
+    """Return how a text may write the title of a node that is the name of its file; none for other titles."""
+    address = page_address(node.metadata)
+    return file_spellings(address) if node.title and node.title == file_title(address) else ()
 
 
 def _most(name: str, texts: int) -> float:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
+from graph_retrievers.construction.titles import title_lines
 from graph_retrievers.graph.tokens import estimate_tokens
 
 __all__ = ["Block", "Page", "plain_lines", "read_text", "with_short_titles", "without_number"]
@@ -80,8 +81,25 @@ def with_short_titles(page: Page) -> Page:
 
 
 def read_text(text: str) -> Page:
-    """Return plain text as a page of paragraphs."""
-    return Page("", [Block(part.strip("\n")) for part in _BLANK.split(plain_lines(text)) if part.strip()])
+    r"""Return plain text as a page of paragraphs, below its first line where that is a title.
+
+    See :func:`~graph_retrievers.construction.titles.title_lines` for what is a title.
+
+    Examples
+    --------
+    >>> read_text("Jacquard loom\nIt reads punched cards.")
+    Page(title='Jacquard loom', blocks=[Block(text='Jacquard loom', level=1, anchors=(), links=(), leads=True),
+                                        Block(text='It reads punched cards.', level=0, anchors=(), links=(), leads=False)],
+         contents=())
+    """
+    parts = [part.strip("\n") for part in _BLANK.split(plain_lines(text)) if part.strip()]
+    count = title_lines(parts[0], len(parts) == 1) if parts else 0
+    if not count:
+        return Page("", [Block(part) for part in parts])
+    title, *rest = parts[0].split("\n")
+    parts[0] = "\n".join(rest[count - 1 :])
+    title = " ".join(title.split())
+    return Page(title, [Block(title, 1, leads=True), *(Block(part) for part in parts if part)])
 
 
 def plain_lines(text: str) -> str:

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from graph_retrievers.graph.corpus_graph import Node
+from graph_retrievers.graph.page_order import PageOrder, page_order
 
 __all__ = ["Corpus", "EdgeSpec", "Found"]
 
@@ -48,6 +49,11 @@ class Corpus:
         """Metadata fields that any node has."""
         return {key for node in self.nodes for key in node.metadata}
 
+    def pages(self, addresses: Iterable[str]) -> PageOrder:
+        """Return the chunks of each page in its order, without nodes that have children; `addresses` has the page of each node."""
+        held = ("" if row in self.parents else address for row, address in enumerate(addresses))
+        return page_order(held, [node.metadata for node in self.nodes], [node.origin for node in self.nodes])
+
     def known(self, edges: Iterable[tuple[str, str, str]]) -> Found:
         """Return the edges whose two ends are nodes, and the number of the others."""
         listed = list(edges)
@@ -56,10 +62,11 @@ class Corpus:
 
 
 class Found(NamedTuple):
-    """Edges, and how many references to targets outside the corpus were skipped."""
+    """Edges, how many references to targets outside the corpus were skipped, and what the log should say of them."""
 
     edges: list[tuple[str, str, str]]
     absent: int = 0
+    told: str = ""
 
 
 class EdgeSpec(ABC):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
-__all__ = ["ADDRESS_FIELDS", "AddressBook", "page_address"]
+from graph_retrievers.errors import InvalidArgumentError, shown
+
+__all__ = ["ADDRESS_FIELDS", "AddressBook", "check_site", "page_address"]
 
 # In this order: a loader of web pages may write both an address and the file it was kept in.
 ADDRESS_FIELDS = ("url", "source", "path", "file_path")
@@ -17,6 +19,10 @@ _LONGEST = 4_096
 # At least two letters, so that the drive of a Windows path is none.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 _SUFFIX = re.compile(r"\.(?:html?|md|mdx|markdown)$")
+# Endings of the path of a page; what is called otherwise, such as a picture, is none.
+_PAGES = frozenset(["", ".html", ".htm", ".md", ".mdx", ".markdown", ".txt", ".rst"])
+# What GitHub and GitLab write between the address of a repository and a path in it.
+_FORGE = re.compile(r"^(?:/-)?/(?:blob|tree|raw)/[^/]+")
 _INDEX = re.compile(r"/(?:index|readme)$")
 # Of other schemes, such as s3, the standard library does not know that links may be relative.
 _OTHER_SCHEME = re.compile(r"^(?!https?:|file:|ftp:)([A-Za-z][A-Za-z0-9+.-]+)://", re.IGNORECASE)
@@ -52,20 +58,29 @@ class AddressBook:
     Parameters
     ----------
     addresses : iterable of str
+    sites : sequence of str, default ()
+        Where paths are published: addresses of the folder that they begin in, such as ``https://x.org/docs``, or of a repository on
+        GitHub or GitLab. A link to what lies below is read as a path.
+    others : mapping of str to str, optional
+        Further addresses of pages, with the page that each leads to.
 
     Examples
     --------
-    >>> book = AddressBook(["docs/guide/start.md", "docs/index.md"])
+    >>> book = AddressBook(["docs/guide/start.md", "docs/index.md"], sites=["https://x.org/manual"])
     >>> book.find("../", base="docs/guide/start.md"), book.find("start#install", base="docs/guide/start.md")
     (('docs/index.md', ''), ('docs/guide/start.md', 'install'))
+    >>> book.find("https://x.org/manual/guide/start/")
+    ('docs/guide/start.md', '')
     """
 
-    def __init__(self, addresses: Iterable[str]) -> None:
+    def __init__(self, addresses: Iterable[str], sites: Sequence[str] = (), others: Mapping[str, str] | None = None) -> None:
         # Address of the page by URL, by URL without scheme and slash, by folder for an index page, and by what else may differ.
         self._maps: tuple[dict[str, str], ...] = ({}, {}, {}, {})
+        self._sites = [site for address in sites if (site := _site(address))]
         folders = []
-        for address in dict.fromkeys(filter(None, addresses)):
-            found = _parts(_as_url(address)) if len(address) <= _LONGEST else None
+        pages = dict(zip(*[dict.fromkeys(filter(None, addresses))] * 2, strict=True))
+        for known, address in [*pages.items(), *(others or {}).items()]:
+            found = _parts(_as_url(known)) if len(known) <= _LONGEST else None
             if found is None:
                 # Not an address, such as "http://[", or a longer one: no link leads there.
                 continue
@@ -75,7 +90,7 @@ class AddressBook:
             exact.setdefault(url, address)
             same.setdefault(key, address)
             plain = _plain(key)
-            if plain != (folder := _INDEX.sub("", plain)):
+            if plain != (folder := _INDEX.sub("", plain) or "/"):
                 index.setdefault(folder, address)
             loose.setdefault(folder, address)
             if not _SCHEME.match(url):
@@ -85,7 +100,7 @@ class AddressBook:
     def find(self, link: str, base: str = "") -> tuple[str, str] | None:
         """Return the address of the page that a link on the page `base` leads to and the fragment, None if it is not known."""
         link = link.strip()
-        if len(link) > _LONGEST or len(base) > _LONGEST or (not base and link.startswith("#")):
+        if len(link) > _LONGEST or len(base) > _LONGEST or (not base and link[:1] in ("", "#")):
             return None
         try:
             joined = urljoin(_as_url(base), _OTHER_SCHEME.sub(r"http://\1--", link))
@@ -95,10 +110,35 @@ class AddressBook:
         if found is None:
             return None
         url, fragment = found
-        for root in ("", self._root) if link.startswith("/") and not link.startswith("//") else ("",):
-            if (address := self._page(root + url)) is not None:
-                return address, fragment
-        return None
+        roots = ["", self._root] if link.startswith("/") and not link.startswith("//") else [""]
+        tried = [root + url for root in roots]
+        tried += [root + path for path in self._below_sites(url, len(roots) > 1) for root in ("", self._root)]
+        address = next((page for address in tried if (page := self._page(address)) is not None), None)
+        return None if address is None else (address, fragment)
+
+    def misses(self, link: str, base: str = "") -> bool:
+        """Return whether a link that leads to no page should: it is relative or below a site, and not the name of another file."""
+        try:
+            parts = urlsplit(link.strip())
+            found = _parts(urljoin(_as_url(base), link.strip()))
+        except ValueError:
+            return False
+        if parts.scheme or parts.netloc:
+            inside = found is not None and any(self._below_sites(found[0]))
+        else:
+            inside = bool(base) and bool(parts.path)
+        return inside and posixpath.splitext(parts.path)[1].lower() in _PAGES
+
+    def _below_sites(self, url: str, rooted: bool = False) -> Iterator[str]:
+        """Yield the paths that a URL has below the sites; with `rooted`, a path is one from the root of their hosts."""
+        url = url.partition("?")[0]
+        for host, folder in self._sites:
+            key = host + url.rstrip("/") if rooted and url.startswith("/") else _key(url)
+            if (key + "/").startswith(host + folder + "/"):
+                path = key[len(host + folder) :] + ("/" if url.endswith("/") else "")
+                yield path or "/"
+                if (inside := _FORGE.sub("", path)) != path:
+                    yield inside or "/"
 
     def _page(self, url: str) -> str | None:
         exact, same, index, loose = self._maps
@@ -107,6 +147,19 @@ class AddressBook:
         key = _key(url)
         plain = _INDEX.sub("", _plain(key))
         return exact.get(url) or (index.get(plain) if url.endswith("/") else None) or same.get(key) or loose.get(plain)
+
+
+def check_site(site: str) -> None:
+    """Raise InvalidArgumentError if an address of a site is given and is not a URL."""
+    if site and _site(site) is None:
+        raise InvalidArgumentError(f"site is {shown(site)}; expected an address such as 'https://docs.example.org/guide'.")
+
+
+def _site(address: str) -> tuple[str, str] | None:
+    """Return the host of a site with its scheme, and its folder, in the form of :func:`_key`; None for what is not a URL."""
+    found = _parts(address.strip())
+    host = re.match(r"http://[^/]+", _key(found[0])) if found else None
+    return (host[0], _key(found[0])[host.end() :].rstrip("/")) if found and host else None
 
 
 def _as_url(address: str) -> str:
@@ -126,7 +179,8 @@ def _parts(url: str) -> tuple[str, str] | None:
     path = "/".join(quote(unquote(part), safe="", errors="replace") for part in parts.path.split("/"))
     path = "/" + posixpath.normpath(path).lstrip("/") + ("/" if path.endswith("/") else "") if path else "/"
     path = path.replace("//", "/")
-    head = f"{parts.scheme.lower()}://{parts.netloc.lower()}" if parts.scheme or parts.netloc else ""
+    scheme = f"{parts.scheme.lower()}:" if parts.scheme else ""
+    head = f"{scheme}//{parts.netloc.lower()}" if parts.scheme or parts.netloc else ""
     return head + path + (f"?{parts.query}" if parts.query else ""), unquote(parts.fragment)
 
 

@@ -6,8 +6,8 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-from graph_retrievers.graph.addresses import page_address
 from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.graph.page_order import named_rows
 
 __all__ = ["NameTable", "capitalized_names", "composed", "name_keys", "name_table", "name_words", "named_step", "nodes_titled"]
 
@@ -200,11 +200,8 @@ def name_table(graph: CorpusGraph, fold: bool = False) -> NameTable:
     """
 
     def make() -> NameTable:
-        names, pages = [], set()
-        for title, node, metadata in zip(graph.titles, graph.ids, graph.metadata, strict=True):
-            page = (title, page_address(metadata)) if title else ("", "")
-            names.append("" if page[1] and page in pages else title or node)
-            pages.add(page)
+        named = named_rows(graph.titles, graph.metadata, graph.origins)
+        names = [(title if row in named else "") if title else graph.ids[row] for row, title in enumerate(graph.titles)]
         return NameTable(names, fold=fold)
 
     return graph.cache.get(("names", fold), make)

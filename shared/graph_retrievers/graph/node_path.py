@@ -76,11 +76,14 @@ class NodePath:
     @property
     def text(self) -> str:
         """The path by titles, by ids where a node has no title."""
-        return self._written([title or node for title, node in zip(self.titles or self.nodes, self.nodes, strict=True)])
+        named = zip(self.titles or self.nodes, self.nodes, strict=True)
+        return self._written([title if title.strip() else node for title, node in named])
 
     def _written(self, names: Sequence[str]) -> str:
-        text = names[0]
-        for name, relation, forward in zip(names[1:], self.relations, self.forward, strict=True):
+        # A path is a line of the lists that it stands in, whatever its names are.
+        text, *others = (" ".join(name.split()) for name in names)
+        relations = (" ".join(relation.split()) for relation in self.relations)
+        for name, relation, forward in zip(others, relations, self.forward, strict=True):
             line = f"-[{relation}]-" if relation else "-"
             text += f" {line} {name}" if forward is None else f" {line}> {name}" if forward else f" <{line} {name}"
         return text

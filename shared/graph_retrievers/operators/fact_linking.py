@@ -203,7 +203,8 @@ class FactLinking(Operator):
         return kept, failed
 
     def _prompt(self, queries: Queries, b: int, rows: Sequence[int]) -> str:
-        told = [f"{number}. {text}" for number, text in enumerate(queries.index.graph.edge_contents(rows), 1)]
+        # One line each, so that no document can write a fact of the list.
+        told = [f"{number}. {' '.join(text.split())}" for number, text in enumerate(queries.index.graph.edge_contents(rows), 1)]
         return _PROMPT.format(question=queries.texts[b], facts="\n".join(told))
 
 

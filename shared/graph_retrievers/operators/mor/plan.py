@@ -133,7 +133,8 @@ class GraphSchema:
     def describe(self) -> str:
         """Return the schema as text for a prompt: the types, then a line for each triple."""
         lines = [f"{a} -[{r}]-> {b}" if r else f"{a} --> {b}" for a, r, b in self.given]
-        return "Node types: " + ", ".join(t or "(none)" for t in self.types) + "\nRelations:\n" + "\n".join(lines)
+        told = ["Node types: " + ", ".join(t or "(none)" for t in self.types), "Relations:", *lines]
+        return "\n".join(" ".join(line.split()) for line in told)
 
 
 def _triples(graph: CorpusGraph) -> list[tuple[str, str, str]]:

@@ -1,0 +1,92 @@
+"""Titles of pages that mark none: the first line of a plain text, else the name of the file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import PurePath
+
+__all__ = ["file_spellings", "file_title", "title_lines"]
+
+# Characters of a line that may be a title; a longer one is a paragraph that was not wrapped.
+_LONGEST = 100
+_UNDERLINE = re.compile(r"([^\w\s])\1{2,}\s*")
+# An item of a list, a quotation, or a line that is set in.
+_SET_OFF = re.compile(r"\s|(?:[-*+•>|]|\d+[.)])\s")
+_FIELD = re.compile(r"[\w-]+:\s")
+_OPENING = "\"'“‘«¿¡("
+_CLOSING = (*".,;:…", "。", "，", "；", "：")
+# Files that are the first page of their folder.
+_FIRST_PAGES = frozenset(["index", "_index", "readme"])
+# Hyphens of a date or a version join its numbers.
+_JOINT = re.compile(r"[_\s]+|(?<!\d)-+|-+(?!\d)")
+
+
+def title_lines(text: str, alone: bool) -> int:
+    r"""Return how many of the first lines of a plain text are its title: 0, 1, or 2 where it is underlined.
+
+    The first line is the title if it has at most 100 characters and a letter, begins with a letter, a digit or a quotation mark,
+    and does not end like a sentence or a clause. What follows must set it off: an empty line, an underline, or a line that is
+    set in, is an item of a list, or begins without a small letter although its first word would have had room on the line above.
+
+    Parameters
+    ----------
+    text : str
+        The first paragraph.
+    alone : bool
+        Whether it is the only one; a single line is a text without a title.
+
+    Examples
+    --------
+    >>> title_lines("Jacquard loom\nIt reads punched cards.", alone=True), title_lines("The loom of\nJoseph Jacquard", alone=True)
+    (1, 0)
+    """
+    first, *others = text.split("\n")
+    line = first.rstrip()
+    begins = line[:1].isalnum() or line[:1] in _OPENING
+    if not begins or _SET_OFF.match(line) or len(line) > _LONGEST or line.endswith(_CLOSING) or "://" in line:
+        return 0
+    if not any(map(str.isalpha, line)):
+        return 0
+    if not others:
+        return 0 if alone else 1
+    if _UNDERLINE.fullmatch(others[0]):
+        return 2
+    following = others[0].split()[0]
+    room = len(line) + 1 + len(following) <= max(map(len, (line, *others)))
+    header = _FIELD.match(line) and _FIELD.match(others[0])
+    return int(bool(_SET_OFF.match(others[0])) or (room and not following[0].islower() and not header))
+
+
+def file_title(path: str | PurePath) -> str:
+    """Return the name of a file as a title: without its ending, with spaces for underscores and for hyphens between words.
+
+    The first page of a folder (``index``, ``_index``, ``README``) is called as the folder.
+
+    Examples
+    --------
+    >>> file_title("notes/jacquard-loom_2.txt"), file_title("2024-05-01.txt"), file_title("looms/index.md")
+    ('jacquard loom 2', '2024-05-01', 'looms')
+    """
+    name = _file_name(PurePath(path))
+    return _JOINT.sub(" ", name).strip() or name
+
+
+def _file_name(path: PurePath) -> str:
+    return (path.parent.name if path.stem.lower() in _FIRST_PAGES else "") or path.stem
+
+
+def file_spellings(path: str) -> Sequence[str]:
+    """Return how a text may write the name of a file: as it is, with spaces or hyphens, and in small or capital letters.
+
+    Examples
+    --------
+    >>> file_spellings("notes/punched_card.txt")
+    ['punched card', 'Punched card', 'Punched Card', 'punched-card', 'Punched-card', 'Punched-Card', 'punched_card']
+    """
+    title = file_title(path)
+    words = title.split()
+    small, capital = [word.lower() for word in words], [word[0].upper() + word[1:] for word in words]
+    forms = (words, small, [*capital[:1], *small[1:]], capital)
+    written = [joint.join(form) for joint in (" ", "-") for form in forms]
+    return list(dict.fromkeys([*written, _file_name(PurePath(path))]))
