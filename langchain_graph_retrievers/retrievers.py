@@ -114,7 +114,7 @@ class GraphRetriever(EngineRetriever):
         """
         check_fields(cls.__name__, fields, (cls.model_fields.keys() - {"retriever"}) | {"system"})
         if isinstance(system, Operator):
-            engine = Retriever(index, system, **(published_settings(Retriever) if published else {}))
+            engine = Retriever(index, system, **published_settings(Retriever, published))
         else:
             engine = build_retriever(system, index, published=published)
         return cls(retriever=engine, **fields)
@@ -211,7 +211,7 @@ class IndexRetriever(EngineRetriever):
         With `published`, those that are not given are as in the paper or the published code of the system (see
         :meth:`graph_retrievers.retrievers.retriever.Retriever.published`).
         """
-        settings = published_settings(retriever_class(cls.system)[0]) if published else {}
+        settings = published_settings(retriever_class(cls.system)[0], published)
         return cls(index=index, **settings | fields)
 
 

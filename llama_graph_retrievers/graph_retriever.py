@@ -225,7 +225,7 @@ class GraphRetriever(BaseRetriever):
         check_keywords(cls.__name__, options, [*engine, *sorted(own)])
         knobs = {name: value for name, value in options.items() if name in engine}
         if isinstance(system, Operator):
-            made = Retriever(index, system, **(published_settings(Retriever) if published else {}) | knobs)
+            made = Retriever(index, system, **published_settings(Retriever, published) | knobs)
         else:
             made = build_retriever(system, index, published=published, **knobs)
         return made, {name: value for name, value in options.items() if name in own}
@@ -346,7 +346,7 @@ class GraphRetriever(BaseRetriever):
     @classmethod
     def _check(cls, options: Mapping[str, Any]) -> None:
         """Refuse keywords that no retriever of this class takes, before an index is made."""
-        own = keywords_of(GraphRetriever.__init__, GraphRetriever.from_defaults)
+        own = keywords_of(GraphRetriever.__init__, GraphRetriever.from_index, GraphRetriever.from_defaults)
         if (system := getattr(cls, "system", None)) is None:
             own, system = own | {"system"}, options.get("system")
         # Which system it will be where none is named depends on the index.

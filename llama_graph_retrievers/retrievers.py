@@ -106,7 +106,7 @@ class IndexRetriever(GraphRetriever):
         With `published`, those that are not given are as in the paper or the published code of the system (see
         :meth:`graph_retrievers.retrievers.retriever.Retriever.published`).
         """
-        settings = published_settings(cls.engine_class) if published else {}
+        settings = published_settings(cls.engine_class, published)
         return cls(index, **{"similarity_top_k" if name == "k" else name: value for name, value in settings.items()} | options)
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from graph_retrievers import CorpusGraph, Edge, GraphIndex, Node, Pipeline, Queries, Retriever, VectorSearch
 from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.description import NO_EDGES_NOTE
 from graph_retrievers.graph.steiner_tree import prize_collecting_steiner_tree
 from graph_retrievers.operators import steiner_tree_search
 from graph_retrievers.operators.steiner_tree_search import SteinerTreeSearch, edge_prizes
@@ -221,7 +222,7 @@ def test_an_index_without_vectors_of_edges_is_told():
     said = "edges have no prizes, for the index has no signal 'edge_dense'; build it with edge_signals=True"
     assert GRetriever(index).retrieve("?", vector=QUERY).notes == (said,)
     assert GRetriever(index, seed_edges=0).retrieve("?", vector=QUERY).notes == ()
-    assert GRetriever(index_of(2, [], [0.5, 0.4])).retrieve("?", vector=QUERY).notes == ()
+    assert GRetriever(index_of(2, [], [0.5, 0.4])).retrieve("?", vector=QUERY).notes == (NO_EDGES_NOTE,)
     with pytest.raises(InvalidArgumentError, match="the signal 'dense' covers nodes"):
         GRetriever(index, signal="dense").retrieve("?", vector=QUERY)
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from graph_retrievers import CorpusGraph, GraphIndex, Node, Queries, Ranking
 from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.description import NO_EDGES_NOTE
 from graph_retrievers.operators import passage_walk
 from graph_retrievers.operators.fact_linking import FactLinking, phrase_graph
 from graph_retrievers.operators.pagerank import TransitionGraph, personalized_pagerank
@@ -309,7 +310,7 @@ def test_an_index_without_a_signal_over_edges_is_ranked_by_vectors_and_told():
     assert hits.notes == ("no fact is looked for, as the index has no signal 'edge_dense'; build it with edge_signals=True",)
     nothing = Ranking.empty(1, index.device)
     assert [row for row in PassageWalk()(asked(index), nothing).nodes[0].tolist() if row >= 0] == [2, 1], "passages alone"
-    assert HippoRAG(index_of(["", "p"], [], [0, 1])).retrieve("?", vector=QUERY).notes == ()
+    assert HippoRAG(index_of(["", "p"], [], [0, 1])).retrieve("?", vector=QUERY).notes == (NO_EDGES_NOTE,)
     with pytest.raises(InvalidArgumentError, match="FactLinking searches edges; the signal 'dense' covers nodes"):
         HippoRAG(index, signal="dense").retrieve("?", vector=QUERY)
 

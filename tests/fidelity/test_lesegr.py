@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, MissingSignalError
 from graph_retrievers.graph import CorpusGraph
+from graph_retrievers.graph.description import NO_EDGES_NOTE
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import (
     BM25Search,
@@ -252,7 +253,7 @@ def test_a_node_without_a_common_word_is_silent_and_a_query_without_any_is_ranke
     operator = Pipeline(VectorSearch(3), LexicalSemanticSearch(LeSeGRModel(2)))
     hits = Retriever(index, operator).retrieve("q", vector=[1.0, 0.0])
     assert [hit.id for hit in hits] == ["n0", "n1", "n2"]
-    assert hits.notes == ("no node has a word of the query: words count for nothing",)
+    assert hits.notes == ("no node has a word of the query: words count for nothing", NO_EDGES_NOTE)
 
 
 def test_messages_follow_the_direction_of_edges_where_that_is_asked_for():

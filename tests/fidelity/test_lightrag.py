@@ -321,7 +321,8 @@ def test_the_mode_in_a_scope_is_that_of_an_index_of_what_it_holds(edges):
     alone = GraphIndex.from_nodes(nodes, edges, embedding=Axes(), edge_signals=True)
     words = {"high_level_keywords": ["weaving"]}
     scoped = LightRAG(whole, backfill=False).retrieve("Ada?", keywords=words, scope={"owner": 1})
-    assert scoped == LightRAG(alone, backfill=False).retrieve("Ada?", keywords=words) and scoped[0].id == "a"
+    # The notes say whether the index has no edges or the scope.
+    assert list(scoped) == list(LightRAG(alone, backfill=False).retrieve("Ada?", keywords=words)) and scoped[0].id == "a"
 
 
 @pytest.mark.parametrize("most", [10**12, 10**30])

@@ -87,10 +87,9 @@ def read_text(text: str) -> Page:
 
     Examples
     --------
-    >>> read_text("Jacquard loom\nIt reads punched cards.")
-    Page(title='Jacquard loom', blocks=[Block(text='Jacquard loom', level=1, anchors=(), links=(), leads=True),
-                                        Block(text='It reads punched cards.', level=0, anchors=(), links=(), leads=False)],
-         contents=())
+    >>> page = read_text("Jacquard loom\nIt reads punched cards.")
+    >>> page.title, [block.text for block in page.blocks]
+    ('Jacquard loom', ['Jacquard loom', 'It reads punched cards.'])
     """
     parts = [part.strip("\n") for part in _BLANK.split(plain_lines(text)) if part.strip()]
     count = title_lines(parts[0], len(parts) == 1) if parts else 0

@@ -118,5 +118,5 @@ def build_retriever(name: str | None, index: GraphIndex, /, *, published: bool =
         return made
     kind, keywords = retriever_class(name)
     check_keywords(name, options, sorted({knob.name for knob in (*class_knobs(kind), *class_knobs(Retriever))}))
-    settings = published_settings(kind) if published else {}
+    settings = published_settings(kind, published)
     return kind(index, **{"name": name, **settings, **keywords, **options})  # type: ignore[call-arg]

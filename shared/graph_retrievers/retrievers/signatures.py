@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from inspect import Parameter, cleandoc, getdoc, signature
 from typing import Any, get_type_hints
 
+from graph_retrievers.arguments import typed
 from graph_retrievers.errors import InvalidArgumentError
 
 __all__ = ["Knob", "class_documentation", "class_knobs", "published_settings"]
@@ -55,13 +56,18 @@ def class_knobs(kind: type) -> list[Knob]:
     ]
 
 
-def published_settings(kind: type) -> dict[str, Any]:
-    """Return the keywords with which a retriever class is what was published; InvalidArgumentError if nobody has published it.
+@typed
+def published_settings(kind: type, published: bool = True) -> dict[str, Any]:
+    """Return the keywords with which a retriever class is what was published; none if `published` is False.
+
+    Raises InvalidArgumentError if nobody has published it.
 
     >>> from graph_retrievers import GAR
     >>> published_settings(GAR)
     {'budget': 1000, 'nodes_per_round': 16, 'backfill': False}
     """
+    if not published:
+        return {}
     settings: Mapping[str, Any] | None = getattr(kind, "PUBLISHED", None)
     if settings is None:
         raise InvalidArgumentError(f"{kind.__name__} has no published settings, as nobody has published it; use it as it is.")
