@@ -220,7 +220,7 @@ def _edge_specs(names: str, files: Sequence[Node] = (), site: str = "") -> list[
             raise InvalidArgumentError(f"--edges {name!r}: choose from {', '.join(_EDGES)}, or none.")
     # The texts of HTML files have no tags any more; their links were read before.
     links: list[Any] = [Links(field="links", site=site)] if files else [Links(site=site)]
-    structure: list[Any] = [DocumentStructure()]
+    structure: list[Any] = [DocumentStructure(parts=not files)]
     if any("contents" in node.metadata for node in files):
         structure.append(Links(field="contents", relation="contains"))
     made = {"links": links, "structure": structure, "mentions": [TitleMentions()], "neighbors": [NearestNeighbors()]}

@@ -242,6 +242,8 @@ class TestStructure:
         edges = build_edges(nodes, DocumentStructure())
         assert [(s, t) for s, t, r in edges if r == "contains"] == [("a", "b"), ("b", "c"), ("a", "d"), ("a", "e")]
         assert [(s, t) for s, t, r in edges if r == "next"] == [("a", "b"), ("b", "b2"), ("b2", "c"), ("c", "d"), ("d", "e")]
+        apart = build_edges(nodes, DocumentStructure(parts=False))
+        assert [edge for edge in edges if edge not in apart] == [("b", "b2", "next")]
 
     def test_the_nearest_section_with_a_chunk_before_contains_those_below_it(self):
         paths = ["", "A B C", "A", "A B C D", "A B", "A B E", "A B C", "B", "A B C D", "A B C B"]

@@ -32,6 +32,11 @@ class DocumentStructure(EdgeSpec):
     url_field : str, optional
         Metadata field that holds the address of a chunk's page; by default as for
         :class:`~graph_retrievers.construction.links.Links`.
+    parts : bool, default True
+        Whether the parts of one section, which have the same headings, follow one another too. Without these edges, most chunks of
+        a common splitter have none, and no walk reaches them. ``False`` is better on pages that have links and that
+        :func:`~graph_retrievers.construction.folder.read_folder` split: parts of a section are alike and take places from other
+        sections (see the notes).
 
     Raises
     ------
@@ -40,9 +45,14 @@ class DocumentStructure(EdgeSpec):
 
     Notes
     -----
-    The parts of one section are joined too: without these edges, a third of the chunks of a manual has none, and no walk reaches
-    them. They are alike and take places from other sections: on 1,138 pages, WalkFusion finds .779 of the gold sections with these
-    edges and .792 without (Recall@10, 65 train and dev questions).
+    Recall@10 of WalkFusion on the manual of PostgreSQL, 1,138 pages read by ``read_folder``, with links:
+
+    ================================== ============ ===========
+    questions                          parts=False  parts=True
+    ================================== ============ ===========
+    65 of train and dev                .777         .764
+    122 of test                        .799         .788
+    ================================== ============ ===========
 
     Examples
     --------
@@ -55,8 +65,8 @@ class DocumentStructure(EdgeSpec):
     """
 
     @typed
-    def __init__(self, url_field: str | None = None) -> None:
-        self.url_field = url_field
+    def __init__(self, url_field: str | None = None, *, parts: bool = True) -> None:
+        self.url_field, self.parts = url_field, parts
         self._warned = False
 
     def find(self, corpus: Corpus) -> Found:
@@ -86,8 +96,9 @@ class DocumentStructure(EdgeSpec):
                 node, path = corpus.nodes[row], heading_path(corpus.nodes[row])
                 if path and (outer := sections.added(path, row)) is not None:
                     edges.append((corpus.nodes[outer].id, node.id, "contains"))
-                if place:
-                    edges.append((corpus.nodes[rows[place - 1]].id, node.id, "next"))
+                before = corpus.nodes[rows[place - 1]] if place else None
+                if before is not None and (self.parts or not path or path != heading_path(before)):
+                    edges.append((before.id, node.id, "next"))
         return Found(edges)
 
 
