@@ -346,7 +346,7 @@ class GraphRetriever(BaseRetriever):
     @classmethod
     def _check(cls, options: Mapping[str, Any]) -> None:
         """Refuse keywords that no retriever of this class takes, before an index is made."""
-        own = keywords_of(GraphRetriever.__init__, GraphRetriever.from_index, GraphRetriever.from_defaults)
+        own = keywords_of(GraphRetriever.__init__, GraphRetriever.from_index, GraphRetriever.from_defaults) - {"system"}
         if (system := getattr(cls, "system", None)) is None:
             own, system = own | {"system"}, options.get("system")
         # Which system it will be where none is named depends on the index.
