@@ -7,15 +7,22 @@ from copy import deepcopy
 from typing import Any, Self
 from uuid import uuid4
 
+import numpy as np
+import torch
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
+from langchain_core.runnables import run_in_executor
 from langchain_core.vectorstores import VectorStore
+from langchain_core.vectorstores.utils import maximal_marginal_relevance
 
-from graph_retrievers.errors import InvalidArgumentError, UnknownNodeError
+from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, UnknownNodeError
 from graph_retrievers.hits import Hits
 from graph_retrievers.index_store import IndexStore
 from graph_retrievers.operators.operator import Operator
-from graph_retrievers.retrievers.store_retriever import StoreRetriever
+from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.retrievers.store_retriever import EMPTY_STORE, StoreRetriever
+from graph_retrievers.signals.dense import DenseIndex
+from graph_retrievers.signals.embedding import Embedding, embed_queries
 from langchain_graph_retrievers.documents import to_documents
 from langchain_graph_retrievers.retrievers import GraphRetriever
 
@@ -112,6 +119,51 @@ class GraphVectorStore(VectorStore):
         """Return the k documents whose vectors are nearest."""
         hits = StoreRetriever(self.store, "vector").retrieve("a vector", k, vector=embedding, **kwargs)
         return [document for document, _ in _scored(hits)]
+
+    def _similarity_search_with_relevance_scores(self, query: str, k: int = 4, **kwargs: Any) -> list[tuple[Document, float]]:
+        """Return the documents of a search by vectors with their cosines, 0 for those below it: LangChain's relevance scores."""
+        self._model("search_type='similarity_score_threshold'")
+        hits = StoreRetriever(self.store, "vector", backfill=False).retrieve(query, k, **kwargs)
+        return [(document, max(hit.similarity or 0.0, 0.0)) for document, hit in zip(to_documents(hits), hits, strict=True)]
+
+    async def _asimilarity_search_with_relevance_scores(
+        self, query: str, k: int = 4, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        return await run_in_executor(None, self._similarity_search_with_relevance_scores, query, k, **kwargs)
+
+    def max_marginal_relevance_search(
+        self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
+    ) -> list[Document]:
+        """Return k documents that resemble a query and not each other, of the `fetch_k` nearest by vectors.
+
+        `lambda_mult` weighs the resemblance to the query, and 1 - `lambda_mult` that to the documents chosen before.
+        """
+        vector = embed_queries(self._model("search_type='mmr'"), [query])[0].tolist()
+        return self.max_marginal_relevance_search_by_vector(vector, k, fetch_k, lambda_mult, **kwargs)
+
+    def max_marginal_relevance_search_by_vector(
+        self, embedding: list[float], k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
+    ) -> list[Document]:
+        """Return what :meth:`max_marginal_relevance_search` does, for the vector of a query."""
+        if not len(self.store):
+            return to_documents(Hits((), [EMPTY_STORE]))
+        # One index for both: what was found, and its vectors.
+        index = self.store.index
+        hits = build_retriever("vector", index, backfill=False).retrieve("a vector", fetch_k, vector=embedding, **kwargs)
+        if not isinstance(index.dense, DenseIndex):
+            raise MissingSignalError(f"A {type(index.dense).__name__} does not give its vectors; use search_type='similarity'.")
+        vectors = index.dense.taken(torch.tensor([index.graph.row(hit.id) for hit in hits], dtype=torch.int64)).tolist()
+        chosen = maximal_marginal_relevance(np.array(embedding, dtype=np.float32), vectors, lambda_mult, k)
+        return to_documents(Hits((hits[place] for place in chosen), hits.notes))
+
+    def _model(self, purpose: str) -> Embedding:
+        if self.store.embedding is None:
+            raise MissingSignalError(
+                f"The store has no embedding model, which {purpose} needs: make it with IndexStore(..., embedding=), or search "
+                "with search_type='similarity', which ranks by words."
+            )
+        model: Embedding = self.store.embedding
+        return model
 
     def graph_retriever(self, system: str | Operator | None = None, *, options: Any = None, **fields: Any) -> GraphRetriever:
         """Return a graph retriever on what the store holds at the moment of each query.

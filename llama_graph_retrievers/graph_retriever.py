@@ -27,6 +27,7 @@ from graph_retrievers.graph.filters import Filter, filter_mask
 from graph_retrievers.hits import Hits
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.operator import Operator
+from graph_retrievers.retrievers.plain_search import walks
 from graph_retrievers.retrievers.protocol import RetrieverProtocol
 from graph_retrievers.retrievers.registry import build_retriever, default_retriever, retriever_class, retriever_names
 from graph_retrievers.retrievers.retriever import Retriever, tell_unused_relevance
@@ -36,7 +37,7 @@ from graph_retrievers.signals.embedding import Embedding
 from graph_retrievers.signals.signal import VectorSignal
 from llama_graph_retrievers.filters import engine_filter
 from llama_graph_retrievers.nodes import NodeLookup, NodeSource, scored_nodes
-from llama_graph_retrievers.stores import index_nodes
+from llama_graph_retrievers.stores import index_nodes, tell_lost_edges
 from llama_graph_retrievers.vectors import QueryVectors, node_vectors
 
 __all__ = ["GraphRetriever", "engine_knobs"]
@@ -251,7 +252,8 @@ class GraphRetriever(BaseRetriever):
         ----------
         index : GraphIndex or VectorStoreIndex, optional
             The nodes of a ``VectorStoreIndex`` are taken with the vectors of its store (see
-            :func:`~llama_graph_retrievers.stores.index_nodes`), and its embedding model embeds the queries.
+            :func:`~llama_graph_retrievers.stores.index_nodes`), and its embedding model embeds the queries. The edges of an
+            ``IndexStore`` below it are not taken: ``GraphRetriever(StoreRetriever(store))`` searches these.
         nodes : sequence of BaseNode, optional
         docstore : BaseDocumentStore, optional
             Exactly one of the three.
@@ -341,7 +343,15 @@ class GraphRetriever(BaseRetriever):
             relevance=relevance,
             show_progress=show_progress,
         )
-        return cls._told(cls.from_index(made, **{"embed_model": embed_model, "nodes": nodes_of, **options}), relevance)
+        retriever = cls._told(cls.from_index(made, **{"embed_model": embed_model, "nodes": nodes_of, **options}), relevance)
+        if (
+            isinstance(index, VectorStoreIndex)
+            and edges is None
+            and isinstance(retriever.engine, Retriever)
+            and walks(retriever.engine.operator)
+        ):
+            tell_lost_edges(index.vector_store, made.graph)
+        return retriever
 
     @classmethod
     def _check(cls, options: Mapping[str, Any]) -> None:

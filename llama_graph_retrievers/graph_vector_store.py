@@ -26,10 +26,11 @@ from graph_retrievers.graph.filters import filter_mask
 from graph_retrievers.hits import Hit, NodePath
 from graph_retrievers.index_store import IndexStore
 from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.retrievers.store_retriever import EMPTY_STORE
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.embedding import check_vectors
 from llama_graph_retrievers.filters import engine_filter
-from llama_graph_retrievers.nodes import node_of
+from llama_graph_retrievers.nodes import node_of, tell_nothing_found
 
 __all__ = ["GraphVectorStore"]
 
@@ -162,11 +163,12 @@ class GraphVectorStore(BasePydanticVectorStore):
 
         Ids of nodes and documents that are None or empty leave the choice to the filters: an index of LlamaIndex asks a store that
         keeps texts with an empty list. In a hybrid search ``alpha`` weighs the vectors, and 1 - ``alpha`` the words;
-        ``hybrid_top_k`` goes before ``similarity_top_k``.
+        ``hybrid_top_k`` goes before ``similarity_top_k``. Where nothing is found, a warning says why.
         """
         if query.mode not in _SYSTEMS:
             raise InvalidArgumentError(f"Mode {query.mode!r} is not one of {', '.join(mode.value for mode in _SYSTEMS)}.")
         if not len(self._store):
+            tell_nothing_found([EMPTY_STORE])
             return VectorStoreQueryResult(nodes=[], similarities=[], ids=[])
         index, k, options = self._store.index, query.similarity_top_k, {}
         if query.mode != VectorStoreQueryMode.DEFAULT and not (query.query_str or "").strip():
@@ -179,6 +181,8 @@ class GraphVectorStore(BasePydanticVectorStore):
         retriever = build_retriever(_SYSTEMS[query.mode], index, backfill=False, **options)
         # A search by vector alone does not read the words.
         hits = retriever.retrieve(query.query_str or "a vector", k, vector=vector, filter=_asked(index.graph, query))
+        if not hits:
+            tell_nothing_found(hits.notes)
         nodes = [node_of(hit) for hit in hits]
         return VectorStoreQueryResult(nodes=nodes, similarities=[hit.score for hit in hits], ids=[hit.id for hit in hits])
 

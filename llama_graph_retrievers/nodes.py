@@ -25,6 +25,7 @@ __all__ = [
     "node_of",
     "provenance",
     "scored_nodes",
+    "tell_nothing_found",
     "to_context",
     "told",
     "with_provenance",
@@ -149,14 +150,20 @@ def scored_nodes(hits: Hits, known: Mapping[str, BaseNode], gone: Collection[str
     say : bool, default True
         Whether :func:`provenance` is to tell how each was found.
     """
-    if hits.notes and not hits:
-        _logger.warning("Nothing was found: %s.", "; ".join(hits.notes))
+    if not hits:
+        tell_nothing_found(hits.notes)
     found = []
     for hit in (hit for hit in hits if hit.kind != "node" or hit.id not in gone):
         node = known.get(hit.id) if hit.kind == "node" else None
         said = told(hit, hits.notes) if say else {}
         found.append(NodeWithScore(node=with_provenance(node or node_of(hit), said), score=hit.score))
     return found
+
+
+def tell_nothing_found(notes: Sequence[str]) -> None:
+    """Log notes on an empty result as a warning; nothing where there are none."""
+    if notes:
+        _logger.warning("Nothing was found: %s.", "; ".join(notes))
 
 
 def told(hit: Hit, notes: Sequence[str] = ()) -> dict[str, Any]:

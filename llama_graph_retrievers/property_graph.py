@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,7 +29,7 @@ from graph_retrievers.operators.spreading.propagation import cosine_gate
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.spreading_activation import SpreadingActivation
 from llama_graph_retrievers.graph_retriever import engine_knobs
-from llama_graph_retrievers.nodes import provenance, told, with_provenance
+from llama_graph_retrievers.nodes import provenance, tell_nothing_found, told, with_provenance
 from llama_graph_retrievers.stores import entity_vectors
 from llama_graph_retrievers.vectors import QueryVectors, default_embed_model
 
@@ -47,6 +47,9 @@ def half_open_gate(queries: Queries, batch: Tensor, nodes: Tensor) -> Tensor:
 
 
 _Key = tuple[str, str, str]
+# Entities that a note names.
+_NAMED = 3
+_NO_TRIPLETS = "among its entities, the property graph has no triplets"
 _INSTEAD = "extract some, or search its passages with VectorContextRetriever"
 
 
@@ -163,12 +166,16 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
         options = {"chains": "hits", "passages": False, "backfill": False, "gate": half_open_gate, "threshold": 0.001, **knobs}
         self.engine = SpreadingActivation(index, **options | ({} if similarity_top_k is None else {"k": similarity_top_k}))
         self._models, self._entities = (embed_model, index.embedding), entities
+        # Those that a path can lead along: what a chunk mentions is not one, unless chunks of the index are walked through.
+        chunks = options.get("passage_type", PASSAGE) if options["passages"] is False else None
+        ends = {name for name, kind in zip(index.graph.ids, index.graph.types, strict=True) if kind != chunks}
         self._triplets: dict[_Key, Triplet] = {
             (head.id, relation.label, tail.id): (head, relation, tail)
             for head, relation, tail in store_triplets(graph_store, index.graph.ids)
+            if head.id != tail.id and head.id in ends and tail.id in ends
         }
         if not self._triplets:
-            _logger.warning("The property graph has no triplets, so that this retriever finds nothing; %s.", _INSTEAD)
+            _logger.warning("%s, so that this retriever finds nothing; %s.", _NO_TRIPLETS.capitalize(), _INSTEAD)
 
     def __repr__(self) -> str:
         """Return the class, the sizes of the graph and k."""
@@ -181,6 +188,8 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
         inputs: dict[str, Any] = {"entities": [self._entities(question)]} if self._entities is not None else {}
         hits = self.engine.retrieve_batch([question], vectors=QueryVectors([query_bundle], *self._models), **inputs)[0]
         found = self._walked(hits)
+        if not found:
+            tell_nothing_found([*hits.notes, *self._reasons(hits)])
         nodes = self._get_nodes_with_score([self._triplets[key] for key in found], [hit.score for hit in found.values()])
         return [
             NodeWithScore(node=with_provenance(each.node, told(hit, hits.notes)), score=each.score)
@@ -200,6 +209,21 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
                     if key in self._triplets and key not in found:
                         found[key] = replace(hit, path=hit.path.beginning(place), kind="fact")
         return found
+
+    def _reasons(self, hits: Hits) -> Iterator[str]:
+        """Yield why no triplet is on the paths of hits; of no hits, the notes say it."""
+        if not self._triplets:
+            yield _NO_TRIPLETS
+        elif any(len(hit.path.nodes) > 1 for hit in hits):
+            yield "the graph store has none of the triplets on the paths; make the retriever, and its index, of the same graph"
+        elif hits:
+            names = [repr(hit.title or hit.id) for hit in hits]
+            listed = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+            joined = {end for head, _, tail in self._triplets for end in (head, tail)}
+            if any(hit.id in joined for hit in hits):
+                yield f"no activation passes from {listed} to another entity; lower threshold= or pass another gate="
+            else:
+                yield f"no triplet leads from {listed} to another entity"
 
     def _add_source_text(self, retrieved_nodes: list[NodeWithScore], og_node_map: dict[str, BaseNode]) -> list[NodeWithScore]:
         # The base class puts the source in the place of the triplet, one for one.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from inspect import signature
 from typing import Any
 
@@ -12,8 +13,12 @@ from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
 from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.corpus_graph import CorpusGraph
+from llama_graph_retrievers.graph_vector_store import GraphVectorStore
 
-__all__ = ["entity_vectors", "index_nodes"]
+__all__ = ["entity_vectors", "index_nodes", "tell_lost_edges"]
+
+_logger = logging.getLogger(__name__)
 
 
 def index_nodes(index: VectorStoreIndex) -> list[BaseNode]:
@@ -56,6 +61,19 @@ def entity_vectors(store: BasePydanticVectorStore) -> dict[str, Any]:
     # A store that keeps texts has nodes of its own, which name the entities.
     found = ((node.metadata.get(VECTOR_SOURCE_KEY, node.node_id), node.embedding) for node in listed)
     return {entity: vector for entity, vector in found if vector is not None}
+
+
+def tell_lost_edges(store: BasePydanticVectorStore, graph: CorpusGraph) -> None:
+    """Warn if the index store behind a vector store has edges that a graph, made of its nodes, has not."""
+    if not isinstance(store, GraphVectorStore) or not len(store.client):
+        return
+    theirs, ours = ({(e.source, e.target, e.relation) for e in g.edges()} for g in (store.client.index.graph, graph))
+    if lost := len(theirs - ours):
+        _logger.warning(
+            "%d of the edges of the IndexStore are not in this index, which is made of its nodes alone; "
+            "GraphRetriever(StoreRetriever(store)) searches the store with its edges.",
+            lost,
+        )
 
 
 def _listed(store: BasePydanticVectorStore, instead: str) -> list[BaseNode]:

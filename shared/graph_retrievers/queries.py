@@ -241,7 +241,10 @@ class Queries:
             if self.given is not None:
                 other = shown(texts[0], 60)
                 raise MissingSignalError(f"The query's vector was given, but {other} is another text; pass embedding= to embed it.")
-            raise MissingSignalError("This index has no embedding model for queries; pass embedding= or the query's vector.")
+            raise MissingSignalError(
+                "This index has no embedding model for queries; pass embedding= or the query's vector. Of an IndexStore, the model "
+                "is that of the store: IndexStore(..., embedding=)."
+            )
         else:
             vectors = embed_queries(model, texts, dense.dimension)
         return dense.prepared(vectors).to(self.index.device)

@@ -2,13 +2,13 @@
 
 import pytest
 from langchain_core.documents import Document
-from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 from langchain_core.indexing import InMemoryRecordManager, index
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_tests.integration_tests import VectorStoreIntegrationTests
 
 from graph_retrievers.construction import Links
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.index_store import IndexStore
 from langchain_graph_retrievers import GraphVectorStore
@@ -112,3 +112,73 @@ def test_scores_vectors_and_filters_of_searches(tmp_path):
         store.add_documents([Document("x")], ids=["a", "b"])
     with pytest.raises(InvalidArgumentError, match="folder="):
         GraphVectorStore.from_texts(["x"], embedding)
+
+
+class Compass(Embeddings):
+    """Vectors of the directions that texts name, of any length; a query is between east and north-east."""
+
+    known = {"east": [1.0, 0.0], "almost east": [3.0, 0.3], "north-east": [2.0, 2.0], "north": [0.0, 1.0], "west": [-5.0, 0.0]}
+
+    def embed_documents(self, texts):
+        return [self.known[text] for text in texts]
+
+    def embed_query(self, text):
+        return [4.0, 3.0]
+
+
+@pytest.fixture
+def compass(tmp_path):
+    metadatas = [{"place": place} for place in range(5)]
+    return GraphVectorStore.from_texts(list(Compass.known), Compass(), metadatas, folder=tmp_path / "compass", metric="dot")
+
+
+async def test_relevance_scores_are_cosines_and_may_have_a_threshold(compass, tmp_path, caplog):
+    scores = {"east": 0.8, "almost east": 0.86 / 1.01**0.5, "north-east": 1.4 * 0.5**0.5, "north": 0.6, "west": 0.0}
+    found = compass.similarity_search_with_relevance_scores("Where?", k=5)
+    assert {document.page_content: score for document, score in found} == pytest.approx(scores)
+    assert await compass.asimilarity_search_with_relevance_scores("Where?", k=5) == found
+    assert len(compass.similarity_search_with_relevance_scores("Where?")) == 4
+    options = {"k": 5, "score_threshold": 0.7}
+    retriever = compass.as_retriever(search_type="similarity_score_threshold", search_kwargs=options)
+    assert sorted(document.page_content for document in retriever.invoke("Where?")) == ["almost east", "east", "north-east"]
+    assert await retriever.ainvoke("Where?") == retriever.invoke("Where?")
+    few = compass.as_retriever(search_type="similarity_score_threshold", search_kwargs=options | {"filter": {"place": 2}})
+    assert [document.page_content for document in few.invoke("Where?")] == ["north-east"]
+    empty = GraphVectorStore(IndexStore(tmp_path / "empty", embedding=Compass()))
+    assert empty.similarity_search_with_relevance_scores("Where?") == []
+    assert "Nothing was found: the store holds no documents." in caplog.text
+
+
+async def test_maximal_marginal_relevance_chooses_as_a_store_of_langchain_does(compass, tmp_path, caplog):
+    theirs = InMemoryVectorStore(Compass())
+    theirs.add_texts(list(Compass.known))
+    for options in (
+        {"k": 2},
+        {"k": 3, "lambda_mult": 0.1},
+        {"k": 5, "lambda_mult": 0.9},
+        {"k": 9, "fetch_k": 4, "lambda_mult": 0.5},
+        {"k": 3, "fetch_k": 3, "lambda_mult": 0.0},
+        {"k": 2, "lambda_mult": 1.0},
+    ):
+        mine, other = (store.as_retriever(search_type="mmr", search_kwargs=options) for store in (compass, theirs))
+        chosen = [document.page_content for document in mine.invoke("Where?")]
+        assert chosen == [document.page_content for document in other.invoke("Where?")]
+        assert len(chosen) == min(options["k"], options.get("fetch_k", 5))
+        assert await mine.ainvoke("Where?") == mine.invoke("Where?")
+    only = {"filter": {"place": {"$in": [2, 3]}}}
+    assert [d.page_content for d in compass.max_marginal_relevance_search("Where?", **only)] == ["north-east", "north"]
+    assert compass.max_marginal_relevance_search("Where?", filter={"place": 9}) == []
+    empty = GraphVectorStore(IndexStore(tmp_path / "empty", embedding=Compass()))
+    assert empty.max_marginal_relevance_search("Where?") == []
+    logged = [record.getMessage() for record in caplog.records if "Nothing" in record.getMessage()]
+    assert logged == ["Nothing was found: the operators found no node.", "Nothing was found: the store holds no documents."]
+
+
+@pytest.mark.parametrize("search_type", ["mmr", "similarity_score_threshold"])
+def test_what_needs_vectors_says_so_in_a_store_of_words(tmp_path, search_type):
+    store = GraphVectorStore(IndexStore(tmp_path / "words"))
+    for _ in range(2):
+        retriever = store.as_retriever(search_type=search_type, search_kwargs={"score_threshold": 0.5})
+        with pytest.raises(MissingSignalError, match=rf"'{search_type}' needs: make it with IndexStore\(\.\.\., embedding=\)"):
+            retriever.invoke("Which card?")
+        store.add_texts(["a loom", "a card"])

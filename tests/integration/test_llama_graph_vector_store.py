@@ -2,15 +2,17 @@
 
 import pytest
 from llama_index.core import Document, MockEmbedding, StorageContext, VectorStoreIndex
+from llama_index.core.llms import MockLLM
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import MetadataFilter, MetadataFilters, VectorStoreQuery, VectorStoreQueryMode
 
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.construction import Links
+from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.index_store import IndexStore
 from graph_retrievers.retrievers import StoreRetriever
-from llama_graph_retrievers import GraphRetriever, GraphVectorStore
+from llama_graph_retrievers import BM25Retriever, GraphRetriever, GraphVectorStore
 
 LONG = " ".join(f"The loom number {number} reads a punched card." for number in range(12))
 
@@ -97,3 +99,68 @@ def test_queries_by_mode_filters_and_ids(tmp_path):
     assert [node.text for node in own.get_nodes()] == ["A card of paper."]
     own.clear()
     assert own.get_nodes() == [] and own.query(VectorStoreQuery(query_str="x")).ids == []
+
+
+def warned(caplog):
+    """What was logged since the last call."""
+    texts = [record.getMessage() for record in caplog.records]
+    caplog.clear()
+    return texts
+
+
+async def test_what_finds_nothing_is_told_with_the_reason(tmp_path, caplog):
+    store, mine, _ = indexes(tmp_path / "index")
+    nobody = "Nothing was found: the operators found no node."
+    for mode in ("default", "text_search", "hybrid"):
+        assert mine.as_retriever(vector_store_query_mode=mode).retrieve("loom") == []
+        assert warned(caplog) == ["Nothing was found: the store holds no documents."]
+    mine.refresh_ref_docs(documents(a="A loom of iron.", b="A card of paper."))
+    caplog.clear()
+    assert len(mine.as_retriever().retrieve("loom")) == 2 and warned(caplog) == []
+    late = MetadataFilters(filters=[MetadataFilter(key="year", value=1999, operator="==")])
+    for mode in ("default", "text_search", "hybrid"):
+        assert mine.as_retriever(vector_store_query_mode=mode, filters=late).retrieve("loom") == []
+        assert warned(caplog) == [nobody]
+    words = mine.as_retriever(vector_store_query_mode="text_search")
+    assert words.retrieve("qwertz") == [] and warned(caplog) == [nobody]
+    assert await words.aretrieve("qwertz") == [] and warned(caplog) == [nobody]
+    engine = mine.as_query_engine(vector_store_query_mode="text_search", llm=MockLLM())
+    assert str(engine.query("qwertz")) == "Empty Response" and warned(caplog) == [nobody]
+
+
+def test_edges_of_the_store_that_an_index_of_its_nodes_lacks_are_told(tmp_path, caplog):
+    model = MockEmbedding(4)
+    store = IndexStore(tmp_path / "index", edges=Links(), embedding=model)
+    mine = VectorStoreIndex.from_vector_store(GraphVectorStore(store), embed_model=model)
+    texts = {"a.md": "A loom reads a [card](b.md).", "b.md": "A card."}
+    mine.refresh_ref_docs([Document(text=text, id_=name, metadata={"source": name}) for name, text in texts.items()])
+    assert store.index.graph.num_edges == 1
+    caplog.clear()
+    told = (
+        "1 of the edges of the IndexStore are not in this index, which is made of its nodes alone; "
+        "GraphRetriever(StoreRetriever(store)) searches the store with its edges."
+    )
+    GraphRetriever.from_defaults(mine)
+    assert told in warned(caplog)
+    searched = GraphRetriever(StoreRetriever(store, "ppr", k=2))
+    assert len(searched.retrieve("Which loom?")) == 2 and warned(caplog) == []
+    for made in ({"edges": Links()}, {"edges": []}):
+        GraphRetriever.from_defaults(mine, **made)
+    BM25Retriever.from_defaults(mine)
+    assert told not in warned(caplog)
+    # Relationships, which the index reads too, are not lost.
+    same, other, _ = indexes(tmp_path / "same")
+    other.refresh_ref_docs(documents(a=LONG))
+    caplog.clear()
+    GraphRetriever.from_defaults(other)
+    assert same.index.graph.num_edges and warned(caplog) == []
+
+
+def test_a_store_without_a_model_for_queries_says_where_one_goes(tmp_path):
+    store, mine, _ = indexes(tmp_path / "index")
+    mine.refresh_ref_docs(documents(a="A loom of iron."))
+    retriever = GraphRetriever(StoreRetriever(store, "vector"))
+    with pytest.raises(MissingSignalError, match=r"no embedding model for queries; .*: IndexStore\(\.\.\., embedding=\)\.$"):
+        retriever.retrieve("Which loom?")
+    again = IndexStore(tmp_path / "index", embedding=MockEmbedding(4))
+    assert GraphRetriever(StoreRetriever(again, "vector")).retrieve("Which loom?")[0].text == "A loom of iron."

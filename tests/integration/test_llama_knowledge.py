@@ -679,3 +679,50 @@ def test_a_property_graph_without_triplets_is_told(caplog):
     store.upsert_nodes([EntityNode(name="Ada")])
     assert SpreadingActivationPGRetriever(store, embed_model=HashEmbed()).retrieve("Who is Ada?") == []
     assert "has no triplets, so that this retriever finds nothing" in caplog.text
+
+
+def warned(caplog):
+    """What was logged on questions that nothing was found for."""
+    return [text for record in caplog.records if (text := record.getMessage()).startswith("Nothing was found: ")]
+
+
+async def test_what_finds_no_triplet_is_told_with_the_reason(caplog):
+    store = stored([0.0, 1.0], [0.0, 1.0], [1.0, 0.0])
+    embed = {"embed_model": lambda texts: [[0.0, 1.0]] * len(texts), "entities": str.split}
+    retriever = SpreadingActivationPGRetriever(store, **embed)
+    assert retriever.retrieve("a") and warned(caplog) == []
+    alone = "Nothing was found: no triplet leads from 'c' to another entity."
+    assert retriever.retrieve("c") == [] and warned(caplog) == [alone]
+    assert await retriever.aretrieve("c") == [] and warned(caplog) == [alone, alone]
+    caplog.clear()
+    for options in ({"threshold": 0.99}, {"steps": 1, "decay": 1e-6}):
+        assert SpreadingActivationPGRetriever(store, **embed, **options).retrieve("a c") == []
+    closed = "Nothing was found: no activation passes from 'a', 'c' to another entity; lower threshold= or pass another gate=."
+    assert warned(caplog) == [closed, closed]
+    other = SimplePropertyGraphStore()
+    other.upsert_nodes([EntityNode(name=name) for name in "ab"])
+    other.upsert_relations([Relation(label="hates", source_id="b", target_id="a")])
+    caplog.clear()
+    assert SpreadingActivationPGRetriever(other, index=retriever.engine.index, **embed).retrieve("a") == []
+    assert warned(caplog)[0].startswith("Nothing was found: the graph store has none of the triplets on the paths; make")
+
+
+@pytest.mark.parametrize("standing", [False, True])
+def test_what_chunks_mention_is_not_a_triplet(caplog, standing):
+    store = SimplePropertyGraphStore()
+    store.upsert_nodes([ChunkNode(text="Ada wrote a program.", id_="c1"), *(EntityNode(name=name) for name in ("Ada", "Program"))])
+    store.upsert_relations([Relation(label="MENTIONS", source_id="c1", target_id=name) for name in ("Ada", "Program")])
+    index = GraphIndex.from_nodes(*from_property_graph_store(store), embedding=HashEmbed()) if standing else None
+    retriever = SpreadingActivationPGRetriever(store, embed_model=HashEmbed(), index=index)
+    assert "Among its entities, the property graph has no triplets, so that this retriever finds nothing" in caplog.text
+    assert retriever.retrieve("Who is Ada?") == []
+    (text,) = warned(caplog)
+    assert text.endswith("among its entities, the property graph has no triplets.")
+
+
+def test_many_entities_without_triplets_are_counted(caplog):
+    store = stored([1.0, 0.0], [1.0, 0.0])
+    store.upsert_nodes([EntityNode(name=name) for name in "cdefg"])
+    retriever = SpreadingActivationPGRetriever(store, embed_model=lambda texts: [[1.0, 0.0]] * len(texts), entities=str.split)
+    assert retriever.retrieve("c d e f g") == []
+    assert warned(caplog) == ["Nothing was found: no triplet leads from 'c', 'd', 'e' and 2 more to another entity."]

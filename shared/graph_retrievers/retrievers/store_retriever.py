@@ -18,7 +18,10 @@ from graph_retrievers.retrievers.protocol import BaseRetriever, Call
 from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.retrievers.retriever import Retriever
 
-__all__ = ["StoreRetriever"]
+__all__ = ["EMPTY_STORE", "StoreRetriever"]
+
+EMPTY_STORE = "the store holds no documents"
+"""Note on a query to a store without documents."""
 
 
 class StoreRetriever(BaseRetriever):
@@ -83,7 +86,7 @@ class StoreRetriever(BaseRetriever):
         try:
             return self._present().search(call)
         except EmptyGraphError:
-            return [Hits((), ["the store holds no documents"]) for _ in call.queries]
+            return [Hits((), [EMPTY_STORE]) for _ in call.queries]
 
     def _check_inputs(self, names: Iterable[str], filters: Mapping[str, Filter]) -> None:
         if len(self.store):
