@@ -96,6 +96,28 @@ def test_weights_that_are_no_numbers_are_refused(index, tmp_path, part, wrong):
         load(index, tmp_path)
 
 
+@pytest.mark.parametrize("threshold", [0.0, 0.99])
+def test_a_planner_whose_weights_are_too_large_is_not_certain(index, tmp_path, threshold):
+    planner = skeleton()
+    planner.threshold = threshold
+    with torch.no_grad():
+        planner.model.weight.fill_(1e38)
+    planner.save(tmp_path)
+    with pytest.raises(InvalidArgumentError, match="The planner of MoR gave scores that are NaN or infinite: its weights are too"):
+        MoR(index, checkpoint=tmp_path).retrieve("Which movie did Ada direct?")
+
+
+@pytest.mark.parametrize("size", [1e13, 1e20])
+def test_a_reranker_whose_weights_are_too_large_gives_no_scores(index, tmp_path, size):
+    torch.manual_seed(0)
+    weights = {name: torch.randn(value.shape) * size for name, value in TrajectoryScorer(2, 8, 4).state_dict().items()}
+    save_checkpoint(tmp_path, "reranker", weights, {"node_only": False})
+    with pytest.raises(InvalidArgumentError, match="The reranker of MoR gave scores that are NaN or infinite: its weights are too"):
+        MoR(index, checkpoint=tmp_path).retrieve("Which movie did Ada direct?")
+    # Nothing to rerank is not an error.
+    assert len(MoR(index, checkpoint=tmp_path, backfill=False).retrieve("Which movie did Ada direct?", filter={"$id": "none"})) == 0
+
+
 @pytest.mark.parametrize(
     ("part", "settings", "message"),
     [
