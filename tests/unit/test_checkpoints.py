@@ -28,6 +28,7 @@ from graph_retrievers.operators.mor.parse import read_plan
 from graph_retrievers.operators.mor.reranker import TrajectoryScorer
 from graph_retrievers.retrievers import GRAG, LeSeGR, MoR
 from graph_retrievers.signals.meaning import MeaningGraph
+from graph_retrievers.signals.meaning_cache import MeaningCache
 from tests.helpers import HashEmbedding
 
 # Memory that no machine has.
@@ -323,3 +324,22 @@ def test_a_machine_short_of_memory_says_what_could_not_be_read(tmp_path):
     assert "large.safetensors cannot be read: MemoryError" in large
     assert "twice.safetensors cannot be read: RuntimeError: unable to mmap" in twice
     assert "not the weights and settings of a line" in whole and "settings.json cannot be read: MemoryError" in settings
+
+
+def test_a_checkpoint_that_names_itself_as_its_first_search_is_refused(index, tmp_path):
+    one, other = tmp_path / "one", tmp_path / "other"
+    for folder, named in ((one, one), (other, one)):
+        grag(folder)
+        changed(folder, "g-rag", parser=MeaningCache().name, first="g-rag", first_settings={"checkpoint": str(named)})
+    for folder in (one, other):
+        with pytest.raises(InvalidArgumentError, match=r"The checkpoint '.*one' names itself as its first search"):
+            GRAG(index, checkpoint=folder)
+    changed(one, "g-rag", first_settings={"checkpoint": str(other)})
+    with pytest.raises(InvalidArgumentError, match=r"The checkpoint '.*' names itself as its first search"):
+        GRAG(index, checkpoint=one)
+    # Behind another checkpoint, or another search, each stands.
+    changed(one, "g-rag", first="bm25", first_settings={})
+    changed(other, "g-rag", first_settings={"checkpoint": str(one)})
+    for folder, first in ((one, None), (other, "bm25")):
+        made = GRAG(index, checkpoint=folder, first=first)
+        assert len(made.retrieve("Which movie did Ada direct?")) == 2
