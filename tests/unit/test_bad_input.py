@@ -45,6 +45,29 @@ def test_filters_that_cannot_be_read(condition, told):
         build_retriever("vector", linked_index()).retrieve("loom", filter=condition)
 
 
+@pytest.mark.parametrize("system", ["vector", "walk-fusion"])
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (torch.Tensor.to_sparse, "sparse_coo one on the device cpu"),
+        (lambda mask: mask.to("meta"), "strided one on the device meta"),
+        (lambda mask: torch.nested.nested_tensor([mask]), "nested one on the device cpu"),
+        (lambda mask: mask.repeat(12, 1).to_sparse_csr(), "sparse_csr one on the device cpu"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*(nested|Sparse CSR)")
+def test_masks_that_are_not_dense(system, make, told):
+    index = linked_index()
+    mask = make(torch.ones(len(index), dtype=torch.bool))
+    retriever = build_retriever(system, index)
+    told = f"A filter mask is a dense tensor with values; got a {told}"
+    for name in ("filter", "seed_filter", "traversal_filter", "scope"):
+        with pytest.raises(InvalidArgumentError, match=told):
+            retriever.retrieve("loom", **{name: mask})
+    with pytest.raises(InvalidArgumentError, match=told):
+        retriever.retrieve_batch(["loom", "card"], scope=[mask, {"$id": "ada"}])
+
+
 class Incomparable:
     def __eq__(self, other):
         raise OSError("no connection")

@@ -3,6 +3,9 @@
 import json
 import math
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,7 +13,14 @@ import torch
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import Node
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.learning.checkpoint import checked_settings, load_checkpoint, restored, save_checkpoint
+from graph_retrievers.learning.checkpoint import (
+    checked_settings,
+    load_checkpoint,
+    read_settings,
+    read_weights,
+    restored,
+    save_checkpoint,
+)
 from graph_retrievers.operators.grag import DocumentGraphNetwork, EvidenceNetwork
 from graph_retrievers.operators.lesegr import LeSeGRModel
 from graph_retrievers.operators.mor import TrainedPlanner, TrajectoryReranker
@@ -18,6 +28,7 @@ from graph_retrievers.operators.mor.parse import read_plan
 from graph_retrievers.operators.mor.reranker import TrajectoryScorer
 from graph_retrievers.retrievers import GRAG, LeSeGR, MoR
 from graph_retrievers.signals.meaning import MeaningGraph
+from graph_retrievers.signals.meaning_cache import MeaningCache
 from tests.helpers import HashEmbedding
 
 # Memory that no machine has.
@@ -94,6 +105,28 @@ def test_weights_that_are_no_numbers_are_refused(index, tmp_path, part, wrong):
     save_checkpoint(tmp_path, part, {name: value.double() for name, value in tensors.items()}, config)
     with pytest.raises(InvalidArgumentError, match="no float32 numbers"):
         load(index, tmp_path)
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.99])
+def test_a_planner_whose_weights_are_too_large_is_not_certain(index, tmp_path, threshold):
+    planner = skeleton()
+    planner.threshold = threshold
+    with torch.no_grad():
+        planner.model.weight.fill_(1e38)
+    planner.save(tmp_path)
+    with pytest.raises(InvalidArgumentError, match="The planner of MoR gave scores that are NaN or infinite: its weights are too"):
+        MoR(index, checkpoint=tmp_path).retrieve("Which movie did Ada direct?")
+
+
+@pytest.mark.parametrize("size", [1e13, 1e20])
+def test_a_reranker_whose_weights_are_too_large_gives_no_scores(index, tmp_path, size):
+    torch.manual_seed(0)
+    weights = {name: torch.randn(value.shape) * size for name, value in TrajectoryScorer(2, 8, 4).state_dict().items()}
+    save_checkpoint(tmp_path, "reranker", weights, {"node_only": False})
+    with pytest.raises(InvalidArgumentError, match="The reranker of MoR gave scores that are NaN or infinite: its weights are too"):
+        MoR(index, checkpoint=tmp_path).retrieve("Which movie did Ada direct?")
+    # Nothing to rerank is not an error.
+    assert len(MoR(index, checkpoint=tmp_path, backfill=False).retrieve("Which movie did Ada direct?", filter={"$id": "none"})) == 0
 
 
 @pytest.mark.parametrize(
@@ -217,3 +250,96 @@ def test_settings_and_weights_are_read_in_one_place():
     for broken in ({"weight": torch.ones(1, 1)}, {**weights, "more": torch.ones(1)}):
         with pytest.raises(InvalidArgumentError, match="not the weights and settings of X"):
             restored(lambda: torch.nn.Linear(1, 1), broken, "X")
+
+
+def sparse(file, size, header=None):
+    """Make a file of a size that takes no place on the disk; with a header, as safetensors begins."""
+    if header is not None:
+        text = json.dumps(header).encode()
+        file.write_bytes(len(text).to_bytes(8, "little") + text)
+        size += 8 + len(text)
+    file.touch()
+    os.truncate(file, size)
+    return file
+
+
+def entry(start, stop):
+    return {"dtype": "F32", "shape": [(stop - start) // 4], "data_offsets": [start, stop]}
+
+
+def test_files_larger_than_any_checkpoint_are_refused_before_they_are_read(tmp_path):
+    for file in (
+        sparse(tmp_path / "zeros.safetensors", 40 << 30),
+        sparse(tmp_path / "one.safetensors", 40 << 30, {"w": entry(0, 40 << 30)}),
+    ):
+        with pytest.raises(InvalidArgumentError, match=r"it has 42,949,6\d\d,\d{3} bytes, at most 8,589,934,592 are read"):
+            read_weights(file)
+    many = sparse(tmp_path / "many.safetensors", 0, {f"t{number}": entry(0, 0) for number in range(20_000)})
+    with pytest.raises(InvalidArgumentError, match=r"bytes of names and shapes, at most 1,048,576 are read"):
+        read_weights(many)
+    with pytest.raises(InvalidArgumentError, match="cannot be read: it has 42,949,672,960 bytes, at most 33,554,432 are read"):
+        read_settings(sparse(tmp_path / "settings.json", 40 << 30))
+    some = sparse(tmp_path / "some.safetensors", 4, {"a": entry(0, 4), "b": entry(4, 4)})
+    assert {name: value.tolist() for name, value in read_weights(some).items()} == {"a": [0.0], "b": []}
+    (tmp_path / "spaces.json").write_text("{}" + " " * ((1 << 25) - 2))
+    assert read_settings(tmp_path / "spaces.json") == {}
+
+
+SHORT_OF_MEMORY = """
+import resource, sys
+import torch
+import safetensors.torch
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.learning.checkpoint import read_settings, read_weights, restored
+
+large, twice, small, settings = sys.argv[1:]
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (512 << 20),) * 2)
+for read in (
+    lambda: read_weights(large),
+    lambda: read_weights(twice),
+    lambda: restored(lambda: torch.nn.Linear(1, 1), read_weights(small), "a line"),
+    lambda: read_settings(settings),
+):
+    try:
+        read()
+    except InvalidArgumentError as error:
+        print(repr(str(error)))
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs a limit of memory")
+def test_a_machine_short_of_memory_says_what_could_not_be_read(tmp_path):
+    files = [
+        sparse(tmp_path / "large.safetensors", 3 << 30, {"w": entry(0, 3 << 30)}),
+        sparse(tmp_path / "twice.safetensors", 300 << 20, {"w": entry(0, 300 << 20)}),
+        # There is room for twice as much.
+        sparse(tmp_path / "small.safetensors", 230 << 20, {"w": entry(0, 230 << 20)}),
+        tmp_path / "settings.json",
+    ]
+    files[-1].write_text("[" + ",".join(["[1]"] * (1 << 23))[: (1 << 25) - 3] + "]]")
+    done = subprocess.run([sys.executable, "-c", SHORT_OF_MEMORY, *files], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    large, twice, whole, settings = done.stdout.splitlines()
+    assert "large.safetensors cannot be read: MemoryError" in large
+    assert "twice.safetensors cannot be read: RuntimeError: unable to mmap" in twice
+    assert "not the weights and settings of a line" in whole and "settings.json cannot be read: MemoryError" in settings
+
+
+def test_a_checkpoint_that_names_itself_as_its_first_search_is_refused(index, tmp_path):
+    one, other = tmp_path / "one", tmp_path / "other"
+    for folder, named in ((one, one), (other, one)):
+        grag(folder)
+        changed(folder, "g-rag", parser=MeaningCache().name, first="g-rag", first_settings={"checkpoint": str(named)})
+    for folder in (one, other):
+        with pytest.raises(InvalidArgumentError, match=r"The checkpoint '.*one' names itself as its first search"):
+            GRAG(index, checkpoint=folder)
+    changed(one, "g-rag", first_settings={"checkpoint": str(other)})
+    with pytest.raises(InvalidArgumentError, match=r"The checkpoint '.*' names itself as its first search"):
+        GRAG(index, checkpoint=one)
+    # Behind another checkpoint, or another search, each stands.
+    changed(one, "g-rag", first="bm25", first_settings={})
+    changed(other, "g-rag", first_settings={"checkpoint": str(one)})
+    for folder, first in ((one, None), (other, "bm25")):
+        made = GRAG(index, checkpoint=folder, first=first)
+        assert len(made.retrieve("Which movie did Ada direct?")) == 2

@@ -428,6 +428,24 @@ class TestDamage:
         small_index("new").save(folder)
         assert GraphIndex.load(folder).graph.ids[0] == "new-0"
 
+    @pytest.mark.parametrize("version", ["3", "2", None, 2.5, 2.0, -1, 0, True, [2], "missing"])
+    def test_an_index_of_a_version_that_is_not_known_is_neither_read_nor_replaced(self, saved, tmp_path, version):
+        folder = copied(saved, tmp_path)
+        body = json.loads((folder / "manifest.json").read_text())
+        body = {key: value for key, value in body.items() if key not in ("checksum", "version")}
+        body |= {} if version == "missing" else {"version": version}
+        (folder / "manifest.json").write_text(storage._manifest_text(body))
+        files = {path.name: path.read_bytes() for path in folder.iterdir()}
+        with pytest.raises((CorruptIndexError, IndexVersionError), match=r"format version (is )?"):
+            GraphIndex.load(folder)
+        with pytest.raises(IndexVersionError, match=r"is of format version .*; .* does not replace"):
+            small_index("new").save(folder)
+        assert {path.name: path.read_bytes() for path in folder.iterdir()} == files
+        # Nor where it is the generation before.
+        (folder / "manifest.json").rename(folder / "previous.json")
+        with pytest.raises(IndexVersionError, match="previous.json is of format version"):
+            small_index("new").save(folder)
+
     def test_no_index_at_all(self, tmp_path):
         with pytest.raises(CorruptIndexError, match="There is no index at"):
             GraphIndex.load(tmp_path / "nowhere")

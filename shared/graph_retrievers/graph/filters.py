@@ -102,10 +102,7 @@ def filter_mask(graph: CorpusGraph, condition: Filter) -> Tensor:
     tensor([False,  True])
     """
     if isinstance(condition, Tensor):
-        if condition.dtype != torch.bool or condition.shape != (len(graph),):
-            raise InvalidArgumentError(
-                f"A filter mask has one bool a node, shape [{len(graph)}]; got {condition.dtype} of shape {list(condition.shape)}."
-            )
+        _check_mask(condition, len(graph))
         return condition.to(graph.device)
     if callable(condition):
         keep = [called("The filter function", lambda node: bool(condition(node)), graph.node(row)) for row in range(len(graph))]
@@ -124,6 +121,19 @@ def filter_mask(graph: CorpusGraph, condition: Filter) -> Tensor:
     else:
         raise InvalidArgumentError(f"A filter is a mapping, a callable or a mask, got {type(condition).__name__}.")
     return torch.tensor(keep, dtype=torch.bool, device=graph.device)
+
+
+def _check_mask(mask: Tensor, nodes: int) -> None:
+    # First, since a nested tensor has no shape.
+    if mask.is_nested or mask.layout is not torch.strided or mask.is_meta:
+        kind = "nested" if mask.is_nested else str(mask.layout).removeprefix("torch.")
+        raise InvalidArgumentError(
+            f"A filter mask is a dense tensor with values; got a {kind} one on the device {mask.device}. Make it dense first."
+        )
+    if mask.dtype != torch.bool or mask.shape != (nodes,):
+        raise InvalidArgumentError(
+            f"A filter mask has one bool a node, shape [{nodes}]; got {mask.dtype} of shape {list(mask.shape)}."
+        )
 
 
 def _tell_impossible(graph: CorpusGraph, condition: Mapping[str, Any]) -> None:

@@ -104,7 +104,7 @@ def write_index(
         If the folder contains something other than an index, or if metadata, a text or a setting cannot be written
         exactly. Nothing is written in that case.
     IndexVersionError
-        If the folder contains an index of a newer format.
+        If the folder contains an index of a newer format, or of a version that is not a number of a format.
     """
     target = as_path("folder", folder).resolve()
     check_target(target)
@@ -286,16 +286,16 @@ def _check_rows(rows: list[Tensor], nodes: int, names: int) -> None:
 def check_target(folder: str | os.PathLike[str]) -> None:
     """Raise InvalidArgumentError unless an index may be written to a folder: it is new, empty or holds an index.
 
-    Raises IndexVersionError if a newer version of this package wrote that index.
+    Raises IndexVersionError if a newer version of this package wrote that index, or its version is not a number of a format.
     """
     target = as_path("folder", folder).resolve()
     for name in (MANIFEST, PREVIOUS):
         body = _loose(target / name) or {}
         version = body.get("version")
-        if body.get("format") == _FORMAT and isinstance(version, int) and version > FORMAT_VERSION:
+        if body.get("format") == _FORMAT and not (type(version) is int and 1 <= version <= FORMAT_VERSION):
             raise IndexVersionError(
-                f"{target / name} is of format version {version}; this package writes version {FORMAT_VERSION}, and does not "
-                "replace a newer index. Upgrade graph-retrievers, or name another folder."
+                f"{target / name} is of format version {shown(version)}; this package writes version {FORMAT_VERSION}, and does "
+                "not replace a newer index or one of an unknown version. Upgrade graph-retrievers, or name another folder."
             )
     if not target.exists() or (target.is_dir() and all(own_name(path.name) for path in target.iterdir())):
         return
@@ -396,7 +396,9 @@ def _body(root: Path, raw: bytes) -> dict[str, Any]:
     if not isinstance(body, dict) or body.get("format") != _FORMAT:
         raise _corrupt(path, f"is changed, or belongs to something else (its format is not {_FORMAT!r})")
     version = body.get("version")
-    if isinstance(version, int) and version != FORMAT_VERSION:
+    if type(version) is not int:
+        raise _corrupt(path, f"is changed (its format version is {shown(version)})")
+    if version != FORMAT_VERSION:
         advice = "Upgrade graph-retrievers" if version > FORMAT_VERSION else "Build the index again"
         raise IndexVersionError(f"{path} is of format version {version}; this package reads version {FORMAT_VERSION}. {advice}.")
     # The text is compared, not only its values: every byte counts.

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from graph_retrievers.arguments import as_path
-from graph_retrievers.errors import InvalidArgumentError, shown
+from graph_retrievers.errors import InvalidArgumentError, reason, shown
 
 __all__ = [
     "checked_settings",
@@ -29,6 +29,11 @@ __all__ = [
 ]
 
 _WEIGHTS = "weights_sha256"
+# Bytes of the names and shapes of weights, of their file, and of settings. Each is far above what `fit` writes: some 10,000
+# tensors, whose number takes more than its share of time, and settings of as many plans as a planner can hold.
+_LONGEST_HEADER, _LONGEST_WEIGHTS, _LONGEST_SETTINGS = 1 << 20, 8 << 30, 1 << 25
+# Weights that are checked at a time.
+_CHECKED = 1 << 20
 
 _Network = TypeVar("_Network", bound=nn.Module)
 
@@ -91,27 +96,41 @@ def load_checkpoint(folder: str | Path, part: str, device: str | torch.device = 
 
 
 def read_weights(file: str | Path, device: str | torch.device = "cpu") -> dict[str, Tensor]:
-    """Return the tensors of a safetensors file; InvalidArgumentError if it is missing or cannot be read."""
+    """Return the tensors of a safetensors file.
+
+    It raises InvalidArgumentError if the file is missing, cannot be read, is longer than 8 GiB, or has more than 1 MiB of names and
+    shapes, those of some 10,000 tensors.
+    """
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     path = _existing(file)
     try:
+        _check_length(path.stat().st_size, _LONGEST_WEIGHTS)
+        with path.open("rb") as opened:
+            # A safetensors file begins with the length of its header.
+            _check_length(int.from_bytes(opened.read(8), "little"), _LONGEST_HEADER, " of names and shapes")
         return load_file(path, device=str(device))
-    except (SafetensorError, ValueError, OSError) as error:
-        raise InvalidArgumentError(f"The weights {path} cannot be read: {error}") from error
+    except (SafetensorError, ValueError, OSError, RuntimeError, MemoryError) as error:
+        raise InvalidArgumentError(f"The weights {path} cannot be read: {reason(error)}") from error
 
 
 def read_settings(file: str | Path) -> dict[str, Any]:
-    """Return the JSON object of a file; InvalidArgumentError if it is missing or cannot be read."""
+    """Return the JSON object of a file; InvalidArgumentError if it is missing, cannot be read, or is longer than 32 MiB."""
     path = _existing(file)
     try:
+        _check_length(path.stat().st_size, _LONGEST_SETTINGS)
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError, RecursionError) as error:
-        raise InvalidArgumentError(f"The settings {path} cannot be read: {error}") from error
+    except (ValueError, OSError, RecursionError, MemoryError) as error:
+        raise InvalidArgumentError(f"The settings {path} cannot be read: {reason(error)}") from error
     if not isinstance(found, dict):
         raise InvalidArgumentError(f"The settings {path} cannot be read: they are {shown(found, 60)}; expected a JSON object.")
     return found
+
+
+def _check_length(length: int, most: int, of: str = "") -> None:
+    if length > most:
+        raise InvalidArgumentError(f"it has {length:,} bytes{of}, at most {most:,} are read; `fit` writes shorter ones.")
 
 
 def _existing(file: str | Path) -> Path:
@@ -173,8 +192,7 @@ def restored(make: Callable[[], _Network], tensors: Mapping[str, Tensor], what: 
     [2.0]
     """
     for name, value in tensors.items():
-        numbers = isinstance(value, Tensor) and value.dtype == torch.float32
-        if not numbers or not bool(torch.isfinite(value).all()):
+        if not isinstance(value, Tensor) or value.dtype != torch.float32 or not _finite(value):
             raise InvalidArgumentError(f"The weight {name!r} holds NaN, infinity or no float32 numbers; train {what} again.")
     try:
         with torch.device("meta"):
@@ -183,6 +201,11 @@ def restored(make: Callable[[], _Network], tensors: Mapping[str, Tensor], what: 
     except (LookupError, TypeError, ValueError, ArithmeticError, RuntimeError) as error:
         raise InvalidArgumentError(f"These are not the weights and settings of {what}: {error}") from error
     return made.eval()
+
+
+def _finite(value: Tensor) -> bool:
+    # By parts: the answer for each number takes more memory than the number.
+    return all(bool(torch.isfinite(part).all()) for part in value.flatten().split(_CHECKED))
 
 
 def _digest(path: Path) -> str:

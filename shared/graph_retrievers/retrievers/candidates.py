@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextvars import ContextVar
 from typing import Any
 
+from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.candidates import Candidates
 from graph_retrievers.operators.operator import Operator, Pipeline
@@ -12,14 +14,32 @@ from graph_retrievers.retrievers.registry import build_retriever
 
 __all__ = ["candidates_of", "reranked"]
 
+# The checkpoints whose retrievers are being built, each as the first search of the one before.
+_UNDER_WAY: ContextVar[tuple[str, ...]] = ContextVar("checkpoints of first searches", default=())
+
 
 def candidates_of(index: GraphIndex, first: str | Operator, settings: Mapping[str, Any], depth: int) -> Operator:
     """Return the operator `first`, or that of the retriever of this name with these settings, as a search for `depth` nodes.
 
+    Raises InvalidArgumentError if that retriever is of a checkpoint which names itself as its first search, or another that does.
+
     >>> candidates_of(GraphIndex.from_texts(["a loom"]), "bm25", {}, 100).formula()
     'O_vs'
     """
-    return Candidates(first if isinstance(first, Operator) else build_retriever(first, index, **settings).operator, depth)
+    if isinstance(first, Operator):
+        return Candidates(first, depth)
+    under_way, checkpoint = _UNDER_WAY.get(), settings.get("checkpoint")
+    named = () if checkpoint is None else (str(checkpoint),)
+    if set(named) & set(under_way):
+        raise InvalidArgumentError(
+            f"The checkpoint {shown(checkpoint)} names itself as its first search (first_settings); pass another search as first=, "
+            "or fit it again behind another."
+        )
+    token = _UNDER_WAY.set((*under_way, *named))
+    try:
+        return Candidates(build_retriever(first, index, **settings).operator, depth)
+    finally:
+        _UNDER_WAY.reset(token)
 
 
 def reranked(index: GraphIndex, *, first: str | Operator, settings: Mapping[str, Any], reranker: Any) -> Operator:

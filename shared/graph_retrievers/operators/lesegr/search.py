@@ -12,6 +12,7 @@ from graph_retrievers.cache import Cache
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, MissingSignalError
 from graph_retrievers.graph.ragged import descending
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.learning.scores import check_scores
 from graph_retrievers.operators.lesegr.model import LeSeGRModel
 from graph_retrievers.operators.lesegr.neighborhood import DIRECTIONS, Adjacency, Neighborhood, expanded, sparse_signal
 from graph_retrievers.operators.operator import Operator, OperatorKind
@@ -114,8 +115,8 @@ class LexicalSemanticSearch(Operator):
         group = max(1, _NODES_AT_A_TIME[self.model.linear] // pool.width)
         parts = [self._scored(queries, pool, adjacency, degree, slice(b, b + group)) for b in range(0, len(pool), group)]
         scores, contexts, silent = (list(column) for column in zip(*parts, strict=True))
-        if not all(bool(torch.isfinite(part).all()) for part in scores):
-            raise InvalidArgumentError("LeSeGR gave scores that are NaN or infinite: its weights are too large; train it again.")
+        for part in scores:
+            check_scores(part, "LeSeGR")
         width = max(part.shape[2] for part in contexts)
         padded = [torch.nn.functional.pad(part, (0, width - part.shape[2]), value=-1) for part in contexts]
         # First by node row: rescored keeps the order of equal scores.

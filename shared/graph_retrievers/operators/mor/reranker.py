@@ -15,6 +15,7 @@ from graph_retrievers.arguments import positive
 from graph_retrievers.cache import Cache
 from graph_retrievers.errors import DimensionMismatchError, MissingSignalError
 from graph_retrievers.learning.checkpoint import read_weights, restored
+from graph_retrievers.learning.scores import check_scores
 from graph_retrievers.operators.mor.matching import TextMatching
 from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.queries import Queries
@@ -145,14 +146,16 @@ class TrajectoryReranker(Operator):
 
     @torch.inference_mode()
     def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
-        """Return the candidates in the order of the network's scores."""
+        """Return the candidates in the order of the network's scores; InvalidArgumentError if one is NaN or infinite."""
         ranking = ranking if self.depth is None else ranking.top(self.depth)
         if ranking.width == 0:
             return ranking
         features = self.trajectories(queries, ranking)
         scorer = self.scorer.to(ranking.nodes.device)
         structure = torch.relu(scorer.text_emb_enc(self.structure_vectors(queries, features.patterns)))
-        return ranking.rescored(scorer.score(structure[features.pattern], features.text, features.identifier))
+        scores = scorer.score(structure[features.pattern], features.text, features.identifier)
+        check_scores(scores[ranking.nodes >= 0], "The reranker of MoR")
+        return ranking.rescored(scores)
 
     def trajectories(self, queries: Queries, ranking: Ranking) -> Trajectories:
         """Return the trajectories of a ranking, of :class:`MixedTraversal` or another, as the network reads them."""

@@ -15,6 +15,7 @@ from graph_retrievers.errors import InvalidArgumentError, InvalidPlanError, show
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.learning.checkpoint import checked_settings, load_checkpoint, restored, save_checkpoint
 from graph_retrievers.learning.loop import History, fit
+from graph_retrievers.learning.scores import check_scores
 from graph_retrievers.operators.mor.parse import read_plan
 from graph_retrievers.operators.mor.plan import PathStep, PlanningGraph, ReasoningPath
 from graph_retrievers.operators.mor.spans import Question, Span
@@ -109,7 +110,10 @@ class TrainedPlanner:
         nn.init.zeros_(self.model.weight)
 
     def plan(self, queries: Sequence[str], graph: CorpusGraph) -> list[Any]:
-        """Return for each question a :class:`PlanningGraph`, or an InvalidPlanError with the reason why it has none."""
+        """Return for each question a :class:`PlanningGraph`, or an InvalidPlanError with the reason why it has none.
+
+        It raises InvalidArgumentError if the weights are so large that a plan's logit is NaN or infinite.
+        """
         return [self._best(Question(query, graph)) for query in queries]
 
     @torch.inference_mode()
@@ -119,7 +123,10 @@ class TrainedPlanner:
             spans = [span for span in spans if question.types(span) & set(self._starts)] or spans
         if not spans:
             return InvalidPlanError("The planner found no words in the question.")
-        chances = torch.softmax(self._logits([question.features(span, self.buckets) for span in spans]), 1)[:, :-1].clone()
+        logits = self._logits([question.features(span, self.buckets) for span in spans])
+        # A NaN is not below the threshold.
+        check_scores(logits, "The planner of MoR")
+        chances = torch.softmax(logits, 1)[:, :-1].clone()
         for row, span in enumerate(spans):
             if kinds := question.types(span):
                 chances[row, [i for i, start in enumerate(self._starts) if start not in kinds]] = 0.0
