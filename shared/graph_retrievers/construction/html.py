@@ -73,9 +73,9 @@ def read_html(text: str, *, piece: bool = False) -> Page:
     Scripts, styles and navigation are left out: elements such as ``nav``, roles such as "navigation", and the class names of common
     documentation tools; of a page that is all navigation, all is read. If the page marks its main part (``main``, ``role="main"``),
     only that is read. The title is that of the page, else its first heading. Links are resolved against ``<base href>`` if there is
-    one. The address of the page is what its head states (``canonical``, else ``og:url``). A page that sends its readers on, by ``<meta http-equiv="refresh">`` or as "Redirecting" with one link, has no blocks, and
-    its contents are that address. Time and memory grow linearly with the text: a page that leaves 2,000 elements open is read on
-    from there as if they had ended.
+    one. The address of the page is what its head states (``canonical``, else ``og:url``). A page that sends its readers on, by
+    ``<meta http-equiv="refresh">`` or as "Redirecting" with one link, has no blocks, and its contents are that address. Time and
+    memory grow linearly with the text: a page that leaves 2,000 elements open is read on from there as if they had ended.
 
     Parameters
     ----------
@@ -108,8 +108,9 @@ def read_html(text: str, *, piece: bool = False) -> Page:
         blocks = [replace(block, links=tuple(_joined(reader.base, link) for link in block.links)) for block in blocks]
         contents = [_joined(reader.base, link) for link in contents]
     heading = next((block.text for block in blocks if block.level), "")
+    title = without_number(_squeezed(reader.title)) or heading
     base = reader.base.strip() if _URL.match(reader.base) else ""
-    return Page(without_number(_squeezed(reader.title)) or heading, blocks, _once(contents), reader.canonical or reader.shared, base)
+    return Page(title, blocks, _once(contents), reader.canonical or reader.shared, base)
 
 
 def html_charset(raw: bytes) -> str:
