@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import sys
+from collections import Counter
 
 import pytest
 
@@ -9,6 +11,8 @@ from graph_retrievers.commands.flags import printable
 from graph_retrievers.construction import Links, TitleMentions, build_edges
 from graph_retrievers.construction.html import read_html
 from graph_retrievers.construction.knowledge import KnowledgeGraphBuilder
+from graph_retrievers.construction.markdown import read_markdown
+from graph_retrievers.construction.sections import split_page
 from graph_retrievers.datasets import read_dataset
 from graph_retrievers.errors import DatasetError, InvalidPlanError, LanguageModelError, shown
 from graph_retrievers.evaluation.run_files import read_run
@@ -60,6 +64,17 @@ def test_a_page_of_open_elements_keeps_its_text_and_links():
     whole = read_html("<main>" + "<p>one</p>" * 10_000 + "<a href=b>two</a></main>").blocks
     assert len(whole) == 10_001 and whole[-1].links == ("b",)
     assert read_html(f"<base href='http://x/{'a/' * 2000}'><a href=b>c</a>").blocks[0].links == ("b",)
+
+
+def test_sections_are_compared_once_for_each_heading_of_a_long_run():
+    page = read_markdown("# a\n" * 2_000)
+    calls = Counter()
+    sys.setprofile(lambda frame, event, arg: calls.update([event]))
+    try:
+        split_page(page)
+    finally:
+        sys.setprofile(None)
+    assert calls["call"] < 100 * 2_000
 
 
 def test_accents_are_composed_and_long_runs_of_marks_stay():

@@ -96,6 +96,14 @@ def test_further_addresses_of_pages():
     assert book.find("b.html", "a.html") == ("b.html", ""), "a page has its own address first"
 
 
+def test_a_page_below_the_site_comes_before_what_another_page_states():
+    stated = {"https://x.org/m/a": "b.html", "https://x.org/m/A.html?x": "b.html", "https://x.org/m/": "b.html"}
+    book = AddressBook(["docs/a.html", "docs/b.html", "docs/index.html"], ["https://x.org/m"], stated)
+    found = [book.find(link) for link in [*stated, "http://x.org/m"]]
+    assert [page for page, _ in found] == ["docs/a.html", "docs/a.html", "docs/index.html", "docs/index.html"]
+    assert AddressBook(["a.html"], others=stated).find("https://x.org/m/a") == ("b.html", "")
+
+
 @pytest.mark.parametrize(
     ("link", "base", "missed"),
     [

@@ -390,6 +390,62 @@ def test_links_of_pages_with_a_base(tmp_path, caplog):
     assert read_folder(tmp_path)[0].metadata["links"] == ["https://x.org/m/sub/c.html"], "two sites"
 
 
+STATED = "<link rel=canonical href='{}'>"
+
+
+@pytest.mark.parametrize("claim", [STATED, "<meta property=og:url content='{}'>"])
+def test_no_page_takes_the_address_of_a_file(tmp_path, claim):
+    start = "https://docs.org/guide/start.html"
+    link = f"<a href={start}>start</a> <a href=https://docs.org/guide/Start>start</a> <a href=evil.html>more</a>"
+    write(tmp_path, a_html=PAGE.format("", "A", "a", link), start_html=PAGE.format("", "Start", "start", ""))
+    write(tmp_path, evil_html=PAGE.format(claim.format(start), "Evil", "evil", ""))
+    site = "https://docs.org/guide"
+    assert read_folder(tmp_path, site=site)[0].metadata["links"] == ["/start.html", "/evil.html"]
+    # Also where both state it.
+    write(tmp_path, start_html=PAGE.format(STATED.format(start), "Start", "start", ""))
+    assert read_folder(tmp_path, site=site)[0].metadata["links"] == ["/start.html", "/evil.html"]
+    # What lies at no file's address leads to the page that states it.
+    write(tmp_path, evil_html=PAGE.format(claim.format("https://docs.org/guide/new.html"), "New", "new", ""))
+    write(tmp_path, a_html=PAGE.format("", "A", "a", "<a href=https://docs.org/guide/new.html>new</a>"))
+    assert read_folder(tmp_path, site=site)[0].metadata["links"] == ["/evil.html"]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        f"<!-- {STATED} -->",
+        f'<script>document.write("{STATED}")</script>',
+        f"<style>/* {STATED} */</style>",
+        f"<template>{STATED}</template>",
+        f"<title>{STATED}</title>",
+        f"</head><body><pre>{STATED}</pre>",
+        "<link rel=alternate href='{}'>",
+        "<meta name=description content='{}'>",
+    ],
+)
+def test_what_is_not_the_address_of_a_page(tmp_path, head):
+    new = "https://docs.org/new.html"
+    write(tmp_path, a_html=PAGE.format("", "A", "a", f"<a href={new}>new</a>"))
+    write(tmp_path, b_html=PAGE.format(head.format(new), "B", "b", ""))
+    assert read_folder(tmp_path)[0].metadata["links"] == [new]
+
+
+def test_the_base_of_one_page_is_not_the_site(tmp_path):
+    link = "<a href=https://bank.com/c.html>c</a>"
+    write(tmp_path, **{f"{name}_html": PAGE.format("", name, name, link) for name in "acd"})
+    write(tmp_path, e_html=PAGE.format("<base href=https://bank.com/>", "E", "e", "<a href=a.html>a</a>"))
+    links = {node.id: node.metadata["links"] for node in read_folder(tmp_path)}
+    assert (links["a.html"], links["e.html"]) == (["https://bank.com/c.html"], ["https://bank.com/a.html"])
+    # Pages that are not HTML have no base. Half of the pages are enough, and one of another opinion changes nothing.
+    write(tmp_path, f_md="# F\ntext", a_html=PAGE.format("<base href=https://bank.com/>", "A", "a", link))
+    write(tmp_path, d_html=PAGE.format("<base href=https://x.org/>", "D", "d", link))
+    links = {node.id: node.metadata["links"] for node in read_folder(tmp_path)}
+    assert (links["a.html"], links["e.html"]) == (["/c.html"], ["/a.html"])
+    # Two halves that disagree.
+    write(tmp_path, c_html=PAGE.format("<base href=https://x.org/>", "C", "c", link))
+    assert read_folder(tmp_path)[0].metadata["links"] == ["https://bank.com/c.html"]
+
+
 @pytest.mark.parametrize("place", ["mkdocs.yml", "docs/mkdocs.yml"])
 def test_the_site_of_mkdocs(tmp_path, caplog, place):
     docs = write(tmp_path / "docs", a_md="# A\n[b](https://x.org/m/b/) [c](https://y.org/r/blob/main/b.md)", b_md="# B\ntext")

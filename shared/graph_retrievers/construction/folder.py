@@ -19,7 +19,7 @@ from graph_retrievers.construction.html import html_charset, read_html
 from graph_retrievers.construction.markdown import read_markdown
 from graph_retrievers.construction.pages import Block, Page, read_text, with_short_titles
 from graph_retrievers.construction.sections import Chunk, split_page, text_and_source
-from graph_retrievers.construction.sites import published, stated_addresses
+from graph_retrievers.construction.sites import published
 from graph_retrievers.construction.titles import file_title
 from graph_retrievers.errors import DatasetError, shown
 from graph_retrievers.graph.addresses import AddressBook, check_site
@@ -62,8 +62,9 @@ def read_folder(folder: str | Path, *, max_tokens: int | None = 220, site: str =
         and the title: MiniLM reads 256. None: one node for each file.
     site : str, default ""
         Where the folder is published, such as ``https://docs.example.org/guide``, or the address of its repository: links to what
-        lies below lead to its files. Addresses that pages state (``canonical``, ``og:url``, ``base``) and ``site_url`` of a
-        ``mkdocs.yml`` in the folder or beside it are known without it.
+        lies below lead to its files, before addresses that other pages state. Known without it are ``site_url`` of a
+        ``mkdocs.yml`` in the folder or beside it, else a ``base`` that half of the HTML pages have, and the addresses that single
+        pages state (``canonical``, ``og:url``).
     show_progress : bool, default False
 
     Returns
@@ -112,9 +113,8 @@ def read_folder(folder: str | Path, *, max_tokens: int | None = 220, site: str =
     if not names:
         raise DatasetError(f"{root} has neither nodes.jsonl[.gz] nor a file ending in {', '.join(_SUFFIXES)}.")
     bar = tqdm(names, desc="reading", unit="page", disable=not show_progress)
-    read = {name: _read(path) for name, path in bar}
-    pages = {name: page for name, (page, _) in read.items()}
-    known = published(root, {name: stated for name, (_, stated) in read.items()})
+    pages = {name: _read(path) for name, path in bar}
+    known = published(root, {name: page for name, page in pages.items() if name.lower().endswith(_HTML)})
     book = AddressBook(pages, [site, known.site], known.pages)
     kept, moved = _distinct(pages, book)
     pages = _without_site({name: pages[name] for name in kept})
@@ -155,8 +155,7 @@ def _is_generated(name: str) -> bool:
     )
 
 
-def _read(path: Path) -> tuple[Page, tuple[str, str]]:
-    """Return a page and the addresses that it states."""
+def _read(path: Path) -> Page:
     raw = path.read_bytes()
     suffix = path.suffix.lower()
     encoding = (suffix in _HTML and html_charset(raw)) or "utf-8-sig"
@@ -166,8 +165,7 @@ def _read(path: Path) -> tuple[Page, tuple[str, str]]:
     except UnicodeError as error:
         raise DatasetError(f"{path} cannot be read as UTF-8: {error}.") from error
     page = read_html(text) if suffix in _HTML else read_markdown(text) if suffix in _MARKDOWN else read_text(text)
-    stated = stated_addresses(text) if suffix in _HTML else ("", "")
-    return with_short_titles(page._replace(title=" ".join(page.title.split()) or file_title(path.absolute()))), stated
+    return with_short_titles(page._replace(title=" ".join(page.title.split()) or file_title(path.absolute())))
 
 
 def _is_named_by_file(path: Path, page: Page) -> bool:

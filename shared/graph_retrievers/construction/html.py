@@ -48,6 +48,7 @@ _LABEL = 40
 _LISTS = frozenset(["ul", "ol", "dl"])
 # A page that goes on to another within seconds; one that reloads itself every few minutes is read.
 _REFRESH = re.compile(r"""\s*\d(?:\.\d*)?\s*[;,]\s*url\s*=\s*["']?([^"'\s]+)""", re.IGNORECASE)
+_URL = re.compile(r"\s*https?://", re.IGNORECASE)
 _CHARSET = re.compile(rb"""(?:<meta[^<>]{0,200}?charset|<\?xml[^<>]{0,200}?encoding)\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE)
 
 # The parser compares a closing tag to every open element. Bytes that it gets at a time; a longer address is not a base. Of a
@@ -72,9 +73,9 @@ def read_html(text: str, *, piece: bool = False) -> Page:
     Scripts, styles and navigation are left out: elements such as ``nav``, roles such as "navigation", and the class names of common
     documentation tools; of a page that is all navigation, all is read. If the page marks its main part (``main``, ``role="main"``),
     only that is read. The title is that of the page, else its first heading. Links are resolved against ``<base href>`` if there is
-    one. A page that sends its readers on, by ``<meta http-equiv="refresh">`` or as "Redirecting" with one link, has no blocks, and
-    its contents are that address. Time and memory grow linearly with the text: a page that leaves 2,000 elements open is read on
-    from there as if they had ended.
+    one. The address of the page is what its head states (``canonical``, else ``og:url``). A page that sends its readers on, by
+    ``<meta http-equiv="refresh">`` or as "Redirecting" with one link, has no blocks, and its contents are that address. Time and
+    memory grow linearly with the text: a page that leaves 2,000 elements open is read on from there as if they had ended.
 
     Parameters
     ----------
@@ -107,7 +108,9 @@ def read_html(text: str, *, piece: bool = False) -> Page:
         blocks = [replace(block, links=tuple(_joined(reader.base, link) for link in block.links)) for block in blocks]
         contents = [_joined(reader.base, link) for link in contents]
     heading = next((block.text for block in blocks if block.level), "")
-    return Page(without_number(_squeezed(reader.title)) or heading, blocks, _once(contents))
+    title = without_number(_squeezed(reader.title)) or heading
+    base = reader.base.strip() if _URL.match(reader.base) else ""
+    return Page(title, blocks, _once(contents), reader.canonical or reader.shared, base)
 
 
 def html_charset(raw: bytes) -> str:
@@ -163,6 +166,8 @@ class _Reader:
         self.after: list[tuple[list[str], list[str]]] = []
         self.contents: list[str] = []
         self.title = self.base = ""
+        # What the head says is the address of the page: its canonical one, and the one to share it by.
+        self.canonical = self.shared = ""
         # For each open element: (tag, what it switched on).
         self._open: list[tuple[str, str]] = []
         self._on = dict.fromkeys(["silent", "contents", "main", "pre", "title", "list", "quote", "link", "bold"], 0)
@@ -195,6 +200,8 @@ class _Reader:
         if tag == "meta" and attributes.get("http-equiv", "").lower() == "refresh" and self._open[-2:-1] != [("noscript", "")]:
             found = _REFRESH.match(attributes.get("content", ""))
             self.refresh = self.refresh or (found[1] if found else "")
+        if self._open[-2:-1] == [("head", "")]:
+            self._note_address(tag, attributes)
         href = attributes.get("href") if tag == "a" else None
         if tag == "base" and not self.base:
             base = attributes.get("href", "")
@@ -221,6 +228,15 @@ class _Reader:
             self.links.append(href)
         if tag == "img" and attributes.get("alt"):
             self._parts.append(f" {attributes['alt']} ")
+
+    def _note_address(self, tag: str, attributes: Mapping[str, str]) -> None:
+        stated = attributes.get("href" if tag == "link" else "content", "").strip()
+        if not _URL.match(stated):
+            return
+        if tag == "link" and "canonical" in attributes.get("rel", "").lower().split():
+            self.canonical = self.canonical or stated
+        if tag == "meta" and attributes.get("property", "").lower() == "og:url":
+            self.shared = self.shared or stated
 
     def end(self, tag: str) -> None:
         # The parser closes what is left open; a closing tag without an opening one gives no event.

@@ -58,11 +58,16 @@ class Block:
 
 
 class Page(NamedTuple):
-    """A page as its title ("" if it has none), its blocks, and the addresses that its table of contents lists."""
+    """A page as its title ("" if it has none), its blocks, and the addresses that its table of contents lists.
+
+    Of HTML also the URL that the page says it has, and that of its base, "" for none.
+    """
 
     title: str
     blocks: list[Block]
     contents: tuple[str, ...] = ()
+    address: str = ""
+    base: str = ""
 
 
 def with_short_titles(page: Page) -> Page:

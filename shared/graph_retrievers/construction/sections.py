@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile, zip_longest
-from operator import eq, or_
+from operator import eq
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.construction.pages import Block, Page
@@ -194,22 +194,21 @@ def _chunks(section: _Section, max_tokens: int) -> Iterator[Chunk]:
 def _covering(tokens: Mapping[_Heading, int]) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Return the path and the names of the section that the parts of some sections, with so many tokens each, are a part of.
 
-    It is the innermost section that contains them, or one that contains at least half of the tokens and is within all others.
+    It is the innermost section that contains them, or one that contains at least half of the tokens and is within all others. The
+    sections come in the order of the page.
     """
     headings = list(tokens)
-    shared = min((_shared(headings[0].path, heading.path) for heading in headings), default=0)
-    best = headings[0].path[:shared], headings[0].names[:shared]
-    for heading in headings:
-        inside = [_within(other.path, heading.path) for other in headings]
-        around = [_within(heading.path, other.path) for other in headings]
-        most = 2 * sum(tokens[other] for other, there in zip(headings, inside, strict=True) if there) >= sum(tokens.values())
-        if most and all(map(or_, inside, around)) and len(heading.path) > len(best[0]):
-            best = heading.path, heading.names
+    first, last = headings[0], headings[-1]
+    shared = sum(1 for _ in takewhile(bool, map(eq, first.path, last.path)))
+    best = first.path[:shared], first.names[:shared]
+    total = left = sum(tokens.values())
+    for heading, count in tokens.items():
+        # A section that contains the last one contains all behind itself, and is within those before it.
+        if not _within(last.path, heading.path) or 2 * left < total:
+            break
+        best = heading.path, heading.names
+        left -= count
     return best
-
-
-def _shared(path: tuple[int, ...], other: tuple[int, ...]) -> int:
-    return sum(1 for _ in takewhile(bool, map(eq, path, other)))
 
 
 def text_and_source(blocks: Sequence[Block], header: str = "") -> tuple[str, str]:

@@ -62,7 +62,7 @@ class AddressBook:
         Where paths are published: addresses of the folder that they begin in, such as ``https://x.org/docs``, or of a repository on
         GitHub or GitLab. A link to what lies below is read as a path.
     others : mapping of str to str, optional
-        Further addresses of pages, with the page that each leads to.
+        Further addresses of pages, with the page that each leads to; they count where `addresses` and `sites` give none.
 
     Examples
     --------
@@ -74,27 +74,10 @@ class AddressBook:
     """
 
     def __init__(self, addresses: Iterable[str], sites: Sequence[str] = (), others: Mapping[str, str] | None = None) -> None:
-        # Address of the page by URL, by URL without scheme and slash, by folder for an index page, and by what else may differ.
-        self._maps: tuple[dict[str, str], ...] = ({}, {}, {}, {})
         self._sites = [site for address in sites if (site := _site(address))]
-        folders = []
-        pages = dict(zip(*[dict.fromkeys(filter(None, addresses))] * 2, strict=True))
-        for known, address in [*pages.items(), *(others or {}).items()]:
-            found = _parts(_as_url(known)) if len(known) <= _LONGEST else None
-            if found is None:
-                # Not an address, such as "http://[", or a longer one: no link leads there.
-                continue
-            url, _ = found
-            key = _key(url)
-            exact, same, index, loose = self._maps
-            exact.setdefault(url, address)
-            same.setdefault(key, address)
-            plain = _plain(key)
-            if plain != (folder := _INDEX.sub("", plain) or "/"):
-                index.setdefault(folder, address)
-            loose.setdefault(folder, address)
-            if not _SCHEME.match(url):
-                folders.append(posixpath.dirname(key))
+        # What a page states of itself comes behind all forms of what pages have.
+        self._forms = [_Forms((address, address) for address in filter(None, addresses)), _Forms((others or {}).items())]
+        folders = {posixpath.dirname(_key(url)) for url in self._forms[0].exact if not _SCHEME.match(url)}
         self._root = posixpath.commonpath(folders).rstrip("/") if folders else ""
 
     def find(self, link: str, base: str = "") -> tuple[str, str] | None:
@@ -113,7 +96,7 @@ class AddressBook:
         roots = ["", self._root] if link.startswith("/") and not link.startswith("//") else [""]
         tried = [root + url for root in roots]
         tried += [root + path for path in self._below_sites(url, len(roots) > 1) for root in ("", self._root)]
-        address = next((page for address in tried if (page := self._page(address)) is not None), None)
+        address = next((page for forms in self._forms for address in tried if (page := forms.page(address))), None)
         return None if address is None else (address, fragment)
 
     def misses(self, link: str, base: str = "") -> bool:
@@ -140,13 +123,36 @@ class AddressBook:
                 if (inside := _FORGE.sub("", path)) != path:
                     yield inside or "/"
 
-    def _page(self, url: str) -> str | None:
-        exact, same, index, loose = self._maps
+
+class _Forms:
+    """Pages by URL, by URL without scheme and slash, by folder for an index page, and by what else may differ."""
+
+    def __init__(self, pages: Iterable[tuple[str, str]]) -> None:
+        self.exact: dict[str, str] = {}
+        self._same: dict[str, str] = {}
+        self._index: dict[str, str] = {}
+        self._loose: dict[str, str] = {}
+        for known, address in pages:
+            found = _parts(_as_url(known)) if len(known) <= _LONGEST else None
+            if found is None:
+                # Not an address, such as "http://[", or a longer one: no link leads there.
+                continue
+            url, _ = found
+            key = _key(url)
+            self.exact.setdefault(url, address)
+            self._same.setdefault(key, address)
+            plain = _plain(key)
+            if plain != (folder := _INDEX.sub("", plain) or "/"):
+                self._index.setdefault(folder, address)
+            self._loose.setdefault(folder, address)
+
+    def page(self, url: str) -> str | None:
         if url.startswith("/"):
             url = url.partition("?")[0]
         key = _key(url)
         plain = _INDEX.sub("", _plain(key))
-        return exact.get(url) or (index.get(plain) if url.endswith("/") else None) or same.get(key) or loose.get(plain)
+        index = self._index.get(plain) if url.endswith("/") else None
+        return self.exact.get(url) or index or self._same.get(key) or self._loose.get(plain)
 
 
 def check_site(site: str) -> None:
