@@ -72,8 +72,8 @@ def read_folder(folder: str | Path, *, max_tokens: int | None = 220, site: str =
         The first node of a page has the page's path, relative to the folder, as its id; others add ``#`` and the anchor of the
         section, or ``~`` and a number. The title is that of the page, and behind a colon the heading of the section, or of the one
         around all that the node holds. A page without a title is called as its file, ``index``, ``_index`` and ``README`` as their
-        folder. The text is what a person reads; where Markdown is written otherwise, with addresses of links for instance, hits
-        show what is written (see :meth:`Node.shown <graph_retrievers.graph.corpus_graph.Node.shown>`). Metadata:
+        folder, unless that name is a UUID or a hash. The text is what a person reads; where Markdown is written otherwise, with
+        addresses of links for instance, hits show what is written (see :meth:`Node.shown <graph_retrievers.graph.corpus_graph.Node.shown>`). Metadata:
 
         - ``path``: of the page;
         - ``chunk_index``: 0 for its first node, 1 for the next, ...;
@@ -171,7 +171,8 @@ def _read(path: Path) -> tuple[Page, tuple[str, str]]:
 
 
 def _is_named_by_file(path: Path, page: Page) -> bool:
-    return page.title == file_title(path.absolute()) and not any(block.level and block.text == page.title for block in page.blocks)
+    named = page.title == file_title(path.absolute()) != ""
+    return named and not any(block.level and block.text == page.title for block in page.blocks)
 
 
 def _without_site(pages: dict[str, Page]) -> dict[str, Page]:
@@ -274,7 +275,7 @@ def _nodes(name: str, page: Page, chunks: Sequence[Chunk], links: _Resolver, tak
                 identity = f"{base}~{taken[base]}"
         # The first node stands for the page, unless it begins elsewhere.
         whole = not place and (name, "") not in links.places
-        named = chunk.headings[:1] if whole else chunk.titles
+        named = chunk.titles[:1] if whole else chunk.titles
         titles = (name for name in named if name.casefold() != page.title.casefold())
         metadata: dict[str, Any] = {
             "path": name,
@@ -286,7 +287,7 @@ def _nodes(name: str, page: Page, chunks: Sequence[Chunk], links: _Resolver, tak
         if not place and page.contents:
             metadata["contents"] = links.resolved(page.contents, name)
         origin = {"markdown": chunk.source} if chunk.source else {}
-        nodes.append(Node(identity, chunk.text, ": ".join([page.title, *titles]), metadata=metadata, origin=origin))
+        nodes.append(Node(identity, chunk.text, ": ".join(filter(None, [page.title, *titles])), metadata=metadata, origin=origin))
     return nodes
 
 

@@ -58,11 +58,23 @@ class Block:
 
 
 class Page(NamedTuple):
-    """A page as its title ("" if it has none), its blocks, and the addresses that its table of contents lists."""
+    """A page.
+
+    Attributes
+    ----------
+    title : str
+        "" if it has none.
+    blocks : list of Block
+    contents : tuple of str
+        The addresses that its table of contents lists.
+    stated : bool
+        Whether the title is stated apart from the headings, as in front matter: then it is the heading around all of them.
+    """
 
     title: str
     blocks: list[Block]
     contents: tuple[str, ...] = ()
+    stated: bool = False
 
 
 def with_short_titles(page: Page) -> Page:
