@@ -47,7 +47,7 @@ def label(node: str, title: str, text: str) -> str:
 
 
 def path_title(graph: CorpusGraph, row: int) -> str:
-    """Return the title of a node, or the first words of its text where it has none and its id says nothing; "" with an id that does.
+    """Return the title of a node; without one the first words of its text where its id says nothing, else "".
 
     Examples
     --------
