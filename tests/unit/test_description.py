@@ -49,7 +49,8 @@ class TestDescribe:
 
     def test_hubs_are_called_as_on_paths(self):
         ids = ["0b7c1f0e-6d3c-4c3e-9f43-2f1d6b1b8a57", "da39a3ee5e6b4b0d3255bfef95601890afd80709", "plain"]
-        found = describe(CorpusGraph(ids, ["## The looms of Lyon\nThey wove.", "A card.", "An engine."], edges=[(ids[0], ids[1], "")]))
+        texts = ["## The looms of Lyon\nThey wove.", "A card.", "An engine."]
+        found = describe(CorpusGraph(ids, texts, edges=[(ids[0], ids[1], "")]))
         assert found.hubs == [(ids[0], "The looms of Lyon", 1), (ids[1], "A card.", 1), ("plain", "", 0)]
         assert str(found).endswith("hubs        The looms of Lyon (1), A card. (1), plain (0)") and found.untitled == 3
 

@@ -81,7 +81,16 @@ def test_a_page_read_twice_or_without_text_hands_its_links_on(tmp_path, caplog):
         nodes = read_folder(tmp_path)
     assert [node.id for node in nodes] == ["a.md", "looms.html"]
     assert nodes[0].metadata["links"] == ["/looms.html"]
-    assert "4 pages, 2 of them without text of their own or with the text of another" in caplog.text
+    assert "4 pages, 2 of them without text of their own or with the text of another: toc.html, z_copy.html." in caplog.text
+
+
+def test_the_log_names_the_first_pages_that_are_left_out(tmp_path, caplog):
+    write(tmp_path, **{f"p{n:02}_md": f"# Looms\n{WORDS}" for n in range(12)})
+    _, told = log_of(caplog, tmp_path)
+    assert (
+        "12 pages, 11 of them" in told
+        and "of another: p01.md, p02.md, p03.md, p04.md, p05.md, p06.md, p07.md, p08.md, ...." in told
+    )
 
 
 def test_the_pages_that_contents_list_are_kept_with_the_first_node(tmp_path):
@@ -345,7 +354,8 @@ def test_the_pages_of_a_book_are_read_once(tmp_path, caplog):
     ]
     assert (nodes[1].title, nodes[1].metadata["anchors"]) == ("Book: Colophon", [])
     assert nodes[0].metadata["links"] == ["/x.html#top-x", "/y.html#top-y", "/z.html#s-z", "/book.html#gone"]
-    assert "Left out 6 sections with the text of a section of another page, 6 of them of book.html." in told
+    assert "Left out 6 sections with the text of a section of another page, 6 of them of book.html: " in told
+    assert "of book.html: book.html#top-x, book.html#s-x, book.html#top-y, book.html#s-y, book.html#top-z, book.html#s-z." in told
 
 
 def test_sections_that_some_pages_share_stay_with_their_pages(tmp_path):
