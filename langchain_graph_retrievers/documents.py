@@ -11,6 +11,7 @@ from uuid import uuid4
 from langchain_core.documents import Document
 from langchain_core.prompts import PromptTemplate
 
+from graph_retrievers.construction.headings import heading_title
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.hits import Hit, Hits, NodePath, plain_context, plain_subgraph
 
@@ -33,7 +34,8 @@ def to_documents(hits: Hits, *, provenance: bool = False) -> list[Document]:
     Returns
     -------
     list of Document
-        Id, text and metadata of each hit. ``title`` and ``type`` of a node are added where the metadata have no such entry. Of a
+        Id, text and metadata of each hit. ``title`` and ``type`` of a node are added where the metadata have no such entry, but not
+        a title that is made of their headings. Of a
         chain or fact, the text is ``a -[relation]-> b`` or the text of the edge, the id is made of the ids of its nodes, and the
         metadata are those of the edge with ``kind``, "chain" or "fact", and ``path``.
 
@@ -78,7 +80,8 @@ def _own(hit: Hit) -> dict[str, Any]:
     """Return what a document has beyond the metadata of its node or edge, whichever query found it."""
     if hit.kind != "node":
         return {"kind": hit.kind, "path": hit.path.to_dict()}
-    named = (("title", hit.title), ("type", hit.type))
+    # Headings that a splitter wrote stand in the metadata already.
+    named = (("title", "" if hit.title == heading_title(hit.metadata) else hit.title), ("type", hit.type))
     return {name: value for name, value in named if value and name not in hit.metadata}
 
 
@@ -102,9 +105,9 @@ def _provenance(hit: Hit, notes: Sequence[str]) -> dict[str, Any]:
 
 
 def _word(metadata: Mapping[str, Any], name: str) -> str:
-    """Return the title or type of a node, as the metadata of its document have it."""
+    """Return the title or type of a node, as the metadata of its document have it; without a title the headings of a splitter."""
     value = metadata.get(f"node_{name}", metadata.get(name))
-    return "" if value is None else str(value)
+    return ("" if value is None else str(value)) or (heading_title(metadata) if name == "title" else "")
 
 
 def to_context(documents: Sequence[Document], question: str = "", language_model: Any = None) -> str:
@@ -160,15 +163,14 @@ def with_metadata(metadata: Mapping[str, Any], added: Mapping[str, Any]) -> dict
 
 
 def as_node(document: Document) -> Node:
-    """Return a document as a node of the engine, with the title of its metadata; a document without an id gets one.
+    """Return a document as a node of the engine, titled by its metadata or their headings; a document without an id gets one.
 
     >>> as_node(Document("Of brass.", id="engine", metadata={"title": "Engine"})).title
     'Engine'
     """
-    title = document.metadata.get("title", "")
-    return Node(
-        document.id or str(uuid4()), document.page_content, title if isinstance(title, str) else "", metadata=document.metadata
-    )
+    held = document.metadata.get("title")
+    title = (held if isinstance(held, str) else "") or heading_title(document.metadata)
+    return Node(document.id or str(uuid4()), document.page_content, title, metadata=document.metadata)
 
 
 class _HitPrompt(PromptTemplate):

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, Node
-from graph_retrievers.graph.labels import is_random, label
+from graph_retrievers.graph.labels import is_random, path_title
 from graph_retrievers.graph.names import named_step
 from graph_retrievers.graph.node_path import NodePath, SharedName
 from graph_retrievers.graph.subgraph import Subgraph
@@ -460,8 +460,7 @@ class _Paths:
 
     def title(self, row: int) -> str:
         """Return the title of a node, of one with a UUID and without a title a label, and "" of one that may not be shown."""
-        title, node = (self.graph.titles[row], self.graph.ids[row]) if self.may_show(row) else ("", "")
-        return title if title or not is_random(node) else label(node, "", self.graph.texts[row])
+        return path_title(self.graph, row) if self.may_show(row) else ""
 
     def edges(self, steps: Iterable[Edge]) -> dict[_Triple, Edge]:
         """Return the edges of the graph that steps of these paths follow, where both ends may be shown."""

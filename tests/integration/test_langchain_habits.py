@@ -11,10 +11,12 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.language_models import FakeListLLM
 from langchain_core.load import dumps
 from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_text_splitters import MarkdownHeaderTextSplitter
 from pydantic import Field
 
 import langchain_graph_retrievers as package
-from graph_retrievers import EntityLinking, GatedPropagation, Pipeline, VectorSearch, minilm
+from graph_retrievers import BM25Search, EntityLinking, GatedPropagation, GraphIndex, Pipeline, Retriever, VectorSearch, minilm
+from graph_retrievers.construction import DocumentStructure
 from graph_retrievers.errors import InvalidArgumentError
 from langchain_graph_retrievers import (
     BM25Retriever,
@@ -28,6 +30,7 @@ from langchain_graph_retrievers import (
     VectorRetriever,
     to_context,
 )
+from langchain_graph_retrievers.documents import as_node
 from tests.helpers import HashEmbedding, WordOverlap, linked_index
 from tests.integration.langchain_models import LangChainHashEmbeddings, LangChainWordOverlap
 
@@ -80,6 +83,29 @@ async def test_provenance_is_a_field_and_a_keyword_of_a_call(index):
     assert not told & plain.invoke("loom")[0].metadata.keys() and told <= telling.invoke("loom")[0].metadata.keys()
     assert plain.invoke("loom", provenance=True) == telling.invoke("loom") == await plain.ainvoke("loom", provenance=True)
     assert telling.batch(["loom"], provenance=False) == [plain.invoke("loom")] == (await telling.abatch(["loom"], provenance=False))
+
+
+def test_headings_that_a_splitter_wrote_are_the_title():
+    page = f"Before all.\n\n# Looms {{#looms}}\n\nA guide.\n\n## Cards {{#cards .wide}}\n\nCards steer the loom. {'x ' * 9}"
+    chunks = MarkdownHeaderTextSplitter([("#", "Header 1"), ("##", "Header 2")]).split_text(page)
+    for chunk in chunks:
+        chunk.metadata["source"] = "a.md"
+    index = GraphIndex.from_documents(chunks, edges=[DocumentStructure()])
+    assert index.graph.titles == ["", "Looms", "Looms/Cards"]
+    walk = Pipeline(BM25Search(1), GatedPropagation(gate="uniform", threshold=0))
+    retriever = GraphRetriever(retriever=Retriever(index, walk))
+    for found in (retriever.invoke("cards steer"), retriever.invoke("cards steer", provenance=True), chunks):
+        assert "\n- Looms/Cards: Cards steer" in to_context(found) and "{#" not in to_context(found)
+    assert "Looms/Cards <-[contains]- Looms" in to_context(retriever.invoke("cards steer", provenance=True))
+    assert '"Looms/Cards"' in retriever.retriever.retrieve("cards steer").subgraph().to_mermaid()
+    # The metadata are as the splitter made them.
+    assert retriever.invoke("cards steer")[0].metadata == chunks[2].metadata
+    own = [
+        Document("A loom.", metadata={"title": "Own", "Header 1": "A"}),
+        Document("A card.", metadata={"title": "", "header_2": 7}),
+    ]
+    assert GraphIndex.from_documents(own).graph.titles == ["Own", "7"] == [as_node(document).title for document in own]
+    assert GraphIndex.from_documents(chunks, title_key="").graph.titles == ["", "", ""]
 
 
 def test_title_and_type_of_a_node_are_in_the_metadata_whatever_the_query():

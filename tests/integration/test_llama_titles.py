@@ -57,6 +57,21 @@ def test_headings_and_files_are_titles(folder):
         assert not UUID.search(drawn.to_mermaid() + drawn.to_dot())
 
 
+def test_anchors_behind_headings_are_not_part_of_titles():
+    text = "# Guide {#guide}\n\nA guide.\n\n## TCP/IP {: #tcp .wide }\n\nBolt it.\n\n### Oil\n\nOil {#the} treadle."
+    nodes = MarkdownNodeParser().get_nodes_from_documents([Document(text=text)])
+    assert "{#guide}" in nodes[2].metadata["header_path"]
+    results = walked(nodes).retrieve("Oil the treadle")
+    assert provenance(results[0])["path"]["titles"] == ["Guide/TCP/IP"]
+    told = to_context(results) + to_context(walked(nodes, provenance=False).retrieve("Oil the treadle"))
+    assert "Guide/TCP/IP <-[next]- Guide" in told and "- Guide/TCP/IP: ### Oil" in told
+
+
+def test_a_file_with_a_random_name_is_not_a_title():
+    nodes = [TextNode(text="A loom.", metadata={"file_name": f"{uuid4()}.pdf"})]
+    assert walked(nodes).index.graph.titles == [""] and not UUID.search(to_context(walked(nodes).retrieve("loom")))
+
+
 def test_a_field_of_ones_own(folder):
     nodes = chunks(folder)
     for place, node in enumerate(nodes):

@@ -47,6 +47,13 @@ class TestDescribe:
         assert found.tokens == (1, 1, 3, 4, 5) and (found.readable_tokens, found.truncated) == (4, 1)
         assert "truncated" in found.to_dict() and json.dumps(found.to_dict())
 
+    def test_hubs_are_called_as_on_paths(self):
+        ids = ["0b7c1f0e-6d3c-4c3e-9f43-2f1d6b1b8a57", "da39a3ee5e6b4b0d3255bfef95601890afd80709", "plain"]
+        texts = ["## The looms of Lyon\nThey wove.", "A card.", "An engine."]
+        found = describe(CorpusGraph(ids, texts, edges=[(ids[0], ids[1], "")]))
+        assert found.hubs == [(ids[0], "The looms of Lyon", 1), (ids[1], "A card.", 1), ("plain", "", 0)]
+        assert str(found).endswith("hubs        The looms of Lyon (1), A card. (1), plain (0)") and found.untitled == 3
+
     def test_components_of_a_long_chain_and_of_rings(self):
         ids = [str(n) for n in range(500)]
         edges = [(str((n * 7) % 300), str(((n + 1) * 7) % 300)) for n in range(299)] + [

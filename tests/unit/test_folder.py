@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from graph_retrievers import GraphIndex
-from graph_retrievers.construction import DocumentStructure, Links, build_edges, read_folder
+from graph_retrievers import BM25Search, GatedPropagation, GraphIndex, Pipeline, Retriever
+from graph_retrievers.construction import DocumentStructure, Links, TitleMentions, build_edges, read_folder
 from graph_retrievers.construction.html import html_charset
 from graph_retrievers.errors import DatasetError, InvalidArgumentError
 
@@ -81,7 +81,16 @@ def test_a_page_read_twice_or_without_text_hands_its_links_on(tmp_path, caplog):
         nodes = read_folder(tmp_path)
     assert [node.id for node in nodes] == ["a.md", "looms.html"]
     assert nodes[0].metadata["links"] == ["/looms.html"]
-    assert "4 pages, 2 of them without text of their own or with the text of another" in caplog.text
+    assert "4 pages, 2 of them without text of their own or with the text of another: toc.html, z_copy.html." in caplog.text
+
+
+def test_the_log_names_the_first_pages_that_are_left_out(tmp_path, caplog):
+    write(tmp_path, **{f"p{n:02}_md": f"# Looms\n{WORDS}" for n in range(12)})
+    _, told = log_of(caplog, tmp_path)
+    assert (
+        "12 pages, 11 of them" in told
+        and "of another: p01.md, p02.md, p03.md, p04.md, p05.md, p06.md, p07.md, p08.md, ...." in told
+    )
 
 
 def test_the_pages_that_contents_list_are_kept_with_the_first_node(tmp_path):
@@ -158,6 +167,71 @@ def test_titles_of_pages_and_sites(tmp_path):
     for number in range(5):
         write(tmp_path, **{f"s{number}_html": f"<title>The site</title><h1>Page {number}</h1><p>z{number}"})
     assert [node.title for node in read_folder(tmp_path)][2:] == [f"Page {number}" for number in range(5)]
+
+
+FRONT = "---\ntitle: Front\n---\n"
+BRIEF = "Ask Ada or Bob."
+
+
+@pytest.mark.parametrize(
+    ("page", "nodes"),
+    [
+        (f"{FRONT}They hire.\n\n## Contacts\n{BRIEF}", {"Front": f"They hire.\nContacts\n{BRIEF}"}),
+        (f"<title>Front</title><p>They hire.<h2>Contacts</h2><p>{BRIEF}", {"Front": f"They hire.\nContacts\n{BRIEF}"}),
+        (f"{FRONT}# Head one\n{BRIEF}\n# Head two\n{BRIEF}", {"Front": f"Head one\n{BRIEF}\nHead two\n{BRIEF}"}),
+        (f"{FRONT}# Head one\n{BRIEF}\n## Below\n{BRIEF}", {"Front: Head one": f"{BRIEF}\nBelow\n{BRIEF}"}),
+        (f"{FRONT}# front\n{BRIEF}\n# Head two\n{BRIEF}", {"front": f"{BRIEF}\nHead two\n{BRIEF}"}),
+        (
+            f"{FRONT}## One\n{WORDS * 9}\n## Two\n{BRIEF}\n## Three\nAsk none.",
+            {"Front: One": f"{WORDS * 9}".strip(), "Front": f"Two\n{BRIEF}\nThree\nAsk none."},
+        ),
+        (
+            f"{FRONT}{WORDS * 39}\n\nThey hire.\n\nThey do.\n\n## Contacts\n{WORDS * 7}",
+            {"Front": f"They hire.\nThey do.\nContacts\n{WORDS * 7}".strip()},
+        ),
+    ],
+)
+def test_a_stated_title_is_the_heading_around_the_whole_page(tmp_path, page, nodes):
+    """A node is named by a heading only where it holds nothing but that section."""
+    write(tmp_path, **{"a_html" if page.startswith("<") else "a_md": page})
+    found = read_folder(tmp_path)
+    # Of parts of one name the last.
+    assert {node.title: node.text for node in found} == nodes
+
+
+def test_sections_below_a_stated_title_stand_side_by_side(tmp_path):
+    write(tmp_path, a_md=f"{FRONT}## One\n{WORDS * 9}\n## Two\n{WORDS * 9}")
+    assert [node.metadata["headings"] for node in read_folder(tmp_path)] == [["One"], ["Two"]]
+
+
+@pytest.mark.parametrize(
+    "stem",
+    [
+        *("3f2504e0-4f89-11d3-9a0c-0305e82c3301", "3f2504e04f8911d39a0c0305e82c3301"),
+        *("da39a3ee5e6b4b0d3255bfef95601890afd80709", f"{'9f86d081' * 8}", "3F2504E0-4F89-11D3-9A0C-0305E82C3301_part-2"),
+    ],
+)
+def test_a_uuid_or_hash_is_not_a_title(tmp_path, caplog, stem):
+    (tmp_path / "notes" / stem).mkdir(parents=True)
+    for name in (f"{stem}.txt", f"notes/{stem}.md", f"notes/{stem}/index.md"):
+        (tmp_path / name).write_text(f"The loom {name.count('/')} weaves linen. " + ("[next](index.md)" if name[0] == "n" else ""))
+    (tmp_path / "named.md").write_text(f"Cards steer the loom. See [it]({stem}.txt).")
+    nodes, told = log_of(caplog, tmp_path)
+    assert sorted(node.title for node in nodes) == ["", "", "", "named"] and "Pages without a title: 1 of 4;" in told
+    index = GraphIndex.from_documents(nodes, edges=[Links(field="links"), TitleMentions()])
+    walk = Pipeline(BM25Search(1), GatedPropagation(gate="uniform", threshold=0))
+    hits = Retriever(index, walk).retrieve("cards steer")
+    drawn = hits.subgraph()
+    shown = hits.to_context() + drawn.to_mermaid() + drawn.to_dot() + hits[-1].explain() + str(index.describe())
+    assert "named -[links]-> The loom 0 weaves linen." in shown and stem not in drawn.to_mermaid()
+    assert stem[-12:] not in shown.replace(f"({stem}.txt)", "")
+
+
+def test_sections_of_a_page_without_a_title_are_called_by_their_headings(tmp_path):
+    for name in "abcde":
+        page = f"<title>Site</title><h1>Home</h1><p>{name} {WORDS * 9}<h2>{name}</h2><p>{WORDS * 9}"
+        (tmp_path / f"{name}{'0' * 39}.html").write_text(page)
+    assert [node.title for node in read_folder(tmp_path)][:2] == ["Home", "a"]
 
 
 def test_files_outside_the_folder_and_indexes_of_sphinx_are_not_read(tmp_path):
@@ -280,7 +354,8 @@ def test_the_pages_of_a_book_are_read_once(tmp_path, caplog):
     ]
     assert (nodes[1].title, nodes[1].metadata["anchors"]) == ("Book: Colophon", [])
     assert nodes[0].metadata["links"] == ["/x.html#top-x", "/y.html#top-y", "/z.html#s-z", "/book.html#gone"]
-    assert "Left out 6 sections with the text of a section of another page, 6 of them of book.html." in told
+    assert "Left out 6 sections with the text of a section of another page, 6 of them of book.html: " in told
+    assert "of book.html: book.html#top-x, book.html#s-x, book.html#top-y, book.html#s-y, book.html#top-z, book.html#s-z." in told
 
 
 def test_sections_that_some_pages_share_stay_with_their_pages(tmp_path):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from graph_retrievers.construction import Links, build_edges
-from graph_retrievers.construction.links import heading_path
+from graph_retrievers.construction.headings import heading_path
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import Node
 

@@ -8,7 +8,7 @@ from llama_index.core.node_parser import HierarchicalNodeParser, MarkdownNodePar
 
 from graph_retrievers import GraphIndex
 from graph_retrievers.construction import DocumentStructure, Links, build_edges
-from graph_retrievers.construction.links import heading_path
+from graph_retrievers.construction.headings import heading_path
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import Node
 from graph_retrievers.graph.addresses import AddressBook, page_address

@@ -12,9 +12,11 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import listed
+from graph_retrievers.construction.headings import heading_title
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.addresses import page_address
 from graph_retrievers.graph.corpus_graph import Node
+from graph_retrievers.graph.labels import is_random
 from graph_retrievers.signals.embedding import check_vectors
 
 __all__ = ["document_vectors", "node_origin", "node_source", "node_title", "text_nodes", "to_nodes", "unit_vectors"]
@@ -41,8 +43,9 @@ def to_nodes(documents: Iterable[Any], title_key: str | None = None, type_key: s
         position, "0", "1", ..., or "_0", "_1", ... where another document has that id. The relationships, templates
         and excluded metadata keys of a LlamaIndex node become the ``origin`` of its node.
     title_key, type_key : str, default "title" and "type"
-        Metadata fields that hold a node's title and type; "" for none. They stay in the metadata too. If none is
-        given, a LlamaIndex node without a title has its ``header_path``, or else its ``file_name``, in that place.
+        Metadata fields that hold a node's title and type; "" for none. They stay in the metadata too. If none is given, a document
+        without a title has the headings in that place that a splitter wrote into its metadata, joined by slashes (``Header 1``,
+        ``Header 2``, ... of LangChain, ``header_path`` of LlamaIndex), or else a LlamaIndex node its ``file_name``.
 
     Examples
     --------
@@ -114,11 +117,17 @@ def _to_node(document: Any, position: int, title_key: str | None, type_key: str)
         id="" if identity is None else str(identity),
         text=text,
         title=_word(metadata, "title" if title_key is None else title_key, position, "title_key")
-        or (node_title(metadata) if title_key is None and hasattr(document, "node_id") else ""),
+        or _title(document, metadata, title_key),
         type=_word(metadata, type_key, position, "type_key"),
         metadata=metadata,
         origin=_dumped(document),
     )
+
+
+def _title(document: Any, metadata: Mapping[str, Any], title_key: str | None) -> str:
+    if title_key is not None:
+        return ""
+    return node_title(metadata) if hasattr(document, "node_id") else heading_title(metadata)
 
 
 def node_title(metadata: Mapping[str, Any]) -> str:
@@ -129,10 +138,10 @@ def node_title(metadata: Mapping[str, Any]) -> str:
     >>> node_title({"header_path": "/Guide/Install/", "file_name": "guide.md"}), node_title({"header_path": "/"})
     ('Guide/Install', '')
     """
-    names = ("title", "header_path", "file_name")
-    title, headings, file = (str(value) if isinstance(value, (str, int, float)) else "" for value in map(metadata.get, names))
-    # A path of headings begins and ends with what separates them; above all headings it is nothing else.
-    return title.strip() or headings.strip(" />") or file
+    title, file = (
+        str(value) if isinstance(value, (str, int, float)) else "" for value in map(metadata.get, ("title", "file_name"))
+    )
+    return title.strip() or heading_title(metadata) or ("" if is_random(file) else file)
 
 
 def _dumped(document: Any) -> dict[str, Any]:

@@ -34,7 +34,7 @@ _HTML = (".html", ".htm")
 _SUFFIXES = (".txt", *_MARKDOWN, *_HTML)
 # What stands at the beginning or the end of at least half of so many pages is navigation.
 _FEW_PAGES = 5
-# Pieces of navigation that the log names.
+# Pieces of navigation, pages and sections left out, that the log names.
 _NAMED = 8
 _SEPARATOR = re.compile(r" [-–—|·:»]+ |: ")
 _COPYRIGHT = re.compile(r"^(?:\(c\)|copyright\b)|©|all rights reserved", re.IGNORECASE)
@@ -73,8 +73,9 @@ def read_folder(folder: str | Path, *, max_tokens: int | None = 220, site: str =
         The first node of a page has the page's path, relative to the folder, as its id; others add ``#`` and the anchor of the
         section, or ``~`` and a number. The title is that of the page, and behind a colon the heading of the section, or of the one
         around all that the node holds. A page without a title is called as its file, ``index``, ``_index`` and ``README`` as their
-        folder. The text is what a person reads; where Markdown is written otherwise, with addresses of links for instance, hits
-        show what is written (see :meth:`Node.shown <graph_retrievers.graph.corpus_graph.Node.shown>`). Metadata:
+        folder, unless that name is a UUID or a hash. The text is what a person reads; where Markdown is written otherwise, with
+        addresses of links for instance, hits show what is written (see
+        :meth:`Node.shown <graph_retrievers.graph.corpus_graph.Node.shown>`). Metadata:
 
         - ``path``: of the page;
         - ``chunk_index``: 0 for its first node, 1 for the next, ...;
@@ -133,13 +134,13 @@ def read_folder(folder: str | Path, *, max_tokens: int | None = 220, site: str =
         logger.info("Links to %s lead to these pages: their settings or their base say that they are published there.", known.site)
     if generated:
         logger.info("Skipped %d files that documentation tools make, such as %s.", len(generated), min(generated))
-    if copies := sum(map(len, chunks.values())) - sum(map(len, unique.values())):
-        pages_of = Counter({name: len(held) - len(unique[name]) for name, held in chunks.items()})
-        (most, count), *_ = pages_of.most_common(1)
-        logger.info("Left out %d sections with the text of a section of another page, %d of them of %s.", copies, count, most)
+    if copies := [(name, chunk.anchor) for name, held in chunks.items() for chunk in held if chunk not in unique[name]]:
+        ((most, count),) = Counter(name for name, _ in copies).most_common(1)
+        told = "Left out %d sections with the text of a section of another page, %d of them of %s: %s."
+        logger.info(told, len(copies), count, most, _first([f"{name}#{anchor}" if anchor else name for name, anchor in copies]))
     if moved:
-        count = len(names)
-        logger.info("%d pages, %d of them without text of their own or with the text of another.", count, len(moved))
+        told = "%d pages, %d of them without text of their own or with the text of another: %s."
+        logger.info(told, len(names), len(moved), _first(sorted(moved)))
     return nodes
 
 
@@ -147,6 +148,10 @@ def _inside(path: Path, root: Path) -> bool:
     """Return whether a file is in the folder itself, and is not an index that Sphinx made."""
     made = path.stem in _INDEXES and any(path.with_name(name).exists() for name in ("genindex.html", "_static"))
     return not made and path.resolve().is_relative_to(root.resolve())
+
+
+def _first(left: Sequence[str]) -> str:
+    return ", ".join([*left[:_NAMED], *(["..."] if len(left) > _NAMED else [])])
 
 
 def _is_generated(name: str) -> bool:
@@ -169,7 +174,8 @@ def _read(path: Path) -> Page:
 
 
 def _is_named_by_file(path: Path, page: Page) -> bool:
-    return page.title == file_title(path.absolute()) and not any(block.level and block.text == page.title for block in page.blocks)
+    named = page.title == file_title(path.absolute()) != ""
+    return named and not any(block.level and block.text == page.title for block in page.blocks)
 
 
 def _without_site(pages: dict[str, Page]) -> dict[str, Page]:
@@ -214,8 +220,7 @@ def _without_site(pages: dict[str, Page]) -> dict[str, Page]:
 
     found = {name: page._replace(title=titled(name, page), blocks=cleaned(page)) for name, page in pages.items()}
     if left:
-        named = ", ".join(f"{shown(text, 60)}" for text in list(left)[:_NAMED])
-        logger.info("Left out as navigation that half of the pages share: %s%s.", named, ", ..." if len(left) > _NAMED else "")
+        logger.info("Left out as navigation that half of the pages share: %s.", _first([shown(text, 60) for text in left]))
     return found
 
 
@@ -272,7 +277,7 @@ def _nodes(name: str, page: Page, chunks: Sequence[Chunk], links: _Resolver, tak
                 identity = f"{base}~{taken[base]}"
         # The first node stands for the page, unless it begins elsewhere.
         whole = not place and (name, "") not in links.places
-        named = chunk.headings[:1] if whole else chunk.titles
+        named = chunk.titles[:1] if whole else chunk.titles
         titles = (name for name in named if name.casefold() != page.title.casefold())
         metadata: dict[str, Any] = {
             "path": name,
@@ -284,7 +289,7 @@ def _nodes(name: str, page: Page, chunks: Sequence[Chunk], links: _Resolver, tak
         if not place and page.contents:
             metadata["contents"] = links.resolved(page.contents, name)
         origin = {"markdown": chunk.source} if chunk.source else {}
-        nodes.append(Node(identity, chunk.text, ": ".join([page.title, *titles]), metadata=metadata, origin=origin))
+        nodes.append(Node(identity, chunk.text, ": ".join(filter(None, [page.title, *titles])), metadata=metadata, origin=origin))
     return nodes
 
 

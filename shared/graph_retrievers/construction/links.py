@@ -11,6 +11,7 @@ from operator import eq
 from typing import Any
 
 from graph_retrievers.arguments import typed
+from graph_retrievers.construction.headings import heading_path
 from graph_retrievers.construction.html import read_html
 from graph_retrievers.construction.markdown import own_anchor, read_markdown, reference_definitions, slug
 from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
@@ -18,13 +19,12 @@ from graph_retrievers.errors import InvalidArgumentError, NothingToReadError, sh
 from graph_retrievers.graph.addresses import ADDRESS_FIELDS, AddressBook, check_site, page_address
 from graph_retrievers.graph.corpus_graph import Node
 
-__all__ = ["Links", "heading_path"]
+__all__ = ["Links"]
 
 logger = logging.getLogger(__name__)
 
 _TAG = re.compile(r"<[a-zA-Z!/]")
 _MARKDOWN = re.compile(r"\[|^ {0,3}#|^ {0,3}(?:=+|-+)[ \t]*$|<https?://", re.MULTILINE)
-_HEADER_KEY = re.compile(r"header[ _]?([1-6])", re.IGNORECASE)
 # Texts of links, of a list that all chunks of a page hold, that are searched for in the chunks.
 _SEARCHED = 1_000
 # A link that more than half of the pages have is navigation; below this number of pages, that says nothing.
@@ -182,32 +182,6 @@ class Links(EdgeSpec):
                 for row, link in _field_links(nodes, rows, self.field):
                     links[row].append(link)
         return links, anchors
-
-
-def heading_path(node: Node) -> tuple[str, ...]:
-    """Return the headings that a chunk stands under, its own last, as splitters write them into the metadata.
-
-    They are read from ``headings`` (a list), ``Header 1``, ``Header 2``, ... (LangChain), or ``header_path`` (LlamaIndex), which
-    names the headings around the one that the text begins with.
-
-    Examples
-    --------
-    >>> heading_path(Node("a", "", metadata={"Header 1": "Looms", "Header 2": "Cards"}))
-    ('Looms', 'Cards')
-    >>> heading_path(Node("a", "## Cards", metadata={"header_path": "/Looms/"}))
-    ('Looms', 'Cards')
-    """
-    metadata = node.metadata
-    if isinstance(metadata.get("headings"), (list, tuple)):
-        return tuple(_strings(metadata["headings"]))
-    numbered = {int(found[1]): str(value) for key, value in metadata.items() if (found := _HEADER_KEY.fullmatch(str(key)))}
-    if numbered:
-        return tuple(numbered[level] for level in sorted(numbered))
-    if "header_path" not in metadata:
-        return ()
-    around = [part for part in str(metadata["header_path"]).split("/") if part]
-    own = node.text.lstrip().partition("\n")[0]
-    return (*around, own.strip("# \t")) if own.startswith("#") else tuple(around)
 
 
 class _Anchors:

@@ -95,7 +95,7 @@ def read_markdown(text: str, references: MutableMapping[str, Any] | None = None,
         for piece, following in zip_longest(held, held[1:])
     ]
     heading = next((block.text for block in blocks if block.level), "")
-    return Page(title or heading, blocks)
+    return Page(title or heading, blocks, stated=bool(title))
 
 
 def own_anchor(heading: str) -> tuple[str, str]:

@@ -58,9 +58,19 @@ class Block:
 
 
 class Page(NamedTuple):
-    """A page as its title ("" if it has none), its blocks, and the addresses that its table of contents lists.
+    """A page.
 
-    Of HTML also the URL that the page says it has, and that of its base, "" for none.
+    Attributes
+    ----------
+    title : str
+        "" if it has none.
+    blocks : list of Block
+    contents : tuple of str
+        The addresses that its table of contents lists.
+    stated : bool
+        Whether the title is stated apart from the headings, as in front matter: then it is the heading around all of them.
+    address, base : str
+        Of HTML, the URL that the page says it has, and that of its base; "" for none.
     """
 
     title: str
@@ -68,6 +78,7 @@ class Page(NamedTuple):
     contents: tuple[str, ...] = ()
     address: str = ""
     base: str = ""
+    stated: bool = False
 
 
 def with_short_titles(page: Page) -> Page:

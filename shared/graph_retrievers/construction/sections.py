@@ -42,7 +42,8 @@ class Chunk:
     part : int
         1 for the first chunk of a section, 2 for the next, ...
     titles : tuple of str
-        The heading of its section, behind those of the sections around it that begin in it too.
+        The heading of its section, behind those of the sections around it that begin in it too; none where it holds text that
+        stands above all headings of the page.
     source : str
         What is written where the text stands, such as Markdown; "" where that is the text.
     """
@@ -88,7 +89,8 @@ class _Section:
 def split_page(page: Page, max_tokens: int = 220) -> list[Chunk]:
     r"""Return the chunks of a page, in order: one for each section, several for a section of more than `max_tokens` tokens.
 
-    A section is what stands under a heading, up to the next heading; the first heading of a page is that of the whole page. A
+    A section is what stands under a heading, up to the next heading; the first heading of a page is that of the whole page, unless
+    front matter states another title. A
     section of fewer than 40 tokens joins the one that contains it, its first subsection, or a short neighbour. A long section is
     cut between blocks, into parts of about the same length; a block is cut only where it alone is too long, a row of a table behind
     a cell. A heading, a bold line and what ends with a colon stay with what follows, and the header of a table is repeated in parts
@@ -121,10 +123,12 @@ def _sections(page: Page) -> list[_Section]:
     """Return the sections of a page, each with its own blocks only, in order."""
     sections: list[_Section] = []
     around: list[tuple[int, int, str]] = []
+    heads = next((block.text for block in page.blocks if block.level), "")
+    named = page.stated and page.title.casefold() != heads.casefold()
     for block in page.blocks:
         if block.level:
             # Level 0 for the first heading of the page, so that all others are below it.
-            level = block.level if sections else 0
+            level = block.level if sections or named else 0
             while around and around[-1][0] >= level:
                 around.pop()
             around.append((level, len(sections), block.text))
@@ -186,7 +190,7 @@ def _chunks(section: _Section, max_tokens: int) -> Iterator[Chunk]:
         shown = blocks[1:] if blocks[0].level and blocks[0].text in names else blocks
         links = tuple(dict.fromkeys(link for block in blocks for link in block.links))
         counts[path] += 1
-        titles = names[max(first, 1) - 1 :]
+        titles = () if _Heading() in tokens else names[max(first, 1) - 1 :]
         text, source = text_and_source(shown, _repeated(blocks[0], max_tokens))
         yield Chunk(text, names, tuple(dict.fromkeys(anchors)), links, own.get(path, ""), counts[path], titles, source)
 

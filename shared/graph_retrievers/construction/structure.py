@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from graph_retrievers.arguments import typed
-from graph_retrievers.construction.links import heading_path
+from graph_retrievers.construction.headings import heading_path
 from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
 from graph_retrievers.errors import NothingToReadError, shown
 from graph_retrievers.graph.addresses import ADDRESS_FIELDS, page_address

@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from pathlib import PurePath
 
+from graph_retrievers.graph.labels import is_random
+
 __all__ = ["file_spellings", "file_title", "title_lines"]
 
 # Characters of a line that may be a title; a longer one is a paragraph that was not wrapped.
@@ -61,7 +63,7 @@ def title_lines(text: str, alone: bool) -> int:
 def file_title(path: str | PurePath) -> str:
     """Return the name of a file as a title: without its ending, with spaces for underscores and for hyphens between words.
 
-    The first page of a folder (``index``, ``_index``, ``README``) is called as the folder.
+    The first page of a folder (``index``, ``_index``, ``README``) is called as the folder. A UUID or hash is not a title: "".
 
     Examples
     --------
@@ -69,7 +71,7 @@ def file_title(path: str | PurePath) -> str:
     ('jacquard loom 2', '2024-05-01', 'looms')
     """
     name = _file_name(PurePath(path))
-    return _JOINT.sub(" ", name).strip() or name
+    return "" if is_random(name) else _JOINT.sub(" ", name).strip() or name
 
 
 def _file_name(path: PurePath) -> str:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.graph.labels import path_title
 from graph_retrievers.graph.tokens import estimate_tokens
 
 __all__ = ["NO_EDGES", "NO_EDGES_NOTE", "GraphDescription", "describe", "tell_no_edges"]
@@ -52,7 +53,8 @@ class GraphDescription:
     degree : tuple of five int
         Smallest, quartiles and largest of the number of distinct neighbours.
     hubs : list of (id, title, degree)
-        The five nodes with most neighbours.
+        The five nodes with most neighbours. Of a node without a title whose id is a UUID or a hash, the title is the first words of
+        its text, as in paths.
     isolated : int
         Nodes without neighbours.
     components : int
@@ -152,7 +154,7 @@ def describe(
         types=dict(Counter(graph.types)),
         edges={graph.relation_names[number]: count for number, count in sorted(relations.items())},
         degree=_five(degree),
-        hubs=[(graph.ids[row], graph.titles[row], int(degree[row])) for row in hubs],
+        hubs=[(graph.ids[row], path_title(graph, row), int(degree[row])) for row in hubs],
         isolated=int((degree == 0).sum()),
         components=sizes.numel(),
         largest_component=int(sizes.max()),

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-__all__ = ["is_random", "label"]
+if TYPE_CHECKING:
+    from graph_retrievers.graph.corpus_graph import CorpusGraph
 
-# Of letters and digits that say nothing, as LlamaIndex and vector stores of LangChain make ids; something may follow.
-_RANDOM = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}(?![0-9a-z])", re.IGNORECASE)
+__all__ = ["is_random", "label", "path_title"]
+
+# Of letters and digits that say nothing, as LlamaIndex and vector stores of LangChain make ids, or a hash; something may follow.
+_RANDOM = re.compile(r"(?:\A|/)(?:[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}|[0-9a-f]{33,})(?![0-9a-z])", re.IGNORECASE)
 _MARKS = re.compile(r"^[#>*+\-\s]+")
 _LENGTH = 48
 
 
 def is_random(node: str) -> bool:
-    """Return whether the id of a node is a UUID, or begins with one."""
-    return _RANDOM.match(node) is not None
+    """Return whether the id of a node is a UUID or a hash or begins with one, as may parts of the path of a page.
+
+    Examples
+    --------
+    >>> is_random("notes/3f2504e0-4f89-11d3-9a0c-0305e82c3301.txt#cards"), is_random("notes/cards.txt")
+    (True, False)
+    """
+    return _RANDOM.search(node) is not None
 
 
 def label(node: str, title: str, text: str) -> str:
-    """Return the title of a node; without one its id, or the first words of its text where the id is a UUID.
+    """Return the title of a node; without one its id, or the first words of its text where the id says nothing.
 
     Examples
     --------
@@ -34,3 +44,16 @@ def label(node: str, title: str, text: str) -> str:
     if len(words) <= _LENGTH:
         return words or node
     return f"{words[: _LENGTH - 3].rpartition(' ')[0] or words[: _LENGTH - 3]} ..."
+
+
+def path_title(graph: CorpusGraph, row: int) -> str:
+    """Return the title of a node; without one the first words of its text where its id says nothing, else "".
+
+    Examples
+    --------
+    >>> from graph_retrievers.graph.corpus_graph import CorpusGraph
+    >>> path_title(CorpusGraph(["0b7c1f0e-6d3c-4c3e-9f43-2f1d6b1b8a57"], ["They weave."]), 0)
+    'They weave.'
+    """
+    title, node = graph.titles[row], graph.ids[row]
+    return title if title or not is_random(node) else label(node, "", graph.texts[row])

@@ -1,0 +1,62 @@
+"""Headings above a chunk, as splitters of LangChain, LlamaIndex and this package write them into its metadata."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from graph_retrievers.construction.markdown import own_anchor
+from graph_retrievers.graph.corpus_graph import Node
+
+__all__ = ["heading_path", "heading_title"]
+
+_HEADER_KEY = re.compile(r"header[ _]?([1-6])", re.IGNORECASE)
+
+
+def heading_path(node: Node) -> tuple[str, ...]:
+    """Return the headings that a chunk stands under, its own last, as splitters write them into the metadata.
+
+    They are read from ``headings`` (a list), ``Header 1``, ``Header 2``, ... (LangChain), or ``header_path`` (LlamaIndex), which
+    names the headings around the one that the text begins with.
+
+    Examples
+    --------
+    >>> heading_path(Node("a", "", metadata={"Header 1": "Looms", "Header 2": "Cards"}))
+    ('Looms', 'Cards')
+    >>> heading_path(Node("a", "## Cards", metadata={"header_path": "/Looms/"}))
+    ('Looms', 'Cards')
+    """
+    metadata = node.metadata
+    held = metadata.get("headings")
+    if isinstance(held, (list, tuple)):
+        return tuple(map(str, held))
+    if numbered := _numbered(metadata):
+        return numbered
+    if "header_path" not in metadata:
+        return ()
+    around = [part for part in str(metadata["header_path"]).split("/") if part]
+    own = node.text.lstrip().partition("\n")[0]
+    return (*around, own.strip("# \t")) if own.startswith("#") else tuple(around)
+
+
+def heading_title(metadata: Mapping[str, Any]) -> str:
+    """Return the headings that a splitter of LangChain or LlamaIndex wrote, joined by slashes; "" if there are none.
+
+    Anchors that are written behind headings are left out.
+
+    Examples
+    --------
+    >>> heading_title({"Header 1": "Looms", "Header 2": "Cards {#holes}"}), heading_title({"header_path": "/Looms/Cards/"})
+    ('Looms/Cards', 'Looms/Cards')
+    """
+    path = metadata.get("header_path")
+    # A path of headings begins and ends with what separates them; above all headings it is nothing else.
+    headings = _numbered(metadata) or (str(path).strip(" />").split("/") if isinstance(path, (str, int, float)) else ())
+    return "/".join(own_anchor(heading)[0] for heading in headings)
+
+
+def _numbered(metadata: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the headings in ``Header 1``, ``Header 2``, ..., outermost first."""
+    found = {int(key[1]): str(value) for name, value in metadata.items() if (key := _HEADER_KEY.fullmatch(str(name)))}
+    return tuple(found[level] for level in sorted(found))
