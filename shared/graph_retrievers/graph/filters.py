@@ -93,7 +93,8 @@ def filter_mask(graph: CorpusGraph, condition: Filter) -> Tensor:
     Notes
     -----
     A warning is logged, once a graph and field, for a field that no node has, and for a value that none can equal, or be
-    ordered with, because the field never holds one of its type. ``$exists``, ``$ne``, ``$nin`` and ``$not`` may name fields that no node has.
+    ordered with, because the field never holds one of its type. ``$exists``, ``$ne``, ``$nin`` and ``$not`` may name fields that no
+    node has.
 
     Examples
     --------
