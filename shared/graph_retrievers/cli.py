@@ -243,7 +243,7 @@ def _shown_log() -> Iterator[None]:
 
 def _search(args: argparse.Namespace) -> None:
     from graph_retrievers.index import GraphIndex
-    from graph_retrievers.retrievers.registry import build_retriever, default_retriever
+    from graph_retrievers.retrievers.registry import build_retriever
     from graph_retrievers.retrievers.retriever import tell_unused_relevance
     from graph_retrievers.retrievers.tuned import load_retriever
 
@@ -258,7 +258,7 @@ def _search(args: argparse.Namespace) -> None:
     if args.tuned:
         retriever = load_retriever(index, args.tuned)
     else:
-        retriever = build_retriever(args.retriever or default_retriever(index), index, published=args.published)
+        retriever = build_retriever(args.retriever, index, published=args.published)
     tell_unused_relevance(retriever)
     hits = retriever.retrieve(args.question, args.k)
     if args.json:

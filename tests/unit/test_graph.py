@@ -213,6 +213,14 @@ def test_of_many_unknown_fields_the_first_get_a_suggestion(caplog):
         ({"year": {"$in": ["1950", "1955"]}}, "'year' of the nodes is a number. Give a value of that type"),
         ({"year": "1950"}, "'year' of the nodes is a number"),
         ({"year": {"$contains": 1950}}, "'year' of the nodes is a number"),
+        ({"year": {"$gt": "5"}}, r"\{'year': \{'\$gt': '5'\}\} can never match: 'year' .* is a number. Give a value of that type"),
+        ({"year": {"$gte": "5"}}, "'year' of the nodes is a number"),
+        ({"year": {"$lt": "9999"}}, "'year' of the nodes is a number"),
+        ({"year": {"$lte": [9999]}}, "'year' of the nodes is a number. Give a value of that type"),
+        ({"year": {"$lt": None}}, "'year' of the nodes is a number. Give a value of that type"),
+        ({"tags": {"$gt": "a"}}, "'tags' of the nodes is a list. Give a value of that type"),
+        ({"$title": {"$gt": 5}}, r"'\$title' of the nodes is a text"),
+        ({"$and": [{"year": {"$gt": 1900, "$lt": "2000"}}]}, r"'\$lt': '2000'"),
     ],
 )
 def test_what_can_never_match_is_named_once(condition, words, caplog):

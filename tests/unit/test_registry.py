@@ -47,6 +47,21 @@ def test_each_name_stands_for_a_class_and_keywords():
         retriever_class("none")
 
 
+@pytest.mark.parametrize(
+    ("edges", "why"),
+    [
+        ([], "there are neither edges nor vectors: words alone"),
+        ([("0", "1")], "there are no vectors: words alone, edges are not followed"),
+    ],
+)
+def test_a_default_that_reads_words_alone_says_why(edges, why):
+    index = GraphIndex.from_texts(["a loom", "a card"], edges=edges)
+    (hit,) = build_retriever(None, index, k=1).retrieve("Which loom?")
+    assert hit.reason == why and hit.explain().splitlines()[-1] == why
+    # Whoever asks for it by name knows.
+    assert build_retriever("bm25", index, k=1).retrieve("Which loom?")[0].reason == ""
+
+
 def test_what_is_built_has_the_name_and_the_options():
     index = linked_index()
     uniform = build_retriever("spreading-uniform", index, k=3, steps=1)

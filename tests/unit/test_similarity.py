@@ -35,7 +35,7 @@ from tests.helpers import HashEmbedding, linked_edges, linked_index, linked_node
 
 QUESTIONS = ["Which machine reads punched cards?", "Who broke a cipher?", "Who wrote a program for Charles Babbage?"]
 COMPARING = ["vector", "hybrid", "re2", "fastinsight", "gar", "ppr", "spreading", "walk-fusion", "path-reranking", "eager", "mmr"]
-COMPARING += ["scored", "lesegr", "mor-no-rerank", "g-rag", "hyde", "decomposition"]
+COMPARING += ["scored", "lesegr", "mor-no-rerank", "g-rag", "hyde", "decomposition", "hipporag", "g-retriever"]
 
 
 class Recording(HashEmbedding):
@@ -69,6 +69,20 @@ def test_it_is_the_cosine_whatever_the_score_and_a_batch_has_that_of_its_questio
         for hit in hits:
             assert hit.similarity == pytest.approx(cosine(index, question, hit.id), abs=1e-6)
         assert [hit.similarity for hit in retriever.retrieve(question)] == [hit.similarity for hit in hits]
+
+
+@pytest.mark.parametrize("name", ["vector", "ppr", "spreading", "lightrag", "pathrag", "g-retriever", "hipporag", "mor-no-rerank"])
+@pytest.mark.parametrize("edges", [[], linked_edges()])
+def test_what_falls_back_to_vectors_without_edges_or_their_signals_has_it(name, edges):
+    texts = {node.id: node.text for node in linked_nodes()}
+    places = {node: str(place) for place, node in enumerate(texts)}
+    edges = [(places[source], places[target], *rest) for source, target, *rest in edges]
+    index = GraphIndex.from_texts(list(texts.values()), edges=edges, embedding=HashEmbedding())
+    retriever = build_retriever(name, index, k=4)
+    together = retriever.retrieve_batch(QUESTIONS)
+    for question, hits in zip(QUESTIONS, together, strict=True):
+        assert [hit.similarity for hit in hits] == pytest.approx([cosine(index, question, hit.id) for hit in hits], abs=1e-6)
+        assert len(hits) == 4 and [hit.similarity for hit in retriever.retrieve(question)] == [hit.similarity for hit in hits]
 
 
 @pytest.mark.parametrize("name", ["bm25", "spreading-uniform", "ircot"])

@@ -239,8 +239,9 @@ class TestRefused:
     ("value", "kept"),
     [
         ((1, (2, "x")), [1, [2, "x"]]),
-        ({"b", "a"}, ["a", "b"]),
-        ({1, "a", 0}, [0, 1, "a"]),
+        # The order in which a set is written changes from run to run.
+        pytest.param({"b", "a"}, ["a", "b"], id="set of texts"),
+        pytest.param({1, "a", 0}, [0, 1, "a"], id="mixed set"),
         (date(1843, 1, 1), "1843-01-01"),
         (datetime(2024, 5, 1, 12, 30, tzinfo=UTC), "2024-05-01T12:30:00+00:00"),
         (PurePosixPath("docs/a.md"), "docs/a.md"),

@@ -92,8 +92,9 @@ def filter_mask(graph: CorpusGraph, condition: Filter) -> Tensor:
 
     Notes
     -----
-    A warning is logged, once a graph and field, for a field that no node has, and for a value that none can equal because the
-    field never holds one of its type. ``$exists``, ``$ne``, ``$nin`` and ``$not`` may name fields that no node has.
+    A warning is logged, once a graph and field, for a field that no node has, and for a value that none can equal, or be
+    ordered with, because the field never holds one of its type. ``$exists``, ``$ne``, ``$nin`` and ``$not`` may name fields that no
+    node has.
 
     Examples
     --------
@@ -109,7 +110,8 @@ def filter_mask(graph: CorpusGraph, condition: Filter) -> Tensor:
     elif isinstance(condition, Mapping):
         try:
             test = _compile(condition, count(1))
-            if len(graph):
+            # A part of a graph does not know what no node has.
+            if len(graph) and graph.whole:
                 _tell_impossible(graph, condition)
             keep = [bool(test(graph, row)) for row in range(len(graph))]
         except InvalidArgumentError:
@@ -140,10 +142,7 @@ def _tell_impossible(graph: CorpusGraph, condition: Mapping[str, Any]) -> None:
     """Log a warning, once a graph and field, for a part of a condition that no node can satisfy."""
     held_by = graph.cache.get("kinds of", lambda: _kinds(graph))
     # Conditions come with questions, so there is no end of them.
-    already: Cache | None = graph.cache.get("filters told", lambda: Cache(_TOLD))
-    if already is None:
-        # A part of a graph does not know what no node has.
-        return
+    already: Cache = graph.cache.get("filters told", lambda: Cache(_TOLD))
     suggest: set[str] = set()
     for key, operator, value in _asked(condition):
         told = key[:_LONGEST], operator
@@ -166,8 +165,8 @@ def _asked(condition: Mapping[str, Any], known: Set[str] = frozenset()) -> Itera
                 yield from _asked(part, asked if key == "$or" else known)
         elif key != "$not" and key not in known:
             for operator, value in (wanted if _has_operators(wanted) else {"$eq": wanted}).items():
-                # Nodes without the field satisfy these.
-                if operator not in ("$exists", "$ne", "$nin") and value is not None:
+                # Nodes without the field satisfy these; nothing is ordered with None.
+                if operator not in ("$exists", "$ne", "$nin") and (value is not None or operator in _ORDERS):
                     yield key, operator, value
 
 
@@ -183,15 +182,21 @@ def _mismatch(key: str, operator: str, value: Any, held: Set[str]) -> str:
     values = list(value) if operator == "$in" else [value]
     kinds = {_kind(kind) for kind in {type(each) for each in values} - {NoneType}}
     # Of values of other types it is not known what they equal.
-    if operator not in ("$eq", "$in", "$contains") or not kinds or not kinds | held <= _KINDS:
+    if not (kinds or operator in _ORDERS) or not kinds | held <= _KINDS:
         return ""
-    possible = "list" in held or "text" in kinds & held if operator == "$contains" else bool(kinds & held) or None in values
+    if operator == "$contains":
+        possible = "list" in held or "text" in kinds & held
+    elif operator in _ORDERS:
+        # Mappings have no order.
+        possible = bool(kinds & held - {"mapping"})
+    else:
+        possible = bool(kinds & held) or None in values
     if possible:
         return ""
     hint = "Give a value of that type."
     if operator == "$eq" and kinds == {"list"}:
         hint = f'For one of several values, use {{"$in": {shown(list(value))}}}.'
-    elif operator != "$contains" and held == {"list"}:
+    elif operator in ("$eq", "$in") and held == {"list"}:
         hint = f'For an entry of the list, use {{"$contains": {shown(values[0])}}}.'
     types = " or a ".join(sorted(held))
     asked = f"{{{key!r}: {{{operator!r}: {shown(value)}}}}}"
@@ -239,6 +244,7 @@ def type_mask(graph: CorpusGraph, types: Collection[str]) -> Tensor:
 
 
 _KINDS = {"text", "number", "list", "mapping"}
+_ORDERS = {"$gt", "$gte", "$lt", "$lte"}
 _PLAIN = frozenset([str, int, float, bool, NoneType])
 _OWN: dict[str, Callable[[CorpusGraph, int], Any]] = {
     "$id": lambda g, r: g.ids[r],

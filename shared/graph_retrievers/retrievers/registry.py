@@ -78,6 +78,13 @@ def default_retriever(index: GraphIndex) -> str:
     return "walk-fusion" if index.has_bm25 else "spreading-hybrid"
 
 
+def _without_vectors(index: GraphIndex) -> str:
+    """Return why BM25 is the default: a walk needs vectors, whether there are edges or not."""
+    if not index.graph.has_edges:
+        return "there are neither edges nor vectors: words alone"
+    return "there are no vectors: words alone, edges are not followed"
+
+
 def retriever_class(name: str) -> tuple[type[Retriever], dict[str, Any]]:
     """Return the class of a short name and the keywords that the name stands for; InvalidArgumentError if it is unknown."""
     module, attribute, keywords = _RETRIEVERS[choice("retriever", name, _RETRIEVERS)]
@@ -113,7 +120,10 @@ def build_retriever(name: str | None, index: GraphIndex, /, *, published: bool =
     'a loom'
     """
     if name is None:
-        made = build_retriever(default_retriever(index), index, published=published, **{"k": DEFAULT_K, **options})
+        chosen = default_retriever(index)
+        made = build_retriever(chosen, index, published=published, **{"k": DEFAULT_K, **options})
+        if chosen == "bm25":
+            made.operator.reason = _without_vectors(index)
         tell_unused_relevance(made)
         return made
     kind, keywords = retriever_class(name)

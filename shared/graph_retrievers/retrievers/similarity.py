@@ -9,6 +9,7 @@ from graph_retrievers.hits import Similarities
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.mor import MixedTraversal
 from graph_retrievers.operators.operator import Operator
+from graph_retrievers.operators.passage_walk import PassageWalk
 from graph_retrievers.operators.path_search import PathSearch
 from graph_retrievers.operators.spreading import GatedPropagation
 from graph_retrievers.operators.stex import STeX
@@ -85,7 +86,7 @@ def _compares(part: Operator, index: GraphIndex) -> bool:
     # The name of the signal that it searches, of an operator of this package.
     name = getattr(part, "signal", None)
     searched = index.signals.get(name) if isinstance(name, str) else None
-    return isinstance(part, (STeX, MixedTraversal)) or isinstance(searched, VectorSignal)
+    return isinstance(part, (STeX, MixedTraversal, PassageWalk)) or isinstance(searched, VectorSignal)
 
 
 def _named(index: GraphIndex, ranking: Ranking, k: int) -> tuple[Tensor, Tensor]:
