@@ -22,7 +22,7 @@ from llama_index.core.memory import VectorMemory, VectorMemoryBlock
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.retrievers import QueryFusionRetriever
-from llama_index.core.schema import IndexNode, TextNode, TransformComponent
+from llama_index.core.schema import IndexNode, NodeRelationship, RelatedNodeInfo, TextNode, TransformComponent
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import (
@@ -35,7 +35,9 @@ from llama_index.core.vector_stores.types import (
     VectorStoreQueryMode,
 )
 
+from graph_retrievers.construction import read_folder
 from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph import Node
 from graph_retrievers.index_store import IndexStore
 from llama_graph_retrievers import GraphVectorStore, LlamaIndexVectors, VectorRetriever
 from tests.integration.llama_corpus import HashEmbed, llama_nodes
@@ -135,6 +137,22 @@ def test_filters_and_ids_choose_among_the_nodes(store):
         assert sorted(mine.vector_store.query(VectorStoreQuery(**query, node_ids=[*some, "unknown"])).ids) == sorted(some)
         assert mine.vector_store.query(VectorStoreQuery(**query, node_ids=["unknown"])).ids == []
         assert mine.vector_store.query(VectorStoreQuery(**query, node_ids=some, filters=never)).ids == []
+
+
+def test_ids_of_documents_and_filters_choose_together(store):
+    nodes = [
+        TextNode(text="A loom.", id_=f"{source}{year}", metadata={"year": year}, embedding=[1.0, 0.0])
+        for source in "ab"
+        for year in (1, 2)
+    ]
+    for node in nodes:
+        node.relationships[NodeRelationship.SOURCE] = RelatedNodeInfo(node_id=node.node_id[0])
+    store.add(nodes)
+    late = MetadataFilters(filters=[MetadataFilter(key="year", value=2)])
+    asked = {"query_embedding": [1.0, 0.0], "similarity_top_k": 9, "doc_ids": ["a"]}
+    assert sorted(store.query(VectorStoreQuery(**asked)).ids) == ["a1", "a2"]
+    assert store.query(VectorStoreQuery(**asked, filters=late)).ids == ["a2"]
+    assert store.query(VectorStoreQuery(**asked, node_ids=["a1", "b1"])).ids == ["a1"]
 
 
 class Planner(MockLLM):
@@ -245,6 +263,8 @@ def test_modes(store):
     for mode in (VectorStoreQueryMode.TEXT_SEARCH, VectorStoreQueryMode.HYBRID):
         with pytest.raises(InvalidArgumentError, match="query_str"):
             store.query(VectorStoreQuery(query_embedding=[1.0] * 8, mode=mode))
+        with pytest.raises(InvalidArgumentError, match="pass them as query_str"):
+            store.query(VectorStoreQuery(query_str="  ", query_embedding=[1.0] * 64, mode=mode))
 
 
 def test_nodes_are_listed_with_their_vectors(store):
@@ -257,6 +277,23 @@ def test_nodes_are_listed_with_their_vectors(store):
     assert all(vectors[name] == pytest.approx(theirs[name], abs=1e-6) for name in vectors) and len(vectors) == ALL
     over = VectorRetriever.from_defaults(VectorStoreIndex.from_vector_store(store, embed_model=model), similarity_top_k=3)
     assert model.texts == [] and ids(over.retrieve(QUESTION)) == ids(mine.as_retriever(similarity_top_k=3).retrieve(QUESTION))
+
+
+def test_similarities_are_cosines_whatever_the_length_of_the_vector(store):
+    # Nodes of this package, of which a store takes dot products.
+    store.client.update(upsert=[Node("n0", "", embedding=[1.0, 0.0]), Node("n1", "", embedding=[0.8, 0.6])])
+    assert store.client.index.dense.metric == "dot"
+    one, three = (store.query(VectorStoreQuery(query_embedding=[length, 0.0], similarity_top_k=3)) for length in (1.0, 3.0))
+    assert one.ids == three.ids == ["n0", "n1"]
+    assert one.similarities == pytest.approx([1, 0.8]) and three.similarities == pytest.approx(one.similarities)
+
+
+def test_pages_that_were_read_from_a_folder_are_listed_as_they_were_written(store, tmp_path):
+    (tmp_path / "pages").mkdir()
+    (tmp_path / "pages" / "a.md").write_text("# Looms\n\nThey read **punched** [cards](cards.md).")
+    store.client.update(upsert=read_folder(tmp_path / "pages"))
+    (node,) = store.get_nodes()
+    assert node.text == "They read **punched** [cards](cards.md)." and node.embedding is None
 
 
 class Counted(list):

@@ -96,6 +96,22 @@ def test_entities_that_the_vector_store_does_not_hold_are_embedded():
         SpreadingActivationPGRetriever(index.property_graph_store, index=given, vector_store=index.vector_store)
 
 
+def test_a_vector_store_that_is_given_comes_before_that_of_the_index():
+    index, store = graph(vector_store=SimpleVectorStore()), ListingStore()
+    others = {name: np.eye(4)[place].tolist() for place, name in enumerate(["Ada", "Engine", "Cards", "Jacquard"])}
+    store.add([TextNode(id_=name, text=name, embedding=vector) for name, vector in others.items()])
+    assert vectors_of(SpreadingActivationPGRetriever(index, vector_store=store)) == others
+
+
+def test_the_model_of_a_property_graph_index_embeds_for_an_index_without_one():
+    model, own = HashEmbed(), HashEmbed()
+    given = GraphIndex.from_texts(["Ada", "Cards"], ids=["Ada", "Cards"], vectors=np.eye(2, 64))
+    SpreadingActivationPGRetriever(graph(embed_model=model), index=given).retrieve("Ada")
+    assert model.queries == ["Ada"]
+    SpreadingActivationPGRetriever(graph(embed_model=model), index=given, embed_model=own).retrieve("Cards")
+    assert model.queries == ["Ada"] and own.queries == ["Cards"]
+
+
 class Silent(BasePydanticVectorStore):
     """A store that gives nothing back but answers."""
 

@@ -250,6 +250,8 @@ def test_settings_and_weights_are_read_in_one_place():
     for broken in ({"weight": torch.ones(1, 1)}, {**weights, "more": torch.ones(1)}):
         with pytest.raises(InvalidArgumentError, match="not the weights and settings of X"):
             restored(lambda: torch.nn.Linear(1, 1), broken, "X")
+    with pytest.raises(InvalidArgumentError, match="not the weights and settings of X: .*division"):
+        restored(lambda: 1 // 0, {}, "X")
 
 
 def sparse(file, size, header=None):

@@ -256,9 +256,17 @@ def test_what_may_match_is_not_told(condition, kept, caplog):
     assert not caplog.records
 
 
-@pytest.mark.parametrize("condition", [{"year": {"$about": 3}}, {"$nor": []}, {"$or": {"year": 1}}, "year = 3"])
-def test_filters_that_cannot_be_read_are_refused(condition):
-    with pytest.raises(InvalidArgumentError):
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [
+        ({"year": {"$about": 3}}, r"^Unknown filter operator '\$about' on 'year'; choose one of \$eq, "),
+        ({"$nor": []}, r"^Unknown filter key '\$nor'; keys are metadata fields, "),
+        ({"$or": {"year": 1}}, r"^Filter \$or takes a list of mappings, got \{'year': 1\}"),
+        ("year = 3", "^A filter is a mapping, a callable or a mask, got str"),
+    ],
+)
+def test_filters_that_cannot_be_read_are_refused(condition, message):
+    with pytest.raises(InvalidArgumentError, match=message):
         filter_mask(graph(), condition)
 
 

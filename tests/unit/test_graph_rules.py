@@ -15,6 +15,7 @@ from graph_retrievers import CorpusGraph, GraphIndex
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import Node
 from graph_retrievers.graph.description import describe
+from graph_retrievers.graph.labels import is_random, label
 from graph_retrievers.graph.names import NameTable, name_table, name_words, nodes_titled
 from graph_retrievers.graph.plain import plain
 from graph_retrievers.graph.tokens import estimate_tokens
@@ -117,6 +118,36 @@ def test_rows_of_names_and_titles():
     table = name_table(CorpusGraph.from_nodes(page))
     assert [table.rows(name) for name in ("0", "1", "Loom")] == [[0], [1], [2]]
     assert name_table(graph) is name_table(graph) and name_table(graph, True).rows("LOOM") == [1]
+
+
+# -- labels ----------------------------------------------------------------------------------------------------------------
+
+RANDOM = "0b7c1f0e-6d3c-4c3e-9f43-2f1d6b1b8a57"
+
+
+@pytest.mark.parametrize(
+    ("node", "random"),
+    [
+        (RANDOM, True),
+        (RANDOM.upper(), True),
+        (RANDOM.replace("-", ""), True),
+        (f"{RANDOM}-1", True),
+        (f"{RANDOM}_page", True),
+        (f"{RANDOM}a", False),
+        (f"{RANDOM}0", False),
+        (f"{RANDOM}z", False),
+        (f"a-{RANDOM}", False),
+        (RANDOM[:-1], False),
+        ("loom", False),
+    ],
+)
+def test_ids_that_say_nothing(node, random):
+    assert is_random(node) is random
+
+
+def test_a_blank_title_is_no_label():
+    assert label(RANDOM, "  ", "text") == "text" and label("a", " \n", "text") == "a"
+    assert label(RANDOM, " Looms ", "text") == " Looms " and label(RANDOM, "", " \n# ") == RANDOM
 
 
 # -- what identifies -------------------------------------------------------------------------------------------------------

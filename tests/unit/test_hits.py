@@ -442,6 +442,7 @@ def test_a_subgraph_may_miss_an_end_of_an_edge_and_titles_may_be_blank():
     lines = subgraph.to_dot().splitlines()
     assert lines == ["digraph {", '    n0 [label="a"];', '    n1 [label="zz"];', '    n0 -> n1 [label="knows"];', "}"]
     assert subgraph.to_csv().splitlines()[2] == "1,zz" and subgraph.to_networkx().has_edge("a", "zz")
+    assert Subgraph((Node("a", ""),)).to_csv().splitlines()[:2] == ["node_id,node_attr", "0,a"]
 
 
 def test_hits_cannot_be_assigned_to():

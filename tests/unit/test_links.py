@@ -153,6 +153,15 @@ class TestLinks:
         nodes.append(chunk("q", "[n](p.md#notes-1)", "q.md"))
         assert pairs(build_edges(nodes, [Links()])) == [("q", "p3")]
 
+    def test_headings_that_a_chunk_repeats_are_counted_once(self):
+        """The overlap begins at the second of the two headings that are written alike: the last is the third on the page."""
+        nodes = [
+            chunk("a", "# P\n\n## Notes\n\nx\n\n## Notes\n\nmore\n", "p.md", chunk=0),
+            chunk("b", "## Notes\n\nmore\n\n## Notes\n\nlast", "p.md", chunk=1),
+            chunk("c", "[x](p.md#notes-2) [y](p.md#notes-3)", "c.md"),
+        ]
+        assert pairs(build_edges(nodes, Links())) == [("c", "b"), ("c", "a")]
+
     def test_an_anchor_that_is_written_differently_is_found(self):
         nodes = [chunk("a", "[x](b.md#Getting_Started)", "a.md"), chunk("b", "", "b.md"), chunk("c", "## Getting started", "b.md")]
         assert pairs(build_edges(nodes, Links())) == [("a", "c")]
@@ -251,6 +260,10 @@ class TestStructure:
         edges = build_edges(nodes, DocumentStructure())
         contained = [("0", "1"), ("0", "2"), ("1", "3"), ("2", "4"), ("4", "5"), ("0", "7"), ("1", "9")]
         assert [(s, t) for s, t, r in edges if r == "contains"] == contained
+
+    def test_where_a_heading_between_has_no_chunk_the_innermost_section_around_it_contains(self):
+        nodes = [chunk(str(n), "", "p.md", headings=path.split()) for n, path in enumerate(["A", "A B", "A B D C"])]
+        assert [edge[:2] for edge in build_edges(nodes, DocumentStructure()) if edge[2] == "contains"] == [("0", "1"), ("1", "2")]
 
     def test_without_headings_chunks_only_follow_one_another(self):
         nodes = [chunk(str(n), "", "p.md") for n in range(3)] + [Node("alone", "")]
@@ -386,6 +399,9 @@ class TestDeadLinks:
         assert "pages that are not there: 10, such as 'gone0.md' on 'a.md', 'gone1.md' on 'a.md', " in told
         assert told.count(" on 'a.md'") == 16 and told.count(", ...") == 2
         assert "b.md#no8" not in told and "b.md#no7" in told
+        # All eight are named.
+        _, told = log_of(caplog, [chunk("a", " ".join(f"[x](gone{n}.md)" for n in range(8)), "a.md")], Links())
+        assert "pages that are not there: 8, such as 'gone0.md'" in told and "'gone7.md' on 'a.md'." in told and ", ..." not in told
 
     def test_nothing_is_said_where_nothing_is_dead(self, caplog):
         _, told = log_of(caplog, [chunk("a", "[b](b.md#b) [x](https://x.org/)", "a.md"), chunk("b", "# B", "b.md")], Links())

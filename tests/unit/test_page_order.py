@@ -70,6 +70,13 @@ def test_nodes_of_llama_index_know_where_they_begin(caplog):
     assert len(nodes) > 30 and edges_of(nodes[::-1]) == edges_of(nodes) and not caplog.text
 
 
+def test_where_a_node_of_llama_index_begins_comes_before_what_metadata_say(caplog):
+    nodes = [
+        Node(str(n), "", metadata={"source": "p.md", "start_char_idx": 9 - n}, origin={"start_char_idx": 10 * n}) for n in range(3)
+    ]
+    assert chain(nodes[::-1]) == [("0", "1"), ("1", "2")] and not caplog.text
+
+
 @pytest.mark.parametrize(
     "places",
     [
@@ -107,6 +114,8 @@ def test_what_tells_the_place_of_a_chunk(places, caplog):
         ([{}, {}, {}], ["0", "1", "2"]),
         ([{"start_index": 0}, {"start_index": 9}, {"start_index": 0}], ["0", "1", "2"]),
         ([{"start_index": 9}, {"start_index": 3}, {}], ["0", "1", "2"]),
+        # More than a float holds.
+        ([{"start_index": 9}, {"start_index": 10**400}, {"start_index": 3}], ["0", "1", "2"]),
         # The pages of a file are known, the order on one of them is not.
         ([{"page": 2}, {"page": 1}, {"page": 1}], ["1", "2", "0"]),
     ],

@@ -368,3 +368,21 @@ def test_the_header_of_a_table_is_above_all_its_rows_and_of_no_other():
         ("f", "", True),
         ("g h", "", False),
     ]
+
+
+@pytest.mark.parametrize(
+    ("table", "rows"),
+    [
+        # A table in a cell has a header of its own.
+        (
+            "<tr><th>A<th>B<tr><td>x<td><table><tr><th>C<th>D<tr><td>5<td>6</table>",
+            [("A | B", "", True), ("x", "A | B", False), ("C | D", "", True), ("5 | 6", "C | D", False)],
+        ),
+        # A row whose cells are several blocks names no columns, and neither does one with a cell of values.
+        ("<tr><th><p>A</p><p>B</p><tr><td>1<td>2", [("A", "", False), ("B", "", False), ("1 | 2", "", False)]),
+        ("<tr><td>1<th>A<tr><td>2<td>3", [("1 | A", "", False), ("2 | 3", "", False)]),
+        ("<tr><th>A<td>1<tr><td>2<td>3", [("A | 1", "", False), ("2 | 3", "", False)]),
+    ],
+)
+def test_which_row_is_the_header_of_a_table(table, rows):
+    assert [(block.text, block.header, block.leads) for block in read_html(f"<table>{table}</table>").blocks] == rows

@@ -113,6 +113,8 @@ def test_html_within_markdown_is_read_as_html():
         ("| a | b\n|---\n| [x](y) | d | e\n-----|\n| f |", ["a | b", "x | d | e", "f"]),
         ("| a | b |\n| c | d |", ["a | b", "c | d"]),
         ("+---+---+\n| a | b |\n+===+===+\n| c | d |\n+---+---+", ["a | b", "c | d"]),
+        # One line between bars is a sentence.
+        ("| a or | b |", ["| a or | b |"]),
     ],
 )
 def test_rows_of_tables(table, rows):
@@ -131,6 +133,15 @@ def test_rows_have_their_links_and_the_header_of_their_table():
     ]
 
 
+def test_only_the_first_row_of_a_grid_names_its_columns():
+    blocks = read_markdown("+---+---+\n| a | b |\n+---+---+\n| c | d |\n+---+---+\n| e | f |\n+---+---+").blocks
+    assert [(block.text, block.leads, block.header) for block in blocks] == [
+        ("a | b", True, ""),
+        ("c | d", False, "a | b"),
+        ("e | f", False, "a | b"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "leads"),
     [
@@ -139,6 +150,7 @@ def test_rows_have_their_links_and_the_header_of_their_table():
         ("**What** is it?", False),
         ("**`What`**", True),
         ("**What** `is`", False),
+        ("<a id='x'></a>**What is it?**", True),
         ("- **What is it?**", False),
         ("What is it?", False),
         ("# What", True),

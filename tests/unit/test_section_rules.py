@@ -39,6 +39,7 @@ def page(*parts):
         ((A(1), 50, B(2), 9, C(2), 60), [("A", 60), ("AC", 60)]),
         # A heading without text joins whatever is before it.
         ((A(1), 50, B(2), 60, C(2)), [("A", 50), ("AB", 61)]),
+        ((A(1), 20, B(2), 20), [("AB", 41)]),
         # Short neighbours that have joined are the section around them, also where a longer one follows.
         ((A(1), 50, B(2), 60, C(2), 9, D(2), 9, E(2), 60), [("A", 50), ("AB", 60), ("A", 9 + 1 + 9 + 1 + 60 + 1)]),
         ((9, A(1), 60), [("A", 70)]),
@@ -132,3 +133,23 @@ def test_the_header_that_a_part_repeats_counts():
     chunks = split_page(Page("", [Block("h h h h", leads=True), *rows]), 10)
     assert [chunk.text.split().count("h") for chunk in chunks] == [4, 4, 4, 4]
     assert max(len(chunk.text.split()) for chunk in chunks) == 10
+
+
+def test_what_follows_a_long_term_is_cut_without_a_loss():
+    chunks = split_page(Page("", [Block("q " * 12, leads=True), Block("a b. " * 30)]), 10)
+    words = " ".join(chunk.text for chunk in chunks).split()
+    assert words == ["q"] * 12 + ["a", "b."] * 30
+
+
+@pytest.mark.parametrize(
+    ("blocks", "sizes"),
+    [
+        # A row leaves room for a header of at most half a part, and none for a longer one.
+        ([Block("x " * 30, header="h " * 12)], [20, 10]),
+        ([Block("x " * 30, header="h " * 10)], [20, 20, 20]),
+        # A heading is no part of the text, and what follows leaves no room for it.
+        ([Block("one two three four five", 2, leads=True), Block("a b. " * 30)], [12] * 5),
+    ],
+)
+def test_what_a_block_that_is_cut_leaves_room_for(blocks, sizes):
+    assert [len(chunk.text.split()) for chunk in split_page(Page("", blocks), 20)] == sizes

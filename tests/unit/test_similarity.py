@@ -143,6 +143,15 @@ def test_a_node_or_a_question_without_a_vector_has_none():
     assert retriever.retrieve("?", vector=[-0.3, -0.4])[1].similarity == pytest.approx(-1.0)
 
 
+def test_it_is_a_cosine_whatever_numbers_are_rounded_to():
+    vectors = torch.randn(400, 7, generator=torch.Generator().manual_seed(0))
+    index = GraphIndex.from_texts(["x"] * 400, vectors=vectors, edges=[])
+    asked = torch.cat([vectors, -vectors])
+    found = build_retriever("vector", index, k=400).retrieve_batch(["?"] * 800, vectors=asked)
+    similarities = [hit.similarity for hits in found for hit in hits]
+    assert len(similarities) == 800 * 400 and max(similarities) == 1.0 and min(similarities) == -1.0
+
+
 def test_filters_and_scopes_leave_it_as_it_is():
     index = linked_index()
     retriever = build_retriever("walk-fusion", index, k=12)

@@ -54,6 +54,9 @@ def test_notes_that_cite_each_other_by_their_first_line(tmp_path):
         ("Looms and mills\n    They weave.", "Looms and mills", ["    They weave."]),
         ("\u7e54\u6a5f\n\n\u7e54\u308b\u3002", "\u7e54\u6a5f", ["\u7e54\u308b\u3002"]),
         ("Title: Looms\n\nThey weave.", "Title: Looms", ["They weave."]),
+        ("w" * 100 + "\n\nmore", "w" * 100, ["more"]),
+        # The next word and the space before it had just room.
+        ("Ada Lovelace\nLyon was my town.", "Ada Lovelace", ["Lyon was my town."]),
     ],
 )
 def test_a_first_line_that_is_a_title(text, title, rest):
@@ -88,6 +91,7 @@ def test_a_first_line_that_is_a_title(text, title, rest):
         "The Jacquard loom was invented by Joseph\nMarie Jacquard in Lyon, where looms are.",
         "The loom of\nlyon, which is a city in the south of France.",
         "Ada Lovelace\nCharles Babbage",
+        "Ada Lovelace\nLyon was my town",
         # The head of a letter.
         "From: Ada\nSubject: the engine of brass\n\nDear Mr. Babbage,",
     ],
@@ -118,6 +122,8 @@ def test_names_of_files_are_found_however_they_are_written():
     assert linked([*nodes, *files]) == [(text, "f") for text in texts]
     titled = [Node("f", "", "punched card", metadata={"path": "n/other.txt"})]
     assert linked([*nodes, *titled]) == [("punched card", "f")], "a title is found as it is"
+    mixed = [Node("f", "", "punched Card", metadata={"path": "n/punched_Card.txt"})]
+    assert linked([*nodes, *mixed]) == [(text, "f") for text in texts[:5]]
 
 
 def test_a_title_comes_before_the_name_of_a_file():

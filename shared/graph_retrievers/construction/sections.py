@@ -250,7 +250,9 @@ def _parts(blocks: Sequence[Block], max_tokens: int) -> Iterator[list[Block]]:
         full = held + more / 2 > target and left > target / 3
         if part and (held + more > max_tokens or full):
             yield part
-            part, held = [], estimate_tokens(_repeated(group[0], max_tokens))
+            part = []
+        if not part:
+            held = estimate_tokens(_repeated(group[0], max_tokens))
         part += group
         held, left = held + more, left - more
     if part:
