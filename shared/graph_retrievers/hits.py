@@ -513,7 +513,7 @@ def _scored(path: NodePath, score: float | None) -> NodePath:
 
 
 def _trail_paths(paths: _Paths, ranking: Ranking) -> list[list[NodePath]]:
-    """Return the path of every place of a ranking, up to where its node stands first: a walk may come back to it."""
+    """Return the path of every place of a ranking."""
     table = ranking.trails.tolist()
     walked = None if ranking.relations is None else ranking.relations.tolist()
     scores = None if ranking.trail_scores is None else ranking.trail_scores.tolist()
@@ -523,10 +523,9 @@ def _trail_paths(paths: _Paths, ranking: Ranking) -> list[list[NodePath]]:
             rows = [node for node in trail if node >= 0]
             # Pads have no trail.
             if rows:
-                end = rows.index(rows[-1])
-                trails.append(rows[: end + 1])
+                trails.append(rows)
                 own.append(None if scores is None or isnan(scores[b][place]) else scores[b][place])
-                relations.append([] if walked is None else walked[b][place][len(trail) - len(rows) :][:end])
+                relations.append([] if walked is None else walked[b][place][len(trail) - len(rows) :])
     found = map(_scored, paths.of(trails, None if walked is None else relations), own)
     return [[next(found) if trail[-1] >= 0 else NodePath(("",)) for trail in row] for row in table]
 

@@ -20,11 +20,10 @@ from graph_retrievers.operators import FactLinking, FactSearch
 from graph_retrievers.operators.mor.plan import GraphSchema
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Chains, Facts, Ranking
-from graph_retrievers.retrievers import Retriever, WalkFusion
+from graph_retrievers.retrievers import Retriever
 from langchain_graph_retrievers import to_context as langchain_context
 from langchain_graph_retrievers import to_documents
 from llama_graph_retrievers import to_context as llama_context
-from tests.helpers import HashEmbedding
 
 NODES = [
     Node("a", "First.", "Ada", "person", {"born": 1815}),
@@ -135,32 +134,6 @@ def test_relations_that_were_walked_are_named_among_parallel_edges():
     for relation, text in [(2, "c -[has]-> d"), (3, "c <-[part of]- d"), (-1, "c -[has]-> d"), (0, "c -[has]-> d")]:
         walked = Ranking.of(torch.tensor([[3]]), torch.ones(1, 1), "W", trails, relations=torch.tensor([[[relation]]]))
         assert str(to_hits(walked, graph(), 1)[0][0].path) == text
-
-
-def test_a_path_ends_where_its_node_stands_first():
-    g = graph()
-    has, part_of = g.relation_names.index("has"), g.relation_names.index("part of")
-    # a, b, c and b again; c and d there and back, twice; c back to itself; a without a detour.
-    nodes = torch.tensor([[1, 3, 2, 0]])
-    trails = torch.tensor([[[0, 1, 2, 1], [2, 3, 2, 3], [-1, 2, 3, 2], [2, 1, 2, 0]]])
-    relations = torch.tensor([[[-1, -1, -1], [part_of, has, has], [-1, has, has], [-1, -1, -1]]])
-    ranking = Ranking.of(nodes, torch.tensor([[0.9, 0.8, 0.7, 0.6]]), "Walk", trails)
-    (hits,) = to_hits(ranking, g, 4)
-    assert [hit.path.nodes for hit in hits] == [("a", "b"), ("c", "d"), ("c",), ("c", "b", "c", "a")]
-    (hits,) = to_hits(Ranking.of(nodes, ranking.scores, "Walk", trails, relations=relations), g, 4)
-    assert [hit.path.text for hit in hits[:3]] == ["Ada -[knows]-> Babbage", "c <-[part of]- Drum", "c"]
-
-
-def test_a_metapath_that_comes_back_is_told_up_to_its_node():
-    titles = {"mm": "MirrorMask", "dm": "Dave McKean", "co": "Coraline", "ng": "Neil Gaiman", "sd": "Stardust"}
-    types = {"mm": "film", "sd": "film", "co": "book"}
-    nodes = [Node(name, "", title, types.get(name, "person")) for name, title in titles.items()]
-    edges = [("mm", "dm", "directed by"), ("co", "dm", "illustrated by"), ("co", "ng", "written by"), ("mm", "ng", "written by")]
-    index = GraphIndex.from_nodes(nodes, [*edges, ("sd", "ng", "based on work of")], embedding=HashEmbedding())
-    hits = WalkFusion(index, k=5).retrieve("Which book was illustrated by the director of MirrorMask?")
-    paths = {hit.title: hit.path for hit in hits}
-    assert paths["Dave McKean"].text == "MirrorMask -[directed by]-> Dave McKean"
-    assert all(len(set(path.nodes)) == len(path.nodes) for path in paths.values())
 
 
 def test_only_the_first_k_nodes_and_all_chains_and_facts():
