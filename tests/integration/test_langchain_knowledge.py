@@ -169,7 +169,7 @@ def test_the_text_of_the_paper_goes_into_a_prompt(index):
 def test_a_note_on_an_empty_result_is_logged(index, caplog):
     retriever = SpreadingActivationRetriever(index=index, filter={"$id": "nowhere"}, backfill=False)
     assert retriever.invoke("qwertz") == []
-    assert "no node passes the filter" in caplog.text
+    assert "the operators found no node" in caplog.text
 
 
 # -- plans --------------------------------------------------------------------------------------------------------

@@ -211,7 +211,7 @@ def test_notes_reach_the_user(index, caplog):
     noted = SpreadingActivationRetriever(index, similarity_top_k=3, inputs={"entities": lambda question: ["Qwertz"]}).retrieve("q")
     assert all("no node is named 'Qwertz'" in provenance(n)["notes"][0] for n in noted)
     nowhere = SpreadingActivationRetriever(index, filters={"$id": "nowhere"}, backfill=False)
-    assert nowhere.retrieve("qwertz") == [] and "no node passes the filter" in caplog.text
+    assert nowhere.retrieve("qwertz") == [] and "the operators found no node" in caplog.text
 
 
 def test_plans_of_a_batch_by_a_function_and_by_a_planner(movies):

@@ -389,29 +389,6 @@ def test_a_query_without_a_hit_says_so():
     assert build_retriever("bm25", index).retrieve("engine").notes == ()
 
 
-@pytest.mark.parametrize("name", ["vector", "bm25", "walk-fusion", "spreading-uniform", "hipporag", "g-retriever"])
-def test_a_filter_that_no_node_passes_is_named(name):
-    index = linked_index()
-    retriever = build_retriever(name, index)
-    mask = torch.zeros(len(index), dtype=torch.bool)
-    for nothing in ({"topic": "rivers"}, {"$id": "nowhere"}, lambda node: False, mask):
-        for hits in retriever.retrieve_batch(["engine", "cipher"], filter=nothing):
-            assert list(hits) == [] and hits.notes[-1:] == ("no node passes the filter",)
-            assert NOTHING_FOUND not in hits.notes
-    hits = retriever.retrieve("engine", scope={"topic": "war"}, filter={"topic": "machines"})
-    assert list(hits) == [] and "no node in the scope passes the filter" in hits.notes
-    assert retriever.retrieve("engine", filter={"topic": "war"})
-
-
-def test_a_filter_that_only_other_types_pass_is_told_with_the_types():
-    nodes = [Node("p", "Ada wrote.", type="passage"), Node("ada", "", "Ada", type="person")]
-    index = GraphIndex.from_nodes(nodes, [("p", "ada")], embedding=HashEmbedding(), edge_signals=True)
-    hits = build_retriever("hipporag", index).retrieve("Ada", filter={"$id": "ada"})
-    assert list(hits) == [] and hits.notes == ("no node of the types 'passage' passes the filter",)
-    # Others pass, and no word is found in them.
-    assert build_retriever("bm25", index, backfill=False).retrieve("loom", filter={"$id": "p"}).notes == (NOTHING_FOUND,)
-
-
 def test_a_function_of_the_user_that_fails_is_named_with_its_exception():
     index = GraphIndex.from_texts(["a loom", "a card"])
     with pytest.raises(InvalidArgumentError, match=r"The filter function fails for Node\(id='0'.*KeyError: 'year'") as caught:

@@ -189,7 +189,7 @@ def test_a_filter_that_few_nodes_pass_is_searched_deeper(corpus):
 def test_a_filter_that_no_node_passes_finds_nothing_and_ends(corpus, caplog):
     _, _, _, remote = engines(corpus)
     found = RemoteRetriever(remote, FastInsight).retrieve("?", vector=ONE, filter={"nowhere": 1})
-    assert len(found) == 0 and "no node that was looked at passes the filter" in found.notes
+    assert len(found) == 0 and "the operators found no node" in found.notes
     # Whether any node has the field is not known.
     assert "not a metadata field" not in caplog.text
 

@@ -242,9 +242,6 @@ class CorpusGraph:
     [Edge(source='b', target='a', relation='runs on', weight=1.0, text='', metadata={})]
     """
 
-    whole = True
-    """Whether all nodes are here; of a graph in a database, only those that were fetched are."""
-
     def __init__(
         self,
         ids: Sequence[str],

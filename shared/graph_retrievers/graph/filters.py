@@ -110,8 +110,7 @@ def filter_mask(graph: CorpusGraph, condition: Filter) -> Tensor:
     elif isinstance(condition, Mapping):
         try:
             test = _compile(condition, count(1))
-            # A part of a graph does not know what no node has.
-            if len(graph) and graph.whole:
+            if len(graph):
                 _tell_impossible(graph, condition)
             keep = [bool(test(graph, row)) for row in range(len(graph))]
         except InvalidArgumentError:
@@ -142,7 +141,10 @@ def _tell_impossible(graph: CorpusGraph, condition: Mapping[str, Any]) -> None:
     """Log a warning, once a graph and field, for a part of a condition that no node can satisfy."""
     held_by = graph.cache.get("kinds of", lambda: _kinds(graph))
     # Conditions come with questions, so there is no end of them.
-    already: Cache = graph.cache.get("filters told", lambda: Cache(_TOLD))
+    already: Cache | None = graph.cache.get("filters told", lambda: Cache(_TOLD))
+    if already is None:
+        # A part of a graph does not know what no node has.
+        return
     suggest: set[str] = set()
     for key, operator, value in _asked(condition):
         told = key[:_LONGEST], operator

@@ -229,7 +229,7 @@ class Retriever(BaseRetriever):
             return self.over(queries.index).hits(queries, ranking)
         k = min(queries.k, len(self.index))
         ranking, graph = ranking.top(k), self.index.graph
-        ranking = ranking.noted((ranking.lengths() == 0).tolist(), self._why_nothing(queries))
+        ranking = ranking.noted((ranking.lengths() == 0).tolist(), NOTHING_FOUND)
         if self._falls_back:
             ranking = ranking.noted([True] * len(ranking), _FALLS_BACK)
         if self._lacks_edges:
@@ -250,16 +250,6 @@ class Retriever(BaseRetriever):
         searchable = self.index.has_bm25 or (self.index.has_dense and queries.has_vectors)
         plain = PlainSearch(self._narrowed(queries)).rank if searchable and reads_graph(self.operator) else None
         return to_hits(ranking, graph, k, queries.allowed, plain, self.reason, similarities(queries, self.operator, ranking, k))
-
-    def _why_nothing(self, queries: Queries) -> str:
-        """Return the note on a query without nodes."""
-        allowed = self._narrowed(queries).allowed
-        if queries.filtered is None or allowed is None or bool(allowed.any()):
-            return NOTHING_FOUND
-        # Of a graph in a database, only the nodes that were fetched are known.
-        where = " that was looked at" if not self.index.graph.whole else " in the scope" if self.index.rows is not None else ""
-        types = f" of the types {', '.join(map(repr, self.types or ()))}" if bool(queries.filtered.any()) else ""
-        return f"no node{where}{types} passes the filter"
 
     def _narrowed(self, queries: Queries) -> Queries:
         if self.types is None:

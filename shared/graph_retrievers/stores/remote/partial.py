@@ -32,7 +32,7 @@ _RISE = 0.05
 # What a partial graph may keep: values that follow from what is fetched, or that are asked again where they are incomplete.
 _LOCAL = {
     *("edge keys", "edge weights", "strength", "incidence", "incidence keys", "incidence by relation"),
-    *("types", "typed adjacency", "schema"),
+    *("kinds of", "types", "typed adjacency", "schema"),
 }
 
 
@@ -50,6 +50,9 @@ class _LocalCache(Cache):
     def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """Return a value; WholeGraphError where it follows from the whole graph."""
         name = str(key[0] if isinstance(key, tuple) else key)
+        if name == "filters told":
+            # Whether any node has a field is not known here.
+            return None
         if name in self.whole:
             return self.whole[name]
         if name not in _LOCAL:
@@ -98,7 +101,6 @@ class _Titles:
 class PartialGraph(CorpusGraph):
     """The fetched nodes in the order of the whole graph's rows, and their edges."""
 
-    whole = False
     # Set while a retriever is composed.
     template = False
 
