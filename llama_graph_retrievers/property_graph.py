@@ -25,7 +25,6 @@ from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import Edge
 from graph_retrievers.hits import Hit, Hits
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.spreading.propagation import cosine_gate
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.spreading_activation import SpreadingActivation
 from llama_graph_retrievers.graph_retriever import engine_knobs
@@ -43,7 +42,7 @@ _LEAST = 0.1
 
 def half_open_gate(queries: Queries, batch: Tensor, nodes: Tensor) -> Tensor:
     """Return max(cos(query, node), 0.1) for queries and node rows of shape [n]: [n], float64."""
-    return cosine_gate(queries, batch, nodes).clamp(min=_LEAST)
+    return queries.cosines(batch, nodes).clamp(min=_LEAST)
 
 
 _Key = tuple[str, str, str]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from graph_retrievers.index_store import IndexStore
     from graph_retrievers.operators import (
         AdaptiveReranking,
+        Algorithm,
         Backfill,
         BM25Search,
         ChainSearch,
@@ -108,17 +109,17 @@ if TYPE_CHECKING:
     from graph_retrievers.signals.signal import Signal
 
 __all__ = [
-    "AdaptiveReranking", "BM25", "BM25Search", "Backfill", "BaseRetriever", "ChainSearch", "Chains", "ChunkGathering",
-    "CorpusGraph", "CrossEncoder", "Decomposition", "DocumentGraphNetwork", "DocumentGraphRerank", "Eager", "EagerTraversal",
-    "Edge", "EntityLinking", "EvidenceNetwork", "FactLinking", "FactSearch", "Facts", "FastInsight", "FeedbackSearch",
-    "FlowPruning", "GAR", "GRAG", "GRanker", "GRetriever", "GatedPropagation", "GatheredRelevance", "GraphIndex", "HippoRAG",
-    "Hit", "Hits", "HyDE", "Hybrid", "HybridSearch", "HypotheticalDocuments", "IRCoT", "IndexStore", "InterleavedReasoning",
-    "KeywordSearch", "LeSeGR", "LeSeGRModel", "LexicalSemanticSearch", "LightRAG", "Loop", "MMR", "MMRTraversal",
-    "MeaningCache", "MeaningGraph", "MeaningParser", "MetapathSearch", "MixedTraversal", "MoR", "Node", "NodePath",
-    "Operator", "OperatorKind", "PPR", "PassageGathering", "PassageWalk", "PathRAG", "PathRerank", "PathReranking", "PathSearch",
-    "PersonalizedPageRank", "Pipeline", "Queries", "QueryDecomposition", "Ranking", "Re2", "ReciprocalRankFusion",
-    "RelationGathering", "Rerank", "Retriever", "RetrieverProtocol", "RoundRobin", "STeX", "Scored", "ScoredTraversal",
-    "SentenceEncoder", "Signal", "SpreadingActivation", "SteinerTreeSearch", "StoreRetriever", "Subgraph",
+    "AdaptiveReranking", "Algorithm", "BM25", "BM25Search", "Backfill", "BaseRetriever", "ChainSearch", "Chains",
+    "ChunkGathering", "CorpusGraph", "CrossEncoder", "Decomposition", "DocumentGraphNetwork", "DocumentGraphRerank", "Eager",
+    "EagerTraversal", "Edge", "EntityLinking", "EvidenceNetwork", "FactLinking", "FactSearch", "Facts", "FastInsight",
+    "FeedbackSearch", "FlowPruning", "GAR", "GRAG", "GRanker", "GRetriever", "GatedPropagation", "GatheredRelevance",
+    "GraphIndex", "HippoRAG", "Hit", "Hits", "HyDE", "Hybrid", "HybridSearch", "HypotheticalDocuments", "IRCoT", "IndexStore",
+    "InterleavedReasoning", "KeywordSearch", "LeSeGR", "LeSeGRModel", "LexicalSemanticSearch", "LightRAG", "Loop", "MMR",
+    "MMRTraversal", "MeaningCache", "MeaningGraph", "MeaningParser", "MetapathSearch", "MixedTraversal", "MoR", "Node",
+    "NodePath", "Operator", "OperatorKind", "PPR", "PassageGathering", "PassageWalk", "PathRAG", "PathRerank",
+    "PathReranking", "PathSearch", "PersonalizedPageRank", "Pipeline", "Queries", "QueryDecomposition", "Ranking", "Re2",
+    "ReciprocalRankFusion", "RelationGathering", "Rerank", "Retriever", "RetrieverProtocol", "RoundRobin", "STeX", "Scored",
+    "ScoredTraversal", "SentenceEncoder", "Signal", "SpreadingActivation", "SteinerTreeSearch", "StoreRetriever", "Subgraph",
     "TrajectoryReranker", "Vector", "VectorSearch", "WalkFusion", "build_retriever", "minilm", "retriever_names",
 ]
 

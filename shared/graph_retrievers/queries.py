@@ -20,7 +20,7 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.signals.dense import ROUNDING, DenseIndex, zeroed
 from graph_retrievers.signals.embedding import check_vectors, embed_queries
 from graph_retrievers.signals.relevance import BiEncoder
-from graph_retrievers.signals.signal import VectorSignal
+from graph_retrievers.signals.signal import Signal, VectorSignal
 
 __all__ = ["DEFAULT_K", "LatentCache", "Queries"]
 
@@ -34,38 +34,40 @@ _LARGE, _FEW = 1 << 16, 1 / 8
 
 
 class LatentCache:
-    """Latents of (query, node) pairs; `encoded` is the number of pairs encoded so far."""
+    """Latents of (query, node) pairs, by the key ``query * N + node``; `encoded` is the number of pairs encoded so far."""
 
     def __init__(self) -> None:
         self.encoded = 0
-        self._keys: Tensor | None = None
+        self._places: dict[int, int] = {}
         self._latents: Tensor | None = None
 
-    def missing(self, keys: Tensor) -> Tensor:
-        """Return which of `keys`, shape [n], are not held yet: Tensor, shape [n], bool."""
-        if self._keys is None:
-            return torch.ones_like(keys, dtype=torch.bool)
-        place = torch.searchsorted(self._keys, keys).clamp(max=self._keys.numel() - 1)
-        return self._keys[place] != keys
+    def missing(self, keys: Sequence[int]) -> list[int]:
+        """Return which of `keys` are not held yet, each once, in their order."""
+        return [key for key in dict.fromkeys(keys) if key not in self._places]
 
-    def add(self, keys: Tensor, latents: Tensor) -> None:
-        """Keep latents, shape [n, d], under distinct new keys, shape [n]."""
-        self.encoded += keys.numel()
-        if self._keys is not None and self._latents is not None:
-            keys, latents = torch.cat([self._keys, keys]), torch.cat([self._latents, latents])
-        self._keys, order = torch.sort(keys)
-        self._latents = latents[order]
+    def add(self, keys: Sequence[int], latents: Tensor) -> None:
+        """Keep latents, shape [n, d], under n distinct new keys."""
+        held, count = len(self._places), len(keys)
+        self.encoded += count
+        self._places.update(zip(keys, range(held, held + count), strict=True))
+        if self._latents is None:
+            self._latents = latents
+        else:
+            if held + count > len(self._latents):
+                # Twice the room, so that a search of many rounds copies little.
+                self._latents = torch.cat([self._latents, self._latents.new_empty(held + 2 * count, latents.shape[1])])
+            self._latents[held : held + count] = latents
 
-    def get(self, keys: Tensor) -> Tensor:
+    def get(self, keys: Sequence[int]) -> Tensor:
         """Return the latents of held keys: Tensor, shape [n, d]."""
-        assert self._keys is not None and self._latents is not None
-        return self._latents[torch.searchsorted(self._keys, keys)]
+        assert self._latents is not None
+        return self._latents[[self._places[key] for key in keys]]
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the contents as ``keys``, shape [n], and ``latents``, shape [n, d]; empty if there are none."""
-        if self._keys is None or self._latents is None:
+        if self._latents is None:
             return {}
-        return {"keys": self._keys, "latents": self._latents}
+        return {"keys": torch.tensor(list(self._places)), "latents": self._latents[: len(self._places)]}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -226,6 +228,11 @@ class Queries:
         return self.cache.get("vectors", lambda: self.embed(self.texts))
 
     @property
+    def lengths(self) -> Tensor:
+        """Lengths of the queries' vectors: Tensor, shape [B], float32."""
+        return self.cache.get("lengths", lambda: torch.linalg.vector_norm(self.vectors, dim=1))
+
+    @property
     def has_vectors(self) -> bool:
         """Whether the queries' vectors are known, or there is a model to compute them."""
         return self.given is not None or self.index.embedding is not None
@@ -277,6 +284,10 @@ class Queries:
 
     def _found(self, signal: str, k: int, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         searched = self.index.signal(signal)
+        # One question alone, or a small corpus: the products of the search serve single scores too.
+        alone = len(self) == 1 or len(searched) < _LARGE
+        if type(searched) is DenseIndex and alone and searched.exact(mask):
+            return searched.best_of(self._products(signal, searched), self.vectors, k, mask)
         scores, rows = searched.search(self.view(signal), k, mask)
         scores = self._cleared(signal, scores, torch.arange(len(self), device=scores.device).unsqueeze(1))
         if not type(searched).__module__.startswith("graph_retrievers."):
@@ -292,11 +303,23 @@ class Queries:
 
     def table(self, signal: str = "dense") -> Tensor | None:
         """Return the scores of all rows of a signal: Tensor, shape [B, N], or None where that is too large."""
-        if not self.index.signal(signal).tabled or len(self) * len(self.index.signal(signal)) > _TABLE_LIMIT:
+        searched = self.index.signal(signal)
+        if not searched.tabled or len(self) * len(searched) > _TABLE_LIMIT:
             return None
-        batch = torch.arange(len(self), device=self.index.device).unsqueeze(1)
-        table = self.index.signal(signal).table
-        return self.cache.get(("table", signal), lambda: self._cleared(signal, table(self.view(signal)), batch))
+        return self.cache.get(("table", signal), lambda: self._table(signal, searched))
+
+    def _table(self, name: str, searched: Signal) -> Tensor:
+        if isinstance(searched, DenseIndex):
+            return searched.cleared(self._products(name, searched), self.vectors)
+        return self._cleared(name, searched.table(self.view(name)), torch.arange(len(self), device=self.index.device).unsqueeze(1))
+
+    def _products(self, name: str, searched: DenseIndex) -> Tensor:
+        return self.cache.get(("products", name), lambda: searched.products(self.vectors))
+
+    def table_at_hand(self, signal: str = "dense") -> Tensor | None:
+        """Return :meth:`table` where a search has computed it, or where it costs little; else None."""
+        made = any((kind, signal) in self.cache for kind in ("table", "products"))
+        return self.table(signal) if made or len(self.index.signal(signal)) < _LARGE else None
 
     def _cleared(self, name: str, scores: Tensor, batch: Tensor) -> Tensor:
         """Return scores of a signal, and of vectors in a store exact zeros where they are rounding, as those in memory have."""
@@ -314,9 +337,7 @@ class Queries:
         """
         searched = self.index.signal(signal)
         few = len(searched) >= _LARGE and rows.numel() < _FEW * len(self) * len(searched)
-        if few and isinstance(searched, DenseIndex) and ("table", signal) not in self.cache:
-            return self.pair_scores(batch, rows, signal)
-        table = self.table(signal)
+        table = self.table_at_hand(signal) if few and isinstance(searched, DenseIndex) else self.table(signal)
         return self.pair_scores(batch, rows, signal) if table is None else table[batch, rows]
 
     def pair_scores(self, batch: Tensor, rows: Tensor, signal: str = "dense") -> Tensor:
@@ -330,7 +351,7 @@ class Queries:
         The arguments are those of :meth:`scores`.
         """
         norms = self.index.dense.norms.index_select(0, nodes.flatten()).view(nodes.shape)
-        lengths = norms * torch.linalg.vector_norm(self.vectors, dim=1)[batch]
+        lengths = norms * self.lengths[batch]
         # For a missing vector the dot product is 0 too.
         return self.scores(batch, nodes).double() / lengths.double().clamp(min=1e-30)
 
@@ -340,43 +361,54 @@ class Queries:
         `nodes`, shape [B, K], int64, has node rows; -1 pads, whose latents are zero. `texts`, B lists of K, are read in place of
         those of the nodes.
         """
-        size = len(self.index)
-        real = nodes >= 0
-        if texts is not None:
-            if isinstance(texts, str) or [len(row) for row in texts] != [nodes.shape[1]] * len(nodes):
-                raise InvalidArgumentError(f"texts must be {len(nodes)} lists of {nodes.shape[1]} texts, one for each node.")
-            return self._encode_texts(nodes, real, texts)
-        batch = torch.arange(len(self), device=nodes.device).unsqueeze(1).expand_as(nodes)
-        keys = (batch * size + nodes)[real]
-        new = torch.unique(keys[self.latents.missing(keys)])
-        if new.numel():
-            self.latents.add(new, self._encode_pairs(new // size, new % size))
-        if keys.numel() == 0:
-            # The head of the model needs the width of its latents.
-            held = self.latents.tensors().get("latents")
-            width = (held if held is not None else self._encode_pairs(keys, keys)).shape[1]
-            return torch.zeros((*nodes.shape, width), device=nodes.device)
-        found = self.latents.get(keys)
+        if texts is not None and (isinstance(texts, str) or [len(row) for row in texts] != [nodes.shape[1]] * len(nodes)):
+            raise InvalidArgumentError(f"texts must be {len(nodes)} lists of {nodes.shape[1]} texts, one for each node.")
+        batch, column = (nodes >= 0).nonzero(as_tuple=True)
+        told = None if texts is None else [texts[b][c] for b, c in zip(batch.tolist(), column.tolist(), strict=True)]
+        found = self.pair_latents(batch, nodes[batch, column], told)
         latents = torch.zeros((*nodes.shape, found.shape[1]), device=nodes.device)
-        latents[real] = found
+        latents[batch, column] = found
         return latents
 
-    def _encode_texts(self, nodes: Tensor, real: Tensor, texts: Sequence[Sequence[str]]) -> Tensor:
+    def pair_latents(self, batch: Tensor, rows: Tensor, texts: Sequence[str] | None = None) -> Tensor:
+        """Return latents of pairs, `batch` and `rows` of shape [n]: Tensor, shape [n, d], float32; each pair is encoded once.
+
+        `texts`, length n, are read in place of those of the nodes.
+        """
+        size = len(self.index)
+        keys = (batch * size + rows).tolist()
+        if texts is not None and keys:
+            return self._text_latents(batch, rows, texts)
+        new = self.latents.missing(keys)
+        if new:
+            asked = torch.tensor(new, device=batch.device)
+            self.latents.add(new, self._encode_pairs(asked // size, asked % size))
+        if not keys:
+            # The head of the model needs the width of its latents.
+            held = self.latents.tensors().get("latents")
+            return (held if held is not None else self._encode_pairs(batch, rows))[:0]
+        return self.latents.get(keys)
+
+    def _text_latents(self, batch: Tensor, rows: Tensor, texts: Sequence[str]) -> Tensor:
         held: dict[tuple[int, str], Tensor] = self.cache.get("latents of texts", dict)
-        batch, column = real.nonzero(as_tuple=True)
-        pairs = [(b, texts[b][c]) for b, c in zip(batch.tolist(), column.tolist(), strict=True)]
+        pairs = list(zip(batch.tolist(), texts, strict=True))
         new = {pair: place for place, pair in enumerate(pairs) if pair not in held}
         if new:
-            places = torch.tensor(list(new.values()), dtype=torch.int64, device=nodes.device)
+            places = torch.tensor(list(new.values()), device=batch.device)
             found = self.index.relevance.encode([self.texts[b] for b, _ in new], [text for _, text in new]).to(self.index.device)
-            self._check_latents(found, batch[places], nodes[real][places])
+            self._check_latents(found, batch[places], rows[places])
             held.update(zip(new, found, strict=True))
             self.latents.encoded += len(new)
-        if not pairs:
-            return self.encode(nodes)
-        latents = torch.zeros((*nodes.shape, held[pairs[0]].numel()), device=nodes.device)
-        latents[real] = torch.stack([held[pair] for pair in pairs])
-        return latents
+        return torch.stack([held[pair] for pair in pairs])
+
+    def head(self, latents: Tensor, batch: Tensor, rows: Tensor) -> Tensor:
+        """Return the relevance model's scores of latents, shape [n, d], of pairs: Tensor, shape [n], float32.
+
+        Raises InvalidVectorError if the model gives NaN or infinity.
+        """
+        scores = self.index.relevance.score(latents).to(batch.device).float()
+        self._check(scores, batch, rows)
+        return scores
 
     def _encode_pairs(self, batch: Tensor, rows: Tensor) -> Tensor:
         model = self.index.relevance
@@ -391,12 +423,14 @@ class Queries:
 
     def _check_latents(self, latents: Tensor, batch: Tensor, nodes: Tensor) -> None:
         # Told here: mixed along edges, such a number would spread to other nodes.
-        self._check(torch.where(torch.isfinite(latents), 0.0, latents).flatten(1).sum(1), batch, nodes)
+        if not bool(torch.isfinite(latents).all()):
+            self._check(torch.where(torch.isfinite(latents), 0.0, latents).flatten(1).sum(1), batch, nodes)
 
     def _check(self, scores: Tensor, batch: Tensor, nodes: Tensor) -> None:
         """Raise InvalidVectorError if a score, shape [n], of a query and a node is NaN or infinite."""
-        wrong = (~torch.isfinite(scores)).nonzero().flatten()[:1].tolist()
-        if wrong:
+        finite = torch.isfinite(scores)
+        if not bool(finite.all()):
+            wrong = (~finite).nonzero().flatten()[:1].tolist()
             node, text = self.index.graph.ids[int(nodes[wrong[0]])], self.texts[int(batch[wrong[0]])]
             raise InvalidVectorError(
                 f"The relevance model {self.index.relevance.name!r} gave {float(scores[wrong[0]])} for node {node!r} and the "

@@ -6,13 +6,15 @@ import pytest
 import torch
 
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.operators.granker import GRanker, latent_graph_fusion, propagation_matrix
+from graph_retrievers.operators.granker import GRanker, propagation_matrix
 from graph_retrievers.operators.rerank import Rerank
 from graph_retrievers.operators.stex import STeX
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers.baselines import Re2
 from graph_retrievers.retrievers.fastinsight import FastInsight
+from graph_retrievers.search.memory import Memory, smoothed
+from graph_retrievers.search.requests import Weights
 from tests.toy import toy_index
 
 # Two worked graphs; "4" (and "9") stand alone.
@@ -48,6 +50,12 @@ def ask(index, count=1):
     return Queries.of(index, [f"question {i}" for i in range(count)], vectors=[[1.0]] * count)
 
 
+def candidates(stex, index, ranking):
+    """The candidates of STeX alone, without the ranked nodes before them."""
+    found = stex(ask(index), ranking)
+    return found.kept((torch.arange(found.width, device=index.device) >= ranking.width)[None] & (found.nodes >= 0))
+
+
 @pytest.mark.parametrize(
     ("degree", "row_1", "mixed_1", "mixed_2"),
     [
@@ -58,11 +66,12 @@ def ask(index, count=1):
 def test_granker_worked_example_with_both_readings_of_the_degree(device, degree, row_1, mixed_1, mixed_2):
     index = small_index(device)
     ranking = ranking_of(index, ["1", "2", "3", "4"])
-    propagation = GRanker(0.2, degree=degree)._propagation(ask(index), ranking.nodes)[0]
+    weights, strength = Memory(ask(index)).weights([(0, Weights(ranking.nodes[0].cpu().numpy()))])[0]
+    propagation = propagation_matrix(weights, strength if degree == "graph" else weights.sum(1))
     assert propagation[0].tolist() == pytest.approx(row_1, abs=1e-6)
     assert propagation[2].tolist() == pytest.approx([0.5, 0.5, 0, 0], abs=1e-6)
     latents = torch.tensor([SMALL_LATENTS[n] for n in "1234"], dtype=torch.float32, device=device)
-    mixed = latent_graph_fusion(latents, propagation, 0.2)
+    mixed = smoothed(latents, propagation, 0.2)
     assert mixed[0].tolist() == pytest.approx(mixed_1, abs=1e-6)
     assert mixed[1].tolist() == pytest.approx(mixed_2, abs=1e-6)
     assert mixed[2].tolist() == pytest.approx([0.9, 0.9], abs=1e-6)
@@ -92,7 +101,7 @@ def test_granker_keeps_the_present_order_of_equal_scores(device):
 
 def test_stex_worked_example(device):
     index = small_index(device)
-    found = STeX(1.0).candidates(ask(index), ranking_of(index, ["1", "2", "3", "4"]))
+    found = candidates(STeX(1.0), index, ranking_of(index, ["1", "2", "3", "4"]))
     ids = [index.graph.ids[r] for r in found.nodes[0] if r >= 0]
     assert ids == ["5", "6"]
     assert found.scores[0, :2].tolist() == pytest.approx([1.966667, 1.95], abs=1e-6)
@@ -103,16 +112,16 @@ def test_stex_worked_example(device):
 def test_stex_extremes_of_beta(device):
     index = small_index(device)
     ranking = ranking_of(index, ["1", "2", "3", "4"])
-    similarity_only = STeX(0.0).candidates(ask(index), ranking)
+    similarity_only = candidates(STeX(0.0), index, ranking)
     assert similarity_only.scores[0, :2].tolist() == pytest.approx([0.45, 0.30])
-    structure_only = STeX(math.inf).candidates(ask(index), ranking)
+    structure_only = candidates(STeX(math.inf), index, ranking)
     assert structure_only.scores[0, :2].tolist() == pytest.approx([1.666667, 1.5], abs=1e-6)
 
 
 def test_stex_skips_both_structural_terms_where_they_are_undefined(device):
     # One retrieved node: no rank term. A leaf candidate: no bridging term.
     index = toy_index({"a": 0.9, "b": 0.25}, {"a": [1, 1], "b": [1, 1]}, [("a", "b")], device=device)
-    found = STeX(1.0).candidates(ask(index), ranking_of(index, ["a"]))
+    found = candidates(STeX(1.0), index, ranking_of(index, ["a"]))
     assert found.scores[0, 0].item() == pytest.approx(0.25)
 
 
@@ -137,11 +146,7 @@ def test_fastinsight_trace(device, batch, budget, alpha, order, scores):
 
 def test_fastinsight_rounds_of_the_trace():
     index = toy_index(TRACE_SIMILARITY, TRACE_LATENTS, TRACE)
-    retriever = FastInsight(index, nodes_per_round=2, budget=6)
-    first, rank, loop = retriever.operator.operators
-    rounds = [rank(ask(index), first(ask(index)))]
-    loop.on_round = lambda number, ranking: rounds.append(ranking)
-    retriever.rank(ask(index))
+    rounds = [FastInsight(index, nodes_per_round=2, budget=budget).rank(ask(index)) for budget in (2, 4, 6)]
     named = [[index.graph.ids[r] for r in ranking.nodes[0] if r >= 0] for ranking in rounds]
     assert named == [["2", "1"], ["2", "3", "5", "1"], ["8", "6", "2", "3", "5", "1"]]
     assert rounds[0].scores[0].tolist() == pytest.approx([0.720401, 0.491216], abs=1e-6)

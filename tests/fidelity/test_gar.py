@@ -19,18 +19,17 @@ from graph_retrievers.signals.relevance import PairScorer
 def run(ids, edges, initial, scores, budget, batch, queries=1):
     """Return (batches, output ids, output scores) of each query; `initial` is a list of (id, score) in pool order."""
     graph = CorpusGraph(ids, ids, edges=edges)
-    index = GraphIndex(graph, relevance=PairScorer(lambda pairs: [scores[text] for _, text in pairs]))
-    rows = torch.tensor([[graph.row(i) for i, _ in initial]] * queries).reshape(queries, len(initial))
-    values = torch.tensor([[s for _, s in initial]] * queries, dtype=torch.float32).reshape(queries, len(initial))
     batches = [[] for _ in range(queries)]
 
-    def note(_, nodes):
-        for b in range(queries):
-            drawn = [ids[n] for n in nodes[b].tolist() if n >= 0]
-            if drawn:
-                batches[b].append(drawn)
+    def scored(pairs):
+        for query in dict.fromkeys(query for query, _ in pairs):
+            batches[int(query[1:])].append([text for asked, text in pairs if asked == query])
+        return [scores[text] for _, text in pairs]
 
-    operator = AdaptiveReranking(budget, batch, on_batch=note)
+    index = GraphIndex(graph, relevance=PairScorer(scored))
+    rows = torch.tensor([[graph.row(i) for i, _ in initial]] * queries).reshape(queries, len(initial))
+    values = torch.tensor([[s for _, s in initial]] * queries, dtype=torch.float32).reshape(queries, len(initial))
+    operator = AdaptiveReranking(budget, batch)
     result = operator(Queries.of(index, [f"q{b}" for b in range(queries)]), Ranking.of(rows, values, "first"))
     output = []
     for b in range(queries):

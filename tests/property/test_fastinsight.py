@@ -57,7 +57,8 @@ def test_one_round_of_granker_and_stex_equals_the_literal_algorithms(case, count
     assert_same_order(ids, reranked.scores[0].tolist(), expected, scores)
 
     for beta in (0.0, 1.0, math.inf):
-        found = STeX(beta, nodes_per_round=20).candidates(queries, ranking)
+        found = STeX(beta, nodes_per_round=20)(queries, ranking)
+        found = found.kept(torch.arange(found.width)[None] >= ranking.width)
         wanted = literal.stex(retrieved, similarity, adjacent, beta)
         got = [(index.graph.ids[r], s) for r, s in zip(found.nodes[0].tolist(), found.scores[0].tolist(), strict=True) if r >= 0]
         assert_same_order([n for n, _ in got], [s for _, s in got], [n for n, _ in wanted], dict(wanted))

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.spreading import chains as chain_module
-from graph_retrievers.operators.spreading import propagation as propagation_module
 from graph_retrievers.operators.spreading.chains import ChainSearch
 from graph_retrievers.operators.spreading.propagation import GatedPropagation
 from graph_retrievers.queries import Queries
@@ -157,9 +156,7 @@ def test_work_in_small_pieces_changes_nothing(problem):
     index = index_of(size, edges)
     whole = run(index, queries, None, ChainSearch(5))
     with pytest.MonkeyPatch.context() as patch:
-        for module in (propagation_module, chain_module):
-            patch.setattr(module, "STATE_LIMIT", 1)
-            patch.setattr(module, "EDGE_LIMIT", 2)
+        patch.setattr(chain_module, "EDGE_LIMIT", 2)
         parts = run(index, queries, None, ChainSearch(5))
     for b in range(len(queries)):
         assert activation_of(whole, b) == activation_of(parts, b)

@@ -4,6 +4,7 @@ import logging
 import math
 import random
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -15,6 +16,8 @@ from graph_retrievers.operators import EagerTraversal, EntityLinking, GatedPropa
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers import MMR, Eager, Scored
+from graph_retrievers.search.memory import Memory
+from graph_retrievers.search.requests import Vectors
 from tests.references import strategies as literal
 from tests.references.fastinsight import neighbours
 
@@ -220,18 +223,20 @@ def test_a_hub_is_one_round(kind):
         assert [int(hit.id) for hit in hits] == cosines.argsort(descending=True)[:10].tolist()
 
 
-def test_the_pool_holds_no_more_columns_than_nodes(monkeypatch):
-    widths, choose = [], MMRTraversal.choose
-    monkeypatch.setattr(
-        MMRTraversal,
-        "choose",
-        lambda self, queries, pool, left: widths.append(pool.nodes.shape[1]) or choose(self, queries, pool, left),
-    )
+def test_each_node_is_compared_with_the_question_once(monkeypatch):
+    asked, similarity = [], Memory.similarity
+
+    def counted(self, requests):
+        asked.extend(len(request.nodes) for _, request in requests)
+        return similarity(self, requests)
+
+    monkeypatch.setattr(Memory, "similarity", counted)
     star = GraphIndex.from_texts(
         [f"t{row}" for row in range(300)], edges=[("0", str(r)) for r in range(300)], vectors=torch.eye(300)
     )
     hits = MMR(star, start_k=1, adjacent_k=300, k=30).retrieve("?", vector=[1.0] + [0.1] * 299)
-    assert len(hits) == 30 and len(widths) >= 30 and max(widths) == 300
+    # The start, its 299 neighbours, and the start as the neighbour of one of them.
+    assert len(hits) == 30 and sum(asked) == 301
 
 
 def test_a_start_by_another_operator_keeps_its_paths():
@@ -272,7 +277,7 @@ def test_what_cannot_be_is_refused(caplog):
     class Outside:
         dimension = 3
 
-    operator, queries = MMRTraversal(), Queries.of(index, ["?"], vectors=[[1.0, 0.0, 0.0]])
-    object.__setattr__(queries, "index", type("Index", (), {"dense": Outside()})())
+    queries = Queries.of(index, ["?"], vectors=[[1.0, 0.0, 0.0]])
+    object.__setattr__(queries, "index", type("Index", (), {"dense": Outside(), "graph": index.graph})())
     with pytest.raises(MissingSignalError, match="which Outside does not give"):
-        operator._vectors(queries, torch.zeros((1, 1), dtype=torch.int64))
+        Memory(queries).vectors([(0, Vectors(np.zeros(1, np.int64)))])

@@ -27,8 +27,12 @@ ROOMS = {
     "index_store": {"errors", "arguments", "construction", "graph", "index", "signals"},
     "queries": {"errors", "arguments", "cache", "graph", "signals", "index"},
     "results": {"errors", "graph"},
+    "search": {"errors", "graph", "signals", "queries", "results"},
     "hits": {"graph", "signals", "results"},
-    "operators": {"errors", "arguments", "cache", "device", "graph", "signals", "learning", "index", "queries", "results"},
+    "operators": {
+        *("errors", "arguments", "cache", "device", "graph", "signals", "learning", "index", "queries", "results"),
+        "search",
+    },
     "retrievers": {
         *("errors", "arguments", "cache", "graph", "signals", "learning", "construction", "datasets", "index", "index_store"),
         *("queries", "results", "hits", "operators"),

@@ -233,7 +233,7 @@ def test_fusion_by_reciprocal_ranks():
     assert found == pytest.approx(expected)
     assert list(found) == sorted(expected, key=lambda v: -expected[v])
     level = ReciprocalRankFusion(Fixed([4, 2]), Fixed([2, 4]))(batch)
-    assert level.nodes[0].tolist() == [2, 4, -1, -1]
+    assert level.nodes[0].tolist() == [2, 4]
 
 
 @pytest.mark.parametrize("weights", [(1.0,), (1.0, -1.0)])

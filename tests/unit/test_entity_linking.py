@@ -172,8 +172,9 @@ def test_a_question_without_names_is_searched_for_once(monkeypatch):
     index = GraphIndex.from_texts([f"text {n}" for n in range(40)], titles=[f"Name{n}" for n in range(40)], vectors=vectors)
     asked, mask = torch.randn(3, 4, generator=draw) * 2, torch.rand(40, generator=draw) < 0.5
     searches, kind = [], type(index.dense)
-    search = kind.search
+    search, best_of = kind.search, kind.best_of
     monkeypatch.setattr(kind, "search", lambda *args: searches.append(args[2]) or search(*args))
+    monkeypatch.setattr(kind, "best_of", lambda *args: searches.append(args[3]) or best_of(*args))
     for allowed in (None, mask, torch.arange(40) < 3):
         searches.clear()
         batch = Queries.of(index, ["who?", "what?", "Name1?"], vectors=asked, seed_filter=allowed)

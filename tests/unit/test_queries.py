@@ -107,8 +107,8 @@ def test_the_same_search_is_made_once(monkeypatch):
     batch = queries(filter={"topic": "machines"})
     calls = []
     kind = type(batch.index.dense)
-    search = kind.search
-    monkeypatch.setattr(kind, "search", lambda *args: calls.append(args[2]) or search(*args))
+    search = kind.best_of
+    monkeypatch.setattr(kind, "best_of", lambda *args: calls.append(args[3]) or search(*args))
     batch.search("dense", 5, batch.allowed)
     batch.search("dense", 5, batch.allowed)
     assert calls == [5]
@@ -254,8 +254,8 @@ def test_of_many_vectors_a_few_scores_are_computed_without_the_others(monkeypatc
     vectors = torch.randn(64, 5, generator=torch.Generator().manual_seed(4))
     index = GraphIndex.from_texts([str(n) for n in range(64)], vectors=vectors)
     asked, kind = torch.randn(2, 5, generator=torch.Generator().manual_seed(5)), type(index.dense)
-    tables, table = [], kind.table
-    monkeypatch.setattr(kind, "table", lambda *args: tables.append(1) or table(*args))
+    tables, products = [], kind.products
+    monkeypatch.setattr(kind, "products", lambda *args: tables.append(1) or products(*args))
     for large, share, count, made in [(64, 0.5, 63, 0), (64, 0.5, 64, 1), (65, 0.5, 1, 1), (64, 0.25, 31, 0), (64, 0.25, 32, 1)]:
         monkeypatch.setattr("graph_retrievers.queries._LARGE", large)
         monkeypatch.setattr("graph_retrievers.queries._FEW", share)

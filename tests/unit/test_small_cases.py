@@ -2,6 +2,7 @@
 
 from decimal import Decimal
 
+import numpy as np
 import pytest
 import torch
 
@@ -21,6 +22,7 @@ from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers.excerpt import excerpt_index
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.retrievers.signatures import class_knobs
+from graph_retrievers.search import candidates as found_lists
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.embedding import as_embedding
 from graph_retrievers.signals.models import as_relevance_model
@@ -100,10 +102,11 @@ def test_fusion_takes_depth_nodes_of_each_list():
 
 
 def test_equal_scores_count_in_full():
-    assert min_max_parts(Ranking.of(torch.tensor([[4, 2]]), torch.tensor([[0.5, 0.5]]), "A")).tolist() == [[1.0, 1.0]]
-    rounded = torch.tensor([[0.50000006, 0.5], [1.0, 0.5]])
-    parts = min_max_parts(Ranking.of(torch.tensor([[4, 2], [4, 2]]), rounded, "A"))
-    assert parts.tolist() == [[1.0, 1.0], [1.0, 0.0]], "what differs by rounding is equal"
+    def parts(*scores):
+        return min_max_parts(found_lists.Candidates.seeds(np.array([4, 2]), np.array(scores, np.float32), "A")).tolist()
+
+    assert parts(0.5, 0.5) == parts(0.50000006, 0.5) == [1.0, 1.0], "what differs by rounding is equal"
+    assert parts(1.0, 0.5) == [1.0, 0.0]
 
 
 def test_backfill_without_a_query_vector_uses_words():

@@ -215,7 +215,7 @@ def test_reciprocal_ranks_that_sum_to_the_same_in_another_order():
     for place, order in enumerate(([0, 1, 2], [2, 1, 0], [1, 0, 2])):
         fusion = ReciprocalRankFusion(*(fixed(lists[i]) for i in order), constant=3)
         found = fusion(queries)
-        assert found.nodes[0].tolist() == [0, 1, 2, *[-1] * 6]
+        assert found.nodes[0].tolist() == [0, 1, 2]
         sums[place] = found.scores[0, :3].tolist()
     # By hand: every node is first, second and third once.
     assert all(score == pytest.approx(1 / 4 + 1 / 5 + 1 / 6) for scores in sums.values() for score in scores)

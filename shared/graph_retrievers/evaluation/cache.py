@@ -151,7 +151,7 @@ class LatentStore:
                 keys.append(held["nodes"] + position * size)
                 latents.append(held["latents"])
         if keys:
-            batch.latents.add(torch.cat(keys).to(batch.index.device), torch.cat(latents).to(batch.index.device))
+            batch.latents.add(torch.cat(keys).tolist(), torch.cat(latents).to(batch.index.device))
             batch.latents.encoded = 0
 
     def save(self, batch: Queries) -> None:

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.graph.ragged import columns_of
-from graph_retrievers.operators.operator import Composite, Operator, list_weights
+from graph_retrievers.operators.operator import Composite, Operator, list_weights, searched
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
+from graph_retrievers.search.candidates import Candidates, concatenated, falling, order, places_of, ranking_of
+from graph_retrievers.search.driver import Search, Together
+from graph_retrievers.search.memory import Question
 
-__all__ = ["ReciprocalRankFusion", "fused", "min_max", "min_max_parts", "reciprocal_rank_parts"]
+__all__ = ["ReciprocalRankFusion", "fused", "fused_rankings", "min_max", "min_max_parts", "reciprocal_rank_parts"]
 
 
-def reciprocal_rank_parts(ranking: Ranking, constant: int) -> Tensor:
-    """Return 1 / (c + r) of each place, its rank r counted from 1: Tensor, shape [B, K], float32."""
-    place = torch.arange(1, ranking.width + 1, device=ranking.nodes.device)
-    return (1.0 / (float(constant) + place)).expand(ranking.nodes.shape)
+def reciprocal_rank_parts(found: Candidates, constant: int) -> np.ndarray:
+    """Return 1 / (c + r) of each place, its rank r counted from 1: float64, shape [K]."""
+    return 1.0 / (float(constant) + np.arange(1, len(found) + 1))
 
 
 def min_max(values: Tensor, low: Tensor, high: Tensor) -> Tensor:
@@ -36,70 +38,84 @@ def min_max(values: Tensor, low: Tensor, high: Tensor) -> Tensor:
     return ((values - low) / (high - low).masked_fill(level, 1.0)).clamp(0, 1).masked_fill(level, 1.0)
 
 
-def min_max_parts(ranking: Ranking) -> Tensor:
-    """Return the scores of each list brought to [0, 1], 1 where all are equal: Tensor, shape [B, K], float32."""
-    real = ranking.nodes >= 0
-    low = ranking.scores.masked_fill(~real, float("inf")).amin(1, keepdim=True) if ranking.width else ranking.scores
-    high = ranking.scores.masked_fill(~real, float("-inf")).amax(1, keepdim=True) if ranking.width else ranking.scores
-    return min_max(ranking.scores, low, high)
+def min_max_parts(found: Candidates) -> np.ndarray:
+    """Return the scores brought to [0, 1], 1 where all are equal: float64, shape [K]."""
+    scores = torch.from_numpy(np.asarray(found.scores, np.float32))[None]
+    if not len(found):
+        return np.zeros(0)
+    return min_max(scores, scores.amin(1, keepdim=True), scores.amax(1, keepdim=True))[0].double().numpy()  # type: ignore[no-any-return]
 
 
-def fused(rankings: Sequence[Ranking], parts: Sequence[Tensor], lists: tuple[str, ...] = ()) -> Ranking:
-    """Return the nodes of all rankings, each scored by the sum of its parts.
+def fused(lists: Sequence[Candidates], parts: Sequence[np.ndarray], names: tuple[str, ...] = ()) -> Candidates:
+    """Return the nodes of all lists, each scored by the sum of its parts.
 
     Parameters
     ----------
-    rankings : sequence of Ranking, length L
-        Of the same B queries.
-    parts : sequence of Tensor, shape [B, K_l], float32
+    lists : sequence of Candidates, length L
+        For one question.
+    parts : sequence of ndarray, shape [K_l]
         Part of the score of the node at each place.
-    lists : tuple of str, length L, optional
-        Names of the rankings: with them, the result has the rank of each node in each.
+    names : tuple of str, length L, optional
+        Names of the lists: with them, the result has the rank of each node in each.
 
     Returns
     -------
-    Ranking
-        Ties go to the lower node row. A node keeps the operator and the trail of the ranking with the largest part of its
-        score, of the first among equals, and the context of the first that has one. Chains, facts and notes of all are kept,
-        ranks in lists that were fused before are not.
+    Candidates
+        Ties go to the lower node row. A node keeps the operator, the path and what stands beside it of the list with the largest
+        part of its score, of the first among equals, and the context of the first that has one. Ranks in lists that were fused
+        before are not kept.
     """
-    rankings = [replace(ranking, ranks=None, lists=()) for ranking in rankings]
-    merged = rankings[0]
-    for ranking in rankings[1:]:
-        merged = merged.append(ranking, merged.width + ranking.width)
-    scores = torch.zeros(merged.nodes.shape, device=merged.nodes.device)
-    most, ranks = scores.clone(), []
-    for ranking, part in zip(rankings, parts, strict=True):
-        column = columns_of(ranking.nodes, merged.nodes)
-        ranks.append(column + 1)
-        if ranking.width == 0:
-            continue
-        place = column.clamp(min=0)
-        share = torch.where(column >= 0, part.gather(1, place), 0.0)
-        scores = scores + share
-        merged = _told_by(merged, ranking, column, share > most)
-        most = torch.maximum(most, share)
-    if lists:
-        merged = replace(merged, ranks=torch.stack(ranks, 2), lists=lists)
-    # First by node row: rescored keeps the order of equal scores.
-    order = torch.argsort(merged.nodes, dim=1, stable=True)
-    return merged.reordered(order).rescored(scores.gather(1, order))
+    lists = [replace(part, beside={k: v for k, v in part.beside.items() if k != "ranks"}, lists=()) for part in lists]
+    part = np.concatenate(parts)
+    # The largest part first, of equal ones that of the first list: what a node keeps is what comes first of it.
+    turn = np.argsort(-part.astype(np.float32), kind="stable")
+    everything = _aligned(lists).taken(turn)
+    nodes, first, at = np.unique(everything.nodes, return_index=True, return_inverse=True)
+    scores = np.bincount(at, part[turn], len(nodes))
+    merged = everything.taken(first)
+    context = merged.beside.get("context")
+    if context is not None:
+        for one in lists:
+            place = places_of(one.nodes, nodes)
+            bare = (context < 0).all(1) & (place >= 0)
+            told = one.beside.get("context")
+            if told is not None and bare.any():
+                context[bare] = -1
+                context[bare, : told.shape[1]] = told[place[bare]]
+    if names:
+        merged.beside["ranks"] = np.stack([places_of(one.nodes, nodes) + 1 for one in lists], 1)
+    by = order(scores, nodes)
+    return replace(replace(merged, lists=names).taken(by), scores=falling(scores[by]))
 
 
-def _told_by(merged: Ranking, ranking: Ranking, column: Tensor, where: Tensor) -> Ranking:
-    """Return a merged ranking with origin and trail at the places `where`, and missing contexts, from `column` of one ranking."""
-    names = torch.tensor([merged.operators.index(name) for name in ranking.operators] or [0], device=column.device)
-    named = replace(ranking, origins=names[ranking.origins.clamp(min=0)])
-    left, right = merged.aligned(named), named.reordered(column.clamp(min=0)).aligned(merged)
-    columns: dict[str, Any] = {
-        name: torch.where(where if left[name].dim() == 2 else where.unsqueeze(2), right[name], left[name])
-        for name in left
-        if name not in ("nodes", "scores", "context")
-    }
-    if "context" in left:
-        bare = (column >= 0) & (left["context"] < 0).all(2)
-        columns["context"] = torch.where(bare.unsqueeze(2), right["context"], left["context"])
-    return replace(merged, **columns)
+def _aligned(lists: Sequence[Candidates]) -> Candidates:
+    """Return all candidates behind each other, a node as often as lists have it, with the operators of all."""
+    operators = tuple(dict.fromkeys(name for part in lists for name in part.operators))
+    parts = []
+    for part in lists:
+        number = np.array([operators.index(name) for name in part.operators] or [0])
+        parts.append(replace(part, origins=number[part.origins], operators=operators))
+    return concatenated(parts)
+
+
+def fused_rankings(
+    rankings: Sequence[Ranking],
+    part: Callable[[Candidates], np.ndarray],
+    names: tuple[str, ...] = (),
+    weights: Sequence[float] = (),
+) -> Ranking:
+    """Return :func:`fused` for each query of a batch, with the chains, facts and notes of all rankings.
+
+    `part` gives the parts of a list, which `weights`, all 1 by default, multiply.
+    """
+    weights = weights or [1.0] * len(rankings)
+    device = rankings[0].nodes.device
+    tables = zip(*map(Candidates.of, rankings), strict=True)
+    found = [fused(lists, [w * part(one) for w, one in zip(weights, lists, strict=True)], names) for lists in tables]
+    joined = ranking_of(found, device) if found else Ranking.empty(0, device)
+    for ranking in rankings:
+        joined = joined.beside(ranking)
+    return joined
 
 
 class ReciprocalRankFusion(Composite):
@@ -147,11 +163,29 @@ class ReciprocalRankFusion(Composite):
         """Return the parts joined by plus signs."""
         return "(" + " + ".join(operator.formula() for operator in self.operators) + ")"
 
+    @property
+    def by_question(self) -> bool:  # type: ignore[override]
+        """Whether all operators that are searched are written for one question."""
+        return all(operator.by_question for operator, *_ in self._used())
+
+    def _used(self) -> list[tuple[Operator, float, str]]:
+        named = zip(self.operators, self.weights, _list_names(self.operators), strict=True)
+        return [(operator, weight, name) for operator, weight, name in named if weight > 0]
+
     def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
         """Return the nodes of all lists by fused score."""
-        named = zip(self.operators, self.weights, _list_names(self.operators), strict=True)
-        used = [(operator, weight, name) for operator, weight, name in named if weight > 0]
+        if self.by_question:
+            return searched(self, queries, ranking)
+        used = self._used()
         lists = [operator(queries, ranking).top(self.depth) for operator, *_ in used]
+        part = partial(reciprocal_rank_parts, constant=self.constant)
+        return fused_rankings(lists, part, tuple(name for *_, name in used), [weight for _, weight, _ in used])
+
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the nodes of all lists by fused score."""
+        used = self._used()
+        lists = yield Together([operator.stepped(question, found) for operator, *_ in used])  # type: ignore[attr-defined]
+        lists = [part.top(self.depth) for part in lists]
         parts = [weight * reciprocal_rank_parts(part, self.constant) for part, (_, weight, _) in zip(lists, used, strict=True)]
         return fused(lists, parts, tuple(name for *_, name in used))
 

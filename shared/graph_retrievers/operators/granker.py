@@ -2,71 +2,49 @@
 
 from __future__ import annotations
 
-from functools import partial
-
+import numpy as np
 import torch
-from torch import Tensor
 
 from graph_retrievers.arguments import choice, fraction, positive
-from graph_retrievers.operators.operator import Operator, OperatorKind
+from graph_retrievers.operators.operator import Algorithm, OperatorKind
 from graph_retrievers.operators.path_texts import path_texts
-from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
+from graph_retrievers.search.candidates import Candidates, ranking_of
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.memory import Question
+from graph_retrievers.search.requests import Relevance, Weights
 
-__all__ = ["GRanker", "latent_graph_fusion", "propagation_matrix"]
+__all__ = ["GRanker", "propagation_matrix"]
 
 
-def propagation_matrix(adjacency: Tensor, degree: Tensor) -> Tensor:
+def propagation_matrix(weights: np.ndarray, degree: np.ndarray) -> np.ndarray:
     r"""Return :math:`P = \mathrm{diag}(W 1)^{-1} W` with :math:`W = A D^{-1}` (Algorithm 2, lines 4 and 5).
 
     Parameters
     ----------
-    adjacency : Tensor, shape [..., K, K]
-        Weights (or bool) of the edges among the retrieved nodes: symmetric, no self loops.
-    degree : Tensor, shape [..., K]
+    weights : array-like, shape [n, n]
+        Weights of the edges among the retrieved nodes, the A of the paper: symmetric, no self loops.
+    degree : array-like, shape [n]
         Degree of each node: the sum of its weights. A neighbour counts inversely to its own degree.
 
     Returns
     -------
-    Tensor, shape [..., K, K], float32
+    ndarray, shape [n, n], float32
         Rows sum to 1; the row of a node without neighbours is zero.
 
     Examples
     --------
-    >>> propagation_matrix(torch.tensor([[0, 1, 1], [1, 0, 0], [1, 0, 0]]), torch.tensor([2, 1, 3]))
-    tensor([[0.0000, 0.7500, 0.2500],
-            [1.0000, 0.0000, 0.0000],
-            [1.0000, 0.0000, 0.0000]])
+    >>> propagation_matrix([[0, 1, 1], [1, 0, 0], [1, 0, 0]], [2, 1, 3])
+    array([[0.  , 0.75, 0.25],
+           [1.  , 0.  , 0.  ],
+           [1.  , 0.  , 0.  ]], dtype=float32)
     """
-    weights = adjacency.float() / torch.where(degree > 0, degree, 1).float().unsqueeze(-2)
-    total = weights.sum(-1, keepdim=True)
-    return torch.where(total > 0, weights / total, torch.zeros_like(weights))
+    degree = np.asarray(degree, np.float32)
+    shares = np.asarray(weights, np.float32) / np.where(degree > 0, degree, 1)
+    total = shares.sum(1, keepdims=True)
+    return np.divide(shares, total, out=np.zeros_like(shares), where=total > 0)
 
 
-def latent_graph_fusion(latents: Tensor, propagation: Tensor, alpha: float) -> Tensor:
-    r"""Return :math:`H' = (1 - \alpha) H + \alpha P H` (Algorithm 2, line 6).
-
-    Parameters
-    ----------
-    latents : Tensor, shape [..., K, d]
-        The H of the paper.
-    propagation : Tensor, shape [..., K, K]
-        The P of the paper; a zero row marks a node without neighbours.
-    alpha : float
-        Smoothing factor in [0, 1].
-
-    Returns
-    -------
-    Tensor, shape [..., K, d]
-        The H' of the paper. A node without neighbours keeps its latent, where the paper's formula divides by zero.
-    """
-    if alpha == 0:
-        return latents
-    linked = (propagation > 0).any(-1, keepdim=True)
-    return torch.where(linked, (1 - alpha) * latents + alpha * (propagation @ latents), latents)
-
-
-class GRanker(Operator):
+class GRanker(Algorithm):
     r"""Rerank nodes by relevance latents smoothed along the edges among them: O_gm.
 
     One gradient step on the Laplacian-regularised objective :math:`\frac12 \|H' - H\|^2 + \frac\lambda2
@@ -111,18 +89,12 @@ class GRanker(Operator):
         self.paths = bool(paths)
         self.k = None if k is None else positive("k", k)
 
-    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return the same nodes ordered by ``score(H')``."""
-        texts = path_texts(queries.index, ranking) if self.paths else None
+        texts = path_texts(question.queries.index, ranking_of([found], torch.device("cpu"))) if self.paths else None
+        told = None if texts is None else texts[0]
         if self.alpha == 0:
-            return ranking.rescored(queries.relevance(ranking.nodes, texts=texts))
-        propagation = self._propagation(queries, ranking.nodes)
-        mix = partial(latent_graph_fusion, propagation=propagation, alpha=self.alpha)
-        return ranking.rescored(queries.relevance(ranking.nodes, mix, texts))
-
-    def _propagation(self, queries: Queries, nodes: Tensor) -> Tensor:
-        graph = queries.index.graph
-        left, right = torch.broadcast_tensors(nodes.unsqueeze(2), nodes.unsqueeze(1))
-        adjacency = graph.adjacency(left, right)
-        degree = graph.strength[nodes.clamp(min=0)] if self.degree == "graph" else adjacency.sum(-1)
-        return propagation_matrix(adjacency, degree)
+            return found.rescored((yield Relevance(found.nodes, texts=told)))
+        weights, strength = yield Weights(found.nodes)  # lines 1 to 3
+        mix = propagation_matrix(weights, strength if self.degree == "graph" else weights.sum(1))
+        return found.rescored((yield Relevance(found.nodes, mix, self.alpha, told)))  # lines 6 to 8

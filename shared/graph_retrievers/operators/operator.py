@@ -7,9 +7,11 @@ An operator of the taxonomy (FastInsight, section 3.1) is a pruning function app
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from enum import Enum
 from inspect import Parameter, signature
+from itertools import groupby
 from numbers import Real
 from typing import Any
 
@@ -23,8 +25,11 @@ from graph_retrievers.graph.names import named_step
 from graph_retrievers.graph.ragged import pad_ranked, ranked_lists
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking, extended_relations, extended_trails
+from graph_retrievers.search.candidates import Candidates, ranking_of
+from graph_retrievers.search.driver import Search, run
+from graph_retrievers.search.memory import Memory, Question
 
-__all__ = ["Composite", "Loop", "Operator", "OperatorKind", "Pipeline", "list_weights"]
+__all__ = ["Algorithm", "Composite", "Loop", "Operator", "OperatorKind", "Pipeline", "list_weights"]
 
 
 class OperatorKind(Enum):
@@ -59,6 +64,8 @@ class Operator(ABC):
         Names of the inputs (``Queries.inputs``) that the operator reads besides the text.
     reason : str
         Why it was chosen, where that depends on the index; hits explain it (:attr:`graph_retrievers.hits.Hit.reason`).
+    by_question : bool
+        Whether it is written for one question (:class:`Algorithm`), or made of such operators alone.
 
     Examples
     --------
@@ -85,6 +92,7 @@ class Operator(ABC):
     k: int | None = None
     reads: tuple[str, ...] = ()
     reason: str = ""
+    by_question: bool = False
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         """Name the operator after its class where the class body does not; check the types of arguments of our own operators."""
@@ -93,6 +101,9 @@ class Operator(ABC):
             cls.__init__ = typed(cls.__init__)  # type: ignore[method-assign]
         if "name" not in cls.__dict__:
             cls.name = cls.__name__
+        if "rank" in cls.__dict__ and "search" not in cls.__dict__:
+            # A class that writes `rank` anew is asked for it.
+            cls.by_question = False
 
     @abstractmethod
     def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
@@ -162,6 +173,60 @@ class Operator(ABC):
         return Ranking.of(table, values, self.name, extended_trails(ranking.trails, columns, table), **results).trimmed()
 
 
+class Algorithm(Operator):
+    """An operator that is written for one question, top to bottom as in its paper: an abstract class.
+
+    Subclasses set `kind` and implement :meth:`search`, a generator that yields what it needs
+    (:mod:`graph_retrievers.search.requests`) and is sent the answer. The questions of a batch go on side by side, and what they
+    ask at the same time is answered together.
+
+    Examples
+    --------
+    An operator that adds the neighbours of the best node:
+
+    >>> import numpy as np
+    >>> from graph_retrievers import BM25Search, GraphIndex, OperatorKind, Pipeline, Retriever
+    >>> from graph_retrievers.search.candidates import reached
+    >>> from graph_retrievers.search.requests import Neighbors
+    >>> class FirstNeighbors(Algorithm):
+    ...     kind = OperatorKind.GRAPH_SEARCH
+    ...
+    ...     def search(self, question, found):
+    ...         near = yield Neighbors(found.nodes[:1])
+    ...         return found.joined(reached(found, near.owner, near.node, np.zeros(len(near.node)), self.name))
+    >>> index = GraphIndex.from_texts(["a loom", "a card", "a mill"], edges=[("0", "2")])
+    >>> [hit.path.text for hit in Retriever(index, Pipeline(BM25Search(1), FirstNeighbors())).retrieve("loom", k=2)]
+    ['0', '0 -> 2']
+    """
+
+    by_question = True
+
+    @abstractmethod
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the candidates of one question, best first; `found` has those of the operator before."""
+
+    def stepped(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the best `k` of what :meth:`search` returns, the pruning function after the ranking function."""
+        return (yield from self.search(question, found)).top(self.k)
+
+    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
+        """Return the candidates of B queries."""
+        return searched(self, queries, ranking)
+
+
+def searched(algorithm: Any, queries: Queries, ranking: Ranking) -> Ranking:
+    """Return what the `search` of an operator finds for each query of a batch."""
+    questions = [Question(queries, place) for place in range(len(queries))]
+    searches = [algorithm.search(*pair) for pair in zip(questions, Candidates.of(ranking), strict=True)]
+    found = ranking_of(run(Memory(queries), searches), queries.index.device)
+    if any(question.notes for question in questions):
+        found = replace(found, notes=tuple(tuple(dict.fromkeys(question.notes)) for question in questions))
+    counts = [question.touched for question in questions]
+    if counts and None not in counts:
+        found = replace(found, touched=torch.tensor(counts, device=queries.index.device))
+    return found
+
+
 class Composite(Operator):
     """An operator made of operators: the base of ``Pipeline`` and ``Loop``."""
 
@@ -205,9 +270,23 @@ class Composite(Operator):
 
     def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
         """Run the operators one after another, each on what the one before it kept."""
-        for operator in self.operators:
-            ranking = operator(queries, ranking)
+        if self.by_question:
+            return searched(self, queries, ranking)
+        for together, group in groupby(self.operators, key=lambda operator: operator.by_question):
+            operators = tuple(group)
+            for operator in (Pipeline(*operators),) if together and len(operators) > 1 else operators:
+                ranking = operator(queries, ranking)
         return ranking
+
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Run the operators one after another for one question, if all of them are written for one."""
+        for operator in self.operators:
+            found = yield from operator.stepped(question, found)  # type: ignore[attr-defined]
+        return found
+
+    def stepped(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return what :meth:`search` does, whose operators prune."""
+        return (yield from self.search(question, found))
 
     def __repr__(self) -> str:
         """Return the composition, an operator a line, with its own parameters at the end."""
@@ -232,22 +311,25 @@ class Pipeline(Composite):
     O_vs -> O_gm
     """
 
+    @property
+    def by_question(self) -> bool:  # type: ignore[override]
+        """Whether all operators are written for one question."""
+        return all(operator.by_question for operator in self.operators)
+
     def formula(self) -> str:
         """Return the parts joined by arrows."""
         return " -> ".join(operator.formula() for operator in self.operators)
 
 
-class Loop(Composite):
-    """Operators repeated until every list has reached its budget or nothing new is found.
+class Loop(Pipeline):
+    """Operators repeated until a list has reached its budget or nothing new is found.
 
     Parameters
     ----------
     *operators : Operator
-        One round, in order. A round that adds no node to any list is the last, which FastInsight's Algorithm 1 does not say.
+        One round, in order. A round that adds no node is the last, which FastInsight's Algorithm 1 does not say.
     budget : int
         Number of nodes at which a list is complete.
-    on_round : callable, optional
-        Called as ``on_round(round number, ranking)`` after every round, for tests and traces.
 
     Examples
     --------
@@ -256,29 +338,34 @@ class Loop(Composite):
     (O_vgs)*
     """
 
-    def __init__(self, *operators: Operator, budget: int, on_round: Callable[[int, Ranking], None] | None = None) -> None:
+    def __init__(self, *operators: Operator, budget: int) -> None:
         super().__init__(*operators)
         self.budget = positive("budget", budget)
-        self.on_round = on_round
 
     def formula(self) -> str:
         """Return the round in brackets with a star."""
-        return f"({' -> '.join(operator.formula() for operator in self.operators)})*"
+        return f"({super().formula()})*"
 
     def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
-        """Repeat the round; the host reads one value a round."""
+        """Repeat the round."""
+        if self.by_question:
+            return searched(self, queries, ranking)
         sizes = ranking.lengths()
         go_on = bool((sizes < self.budget).any()) and ranking.width > 0
-        round_number = 0
         while go_on:
-            round_number += 1
             ranking = super().rank(queries, ranking)
             grown = ranking.lengths()
             go_on = bool(((grown > sizes).any()) & (grown < self.budget).any())
             sizes = grown
-            if self.on_round is not None:
-                self.on_round(round_number, ranking)
         return ranking
+
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Repeat the round for one question."""
+        size = 0
+        while size < len(found) < self.budget:
+            size = len(found)
+            found = yield from super().search(question, found)
+        return found
 
 
 def _check_results(graph: CorpusGraph, found: Ranking, owner: str) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.operators.operator import Operator, OperatorKind
-from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
+from graph_retrievers.operators.operator import Algorithm, OperatorKind
+from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.memory import Question
+from graph_retrievers.search.requests import Relevance
 
 __all__ = ["Rerank"]
 
 
-class Rerank(Operator):
+class Rerank(Algorithm):
     """Rerank nodes by the relevance model of the index, each node on its own.
 
     Parameters
@@ -35,6 +37,6 @@ class Rerank(Operator):
     def __init__(self, k: int | None = None) -> None:
         self.k = None if k is None else positive("k", k)
 
-    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return the same nodes ordered by the model's score."""
-        return ranking.rescored(queries.relevance(ranking.nodes))
+        return found.rescored((yield Relevance(found.nodes)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.errors import LanguageModelError, MissingSignalError
-from graph_retrievers.operators.fusion import fused, reciprocal_rank_parts
+from graph_retrievers.operators.fusion import fused_rankings, reciprocal_rank_parts
 from graph_retrievers.operators.operator import Composite, Operator
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
@@ -228,7 +229,7 @@ class QueryDecomposition(_Rewriting):
             for number in range(most):
                 rows = [start + number if number < len(texts) else -1 for start, texts in zip(starts, parts, strict=True)]
                 lists.append(found.lists_of(torch.tensor(rows, device=whole.nodes.device)))
-            joined = fused(lists, [reciprocal_rank_parts(part, self.constant) for part in lists])
+            joined = fused_rankings(lists, partial(reciprocal_rank_parts, constant=self.constant))
             whole = _either(whole, joined, torch.tensor([bool(texts) for texts in parts], device=whole.nodes.device))
         return _noted(whole, notes)
 

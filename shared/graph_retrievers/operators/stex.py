@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from graph_retrievers.arguments import is_number, positive
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.operators.operator import Operator, OperatorKind
-from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
+from graph_retrievers.operators.operator import Algorithm, OperatorKind
+from graph_retrievers.search.candidates import Candidates, best, places_of, reached
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.memory import Question
+from graph_retrievers.search.requests import Degree, Neighbors, Scores
 
 __all__ = ["STeX"]
 
 
-class STeX(Operator):
+class STeX(Algorithm):
     r"""Expand ranked nodes to their neighbours, by structure and similarity: O_vgs.
 
     A candidate n is a neighbour of the ranked nodes that is not among them. With A(n) the ranked nodes it is linked
@@ -64,47 +65,24 @@ class STeX(Operator):
         self.nodes_per_round = positive("nodes_per_round", nodes_per_round)
         self.budget = None if budget is None else positive("budget", budget)
 
-    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return the ranked nodes with the best candidates behind them."""
-        found = self.candidates(queries, ranking)
-        capacity = ranking.lengths() + self.nodes_per_round
-        if self.budget is None:
-            return ranking.append(found, capacity)
-        return ranking.append(found, capacity.clamp(max=self.budget)).top(self.budget)
+        new = yield from self.candidates(found)
+        room = min(self.nodes_per_round, self.budget - len(found)) if self.budget is not None else self.nodes_per_round
+        return found.joined(new.top(max(room, 0))).top(self.budget)
 
-    def candidates(self, queries: Queries, ranking: Ranking) -> Ranking:
-        """Return the best `nodes_per_round` candidates of each query: the N_add of the paper, cut."""
-        graph = queries.index.graph
-        width, size = ranking.width, len(graph)
-        place, node = graph.neighbors(ranking.nodes.flatten())
-        batch = place // max(width, 1)
-        key = batch * size + node
-        # Entries are in rank order, so after a stable sort the first of a run is the best-ranked neighbour.
-        key, order = torch.sort(key, stable=True)
-        batch, node, rank = batch[order], node[order], (place % max(width, 1))[order]
-        first = torch.ones_like(key, dtype=torch.bool)
-        first[1:] = key[1:] != key[:-1]
-        run = torch.cumsum(first, 0) - 1
-        linked = torch.zeros_like(key).index_add_(0, run, torch.ones_like(key))[run]
-
-        ranked = ranking.lengths()[batch]
-        capacity = torch.minimum(graph.degree[node].long(), ranked)
-        structure = torch.where(ranked > 1, 1 - rank / (ranked - 1).clamp(min=1), 0.0)
-        structure = structure + torch.where(capacity > 1, (linked - 1) / (capacity - 1).clamp(min=1), 0.0)
-        scores = structure if math.isinf(self.beta) else queries.scores(batch, node) + self.beta * structure
-
-        candidate = first & ~_among(key, ranking.nodes, size)
-        if queries.walk_allowed is not None:
-            candidate &= queries.walk_allowed[node]
-        node = torch.where(candidate, node, -1)
-        return self.reached(ranking, batch, node, scores, rank, min(self.nodes_per_round, size))
-
-
-def _among(keys: Tensor, nodes: Tensor, size: int) -> Tensor:
-    """Return which ``query * size + node`` keys, shape [T], belong to a table of nodes, shape [B, K]."""
-    batch = torch.arange(nodes.shape[0], device=nodes.device).unsqueeze(1)
-    held = torch.where(nodes >= 0, batch * size + nodes, torch.full_like(nodes, -1)).flatten().sort().values
-    if held.numel() == 0:
-        return torch.zeros_like(keys, dtype=torch.bool)
-    place = torch.searchsorted(held, keys).clamp(max=held.numel() - 1)
-    return held[place] == keys
+    def candidates(self, found: Candidates) -> Search[Candidates]:
+        """Return the best `nodes_per_round` candidates: the N_add of the paper, cut."""
+        ranked = len(found)  # R
+        near = yield Neighbors(found.nodes)
+        # Neighbours come in rank order, so the first of a node is its best-ranked one.
+        nodes, first, linked = np.unique(near.node, return_index=True, return_counts=True)
+        new = places_of(found.nodes, nodes) < 0
+        nodes, rank, linked = nodes[new], near.owner[first][new], linked[new]
+        degree, *similarity = yield (Degree(nodes),) if math.isinf(self.beta) else (Degree(nodes), Scores(nodes))
+        structure = 1 - rank / (ranked - 1) if ranked > 1 else np.zeros(len(nodes))
+        most = np.minimum(degree, ranked)  # C
+        structure = structure + np.where(most > 1, (linked - 1) / np.maximum(most - 1, 1), 0)
+        scores = similarity[0] + self.beta * structure if similarity else structure
+        by = best(scores, self.nodes_per_round, nodes)
+        return reached(found, rank[by], nodes[by], scores[by], self.name)

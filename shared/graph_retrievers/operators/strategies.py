@@ -3,73 +3,81 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
-from typing import Any
 
-import torch
-from torch import Tensor
-from torch.nn.functional import normalize, pad
+import numpy as np
 
 from graph_retrievers.arguments import fraction, is_number, positive
-from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, shown
+from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import Node
-from graph_retrievers.graph.ragged import columns_of, descending, falling, gather_rows, pad_ranked, pads_last
-from graph_retrievers.operators.operator import Operator, OperatorKind
-from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking, extended_relations, extended_trails
-from graph_retrievers.signals.dense import DenseIndex
+from graph_retrievers.operators.operator import Algorithm, OperatorKind
+from graph_retrievers.search.candidates import Candidates, best, order, stacked
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.memory import Question
+from graph_retrievers.search.requests import Neighbors, Similarity, Vectors
 
 __all__ = ["EagerTraversal", "MMRTraversal", "ScoredTraversal"]
 
 Scorer = Callable[[Node, float, int], float]
 
 # The largest score of single precision.
-_LARGEST = torch.finfo(torch.float32).max
-# Scores of MMR that differ by less are equal.
-_ROUNDING = 1e-6
+_LARGEST = float(np.finfo(np.float32).max)
 # Nodes that are visited at most for each that is selected, where a filter keeps nodes from being selected.
 _VISITED = 10
+# Scores of MMR nearer to each other than this are equal.
+_EQUAL = 1e-6
 _NOTE = "the traversal ended after {} nodes, most of which the filter does not allow"
 
 
-@dataclass
 class _Pool:
-    """The nodes found for each query: columns of [B, P], in the order they were found; a node of -1 is a pad.
+    """The nodes found for one question, the start first, by their places: 0, 1, ... in the order in which they were found."""
 
-    `value` is what the strategy keeps of a node, `score` that with which it was visited, `turn` says when (-1: not yet).
-    """
-
-    nodes: Tensor
-    cosines: Tensor
-    depth: Tensor
-    value: Tensor
-    score: Tensor
-    turn: Tensor
-    origins: Tensor
-    trails: Tensor
-    relations: Tensor
+    def __init__(self, question: Question, start: Candidates, most: int) -> None:
+        self.question, self.start, self.most = question, start, most
+        self.nodes = start.nodes
+        self.depth, self.parent = np.zeros(len(start), np.int64), np.full(len(start), -1)
+        self.found, self.offered = np.zeros(question.size, bool), np.zeros(question.size, bool)
+        self.found[start.nodes] = True
+        self.visited, self.scores, self.selected = list[int](), list[float](), 0
 
     @property
-    def visited(self) -> Tensor:
-        return self.turn >= 0
+    def left(self) -> int:
+        """How many nodes are still to be selected; 0 where the search has visited too many for them."""
+        return 0 if len(self.visited) >= _VISITED * self.most else max(self.most - self.selected, 0)
 
-    @property
-    def waiting(self) -> Tensor:
-        return (self.nodes >= 0) & ~self.visited
+    def add(self, nodes: np.ndarray, parent: np.ndarray) -> np.ndarray:
+        """Add nodes that were reached from places; return their own places."""
+        self.nodes, self.parent = np.append(self.nodes, nodes), np.append(self.parent, parent)
+        self.depth = np.append(self.depth, self.depth[parent] + 1)
+        self.found[nodes] = True
+        return np.arange(len(self.nodes) - len(nodes), len(self.nodes))
 
-    def append(self, other: _Pool) -> None:
-        length = max(self.trails.shape[2], other.trails.shape[2])
-        for part in (self, other):
-            wider = (length - part.trails.shape[2], 0)
-            part.trails, part.relations = pad(part.trails, wider, value=-1), pad(part.relations, wider, value=-1)
-        for column in fields(self):
-            setattr(self, column.name, torch.cat([getattr(self, column.name), getattr(other, column.name)], 1))
+    def visit(self, places: np.ndarray, scores: np.ndarray) -> None:
+        self.visited += places.tolist()
+        self.scores += scores.tolist()
+        self.selected += int(self.question.returned(self.nodes[places]).sum())
+
+    def result(self, name: str, by: np.ndarray | None = None) -> Candidates:
+        """Return the nodes that may be returned, in the order of their visits or in that of `by`."""
+        if len(self.visited) >= _VISITED * self.most > 0 and self.selected < self.most:
+            self.question.notes.append(_NOTE.format(_VISITED * self.most))
+        places, scores = np.array(self.visited, np.int64), np.array(self.scores, np.float32)
+        if by is not None:
+            places, scores = places[by], scores[by]
+        kept = np.flatnonzero(self.question.returned(self.nodes[places]))[: self.most]
+        steps, origin = [], []
+        for place in places[kept].tolist():
+            walked = list[int]()
+            while self.parent[place] >= 0:
+                walked.insert(0, int(self.nodes[place]))
+                place = self.parent[place]
+            steps.append(walked)
+            origin.append(place)
+        return stacked(self.start, np.array(origin, np.int64), steps, scores[kept], name)
 
 
-class _StrategyTraversal(Operator):
-    """Visit nodes in rounds, and offer the best neighbours of those visited to the next round."""
+class _Traversal(Algorithm):
+    """Visit nodes in rounds; the best neighbours of those visited are found by the next round."""
 
     kind = OperatorKind.VECTOR_GRAPH_SEARCH
 
@@ -78,97 +86,31 @@ class _StrategyTraversal(Operator):
         self.adjacent_k = positive("adjacent_k", adjacent_k)
         self.max_depth = None if max_depth is None else positive("max_depth", max_depth, least=0)
 
-    @abstractmethod
-    def choose(self, queries: Queries, pool: _Pool, remaining: Tensor) -> tuple[Tensor, Tensor]:
-        """Return which waiting nodes to visit now, as their places in this round (-1: not now), and scores: Tensors, [B, P].
+    def _pool(self, question: Question, start: Candidates) -> _Pool:
+        return _Pool(question, start, min(self.select_k or question.k, question.size))
 
-        `remaining`, shape [B, 1], is how many nodes are still to be selected.
-        """
+    def _walked(self, pool: _Pool, places: np.ndarray) -> np.ndarray:
+        """Return which nodes have their neighbours read: bool, of the shape of `places`."""
+        return np.ones(len(places), bool) if self.max_depth is None else pool.depth[places] < self.max_depth
 
-    def values(self, queries: Queries, pool: _Pool | None, nodes: Tensor, cosines: Tensor, depth: Tensor) -> Tensor:
-        """Return what is kept of new nodes, shape [B, M]; by default their cosines. `pool` is None for the first nodes."""
-        return cosines
-
-    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
-        """Return the visited nodes; the nodes of the ranking before are the start."""
-        most = min(self.select_k or queries.k, len(queries.index))
-        size, nodes = len(queries.index), ranking.nodes
-        # Nodes that were neighbours of a visited one before, as query * N + node, ascending: each is offered once.
-        offered = torch.empty(0, dtype=torch.int64, device=nodes.device)
-        pool = self._new(queries, None, nodes, torch.zeros_like(nodes), (ranking.trails, ranking.steps()), ranking.origins)
-        while True:
-            allowed = pool.visited if queries.allowed is None else pool.visited & queries.allowed[pool.nodes.clamp(min=0)]
-            remaining = (most - allowed.sum(1, keepdim=True)).clamp(min=0)
-            cut = (pool.visited.sum(1, keepdim=True) >= _VISITED * most) & (remaining > 0)
-            place, scores = self.choose(queries, pool, remaining.masked_fill(cut, 0))
-            now = (place >= 0) & pool.waiting & (remaining > 0) & ~cut
-            if not bool(now.any()):
-                break
-            pool.turn = torch.where(now, place + pool.turn.amax(1, keepdim=True) + 1, pool.turn)
-            pool.score = torch.where(now, scores, pool.score)
-            walked = now if self.max_depth is None else now & (pool.depth < self.max_depth)
-            offered = self._grow(queries, pool, walked, offered, size, len(ranking.operators))
-        order = torch.sort(pool.turn.masked_fill(~pool.visited, torch.iinfo(torch.int64).max), dim=1, stable=True).indices
-        columns = {name: getattr(pool, name).gather(1, order) for name in ("nodes", "score", "origins")}
-        trails, relations = (
-            column.gather(1, order.unsqueeze(2).expand_as(column)) for column in (pool.trails, pool.relations)
-        )
-        operators = (*ranking.operators, self.name)
-        found = Ranking(columns["nodes"], columns["score"], trails, columns["origins"], operators, relations)
-        found = self.ordered(found.kept(pool.visited.gather(1, order)))
-        if queries.allowed is not None:
-            found = found.only(queries.allowed)
-        return found.top(most).trimmed().noted(cut.flatten().tolist(), _NOTE.format(_VISITED * most))
-
-    def ordered(self, found: Ranking) -> Ranking:
-        """Return the nodes, given in the order of their visits, as they are returned."""
-        return replace(found, scores=falling(found.scores))
-
-    def _new(
-        self, queries: Queries, pool: _Pool | None, nodes: Tensor, depth: Tensor, paths: tuple[Tensor, Tensor], origins: Tensor
-    ) -> _Pool:
-        """Return new columns; `paths` are trails and their relations."""
-        batch = torch.arange(len(queries), device=nodes.device).unsqueeze(1).expand_as(nodes)
-        cosines = queries.cosines(batch, nodes.clamp(min=0)).float().masked_fill(nodes < 0, -torch.inf)
-        value = self.values(queries, pool, nodes, cosines, depth)
-        unvisited = torch.full_like(cosines, -torch.inf), torch.full_like(nodes, -1)
-        return _Pool(nodes, cosines, depth, value, *unvisited, origins, *paths)
-
-    def _grow(self, queries: Queries, pool: _Pool, walked: Tensor, offered: Tensor, size: int, origin: int) -> Tensor:
-        """Add the best neighbours of the nodes `walked`, shape [B, P], bool; return what has been offered then."""
-        graph = queries.index.graph
-        batch, column = walked.nonzero(as_tuple=True)
-        owner, entry = gather_rows(graph.indptr, pool.nodes[batch, column])
-        batch, column, node = batch[owner], column[owner], graph.indices[entry].long()
-        key = batch * size + node
-        fresh = torch.ones_like(key, dtype=torch.bool)
-        if offered.numel():
-            fresh = offered[torch.searchsorted(offered, key).clamp(max=offered.numel() - 1)] != key
-        if queries.walk_allowed is not None:
-            fresh &= queries.walk_allowed[node]
-        batch, column, node, key = batch[fresh], column[fresh], node[fresh], key[fresh]
+    def _neighbors(self, pool: _Pool, visited: np.ndarray) -> Search[tuple[np.ndarray, np.ndarray]]:
+        """Find the best neighbours of the nodes at some places, visited in this order: their own places and cosines."""
         # The parent of a node is the least deep of those that lead to it, of several the one visited first.
-        order = torch.argsort(pool.turn[batch, column], stable=True)
-        order = order[torch.argsort(pool.depth[batch, column][order], stable=True)]
-        order = order[torch.argsort(key[order], stable=True)]
-        key = key[order]
-        first = torch.ones_like(key, dtype=torch.bool)
-        first[1:] = key[1:] != key[:-1]
-        batch, column, node = batch[order][first], column[order][first], node[order][first]
-        cosines, most = queries.cosines(batch, node).float(), min(self.adjacent_k, size)
-        table, _, parent = pad_ranked(batch, node, cosines, column, len(queries), most)
+        walked = visited[self._walked(pool, visited)]
+        walked = walked[np.argsort(pool.depth[walked], kind="stable")]
+        near = yield Neighbors(pool.nodes[walked])
+        fresh = ~pool.offered[near.node]
+        nodes, first = np.unique(near.node[fresh], return_index=True)
+        parent = walked[near.owner[fresh][first]]
+        pool.offered[nodes] = True
+        cosines = yield Similarity(nodes)
+        by = best(cosines, self.adjacent_k, nodes)
         # A start node that a neighbour leads to takes one of the places, as in the original.
-        table = table.masked_fill(columns_of(pool.nodes, table) >= 0, -1)
-        # Columns of pads alone would be copied in each round to come.
-        used = (table >= 0).any(0)
-        table, parent = table[:, used], parent[:, used]
-        depth = pool.depth.gather(1, parent.clamp(min=0)) + 1
-        paths = extended_trails(pool.trails, parent, table), extended_relations(pool.relations, parent, table)
-        pool.append(self._new(queries, pool, table, depth, paths, torch.where(table >= 0, origin, -1)))
-        return torch.cat([offered, key[first]]).sort().values
+        by = by[~pool.found[nodes[by]]]
+        return pool.add(nodes[by], parent[by]), cosines[by]
 
 
-class EagerTraversal(_StrategyTraversal):
+class EagerTraversal(_Traversal):
     """Visit all that is found, layer by layer (breadth first), until enough nodes are selected.
 
     Parameters
@@ -208,13 +150,17 @@ class EagerTraversal(_StrategyTraversal):
     ['0', '0 -> 2', '0 -> 1']
     """
 
-    def choose(self, queries: Queries, pool: _Pool, remaining: Tensor) -> tuple[Tensor, Tensor]:
-        """Return all that waits, in the order it was found."""
-        now = pool.waiting
-        return torch.where(now, torch.cumsum(now, 1) - 1, -1), pool.value - 2 * pool.depth
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the nodes visited; those of `found` are the start."""
+        pool, new = self._pool(question, found), np.arange(len(found))
+        cosines = yield Similarity(found.nodes)
+        while len(new) and pool.left:
+            pool.visit(new, cosines - 2 * pool.depth[new])
+            new, cosines = yield from self._neighbors(pool, new)
+        return pool.result(self.name)
 
 
-class ScoredTraversal(_StrategyTraversal):
+class ScoredTraversal(_Traversal):
     """Visit the nodes with the best scores of all that is found, as many a round as are still to be selected.
 
     Parameters
@@ -257,40 +203,37 @@ class ScoredTraversal(_StrategyTraversal):
         self.scorer = scorer
         self.per_iteration_limit = None if per_iteration_limit is None else positive("per_iteration_limit", per_iteration_limit)
 
-    def values(self, queries: Queries, pool: _Pool | None, nodes: Tensor, cosines: Tensor, depth: Tensor) -> Tensor:
-        """Return the scores of new nodes."""
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the nodes visited, best first; those of `found` are the start."""
+        pool, waiting = self._pool(question, found), np.arange(len(found))
+        scores = self._scored(pool, waiting, (yield Similarity(found.nodes)))
+        while len(waiting) and pool.left:
+            limit = min(pool.left, self.per_iteration_limit or pool.left)
+            waiting = waiting[order(scores[waiting], pool.nodes[waiting])]
+            # Nodes whose neighbours are not read do not count.
+            counted = self._walked(pool, waiting)
+            now = waiting[np.cumsum(counted) - counted < limit]
+            pool.visit(now, scores[now])
+            new, cosines = yield from self._neighbors(pool, now)
+            scores = np.append(scores, self._scored(pool, new, cosines))
+            waiting = np.append(waiting[len(now) :], new)
+        # By score; equal ones in the order of their visits.
+        return pool.result(self.name, order(np.array(pool.scores)))
+
+    def _scored(self, pool: _Pool, places: np.ndarray, cosines: np.ndarray) -> np.ndarray:
         if self.scorer is None:
             return cosines
-        graph, scorer = queries.index.graph, self.scorer
-        real = nodes >= 0
-        asked = zip(nodes[real].tolist(), cosines[real].tolist(), depth[real].tolist(), strict=True)
-        given: list[Any] = [scorer(graph.node(row), cosine, steps) for row, cosine, steps in asked]
-        for row, score in zip(nodes[real].tolist(), given, strict=True):
+        scores = []
+        for place, cosine in zip(places.tolist(), cosines.tolist(), strict=True):
+            score = self.scorer(pool.question.node(pool.nodes[place]), cosine, int(pool.depth[place]))
             if not is_number(score) or not abs(score) <= _LARGEST:
-                raise InvalidArgumentError(
-                    f"scorer gave {shown(score)} for node {graph.ids[row]!r}; expected a number up to {_LARGEST:.2g}."
-                )
-        scores = torch.full_like(cosines, -torch.inf)
-        scores[real] = torch.tensor([float(score) for score in given], dtype=scores.dtype, device=scores.device)
-        return scores
-
-    def choose(self, queries: Queries, pool: _Pool, remaining: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the best that waits; nodes whose neighbours are not read do not count."""
-        limit = remaining if self.per_iteration_limit is None else remaining.clamp(max=self.per_iteration_limit)
-        order = torch.argsort(pool.nodes, dim=1, stable=True)
-        order = order.gather(1, descending(pool.value.masked_fill(~pool.waiting, -torch.inf).gather(1, order)))
-        counted = pool.waiting if self.max_depth is None else pool.waiting & (pool.depth < self.max_depth)
-        counted = counted.gather(1, order).long()
-        now = (torch.cumsum(counted, 1) - counted < limit) & pool.waiting.gather(1, order)
-        place = torch.where(now, torch.arange(order.shape[1], device=order.device), -1)
-        return torch.full_like(order, -1).scatter_(1, order, place), pool.value
-
-    def ordered(self, found: Ranking) -> Ranking:
-        """Return the nodes by score, equal ones in the order of their visits."""
-        return found.rescored(found.scores)
+                name = pool.question.ids[pool.nodes[place]]
+                raise InvalidArgumentError(f"scorer gave {shown(score)} for node {name!r}; expected a number up to {_LARGEST:.2g}.")
+            scores.append(float(score))
+        return np.array(scores)
 
 
-class MMRTraversal(_StrategyTraversal):
+class MMRTraversal(_Traversal):
     r"""Visit one node at a time: the one most like the query and least like those visited before (maximal marginal relevance).
 
     A node n that is found and not visited scores, with V the visited nodes,
@@ -341,37 +284,25 @@ class MMRTraversal(_StrategyTraversal):
             raise InvalidArgumentError(f"min_mmr_score must be a number, got {shown(min_mmr_score)}.")
         self.min_mmr_score = float(min_mmr_score)
 
-    def values(self, queries: Queries, pool: _Pool | None, nodes: Tensor, cosines: Tensor, depth: Tensor) -> Tensor:
-        """Return the largest cosine of new nodes with a visited one, 0 where there is none."""
-        if pool is None:
-            return torch.zeros_like(cosines)
-        order = pads_last(pool.visited)[:, : int(pool.visited.sum(1).max())]
-        before, real = pool.nodes.gather(1, order), pool.visited.gather(1, order).unsqueeze(1)
-        near = torch.bmm(self._vectors(queries, nodes), self._vectors(queries, before).transpose(1, 2)).float()
-        return near.masked_fill(~real, -torch.inf).amax(2)
-
-    def choose(self, queries: Queries, pool: _Pool, remaining: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the best that waits, of equal ones that of the lowest row, and count it among those visited."""
-        waiting = pool.waiting & (remaining > 0)
-        scores = self.lambda_mult * pool.cosines.clamp(min=-1) - (1 - self.lambda_mult) * pool.value
-        scores = scores.masked_fill(~waiting, -torch.inf)
-        if not scores.shape[1]:
-            return torch.full_like(pool.nodes, -1), scores
-        best = scores.amax(1, keepdim=True)
-        level = waiting & (scores >= best - _ROUNDING)
-        column = pool.nodes.masked_fill(~level, torch.iinfo(torch.int64).max).argmin(1, keepdim=True)
-        good = level.any(1, keepdim=True) & (best >= self.min_mmr_score - _ROUNDING)
-        vector = self._vectors(queries, pool.nodes.gather(1, column))
-        near = torch.bmm(self._vectors(queries, pool.nodes), vector.transpose(1, 2)).squeeze(2).float()
-        pool.value = torch.where(good, torch.maximum(pool.value, near), pool.value)
-        return torch.full_like(pool.nodes, -1).scatter_(1, column, torch.where(good, 0, -1)), scores
-
-    def _vectors(self, queries: Queries, nodes: Tensor) -> Tensor:
-        """Return the unit vectors of nodes, shape [B, M]: Tensor, shape [B, M, d], float64; zeros for pads."""
-        dense = queries.index.dense
-        if not isinstance(dense, DenseIndex):
-            raise MissingSignalError(
-                f"MMR compares nodes with each other and reads their vectors, which {type(dense).__name__} does not give; build "
-                "the index with vectors in memory."
-            )
-        return normalize(dense.taken(nodes.clamp(min=0)).double(), dim=2) * (nodes >= 0).unsqueeze(2)
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the nodes visited; those of `found` are the start."""
+        pool, waits = self._pool(question, found), np.ones(len(found), bool)
+        cosines, vectors = yield Similarity(found.nodes), Vectors(found.nodes)
+        redundancy = np.zeros(len(found))  # the largest cosine of each node with one that was visited
+        while waits.any() and pool.left:
+            scores = np.where(waits, self.lambda_mult * cosines - (1 - self.lambda_mult) * redundancy, -math.inf)
+            if scores.max() < self.min_mmr_score - _EQUAL:
+                break
+            # The best; of equal ones that of the lowest row.
+            level = np.flatnonzero(scores >= scores.max() - _EQUAL)
+            now = level[np.argmin(pool.nodes[level])][None]
+            pool.visit(now, scores[now])
+            waits[now] = False
+            redundancy = np.maximum(redundancy, vectors @ vectors[now[0]])
+            new, near = yield from self._neighbors(pool, now)
+            added = yield Vectors(pool.nodes[new])
+            like = added @ vectors[pool.visited].T
+            redundancy = np.append(redundancy, like.max(1))
+            cosines, vectors = np.append(cosines, near), np.append(vectors, added, 0)
+            waits = np.append(waits, np.ones(len(new), bool))
+        return pool.result(self.name)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from graph_retrievers.arguments import choice, positive
 from graph_retrievers.operators.fusion import fused, min_max_parts, reciprocal_rank_parts
-from graph_retrievers.operators.operator import Operator, OperatorKind, list_weights
-from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
+from graph_retrievers.operators.operator import Algorithm, OperatorKind, list_weights
+from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.memory import Question
+from graph_retrievers.search.requests import Nearest
 
 __all__ = ["BM25Search", "HybridSearch", "VectorSearch"]
 
 
-class VectorSearch(Operator):
+class VectorSearch(Algorithm):
     """The k nodes with the largest dot product of node and query vector.
 
     Parameters
@@ -45,10 +46,10 @@ class VectorSearch(Operator):
         self.k = None if k is None else positive("k", k)
         self.returned, self.signal = returned, signal
 
-    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
-        """Return the k best of each query; what came before is not read."""
-        scores, rows = queries.search(self.signal, self.k or queries.k, queries.starts if self.returned else queries.seeds_allowed)
-        return Ranking.of(rows, scores, self.name)
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the k best nodes; what came before is not read."""
+        nodes, scores = yield Nearest(self.k or question.k, self.signal, self.returned)
+        return Candidates.seeds(nodes, scores, self.name)
 
 
 class BM25Search(VectorSearch):
@@ -72,7 +73,7 @@ class BM25Search(VectorSearch):
         super().__init__(k, returned=returned, signal=signal)
 
 
-class HybridSearch(Operator):
+class HybridSearch(Algorithm):
     r"""Dense and lexical search fused.
 
     With ``fusion="rrf"`` (reciprocal rank fusion, Cormack et al., SIGIR 2009) a node scores
@@ -118,15 +119,11 @@ class HybridSearch(Operator):
         self.constant, self.depth = positive("constant", constant), positive("depth", depth)
         self.returned = returned
 
-    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return nodes by fused score; what came before is not read."""
-        k = self.k or queries.k
-        allowed = queries.starts if self.returned else queries.seeds_allowed
-        lists, parts = [], []
-        for signal, weight in zip(("dense", "bm25"), self.weights, strict=True):
-            if weight > 0:
-                scores, rows = queries.search(signal, max(self.depth, k), allowed)
-                lists.append(Ranking.of(rows, scores, self.name))
-                part = reciprocal_rank_parts(lists[-1], self.constant) if self.fusion == "rrf" else min_max_parts(lists[-1])
-                parts.append(weight * part)
-        return replace(fused(lists, parts), operators=(self.name,)).top(k)
+        k = self.k or question.k
+        used = [(name, weight) for name, weight in zip(("dense", "bm25"), self.weights, strict=True) if weight > 0]
+        answers = yield tuple(Nearest(max(self.depth, k), name, self.returned) for name, _ in used)
+        lists = [Candidates.seeds(nodes, scores, self.name) for nodes, scores in answers]
+        parts = [reciprocal_rank_parts(part, self.constant) if self.fusion == "rrf" else min_max_parts(part) for part in lists]
+        return fused(lists, [weight * part for (_, weight), part in zip(used, parts, strict=True)]).top(k)

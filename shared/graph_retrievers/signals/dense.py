@@ -149,10 +149,16 @@ class DenseIndex(VectorSignal):
 
     def table(self, queries: Tensor) -> Tensor:
         """Return dot products with every row: Tensor, shape [B, N], from `queries` of shape [B, d]."""
+        return self.cleared(self.products(queries), queries)
+
+    def products(self, queries: Tensor) -> Tensor:
+        """Return dot products with every row as they come, rounding and all: Tensor, shape [B, N]; for :meth:`best_of`."""
         if self.precision == "float32":
-            products = queries @ self._kept.T
-        else:
-            products = torch.cat([queries @ tile.T for _, tile in self._tiles()] or [queries.new_zeros(len(queries), 0)], 1)
+            return queries @ self._kept.T
+        return torch.cat([queries @ tile.T for _, tile in self._tiles()] or [queries.new_zeros(len(queries), 0)], 1)
+
+    def cleared(self, products: Tensor, queries: Tensor) -> Tensor:
+        """Return :meth:`products` with exact zeros where they are rounding: Tensor, shape [B, N]."""
         return zeroed(products, self._slack(queries))
 
     def _slack(self, queries: Tensor) -> Tensor:
@@ -175,6 +181,16 @@ class DenseIndex(VectorSignal):
             return self._search_hnsw(self._hnsw, queries, k)
         return self._search_exact(queries, k, allowed)
 
+    def exact(self, allowed: Tensor | None) -> bool:
+        """Return whether a search with this mask looks at all rows."""
+        return (self._faiss is None and self._hnsw is None) or allowed is not None
+
+    def best_of(self, products: Tensor, queries: Tensor, k: int, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return what an exact :meth:`search` does, from the :meth:`products` of the queries."""
+        slack = self._slack(queries)
+        scores = products if allowed is None else products.masked_fill(~allowed, float("-inf"))
+        return _ranked(*_grouped_top_k(scores, min(k, len(self)), slack), slack)
+
     def _search_exact(self, queries: Tensor, k: int, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
         slack = self._slack(queries)
         values = torch.empty((queries.shape[0], 0), device=queries.device)
@@ -193,8 +209,7 @@ class DenseIndex(VectorSignal):
             values = torch.cat([values, best], 1).gather(1, order)
             order = top_k(values, k, slack)[1]
             values, rows = values.gather(1, order), rows.gather(1, order)
-        values = falling(zeroed(values, slack))
-        return values, torch.where(values > float("-inf"), rows, torch.full_like(rows, -1))
+        return _ranked(values, rows, slack)
 
     def _search_faiss(self, queries: Tensor, k: int) -> tuple[Tensor, Tensor] | None:
         """Return the result of faiss; None if there are more ties at rank k than it returned, so that row order is unknown."""
@@ -315,6 +330,11 @@ def zeroed(products: Tensor, slack: Tensor) -> Tensor:
     tensor([0.5000, 0.0000])
     """
     return products.masked_fill(products.abs() <= slack, 0.0)
+
+
+def _ranked(values: Tensor, rows: Tensor, slack: Tensor) -> tuple[Tensor, Tensor]:
+    values = falling(zeroed(values, slack))
+    return values, torch.where(values > float("-inf"), rows, torch.full_like(rows, -1))
 
 
 def _grouped_top_k(scores: Tensor, k: int, slack: Tensor) -> tuple[Tensor, Tensor]:

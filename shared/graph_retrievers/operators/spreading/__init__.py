@@ -3,6 +3,6 @@
 from graph_retrievers.operators.spreading.chains import ChainSearch
 from graph_retrievers.operators.spreading.linking import EntityLinking, extract_entities
 from graph_retrievers.operators.spreading.passages import PassageGathering
-from graph_retrievers.operators.spreading.propagation import GatedPropagation, cosine_gate
+from graph_retrievers.operators.spreading.propagation import GatedPropagation
 
-__all__ = ["ChainSearch", "EntityLinking", "GatedPropagation", "PassageGathering", "cosine_gate", "extract_entities"]
+__all__ = ["ChainSearch", "EntityLinking", "GatedPropagation", "PassageGathering", "extract_entities"]

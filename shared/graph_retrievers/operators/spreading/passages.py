@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.graph.filters import type_mask
-from graph_retrievers.operators.operator import Operator, OperatorKind
-from graph_retrievers.operators.spreading.propagation import STATE_LIMIT, Gate, PropagationState, active_entries, as_gate, groups
-from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
+from graph_retrievers.operators.operator import Algorithm, OperatorKind
+from graph_retrievers.operators.spreading.propagation import Gate, check_gate, gates, largest_givers, received
+from graph_retrievers.search.candidates import Candidates, order, reached
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.memory import Question
+from graph_retrievers.search.requests import Neighbors
 
 __all__ = ["PassageGathering"]
 
 
-class PassageGathering(Operator):
+class PassageGathering(Algorithm):
     r"""Passages ranked by the activation they gather from the entities that they mention.
 
     A passage p linked to the activated entities M(p) scores :math:`\sigma(p) \sum_{e \in M(p)} r(e)`: one more step of equation
@@ -42,7 +42,9 @@ class PassageGathering(Operator):
 
     Examples
     --------
-    >>> from graph_retrievers import CorpusGraph, GraphIndex
+    >>> import torch
+    >>> from graph_retrievers import CorpusGraph, GraphIndex, Queries
+    >>> from graph_retrievers.results import Ranking
     >>> graph = CorpusGraph(["ada", "p"], ["", ""], types=["person", "passage"], edges=[("p", "ada")])
     >>> entities = Ranking.of(torch.tensor([[0]]), torch.tensor([[0.5]]), "Entities")
     >>> ranking = PassageGathering(gate="uniform")(Queries.of(GraphIndex.from_graph(graph), ["?"]), entities)
@@ -56,28 +58,19 @@ class PassageGathering(Operator):
         if isinstance(types, str) or not types:
             raise InvalidArgumentError(f"types are {shown(types)}; expected at least one node type, in a list.")
         self.types = tuple(types)
-        self.gate, self._gate = gate, as_gate(gate)
+        self.gate = check_gate(gate)
         self.k = None if k is None else positive("k", k)
 
-    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
-        """Return the passages linked to the nodes of the ranking."""
-        size, passages = len(queries.index), type_mask(queries.index.graph, self.types)
-        parts = [self._gather(queries, ranking, group, passages) for group in groups(queries, STATE_LIMIT)]
-        if not parts:
-            return Ranking.empty(0, queries.index.device)
-        keys, scores, givers = (torch.cat(columns) for columns in zip(*parts, strict=True))
-        width = int(torch.bincount(keys // size, minlength=1).max()) if keys.numel() else 0
-        return self.reached(ranking, keys // size, keys % size, scores.float(), givers, width)
-
-    def _gather(self, queries: Queries, ranking: Ranking, group: range, passages: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return keys (query * N + row), scores and the ranking's column of the largest giver."""
-        size = len(queries.index)
-        walk = passages if queries.walk_allowed is None else passages & queries.walk_allowed
-        keys, columns, values = active_entries(ranking, group, size, passages)
-        entered, sums, nearest = PropagationState(queries, len(group), "set", walk).incoming(keys, values, values)
-        if self._gate is not None:
-            sums = sums * self._gate(queries, entered // size + group.start, entered % size).double()
-        kept = (sums > 0).nonzero().flatten()
-        entered, sums, nearest = entered[kept], sums[kept], nearest[kept]
-        givers = columns[torch.searchsorted(keys, entered - entered % size + nearest)]
-        return entered + group.start * size, sums, givers
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the passages linked to the nodes of `found`, by the sum of their activations."""
+        places = np.flatnonzero((found.scores > 0) & ~question.typed(found.nodes, self.types))
+        places = places[np.argsort(found.nodes[places], kind="stable")]
+        given = found.scores[places].astype(np.float64)
+        near = yield Neighbors(found.nodes[places])
+        near = near.kept(question.typed(near.node, self.types))
+        nodes, sums = received(near, given, question.size)
+        sums = sums * (yield from gates(self.gate, nodes))
+        nodes, sums = nodes[sums > 0], sums[sums > 0]
+        by = order(sums, nodes)
+        giver = places[largest_givers(near, given, nodes)]
+        return reached(found, giver[by], nodes[by], sums[by], self.name)

@@ -6,21 +6,20 @@ Glybovets and Makarov, "Query-Aware Spreading Activation for Multi-Hop Retrieval
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
-import torch
+import numpy as np
 from torch import Tensor
 
 from graph_retrievers.arguments import choice, fraction, is_number, positive, strings
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.graph.corpus_graph import CorpusGraph
-from graph_retrievers.graph.filters import type_mask
-from graph_retrievers.graph.ragged import columns_of, descending, gather_rows, pad_ranked, row_pieces
-from graph_retrievers.operators.operator import Operator, OperatorKind
+from graph_retrievers.operators.operator import Algorithm, OperatorKind
 from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
+from graph_retrievers.search.candidates import Candidates, found_by, order
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.memory import Question
+from graph_retrievers.search.requests import Degree, Near, Neighbors, Pairs, Similarity
 
-__all__ = ["GatedPropagation", "cosine_gate"]
+__all__ = ["GatedPropagation"]
 
 Gate = Callable[[Queries, Tensor, Tensor], Tensor]
 """From queries and the entries (query, node row), shape [n] each, to gates of at most 1, shape [n]."""
@@ -28,37 +27,22 @@ Gate = Callable[[Queries, Tensor, Tensor], Tensor]
 GATES, SEMANTICS = ("cosine", "uniform"), ("set", "rows")
 """Names of gates, and what a neighbour counts: once, or once for each relationship row."""
 
-# Limits of memory: entries of the state of one group of queries, and edges read at a time.
-STATE_LIMIT = 1 << 22
-EDGE_LIMIT = 1 << 22
-_GATE_LIMIT = 1 << 16
-_LAST = 2**31 - 1
+# Where the neighbours read are more than a share of 1 / 20 of all nodes, sums are taken in a table of all nodes.
+_DENSE = 20
 # Activations that differ by less than this share are equal: the rest is rounding, of similarities in single precision.
 _EQUAL = 1e-6
 # More rounds than any graph needs take hours.
 _STEPS = 1_000
 
 
-def cosine_gate(queries: Queries, batch: Tensor, nodes: Tensor) -> Tensor:
-    """Return max(cos(query, node), 0), the gate of equation 1, for queries and node rows of shape [n]: [n], float64.
-
-    A node without a vector (a row of zeros) has 0 and cannot receive.
-    """
-    # In pieces: without a table of similarities, each entry needs a row of vectors in memory.
-    parts = zip(batch.split(_GATE_LIMIT), nodes.split(_GATE_LIMIT), strict=True)
-    return torch.cat([queries.cosines(b, v) for b, v in parts]).clamp(min=0.0)
-
-
-def as_gate(gate: str | Gate) -> Gate | None:
-    """Return the function of a gate, None for the uniform one; InvalidArgumentError for an unknown name."""
-    if callable(gate):
-        return gate
-    if gate not in GATES:
+def check_gate(gate: str | Gate) -> str | Gate:
+    """Return a gate; InvalidArgumentError for an unknown name."""
+    if not callable(gate) and gate not in GATES:
         raise InvalidArgumentError(f"Unknown gate {shown(gate)}; choose 'cosine', 'uniform' or pass a callable.")
-    return cosine_gate if gate == "cosine" else None
+    return gate
 
 
-class GatedPropagation(Operator):
+class GatedPropagation(Algorithm):
     r"""Activation of nodes after T steps from the seeds, each step gated by the query.
 
     A seed u with matching score s_u starts with :math:`r(u) = s_u / \max s`. In each step, and for all nodes at once,
@@ -107,13 +91,13 @@ class GatedPropagation(Operator):
     paper's ablation.
 
     A step reads the edges of the nodes above the threshold and no others, so the work is at most T times the edges of the
-    touched nodes; edges are read in pieces of 4 million, and queries run in groups whose state has at most 4 million entries
-    (or one query). Sums are taken in 64-bit integers scaled to the largest activation, exact to about 1e-12 of it, and
-    activations within a billionth of each other are equal: r(u) > r(v) depends neither on the order of a sum, which a GPU does
-    not fix, nor on its rounding.
+    touched nodes. Activations within a millionth of each other are equal: r(u) > r(v) does not depend on the rounding of
+    similarities.
 
     Examples
     --------
+    >>> import torch
+    >>> from graph_retrievers.results import Ranking
     >>> from graph_retrievers import CorpusGraph, GraphIndex
     >>> graph = CorpusGraph(["a", "b", "c"], [""] * 3, edges=[("a", "b"), ("b", "c")])
     >>> seeds = Ranking.of(torch.tensor([[0]]), torch.tensor([[1.0]]), "Seeds")
@@ -142,161 +126,78 @@ class GatedPropagation(Operator):
             raise InvalidArgumentError(f"threshold must be at least 0, got {shown(threshold)}.")
         self.steps = positive("steps", steps, _STEPS)
         self.decay, self.threshold, self.semantics = float(decay), float(threshold), choice("semantics", semantics, SEMANTICS)
-        self.gate, self._gate, self.hub_exponent = gate, as_gate(gate), fraction("hub_exponent", hub_exponent)
+        self.gate, self.hub_exponent = check_gate(gate), fraction("hub_exponent", hub_exponent)
         self.exclude_types = strings("exclude_types", exclude_types)
         self.k = None if k is None else positive("k", k)
 
-    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
-        """Return all touched nodes of each query by activation."""
-        size = len(queries.index)
-        parts = [self._spread(queries, ranking, group) for group in groups(queries, STATE_LIMIT)]
-        if not parts:
-            return Ranking.empty(0, queries.index.device)
-        keys, activation, parents = (torch.cat(columns) for columns in zip(*parts, strict=True))
-        counts = torch.bincount(keys // size, minlength=len(queries))
-        position = torch.arange(keys.numel(), device=keys.device)
-        table, scores, place = pad_ranked(keys // size, keys % size, activation.float(), position, len(queries), int(counts.max()))
-        if keys.numel() == 0:
-            return Ranking.of(table, scores, self.name, touched=counts)
-        real, place = table >= 0, place.clamp(min=0)
-        operators = tuple(dict.fromkeys((*(ranking.operators or ("Seed",)), self.name)))
-        # A seed keeps the name of the operator that found it.
-        seeds = ranking.origins.gather(1, columns_of(ranking.nodes, table).clamp(min=0)).clamp(min=0)
-        origins = torch.where(real, torch.where(parents[place] >= 0, operators.index(self.name), seeds), -1)
-        trails = self._trails(keys, parents, table, place, size)
-        found = Ranking.of(table, scores, self.name, trails, touched=counts).trimmed()
-        return replace(found, origins=origins, operators=operators)
-
-    def _trails(self, keys: Tensor, parents: Tensor, table: Tensor, place: Tensor, size: int) -> Tensor:
-        """Return the paths of all nodes, so that a hit keeps its own if its parents are cut off: [B, K, steps + 1]."""
-        up = torch.searchsorted(keys, keys - keys % size + parents.clamp(min=0))
-        columns = [table]
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return all touched nodes by activation; the nodes of `found` are the seeds."""
+        level, parent = np.zeros(question.size), np.zeros(question.size, np.int64)
+        seeds = found.taken(np.flatnonzero((found.scores > 0) & ~question.typed(found.nodes, self.exclude_types)))
+        # Algorithm 1, line 6: r(u) = s_u / max s.
+        touched = np.sort(seeds.nodes)
+        level[seeds.nodes] = seeds.scores.astype(np.float64) / seeds.scores.max(initial=0)
+        parent[seeds.nodes] = -1
         for _ in range(self.steps):
-            columns.insert(0, torch.where(columns[0] >= 0, parents[place], -1))
-            place = torch.where(columns[0] >= 0, up[place], place)
-        return torch.stack(columns, 2)
-
-    def _spread(self, queries: Queries, ranking: Ranking, group: range) -> tuple[Tensor, Tensor, Tensor]:
-        """Return keys (query * N + row, ascending), activations and parents of what a group of queries touches."""
-        size = len(queries.index)
-        excluded = type_mask(queries.index.graph, self.exclude_types) if self.exclude_types else None
-        walk = queries.walk_allowed
-        if excluded is not None:
-            walk = ~excluded if walk is None else walk & ~excluded
-        state = PropagationState(queries, len(group), self.semantics, walk)
-        touched, _, scores = active_entries(ranking, group, size, excluded)
-        top = torch.zeros(len(group), dtype=torch.float64, device=scores.device).scatter_reduce_(0, touched // size, scores, "amax")
-        state.level[touched] = scores / top[touched // size]
-        parents = torch.full_like(touched, -1)
-        # As many as activation is given to: neighbours, or rows to them.
-        degree = state.indptr.diff().clamp(min=1).double() ** self.hub_exponent
-        for _ in range(self.steps):
-            values = state.level.index_select(0, touched)
-            live = (values > self.threshold).nonzero().flatten()
-            if live.numel() == 0:
+            front = touched[level[touched] > self.threshold]
+            if not len(front):
                 break
-            front, values = touched.index_select(0, live), values.index_select(0, live)
-            given = values / degree[front % size] if self.hub_exponent else values
-            entered, sums, nearest = state.incoming(front, values, given)
+            degree, near = yield Degree(front, self.semantics == "rows"), Neighbors(front, self.semantics == "rows")
+            values = level[front]
+            given = values / np.maximum(degree, 1.0) ** self.hub_exponent if self.hub_exponent else values
+            # Equation 1: a node receives from its neighbours u with r(u) > r(v).
+            near = near.kept((values * (1 - _EQUAL)).take(near.owner) > level.take(near.node))
+            nodes, sums = received(near, given, question.size)
             gain = self.decay * sums
             # A gate is at most 1, so it is only needed where the gain without it is above the threshold.
-            kept = (gain > self.threshold).nonzero().flatten()
-            if self._gate is not None:
-                asked = entered.index_select(0, kept)
-                gain[kept] *= self._gate(queries, asked // size + group.start, asked % size).double()
-                kept = (gain > self.threshold).nonzero().flatten()
-            entered, nearest, gain = (values.index_select(0, kept) for values in (entered, nearest, gain))
-            level = state.level.index_select(0, entered)
-            new = (level == 0).nonzero().flatten()
-            state.level.scatter_(0, entered, level + gain)
-            touched, order = torch.sort(torch.cat([touched, entered[new]]))
-            parents = torch.cat([parents, nearest[new]])[order]
-        return touched + group.start * size, state.level[touched], parents
+            kept = np.flatnonzero((gain > self.threshold) & ~question.typed(nodes, self.exclude_types))
+            nodes, gain = nodes[kept], gain[kept] * (yield from gates(self.gate, nodes[kept]))
+            # Equation 2: what exceeds the threshold is added.
+            entered = gain > self.threshold
+            nodes, gain = nodes[entered], gain[entered]
+            new = nodes[level[nodes] == 0]
+            parent[new] = front[largest_givers(near, given, new)]
+            level[nodes] += gain
+            touched = np.sort(np.append(touched, new))
+        question.touched = len(touched)
+        by = order(level[touched], touched)
+        return found_by(self.name, found, touched[by], level[touched[by]], parent[touched[by]])
 
 
-def neighborhood(graph: CorpusGraph, semantics: str) -> tuple[Tensor, Tensor]:
-    """Return CSR pointers and neighbours: each neighbour once ("set"), or once for each relationship row ("rows")."""
-    if semantics == "set":
-        return graph.indptr, graph.indices
-    return graph.incidence.indptr, graph.incidence.neighbors
+def received(near: Near, given: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return which nodes receive, ascending, and the sums of what their neighbours give, both of shape [M].
 
-
-class PropagationState:
-    """Activations of a group of queries, and the sums of one step.
-
-    The tables are dense and made once; a step reads and writes only what its front reaches. Entry ``b * N + v`` is node v for
-    the group's query b.
+    `given`, shape [F], is what each node of a front gives to each of its neighbours `near`; `size` is the number of nodes N.
     """
-
-    def __init__(self, queries: Queries, count: int, semantics: str, walk: Tensor | None) -> None:
-        graph = queries.index.graph
-        self.size, self.count, self.walk, device = len(graph), count, walk, graph.device
-        self.indptr, self.neighbors = neighborhood(graph, semantics)
-        self.widest = max(1, int((graph.degree if semantics == "set" else self.indptr.diff()).max()))
-        entries = count * self.size
-        self.level = torch.zeros(entries, dtype=torch.float64, device=device)
-        self._sum = torch.zeros(entries, dtype=torch.int64, device=device)
-        self._first = torch.full((entries,), _LAST, dtype=torch.int32, device=device)
-        self._mark = torch.empty(entries, dtype=torch.int32, device=device)
-
-    def incoming(self, front: Tensor, values: Tensor, given: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return what the front gives to its neighbours in one step: the entries that receive, the sums, the nearest, each [M].
-
-        `front` [F] are the entries above the threshold, ascending, `values` their activations, `given` what each gives a
-        neighbour. Entries receive from the neighbours u in the front with r(u) > r(v); the nearest is the node row of the one
-        that gives most, of equal ones the lowest.
-        """
-        query, rows = front // self.size, front % self.size
-        base = front - rows
-        # The integer for 1 of each query: the largest power of two with which no sum can overflow.
-        top = torch.zeros(self.count, dtype=torch.float64, device=front.device).scatter_reduce_(0, query, given, "amax")
-        unit = torch.exp2(61 - torch.ceil(torch.log2(top.clamp(min=1e-300) * self.widest)))
-        whole = torch.round(given * unit[query]).to(torch.int64)
-        less = values * (1 - _EQUAL)
-        order = descending(given)
-        place = torch.empty_like(order, dtype=torch.int32)
-        place[order] = torch.arange(front.numel(), dtype=torch.int32, device=front.device)
-        parts = [front[:0]] if front.numel() == 0 else []
-        # index_select, scatter_ and gather: several times the speed of indexing on a CPU.
-        for piece in row_pieces(self.indptr, rows, EDGE_LIMIT):
-            owner, entry = gather_rows(self.indptr, rows[piece])
-            owner = owner + piece.start
-            node = self.neighbors.index_select(0, entry)
-            target = base.index_select(0, owner) + node
-            passing = less.index_select(0, owner) > self.level.index_select(0, target)
-            if self.walk is not None:
-                passing &= self.walk[node]
-            kept = passing.nonzero().flatten()
-            owner, target = owner.index_select(0, kept), target.index_select(0, kept)
-            self._sum.index_add_(0, target, whole.index_select(0, owner))
-            self._first.scatter_reduce_(0, target, place.index_select(0, owner), "amin")
-            # Each target once: of all that write their number to it, only one number remains.
-            number = torch.arange(target.numel(), dtype=torch.int32, device=front.device)
-            self._mark.scatter_(0, target, number)
-            parts.append(target.masked_select(self._mark.index_select(0, target) == number))
-        entered = parts[0] if len(parts) == 1 else torch.unique(torch.cat(parts))
-        sums = self._sum.index_select(0, entered).double() / unit[entered // self.size]
-        nearest = rows[order[self._first.index_select(0, entered).long()]]
-        self._sum[entered], self._first[entered] = 0, _LAST
-        return entered, sums, nearest
+    if len(near.node) * _DENSE > size:
+        sums = np.bincount(near.node, given.take(near.owner), size)
+        nodes = np.flatnonzero(sums)
+        return nodes, sums[nodes]
+    nodes, at = np.unique(near.node, return_inverse=True)
+    return nodes, np.bincount(at, given.take(near.owner), len(nodes))
 
 
-def groups(queries: Queries, limit: int) -> list[range]:
-    """Return the queries in groups, as many together as have `limit` entries (query, node) at most, and at least one."""
-    group = max(1, limit // len(queries.index))
-    return [range(start, min(start + group, len(queries))) for start in range(0, len(queries), group)]
+def largest_givers(near: Near, given: np.ndarray, nodes: np.ndarray) -> np.ndarray:
+    """Return the place in the front of the one that gives most to each of `nodes`, ascending, [M]; of equal ones the lowest."""
+    if not len(nodes):
+        return nodes
+    at = np.minimum(np.searchsorted(nodes, near.node), len(nodes) - 1)
+    to = np.flatnonzero(nodes.take(at) == near.node)
+    by = order(given)
+    place = np.empty_like(by)
+    place[by] = np.arange(len(by))
+    first = np.full(len(nodes), len(by))
+    np.minimum.at(first, at.take(to), place.take(near.owner.take(to)))
+    return by[first]
 
 
-def active_entries(ranking: Ranking, group: range, size: int, excluded: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the nodes of a group of queries with a positive score: keys, columns and scores (float64), each [n].
+def gates(gate: str | Gate, nodes: np.ndarray) -> Search[np.ndarray]:
+    """Ask for sigma of nodes, shape [n]: max(cos(query, node), 0), 1, or what a function says; float64, shape [n].
 
-    Keys are ``b * N + row``, ascending, b from the group's first query; columns are those of the ranking. `size` is N, and
-    `excluded`, bool [N], says which nodes to leave out.
+    A node without a vector (a row of zeros) has the cosine 0 and cannot receive.
     """
-    nodes, scores = ranking.nodes[group.start : group.stop], ranking.scores[group.start : group.stop]
-    good = (nodes >= 0) & (scores > 0)
-    if excluded is not None:
-        good &= ~excluded[nodes.clamp(min=0)]
-    batch, columns = good.nonzero().unbind(1)
-    keys, order = torch.sort(batch * size + nodes[good])
-    return keys, columns[order], scores[good][order].double()
+    if callable(gate):
+        return (yield Pairs(gate, nodes))  # type: ignore[no-any-return]
+    if gate == "uniform":
+        return np.ones(len(nodes))
+    return np.maximum((yield Similarity(nodes)), 0.0)

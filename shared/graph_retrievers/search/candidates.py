@@ -1,0 +1,334 @@
+"""Candidates of one question as plain arrays, and their order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graph_retrievers.results import LONGEST_TRAIL, Ranking
+
+__all__ = [
+    "Candidates",
+    "best",
+    "concatenated",
+    "falling",
+    "followed",
+    "found_by",
+    "order",
+    "places_of",
+    "ranking_of",
+    "reached",
+    "stacked",
+]
+
+# What stands beside the nodes of a ranking, and its pads.
+_BESIDE: dict[str, float] = {"seed_scores": np.nan, "trail_scores": np.nan, "context": -1, "ranks": 0}
+# Scores nearer to each other than this share of the larger differ by the rounding of single precision alone.
+_ROUNDING = 1e-6
+
+
+@dataclass
+class Candidates:
+    """Nodes found for one question, best first, with the path to each.
+
+    Attributes
+    ----------
+    nodes : ndarray, shape [K], int64
+    scores : ndarray, shape [K]
+    trails : ndarray, shape [K, L], int64
+        The node rows from a seed to the node itself, which is last; -1 pads on the left.
+    origins : ndarray, shape [K], int64
+        Index into `operators`: who found the node.
+    operators : tuple of str
+    relations : ndarray, shape [K, L - 1], int64, optional
+        Relation of each step, see :class:`graph_retrievers.results.Ranking`.
+    beside : dict of str to ndarray, shape [K] or [K, M]
+        What earlier operators told of each node: `seed_scores`, `trail_scores`, `context` and `ranks` of a ranking.
+    lists : tuple of str
+        Names of the lists that `ranks` are of.
+
+    Examples
+    --------
+    >>> import torch
+    >>> Candidates.of(Ranking.of(torch.tensor([[4, 2, -1]]), torch.tensor([[0.9, 0.4, 0.0]]), "Mine"))[0].nodes
+    array([4, 2])
+    """
+
+    nodes: np.ndarray
+    scores: np.ndarray
+    trails: np.ndarray
+    origins: np.ndarray
+    operators: tuple[str, ...] = ()
+    relations: np.ndarray | None = None
+    beside: dict[str, np.ndarray] = field(default_factory=dict)
+    lists: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        """Return the number of nodes K."""
+        return len(self.nodes)
+
+    @classmethod
+    def seeds(cls, nodes: np.ndarray, scores: np.ndarray, name: str) -> Candidates:
+        """Return nodes that the operator `name` found by a search, without a step: `nodes` and `scores` of shape [K]."""
+        return cls(nodes, scores, nodes[:, None], np.zeros(len(nodes), np.int64), (name,))
+
+    def top(self, k: int | None) -> Candidates:
+        """Return the first `k`; all for None."""
+        return self if k is None or k >= len(self) else self.taken(np.arange(k))
+
+    def rescored(self, scores: np.ndarray) -> Candidates:
+        """Return the same nodes with new scores, shape [K], sorted; equal scores keep their present order."""
+        by = order(scores)
+        return replace(self.taken(by), scores=falling(scores[by]))
+
+    @classmethod
+    def of(cls, ranking: Ranking) -> list[Candidates]:
+        """Return the lists of a ranking one by one."""
+        nodes, scores, trails, origins = map(_host, (ranking.nodes, ranking.scores, ranking.trails, ranking.origins))
+        relations = None if ranking.relations is None else _host(ranking.relations)
+        beside = {name: _host(getattr(ranking, name)) for name in _BESIDE if getattr(ranking, name) is not None}
+        whole = [
+            cls(
+                nodes[b],
+                scores[b],
+                trails[b],
+                origins[b],
+                ranking.operators,
+                None if relations is None else relations[b],
+                {name: table[b] for name, table in beside.items()},
+                ranking.lists,
+            )
+            for b in range(len(ranking))
+        ]
+        return [part.taken(np.flatnonzero(part.nodes >= 0)) for part in whole]
+
+    def taken(self, places: np.ndarray) -> Candidates:
+        """Return the candidates at some places, shape [n], in their order."""
+        return Candidates(
+            self.nodes.take(places),
+            self.scores.take(places),
+            self.trails.take(places, 0),
+            self.origins.take(places),
+            self.operators,
+            None if self.relations is None else self.relations.take(places, 0),
+            {name: column.take(places, 0) for name, column in self.beside.items()},
+            self.lists,
+        )
+
+    def joined(self, other: Candidates) -> Candidates:
+        """Return these candidates, and behind them those of `other` that are new, each once.
+
+        The operators of one of the two are the first operators of the other. Scores stay, so they may rise where the two meet.
+        """
+        _, first = np.unique(other.nodes, return_index=True)
+        fresh = np.sort(first[places_of(self.nodes, other.nodes[first]) < 0])
+        other = other if len(fresh) == len(other) else other.taken(fresh)
+        return concatenated([self, other])
+
+
+def concatenated(parts: Sequence[Candidates]) -> Candidates:
+    """Return candidates behind each other; the operators of one of them begin with those of each other."""
+    length = max(part.trails.shape[1] for part in parts)
+    relations = None
+    if any(part.relations is not None for part in parts):
+        relations = np.concatenate([_wider(_steps(part), length - 1) for part in parts])
+    beside = {}
+    for name in dict.fromkeys(name for part in parts for name in part.beside):
+        width = max(part.beside[name].shape[1:] for part in parts if name in part.beside)
+        columns = [np.full((len(part), *width), _BESIDE[name]) for part in parts]
+        for column, part in zip(columns, parts, strict=True):
+            if name in part.beside:
+                column[(slice(None), *map(slice, part.beside[name].shape[1:]))] = part.beside[name]
+        beside[name] = np.concatenate(columns)
+    return Candidates(
+        np.concatenate([part.nodes for part in parts]),
+        np.concatenate([part.scores for part in parts]),
+        np.concatenate([_wider(part.trails, length) for part in parts]),
+        np.concatenate([part.origins for part in parts]),
+        max((part.operators for part in parts), key=len),
+        relations,
+        beside,
+        next((part.lists for part in parts if part.lists), ()),
+    )
+
+
+def ranking_of(found: Sequence[Candidates], device: torch.device) -> Ranking:
+    """Return lists of candidates as one ranking, with the last 32 nodes of trails."""
+    width = max(map(len, found), default=0)
+    length = min(max((part.trails.shape[1] for part in found if len(part)), default=1), LONGEST_TRAIL)
+    told = any(part.relations is not None for part in found)
+    nodes = np.full((len(found), width), -1, np.int64)
+    scores = np.full((len(found), width), -np.inf, np.float32)
+    origins, trails = np.full_like(nodes, -1), np.full((len(found), width, length), -1, np.int64)
+    relations = np.full((len(found), width, length - 1), -1, np.int64) if told else None
+    for b, part in enumerate(found):
+        if not len(part):
+            continue
+        nodes[b, : len(part)], origins[b, : len(part)] = part.nodes, part.origins
+        scores[b, : len(part)] = part.scores
+        kept = part.trails[:, -length:]
+        trails[b, : len(part), length - kept.shape[1] :] = kept
+        if relations is not None and part.relations is not None and length > 1:
+            steps = part.relations[:, 1 - length :]
+            relations[b, : len(part), length - 1 - steps.shape[1] :] = steps
+    longest = max(found, key=lambda part: len(part.operators), default=None)
+    beside = {name: _table([part.beside.get(name) for part in found], width, pad) for name, pad in _BESIDE.items()}
+    tables: dict[str, np.ndarray | None] = {"nodes": nodes, "scores": scores, "trails": trails, "origins": origins}
+    tables |= {"relations": relations, **beside}
+    columns: dict[str, Any] = {name: torch.from_numpy(t).to(device) for name, t in tables.items() if t is not None}
+    lists = next((part.lists for part in found if part.lists), ())
+    return Ranking(operators=() if longest is None else longest.operators, lists=lists, **columns)
+
+
+def _table(parts: Sequence[np.ndarray | None], width: int, pad: float) -> np.ndarray | None:
+    told = [part for part in parts if part is not None]
+    if not told:
+        return None
+    longest = max(part.shape[1:] for part in told)
+    table = np.full((len(parts), width, *longest), pad, told[0].dtype)
+    for row, part in zip(table, parts, strict=True):
+        if part is not None:
+            row[(slice(len(part)), *map(slice, part.shape[1:]))] = part
+    return table
+
+
+def order(scores: np.ndarray, nodes: np.ndarray | None = None) -> np.ndarray:
+    """Return the order of scores, shape [K], from the highest on, by the rule of :func:`graph_retrievers.graph.ragged.descending`.
+
+    Scores that differ only by rounding are equal: ties go to the lower of `nodes`, or keep their present order.
+
+    >>> order(np.array([0.5, 0.9, 0.90000001, 0.7]))
+    array([1, 2, 3, 0])
+    """
+    scores = np.asarray(scores, np.float64)
+    by = np.argsort(-scores, kind="stable") if nodes is None else np.lexsort((nodes, -scores))
+    values = scores[by]
+    with np.errstate(invalid="ignore"):
+        gap = values[:-1] - values[1:]
+        slack = np.where(np.isinf(values), 0.0, _ROUNDING * np.abs(values))
+        near = gap <= slack[:-1]
+    if not (near & (gap > 0)).any():
+        return by
+    # Infinite scores equal only each other.
+    first = np.append(True, ~(near | (values[:-1] == values[1:])))
+    head = np.flatnonzero(first)[np.cumsum(first) - 1]
+    with np.errstate(invalid="ignore"):
+        if (values[head] - values > slack[head]).any():
+            # A chain of many small steps: a run ends where a score is too far below the first of the run.
+            after = np.append(np.searchsorted(-values, slack - values, side="right"), len(values))
+            first = np.append(first, True)
+            while True:
+                found = first.copy()
+                found[after[first]] = True
+                if (found == first).all():
+                    break
+                first, after = found, after[after]
+            first = first[:-1]
+    run = np.cumsum(first)
+    return by[np.lexsort((by if nodes is None else nodes[by], run))]
+
+
+def falling(scores: np.ndarray) -> np.ndarray:
+    """Return ordered scores, shape [K], without the rises by rounding that ties in row order leave."""
+    return np.minimum.accumulate(scores)
+
+
+def best(scores: np.ndarray, k: int, nodes: np.ndarray | None = None) -> np.ndarray:
+    """Return the first `k` of :func:`order`, without sorting all."""
+    if len(scores) <= 4 * k:
+        return order(scores, nodes)[:k]
+    least = -np.partition(-scores, k - 1)[k - 1]
+    near = np.flatnonzero(scores >= least - 2 * _ROUNDING * abs(least)) if np.isfinite(least) else np.arange(len(scores))
+    return near[order(scores[near], None if nodes is None else nodes[near])[:k]]
+
+
+def followed(nodes: np.ndarray, parents: np.ndarray) -> np.ndarray:
+    """Return the trails of distinct nodes, shape [K], whose parents are known: int64, shape [K, L].
+
+    `parents`, shape [K], has the node that each was reached from, -1 for a seed. A parent outside `nodes` begins the trail.
+
+    >>> followed(np.array([4, 2, 7]), np.array([-1, 4, 2])).tolist()
+    [[-1, -1, 4], [-1, 4, 2], [4, 2, 7]]
+    """
+    columns, current = [nodes], parents
+    while len(columns) < LONGEST_TRAIL and (current >= 0).any():
+        columns.insert(0, current)
+        place = places_of(nodes, current)
+        current = np.where(place >= 0, parents[place], -1)
+    return np.stack(columns, 1)
+
+
+def found_by(name: str, before: Candidates, nodes: np.ndarray, scores: np.ndarray, parents: np.ndarray) -> Candidates:
+    """Return what an operator found along parents (see :func:`followed`).
+
+    A node without a parent was found by the operator that `before` says, where it has the node.
+    """
+    operators, own = _with(before.operators, name)
+    place = places_of(before.nodes, nodes)
+    known = (parents < 0) & (place >= 0)
+    origins = np.where(known, before.origins.take(place, mode="clip") if len(before) else own, own)
+    return Candidates(nodes, falling(scores), followed(nodes, parents), origins, operators)
+
+
+def reached(before: Candidates, place: np.ndarray, nodes: np.ndarray, scores: np.ndarray, name: str) -> Candidates:
+    """Return what an operator reached in one step from places, shape [n], of the candidates before."""
+    operators, own = _with(before.operators, name)
+    trails = np.concatenate([before.trails[place], nodes[:, None]], 1)
+    relations = None
+    if before.relations is not None:
+        relations = np.concatenate([before.relations[place], np.full((len(nodes), 1), -1)], 1)
+    return Candidates(nodes, falling(scores), trails, np.full(len(nodes), own), operators, relations)
+
+
+def stacked(before: Candidates, origin: np.ndarray, steps: Sequence[Sequence[int]], scores: np.ndarray, name: str) -> Candidates:
+    """Return what an operator reached by several steps each: the node rows of `steps` after the candidate at the place `origin`.
+
+    A node without a step is the candidate itself, found by whoever found it.
+    """
+    operators, own = _with(before.operators, name)
+    longest, length = max(map(len, steps), default=0), before.trails.shape[1]
+    trails = np.full((len(steps), length + longest), -1, np.int64)
+    relations = None if before.relations is None else np.full((len(steps), length + longest - 1), -1, np.int64)
+    for row, (place, walked) in enumerate(zip(origin.tolist(), steps, strict=True)):
+        begin = longest - len(walked)
+        trails[row, begin : begin + length], trails[row, begin + length :] = before.trails[place], walked
+        if relations is not None and before.relations is not None:
+            relations[row, begin : begin + length - 1] = before.relations[place]
+    origins = np.where([len(walked) > 0 for walked in steps], own, before.origins[origin]) if steps else origin
+    return Candidates(trails[:, -1], falling(scores), trails, origins, operators, relations)
+
+
+def _with(operators: tuple[str, ...], name: str) -> tuple[tuple[str, ...], int]:
+    operators = operators if name in operators else (*operators, name)
+    return operators, operators.index(name)
+
+
+def places_of(among: np.ndarray, nodes: np.ndarray) -> np.ndarray:
+    """Return the place of each node among distinct nodes, -1 where it is not there."""
+    if not len(among):
+        return np.full(len(nodes), -1)
+    by = np.argsort(among, kind="stable")
+    place = by[np.minimum(np.searchsorted(among[by], nodes), len(among) - 1)]
+    return np.where(among[place] == nodes, place, -1)
+
+
+def _steps(found: Candidates) -> np.ndarray:
+    """Return the relation of each step, -1 for all where none is told: int64, shape [K, L - 1]."""
+    return np.full_like(found.trails[:, 1:], -1) if found.relations is None else found.relations
+
+
+def _wider(paths: np.ndarray, length: int) -> np.ndarray:
+    if paths.shape[1] == length:
+        return paths
+    wider = np.full((len(paths), length), -1, np.int64)
+    wider[:, length - paths.shape[1] :] = paths
+    return wider
+
+
+def _host(table: Tensor) -> np.ndarray:
+    return table.cpu().numpy()  # type: ignore[no-any-return]

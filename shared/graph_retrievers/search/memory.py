@@ -1,0 +1,264 @@
+"""The backend in memory: requests answered from an index and what has been computed for a batch of queries."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graph_retrievers.errors import MissingSignalError
+from graph_retrievers.graph.corpus_graph import Node
+from graph_retrievers.graph.filters import type_mask
+from graph_retrievers.queries import Queries
+from graph_retrievers.search.candidates import places_of
+from graph_retrievers.search.requests import (
+    Degree,
+    Links,
+    Near,
+    Nearest,
+    Neighbors,
+    Pairs,
+    Relevance,
+    Scores,
+    Similarity,
+    Vectors,
+    Weights,
+)
+from graph_retrievers.signals.dense import DenseIndex
+
+__all__ = ["Memory", "Question", "smoothed"]
+
+# Nodes with more neighbours than this many times their pairs are joined by looking the pairs up.
+_HUBS = 4
+# A function reads so many pairs at a time: each may need a row of vectors in memory.
+_PAIRS = 1 << 16
+
+
+class Question:
+    """One question of a batch: what an algorithm knows without asking.
+
+    Attributes
+    ----------
+    text : str
+    k : int
+        Nodes requested.
+    size : int
+        Nodes N of the graph.
+    ids : sequence of str, length N
+    notes : list of str
+        What a reader should know about the search; an algorithm adds to it.
+    touched : int or None
+        How many nodes were visited, where an algorithm counts them.
+    """
+
+    def __init__(self, queries: Queries, place: int) -> None:
+        self.queries, self.text, self.k = queries, queries.texts[place], queries.k
+        self.ids, self.size = queries.index.graph.ids, len(queries.index)
+        self.notes: list[str] = []
+        self.touched: int | None = None
+
+    def returned(self, nodes: np.ndarray) -> np.ndarray:
+        """Return which nodes, shape [n], may be returned: bool, shape [n]."""
+        return _passing(self.queries.allowed, nodes)
+
+    def node(self, row: int) -> Node:
+        """Return the node of a row."""
+        return self.queries.index.graph.node(row)
+
+    def walked(self, nodes: np.ndarray) -> np.ndarray:
+        """Return which nodes, shape [n], may be walked to: bool, shape [n]."""
+        return _passing(self.queries.walk_allowed, nodes)
+
+    def typed(self, nodes: np.ndarray, types: Collection[str]) -> np.ndarray:
+        """Return which nodes, shape [n], have one of the types: bool, shape [n]."""
+        if not types:
+            return np.zeros(len(nodes), bool)
+        graph, kept = self.queries.index.graph, tuple(types)
+        return _passing(graph.cache.get(("types", kept), lambda: type_mask(graph, kept)), nodes)
+
+
+class Memory:
+    """Answers requests from the graph and the signals of a :class:`~graph_retrievers.index.GraphIndex`.
+
+    Each method takes the requests of one kind as (place of the question in the batch, request) and returns their answers.
+
+    Parameters
+    ----------
+    queries : Queries
+        The batch; its filters hold for what is answered.
+    """
+
+    def __init__(self, queries: Queries) -> None:
+        self.queries, self.graph = queries, queries.index.graph
+
+    def nearest(self, asked: Sequence[tuple[int, Nearest]]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return the best nodes of a signal."""
+        queries, first, width = self.queries, asked[0][1], max(request.k for _, request in asked)
+        mask = queries.starts if first.returned else queries.seeds_allowed
+        scores, nodes = (_host(table) for table in queries.search(first.signal, width, mask))
+        lengths = (nodes >= 0).sum(1)
+        return [(nodes[b, :n], scores[b, :n]) for b, request in asked for n in [min(request.k, lengths[b])]]
+
+    def similarity(self, asked: Sequence[tuple[int, Similarity]]) -> list[np.ndarray]:
+        """Return cosines; from the table of all scores where there is one."""
+        queries, table = self.queries, self._table("dense")
+        if table is None:
+            return self._split(queries.cosines(*self._pairs(asked)), asked)
+        norms, lengths = queries.index.dense.norms.numpy(), queries.lengths.numpy()
+        return [
+            table[b].take(request.nodes).astype(np.float64) / np.maximum(norms.take(request.nodes) * lengths[b], 1e-30)
+            for b, request in asked
+        ]
+
+    def scores(self, asked: Sequence[tuple[int, Scores]]) -> list[np.ndarray]:
+        """Return a signal's scores."""
+        table = self._table(asked[0][1].signal)
+        if table is None:
+            return self._split(self.queries.scores(*self._pairs(asked), asked[0][1].signal), asked)
+        return [table[b].take(request.nodes) for b, request in asked]
+
+    def _table(self, signal: str) -> np.ndarray | None:
+        table = self.queries.table_at_hand(signal) if self.queries.index.device.type == "cpu" else None
+        return None if table is None else _host(table)
+
+    def vectors(self, asked: Sequence[tuple[int, Vectors]]) -> list[np.ndarray]:
+        """Return vectors at unit length; MissingSignalError where they are not in memory."""
+        dense = self.queries.index.dense
+        if not isinstance(dense, DenseIndex):
+            raise MissingSignalError(
+                f"Nodes are compared with each other by their vectors, which {type(dense).__name__} does not give; build the index "
+                "with vectors in memory."
+            )
+        found = torch.nn.functional.normalize(dense.taken(self._pairs(asked)[1]).double(), dim=1)
+        return self._split(found, asked)
+
+    def relevance(self, asked: Sequence[tuple[int, Relevance]]) -> list[np.ndarray]:
+        """Return the relevance model's scores."""
+        batch, nodes = self._pairs(asked)
+        texts = None if asked[0][1].texts is None else [text for _, request in asked for text in request.texts or ()]
+        latents = self.queries.pair_latents(batch, nodes, texts)
+        if any(request.mix is not None for _, request in asked):
+            parts = zip(latents.split([len(request.nodes) for _, request in asked]), asked, strict=True)
+            latents = torch.cat([smoothed(part, request.mix, request.alpha) for part, (_, request) in parts])
+        return self._split(self.queries.head(latents, batch, nodes), asked)
+
+    def neighbors(self, asked: Sequence[tuple[int, Neighbors]]) -> list[Near]:
+        """Return slices of the adjacency lists, without nodes that may not be walked to."""
+        found = [self._near(request.nodes, request.parallel) for _, request in asked]
+        if self.queries.walk_allowed is None:
+            return found
+        return [near.kept(_passing(self.queries.walk_allowed, near.node)) for near in found]
+
+    def degree(self, asked: Sequence[tuple[int, Degree]]) -> list[np.ndarray]:
+        """Return the lengths of the adjacency lists."""
+        if not asked[0][1].parallel:
+            degree = self._column("degree")
+            return [degree.take(request.nodes).astype(np.int64) for _, request in asked]
+        indptr, _ = self._lists(parallel=True)
+        return [indptr.take(request.nodes + 1) - indptr.take(request.nodes) for _, request in asked]
+
+    def weights(self, asked: Sequence[tuple[int, Weights]]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return adjacency matrices among nodes, and sums of weights."""
+        self.graph.expand(torch.from_numpy(np.concatenate([request.nodes for _, request in asked])))
+        strength, found = self._column("strength"), []
+        for _, request in asked:
+            among = np.zeros((len(request.nodes), len(request.nodes)), np.float32)
+            left, right, entry = self._inside(request.nodes, parallel=False)
+            among[left, right] = self._column("edge_weights").take(entry)
+            found.append((among, strength.take(request.nodes)))
+        return found
+
+    def links(self, asked: Sequence[tuple[int, Links]]) -> list[Near]:
+        """Return the edges among nodes."""
+        self.graph.expand(torch.from_numpy(np.concatenate([request.nodes for _, request in asked])))
+        return [Near(*self._inside(request.nodes, request.parallel)[:2]) for _, request in asked]
+
+    def _inside(self, nodes: np.ndarray, parallel: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the entries of the adjacency lists among distinct nodes: the places of both ends, and the entry."""
+        indptr, indices = self._lists(parallel)
+        if not parallel and (indptr.take(nodes + 1) - indptr.take(nodes)).sum() > _HUBS * len(nodes) ** 2:
+            # Long lists: the pairs are looked up.
+            keys = self._column("edge_keys")
+            wanted = (nodes[:, None] * len(self.graph) + nodes).ravel()
+            entry = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+            held = np.flatnonzero(keys[entry] == wanted)
+            return held // len(nodes), held % len(nodes), entry[held]
+        owner, entry = _slices(indptr, nodes)
+        place = places_of(nodes, indices.take(entry))
+        held = np.flatnonzero((place >= 0) & (place != owner))
+        return owner.take(held), place.take(held), entry.take(held)
+
+    def _column(self, name: str) -> np.ndarray:
+        column: Tensor = getattr(self.graph, name)
+        if column.device.type == "cpu":
+            return _host(column)
+        return self.graph.cache.get((name, "on the host"), lambda: _host(column))
+
+    def pairs(self, asked: Sequence[tuple[int, Pairs]]) -> list[np.ndarray]:
+        """Return the values of a function of queries and (query, node) pairs."""
+        batch, nodes = self._pairs(asked)
+        parts = zip(batch.split(_PAIRS), nodes.split(_PAIRS), strict=True)
+        found = [asked[0][1].function(self.queries, b, v) for b, v in parts]
+        return self._split(torch.cat([torch.as_tensor(part) for part in found]).double(), asked)
+
+    def _near(self, nodes: np.ndarray, parallel: bool) -> Near:
+        self.graph.expand(torch.from_numpy(nodes))
+        indptr, indices = self._lists(parallel)
+        owner, entry = _slices(indptr, nodes)
+        return Near(owner, indices.take(entry).astype(np.int64))
+
+    def _lists(self, parallel: bool) -> tuple[np.ndarray, np.ndarray]:
+        view: Any = self.graph.incidence if parallel else self.graph
+        columns = view.indptr, view.neighbors if parallel else view.indices
+        if self.graph.device.type == "cpu":
+            return _host(columns[0]), _host(columns[1])
+        return self.graph.cache.get(("adjacency lists on the host", parallel), lambda: (_host(columns[0]), _host(columns[1])))
+
+    def _pairs(self, asked: Sequence[tuple[int, Any]]) -> tuple[Tensor, Tensor]:
+        """Return the query and the node row of every pair, each [n], on the index's device."""
+        device = self.queries.index.device
+        batch = np.repeat([b for b, _ in asked], [len(request.nodes) for _, request in asked])
+        nodes = np.concatenate([request.nodes for _, request in asked])
+        return torch.from_numpy(batch).to(device), torch.from_numpy(nodes).to(device)
+
+    @staticmethod
+    def _split(values: Tensor, asked: Sequence[tuple[int, Any]]) -> list[np.ndarray]:
+        return np.split(_host(values), np.cumsum([len(request.nodes) for _, request in asked])[:-1])
+
+
+def smoothed(latents: Tensor, mix: np.ndarray | None, alpha: float) -> Tensor:
+    r"""Return :math:`H' = (1 - \alpha) H + \alpha P H` (FastInsight, Algorithm 2, line 6): Tensor, shape [n, d].
+
+    Parameters
+    ----------
+    latents : Tensor, shape [n, d]
+        The H of the paper.
+    mix : ndarray, shape [n, n], float32, or None
+        The P of the paper; a zero row marks a node without neighbours, which keeps its latent, where the paper divides by zero.
+    alpha : float
+        In [0, 1].
+    """
+    if mix is None or not alpha:
+        return latents
+    mixed = torch.addmm(latents, torch.from_numpy(mix).to(latents.device), latents, beta=1 - alpha, alpha=alpha)
+    linked = torch.from_numpy((mix > 0).any(1, keepdims=True)).to(latents.device)
+    return torch.where(linked, mixed, latents)
+
+
+def _slices(indptr: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the entries of rows, shape [n], of a CSR matrix: for each entry, the place of its row (ascending) and its position."""
+    start = indptr.take(rows)
+    counts = indptr.take(rows + 1) - start
+    owner = np.repeat(np.arange(len(rows)), counts)
+    return owner, np.arange(len(owner)) + (start - np.cumsum(counts) + counts).take(owner)
+
+
+def _passing(mask: Tensor | None, nodes: np.ndarray) -> np.ndarray:
+    return np.ones(len(nodes), bool) if mask is None else _host(mask).take(nodes)
+
+
+def _host(values: Tensor) -> np.ndarray:
+    return values.cpu().numpy()  # type: ignore[no-any-return]

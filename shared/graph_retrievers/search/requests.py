@@ -1,0 +1,198 @@
+"""Requests: what an algorithm asks for one question. Arrays go in, arrays come out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+__all__ = [
+    "Degree",
+    "Links",
+    "Near",
+    "Nearest",
+    "Neighbors",
+    "Pairs",
+    "Relevance",
+    "Request",
+    "Scores",
+    "Similarity",
+    "Vectors",
+    "Weights",
+]
+
+
+class Request:
+    """Something that an algorithm asks for its question: the base of all requests.
+
+    Requests of the same :meth:`key`, of all questions that wait, are one call. By default the call is the backend's method
+    `verb`; a request of a new kind that needs no more than the index overrides :meth:`together`.
+
+    Attributes
+    ----------
+    verb : str
+        Name of the method of the backend that answers.
+    shared : tuple of str
+        Attributes that requests answered together have in common.
+    """
+
+    verb: ClassVar[str] = ""
+    shared: ClassVar[tuple[str, ...]] = ()
+
+    def key(self) -> Hashable:
+        """Return what requests that are answered together have in common."""
+        return type(self), *(getattr(self, name) for name in self.shared)
+
+    @classmethod
+    def together(cls, backend: Any, asked: Sequence[tuple[int, Any]]) -> Sequence[Any]:
+        """Return the answers to requests of one key, each with the place of its question in the batch."""
+        return getattr(backend, cls.verb)(asked)  # type: ignore[no-any-return]
+
+
+class Near(NamedTuple):
+    """Neighbours of n nodes, T in all.
+
+    Attributes
+    ----------
+    owner : ndarray, shape [T], int64
+        For each neighbour, the place of the node that it is a neighbour of; ascending.
+    node : ndarray, shape [T], int64
+        Its row.
+    """
+
+    owner: np.ndarray
+    node: np.ndarray
+
+    def kept(self, keep: np.ndarray) -> Near:
+        """Return some of the neighbours: `keep`, shape [T], is a mask."""
+        places = np.flatnonzero(keep)
+        return Near(self.owner.take(places), self.node.take(places))
+
+
+@dataclass(frozen=True)
+class Nearest(Request):
+    """The `k` best nodes of a signal: ``(nodes [n], scores [n])``, best first.
+
+    They may start a traversal; with `returned` they may be returned, too.
+    """
+
+    verb = "nearest"
+    shared = (
+        "signal",
+        "returned",
+    )
+    k: int
+    signal: str = "dense"
+    returned: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Similarity(Request):
+    """Cosines of the question with nodes, shape [n]: float64, shape [n]; 0 where either has no vector."""
+
+    verb = "similarity"
+    nodes: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Scores(Request):
+    """A signal's scores of nodes, shape [n], such as dot products with the question: float32, shape [n]."""
+
+    verb = "scores"
+    shared = ("signal",)
+    nodes: np.ndarray
+    signal: str = "dense"
+
+
+@dataclass(frozen=True, eq=False)
+class Vectors(Request):
+    """Vectors of nodes, shape [n], at unit length: float64, shape [n, d]; zeros where a node has none."""
+
+    verb = "vectors"
+    nodes: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Relevance(Request):
+    """The relevance model's scores of nodes, shape [n]: float32, shape [n]. Each pair of question and node is encoded once.
+
+    Attributes
+    ----------
+    nodes : ndarray, shape [n]
+    mix : ndarray, shape [n, n], float32, optional
+        Rows that sum to 1, or zero: the latents H that are scored become (1 - alpha) H + alpha mix H where a row is not zero.
+    alpha : float, default 0.0
+    texts : list of str, length n, optional
+        What the model reads of each node; by default its title and text.
+    """
+
+    verb = "relevance"
+    nodes: np.ndarray
+    mix: np.ndarray | None = None
+    alpha: float = 0.0
+    texts: list[str] | None = None
+
+    def key(self) -> Hashable:
+        """Return the kind, and whether the nodes have texts of their own."""
+        return Relevance, self.texts is None
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbors(Request):
+    """The neighbours of nodes, shape [n], that may be walked to: :class:`Near`, ascending for each node.
+
+    Each neighbour counts once, or with `parallel` once for each edge that joins the two.
+    """
+
+    verb = "neighbors"
+    shared = ("parallel",)
+    nodes: np.ndarray
+    parallel: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Degree(Request):
+    """The number of neighbours of nodes, shape [n], in the whole graph: int64, shape [n]; of edges with `parallel`."""
+
+    verb = "degree"
+    shared = ("parallel",)
+    nodes: np.ndarray
+    parallel: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Weights(Request):
+    """Weights of the edges among distinct nodes, shape [n], that the algorithm holds: ``(W [n, n], D [n])``, float32.
+
+    W is symmetric and 0 where two nodes are not linked; of parallel edges the largest weight counts. D are the sums of weights
+    in the whole graph. As for :class:`Links`, it does not matter whether a node may be walked to.
+    """
+
+    verb = "weights"
+    nodes: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Links(Request):
+    """The edges among distinct nodes, shape [n], that the algorithm holds, whether they may be walked to or not.
+
+    The answer is :class:`Near` with places in `nodes` at both ends, each edge from either end; once for each edge that joins the
+    two with `parallel`.
+    """
+
+    verb = "links"
+    shared = ("parallel",)
+    nodes: np.ndarray
+    parallel: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs(Request):
+    """What a function of ``(queries, query of each entry [n], node row of each entry [n])`` gives for nodes: float64, shape [n]."""
+
+    verb = "pairs"
+    shared = ("function",)
+    function: Callable[..., Any]
+    nodes: np.ndarray

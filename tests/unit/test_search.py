@@ -1,0 +1,316 @@
+"""The room of requests, driver, backend in memory and candidates, against plain Python."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graph_retrievers import BM25Search, GraphIndex, OperatorKind, Pipeline, Queries, Retriever, VectorSearch
+from graph_retrievers.graph.ragged import descending
+from graph_retrievers.operators.operator import Algorithm
+from graph_retrievers.results import LONGEST_TRAIL, Ranking
+from graph_retrievers.search.candidates import Candidates, best, followed, found_by, order, ranking_of, reached, stacked
+from graph_retrievers.search.driver import run
+from graph_retrievers.search.memory import Memory, smoothed
+from graph_retrievers.search.requests import (
+    Degree,
+    Links,
+    Nearest,
+    Neighbors,
+    Pairs,
+    Relevance,
+    Request,
+    Scores,
+    Similarity,
+    Vectors,
+    Weights,
+)
+from tests.references.fastinsight import neighbours
+
+
+class Word(Request):
+    """A request that a list of answers answers, and which records the calls."""
+
+    calls = []
+
+    def __init__(self, word):
+        self.word = word
+
+    @classmethod
+    def together(cls, backend, asked):
+        Word.calls.append([(place, request.word) for place, request in asked])
+        return [backend[request.word] for _, request in asked]
+
+
+class Other(Word):
+    pass
+
+
+def test_requests_of_one_kind_of_all_questions_are_one_call_a_step():
+    backend = {word: word.upper() for word in "abcdef"}
+
+    def inner(word):
+        return (yield Word(word)) + (yield Word(word))
+
+    def long(first):
+        left, right = yield Word(first), Other("b")
+        twice = yield from inner("c")
+        return left + right + twice
+
+    def short():
+        return (yield Word("d"))
+
+    def nothing():
+        return "nothing"
+        yield
+
+    Word.calls.clear()
+    trace = []
+    assert run(backend, [long("a"), short(), nothing(), long("e")], trace) == ["ABCC", "D", "nothing", "EBCC"]
+    assert Word.calls == [[(0, "a"), (1, "d"), (3, "e")], [(0, "b"), (3, "b")], [(0, "c"), (3, "c")], [(0, "c"), (3, "c")]]
+    assert [(asked.step, asked.kind, asked.requests) for asked in trace] == [
+        (1, Word, 3),
+        (1, Other, 2),
+        (2, Word, 2),
+        (3, Word, 2),
+    ]
+    assert all(asked.seconds >= 0 for asked in trace)
+
+
+def test_an_answer_is_sent_as_it_was_asked():
+    def asks():
+        alone = yield Word("a")
+        (packed,) = yield (Word("a"),)
+        return alone, packed
+
+    assert run({"a": 1}, [asks()]) == [(1, 1)]
+    assert run({}, []) == []
+
+
+def test_a_backend_that_gives_too_few_answers_is_not_believed():
+    class Short(Request):
+        @classmethod
+        def together(cls, backend, asked):
+            return [1]
+
+    def asks():
+        return (yield Short())
+
+    with pytest.raises(ValueError, match="shorter"):
+        run(None, [asks(), asks()])
+
+
+SCORES = st.lists(
+    st.one_of(
+        st.sampled_from([0.0, 1.0, -1.0, 0.5, float("inf"), float("-inf")]),
+        st.floats(-2, 2, width=32),
+        st.integers(0, 40).map(lambda n: float(np.float32(1 + n * 3e-7))),
+    ),
+    max_size=60,
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(SCORES, st.integers(1, 20))
+def test_the_order_is_that_of_the_tensors(scores, k):
+    values = np.array(scores, np.float32)
+    expected = descending(torch.from_numpy(values)).numpy() if len(values) else np.zeros(0, np.int64)
+    assert order(values).tolist() == expected.tolist()
+    assert best(values, k).tolist() == expected[:k].tolist()
+    rows = np.random.default_rng(len(scores)).permutation(len(scores))
+    turn = np.argsort(rows)
+    by_row = turn[descending(torch.from_numpy(values[turn])).numpy()] if len(values) else expected
+    assert order(values, rows).tolist() == by_row.tolist()
+    assert best(values, k, rows).tolist() == by_row[:k].tolist()
+
+
+def test_the_best_of_many_equal_scores_are_those_of_the_lowest_rows():
+    rows = np.random.default_rng(0).permutation(1000)
+    assert sorted(rows[best(np.ones(1000), 10, rows)]) == list(range(10))
+    assert rows[best(np.ones(1000) + 1e-9 * rows, 3, rows)].tolist() == [0, 1, 2]
+
+
+def test_trails_follow_parents_and_keep_their_last_nodes():
+    line = np.arange(50)
+    trails = followed(line, line - 1)
+    assert trails.shape == (50, LONGEST_TRAIL) and trails[49].tolist() == list(range(18, 50)) and trails[1, -2:].tolist() == [0, 1]
+    assert followed(np.array([7, 3]), np.array([9, 7])).tolist() == [[-1, 9, 7], [9, 7, 3]]
+
+
+def some():
+    return Candidates.seeds(np.array([4, 2]), np.array([0.9, 0.4]), "First")
+
+
+def test_candidates_know_who_found_them():
+    found = found_by("Mine", some(), np.array([2, 7, 4]), np.array([3.0, 2.0, 1.0]), np.array([-1, 2, 7]))
+    assert [found.operators[n] for n in found.origins] == ["First", "Mine", "Mine"]
+    assert found.trails.tolist() == [[-1, -1, 2], [-1, 2, 7], [2, 7, 4]]
+    step = reached(some(), np.array([1]), np.array([9]), np.array([1.0]), "Mine")
+    assert step.trails.tolist() == [[2, 9]] and step.operators == ("First", "Mine") and step.origins.tolist() == [1]
+    far = stacked(step, np.array([0, 0]), [[5, 6], []], np.array([1.0, 0.5]), "Walk")
+    assert far.trails.tolist() == [[2, 9, 5, 6], [-1, -1, 2, 9]] and far.nodes.tolist() == [6, 9]
+    assert [far.operators[n] for n in far.origins] == ["Walk", "Mine"]
+
+
+def test_candidates_come_from_a_ranking_and_go_back_to_it():
+    ranking = Ranking.of(
+        torch.tensor([[4, 2, 1], [3, -1, -1]]),
+        torch.tensor([[0.9, 0.4, 0.1], [0.5, 0.0, 0.0]]),
+        "Mine",
+        torch.tensor([[[-1, 4], [4, 2], [-1, 1]], [[-1, 3], [-1, -1], [-1, -1]]]),
+        relations=torch.tensor([[[-1], [0], [-1]], [[-1], [-1], [-1]]]),
+        ranks=torch.tensor([[[1, 0], [2, 1], [0, 2]], [[1, 1], [0, 0], [0, 0]]]),
+        lists=("a", "b"),
+        seed_scores=torch.tensor([[0.9, 0.9, float("nan")], [0.5, float("nan"), float("nan")]]),
+    )
+    found = Candidates.of(ranking)
+    back = ranking_of(found, torch.device("cpu"))
+    for name in ("nodes", "scores", "trails", "relations", "origins", "ranks"):
+        assert torch.equal(getattr(back, name), getattr(ranking, name)), name
+    assert back.operators == ranking.operators and back.lists == ("a", "b")
+    assert torch.equal(back.seed_scores.nan_to_num(-1), ranking.seed_scores.nan_to_num(-1))
+    longer = found[1].joined(reached(found[1], np.array([0]), np.array([8]), np.array([0.2]), "Step"))
+    both = ranking_of([found[0], longer], torch.device("cpu"))
+    assert both.trails[1].tolist() == [[-1, -1, 3], [-1, 3, 8], [-1, -1, -1]] and both.operators == ("Mine", "Step")
+    assert both.ranks[1].tolist() == [[1, 1], [0, 0], [0, 0]] and both.relations[0].tolist() == [[-1, -1], [-1, 0], [-1, -1]]
+    assert found[0].rescored(np.array([1.0, 3.0, 1.0])).nodes.tolist() == [2, 4, 1]
+    assert ranking_of([], torch.device("cpu")).nodes.shape == (0, 0)
+
+
+@st.composite
+def graphs(draw):
+    size = draw(st.integers(1, 12))
+    end = st.integers(0, size - 1)
+    edges = draw(st.lists(st.tuples(end, end, st.sampled_from([0.5, 1.0, 2.0])), max_size=3 * size))
+    asked = draw(st.lists(end, unique=True, max_size=size))
+    return size, edges, np.array(asked, np.int64), draw(st.lists(st.booleans(), min_size=size, max_size=size))
+
+
+def index_of(size, edges):
+    from graph_retrievers import Edge
+
+    vectors = np.random.default_rng(size).normal(size=(size, 4))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors[size // 2] = 0
+    rows = [Edge(str(a), str(b), weight=weight) for a, b, weight in edges]
+    texts = [f"text {row}" for row in range(size)]
+    return GraphIndex.from_texts(texts, edges=rows, vectors=vectors, relevance=lambda pairs: [len(q) + len(t) for q, t in pairs])
+
+
+@settings(max_examples=150, deadline=None)
+@given(graphs(), st.integers(0, 100))
+def test_the_answers_of_memory_are_those_of_plain_python(case, hubs):
+    size, edges, nodes, walkable = case
+    index = index_of(size, edges)
+    walk = torch.tensor(walkable)
+    queries = Queries.of(index, ["one", "three"], vectors=[[1.0, 0, 0, 0], [0, 2.0, 1.0, 0]], traversal_filter=walk)
+    memory, adjacent = Memory(queries), neighbours([(a, b) for a, b, _ in edges])
+    parallel = {row: sorted(b + a - row for a, b, _ in edges if a != b and row in (a, b)) for row in range(size)}
+    for request, lists in ((Neighbors(nodes), adjacent), (Neighbors(nodes, parallel=True), parallel)):
+        near = memory.neighbors([(0, request), (1, request)])[1]
+        expected = [(place, n) for place, row in enumerate(nodes) for n in sorted(lists.get(row, ())) if walkable[n]]
+        if request.parallel:
+            loops = [(place, row) for place, row in enumerate(nodes) for a, b, _ in edges if a == b == row and walkable[row]]
+            expected = sorted(expected + loops)
+        assert list(zip(near.owner.tolist(), near.node.tolist(), strict=True)) == expected
+    assert memory.degree([(0, Degree(nodes))])[0].tolist() == [len(adjacent.get(row, ())) for row in nodes]
+    place = {row: at for at, row in enumerate(nodes.tolist())}
+    links = memory.links([(0, Links(nodes))])[0]
+    pairs = [(at, place[n]) for row, at in place.items() for n in sorted(adjacent.get(row, ())) if n in place]
+    assert list(zip(links.owner.tolist(), links.node.tolist(), strict=True)) == pairs
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("graph_retrievers.search.memory._HUBS", hubs / 10)
+        weights, strength = memory.weights([(1, Weights(nodes))])[0]
+    heaviest = {}
+    for a, b, weight in edges:
+        if a != b:
+            for key in ((a, b), (b, a)):
+                heaviest[key] = max(weight, heaviest.get(key, 0))
+    assert weights.tolist() == [[heaviest.get((a, b), 0) for b in nodes] for a in nodes]
+    assert strength.tolist() == [sum(w for (a, _), w in heaviest.items() if a == row) for row in nodes]
+
+
+@pytest.mark.parametrize("large", [1, 1 << 16])
+def test_scores_of_nodes_are_the_same_from_a_table_and_alone(monkeypatch, large):
+    monkeypatch.setattr("graph_retrievers.queries._LARGE", large)
+    index, nodes = index_of(9, []), np.array([8, 0, 4, 3])
+    asked = torch.tensor([[1.0, 0, 0, 0], [0, 2.0, 1.0, 0]])
+    memory = Memory(Queries.of(index, ["one", "three"], vectors=asked))
+    vectors = index.dense.vectors.double()
+    dots = (vectors @ asked.double().T).T
+    lengths = vectors.norm(dim=1) * asked.double().norm(dim=1, keepdim=True)
+    cosines = torch.where(lengths > 0, dots / lengths, 0.0)
+    both = [(1, nodes), (0, nodes[:2])]
+    for found, expected in (
+        (memory.similarity([(b, Similarity(rows)) for b, rows in both]), cosines),
+        (memory.scores([(b, Scores(rows)) for b, rows in both]), dots),
+    ):
+        for (b, rows), values in zip(both, found, strict=True):
+            assert values == pytest.approx(expected[b][rows].numpy(), abs=1e-6)
+    units = memory.vectors([(0, Vectors(nodes))])[0]
+    assert np.linalg.norm(units, axis=1) == pytest.approx([1, 1, 0, 1])
+    twice = memory.pairs([(b, Pairs(lambda queries, b, v: 10 * b + v, rows)) for b, rows in both][:1])
+    assert twice[0].tolist() == [18, 10, 14, 13]
+
+
+def test_searches_keep_to_what_may_start_and_what_may_be_returned():
+    index = index_of(9, [])
+    queries = Queries.of(
+        index, ["one"], vectors=[[1.0, 0, 0, 0]], filter={"$id": {"$in": ["1", "2"]}}, seed_filter={"$id": {"$ne": "2"}}
+    )
+    for returned, allowed in ((False, {0, 1, 3, 4, 5, 6, 7, 8}), (True, {1})):
+        nodes, scores = Memory(queries).nearest([(0, Nearest(9, returned=returned))])[0]
+        assert set(nodes.tolist()) == allowed and all(a >= b for a, b in zip(scores, scores[1:], strict=False))
+    few, more = Memory(queries).nearest([(0, Nearest(2)), (0, Nearest(3))])
+    assert few[0].tolist() == more[0].tolist()[:2] and len(more[0]) == 3
+
+
+def test_relevance_is_read_once_a_pair_and_smoothed_where_a_row_is_not_zero():
+    index, nodes = index_of(4, []), np.array([2, 0])
+    queries = Queries.of(index, ["one", "three"], vectors=torch.eye(4)[:2])
+    memory = Memory(queries)
+    plain = memory.relevance([(0, Relevance(nodes)), (1, Relevance(nodes))])
+    assert [part.tolist() for part in plain] == [[9.0, 9.0], [11.0, 11.0]] and queries.latents.encoded == 4
+    told = memory.relevance([(1, Relevance(nodes, texts=["a", "abc"]))])[0]
+    assert told.tolist() == [6.0, 8.0] and queries.latents.encoded == 6
+    mix = np.array([[0, 1], [0, 0]], np.float32)
+    mixed = memory.relevance([(1, Relevance(nodes, mix, 0.5, ["a", "abc"]))])[0]
+    assert mixed.tolist() == [7.0, 8.0] and queries.latents.encoded == 6
+    latents = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+    assert smoothed(latents, mix, 0.25).tolist() == [[1.5, 2.5], [3.0, 4.0]] and smoothed(latents, None, 0.5) is latents
+
+
+class Neighborhood(Algorithm):
+    """The neighbours of the best node, with a note."""
+
+    kind = OperatorKind.GRAPH_SEARCH
+
+    def search(self, question, found):
+        near = yield Neighbors(found.nodes[:1])
+        question.notes.append(f"{len(near.node)} neighbours")
+        return found.joined(reached(found, near.owner, near.node, np.zeros(len(near.node)), self.name))
+
+
+def test_an_operator_of_ten_lines_runs_alone_in_batches_and_between_others():
+    texts = ["a loom", "a card", "a mill", "a valve"]
+    index = GraphIndex.from_texts(texts, edges=[("0", "2"), ("0", "3"), ("1", "2")], vectors=torch.eye(4))
+    for search in (Pipeline(BM25Search(1), Neighborhood()), Pipeline(VectorSearch(1), Neighborhood())):
+        retriever = Retriever(index, search, backfill=False)
+        loom, card = retriever.retrieve_batch(["loom", "card"], vectors=torch.eye(4)[:2], k=4)
+        assert [hit.path.text for hit in loom] == ["0", "0 -> 2", "0 -> 3"] and loom.notes == ("2 neighbours",)
+        assert [hit.path.text for hit in card] == ["1", "1 -> 2"] and card.notes == ("1 neighbours",)
+        assert retriever.retrieve("card", vector=torch.eye(4)[1]) == card
+    assert search.by_question and Pipeline(search, Neighborhood()).formula() == "O_vs -> O_gs -> O_gs"
+
+
+def test_a_subclass_that_writes_rank_is_asked_for_it():
+    class Twice(VectorSearch):
+        def rank(self, queries, ranking):
+            found = super().rank(queries, ranking)
+            return found.rescored(2 * found.scores)
+
+    index = GraphIndex.from_texts(["a loom", "a card"], vectors=torch.eye(2))
+    for search in (Twice(1), Pipeline(Twice(2), Neighborhood()), Pipeline(Pipeline(Twice(1)), Neighborhood())):
+        assert not search.by_question
+        assert Retriever(index, search, backfill=False).retrieve("loom", vector=[1.0, 0.0])[0].score == 2.0
