@@ -148,6 +148,9 @@ def test_candidates_know_who_found_them():
     assert found.trails.tolist() == [[-1, -1, 2], [-1, 2, 7], [2, 7, 4]]
     step = reached(some(), np.array([1]), np.array([9]), np.array([1.0]), "Mine")
     assert step.trails.tolist() == [[2, 9]] and step.operators == ("First", "Mine") and step.origins.tolist() == [1]
+    again = reached(some(), np.array([0, 0, 1]), np.array([2, 9, 9]), np.array([0.3, 0.2, 0.1]), "Mine")
+    joined = some().joined(again)
+    assert joined.nodes.tolist() == [4, 2, 9] and joined.trails[2].tolist() == [4, 9], "each node once, the first path of each"
     far = stacked(step, np.array([0, 0]), [[5, 6], []], np.array([1.0, 0.5]), "Walk")
     assert far.trails.tolist() == [[2, 9, 5, 6], [-1, -1, 2, 9]] and far.nodes.tolist() == [6, 9]
     assert [far.operators[n] for n in far.origins] == ["Walk", "Mine"]
@@ -219,6 +222,9 @@ def test_the_answers_of_memory_are_those_of_plain_python(case, hubs):
     links = memory.links([(0, Links(nodes))])[0]
     pairs = [(at, place[n]) for row, at in place.items() for n in sorted(adjacent.get(row, ())) if n in place]
     assert list(zip(links.owner.tolist(), links.node.tolist(), strict=True)) == pairs
+    rows = memory.links([(0, Links(nodes, parallel=True))])[0]
+    several = [(at, place[n]) for row, at in place.items() for n in parallel[row] if n in place]
+    assert list(zip(rows.owner.tolist(), rows.node.tolist(), strict=True)) == several
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("graph_retrievers.search.memory._HUBS", hubs / 10)
         weights, strength = memory.weights([(1, Weights(nodes))])[0]
