@@ -15,8 +15,8 @@ __all__ = ["SimilarityCutoffPostprocessor"]
 class SimilarityCutoffPostprocessor(BaseNodePostprocessor):
     """Keep the nodes whose cosine with the question is large enough.
 
-    LlamaIndex' ``SimilarityPostprocessor`` compares scores, which of most graph retrievers are no cosines; this one compares the
-    ``similarity`` of :func:`~llama_graph_retrievers.provenance`. Nothing is embedded for it.
+    ``SimilarityPostprocessor`` of LlamaIndex compares scores, which are not cosines for most graph retrievers; this one compares
+    the ``similarity`` of :func:`~llama_graph_retrievers.provenance`. Nothing is embedded for it.
 
     Parameters
     ----------

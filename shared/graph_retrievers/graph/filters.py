@@ -140,7 +140,7 @@ def _check_mask(mask: Tensor, nodes: int) -> None:
 def _tell_impossible(graph: CorpusGraph, condition: Mapping[str, Any]) -> None:
     """Log a warning, once a graph and field, for a part of a condition that no node can satisfy."""
     held_by = graph.cache.get("kinds of", lambda: _kinds(graph))
-    # Conditions come with questions, so there is no end of them.
+    # Conditions come with questions, so their number is not bounded.
     already: Cache | None = graph.cache.get("filters told", lambda: Cache(_TOLD))
     if already is None:
         # A part of a graph does not know what no node has.

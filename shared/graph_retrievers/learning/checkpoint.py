@@ -148,7 +148,7 @@ def checked_settings(config: Mapping[str, Any], kinds: Mapping[str, tuple[type, 
     config : mapping
         As it was read.
     kinds : mapping of str to tuple of type
-        The types of each setting; ``object`` allows any, and a bool is no int.
+        The types of each setting; ``object`` allows any, and a bool is not an int.
     what, where : object
         Whose checkpoint it should be, and where it is, for the message.
 
