@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
+from tqdm.auto import tqdm as tqdm_of_package
 
 from graph_retrievers import GraphIndex, Node
 from graph_retrievers.errors import CorruptIndexError, IndexVersionError
@@ -41,8 +42,10 @@ def _texts(last: int) -> dict[str, str]:
 
 
 def own_bars() -> None:
-    """Give a forked process a lock of its own for progress bars: that of its parent is shared, and dies with whoever holds it."""
-    tqdm.set_lock(threading.RLock())
+    """Give a forked process locks of its own for progress bars: those of its parent are shared, and die with whoever holds them."""
+    # The bars of the package and of others: each class keeps the lock it made first.
+    for bar in (tqdm, tqdm_of_package):
+        bar.set_lock(threading.RLock())
 
 
 def kills(count: int, folder: Path, seed: int = 0) -> Counter[str]:
