@@ -1,15 +1,18 @@
 """The room of requests, driver, backend in memory and candidates, against plain Python."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graph_retrievers import BM25Search, GraphIndex, OperatorKind, Pipeline, Queries, Retriever, VectorSearch
+from graph_retrievers import BM25Search, GraphIndex, OperatorKind, Pipeline, Queries, ReciprocalRankFusion, Retriever, VectorSearch
 from graph_retrievers.graph.ragged import descending
 from graph_retrievers.operators.operator import Algorithm
 from graph_retrievers.results import LONGEST_TRAIL, Ranking
+from graph_retrievers.search.beyond import Chains, Facts
 from graph_retrievers.search.candidates import Candidates, best, followed, found_by, order, ranking_of, reached, stacked
 from graph_retrievers.search.driver import run
 from graph_retrievers.search.memory import Memory, smoothed
@@ -320,3 +323,33 @@ def test_a_subclass_that_writes_rank_is_asked_for_it():
     for search in (Twice(1), Pipeline(Twice(2), Neighborhood()), Pipeline(Pipeline(Twice(1)), Neighborhood())):
         assert not search.by_question
         assert Retriever(index, search, backfill=False).retrieve("loom", vector=[1.0, 0.0])[0].score == 2.0
+
+
+def test_chains_and_facts_pass_operators_that_have_none_and_are_joined_by_a_fusion():
+    class Told(Algorithm):
+        kind = OperatorKind.GRAPH_SEARCH
+
+        def __init__(self, paths, facts):
+            self.paths, self.facts = np.array(paths), np.array(facts)
+
+        def search(self, question, found):
+            yield from ()
+            scores = np.arange(len(self.paths), 0, -1.0)
+            facts = Facts(self.facts, np.ones(len(self.facts)), self.name)
+            return replace(found, chains=Chains(self.paths, scores, self.name), facts=facts)
+
+    class Silent(Algorithm):
+        kind = OperatorKind.GRAPH_SEARCH
+
+        def search(self, question, found):
+            yield from ()
+            return Candidates.seeds(found.nodes, found.scores, self.name)
+
+    index = GraphIndex.from_texts(["a loom", "a card", "a mill"], edges=[("0", "1"), ("1", "2"), ("0", "2")])
+    one = Pipeline(BM25Search(1), Told([[0, 1]], [0]), Silent())
+    both = ReciprocalRankFusion(one, Pipeline(BM25Search(1), Told([[0, 1, 2], [0, 1, -1]], [2, 0])))
+    found = both(Queries.of(index, ["loom", "card"]))
+    assert found.chains.nodes.tolist() == [[[0, 1, -1], [0, 1, 2]]] * 2
+    assert found.chains.scores.tolist() == [[1.0, 2.0]] * 2 and found.facts.rows.tolist() == [[0, 2]] * 2
+    assert one(Queries.of(index, ["loom"])).chains.nodes.tolist() == [[[0, 1]]]
+    assert Silent()(Queries.of(index, ["loom"]), one(Queries.of(index, ["loom"]))).facts.rows.tolist() == [[0]]

@@ -206,8 +206,11 @@ class Algorithm(Operator):
         """Return the candidates of one question, best first; `found` has those of the operator before."""
 
     def stepped(self, question: Question, found: Candidates) -> Search[Candidates]:
-        """Return the best `k` of what :meth:`search` returns, the pruning function after the ranking function."""
-        return (yield from self.search(question, found)).top(self.k)
+        """Return the best `k` of what :meth:`search` returns, the pruning function after the ranking function.
+
+        Chains and facts of earlier operators stay, where the operator has none of its own.
+        """
+        return (yield from self.search(question, found)).top(self.k).after(found)
 
     def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
         """Return the candidates of B queries."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.results import LONGEST_TRAIL, Ranking
+from graph_retrievers.search.beyond import Chains, Facts, padded_chains, padded_facts
 
 __all__ = [
     "Candidates",
@@ -51,6 +53,8 @@ class Candidates:
         What earlier operators told of each node: `seed_scores`, `trail_scores`, `context` and `ranks` of a ranking.
     lists : tuple of str
         Names of the lists that `ranks` are of.
+    chains : Chains, optional
+    facts : Facts, optional
 
     Examples
     --------
@@ -67,6 +71,8 @@ class Candidates:
     relations: np.ndarray | None = None
     beside: dict[str, np.ndarray] = field(default_factory=dict)
     lists: tuple[str, ...] = ()
+    chains: Chains | None = None
+    facts: Facts | None = None
 
     def __len__(self) -> int:
         """Return the number of nodes K."""
@@ -92,6 +98,7 @@ class Candidates:
         nodes, scores, trails, origins = map(_host, (ranking.nodes, ranking.scores, ranking.trails, ranking.origins))
         relations = None if ranking.relations is None else _host(ranking.relations)
         beside = {name: _host(getattr(ranking, name)) for name in _BESIDE if getattr(ranking, name) is not None}
+        chains, facts = ranking.chains, ranking.facts
         whole = [
             cls(
                 nodes[b],
@@ -102,6 +109,8 @@ class Candidates:
                 None if relations is None else relations[b],
                 {name: table[b] for name, table in beside.items()},
                 ranking.lists,
+                None if chains is None else Chains(*_real(chains.nodes[b], chains.scores[b]), chains.operator, chains.rising),
+                None if facts is None else Facts(*_real(facts.rows[b], facts.scores[b]), facts.operator),
             )
             for b in range(len(ranking))
         ]
@@ -118,7 +127,16 @@ class Candidates:
             None if self.relations is None else self.relations.take(places, 0),
             {name: column.take(places, 0) for name, column in self.beside.items()},
             self.lists,
+            self.chains,
+            self.facts,
         )
+
+    def after(self, before: Candidates) -> Candidates:
+        """Return these candidates with the chains and facts of an earlier operator, where they have none of their own."""
+        if before.chains is None and before.facts is None:
+            return self
+        chains = before.chains if self.chains is None else self.chains
+        return replace(self, chains=chains, facts=before.facts if self.facts is None else self.facts)
 
     def joined(self, other: Candidates) -> Candidates:
         """Return these candidates, and behind them those of `other` that are new, each once.
@@ -154,6 +172,8 @@ def concatenated(parts: Sequence[Candidates]) -> Candidates:
         relations,
         beside,
         next((part.lists for part in parts if part.lists), ()),
+        _together([part.chains for part in parts]),
+        _together([part.facts for part in parts]),
     )
 
 
@@ -182,7 +202,21 @@ def ranking_of(found: Sequence[Candidates], device: torch.device) -> Ranking:
     tables |= {"relations": relations, **beside}
     columns: dict[str, Any] = {name: torch.from_numpy(t).to(device) for name, t in tables.items() if t is not None}
     lists = next((part.lists for part in found if part.lists), ())
+    columns["chains"] = padded_chains([part.chains for part in found], device)
+    columns["facts"] = padded_facts([part.facts for part in found], device)
     return Ranking(operators=() if longest is None else longest.operators, lists=lists, **columns)
+
+
+def _real(rows: Tensor, scores: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows, shape [M] or [K, L], and their scores without pads."""
+    real = (rows if rows.dim() == 1 else rows[:, 0]) >= 0 if rows.numel() else torch.zeros(len(rows), dtype=torch.bool)
+    return _host(rows[real]), _host(scores[real])
+
+
+def _together(parts: Sequence[Any]) -> Any:
+    """Return the chains, or the facts, of all that have some, each once."""
+    told = list({id(part): part for part in parts if part is not None}.values())
+    return reduce(lambda left, right: left.append(right), told) if told else None
 
 
 def _table(parts: Sequence[np.ndarray | None], width: int, pad: float) -> np.ndarray | None:
