@@ -6,29 +6,33 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-import torch
-from torch import Tensor
-from torch.nn.functional import pad
+import numpy as np
 
 from graph_retrievers.arguments import choice, fraction, positive, strings
-from graph_retrievers.graph.corpus_graph import CorpusGraph
-from graph_retrievers.graph.filters import type_mask
-from graph_retrievers.graph.ragged import columns_of, descending, gather_rows
-from graph_retrievers.operators.operator import Operator, OperatorKind
-from graph_retrievers.operators.round_robin import in_turns, place_scores
-from graph_retrievers.queries import Queries, both
-from graph_retrievers.results import Chains, Ranking
+from graph_retrievers.operators.operator import Algorithm, OperatorKind
+from graph_retrievers.operators.round_robin import by_turns
+from graph_retrievers.search.beyond import Chains
+from graph_retrievers.search.candidates import Candidates, best, order
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.memory import Question
+from graph_retrievers.search.requests import Degree, Neighbors
 
 __all__ = ["FlowPruning"]
 
-_RESULTS = ("path", "hits")
 # Paths of two and of three steps of one question, and edges read for those of three.
 _MOST_PATHS, _MOST_EDGES = 1 << 18, 1 << 20
-# Orders of four nodes.
-_ORDERS = 24
+_NOTE = "not all paths were looked at, as there are too many"
 
 
-class FlowPruning(Operator):
+class _Paths(NamedTuple):
+    """Paths of one to three steps: node rows [P, 4], -1 pads on the right, and the ranks of start and end among the seeds, [P]."""
+
+    nodes: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+
+
+class FlowPruning(Algorithm):
     r"""The most reliable paths of up to three steps between any two of the ranked nodes.
 
     For a start s and an end t among the ranked nodes, all simple paths of one to three steps from s to t make a graph, in which
@@ -75,194 +79,135 @@ class FlowPruning(Operator):
 
     Examples
     --------
-    >>> from graph_retrievers import CorpusGraph, GraphIndex
-    >>> graph = CorpusGraph([*"sxyzt"], [""] * 5, edges=[*map(tuple, "sx xt sy yz zt".split())])
-    >>> seeds = Ranking.of(torch.tensor([[0, 4]]), torch.tensor([[1.0, 0.5]]), "Seeds")
-    >>> found = FlowPruning(chains="hits")(Queries.of(GraphIndex.from_graph(graph), ["?"]), seeds)
-    >>> found.chains.nodes.tolist(), [round(score, 3) for score in found.chains.scores[0].tolist()]
-    ([[[0, 1, 4, -1], [0, 2, 3, 4]]], [0.45, 0.407])
+    >>> from graph_retrievers import GraphIndex, Pipeline, Retriever, VectorSearch
+    >>> edges = [*map(tuple, "sx xt sy yz zt".split())]
+    >>> index = GraphIndex.from_texts([*"sxyzt"], ids=[*"sxyzt"], edges=edges, vectors=[[1], [0], [0], [0], [1]])
+    >>> search = Pipeline(VectorSearch(2, returned=False), FlowPruning(chains="hits"))
+    >>> [(hit.text, round(hit.score, 3)) for hit in Retriever(index, search).retrieve("?", vector=[1]).chains]
+    [('s -> x -> t', 0.45), ('s -> y -> z -> t', 0.407)]
     """
 
     kind = OperatorKind.GRAPH_SEARCH
 
     def __init__(
-        self,
-        paths: int = 15,
-        *,
-        alpha: float = 0.8,
-        theta: float = 0.3,
-        exclude_types: Sequence[str] = (),
-        chains: str = "path",
+        self, paths: int = 15, *, alpha: float = 0.8, theta: float = 0.3, exclude_types: Sequence[str] = (), chains: str = "path"
     ) -> None:
         self.paths, self.alpha, self.theta = positive("paths", paths), fraction("alpha", alpha), fraction("theta", theta)
-        self.exclude_types, self.chains = strings("exclude_types", exclude_types), choice("chains", chains, _RESULTS)
+        self.exclude_types, self.chains = strings("exclude_types", exclude_types), choice("chains", chains, ("path", "hits"))
 
-    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return the ranked nodes and those of the best paths in turns."""
-        graph, walk = queries.index.graph, queries.walk_allowed
-        if self.exclude_types:
-            walk = both(walk, ~type_mask(graph, self.exclude_types))
-        found = [self._best(graph, nodes[nodes >= 0], walk) for nodes in ranking.nodes]
-        if not found:
-            return ranking
-        device = ranking.nodes.device
-        width = max(len(table) for table, *_ in found)
-        paths = torch.full((len(found), width, 4), -1, device=device)
-        scores = torch.full((len(found), width), -torch.inf, device=device)
-        for b, (table, values, _) in enumerate(found):
-            paths[b, : len(table)], scores[b, : len(values)] = table, values.float()
-        on_paths = _nodes_of(paths, scores, self.name)
-        merged = on_paths.append(ranking, on_paths.width + ranking.width)
-        merged = merged.reordered(in_turns([ranking.nodes, on_paths.nodes], merged.nodes))
-        merged = replace(merged, scores=place_scores(merged.nodes))
-        merged = merged.noted([cut for *_, cut in found], "not all paths were looked at, as there are too many")
-        return replace(merged, chains=Chains(paths, scores, self.name, rising=True)) if self.chains == "hits" else merged
+        paths = yield from self._between(question, found.nodes)
+        scores = self._reliability(paths, found.nodes, question.size)
+        kept = self._kept(paths, scores)
+        best_paths = Chains(paths.nodes[kept], scores[kept], self.name, rising=True)
+        on_paths = _nodes_of(best_paths, found)
+        merged = by_turns([found.nodes, on_paths.nodes], on_paths.joined(found))
+        return replace(merged, chains=best_paths) if self.chains == "hits" else merged
 
-    def _best(self, graph: CorpusGraph, seeds: Tensor, walk: Tensor | None) -> tuple[Tensor, Tensor, bool]:
-        """Return the best paths between seeds, [P, 4], their reliability, [P], float64, and whether some were not looked at."""
-        found, cut = _paths_between(graph, seeds, walk)
-        if not found.nodes.numel():
-            return found.nodes, found.start.double(), cut
-        scores = self._reliability(found)
-        # From the last criterion to the first: lower rows, fewer steps, the end, the start.
-        order = torch.arange(len(scores), device=scores.device)
-        length = (found.nodes >= 0).sum(1)
-        for values in (*found.nodes.unbind(1)[::-1], length, found.end, found.start):
-            order = order[torch.argsort(values[order], stable=True)]
-        order = order[descending(scores[order])]
-        # Through the same nodes only the first; so many hold enough that differ.
-        most = min(self.paths, len(order))
-        order = order[: _ORDERS * most]
-        _, same = torch.unique(found.nodes[order].sort(1).values, dim=0, return_inverse=True)
-        first = torch.full_like(same, len(order)).scatter_reduce_(0, same, torch.arange(len(order), device=order.device), "amin")
-        kept = order[first[: int(same.max()) + 1].sort().values[:most]]
-        return found.nodes[kept], scores[kept], cut
+    def _between(self, question: Question, seeds: np.ndarray) -> Search[_Paths]:
+        """Return all simple paths of one to three steps from one of the seeds to another."""
+        near = yield Neighbors(seeds)
+        near = near.kept(~question.typed(near.node, self.exclude_types))
+        by = np.argsort(near.node, kind="stable")
+        rank, node = near.owner[by], near.node[by]
+        # The seeds at the i-th middle node are those of the entries from first[i] on, counts[i] of them.
+        middle, first, counts = np.unique(node, return_index=True, return_counts=True)
+        degree = yield Degree(middle)
+        by_degree, place = np.argsort(degree, kind="stable"), np.full(question.size, -1)
+        # Edges between middle nodes: those of few neighbours are read first, and an edge is found if one of its ends is read.
+        read, unread = _first(by_degree, degree, _MOST_EDGES)
+        around = yield Neighbors(middle[read])
+        place[middle] = np.arange(len(middle))
+        held = np.flatnonzero(place[around.node] >= 0)
+        one, other = read[around.owner[held]], place[around.node[held]]
+        edges = np.unique(np.append(one * len(middle) + other, other * len(middle) + one))
+        one, other = np.divmod(edges, max(len(middle), 1))
 
-    def _reliability(self, found: _Paths) -> Tensor:
-        """Return the mean resource of the edges of each path: Tensor, shape [P], float64."""
-        rows, local = torch.unique(found.nodes, return_inverse=True)
-        # Pads have the lowest number, and are on no edge.
-        # Pairs are numbered anew, so that numbers of edges fit into 64 bits with very many seeds too.
-        size, pair = len(rows), torch.unique(found.start * (int(found.end.max()) + 1) + found.end, return_inverse=True)[1]
-        real = found.nodes[:, 1:] >= 0
-        steps = (pair.unsqueeze(1) * size + local[:, :-1]) * size + local[:, 1:]
-        edges, place = torch.unique(steps[real], return_inverse=True)
-        near, far = edges // size, edges // size // size * size + edges % size
-        nodes, at, out = torch.unique_consecutive(near, return_inverse=True, return_counts=True)
-        ends = torch.gather(local, 1, (found.nodes >= 0).sum(1, keepdim=True) - 1).squeeze(1)
-        firsts, lasts = torch.unique(pair * size + local[:, 0]), torch.unique(pair * size + ends)
-        share, going = 1.0 / out[at].double(), ~torch.isin(far, lasts)
-        # What each edge carries at a level, and what its far end has then, by its place among the nodes with followers.
-        carried = torch.where(torch.isin(near, firsts), share, 0.0)
-        resources = carried.clone()
-        place_of = torch.searchsorted(nodes, far).clamp(max=len(nodes) - 1)
+        # Two seeds at one middle node, or at the ends of an edge, make a path of two or of three steps.
+        two, cut = _first(by_degree, counts * counts, _MOST_PATHS)
+        three, left = _first(np.argsort(degree[one] + degree[other], kind="stable"), counts[one] * counts[other], _MOST_PATHS)
+        parts = []
+        for near_start, near_end in ((two, two), (one[three], other[three])):
+            start, end, at = _joined(first, counts, near_start, near_end)
+            parts.append((rank[start], rank[end], middle[near_start[at]], middle[near_end[at]]))
+        if cut or left or unread:
+            question.notes.append(_NOTE)
+        start, end, b, c = map(np.concatenate, zip(*parts, strict=True))
+        s, t = seeds[start], seeds[end]
+        may = question.walked(seeds) & ~question.typed(seeds, self.exclude_types)
+        simple = np.flatnonzero((s != t) & (b != s) & (b != t) & (c != s) & (c != t) & may[end])
+        nodes = np.stack([s, b, np.where(b == c, t, c), np.where(b == c, -1, t)], 1)
+
+        place[middle], place[seeds] = -1, np.arange(len(seeds))
+        step = np.flatnonzero(place[node] >= 0)
+        direct = np.stack([seeds[rank[step]], node[step], *np.full((2, len(step)), -1)], 1)
+        start, end = np.append(start[simple], rank[step]), np.append(end[simple], place[node[step]])
+        return _Paths(np.concatenate([nodes[simple], direct]), start, end)
+
+    def _reliability(self, paths: _Paths, seeds: np.ndarray, size: int) -> np.ndarray:
+        """Return the mean resource of the edges of each path: float64, shape [P]."""
+        real = paths.nodes[:, 1:] >= 0
+        pair = paths.start * len(seeds) + paths.end
+        # The nodes of the paths of each pair that have followers, the edges to these, and their number.
+        nodes, at = np.unique((pair[:, None] * size + paths.nodes[:, :-1])[real], return_inverse=True)
+        edges, edge = np.unique(at * size + paths.nodes[:, 1:][real], return_inverse=True)
+        near, far = np.divmod(edges, size)
+        pair, node = np.divmod(nodes, size)
+        share = (1 / np.bincount(near, minlength=len(nodes)))[near]
+        going = far != seeds[pair % len(seeds)][near]
+        onward = np.searchsorted(nodes, pair[near] * size + far)
+        # r_1, r_2 and r_3 of each edge.
+        carried = np.where((node == seeds[pair // len(seeds)])[near], share, 0.0)
+        resources = carried.copy()
         for _ in range(2):
-            passing = going & (carried > self.theta) & (nodes[place_of] == far)
-            held = torch.zeros(len(nodes), dtype=torch.float64, device=edges.device)
-            held.index_add_(0, place_of[passing], carried[passing])
-            carried = self.alpha * held[at] * share
+            flows = np.flatnonzero(going & (carried > self.theta))
+            carried = self.alpha * np.bincount(onward[flows], carried[flows], len(nodes))[near] * share
             resources += carried
-        sums = torch.zeros(real.shape, dtype=torch.float64, device=edges.device)
-        sums[real] = resources[place]
-        return sums.sum(1) / real.sum(1)
+        return np.bincount(np.nonzero(real)[0], resources[edge], len(real)) / real.sum(1)
+
+    def _kept(self, paths: _Paths, scores: np.ndarray) -> list[int]:
+        """Return the places of the best paths; of those through the same nodes, in any order, only the first."""
+        if not len(scores):
+            return []
+        # Four nodes have 24 orders, so of so many, enough differ.
+        least = scores[best(scores, min(24 * self.paths, len(scores)))[-1]]
+        near = np.flatnonzero(scores >= least - 2e-6 * abs(least))
+        # Of equal scores come first the start, then the end, of a higher rank, then fewer steps, then lower rows.
+        rows = paths.nodes[near]
+        near = near[np.lexsort((*rows.T[::-1], (rows >= 0).sum(1), paths.end[near], paths.start[near]))]
+        seen, kept = set[frozenset[int]](), list[int]()
+        for place in near[order(scores[near])].tolist():
+            if len(kept) == self.paths:
+                break
+            if (through := frozenset(paths.nodes[place].tolist())) not in seen:
+                seen.add(through)
+                kept.append(place)
+        return kept
 
 
-class _Paths(NamedTuple):
-    """Simple paths: node rows [P, 4], -1 pads on the right, and the ranks of start and end among the seeds, [P]."""
-
-    nodes: Tensor
-    start: Tensor
-    end: Tensor
-
-
-def _paths_between(graph: CorpusGraph, seeds: Tensor, walk: Tensor | None) -> tuple[_Paths, bool]:
-    """Return all simple paths of one to three steps from one of the seeds [S] to another, and whether a bound cut some off.
-
-    Nodes after the start are those of `walk`, [N], bool, if it is given.
-    """
-    # Entry e: the seed of rank `rank[e]` has the neighbour `mid[e]`; ascending by neighbour, and by rank.
-    rank, entry = gather_rows(graph.indptr, seeds)
-    mid = graph.indices[entry].long()
-    mid, order = torch.sort(mid, stable=True)
-    rank = rank[order]
-    if walk is not None:
-        mid, rank = mid[walk[mid]], rank[walk[mid]]
-    reached = columns_of(seeds.unsqueeze(0), mid.unsqueeze(0)).squeeze(0)
-    direct = (reached >= 0).nonzero().flatten()
-    parts: list[tuple[Tensor, Tensor, tuple[Tensor, ...]]] = [(rank[direct], reached[direct], ())]
-
-    # Seeds at each middle node, as rows of a table of which `indptr` has the bounds.
-    middle, counts = torch.unique_consecutive(mid, return_counts=True)
-    indptr = pad(torch.cumsum(counts, 0), (1, 0))
-    by_degree = torch.argsort(graph.degree[middle], stable=True)
-    chosen, cut = _first(by_degree, (counts * counts)[by_degree], _MOST_PATHS)
-    start, end, at = _joined(indptr, chosen, chosen)
-    parts.append((rank[start], rank[end], (middle[chosen[at]],)))
-
-    near, far, unread = _edges_among(graph, middle)
-    by_degree = torch.argsort(graph.degree[middle[near]] + graph.degree[middle[far]], stable=True)
-    chosen, left = _first(by_degree, (counts[near] * counts[far])[by_degree], _MOST_PATHS)
-    start, end, at = _joined(indptr, near[chosen], far[chosen])
-    parts.append((rank[start], rank[end], (middle[near[chosen][at]], middle[far[chosen][at]])))
-
-    tables, starts, ends = [], [], []
-    for first, last, between in parts:
-        nodes = torch.stack([seeds[first], *between, seeds[last]], 1)
-        # A middle node may be the start or the end; middle nodes themselves differ.
-        simple = first != last
-        for each in between:
-            simple &= (each != seeds[first]) & (each != seeds[last])
-        if walk is not None:
-            simple &= walk[seeds[last]]
-        tables.append(pad(nodes[simple], (0, 4 - nodes.shape[1]), value=-1))
-        starts.append(first[simple])
-        ends.append(last[simple])
-    return _Paths(torch.cat(tables), torch.cat(starts), torch.cat(ends)), cut or left or unread
-
-
-def _first(order: Tensor, costs: Tensor, most: int) -> tuple[Tensor, bool]:
-    """Return the first of `order`, [T], whose costs, [T], add up to `most`, and whether others remain."""
-    kept = order[torch.cumsum(costs, 0) <= most]
+def _first(order: np.ndarray, costs: np.ndarray, most: int) -> tuple[np.ndarray, bool]:
+    """Return the first of `order` whose costs add up to `most`, and whether others remain."""
+    kept = order[np.cumsum(costs[order]) <= most]
     return kept, len(kept) < len(order)
 
 
-def _joined(indptr: Tensor, left: Tensor, right: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return all pairs of an entry of row ``left[i]`` and one of row ``right[i]`` of a table: both entries, and i, each [T]."""
-    at, one = gather_rows(indptr, left)
-    again, other = gather_rows(indptr, right[at])
-    return one[again], other, at[again]
+def _joined(first: np.ndarray, counts: np.ndarray, left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return all pairs of an entry of list ``left[i]`` and one of list ``right[i]``: both entries, and i, each [T]."""
+    sizes = counts[left] * counts[right]
+    at = np.repeat(np.arange(len(left)), sizes)
+    one, other = np.divmod(np.arange(len(at)) - (np.cumsum(sizes) - sizes)[at], counts[right][at])
+    return first[left][at] + one, first[right][at] + other, at
 
 
-def _edges_among(graph: CorpusGraph, nodes: Tensor) -> tuple[Tensor, Tensor, bool]:
-    """Return the edges between nodes of an ascending list, [M], both ways, as places in it; and whether some were not read.
-
-    Nodes of few neighbours are read first; an edge is found if one of its ends is read.
-    """
-    order = torch.argsort(graph.degree[nodes], stable=True)
-    order, unread = _first(order, graph.degree[nodes[order]], _MOST_EDGES)
-    owner, entry = gather_rows(graph.indptr, nodes[order])
-    neighbor = graph.indices[entry].long()
-    place = torch.searchsorted(nodes, neighbor).clamp(max=max(len(nodes) - 1, 0))
-    there = nodes[place] == neighbor
-    one, other = order[owner[there]], place[there]
-    keys = torch.unique(torch.cat([one * len(nodes) + other, other * len(nodes) + one]))
-    return keys // max(len(nodes), 1), keys % max(len(nodes), 1), unread
-
-
-def _nodes_of(paths: Tensor, scores: Tensor, name: str) -> Ranking:
-    """Return the nodes of paths, [B, P, 4], in order, each once with the first path that has it, up to it, as its trail.
-
-    `scores`, shape [B, P], are those of the paths, and then of the trails.
-    """
-    count, number, length = paths.shape
-    nodes = paths.reshape(count, -1)
-    column = torch.arange(number * length, device=paths.device) % length
-    # The path up to each place, moved to the right.
-    back = torch.arange(length, device=paths.device) - (length - 1) + column.unsqueeze(1)
-    trails = paths.unsqueeze(2).expand(-1, -1, length, -1).reshape(count, -1, length)
-    trails = torch.where(back >= 0, trails.gather(2, back.clamp(min=0).expand(count, -1, -1)), -1)
-    ascending, order = torch.sort(nodes, dim=1, stable=True)
-    repeated = pad(ascending[:, 1:] == ascending[:, :-1], (1, 0)) if nodes.shape[1] else ascending < 0
-    fresh = torch.ones_like(repeated).scatter_(1, order, ~repeated) & (nodes >= 0)
-    of_path = scores.repeat_interleave(length, 1)
-    return Ranking.of(nodes, torch.zeros_like(of_path), name, trails, trail_scores=of_path).kept(fresh).trimmed()
+def _nodes_of(chains: Chains, before: Candidates) -> Candidates:
+    """Return the nodes of paths in order, each once with the first path that has it, up to it, as its trail."""
+    nodes, first = np.unique(chains.nodes, return_index=True)
+    path, column = np.divmod(np.sort(first[nodes >= 0]), 4)
+    # The path up to the node, moved to the right.
+    place = np.arange(-3, 1) + column[:, None]
+    trails = np.where(place >= 0, chains.nodes[path[:, None], place], -1)
+    operators = tuple(dict.fromkeys((*before.operators, chains.operator)))
+    origins = np.full(len(path), operators.index(chains.operator))
+    scores = chains.scores[path]
+    return Candidates(trails[:, -1], scores, trails, origins, operators, beside={"trail_scores": scores})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -12,8 +13,9 @@ from graph_retrievers.graph.ragged import columns_of, pads_last
 from graph_retrievers.operators.operator import Composite
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
+from graph_retrievers.search.candidates import Candidates, places_of
 
-__all__ = ["RoundRobin", "in_turns", "place_scores"]
+__all__ = ["RoundRobin", "by_turns", "in_turns", "place_scores"]
 
 
 class RoundRobin(Composite):
@@ -78,3 +80,26 @@ def place_scores(table: Tensor) -> Tensor:
     """Return 1 / n at the n-th place of each list, -inf on pads (entries below 0): Tensor, shape [B, K]."""
     place = torch.arange(1, table.shape[1] + 1, device=table.device)
     return torch.where(table >= 0, 1.0 / place, float("-inf"))
+
+
+def by_turns(lists: Sequence[np.ndarray], merged: Candidates) -> Candidates:
+    """Return candidates in the order in which lists of nodes, distinct in each, name them in turns; others last.
+
+    The n-th scores 1 / n.
+    """
+    found = merged.taken(turns(lists, merged.nodes))
+    found.scores = 1 / np.arange(1, len(found) + 1)
+    return found
+
+
+def turns(lists: Sequence[np.ndarray], merged: np.ndarray) -> np.ndarray:
+    """Return the order in which `merged`, shape [K], come in turns from lists of distinct numbers; others last.
+
+    >>> turns([np.array([4, 2]), np.array([7, 4])], np.array([4, 2, 7]))
+    array([0, 2, 1])
+    """
+    turn = np.full(len(merged), np.iinfo(np.int64).max)
+    for number, held in enumerate(lists):
+        place = places_of(held, merged)
+        turn = np.where(place >= 0, np.minimum(turn, place * len(lists) + number), turn)
+    return np.argsort(turn, kind="stable")
