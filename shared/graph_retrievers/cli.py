@@ -111,7 +111,7 @@ def _parser() -> argparse.ArgumentParser:
     search.add_argument("--max-length", type=int, default=160, metavar="TOKENS", help=tokens)
     search.add_argument("--embedding", metavar="NAME_OR_DIR", help="embedding model (default: the one that built the index)")
     search.add_argument("--device", help="torch device, such as cuda (default: cpu)")
-    search.add_argument("--explain", action="store_true", help="say below each hit why it is there")
+    search.add_argument("--explain", action="store_true", help="say below each hit why it is there, and what the search asked")
     search.add_argument("--json", action="store_true", help="print JSON")
     search.set_defaults(run=_search)
 
@@ -286,6 +286,7 @@ def _table(hits: Hits, explain: bool) -> str:
     if not hits:
         lines.append("nothing found")
     if explain:
+        lines += ["", str(hits.trace), ""] if hits.trace else []
         lines += dict.fromkeys(hit.reason for hit in hits if hit.reason)
     return "\n".join([*lines, *(f"note: {note}" for note in hits.notes)])
 

@@ -18,6 +18,7 @@ from graph_retrievers.graph.names import named_step
 from graph_retrievers.graph.node_path import NodePath, SharedName
 from graph_retrievers.graph.subgraph import Subgraph
 from graph_retrievers.results import Ranking
+from graph_retrievers.search.driver import Trace
 from graph_retrievers.signals.language import LanguageModel, as_language_model, complete_text
 
 __all__ = ["NOTHING_FOUND", "plain_context", "plain_subgraph", "Hit", "Hits", "NodePath", "to_hits"]
@@ -172,6 +173,9 @@ class Hits(Sequence[Hit]):
         Nodes on paths that are not hits themselves, by id, for :meth:`subgraph`.
     edges : mapping of (source, target, relation) to Edge, optional
         The edges on paths with their content, for :meth:`subgraph`.
+    trace : list of Asked, optional
+        What the batch of the query asked of index and models, step by step, and how long it took: a
+        :class:`~graph_retrievers.search.driver.Trace`, which prints as a table.
 
     Examples
     --------
@@ -195,8 +199,10 @@ class Hits(Sequence[Hit]):
         notes: Sequence[str] = (),
         mentioned: Mapping[str, Node] | None = None,
         edges: Mapping[_Triple, Edge] | None = None,
+        trace: Trace | None = None,
     ) -> None:
         self._hits, self._notes = tuple(hits), tuple(notes)
+        self._trace = Trace() if trace is None else trace
         self._mentioned, self._edges = dict(mentioned or {}), dict(edges or {})
 
     @property
@@ -208,6 +214,11 @@ class Hits(Sequence[Hit]):
     def notes(self) -> tuple[str, ...]:
         """Messages for the user."""
         return self._notes
+
+    @property
+    def trace(self) -> Trace:
+        """What was asked of index and models for the query and those of its batch, step by step."""
+        return self._trace
 
     @overload
     def __getitem__(self, place: int) -> Hit: ...
@@ -243,10 +254,10 @@ class Hits(Sequence[Hit]):
 
     def noted(self, *notes: str) -> Hits:
         """Return the same hits with further notes."""
-        return Hits(self.hits, (*self.notes, *notes), self._mentioned, self._edges)
+        return Hits(self.hits, (*self.notes, *notes), self._mentioned, self._edges, self._trace)
 
     def _of(self, hits: Iterable[Hit]) -> Hits:
-        return Hits(hits, self.notes, self._mentioned, self._edges)
+        return Hits(hits, self.notes, self._mentioned, self._edges, self._trace)
 
     @property
     def nodes(self) -> Hits:
@@ -392,6 +403,7 @@ def to_hits(
     plain: Callable[[int, str], int | None] | None = None,
     reason: str = "",
     alike: Similarities | None = None,
+    trace: Trace | None = None,
 ) -> list[Hits]:
     """Return a ranking as hits: the first `k` nodes of each list with their paths, then all chains, then all facts.
 
@@ -409,6 +421,8 @@ def to_hits(
         That of the retriever, for all hits that are nodes.
     alike : mapping of (int, int) to float or None, optional
         `similarity` by the number of the query and the row of the node.
+    trace : Trace, optional
+        What the batch asked.
 
     Returns
     -------
@@ -444,7 +458,7 @@ def to_hits(
         hits += chains[b] + facts[b]
         mentioned = {node: found for hit in hits for node in hit.path.nodes if (found := paths.node(node)) is not None}
         edges = paths.edges(edge for hit in hits for edge in hit.path.edges())
-        results.append(Hits(hits, ranking.notes[b] if ranking.notes else (), mentioned, edges))
+        results.append(Hits(hits, ranking.notes[b] if ranking.notes else (), mentioned, edges, trace))
     return results
 
 

@@ -94,6 +94,8 @@ class Queries:
         Query vectors as given by the caller.
     cache, latents : Cache, LatentCache
         Computed searches and scores, and latents of (query, node) pairs. Copies share them.
+    trace : list of Asked
+        What was asked of the backend (:class:`graph_retrievers.search.driver.Trace`). Copies share it.
 
     Examples
     --------
@@ -114,6 +116,7 @@ class Queries:
     cache: Cache = field(default_factory=Cache)
     latents: LatentCache = field(default_factory=LatentCache)
     filtered: Tensor | None = None
+    trace: list[Any] = field(default_factory=list)
 
     @classmethod
     def of(

@@ -193,7 +193,8 @@ class TestSearch:
         command = ["search", tmp_path / "index", "What does a Loom do?", "--retriever", "spreading-uniform", "-k", "2"]
         plain, told = (run(capsys, *command, *more)[1].splitlines() for more in ([], ["--explain"]))
         assert any("path: Loom -[reads]-> Card" in line for line in plain) and "without the graph" not in " ".join(plain)
-        told_of = told[next(n for n, line in enumerate(told) if line.endswith("[card]")) + 1 :]
+        hits, trace = told[: told.index("")], told[told.index("") + 1 :]
+        told_of = hits[next(n for n, line in enumerate(hits) if line.endswith("[card]")) + 1 :]
         indent = len(told_of[0]) - len(told_of[0].lstrip())
         assert [line.strip() for line in told_of] == [
             "path: Loom -[reads]-> Card",
@@ -206,6 +207,8 @@ class TestSearch:
             "Of stiff paper.",
         ]
         assert max(map(len, told)) <= 70 and told_of[2].startswith(" " * (indent + 2))
+        # What the search asked comes last.
+        assert trace[0].split()[:3] == ["step", "operator", "asked"] and "GatedPropagation  Neighbors" in trace[2]
 
     def test_why_the_retriever_searched_so_is_said_once(self, indexed, capsys):
         command = ["search", indexed, self.QUESTION, "--retriever", "walk-fusion"]

@@ -28,14 +28,14 @@ ROOMS = {
     "queries": {"errors", "arguments", "cache", "graph", "signals", "index"},
     "results": {"errors", "graph"},
     "search": {"errors", "graph", "signals", "queries", "results"},
-    "hits": {"graph", "signals", "results"},
+    "hits": {"graph", "signals", "results", "search"},
     "operators": {
         *("errors", "arguments", "cache", "device", "graph", "signals", "learning", "index", "queries", "results"),
         "search",
     },
     "retrievers": {
         *("errors", "arguments", "cache", "graph", "signals", "learning", "construction", "datasets", "index", "index_store"),
-        *("queries", "results", "hits", "operators"),
+        *("queries", "results", "search", "hits", "operators"),
     },
     "stores": {"errors", "arguments", "cache", "graph", "signals", "index", "queries", "hits", "operators", "retrievers"},
     "evaluation": {"errors", "arguments", "graph", "signals", "datasets", "index", "queries", "operators", "retrievers"},

@@ -8,7 +8,20 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graph_retrievers import BM25Search, GraphIndex, OperatorKind, Pipeline, Queries, ReciprocalRankFusion, Retriever, VectorSearch
+from graph_retrievers import (
+    BM25Search,
+    GatedPropagation,
+    GRanker,
+    GraphIndex,
+    HybridSearch,
+    OperatorKind,
+    Pipeline,
+    Queries,
+    ReciprocalRankFusion,
+    Rerank,
+    Retriever,
+    VectorSearch,
+)
 from graph_retrievers.graph.ragged import descending
 from graph_retrievers.operators.operator import Algorithm
 from graph_retrievers.results import LONGEST_TRAIL, Ranking
@@ -72,7 +85,7 @@ def test_requests_of_one_kind_of_all_questions_are_one_call_a_step():
     trace = []
     assert run(backend, [long("a"), short(), nothing(), long("e")], trace) == ["ABCC", "D", "nothing", "EBCC"]
     assert Word.calls == [[(0, "a"), (1, "d"), (3, "e")], [(0, "b"), (3, "b")], [(0, "c"), (3, "c")], [(0, "c"), (3, "c")]]
-    assert [(asked.step, asked.kind, asked.requests) for asked in trace] == [
+    assert [(asked.step, asked.request, asked.questions) for asked in trace] == [
         (1, Word, 3),
         (1, Other, 2),
         (2, Word, 2),
@@ -353,3 +366,34 @@ def test_chains_and_facts_pass_operators_that_have_none_and_are_joined_by_a_fusi
     assert found.chains.scores.tolist() == [[1.0, 2.0]] * 2 and found.facts.rows.tolist() == [[0, 2]] * 2
     assert one(Queries.of(index, ["loom"])).chains.nodes.tolist() == [[[0, 1]]]
     assert Silent()(Queries.of(index, ["loom"]), one(Queries.of(index, ["loom"]))).facts.rows.tolist() == [[0]]
+
+
+def test_the_trace_tells_which_operator_asked_what_for_how_many_questions():
+    index = GraphIndex.from_texts(["a loom", "a card", "a mill"], edges=[("0", "1"), ("1", "2")], vectors=np.eye(3))
+    retriever = Retriever(index, Pipeline(BM25Search(1), GatedPropagation(gate="uniform", steps=1), GRanker()))
+    one, two = retriever.retrieve_batch(["loom", "card"], vectors=np.eye(3)[:2])
+    assert one.trace is two.trace and one[:1].trace is one.trace
+    told = [(asked.step, asked.request.__name__, asked.operators, asked.questions, asked.nodes) for asked in one.trace]
+    assert told == [
+        (1, "Nearest", ("BM25Search",), 2, 2),
+        (2, "Degree", ("GatedPropagation",), 2, 2),
+        (2, "Neighbors", ("GatedPropagation",), 2, 2),
+        (3, "Weights", ("GRanker",), 2, 5),
+        (4, "Relevance", ("GRanker",), 2, 5),
+    ]
+    assert all(asked.seconds >= 0 for asked in one.trace)
+    lines = str(one.trace).splitlines()
+    assert lines[0].split() == ["step", "operator", "asked", "questions", "nodes", "ms"] and len(lines) == 6
+    assert lines[3].split()[:5] == ["2", "GatedPropagation", "Neighbors", "2", "2"]
+
+
+def test_the_trace_tells_operators_that_ask_side_by_side_in_one_call():
+    index = GraphIndex.from_texts(["a loom", "a card"], vectors=np.eye(2))
+    both = ReciprocalRankFusion(VectorSearch(2), Pipeline(HybridSearch(1), Rerank()))
+    queries = Queries.of(index, ["loom"], vectors=np.eye(2)[:1])
+    both(queries)
+    assert [(asked.request, asked.operators) for asked in queries.trace] == [
+        (Nearest, ("VectorSearch", "HybridSearch")),
+        (Nearest, ("HybridSearch",)),
+        (Relevance, ("Rerank",)),
+    ]

@@ -26,10 +26,10 @@ from graph_retrievers.graph.ragged import pad_ranked, ranked_lists
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking, extended_relations, extended_trails
 from graph_retrievers.search.candidates import Candidates, ranking_of
-from graph_retrievers.search.driver import Search, run
+from graph_retrievers.search.driver import Named, Search, Trace, run
 from graph_retrievers.search.memory import Memory, Question
 
-__all__ = ["Algorithm", "Composite", "Loop", "Operator", "OperatorKind", "Pipeline", "list_weights"]
+__all__ = ["Algorithm", "Composite", "Loop", "Operator", "OperatorKind", "Pipeline", "kind_of", "list_weights"]
 
 
 class OperatorKind(Enum):
@@ -44,6 +44,25 @@ class OperatorKind(Enum):
     MODEL_SEARCH = "O_m"
     VECTOR_GRAPH_SEARCH = "O_vgs"
     GRAPH_MODEL_SEARCH = "O_gm"
+
+
+def kind_of(trace: Trace) -> OperatorKind | None:
+    """Return the kind of an operator that asked what a trace has; None if nothing in it tells.
+
+    Signals alone are vector search, the graph alone is graph search, both are vector-graph search; a model alone, or with signals,
+    is model-based search, and with the graph graph-model search (FastInsight, Definitions 2 to 6).
+
+    >>> from graph_retrievers.search.driver import Asked
+    >>> from graph_retrievers.search.requests import Neighbors, Similarity
+    >>> kind_of(Trace([Asked(1, Neighbors, ("A",), 1, 4, 0.0), Asked(2, Similarity, ("A",), 1, 9, 0.0)]))
+    <OperatorKind.VECTOR_GRAPH_SEARCH: 'O_vgs'>
+    """
+    read = {asked.request.reads for asked in trace}
+    if "model" in read:
+        return OperatorKind.GRAPH_MODEL_SEARCH if "graph" in read else OperatorKind.MODEL_SEARCH
+    if "graph" in read:
+        return OperatorKind.VECTOR_GRAPH_SEARCH if "signals" in read else OperatorKind.GRAPH_SEARCH
+    return OperatorKind.VECTOR_SEARCH if "signals" in read else None
 
 
 class Operator(ABC):
@@ -210,7 +229,8 @@ class Algorithm(Operator):
 
         Chains and facts of earlier operators stay, where the operator has none of its own.
         """
-        return (yield from self.search(question, found)).top(self.k).after(found)
+        after: Candidates = yield Named(self.name, self.search(question, found))
+        return after.top(self.k).after(found)
 
     def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
         """Return the candidates of B queries."""
@@ -221,7 +241,7 @@ def searched(algorithm: Any, queries: Queries, ranking: Ranking) -> Ranking:
     """Return what the `search` of an operator finds for each query of a batch."""
     questions = [Question(queries, place) for place in range(len(queries))]
     searches = [algorithm.search(*pair) for pair in zip(questions, Candidates.of(ranking), strict=True)]
-    found = ranking_of(run(Memory(queries), searches), queries.index.device)
+    found = ranking_of(run(Memory(queries), searches, queries.trace, algorithm.name), queries.index.device)
     if any(question.notes for question in questions):
         found = replace(found, notes=tuple(tuple(dict.fromkeys(question.notes)) for question in questions))
     counts = [question.touched for question in questions]

@@ -28,6 +28,7 @@ from graph_retrievers.retrievers.plain_search import PlainSearch, reads_graph, w
 from graph_retrievers.retrievers.protocol import BaseRetriever, Call
 from graph_retrievers.retrievers.signatures import class_knobs, published_settings
 from graph_retrievers.retrievers.similarity import similarities
+from graph_retrievers.search.driver import Trace
 from graph_retrievers.signals.relevance import BiEncoder
 
 __all__ = ["Retriever", "tell_unused_relevance"]
@@ -249,7 +250,8 @@ class Retriever(BaseRetriever):
             ranking = Backfill()(self._narrowed(queries), ranking)
         searchable = self.index.has_bm25 or (self.index.has_dense and queries.has_vectors)
         plain = PlainSearch(self._narrowed(queries)).rank if searchable and reads_graph(self.operator) else None
-        return to_hits(ranking, graph, k, queries.allowed, plain, self.reason, similarities(queries, self.operator, ranking, k))
+        alike, trace = similarities(queries, self.operator, ranking, k), Trace(queries.trace)
+        return to_hits(ranking, graph, k, queries.allowed, plain, self.reason, alike, trace)
 
     def _narrowed(self, queries: Queries) -> Queries:
         if self.types is None:

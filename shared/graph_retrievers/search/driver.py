@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from graph_retrievers.search.requests import Request
 
-__all__ = ["Asked", "Search", "Together", "run"]
+__all__ = ["Asked", "Named", "Search", "Together", "Trace", "run"]
 
 T = TypeVar("T")
 
@@ -17,7 +17,7 @@ Search = Generator[Any, Any, T]
 """An algorithm for one question, which returns T.
 
 It yields a :class:`~graph_retrievers.search.requests.Request` and is sent the answer, a tuple of requests and is sent a tuple of
-answers, or :class:`Together` and is sent a list.
+answers, :class:`Together` and is sent a list, or :class:`Named` and is sent what that algorithm returns.
 """
 
 
@@ -34,22 +34,71 @@ class Together:
         self.algorithms = algorithms
 
 
+class Named(NamedTuple):
+    """An algorithm whose requests a trace tells by a name, such as that of its operator."""
+
+    name: str
+    algorithm: Search[Any]
+
+
 class _Task(NamedTuple):
     place: int
     algorithm: Search[Any]
     finish: Callable[[Any], None]
+    name: str
 
 
 class Asked(NamedTuple):
-    """One call of a backend: the step, from 1, the kind of its requests, how many there were, and how long it took."""
+    """One call of a backend.
+
+    Attributes
+    ----------
+    step : int
+        From 1; the calls of one step are made for all questions of a batch at once.
+    request : type
+        What was asked for, such as :class:`~graph_retrievers.search.requests.Neighbors`.
+    operators : tuple of str
+        Names of the operators that asked.
+    questions : int
+        How many questions asked.
+    nodes : int
+        How many nodes they asked about, or for.
+    seconds : float
+        How long the answers took.
+    """
 
     step: int
-    kind: type[Request]
-    requests: int
+    request: type[Request]
+    operators: tuple[str, ...]
+    questions: int
+    nodes: int
     seconds: float
 
 
-def run(backend: Any, algorithms: Sequence[Search[T]], trace: list[Asked] | None = None) -> list[T]:
+class Trace(list[Asked]):
+    """What the questions of a batch asked, in order; printed as a table.
+
+    Examples
+    --------
+    >>> from graph_retrievers.search.requests import Nearest, Neighbors
+    >>> print(Trace([Asked(1, Nearest, ("VectorSearch",), 1, 5, 0.002), Asked(2, Neighbors, ("GAR",), 1, 5, 0.00014)]))
+    step  operator      asked      questions  nodes      ms
+       1  VectorSearch  Nearest            1      5    2.00
+       2  GAR           Neighbors          1      5    0.14
+    """
+
+    def __str__(self) -> str:
+        """Return a table, a line for each call."""
+        rows = [("operator", "asked"), *((", ".join(asked.operators), asked.request.__name__) for asked in self)]
+        by, wide = (max(map(len, column)) for column in zip(*rows, strict=True))
+        lines = [f"step  {rows[0][0]:<{by}}  {rows[0][1]:<{wide}}  questions  nodes      ms"]
+        for asked, (operator, request) in zip(self, rows[1:], strict=True):
+            counts = f"{asked.questions:>9}  {asked.nodes:>5}  {1e3 * asked.seconds:>6.2f}"
+            lines.append(f"{asked.step:>4}  {operator:<{by}}  {request:<{wide}}  {counts}")
+        return "\n".join(lines)
+
+
+def run(backend: Any, algorithms: Sequence[Search[T]], trace: list[Asked] | None = None, name: str = "") -> list[T]:
     """Return what algorithms return, each for the question at its place.
 
     In each step, every algorithm that is not done asks once. Requests of one key are one call of the backend, so a batch takes
@@ -60,8 +109,10 @@ def run(backend: Any, algorithms: Sequence[Search[T]], trace: list[Asked] | None
     backend : object
         Answers requests, such as :class:`~graph_retrievers.search.memory.Memory`.
     algorithms : sequence of generators, length B
-    trace : list, optional
-        Each call is added to it.
+    trace : list of Asked, optional
+        Each call is added to it, in a step after those that it holds.
+    name : str, default ""
+        What the trace tells the requests by where they are not :class:`Named`.
 
     Examples
     --------
@@ -92,6 +143,8 @@ def run(backend: Any, algorithms: Sequence[Search[T]], trace: list[Asked] | None
             return
         if isinstance(asked, Together):
             side_by_side(task, asked.algorithms)
+        elif isinstance(asked, Named):
+            go_on(_Task(task.place, asked.algorithm, partial(go_on, task), asked.name), None)
         else:
             alone = isinstance(asked, Request)
             waiting.append((task, (asked,) if alone else asked, alone))
@@ -106,11 +159,11 @@ def run(backend: Any, algorithms: Sequence[Search[T]], trace: list[Asked] | None
                 go_on(task, values)
 
         for number, algorithm in enumerate(algorithms):
-            go_on(_Task(task.place, algorithm, partial(finished, number)), None)
+            go_on(_Task(task.place, algorithm, partial(finished, number), task.name), None)
 
     for place, algorithm in enumerate(algorithms):
-        go_on(_Task(place, algorithm, partial(results.__setitem__, place)), None)
-    step = 0
+        go_on(_Task(place, algorithm, partial(results.__setitem__, place), name), None)
+    step = trace[-1].step if trace else 0
     while waiting:
         step += 1
         now, waiting = waiting, []
@@ -124,7 +177,9 @@ def run(backend: Any, algorithms: Sequence[Search[T]], trace: list[Asked] | None
             start = perf_counter()
             found = type(requests[0][1]).together(backend, requests)
             if trace is not None:
-                trace.append(Asked(step, type(requests[0][1]), len(requests), perf_counter() - start))
+                seconds, names = perf_counter() - start, tuple(dict.fromkeys(now[number][0].name for number, _ in group))
+                nodes, questions = sum(request.size for _, request in requests), len({place for place, _ in requests})
+                trace.append(Asked(step, type(requests[0][1]), names, questions, nodes, seconds))
             for (number, slot), answer in zip(group, found, strict=True):
                 answers[number][slot] = answer
         for number, (task, _, alone) in enumerate(now):

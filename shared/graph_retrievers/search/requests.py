@@ -36,10 +36,14 @@ class Request:
         Name of the method of the backend that answers.
     shared : tuple of str
         Attributes that requests answered together have in common.
+    reads : str
+        What the answer comes from, "signals", "graph" or "model", which says what kind of operator asks
+        (:func:`graph_retrievers.operators.operator.kind_of`); "" for neither, such as texts.
     """
 
     verb: ClassVar[str] = ""
     shared: ClassVar[tuple[str, ...]] = ()
+    reads: ClassVar[str] = ""
 
     def key(self) -> Hashable:
         """Return what requests that are answered together have in common."""
@@ -49,6 +53,11 @@ class Request:
     def together(cls, backend: Any, asked: Sequence[tuple[int, Any]]) -> Sequence[Any]:
         """Return the answers to requests of one key, each with the place of its question in the batch."""
         return getattr(backend, cls.verb)(asked)  # type: ignore[no-any-return]
+
+    @property
+    def size(self) -> int:
+        """How many nodes it asks about, or for."""
+        return len(getattr(self, "nodes", ()))
 
 
 class Near(NamedTuple):
@@ -79,13 +88,16 @@ class Nearest(Request):
     """
 
     verb = "nearest"
-    shared = (
-        "signal",
-        "returned",
-    )
+    reads = "signals"
+    shared = ("signal", "returned")
     k: int
     signal: str = "dense"
     returned: bool = False
+
+    @property
+    def size(self) -> int:
+        """How many nodes it asks for."""
+        return self.k
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +105,7 @@ class Similarity(Request):
     """Cosines of the question with nodes, shape [n]: float64, shape [n]; 0 where either has no vector."""
 
     verb = "similarity"
+    reads = "signals"
     nodes: np.ndarray
 
 
@@ -101,6 +114,7 @@ class Scores(Request):
     """A signal's scores of nodes, shape [n], such as dot products with the question: float32, shape [n]."""
 
     verb = "scores"
+    reads = "signals"
     shared = ("signal",)
     nodes: np.ndarray
     signal: str = "dense"
@@ -111,6 +125,7 @@ class Vectors(Request):
     """Vectors of nodes, shape [n], at unit length: float64, shape [n, d]; zeros where a node has none."""
 
     verb = "vectors"
+    reads = "signals"
     nodes: np.ndarray
 
 
@@ -129,6 +144,7 @@ class Relevance(Request):
     """
 
     verb = "relevance"
+    reads = "model"
     nodes: np.ndarray
     mix: np.ndarray | None = None
     alpha: float = 0.0
@@ -147,6 +163,7 @@ class Neighbors(Request):
     """
 
     verb = "neighbors"
+    reads = "graph"
     shared = ("parallel",)
     nodes: np.ndarray
     parallel: bool = False
@@ -157,6 +174,7 @@ class Degree(Request):
     """The number of neighbours of nodes, shape [n], in the whole graph: int64, shape [n]; of edges with `parallel`."""
 
     verb = "degree"
+    reads = "graph"
     shared = ("parallel",)
     nodes: np.ndarray
     parallel: bool = False
@@ -171,6 +189,7 @@ class Weights(Request):
     """
 
     verb = "weights"
+    reads = "graph"
     nodes: np.ndarray
 
 
@@ -183,6 +202,7 @@ class Links(Request):
     """
 
     verb = "links"
+    reads = "graph"
     shared = ("parallel",)
     nodes: np.ndarray
     parallel: bool = False
@@ -193,6 +213,7 @@ class Pairs(Request):
     """What a function of ``(queries, query of each entry [n], node row of each entry [n])`` gives for nodes: float64, shape [n]."""
 
     verb = "pairs"
+    reads = "signals"
     shared = ("function",)
     function: Callable[..., Any]
     nodes: np.ndarray
