@@ -27,7 +27,7 @@ from tqdm.auto import tqdm as tqdm_of_package
 
 from graph_retrievers import GraphIndex, Node
 from graph_retrievers.errors import CorruptIndexError, IndexVersionError
-from graph_retrievers.index_store import IndexStore
+from graph_retrievers.index import IndexStore
 
 _KEPT = 20
 

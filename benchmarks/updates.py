@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from graph_retrievers import GraphIndex, Node, minilm
-from graph_retrievers.index_store import IndexStore
+from graph_retrievers.index import IndexStore
 
 _WORDS, _LENGTH, _EDGES = 60_000, 60, 5
 

@@ -17,7 +17,7 @@ from langchain_core.vectorstores.utils import maximal_marginal_relevance
 
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, UnknownNodeError
 from graph_retrievers.hits import Hits
-from graph_retrievers.index_store import IndexStore
+from graph_retrievers.index import IndexStore
 from graph_retrievers.operators.operator import Operator
 from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.retrievers.store_retriever import EMPTY_STORE, StoreRetriever
@@ -30,7 +30,7 @@ __all__ = ["GraphVectorStore"]
 
 
 class GraphVectorStore(VectorStore):
-    """An :class:`~graph_retrievers.index_store.IndexStore` as a LangChain vector store.
+    """An :class:`~graph_retrievers.index.IndexStore` as a LangChain vector store.
 
     ``langchain_core.indexing.index`` keeps it up to date: documents come and go with their edges, and only texts that are new are
     embedded. Each call is on the disk when it returns. :meth:`graph_retriever` searches what it holds at the moment of the query.
@@ -190,7 +190,7 @@ class GraphVectorStore(VectorStore):
         folder: Any = None,
         **options: Any,
     ) -> Self:
-        """Return a store of texts in a new folder; `options` are keywords of :class:`~graph_retrievers.index_store.IndexStore`."""
+        """Return a store of texts in a new folder; `options` are keywords of :class:`~graph_retrievers.index.IndexStore`."""
         if folder is None:
             raise InvalidArgumentError("from_texts needs folder=, where the index is kept.")
         made = cls(IndexStore(folder, embedding=embedding, **options))

@@ -24,7 +24,7 @@ from graph_retrievers.errors import InvalidArgumentError, UnknownNodeError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.filters import filter_mask
 from graph_retrievers.hits import Hit, NodePath
-from graph_retrievers.index_store import IndexStore
+from graph_retrievers.index import IndexStore
 from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.retrievers.store_retriever import EMPTY_STORE
 from graph_retrievers.signals.dense import DenseIndex
@@ -42,7 +42,7 @@ _SYSTEMS = {
 
 
 class GraphVectorStore(BasePydanticVectorStore):
-    """An :class:`~graph_retrievers.index_store.IndexStore` as a LlamaIndex vector store.
+    """An :class:`~graph_retrievers.index.IndexStore` as a LlamaIndex vector store.
 
     ``insert``, ``refresh_ref_docs``, ``update_ref_doc`` and ``delete_ref_doc`` of a ``VectorStoreIndex`` on it change the graph
     too: nodes come and go with their edges, by default their relationships. Each call is on the disk when it returns. A

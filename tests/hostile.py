@@ -45,7 +45,7 @@ from graph_retrievers.evaluation.run_files import read_qrels, read_run, write_ru
 from graph_retrievers.graph import Node
 from graph_retrievers.graph.addresses import AddressBook
 from graph_retrievers.graph.filters import filter_mask
-from graph_retrievers.graph.storage import _manifest_text
+from graph_retrievers.index.storage import _manifest_text
 from graph_retrievers.operators.mor.parse import read_plan
 from graph_retrievers.operators.mor.planner import LanguageModelPlanner
 from graph_retrievers.retrievers.registry import build_retriever, retriever_names

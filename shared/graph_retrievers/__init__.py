@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, Node
     from graph_retrievers.graph.subgraph import Subgraph
     from graph_retrievers.hits import Hit, Hits, NodePath
-    from graph_retrievers.index import GraphIndex
-    from graph_retrievers.index_store import IndexStore
+    from graph_retrievers.index import GraphIndex, IndexStore
     from graph_retrievers.operators import (
         AdaptiveReranking,
         Algorithm,
@@ -127,7 +126,7 @@ __all__ = [
 # read without torch.
 _HOMES = {
     "graph.corpus_graph": "CorpusGraph Edge Node", "graph.subgraph": "Subgraph", "hits": "Hit Hits NodePath",
-    "index": "GraphIndex", "index_store": "IndexStore", "queries": "Queries", "results": "Chains Facts Ranking",
+    "index": "GraphIndex IndexStore", "queries": "Queries", "results": "Chains Facts Ranking",
     "signals.signal": "Signal",
     "signals.cross_encoder": "CrossEncoder", "signals.gathered": "GatheredRelevance", "signals.embedding": "SentenceEncoder minilm",
     "signals.meaning": "MeaningGraph MeaningParser", "signals.meaning_cache": "MeaningCache",

@@ -137,8 +137,8 @@ def _index(args: argparse.Namespace) -> None:
     from graph_retrievers.datasets import is_dataset, read_dataset
     from graph_retrievers.graph.corpus_graph import CorpusGraph
     from graph_retrievers.graph.description import tell_no_edges
-    from graph_retrievers.graph.storage import check_target
     from graph_retrievers.index import GraphIndex
+    from graph_retrievers.index.storage import check_target
     from graph_retrievers.signals.embedding import load_embedding
 
     started = time.perf_counter()
@@ -181,9 +181,9 @@ def _vectors(contents: Sequence[str], embedding: Embedding, folder: str) -> tupl
     """Return the vectors of texts, and how many of them the index in a folder, if there is one of this model, held already."""
     import torch
 
-    from graph_retrievers.construction.saved import saved_embedding
-    from graph_retrievers.graph.storage import read_settings
     from graph_retrievers.index import GraphIndex
+    from graph_retrievers.index.settings import saved_embedding
+    from graph_retrievers.index.storage import read_settings
     from graph_retrievers.signals.dense import DenseIndex
     from graph_retrievers.signals.embedding import embed_texts
 

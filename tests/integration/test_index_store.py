@@ -29,10 +29,9 @@ from graph_retrievers.errors import (
     MissingSignalError,
     UnknownNodeError,
 )
-from graph_retrievers.graph import Node, storage
+from graph_retrievers.graph import Node
 from graph_retrievers.graph.filters import filter_mask
-from graph_retrievers.index import GraphIndex
-from graph_retrievers.index_store import IndexStore
+from graph_retrievers.index import GraphIndex, IndexStore, storage
 from graph_retrievers.retrievers import StoreRetriever
 from tests.helpers import HashEmbedding
 

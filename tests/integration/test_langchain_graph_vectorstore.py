@@ -9,8 +9,7 @@ from langchain_tests.integration_tests import VectorStoreIntegrationTests
 
 from graph_retrievers.construction import Links
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
-from graph_retrievers.index import GraphIndex
-from graph_retrievers.index_store import IndexStore
+from graph_retrievers.index import GraphIndex, IndexStore
 from langchain_graph_retrievers import GraphVectorStore
 from tests.helpers import HashEmbedding
 

@@ -38,7 +38,7 @@ from llama_index.core.vector_stores.types import (
 from graph_retrievers.construction import read_folder
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import Node
-from graph_retrievers.index_store import IndexStore
+from graph_retrievers.index import IndexStore
 from llama_graph_retrievers import GraphVectorStore, LlamaIndexVectors, VectorRetriever
 from tests.integration.llama_corpus import HashEmbed, llama_nodes
 

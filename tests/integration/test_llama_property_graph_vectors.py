@@ -11,8 +11,7 @@ from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
 from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError
-from graph_retrievers.index import GraphIndex
-from graph_retrievers.index_store import IndexStore
+from graph_retrievers.index import GraphIndex, IndexStore
 from llama_graph_retrievers import GraphVectorStore, SpreadingActivationPGRetriever, provenance, to_context
 from tests.integration.llama_corpus import HashEmbed
 from tests.integration.test_llama_stores import ListingStore

@@ -13,8 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from graph_retrievers.construction import ContextualCitations, DocumentStructure, Links, Metadata, NearestNeighbors, TitleMentions
 from graph_retrievers.errors import EmptyGraphError
 from graph_retrievers.graph import Edge, Node
-from graph_retrievers.index import GraphIndex
-from graph_retrievers.index_store import IndexStore
+from graph_retrievers.index import GraphIndex, IndexStore
 from graph_retrievers.operators import GatedPropagation
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking

@@ -13,9 +13,9 @@ from graph_retrievers.cache import SizedCache
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, Node
 from graph_retrievers.graph.filters import filter_key
-from graph_retrievers.graph.induced import induced_graph
 from graph_retrievers.hits import Hits
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.index.scope import induced_graph
 from graph_retrievers.operators import BM25Search, FactSearch, GatedPropagation, Pipeline, VectorSearch
 from graph_retrievers.operators.mor.planner import LanguageModelPlanner
 from graph_retrievers.queries import Queries

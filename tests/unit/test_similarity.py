@@ -25,8 +25,7 @@ from graph_retrievers import (
     VectorSearch,
 )
 from graph_retrievers.graph import Node
-from graph_retrievers.index import GraphIndex
-from graph_retrievers.index_store import IndexStore
+from graph_retrievers.index import GraphIndex, IndexStore
 from graph_retrievers.retrievers import StoreRetriever
 from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.retrievers.similarity import compares_vectors

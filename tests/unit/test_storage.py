@@ -18,9 +18,8 @@ from langchain_core.documents import Document
 
 from graph_retrievers.construction.edges import NearestNeighbors
 from graph_retrievers.errors import CorruptIndexError, IndexVersionError, InvalidArgumentError
-from graph_retrievers.graph import CorpusGraph, Edge, Node, storage
-from graph_retrievers.index import GraphIndex
-from graph_retrievers.index_store import IndexStore
+from graph_retrievers.graph import CorpusGraph, Edge, Node
+from graph_retrievers.index import GraphIndex, IndexStore, storage
 from graph_retrievers.retrievers.baselines import BM25
 from graph_retrievers.retrievers.registry import build_retriever
 from tests.helpers import HashEmbedding, linked_index, linked_nodes

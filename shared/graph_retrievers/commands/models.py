@@ -17,8 +17,8 @@ def absolute(name: str) -> str:
 
 def query_embedding(args: argparse.Namespace, folder: str) -> Any:
     """Return the embedding model that ``--embedding`` names, else the one that built the index in a folder, else None."""
-    from graph_retrievers.construction.saved import saved_embedding
-    from graph_retrievers.graph.storage import read_settings
+    from graph_retrievers.index.settings import saved_embedding
+    from graph_retrievers.index.storage import read_settings
     from graph_retrievers.signals.embedding import load_embedding
 
     if args.embedding:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.graph.page_order import PageOrder, page_order
 
-__all__ = ["Corpus", "EdgeSpec", "Found"]
+__all__ = ["Corpus", "EdgeSource", "EdgeSpec", "Found"]
 
 
 @dataclass(frozen=True)
@@ -93,3 +93,10 @@ class EdgeSpec(ABC):
         """Return the class and its settings."""
         settings = ", ".join(f"{name}={value!r}" for name, value in vars(self).items() if not name.startswith("_"))
         return f"{type(self).__name__}({settings})"
+
+
+class EdgeSource(NamedTuple):
+    """Where a stretch of relationship rows comes from: a specification, or None for edges given one by one; and its length."""
+
+    spec: EdgeSpec | None
+    rows: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import repeat
 from numbers import Real
@@ -19,7 +20,7 @@ from graph_retrievers.errors import DuplicateNodeError, InvalidArgumentError, Un
 from graph_retrievers.graph.plain import check_text, plain
 from graph_retrievers.graph.ragged import gather_rows
 
-__all__ = ["HEAVIEST", "LIGHTEST", "CorpusGraph", "Edge", "EdgeLike", "Incidence", "Node", "Rows", "simple_keys"]
+__all__ = ["COLUMNS", "HEAVIEST", "LIGHTEST", "CorpusGraph", "Edge", "EdgeLike", "Incidence", "Node", "Rows", "simple_keys"]
 
 # In single precision, sums of larger weights overflow and shares of smaller ones vanish.
 # The most is 1e30 as float32 keeps it, so that a weight that is read back is one too.
@@ -145,6 +146,9 @@ class Edge:
             )
         return cls(*edge)
 
+
+COLUMNS = ("ids", "texts", "titles", "types", "metadata", "origins")
+"""The lists of a graph with one entry a node."""
 
 EdgeLike = Edge | tuple[str, str] | tuple[str, str, str]
 """An edge as callers may give it."""
@@ -301,6 +305,23 @@ class CorpusGraph:
             if not isinstance(entry, Mapping):
                 raise InvalidArgumentError(f"{name}[{row}] is {shown(entry)}; expected a mapping, {{}} for none.")
         return [dict(plain(entry, f"{name} of node {shown(node)}")) for node, entry in zip(self.ids, values, strict=True)]
+
+    def with_columns(self, columns: Mapping[str, list[Any]]) -> CorpusGraph:
+        """Return a graph of other nodes, given by ids, texts, titles, types, metadata and origins that need no check.
+
+        Its edges are still to be set.
+        """
+        made = object.__new__(CorpusGraph)
+        made.__dict__ |= {**columns, "include_titles": self.include_titles, "device": self.device}
+        made._row_of = dict(zip(made.ids, range(len(made.ids)), strict=True))
+        made._set_types()
+        return made
+
+    def with_edges(self, edges: Iterable[EdgeLike]) -> CorpusGraph:
+        """Return the graph of these nodes with other edges."""
+        made = copy(self)
+        made._set_edges(edges)
+        return made
 
     def _set_edges(self, edges: Iterable[EdgeLike]) -> None:
         names: dict[str, int] = {}
@@ -570,8 +591,7 @@ class CorpusGraph:
         target = resolve_device(device)
         if target == self.device:
             return self
-        moved = object.__new__(CorpusGraph)
-        moved.__dict__ = dict(self.__dict__)
+        moved = copy(self)
         moved.device, moved.cache = target, Cache()
         for name in ("indptr", "indices", "degree", "sources", "targets", "relations", "weights", "node_types"):
             setattr(moved, name, getattr(self, name).to(target))

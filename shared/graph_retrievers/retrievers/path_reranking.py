@@ -13,8 +13,8 @@ from typing import Any
 from graph_retrievers.arguments import as_path, positive, seed_number
 from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.graph.folders import digest
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.index.folders import digest
 from graph_retrievers.learning.checkpoint import checked_settings, checkpoint_folder, read_settings
 from graph_retrievers.learning.state import clear_state
 from graph_retrievers.operators.operator import Operator

@@ -11,7 +11,7 @@ from graph_retrievers.cache import Cache
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
 from graph_retrievers.graph.filters import Filter
 from graph_retrievers.hits import Hits
-from graph_retrievers.index_store import IndexStore
+from graph_retrievers.index import IndexStore
 from graph_retrievers.operators.operator import Operator
 from graph_retrievers.queries import DEFAULT_K
 from graph_retrievers.retrievers.protocol import BaseRetriever, Call

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from graph_retrievers.arguments import as_path, check_keywords, keywords_of, listed, strings
-from graph_retrievers.construction.changes import check_ids
 from graph_retrievers.construction.edges import specifications
 from graph_retrievers.errors import CorruptIndexError, EmptyGraphError, UnknownNodeError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph, EdgeLike
-from graph_retrievers.graph.folders import MANIFEST, PREVIOUS, locked
-from graph_retrievers.graph.storage import check_target, current_manifest, publish_index, read_saved
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index.change import check_ids
+from graph_retrievers.index.folders import MANIFEST, PREVIOUS, locked
+from graph_retrievers.index.graph_index import GraphIndex
+from graph_retrievers.index.storage import check_target, current_manifest, publish_index, read_saved
 from graph_retrievers.signals.embedding import CachedEmbedding, as_embedding
 from graph_retrievers.signals.signal import Signal
 

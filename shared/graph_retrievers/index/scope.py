@@ -6,11 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graph_retrievers.graph.corpus_graph import CorpusGraph, Rows
+from graph_retrievers.graph.corpus_graph import COLUMNS, CorpusGraph, Rows
 
 __all__ = ["induced_graph"]
-
-_COLUMNS = ("ids", "texts", "titles", "types", "metadata", "origins")
 
 
 def induced_graph(graph: CorpusGraph, rows: Tensor) -> tuple[CorpusGraph, Tensor]:
@@ -36,15 +34,8 @@ def induced_graph(graph: CorpusGraph, rows: Tensor) -> tuple[CorpusGraph, Tensor
     >>> part.edges(), edges.tolist()
     ([Edge(source='a', target='c', relation='has', weight=1.0, text='', metadata={})], [1])
     """
-    made, chosen = object.__new__(CorpusGraph), rows.tolist()
-    made.include_titles, made.device = graph.include_titles, graph.device
-    for name in _COLUMNS:
-        column = getattr(graph, name)
-        setattr(made, name, [column[row] for row in chosen])
-    made._row_of = {node: row for row, node in enumerate(made.ids)}
-    made.type_names = sorted(set(made.types))
-    number = {name: place for place, name in enumerate(made.type_names)}
-    made.node_types = torch.tensor([number[name] for name in made.types], dtype=torch.int32, device=graph.device)
+    chosen = rows.tolist()
+    made = graph.with_columns({name: [getattr(graph, name)[row] for row in chosen] for name in COLUMNS})
     place = torch.full((len(graph),), -1, dtype=torch.int64, device=graph.device)
     place[rows] = torch.arange(rows.numel(), device=graph.device)
     sources, targets = place[graph.sources], place[graph.targets]

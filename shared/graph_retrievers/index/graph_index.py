@@ -5,30 +5,45 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor
 
-from graph_retrievers.arguments import check_keywords, keywords_of, listed
-from graph_retrievers.construction.changed_signals import brought_vectors, follow_change
-from graph_retrievers.construction.changes import EdgeSource, change_corpus
+from graph_retrievers.arguments import check_keywords, check_pickle, keywords_of, listed
+from graph_retrievers.cache import SizedCache
 from graph_retrievers.construction.documents import text_nodes, to_nodes
 from graph_retrievers.construction.edges import default_edges, edge_items
-from graph_retrievers.construction.linking import link, with_own_vectors
-from graph_retrievers.construction.saved import restored_signals, restored_sources, saved_embedding, saved_signals, saved_sources
-from graph_retrievers.errors import CorruptIndexError, DimensionMismatchError, EmptyGraphError, InvalidArgumentError, shown
+from graph_retrievers.construction.spec import EdgeSource
+from graph_retrievers.errors import (
+    CorruptIndexError,
+    DimensionMismatchError,
+    EmptyGraphError,
+    InvalidArgumentError,
+    MissingSignalError,
+    shown,
+)
 from graph_retrievers.graph.corpus_graph import CorpusGraph, EdgeLike, Node
 from graph_retrievers.graph.description import describe, tell_no_edges
 from graph_retrievers.graph.filters import Filter, filter_key, filter_mask
-from graph_retrievers.graph.induced import induced_graph
-from graph_retrievers.index_parts import IndexParts, check_not_empty
-from graph_retrievers.signals.computed import computed_signals
+from graph_retrievers.index.build import Built, build, check_not_empty
+from graph_retrievers.index.change import change
+from graph_retrievers.index.scope import induced_graph
+from graph_retrievers.index.settings import (
+    picklable_sources,
+    restored_signals,
+    restored_sources,
+    saved_embedding,
+    saved_signals,
+    saved_sources,
+)
+from graph_retrievers.index.storage import read_index, write_index
 from graph_retrievers.signals.dense import DenseIndex
-from graph_retrievers.signals.embedding import SentenceEncoder, as_embedding
-from graph_retrievers.signals.signal import Signal
+from graph_retrievers.signals.embedding import Embedding, SentenceEncoder, as_embedding
+from graph_retrievers.signals.models import as_relevance_model
+from graph_retrievers.signals.relevance import BiEncoder, RelevanceModel
+from graph_retrievers.signals.signal import Signal, VectorSignal
 
 __all__ = ["GraphIndex"]
 
@@ -37,8 +52,11 @@ logger = logging.getLogger(__name__)
 if TYPE_CHECKING:
     from graph_retrievers.graph.description import GraphDescription
 
+# Scopes that are kept: so many, and so many times the nodes of the index in all.
+_SCOPES, _COPIES = 1000, 2
 
-class GraphIndex(IndexParts):
+
+class GraphIndex:
     """A corpus graph with its signals, as every retriever in memory reads it.
 
     An index does not change after it is built, so any number of callers may share it. Raises EmptyGraphError if the graph has no
@@ -70,6 +88,36 @@ class GraphIndex(IndexParts):
     >>> index
     GraphIndex(CorpusGraph(nodes=2, edges=1, relations=1, device=cpu), signals=['bm25'], relevance='bi-encoder')
     """
+
+    def __init__(
+        self,
+        graph: CorpusGraph,
+        signals: Mapping[str, Signal] | None = None,
+        *,
+        embedding: Any = None,
+        relevance: Any = None,
+        edge_sources: Iterable[tuple[Any, int]] | None = None,
+    ) -> None:
+        check_not_empty(graph)
+        self.graph, self.signals = graph, dict(signals or {})
+        self.rows: Tensor | None = None
+        self._scopes = SizedCache(_SCOPES, _COPIES * len(graph))
+        for name, signal in self.signals.items():
+            if not isinstance(signal, Signal):
+                raise InvalidArgumentError(f"Signal {name!r} is a {type(signal).__name__}; expected a Signal.")
+            if name in ("dense", "bm25") and signal.covers != "nodes":
+                raise InvalidArgumentError(f"Signal {name!r} covers edges; give it another name, such as 'edge_{name}'.")
+            rows = graph.num_edges if signal.covers == "edges" else len(graph)
+            if len(signal) != rows:
+                raise DimensionMismatchError(
+                    f"Signal {name!r} covers {len(signal)} {signal.covers}, the graph has {rows}; expected one row for each."
+                )
+        given = [(None, graph.num_edges)] if edge_sources is None else edge_sources
+        self.edge_sources = tuple(EdgeSource(spec, rows) for spec, rows in given)
+        if sum(source.rows for source in self.edge_sources) != graph.num_edges:
+            raise DimensionMismatchError(f"edge_sources {shown(self.edge_sources, 200)} do not add up to {graph.num_edges} edges.")
+        self.embedding: Embedding | None = as_embedding(embedding) if embedding is not None else None
+        self.relevance: RelevanceModel = as_relevance_model(relevance) if relevance is not None else BiEncoder(self.embedding)
 
     @classmethod
     def from_graph(
@@ -114,10 +162,22 @@ class GraphIndex(IndexParts):
         if not isinstance(graph, CorpusGraph):
             told = "expected a CorpusGraph; from_texts, from_nodes and from_documents make one"
             raise InvalidArgumentError(f"graph is {shown(graph)}; {told}.")
-        check_not_empty(graph)
-        model = as_embedding(embedding) if embedding is not None else None
-        signals = computed_signals(graph, model, vectors, bm25, edge_signals, dense_backend, dense_precision, metric, show_progress)
-        return cls(graph, signals, embedding=model, relevance=relevance)
+        built = build(
+            graph,
+            embedding=embedding,
+            vectors=vectors,
+            bm25=bm25,
+            edge_signals=edge_signals,
+            dense_backend=dense_backend,
+            dense_precision=dense_precision,
+            metric=metric,
+            show_progress=show_progress,
+        )
+        return cls._of(built, relevance)
+
+    @classmethod
+    def _of(cls, built: Built, relevance: Any) -> GraphIndex:
+        return cls(built.graph, built.signals, embedding=built.embedding, relevance=relevance, edge_sources=built.edge_sources)
 
     @classmethod
     def from_nodes(
@@ -135,9 +195,9 @@ class GraphIndex(IndexParts):
         ``embedding``, `embedding` embeds only the others: see :meth:`from_documents`.
         """
         _check("from_nodes", signals)
-        nodes = listed("nodes", nodes, "Node(id, text, ...)")
+        nodes, relevance = listed("nodes", nodes, "Node(id, text, ...)"), signals.pop("relevance", None)
         graph = CorpusGraph.from_nodes(nodes, () if edges is None else edges, include_titles=include_titles, device=device)
-        index = cls.from_graph(graph, **with_own_vectors(nodes, lambda: graph, signals))
+        index = cls._of(build(graph, nodes, **signals), relevance)
         if edges is None:
             tell_no_edges(graph)
         return index
@@ -240,13 +300,9 @@ class GraphIndex(IndexParts):
         lenient: bool = False,
     ) -> GraphIndex:
         """Return the index of nodes and of the edges that an ``edges`` argument describes."""
-        check_not_empty(nodes)
-        said, edges = edges is not None, edge_items(() if edges is None else edges)
-        bare = partial(CorpusGraph.from_nodes, nodes, include_titles=include_titles)
-        parts, signals = link(nodes, documents, edges, bare, signals, lenient)
-        built = [edge for _, part in parts for edge in part]
-        index = cls.from_nodes(nodes, built, include_titles=include_titles, device=device, **signals)
-        index.edge_sources = tuple(EdgeSource(spec, len(part)) for spec, part in parts)
+        said, edges, relevance = edges is not None, edge_items(edges), signals.pop("relevance", None)
+        graph = CorpusGraph.from_nodes(nodes, include_titles=include_titles, device=device)
+        index = cls._of(build(graph, nodes, documents, edges, lenient=lenient, **signals), relevance)
         # Whoever asks for no edges knows that there are none.
         if not index.graph.has_edges and (edges or not said):
             tell_no_edges(index.graph)
@@ -255,9 +311,7 @@ class GraphIndex(IndexParts):
         return index
 
     def save(self, folder: Any) -> None:
-        """Write the index to a folder: see :mod:`graph_retrievers.graph.storage`. Models are not saved."""
-        from graph_retrievers.graph.storage import write_index
-
+        """Write the index to a folder: see :mod:`graph_retrievers.index.storage`. Models are not saved."""
         write_index(folder, self.graph, *self.state())
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -294,8 +348,6 @@ class GraphIndex(IndexParts):
             Specifications of your own that found edges of this index, for :meth:`with_changes`: only their names are saved.
         device : str or torch.device, optional
         """
-        from graph_retrievers.graph.storage import read_index
-
         options = {"embedding": embedding, "relevance": relevance, "signals": signals, "edges": edges}
         return cls.from_state(folder, *read_index(folder, device), **options)
 
@@ -489,13 +541,10 @@ class GraphIndex(IndexParts):
         >>> index.with_changes(delete=["1"], add=[Node("2", "A cipher.")], add_edges=[("0", "2")]).graph.edges()
         [Edge(source='0', target='2', relation='', weight=1.0, text='', metadata={})]
         """
-        new, other = listed("add", add, "documents"), listed("upsert", upsert, "documents")
-        nodes = change_corpus(self.graph, new, other, delete, delete_sources)
-        check_not_empty(nodes.graph)
-        documents = [*new, *other]
-        brought, before = brought_vectors(nodes, documents, vectors), (self.graph, self.signals, self.edge_sources)
-        signals, sources = follow_change(*before, nodes, brought, add_edges, delete_edges, self.embedding, show_progress)
-        return GraphIndex(nodes.graph, signals, edge_sources=sources, embedding=self.embedding, relevance=self._own_relevance())
+        before = Built(self.graph, self.signals, self.embedding, self.edge_sources)
+        options = {"add_edges": add_edges, "delete_edges": delete_edges, "vectors": vectors, "show_progress": show_progress}
+        made = change(before, add=add, upsert=upsert, delete=delete, delete_sources=delete_sources, **options)
+        return GraphIndex._of(made, self._own_relevance())
 
     def to(self, device: str | torch.device) -> GraphIndex:
         """Return this index on another device. Models stay where they are."""
@@ -504,6 +553,76 @@ class GraphIndex(IndexParts):
             return self
         signals = {name: signal.to(graph.device) for name, signal in self.signals.items()}
         return GraphIndex(graph, signals, embedding=self.embedding, relevance=self.relevance, edge_sources=self.edge_sources)
+
+    def __copy__(self) -> Self:
+        """Return the index itself, which does not change."""
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        """Return the index itself, which does not change."""
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state to pickle; raise InvalidArgumentError if a model cannot be pickled."""
+        check_pickle("This index", {"embedding": self.embedding, "relevance": self.relevance})
+        return self.__dict__ | {"edge_sources": picklable_sources(self.edge_sources)}
+
+    def __len__(self) -> int:
+        """Return the number of nodes."""
+        return len(self.graph)
+
+    def __repr__(self) -> str:
+        """Return the sizes and the signals of the index."""
+        return f"GraphIndex({self.graph!r}, signals={list(self.signals)}, relevance={self.relevance.name!r})"
+
+    @property
+    def device(self) -> torch.device:
+        """The device all tensors live on."""
+        return self.graph.device
+
+    @property
+    def embedding_name(self) -> str:
+        """Name of the embedding model, or an empty string."""
+        model = self.embedding
+        return "" if model is None else str(getattr(model, "name", getattr(model, "model", type(model).__name__)))
+
+    def signal(self, name: str) -> Signal:
+        """Return a signal by name; the MissingSignalError of a missing one says how to build it."""
+        if name in self.signals:
+            return self.signals[name]
+        hints = {"dense": "build it with embedding= or vectors=", "bm25": "build it with bm25=True"}
+        hint = hints.get(name, "build it with edge_signals=True" if name.startswith("edge_") else "pass it in signals=")
+        called = {"dense": "vectors", "bm25": "BM25 scores"}.get(name, f"signal {name!r}")
+        there = ", ".join(self.signals) or "none"
+        raise MissingSignalError(f"This index has no {called}; {hint}. Signals it has: {there}.")
+
+    @property
+    def dense(self) -> VectorSignal:
+        """The vectors of the nodes; MissingSignalError if the index has none."""
+        signal = self.signal("dense")
+        if not isinstance(signal, VectorSignal):
+            raise MissingSignalError(f"The signal 'dense' is a {type(signal).__name__}; expected a VectorSignal.")
+        return signal
+
+    @property
+    def bm25(self) -> Signal:
+        """BM25 over the nodes; MissingSignalError if the index has none."""
+        return self.signal("bm25")
+
+    @property
+    def has_dense(self) -> bool:
+        """Whether the index holds vectors of the nodes."""
+        return "dense" in self.signals
+
+    @property
+    def has_bm25(self) -> bool:
+        """Whether the index holds BM25 over the nodes."""
+        return "bm25" in self.signals
+
+    def _own_relevance(self) -> RelevanceModel | None:
+        """Return the relevance model, None for the one that follows the embedding model."""
+        follows = isinstance(self.relevance, BiEncoder) and self.relevance.embedding is self.embedding
+        return None if follows else self.relevance
 
 
 def _check(constructor: str, signals: Mapping[str, Any]) -> None:

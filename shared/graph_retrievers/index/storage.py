@@ -34,8 +34,8 @@ from torch import Tensor
 from graph_retrievers.arguments import as_path
 from graph_retrievers.errors import CorruptIndexError, DeviceError, IndexVersionError, IndexWriteError, InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import HEAVIEST, LIGHTEST, CorpusGraph, Rows
-from graph_retrievers.graph.folders import MANIFEST, PREVIOUS, digest, locked, own_name, publish, sweep, sync, workshop
 from graph_retrievers.graph.plain import check_text, plain
+from graph_retrievers.index.folders import MANIFEST, PREVIOUS, digest, locked, own_name, publish, sweep, sync, workshop
 
 __all__ = [
     "FORMAT_VERSION",

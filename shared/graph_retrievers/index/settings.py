@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graph_retrievers.construction.changes import EdgeSource
 from graph_retrievers.construction.contextual import ContextualCitations
 from graph_retrievers.construction.edges import Called, specifications
 from graph_retrievers.construction.fields import Metadata
@@ -17,7 +16,7 @@ from graph_retrievers.construction.links import Links
 from graph_retrievers.construction.mentions import TitleMentions
 from graph_retrievers.construction.neighbors import NearestNeighbors
 from graph_retrievers.construction.relationships import Relationships
-from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
+from graph_retrievers.construction.spec import Corpus, EdgeSource, EdgeSpec, Found
 from graph_retrievers.construction.structure import DocumentStructure
 from graph_retrievers.errors import CorruptIndexError, InvalidArgumentError, MissingSignalError
 from graph_retrievers.signals.bm25 import BM25

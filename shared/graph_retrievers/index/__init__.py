@@ -1,0 +1,6 @@
+"""An index: built, changed, restricted to a scope, saved, and kept in a folder."""
+
+from graph_retrievers.index.graph_index import GraphIndex
+from graph_retrievers.index.store import IndexStore
+
+__all__ = ["GraphIndex", "IndexStore"]

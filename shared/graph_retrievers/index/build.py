@@ -1,0 +1,132 @@
+"""An index that is built: vectors, the edges that are found with them, and signals."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence, Sized
+from functools import partial
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from graph_retrievers.construction.documents import document_vectors, unit_vectors
+from graph_retrievers.construction.edges import edge_parts, needs_vectors
+from graph_retrievers.construction.spec import Corpus, EdgeSource
+from graph_retrievers.errors import EmptyGraphError, MissingSignalError
+from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
+from graph_retrievers.signals.bm25 import BM25
+from graph_retrievers.signals.dense import DenseIndex
+from graph_retrievers.signals.embedding import Embedding, as_embedding, check_vectors, embed_texts
+from graph_retrievers.signals.signal import Signal
+
+__all__ = ["Built", "build", "check_not_empty"]
+
+logger = logging.getLogger(__name__)
+
+
+class Built(NamedTuple):
+    """The parts of an index."""
+
+    graph: CorpusGraph
+    signals: dict[str, Signal]
+    embedding: Embedding | None
+    edge_sources: Sequence[EdgeSource]
+
+
+def check_not_empty(nodes: Sized) -> None:
+    """Raise EmptyGraphError if there are no nodes."""
+    if len(nodes) == 0:
+        raise EmptyGraphError("The corpus is empty: an index needs at least one node.")
+
+
+def build(
+    graph: CorpusGraph,
+    nodes: Sequence[Node] = (),
+    documents: Sequence[Any] | None = None,
+    edges: Sequence[Any] | None = None,
+    *,
+    lenient: bool = False,
+    embedding: Any = None,
+    vectors: Any = None,
+    bm25: bool = True,
+    edge_signals: bool = False,
+    dense_backend: str = "exact",
+    dense_precision: str = "float32",
+    metric: str | None = None,
+    show_progress: bool = False,
+) -> Built:
+    """Return the parts of an index of a graph.
+
+    Parameters
+    ----------
+    graph : CorpusGraph
+        Its nodes, with their edges unless `edges` are to be found.
+    nodes : sequence of Node, length N, optional
+        The nodes; empty where neither vectors that they bring nor `edges` are asked for.
+    documents : sequence, length N, optional
+        What the nodes were made from.
+    edges : sequence, optional
+        Items of :func:`graph_retrievers.construction.edges.edge_items`; None where the graph has its edges.
+    lenient, embedding, vectors, bm25, edge_signals, dense_backend, dense_precision, metric, show_progress
+        See :class:`graph_retrievers.index.GraphIndex`.
+    """
+    check_not_empty(graph)
+    model = None if embedding is None else as_embedding(embedding)
+    metric = metric or getattr(model, "default_metric", None)
+    # The caller may go on writing to a tensor.
+    vectors = vectors.clone() if isinstance(vectors, Tensor) else vectors
+    if vectors is None:
+        vectors = _brought(graph, documents or nodes, model, show_progress)
+    sources = [EdgeSource(None, graph.num_edges)]
+    if edges is not None:
+        if vectors is None and needs_vectors(edges):
+            if model is None:
+                raise MissingSignalError("k-nearest edges need vectors; pass embedding= or vectors=.")
+            vectors = embed_texts(model, graph.contents(), show_progress)
+        # As the index keeps them, and a change finds them.
+        compared = unit_vectors(check_vectors(vectors, len(graph))) if vectors is not None and metric == "cosine" else vectors
+        parts = edge_parts(edges, Corpus(nodes, documents, compared), lenient=lenient)
+        graph = graph.with_edges([edge for _, part in parts for edge in part])
+        sources = [EdgeSource(spec, len(part)) for spec, part in parts]
+    if vectors is None and model is not None:
+        vectors = embed_texts(model, graph.contents(), show_progress)
+    signals: dict[str, Signal] = {}
+    if vectors is not None:
+        vectors = check_vectors(vectors, len(graph))
+        kinds: dict[str, Any] = {"backend": dense_backend, "precision": dense_precision, "metric": metric or "dot"}
+        signals["dense"] = dense = DenseIndex(vectors, device=graph.device, **kinds)
+        if metric is None:
+            _tell_lengths(dense.norms)
+    if bm25:
+        signals["bm25"] = BM25(graph.contents(), device=graph.device, show_progress=show_progress)
+    if edge_signals:
+        # Without edges too, so that a change that adds some knows that they are to have signals.
+        contents = graph.edge_contents()
+        signals["edge_bm25"] = BM25(contents, device=graph.device, covers="edges", show_progress=show_progress)
+        if model is not None:
+            found = embed_texts(model, contents, show_progress) if contents else vectors.new_zeros(0, vectors.shape[1])
+            signals["edge_dense"] = DenseIndex(found, device=graph.device, covers="edges", metric=metric or "dot")
+    return Built(graph, signals, model, sources)
+
+
+def _brought(graph: CorpusGraph, documents: Sequence[Any], model: Embedding | None, show_progress: bool) -> Tensor | None:
+    """Return the vectors that documents bring, those of the others embedded; None if no document brings one."""
+    if all(getattr(document, "embedding", None) is None for document in documents):
+        return None
+
+    def embed(model: Embedding, places: list[int]) -> Tensor:
+        return embed_texts(model, [graph.content(place) for place in places], show_progress)
+
+    return document_vectors(documents, None if model is None else partial(embed, model))
+
+
+def _tell_lengths(lengths: Tensor) -> None:
+    """Warn of vectors that are not of unit length; those of half precision differ from it by less than a hundredth."""
+    lengths = lengths[lengths > 0]
+    if lengths.numel() and bool(((lengths - 1).abs() > 0.01).any()):
+        logger.warning(
+            "The vectors are not of unit length (%.3g to %.3g), and dot products are not cosines. Pass metric='cosine' to compare "
+            "directions only, or metric='dot' if the model is meant for dot products.",
+            float(lengths.min()),
+            float(lengths.max()),
+        )
