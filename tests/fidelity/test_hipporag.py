@@ -12,7 +12,7 @@ from graph_retrievers import CorpusGraph, GraphIndex, Node, Queries, Ranking
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.description import NO_EDGES_NOTE
 from graph_retrievers.operators import passage_walk
-from graph_retrievers.operators.fact_linking import FactLinking, phrase_graph
+from graph_retrievers.operators.fact_linking import FactLinking
 from graph_retrievers.operators.pagerank import TransitionGraph, personalized_pagerank
 from graph_retrievers.operators.passage_walk import PassageWalk, synonyms
 from graph_retrievers.retrievers.hipporag import HippoRAG
@@ -299,8 +299,8 @@ def test_filters_hold_for_facts_the_restart_and_the_walk():
     # The restart at passages: of those that may start, by min-max among them.
     seeds = Ranking.of(torch.tensor([[0]]), torch.tensor([[1.0]]), "Seeds")
     queries = asked(index, seed_filter=lambda node: node.id != "n5")
-    restart = PassageWalk()._restart(queries, seeds, phrase_graph(index.graph, "passage"))
-    assert restart[0].tolist() == pytest.approx([1, 0, 0, 0, 0.05, 0])
+    stays = PassageWalk(damping=0)(queries, seeds)
+    assert stays.nodes.tolist() == [[4]] and stays.scores[0].tolist() == pytest.approx([0.05 / 1.05])
 
 
 def test_an_index_without_a_signal_over_edges_is_ranked_by_vectors_and_told():

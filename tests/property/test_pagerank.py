@@ -1,6 +1,5 @@
 """Personalized PageRank against a dense solution on random multigraphs, and prpack's worked numbers."""
 
-import networkx as nx
 import numpy as np
 import pytest
 import torch
@@ -11,7 +10,7 @@ from graph_retrievers.errors import ConvergenceError, GraphRetrieverError, Inval
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search
-from graph_retrievers.operators.pagerank import TransitionGraph, certified_top_k, personalized_pagerank
+from graph_retrievers.operators.pagerank import TransitionGraph, personalized_pagerank
 from graph_retrievers.retrievers.ppr import PPR
 
 
@@ -26,16 +25,6 @@ def dense_solution(size, edges, restart, damping):
     step = np.divide(weights, out[:, None], out=np.zeros_like(weights), where=out[:, None] > 0)
     s = np.array(restart) / np.sum(restart)
     return np.linalg.solve(np.eye(size) - damping * (step.T + np.outer(s, out == 0)), (1 - damping) * s)
-
-
-def reachable(size, edges, restart, damping):
-    """The nodes of positive value: by search, since a value may be below the rounding of a solution."""
-    seeds = {n for n in range(size) if restart[n] > 0}
-    if damping == 0:
-        return seeds
-    graph = nx.Graph(edges)
-    graph.add_nodes_from(range(size))
-    return set().union(*(nx.node_connected_component(graph, seed) for seed in seeds))
 
 
 def transition(size, edges):
@@ -93,44 +82,6 @@ def test_power_iteration_equals_the_definition(case, tolerance):
         assert np.abs(row.numpy() - dense_solution(size, edges, weights, damping)).sum() < tolerance
 
 
-@settings(max_examples=150, deadline=None)
-@given(cases(), st.data())
-def test_the_certified_top_k_is_the_true_one(case, data):
-    size, edges, restart, damping = case
-    # All nodes, or nearly all, are asked for as often as few: what is left to reach is what is easily missed.
-    k = data.draw(st.one_of(st.integers(1, size), st.integers(max(1, size - 2), size)))
-    weights = torch.tensor([restart], dtype=torch.float64)
-    nodes, scores, certified = certified_top_k(transition(size, edges), weights, k, damping=damping)
-    expected = dense_solution(size, edges, restart, damping)
-    found = [n for n in nodes[0].tolist() if n >= 0]
-    possible = reachable(size, edges, restart, damping)
-    missing = max([expected[i] for i in possible if i not in found], default=0.0)
-    assert len(found) == len(set(found)) and set(found) <= possible
-    assert nodes[0].tolist() == found + [-1] * (k - len(found))
-    if bool(certified[0]):
-        assert len(found) == min(k, len(possible)), "pads stand only where nothing more can be reached"
-        assert min(expected[found]) >= missing * (1 - 1e-7) - 1e-15
-    else:
-        assert min(expected[found]) >= missing - 2e-9
-        assert len(found) == k or missing < 1e-9
-    assert np.abs(scores[0, : len(found)].numpy() - expected[found]).sum() < 0.08
-    order = sorted(expected, reverse=True)
-    if k < size and order[k - 1] - order[k] > 1e-5:
-        assert bool(certified[0]), "a real gap is always certified"
-
-
-@pytest.mark.parametrize("size", [2, 12, 40])
-def test_a_chain_is_returned_whole_to_its_end(size):
-    restart = torch.zeros(1, size)
-    restart[0, 0] = 1.0
-    nodes, scores, certified = certified_top_k(transition(size, chain(0, size)), restart, size, damping=0.85)
-    assert sorted(nodes[0].tolist()) == list(range(size))
-    assert bool(certified[0]) and bool((scores > 0).all())
-    # The walk ends long before it comes to the end of a chain at a low damping; nothing is claimed then.
-    nodes, _, certified = certified_top_k(transition(40, chain(0, 40)), torch.eye(40)[:1], 40, damping=0.1)
-    assert int((nodes >= 0).sum()) < 40 and not bool(certified[0])
-
-
 def test_hits_of_a_chain_are_those_of_the_walk():
     ids = [str(n) for n in range(12)]
     index = GraphIndex.from_texts(["one"] * 12, edges=list(zip(ids, ids[1:], strict=False)), vectors=np.eye(12), bm25=False)
@@ -153,9 +104,6 @@ def test_what_cannot_converge_is_refused():
     graph, restart = transition(40, chain(0, 40)), torch.eye(40)[:1]
     with pytest.raises(ConvergenceError, match=r"not converged after 10,000 steps.*Lower the damping or raise the tolerance"):
         personalized_pagerank(graph, restart, damping=0.9999)
-    # Two nodes of equal value, so that no set of one can be proven.
-    with pytest.raises(ConvergenceError, match=r"not converged after 10,000 steps.*Lower the damping\."):
-        certified_top_k(graph, restart + restart.flip(1), 1, damping=0.9999)
     for damping, tolerance in ((0.5, 0.0), (0.5, 1e-30), (0.99, 1e-14)):
         with pytest.raises(ConvergenceError, match="rounding"):
             personalized_pagerank(graph, restart, damping=damping, tolerance=tolerance)
@@ -179,10 +127,6 @@ def test_worked_numbers_of_prpack_up_to_their_fractional_synonym_edge(damping, e
     graph.strength = torch.zeros(8, dtype=torch.float64).index_add_(0, rows, graph.weights)
     restart = torch.tensor([[0.5, 0.25, 0, 0, 0.05, 0.02, 0, 0]])
     assert personalized_pagerank(graph, restart, damping=damping)[0].tolist() == pytest.approx(expected, abs=1e-6)
-    nodes, scores, _ = certified_top_k(graph, restart, 3, damping=damping)
-    order = sorted(range(8), key=lambda i: -expected[i])[:3]
-    assert nodes[0].tolist() == order
-    assert scores[0].tolist() == pytest.approx([expected[i] for i in order], abs=0.03)
 
 
 def test_bad_restarts_and_damping_are_refused():
@@ -190,7 +134,7 @@ def test_bad_restarts_and_damping_are_refused():
     with pytest.raises(InvalidArgumentError, match="query 1 are all zero"):
         personalized_pagerank(graph, torch.tensor([[1.0, 0, 0], [0, 0, 0]]))
     with pytest.raises(InvalidArgumentError, match="not negative"):
-        certified_top_k(graph, torch.tensor([[1.0, -1, 0]]), 2)
+        personalized_pagerank(graph, torch.tensor([[1.0, -1, 0]]))
     with pytest.raises(InvalidArgumentError, match="damping"):
         personalized_pagerank(graph, torch.ones(1, 3), damping=1.0)
 

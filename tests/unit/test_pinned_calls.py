@@ -4,14 +4,14 @@ import pytest
 import torch
 
 from graph_retrievers.errors import InvalidArgumentError, LanguageModelError, MissingSignalError
-from graph_retrievers.graph import CorpusGraph, Node
+from graph_retrievers.graph import Node
 from graph_retrievers.graph.corpus_graph import Edge
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import FactSearch, Pipeline
 from graph_retrievers.operators.fusion import ReciprocalRankFusion
 from graph_retrievers.operators.granker import GRanker
 from graph_retrievers.operators.operator import Operator, OperatorKind
-from graph_retrievers.operators.pagerank import PersonalizedPageRank, TransitionGraph, certified_top_k, personalized_pagerank
+from graph_retrievers.operators.pagerank import PersonalizedPageRank
 from graph_retrievers.operators.spreading.propagation import GatedPropagation
 from graph_retrievers.operators.vector_search import BM25Search, VectorSearch
 from graph_retrievers.queries import Queries
@@ -25,12 +25,6 @@ from tests.helpers import WordOverlap, linked_index
 
 def ids(hits):
     return [hit.id for hit in hits]
-
-
-def path_graph(linked, alone=0):
-    """A path of `linked` nodes and `alone` nodes without edges."""
-    names = [str(n) for n in range(linked + alone)]
-    return TransitionGraph(CorpusGraph(names, names, edges=list(zip(names, names[1:linked], strict=False))))
 
 
 class Given(Operator):
@@ -118,24 +112,6 @@ def test_nodes_that_are_all_equally_similar_share_the_restart_alike():
     assert scores() == pytest.approx({"0": 1 / 3, "1": 1 / 3, "2": 1 / 3})
     # Without edges the walk stays where it restarts: the seed 1 + 1/6, each other node 1/6, of 1.5 in all.
     assert scores(VectorSearch(1)) == pytest.approx({"0": 7 / 9, "1": 1 / 9, "2": 1 / 9})
-
-
-def test_a_walk_that_reaches_a_new_node_at_every_step_is_proven_once_it_has_reached_all():
-    restart = torch.eye(31, dtype=torch.float64)[:1]
-    nodes, scores, certified = certified_top_k(path_graph(30, alone=1), restart, 31, damping=0.5)
-    assert nodes[0].tolist() == [*range(30), -1]
-    assert bool((scores[0, :30] > 0).all()) and float(scores[0, 30]) == 0
-    assert certified.tolist() == [True]
-
-
-def test_a_proven_node_is_the_best_even_where_the_next_is_nearly_its_equal():
-    graph, restart = path_graph(30), torch.zeros((1, 30), dtype=torch.float64)
-    restart[0, [13, 17]] = 1.0
-    exact = personalized_pagerank(graph, restart, damping=0.85, tolerance=1e-12)[0]
-    first, second = torch.topk(exact, 2).values.tolist()
-    assert 1e-9 < (first - second) / first < 1e-4
-    nodes, _, certified = certified_top_k(graph, restart, 1, damping=0.85)
-    assert nodes[0].tolist() == [int(exact.argmax())] and certified.tolist() == [True]
 
 
 class Structured:

@@ -2,14 +2,12 @@
 
 import numpy as np
 import pytest
-import torch
 
-from graph_retrievers.graph import CorpusGraph, Node
+from graph_retrievers.graph import Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import Backfill
 from graph_retrievers.operators.feedback_search import FeedbackSearch
 from graph_retrievers.operators.operator import Pipeline
-from graph_retrievers.operators.pagerank import TransitionGraph, certified_top_k, personalized_pagerank
 from graph_retrievers.operators.spreading.chains import ChainSearch
 from graph_retrievers.operators.spreading.propagation import GatedPropagation
 from graph_retrievers.operators.vector_search import BM25Search, VectorSearch
@@ -24,28 +22,6 @@ def ids(hits):
 
 def scored(hits):
     return [(hit.id, round(hit.score, 6)) for hit in hits]
-
-
-def test_the_certificate_counts_what_the_walk_may_still_bring_to_a_hub():
-    # The walk starts at a leaf, 24, of one hub, 0. The other, 21, lies behind twenty nodes and overtakes the leaf late.
-    edges = [(hub, n) for hub in (0, 21) for n in range(1, 21)] + [(21, 22), (21, 23), (0, 24)]
-    names = [str(n) for n in range(26)]
-    graph = TransitionGraph(CorpusGraph(names, names, edges=[(str(a), str(b)) for a, b in edges]))
-    restart = torch.eye(26, dtype=torch.float64)[24:25]
-    exact = personalized_pagerank(graph, restart, damping=0.85, tolerance=1e-11)[0]
-    for k in (1, 2, 3):
-        nodes, _, certified = certified_top_k(graph, restart, k, damping=0.85)
-        assert set(nodes[0].tolist()) == set(torch.topk(exact, k).indices.tolist())
-        assert bool(certified[0])
-
-
-@pytest.mark.parametrize("tiny", [5e-324, 1.5e-323])
-def test_values_too_small_for_a_float_are_not_taken_for_none(tiny):
-    # What the second seed gives its neighbours rounds to 0 on the way: they are reached, but the walk does not show it.
-    graph = TransitionGraph(CorpusGraph(list("01234"), [""] * 5, edges=[("0", "1"), ("2", "3"), ("3", "4")]))
-    nodes, _, certified = certified_top_k(graph, torch.tensor([[1.0, 0, tiny, 0, 0]], dtype=torch.float64), 5)
-    assert nodes[0, :2].tolist() == [0, 1] and int(nodes[0, -1]) == -1
-    assert not bool(certified[0])
 
 
 def test_all_nodes_together_restart_at_the_passage_weight():

@@ -15,7 +15,6 @@ from graph_retrievers.operators import BM25Search, HybridSearch, Rerank, VectorS
 from graph_retrievers.operators.candidates import Candidates
 from graph_retrievers.operators.fusion import ReciprocalRankFusion, min_max_parts
 from graph_retrievers.operators.mor import matching
-from graph_retrievers.operators.pagerank import TransitionGraph, certified_top_k
 from graph_retrievers.operators.spreading import EntityLinking, GatedPropagation
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
@@ -112,12 +111,6 @@ def test_equal_scores_count_in_full():
 def test_backfill_without_a_query_vector_uses_words():
     index = GraphIndex.from_texts(["a loom", "a card", "a loom card"], vectors=[[1.0], [0.5], [0.0]])
     assert [hit.id for hit in Retriever(index, BM25Search(1), k=2).retrieve("loom")] == ["0", "2"]
-
-
-def test_seeds_of_tiny_weight_are_found():
-    graph = TransitionGraph(CorpusGraph(["a", "b", "c"], [""] * 3, edges=[("a", "b")]))
-    nodes, _, certified = certified_top_k(graph, torch.tensor([[1.0, 0.0, 5e-324]], dtype=torch.float64), 3)
-    assert nodes.tolist() == [[0, 1, -1]] and not certified.item()
 
 
 def test_hybrid_search_of_what_may_be_walked_to():

@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import is_number, positive
 from graph_retrievers.errors import ConvergenceError, InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
-from graph_retrievers.graph.ragged import columns_of, gather_rows, top_k
+from graph_retrievers.graph.ragged import top_k
 from graph_retrievers.operators.fusion import min_max
-from graph_retrievers.operators.operator import Operator, OperatorKind
+from graph_retrievers.operators.operator import Algorithm, OperatorKind
 from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking, followed_trails
+from graph_retrievers.search.candidates import Candidates, followed, places_of
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.memory import Question, slices
+from graph_retrievers.search.requests import Request
 
-__all__ = ["PersonalizedPageRank", "TransitionGraph", "certified_top_k", "check_damping", "personalized_pagerank", "walk_parents"]
+__all__ = ["PersonalizedPageRank", "TransitionGraph", "Walk", "check_damping", "personalized_pagerank", "walk_parents"]
 
 _MAX_STEPS = 10_000
-# Share of the walk that may still be under way when a proven set is returned, and at which an unproven walk ends.
-_SHARE_LEFT, _SHARE_OVER = 0.04, 1e-9
-# Relative lead that a proven set needs: more than the rounding of sums in double precision, even at nodes of a million edges.
-_LEAD = 1e-9
+# Bound on the error of a walk that is asked for by a request.
+_TOLERANCE = 1e-7
 
 
 class TransitionGraph:
@@ -34,8 +38,7 @@ class TransitionGraph:
     ----------
     graph : CorpusGraph
     walk_allowed : Tensor, shape [N], bool, optional
-        Nodes that may be walked to, all by default. Other nodes can be left but not entered; edges are then directed, and
-        :func:`certified_top_k` does not hold.
+        Nodes that may be walked to, all by default. Other nodes can be left but not entered.
 
     Attributes
     ----------
@@ -85,10 +88,9 @@ class TransitionGraph:
             return torch.sparse_csr_tensor(self.indptr.to(torch.int32), self.neighbors, values, shape, check_invariants=False)
 
     @cached_property
-    def inverse(self) -> tuple[Tensor, Tensor]:
-        """Inverses of the strengths, 0 where there is no edge, and a tensor that is infinite there and 0 elsewhere."""
-        alone = self.strength == 0
-        return (1.0 / self.strength).masked_fill(alone, 0.0), torch.zeros_like(self.strength).masked_fill(alone, torch.inf)
+    def lists(self) -> tuple[np.ndarray, ...]:
+        """`indptr`, `neighbors`, `weights` and `strength` on the host."""
+        return tuple(part.cpu().numpy() for part in (self.indptr, self.neighbors, self.weights, self.strength))
 
 
 def _normalised(restart: Tensor) -> Tensor:
@@ -166,73 +168,9 @@ def personalized_pagerank(graph: TransitionGraph, restart: Tensor, *, damping: f
             )
         before = change
     # Two distributions are never further apart than 2.
-    raise ConvergenceError(_too_slow(damping, min(2.0, float(error.max()))) + " or raise the tolerance.")
-
-
-def _too_slow(damping: float, error: float) -> str:
-    return (
+    raise ConvergenceError(
         f"PageRank with damping {damping} has not converged after {_MAX_STEPS:,} steps; the bound on its error is still "
-        f"{error:.1e}. Lower the damping"
-    )
-
-
-def certified_top_k(graph: TransitionGraph, restart: Tensor, k: int, *, damping: float = 0.5) -> tuple[Tensor, Tensor, Tensor]:
-    r"""Return the k nodes of highest personalized PageRank, stopping as soon as they are proven.
-
-    With :math:`x_0 = s`, :math:`x_{t+1} = d\, W D^{-1} x_t`, the sum :math:`p_t = (1 - d) \sum_{j < t} x_j` never exceeds the
-    true p. On an undirected graph the largest and the smallest ratio :math:`\rho = x_t(u) / \deg(u)` approach each other, and
-
-    .. math:: d \rho_{min} \deg(v) \le p(v) - p_t(v) - (1 - d) x_t(v) \le d \rho_{max} \deg(v).
-
-    The set is proven when its k lower bounds lie above every other node's upper bound, usually after a few steps, of which
-    the first touch few nodes; where at most k nodes can be reached, when it contains all of them.
-
-    Parameters
-    ----------
-    graph, restart, damping
-        As for :func:`personalized_pagerank`.
-    k : int
-        Clamped to N.
-
-    Returns
-    -------
-    nodes : Tensor, shape [B, k], int64
-        Best first by estimate; -1 pads where fewer nodes are reached.
-    scores : Tensor, shape [B, k], float64
-        Estimates, including the mass that is still under way. The exact values sum to 1; all errors together are below 0.08,
-        in practice far below. Zero on pads.
-    certified : Tensor, shape [B], bool
-        Whether the set is proven: no node outside it has a value above one inside by more than a share of 1e-9, and none has
-        a positive value where there are pads. Where the k-th and the next node are equal, no set can be proven. An unproven
-        set is that of the walk when a share of 1e-9 is still under way, so no node outside exceeds one inside by more.
-
-    Raises
-    ------
-    InvalidArgumentError
-        As for :func:`personalized_pagerank`.
-    ConvergenceError
-        If a set is not proven after 10,000 steps, which takes a damping above .997.
-
-    References
-    ----------
-    The upper bound is that of forward push: Andersen, Chung and Lang, "Local Graph Partitioning using PageRank Vectors",
-    FOCS 2006, Lemma 5; the lower bound is analogous.
-
-    Examples
-    --------
-    >>> graph = TransitionGraph(CorpusGraph(["a", "b", "c"], [""] * 3, edges=[("a", "b"), ("b", "c")]))
-    >>> nodes, _, certified = certified_top_k(graph, torch.tensor([[1.0, 0.0, 0.0]]), 2)
-    >>> nodes.tolist(), certified.tolist()
-    ([[0, 1]], [True])
-    """
-    check_damping(damping)
-    restart = _normalised(restart)
-    k = min(positive("k", k), graph.size)
-    results = [_walk(graph, row, k, damping) for row in restart]
-    return (
-        torch.stack([nodes for nodes, _, _ in results]),
-        torch.stack([scores for _, scores, _ in results]),
-        torch.tensor([proven for _, _, proven in results], device=restart.device),
+        f"{min(2.0, float(error.max())):.1e}. Lower the damping or raise the tolerance."
     )
 
 
@@ -242,116 +180,83 @@ def check_damping(damping: float) -> None:
         raise InvalidArgumentError(f"damping must lie in [0, 1), got {shown(damping)}.")
 
 
-def _walk(graph: TransitionGraph, restart: Tensor, k: int, damping: float) -> tuple[Tensor, Tensor, bool]:
-    seeds = restart.nonzero().flatten()
-    given = restart[seeds]
-    linked = graph.strength[seeds] > 0
-    mass, estimate = torch.zeros_like(restart), torch.zeros_like(restart)
-    mass[seeds] = torch.where(linked, given, 0.0)
-    # A seed without edges keeps (1 - d) of its mass; the mass it returns rescales all values alike.
-    estimate[seeds] = torch.where(linked, 0.0, (1 - damping) * given)
-    whole = float(given[linked].sum())
-    scale = 1.0 / (whole + (1 - damping) * float(given[~linked].sum()))
-    front: Tensor | None = seeds[linked]
-    share, before = 1.0, -1
-    outside: Tensor | None = None
-    for _ in range(_MAX_STEPS):
-        estimate.add_(mass, alpha=1 - damping)
-        mass, front = _step(graph, mass, front, damping)
-        share *= damping
-        if share > _SHARE_LEFT:
-            continue
-        if outside is None:
-            held = estimate > 0
-            # Including seeds whose value is too small for a float.
-            held[seeds] = True
-            reached = int(held.sum())
-            if reached == before or share <= _SHARE_OVER:
-                # Once no edge leaves the reached nodes, the walk never reaches others.
-                outside = ~held if _closed(graph, held, damping) else None
-            before = reached
-        nodes, proven = _certificate(graph, estimate, mass, k, damping, outside)
-        values = estimate[nodes] + mass[nodes]
-        found = int((values > 0).sum())
-        if outside is not None and found == reached:
-            proven = True
-        if proven or share <= _SHARE_OVER:
-            break
-    else:
-        raise ConvergenceError(_too_slow(damping, share) + ".")
-    values, order = torch.sort(values, descending=True, stable=True)
-    nodes, values = nodes[order][:found], values[:found] * scale
-    pad = k - found
-    return torch.nn.functional.pad(nodes, (0, pad), value=-1), torch.nn.functional.pad(values, (0, pad), value=0.0), proven
+@dataclass(frozen=True, eq=False)
+class Walk(Request):
+    """The nodes where a random walk is most often that restarts at weighted nodes: ``(nodes [n], shares [n])``, all above 0.
+
+    All questions share one product with the matrix of the graph in each step.
+
+    Attributes
+    ----------
+    graph : TransitionGraph
+    nodes, weights : ndarray, shape [S]
+        Where it restarts, in proportion to the weights.
+    spread : float
+        Weight of what `elsewhere` gives.
+    elsewhere : callable
+        Further restart weights, Tensor, shape [B, N], of :class:`~graph_retrievers.queries.Queries`; not asked where no question
+        has a `spread`.
+    best : sequence of (Tensor, shape [N], bool, or None, int)
+        Nodes that are asked for, None for all, and how many: best first, those of each pair behind those of the one before.
+    damping : float, default 0.5
+        Probability of following an edge.
+    """
+
+    reads = "graph"
+    shared = ("graph", "damping", "elsewhere")
+    graph: TransitionGraph
+    nodes: np.ndarray
+    weights: np.ndarray
+    spread: float
+    elsewhere: Callable[[Queries], Tensor]
+    best: Sequence[tuple[Tensor | None, int]]
+    damping: float = 0.5
+
+    @classmethod
+    def together(cls, backend: Any, asked: Sequence[tuple[int, Walk]]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return the nodes of all questions, whose walks go on side by side."""
+        first, device = asked[0][1], backend.queries.index.device
+        batch = np.repeat(np.arange(len(asked)), [len(request.nodes) for _, request in asked])
+        nodes, weights = (np.concatenate([getattr(request, name) for _, request in asked]) for name in ("nodes", "weights"))
+        seeds, given = torch.from_numpy(np.stack([batch, nodes])).to(device), torch.from_numpy(weights).to(device)
+        restart = torch.zeros((len(asked), first.graph.size), dtype=torch.float64, device=device)
+        restart.index_put_((seeds[0], seeds[1]), given, accumulate=True)
+        spread = torch.tensor([request.spread for _, request in asked], dtype=torch.float64, device=device)
+        if bool(spread.any()):
+            restart += spread[:, None] * first.elsewhere(backend.queries)[[b for b, _ in asked]]
+        # The weights of a question without restart nodes do not matter: its results are dropped.
+        nowhere = restart.sum(1, keepdim=True) <= 0
+        shares = personalized_pagerank(
+            first.graph, restart.masked_fill(nowhere, 1.0), damping=first.damping, tolerance=_TOLERANCE
+        ).masked_fill(nowhere, 0.0)
+        parts = [top_k(shares if mask is None else shares.masked_fill(~mask, 0.0), k) for mask, k in first.best]
+        values, rows = (torch.cat(column, 1).cpu().numpy() for column in zip(*parts, strict=True))
+        return [(row[value > 0], value[value > 0]) for row, value in zip(rows, values, strict=True)]
 
 
-def _step(graph: TransitionGraph, mass: Tensor, front: Tensor | None, damping: float) -> tuple[Tensor, Tensor | None]:
-    """Return d W D^-1 mass and the nodes with mass; None in their place once a product with the whole matrix is cheaper."""
-    if front is None or front.numel() > graph.size // 16:
-        return (graph.product @ mass).mul_(damping), None
-    owner, entry = gather_rows(graph.indptr, front)
-    target = graph.neighbors[entry].long()
-    share = (damping * mass[front] * graph.inverse[0][front])[owner] * graph.weights[entry]
-    moved = torch.zeros_like(mass).index_add_(0, target, share)
-    return moved, torch.unique(target) if target.numel() <= graph.size // 4 else None
-
-
-def _certificate(
-    graph: TransitionGraph, estimate: Tensor, mass: Tensor, k: int, damping: float, outside: Tensor | None
-) -> tuple[Tensor, bool]:
-    """Return the k best by lower bound, and whether all of them are above 0 and above every other node's upper bound."""
-    inverse, alone = graph.inverse
-    ratio = mass * inverse
-    high, low = float(ratio.max()), float((ratio + alone).min())
-    low = 0.0 if low == float("inf") else low
-    known = torch.add(estimate, mass, alpha=1 - damping)
-    # In exact order: what counts as a tie elsewhere is far more than what separates proven nodes here.
-    values, nodes = top_k(torch.add(known, graph.strength, alpha=damping * low).unsqueeze(0), k, tolerance=0.0)
-    upper = known.add_(graph.strength, alpha=damping * high)
-    upper[nodes[0]] = 0.0
-    if outside is not None:
-        upper[outside] = 0.0
-    return nodes[0], float(values[0, -1]) > float(upper.max()) * (1 + _LEAD)
-
-
-def _closed(graph: TransitionGraph, held: Tensor, damping: float) -> bool:
-    """Return whether the walk cannot leave the nodes of a mask."""
-    if damping == 0 or bool((held | (graph.strength == 0)).all()):
-        return True
-    _, entry = gather_rows(graph.indptr, held.nonzero().flatten())
-    return bool(held[graph.neighbors[entry].long()].all())
-
-
-def walk_parents(graph: TransitionGraph, found: Ranking, seeds: Tensor) -> Tensor:
-    """Return for each found node the one ranked before it that sends it most of the walk's mass: [B, K]; -1 for seeds, [B, S].
+def walk_parents(graph: TransitionGraph, nodes: np.ndarray, shares: np.ndarray, seeds: np.ndarray) -> np.ndarray:
+    """Return for each node, shape [K], the one ranked before it that sends it most of the walk's mass: [K]; -1 for `seeds`.
 
     Parents are ranked before, so they lead back to a seed, or to a node reached from nodes that were not kept.
     """
-    count, width = found.nodes.shape
-    if not found.nodes.numel():
-        return found.nodes
-    walked = torch.where(columns_of(seeds, found.nodes) >= 0, -1, found.nodes).flatten()
-    place, entry = gather_rows(graph.indptr, walked)
-    batch, near = place // width, graph.neighbors[entry].long()
-    held = (torch.arange(count, device=near.device).unsqueeze(1) * graph.size + found.nodes).masked_fill(found.nodes < 0, -1)
-    keys, order = torch.sort(held.flatten())
-    wanted = batch * graph.size + near
-    at = torch.searchsorted(keys, wanted).clamp(max=keys.numel() - 1)
-    column = order[at] % width
-    before = (keys[at] == wanted) & (column < place % width)
-    flow = found.scores[batch, column] * (graph.weights[entry] / graph.strength[near]).float()
-    place, near, flow = place[before], near[before], flow[before]
-    # Neighbours are in row order, so of equal flows the lower row is first; then one run for each place.
-    by_flow = torch.sort(flow, descending=True, stable=True).indices
-    by_place = by_flow[torch.sort(place[by_flow], stable=True).indices]
-    first = torch.ones_like(by_place, dtype=torch.bool)
-    first[1:] = place[by_place][1:] != place[by_place][:-1]
-    parents = torch.full((count * width,), -1, dtype=torch.int64, device=near.device)
-    parents[place[by_place][first]] = near[by_place][first]
-    return parents.view(count, width)
+    indptr, neighbors, weights, strength = graph.lists
+    at = np.full(graph.size, len(nodes))
+    at[nodes] = np.arange(len(nodes))
+    walked = np.flatnonzero(places_of(seeds, nodes) < 0)
+    owner, entry = slices(indptr, nodes[walked])
+    place, near = walked[owner], neighbors[entry]
+    before = np.flatnonzero(at[near] < place)
+    place, near, entry = place[before], near[before], entry[before]
+    flow = shares.astype(np.float32)[at[near]] * (weights[entry] / strength[near]).astype(np.float32)
+    # The largest flow of each place; of equal ones that of the lower row.
+    by = np.lexsort((near, -flow, place))
+    found, first = np.unique(place[by], return_index=True)
+    parents = np.full(len(nodes), -1)
+    parents[found] = near[by[first]]
+    return parents
 
 
-class PersonalizedPageRank(Operator):
+class PersonalizedPageRank(Algorithm):
     """Rank all nodes by a random walk that restarts at the nodes found so far: O_gs.
 
     The seeds of a query share a restart weight of 1 in proportion to their positive scores; all nodes together share
@@ -364,8 +269,7 @@ class PersonalizedPageRank(Operator):
     damping : float, default 0.5
         Probability of following an edge.
     passage_weight : float, default 0.05
-        Restart weight of all nodes together, next to the seeds' 1. With 0 the walk restarts at the seeds alone and stops as
-        soon as the nodes to keep are proven (:func:`certified_top_k`).
+        Restart weight of all nodes together, next to the seeds' 1. With 0 the walk restarts at the seeds alone.
 
     Notes
     -----
@@ -401,44 +305,41 @@ class PersonalizedPageRank(Operator):
         self.k = None if k is None else positive("k", k)
         self.damping, self.passage_weight = float(damping), float(passage_weight)
 
-    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return nodes by their share of the walk."""
-        walk, corpus = queries.walk_allowed, queries.index.graph
-        graph = corpus.cache.get("transitions", lambda: TransitionGraph(corpus)) if walk is None else TransitionGraph(corpus, walk)
-        keep = min(self.k or max(queries.k, 100), graph.size)
-        restart = self._restart(queries, ranking)
-        nowhere = restart.sum(1, keepdim=True) <= 0
-        # The weights of a query without restart nodes do not matter: its results are dropped.
-        restart = restart.masked_fill(nowhere, 1.0)
-        if self.passage_weight == 0 and walk is None:
-            nodes, scores, certified = certified_top_k(graph, restart, keep, damping=self.damping)
-            unsure = ("PageRank: the nodes at the cut are not proven to be the best",)
-            notes = tuple(() if sure else unsure for sure in certified.tolist())
-            found = Ranking.of(nodes.masked_fill(nowhere, -1), scores, self.name, notes=notes)
-        else:
-            scores = personalized_pagerank(graph, restart, damping=self.damping, tolerance=1e-7)
-            values, nodes = top_k(scores, keep)
-            found = Ranking.of(torch.where((values > 0) & ~nowhere, nodes, -1), values, self.name)
-        return replace(found, trails=followed_trails(found.nodes, walk_parents(graph, found, ranking.nodes)))
+        queries = question.queries
+        weights = np.maximum(found.scores, 0).astype(np.float64)
+        # Without a positive score, seeds are alike.
+        weights = weights / weights.sum() if weights.any() else np.full(len(found), 1 / max(len(found), 1))
+        spread = self.passage_weight if len(found) else float(queries.index.has_dense and queries.has_vectors)
+        graph, keep = _transitions(queries), min(self.k or max(question.k, 100), question.size)
+        nodes, shares = yield Walk(graph, found.nodes, weights, spread, self._similar, ((None, keep),), self.damping)
+        trails = followed(nodes, walk_parents(graph, nodes, shares, found.nodes))
+        return Candidates(nodes, shares, trails, np.zeros(len(nodes), np.int64), (self.name,))
 
-    def _restart(self, queries: Queries, ranking: Ranking) -> Tensor:
-        size = len(queries.index)
-        real = ranking.nodes >= 0
-        weights = torch.where(real, ranking.scores.clamp(min=0).double(), 0.0)
-        total = weights.sum(1, keepdim=True)
-        alike = torch.where(real, 1.0 / real.sum(1, keepdim=True).clamp(min=1), 0.0)
-        weights = torch.where(total > 0, weights / total.clamp(min=1e-30), alike)
-        restart = torch.zeros((len(queries), size), dtype=torch.float64, device=ranking.nodes.device)
-        restart.scatter_add_(1, ranking.nodes.clamp(min=0), weights)
-        empty = ~real.any(1)
-        if self.passage_weight or (queries.index.has_dense and queries.has_vectors and bool(empty.any())):
-            similarity = queries.index.dense.table(queries.vectors).double()
-            passages = min_max(similarity, similarity.amin(1, keepdim=True), similarity.amax(1, keepdim=True))
-            # What only rounding lifts above the lowest would share all weight where a filter leaves nothing else.
-            passages = passages.masked_fill(passages < 1e-6, 0.0)
-            if queries.seeds_allowed is not None:
-                passages = passages.masked_fill(~queries.seeds_allowed, 0.0)
-            passages = passages / passages.sum(1, keepdim=True).clamp(min=1e-30)
-            share = torch.where(empty, 1.0, self.passage_weight).double().unsqueeze(1)
-            restart = restart + share * passages
-        return restart
+    def _similar(self, queries: Queries) -> Tensor:
+        """Return restart weights of all nodes by similarity to each question, 1 together: Tensor, shape [B, N], float64."""
+        similarity = similarities(queries)
+        passages = min_max(similarity, similarity.amin(1, keepdim=True), similarity.amax(1, keepdim=True))
+        # What only rounding lifts above the lowest would share all weight where a filter leaves nothing else.
+        passages = passages.masked_fill(passages < 1e-6, 0.0)
+        if queries.seeds_allowed is not None:
+            passages = passages.masked_fill(~queries.seeds_allowed, 0.0)
+        return passages / passages.sum(1, keepdim=True).clamp(min=1e-30)
+
+
+def similarities(queries: Queries) -> Tensor:
+    """Return the dot products of questions with all nodes: Tensor, shape [B, N], float64."""
+    table = queries.table("dense")
+    return (queries.index.dense.table(queries.vectors) if table is None else table).double()
+
+
+def _transitions(queries: Queries) -> TransitionGraph:
+    """Return the graph that questions walk on: one for the corpus, and one for each filter of the walk."""
+    corpus, walk = queries.index.graph, queries.walk_allowed
+    if walk is None:
+        return corpus.cache.get("transitions", lambda: TransitionGraph(corpus))
+    # The filter is kept with the graph, so that its id is not used again.
+    made: tuple[Tensor, TransitionGraph]
+    made = queries.cache.get(("transitions", id(walk)), lambda: (walk, TransitionGraph(corpus, walk)))
+    return made[1]

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import is_number, positive
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
-from graph_retrievers.graph.ragged import top_k
-from graph_retrievers.operators.fact_linking import PhraseGraph, phrase_graph
+from graph_retrievers.operators.fact_linking import phrase_graph
 from graph_retrievers.operators.fusion import min_max
-from graph_retrievers.operators.operator import Operator, OperatorKind
-from graph_retrievers.operators.pagerank import TransitionGraph, check_damping, personalized_pagerank, walk_parents
+from graph_retrievers.operators.operator import Algorithm, OperatorKind
+from graph_retrievers.operators.pagerank import TransitionGraph, Walk, check_damping, similarities, walk_parents
 from graph_retrievers.operators.vector_search import VectorSearch
-from graph_retrievers.queries import Queries, both
-from graph_retrievers.results import Ranking, followed_trails
+from graph_retrievers.queries import Queries
+from graph_retrievers.search.candidates import Candidates, falling, followed, order
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.memory import Question
+from graph_retrievers.search.requests import Instead, Nearest
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.embedding import embed_texts
 
@@ -51,7 +54,7 @@ def synonyms(names: Sequence[str], vectors: Tensor, threshold: float = 0.8) -> E
     return near, far, cosines
 
 
-class PassageWalk(Operator):
+class PassageWalk(Algorithm):
     r"""Rank passages by a walk that restarts at weighted phrases, and a little at every passage.
 
     The restart weight of a node is its score in the ranking before it; a passage adds `passage_weight` times its similarity to the
@@ -94,13 +97,13 @@ class PassageWalk(Operator):
 
     Examples
     --------
-    >>> from graph_retrievers import GraphIndex, Node, Pipeline
+    >>> from graph_retrievers import GraphIndex, Node, Pipeline, Retriever
     >>> nodes = [Node("p", "Ada wrote a program.", type="passage"), Node("ada", "", "Ada"), Node("engine", "", "Engine")]
-    >>> index = GraphIndex.from_nodes(nodes, [("p", "ada"), ("ada", "engine", "wrote for")], vectors=[[1, 0], [0, 1], [0, 1]])
-    >>> seeds = Ranking.of(torch.tensor([[2]]), torch.tensor([[1.0]]), "Seeds")
-    >>> walked = PassageWalk(1)(Queries.of(index, ["?"], vectors=[[1, 0]]), seeds)
-    >>> walked.nodes.tolist(), walked.trails.tolist()
-    ([[0]], [[[2, 1, 0]]])
+    >>> edges = [("p", "ada"), ("ada", "engine", "wrote for")]
+    >>> index = GraphIndex.from_nodes(nodes, edges, vectors=[[0.5, 0.5], [1, 0], [0, 1]])
+    >>> walk = Retriever(index, Pipeline(VectorSearch(1, returned=False), PassageWalk(1)), backfill=False)
+    >>> walk.retrieve("?", vector=[0, 1])[0].path.text
+    'Engine <-[wrote for]- Ada <- p'
     """
 
     kind = OperatorKind.GRAPH_SEARCH
@@ -122,50 +125,54 @@ class PassageWalk(Operator):
         self.k, self.damping, self.passage_weight = None if k is None else positive("k", k), float(damping), float(passage_weight)
         self.synonyms, self.passage_type = synonyms, passage_type
 
-    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return passages by their share of the walk."""
-        graph, walk = queries.index.graph, queries.walk_allowed
-        parts, size = phrase_graph(graph, self.passage_type), len(graph)
+        queries = question.queries
+        graph, size = queries.index.graph, question.size
+        parts = phrase_graph(graph, self.passage_type)
         # Where every node is both, its passage stands this far behind its phrase.
         shift = size if parts.doubled else 0
-        keep = min(self.k or max(queries.k, 100), size)
-        edges, whole = self._edges(queries)
-        if walk is None:
-            made = graph.cache.get(("walk", id(edges)), lambda: (edges, TransitionGraph.of_edges(size + shift, *edges)))
-            transitions = made[1]
-        else:
-            transitions = TransitionGraph.of_edges(size + shift, *edges, walk.repeat(2) if shift else walk)
-        restart = self._restart(queries, ranking, parts)
-        nowhere = restart.sum(1, keepdim=True) <= 0
-        scores = personalized_pagerank(transitions, restart.masked_fill(nowhere, 1.0), damping=self.damping, tolerance=1e-7)
-        returned = torch.nn.functional.pad(parts.passages, (shift, 0))
+        keep = min(self.k or max(question.k, 100), size)
+        transitions, returned = self._transitions(question, shift), torch.nn.functional.pad(parts.passages, (shift, 0))
+        if not len(found):
+            others = () if parts.doubled else tuple(name for name in graph.type_names if name != self.passage_type)
+            nodes, scores = yield Instead(Nearest(keep, returned=True), question.text, others)
+            return Candidates.seeds(nodes, scores, VectorSearch.name)
         # Paths lead through phrases, which are not returned.
-        best = [top_k(scores.masked_fill(~mask, 0.0), most) for mask, most in ((returned, keep), (~returned, max(keep, 100)))]
-        values, nodes = (torch.cat(column, 1) for column in zip(*best, strict=True))
-        found = Ranking.of(torch.where((values > 0) & ~nowhere, nodes, -1), values, self.name).rescored(values)
-        trails = followed_trails(found.nodes, walk_parents(transitions, found, ranking.nodes))
-        linked = (ranking.nodes >= 0).any(1, keepdim=True)
-        found = replace(found, trails=trails).kept((found.nodes >= 0) & returned[found.nodes.clamp(min=0)] & linked).top(keep)
-        if shift:
-            found = replace(found, nodes=_node(found.nodes, size), trails=_node(found.trails, size))
-        found = replace(found, trails=_along_edges(graph, found.trails))
-        if not bool(linked.all()):
-            near, rows = queries.search("dense", keep, both(parts.passages, queries.starts))
-            found = found.append(Ranking.of(rows.masked_fill(linked, -1), near, VectorSearch.name), keep)
-        note = f"no synonyms are looked for among more than {_MOST_NAMES:,} phrases"
-        return found.noted([not whole] * len(found), note).trimmed()
+        best = (returned, keep), (~returned, max(keep, 100))
+        weights = np.maximum(found.scores, 0).astype(np.float64)
+        nodes, shares = yield Walk(transitions, found.nodes, weights, self.passage_weight, self._passages, best, self.damping)
+        by = order(shares.astype(np.float32))
+        nodes, shares = nodes[by], falling(shares[by])
+        trails = followed(nodes, walk_parents(transitions, nodes, shares, found.nodes))
+        kept = np.flatnonzero(returned.cpu().numpy()[nodes])[:keep]
+        rows, trails = nodes[kept] % size, np.where(trails[kept] < 0, -1, trails[kept] % size)
+        return Candidates(rows, shares[kept], _along_edges(graph, trails), np.zeros(len(kept), np.int64), (self.name,))
 
-    def _restart(self, queries: Queries, ranking: Ranking, parts: PhraseGraph) -> Tensor:
-        """Return the restart weights of the nodes of the walk: Tensor, shape [B, N] or, of both phrases and passages, [B, 2 N]."""
+    def _passages(self, queries: Queries) -> Tensor:
+        """Return restart weights of all nodes of the walk by similarity of passages, 1 for the most similar: [B, N] or [B, 2 N]."""
+        parts = phrase_graph(queries.index.graph, self.passage_type)
         allowed = parts.passages if queries.seeds_allowed is None else parts.passages & queries.seeds_allowed
-        similarity = queries.index.dense.table(queries.vectors).double()
+        similarity = similarities(queries)
         low = similarity.masked_fill(~allowed, torch.inf).amin(1, keepdim=True)
         high = similarity.masked_fill(~allowed, -torch.inf).amax(1, keepdim=True)
-        restart = (self.passage_weight * min_max(similarity, low, high)).masked_fill(~allowed, 0.0)
-        restart = torch.cat([torch.zeros_like(restart), restart], 1) if parts.doubled else restart
-        real = ranking.nodes >= 0
-        weights = torch.where(real, ranking.scores.clamp(min=0).double(), 0.0)
-        return restart.scatter_add_(1, ranking.nodes.clamp(min=0), weights)
+        passages = min_max(similarity, low, high).masked_fill(~allowed, 0.0)
+        return torch.cat([torch.zeros_like(passages), passages], 1) if parts.doubled else passages
+
+    def _transitions(self, question: Question, shift: int) -> TransitionGraph:
+        """Return the graph of the walk; a note says if synonyms are not looked for."""
+        queries = question.queries
+        edges, whole = self._edges(queries)
+        if not whole:
+            question.notes.append(f"no synonyms are looked for among more than {_MOST_NAMES:,} phrases")
+        size, walk = question.size + shift, queries.walk_allowed
+        mask = walk.repeat(2) if walk is not None and shift else walk
+        # Edges and filter are kept with the graph, so that their ids are not used again.
+        cache = (queries.index.graph if walk is None else queries).cache
+        key = ("walk", id(edges), id(walk))
+        made: tuple[TransitionGraph, Any, Any]
+        made = cache.get(key, lambda: (TransitionGraph.of_edges(size, *edges, mask), edges, walk))
+        return made[0]
 
     def _edges(self, queries: Queries) -> tuple[Edges, bool]:
         """Return sources, targets and weights of the walk's edges, and whether synonyms could be looked for."""
@@ -200,17 +207,12 @@ class PassageWalk(Operator):
         return graph.cache.get(key, make)[1], few or not wanted
 
 
-def _node(numbers: Tensor, size: int) -> Tensor:
-    """Return the node rows of phrases and passages of the walk; -1 stays."""
-    return torch.where(numbers >= size, numbers - size, numbers)
-
-
-def _along_edges(graph: CorpusGraph, trails: Tensor) -> Tensor:
-    """Return trails, [B, K, L], from their last step that follows no edge; a node that follows itself is kept once."""
-    trails = trails.clone()
-    near, far = trails[..., :-1], trails[..., 1:]
-    apart = (near >= 0) & (near != far) & ~graph.adjacent(near, far)
-    near[apart.flip(-1).cumsum(-1).flip(-1) > 0] = -1
-    near[near == far] = -1
-    order = torch.sort((trails >= 0).to(torch.int8), dim=-1, stable=True).indices
-    return trails.gather(-1, order)
+def _along_edges(graph: CorpusGraph, trails: np.ndarray) -> np.ndarray:
+    """Return trails, [K, L], from their last step that follows no edge; a node that follows itself is kept once."""
+    near, far = trails[:, :-1], trails[:, 1:]
+    linked = graph.adjacent(*(torch.from_numpy(part).to(graph.device) for part in (near, far))).cpu().numpy()
+    apart = (near >= 0) & (near != far) & ~linked
+    # A step that no edge joins, and all before it.
+    gone = np.flip(np.cumsum(np.flip(apart, 1), 1), 1) > 0
+    trails = np.concatenate([np.where(gone | (near == far), -1, near), trails[:, -1:]], 1)
+    return np.take_along_axis(trails, np.argsort(trails >= 0, axis=1, kind="stable"), 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,11 @@ from torch import Tensor
 from graph_retrievers.errors import MissingSignalError
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.graph.filters import type_mask
-from graph_retrievers.queries import Queries
+from graph_retrievers.queries import Queries, both
 from graph_retrievers.search.candidates import places_of
 from graph_retrievers.search.requests import (
     Degree,
+    Instead,
     Links,
     Near,
     Nearest,
@@ -24,14 +26,12 @@ from graph_retrievers.search.requests import (
     Relevance,
     Scores,
     Similarity,
-    TermScores,
-    Texts,
     Vectors,
     Weights,
 )
 from graph_retrievers.signals.dense import DenseIndex
 
-__all__ = ["Memory", "Question", "smoothed"]
+__all__ = ["Memory", "Question", "slices", "smoothed"]
 
 # Nodes with more neighbours than this many times their pairs are joined by looking the pairs up.
 _HUBS = 4
@@ -50,8 +50,6 @@ class Question:
     size : int
         Nodes N of the graph.
     ids : sequence of str, length N
-    signals : tuple of str
-        Names of the signals that can be asked.
     notes : list of str
         What a reader should know about the search; an algorithm adds to it.
     touched : int or None
@@ -61,7 +59,6 @@ class Question:
     def __init__(self, queries: Queries, place: int) -> None:
         self.queries, self.text, self.k = queries, queries.texts[place], queries.k
         self.ids, self.size = queries.index.graph.ids, len(queries.index)
-        self.signals = tuple(queries.index.signals)
         self.notes: list[str] = []
         self.touched: int | None = None
 
@@ -102,17 +99,10 @@ class Memory:
     def nearest(self, asked: Sequence[tuple[int, Nearest]]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return the best nodes of a signal."""
         queries, first, width = self.queries, asked[0][1], max(request.k for _, request in asked)
-        mask = queries.walk_allowed if first.walked else queries.starts if first.returned else queries.seeds_allowed
-        if first.text is None:
-            places = [b for b, _ in asked]
-        else:
-            row_of = {text: row for row, text in enumerate(dict.fromkeys(request.text or "" for _, request in asked))}
-            places = [row_of[request.text or ""] for _, request in asked]
-            queries = queries.rewritten(list(row_of), [0] * len(row_of))
+        mask = queries.starts if first.returned else queries.seeds_allowed
         scores, nodes = (_host(table) for table in queries.search(first.signal, width, mask))
-        lengths = (nodes >= 0).sum(1).tolist()
-        sizes = [min(request.k, lengths[row]) for row, (_, request) in zip(places, asked, strict=True)]
-        return [(nodes[row, :n], scores[row, :n]) for row, n in zip(places, sizes, strict=True)]
+        lengths = (nodes >= 0).sum(1)
+        return [(nodes[b, :n], scores[b, :n]) for b, request in asked for n in [min(request.k, lengths[b])]]
 
     def similarity(self, asked: Sequence[tuple[int, Similarity]]) -> list[np.ndarray]:
         """Return cosines; from the table of all scores where there is one."""
@@ -131,15 +121,6 @@ class Memory:
         if table is None:
             return self._split(self.queries.scores(*self._pairs(asked), asked[0][1].signal), asked)
         return [table[b].take(request.nodes) for b, request in asked]
-
-    def term_scores(self, asked: Sequence[tuple[int, TermScores]]) -> list[np.ndarray]:
-        """Return a signal's scores by terms."""
-        name = asked[0][1].signal
-        return self._split(self.queries.index.signal(name).term_scores(self.queries.view(name), *self._pairs(asked)), asked)
-
-    def texts(self, asked: Sequence[tuple[int, Texts]]) -> list[list[str]]:
-        """Return texts of nodes."""
-        return [[self.graph.texts[row] for row in request.nodes.tolist()] for _, request in asked]
 
     def _table(self, signal: str) -> np.ndarray | None:
         table = self.queries.table_at_hand(signal) if self.queries.index.device.type == "cpu" else None
@@ -207,7 +188,7 @@ class Memory:
             entry = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
             held = np.flatnonzero(keys[entry] == wanted)
             return held // len(nodes), held % len(nodes), entry[held]
-        owner, entry = _slices(indptr, nodes)
+        owner, entry = slices(indptr, nodes)
         place = places_of(nodes, indices.take(entry))
         held = np.flatnonzero((place >= 0) & (place != owner))
         return owner.take(held), place.take(held), entry.take(held)
@@ -225,10 +206,31 @@ class Memory:
         found = [asked[0][1].function(self.queries, b, v) for b, v in parts]
         return self._split(torch.cat([torch.as_tensor(part) for part in found]).double(), asked)
 
+    def instead(self, asked: Sequence[tuple[int, Instead]]) -> Sequence[Any]:
+        """Return answers as if questions were other texts; what is computed for these is kept."""
+        pairs, types = tuple(dict.fromkeys((b, request.text) for b, request in asked)), asked[0][1].exclude_types
+        other = self.queries.cache.get(("instead", pairs, types), lambda: Memory(self._asked(pairs, types)))
+        row_of = {pair: row for row, pair in enumerate(pairs)}
+        inner = [(row_of[b, request.text], request.request) for b, request in asked]
+        return type(inner[0][1]).together(other, inner)  # type: ignore[no-any-return]
+
+    def _asked(self, pairs: Sequence[tuple[int, str]], types: tuple[str, ...]) -> Queries:
+        """Return queries of other texts, each in place of a question, from nodes that may start and are not of the types."""
+        queries, places, texts = self.queries, [b for b, _ in pairs], tuple(text for _, text in pairs)
+        start = both(queries.seeds_allowed, ~type_mask(self.graph, types)) if types else queries.seeds_allowed
+        if texts != queries.texts:
+            new = [row for row, (b, text) in enumerate(pairs) if text != queries.texts[b]]
+            vectors = None
+            if queries.has_vectors:
+                vectors = queries.vectors[places].clone()
+                vectors[new] = queries.embed([texts[row] for row in new])
+            queries = queries.rewritten(texts, places, vectors=vectors)
+        return replace(queries, seeds_allowed=start, named_allowed=start)
+
     def _near(self, nodes: np.ndarray, parallel: bool) -> Near:
         self.graph.expand(torch.from_numpy(nodes))
         indptr, indices = self._lists(parallel)
-        owner, entry = _slices(indptr, nodes)
+        owner, entry = slices(indptr, nodes)
         return Near(owner, indices.take(entry).astype(np.int64))
 
     def _lists(self, parallel: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -269,7 +271,7 @@ def smoothed(latents: Tensor, mix: np.ndarray | None, alpha: float) -> Tensor:
     return torch.where(linked, mixed, latents)
 
 
-def _slices(indptr: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def slices(indptr: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the entries of rows, shape [n], of a CSR matrix: for each entry, the place of its row (ascending) and its position."""
     start = indptr.take(rows)
     counts = indptr.take(rows + 1) - start
