@@ -1,8 +1,8 @@
-"""Many callers on one index: python benchmarks/sharing.py [--seconds 60] [--reranker DIR].
+"""Many callers on one index: python benchmarks/sharing.py [--seconds 60].
 
 64 threads, then 1,000 asyncio tasks that await the LangChain and LlamaIndex retrievers, ask one index for some time. Each answer is
 compared with the one that was given alone. Printed are the answers, how late a timer in the event loop was (what the loop waited
-for), the processor's share of that, and, with a cross-encoder, its pairs a second with and without GatheredRelevance.
+for), and the processor's share of that.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import torch
 
-from graph_retrievers import CrossEncoder, GatheredRelevance, GraphIndex, build_retriever
+from graph_retrievers import GraphIndex, build_retriever
 from langchain_graph_retrievers import GraphRetriever as LangChainRetriever
 from llama_graph_retrievers import GraphRetriever as LlamaRetriever
 
@@ -111,8 +111,10 @@ async def with_tasks(
 
 def measure(seconds: float, threads: int = 64, tasks: int = 1000, nodes: int = 2000) -> int:
     """Print how many callers share an index; return the number of wrong answers."""
-    model = GatheredRelevance(lambda pairs: [len(set(query.split()) & set(text.split())) / 7 for query, text in pairs])
-    index, questions = made_index(nodes, model)
+    def overlap(pairs: list[tuple[str, str]]) -> list[float]:
+        return [len(set(query.split()) & set(text.split())) / 7 for query, text in pairs]
+
+    index, questions = made_index(nodes, overlap)
     retrievers = [build_retriever(name, index) for name in _SYSTEMS]
     alone = {(each.name, question): ranked(each.retrieve(question)) for each in retrievers for question in questions}
     print(f"{nodes:,} nodes, {', '.join(_SYSTEMS)}; load of the machine before: {os.getloadavg()[0]:.1f}")
@@ -125,44 +127,11 @@ def measure(seconds: float, threads: int = 64, tasks: int = 1000, nodes: int = 2
     return wrong + counts[1]
 
 
-def compare(source: str, device: str, callers: int = 32) -> None:
-    """Print the pairs a second of a cross-encoder asked by many threads, directly and gathered, and how much scores differ."""
-    direct = CrossEncoder(source, device=device, max_length=64).load()
-    index, questions = made_index(400, direct)
-    texts = index.graph.texts
-    alone = direct.score(direct.encode(questions[:1] * len(texts), texts))
-    for pairs in (5, 20, 100):
-        for model in (direct, GatheredRelevance(direct), GatheredRelevance(direct, wait=0.005)):
-
-            def ask(number: int, model: object = model, pairs: int = pairs) -> float:
-                chosen = torch.arange(number * pairs, (number + 1) * pairs) % len(texts)
-                held = [texts[place] for place in chosen.tolist()]
-                found = model.score(model.encode(questions[:1] * pairs, held))  # type: ignore[attr-defined]
-                return float((found.cpu() - alone[chosen].cpu()).abs().max())
-
-            with ThreadPoolExecutor(callers) as pool:
-                list(pool.map(ask, range(callers)))
-                start = time.perf_counter()
-                furthest = max(pool.map(ask, range(8 * callers)))
-            rate = 8 * callers * pairs / (time.perf_counter() - start)
-            name = type(model).__name__ + (f"(wait={model.wait})" if isinstance(model, GatheredRelevance) else "")
-            print(
-                f"{callers} threads, {pairs:3} pairs a call, {name:<30} {rate:9,.0f} pairs/s, scores within {furthest:.1e}",
-                flush=True,
-            )
-
-
 def main() -> int:
     """Measure and print; return 1 if an answer is wrong."""
     parser = argparse.ArgumentParser(description=__doc__.split(":")[0])
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--reranker", help="folder of a cross-encoder, to measure what gathering gains")
-    parser.add_argument("--device", default="cpu")
-    args = parser.parse_args()
-    wrong = measure(args.seconds) if args.seconds else 0
-    if args.reranker:
-        compare(args.reranker, args.device)
-    return int(wrong > 0)
+    return int(measure(parser.parse_args().seconds) > 0)
 
 
 if __name__ == "__main__":

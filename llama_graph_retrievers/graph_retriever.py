@@ -102,7 +102,8 @@ class GraphRetriever(BaseRetriever):
 
     Examples
     --------
-    >>> from graph_retrievers import BM25Search, GraphIndex, Retriever
+    >>> from graph_retrievers import GraphIndex, Retriever
+    >>> from graph_retrievers.operators import BM25Search
     >>> from llama_graph_retrievers import provenance
     >>> index = GraphIndex.from_texts(["Ada wrote the first program.", "Babbage built an engine."])
     >>> retriever = GraphRetriever(Retriever(index, BM25Search()), similarity_top_k=1)

@@ -200,7 +200,8 @@ def to_context(nodes: Iterable[NodeWithScore], question: str = "", language_mode
 
     Examples
     --------
-    >>> from graph_retrievers import GraphIndex, GatedPropagation, BM25Search, Pipeline
+    >>> from graph_retrievers import GraphIndex, Pipeline
+    >>> from graph_retrievers.operators import BM25Search, GatedPropagation
     >>> from llama_graph_retrievers import GraphRetriever
     >>> texts, titles = ["Ada wrote a program.", "An engine of brass."], ["Ada", "Engine"]
     >>> index = GraphIndex.from_texts(texts, titles=titles, edges=[("0", "1", "ran on")])

@@ -12,22 +12,15 @@ from itertools import cycle, islice
 
 import torch
 
-from graph_retrievers import (
+from graph_retrievers import Edge, GraphIndex, Hits, MoR, Node, Pipeline, Retriever, SpreadingActivation
+from graph_retrievers.operators import (
     ChainSearch,
-    Edge,
     EntityLinking,
     FactSearch,
     GatedPropagation,
-    GraphIndex,
-    Hits,
     HybridSearch,
     MetapathSearch,
-    MoR,
-    Node,
     PathSearch,
-    Pipeline,
-    Retriever,
-    SpreadingActivation,
 )
 from graph_retrievers.operators.mor.planner import LanguageModelPlanner
 from graph_retrievers.retrievers.registry import build_retriever, retriever_names

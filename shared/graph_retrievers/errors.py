@@ -2,15 +2,6 @@
 
 Each message says what was given, what was expected and how to fix it. Where Python has a built-in exception for the same
 mistake, the class derives from it too.
-
-Examples
---------
->>> from graph_retrievers.graph import CorpusGraph
->>> try:
-...     CorpusGraph(["a", "a"], ["one text", "another text"])
-... except ValueError as error:
-...     print(type(error).__name__)
-DuplicateNodeError
 """
 
 from typing import Any
@@ -33,7 +24,17 @@ def shown(value: Any, length: int = 80) -> str:
 
 
 class GraphRetrieverError(Exception):
-    """Base class of all errors of this package."""
+    """Base class of all errors of this package.
+
+    Examples
+    --------
+    >>> from graph_retrievers.graph import CorpusGraph
+    >>> try:
+    ...     CorpusGraph(["a", "a"], ["one text", "another text"])
+    ... except GraphRetrieverError as error:
+    ...     print(type(error).__name__)
+    DuplicateNodeError
+    """
 
 
 def reason(error: Exception) -> str:

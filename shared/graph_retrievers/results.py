@@ -26,7 +26,7 @@ _PADS |= dict.fromkeys(("nodes", "trails", "origins", "relations", "context"), -
 class Chains:
     """Chains: paths as results, for B queries.
 
-    >>> from graph_retrievers import Chains
+    >>> from graph_retrievers.results import Chains
     >>> Chains(torch.tensor([[[0, 3, -1]]]), torch.tensor([[0.7]])).nodes.shape
     torch.Size([1, 1, 3])
 
@@ -72,7 +72,7 @@ class Chains:
 class Facts:
     """Facts: edges as results, for B queries.
 
-    >>> from graph_retrievers import Facts
+    >>> from graph_retrievers.results import Facts
     >>> Facts(torch.tensor([[5, 2]]), torch.tensor([[0.7, 0.1]])).rows
     tensor([[5, 2]])
 

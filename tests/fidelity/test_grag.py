@@ -8,15 +8,17 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graph_retrievers import GRAG, GraphIndex, MeaningCache, MeaningGraph, Pipeline, Retriever, VectorSearch
+from graph_retrievers import GRAG, GraphIndex, Pipeline, Retriever
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError, MissingSignalError
 from graph_retrievers.evaluation.ties import tied_hits, tied_reciprocal_rank
-from graph_retrievers.operators import DocumentGraphNetwork, DocumentGraphRerank, EvidenceNetwork
+from graph_retrievers.operators import DocumentGraphNetwork, DocumentGraphRerank, EvidenceNetwork, VectorSearch
 from graph_retrievers.operators.grag.document_graph import edge_features, joined, maximal_paths, normalized, path_concepts
 from graph_retrievers.operators.grag.evidence import DocumentSet, mean_ranks
 from graph_retrievers.operators.grag.model import CHANNELS, EVIDENCE
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
+from graph_retrievers.signals.meaning import MeaningGraph
+from graph_retrievers.signals.meaning_cache import MeaningCache
 from tests.references import grag as reference
 
 WORDS = "question loom card engine brass mill weaver cloth".split()

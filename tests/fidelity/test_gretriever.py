@@ -8,12 +8,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graph_retrievers import CorpusGraph, Edge, GraphIndex, Node, Pipeline, Queries, Retriever, VectorSearch
+from graph_retrievers import Edge, GraphIndex, Node, Pipeline, Retriever
 from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.graph.description import NO_EDGES_NOTE
 from graph_retrievers.graph.steiner_tree import prize_collecting_steiner_tree
-from graph_retrievers.operators import steiner_tree_search
+from graph_retrievers.operators import VectorSearch, steiner_tree_search
 from graph_retrievers.operators.steiner_tree_search import SteinerTreeSearch, edge_prizes
+from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.gretriever import GRetriever
 from graph_retrievers.signals.dense import DenseIndex
 from tests.references import gretriever as reference

@@ -10,12 +10,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graph_retrievers import GRanker, GraphIndex, PathRerank, PathReranking, Pipeline, Queries, Ranking, Rerank, Retriever, STeX
+from graph_retrievers import GraphIndex, PathReranking, Pipeline, Retriever
 from graph_retrievers.errors import InvalidArgumentError, InvalidVectorError
 from graph_retrievers.graph import CorpusGraph, Edge
-from graph_retrievers.operators import Operator, OperatorKind, VectorSearch
+from graph_retrievers.operators import GRanker, Operator, OperatorKind, PathRerank, Rerank, STeX, VectorSearch
 from graph_retrievers.operators.path_rerank import mixed_with_ranks
 from graph_retrievers.operators.path_texts import path_texts
+from graph_retrievers.queries import Queries
+from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers import FastInsight
 from graph_retrievers.signals.relevance import BiEncoder, PairScorer, RelevanceModel
 

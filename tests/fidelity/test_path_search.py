@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from graph_retrievers import CorpusGraph, GraphIndex, MetapathSearch, Node, PathSearch, Pipeline, Queries, Retriever
+from graph_retrievers import GraphIndex, Node, Pipeline, Retriever
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
-from graph_retrievers.operators import BM25Search, EntityLinking, HybridSearch, VectorSearch
+from graph_retrievers.graph import CorpusGraph
+from graph_retrievers.operators import BM25Search, EntityLinking, HybridSearch, MetapathSearch, PathSearch, VectorSearch
 from graph_retrievers.operators.metapath_search import metapaths
+from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.signal import Signal

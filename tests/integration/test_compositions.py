@@ -7,28 +7,21 @@ from functools import cache
 import pytest
 import torch
 
-from graph_retrievers import (
+from graph_retrievers import Edge, GraphIndex, Hits, Operator, Pipeline, ReciprocalRankFusion, Retriever
+from graph_retrievers.operators import (
     Backfill,
     ChainSearch,
-    Edge,
     EntityLinking,
-    Facts,
     FactSearch,
     GatedPropagation,
     GRanker,
-    GraphIndex,
-    Hits,
     MixedTraversal,
-    Operator,
     OperatorKind,
-    Pipeline,
-    Ranking,
-    ReciprocalRankFusion,
     Rerank,
-    Retriever,
     TrajectoryReranker,
     VectorSearch,
 )
+from graph_retrievers.results import Facts, Ranking
 from langchain_graph_retrievers import GraphRetriever as LangChainRetriever
 from langchain_graph_retrievers import to_context as langchain_context
 from llama_graph_retrievers import GraphRetriever as LlamaRetriever

@@ -5,8 +5,9 @@ import uuid
 import pytest
 from llama_index.core.schema import IndexNode, TextNode
 
-from graph_retrievers import BM25Search, GraphIndex, Retriever, SpreadingActivation
+from graph_retrievers import GraphIndex, Retriever, SpreadingActivation
 from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.operators import BM25Search
 from langchain_graph_retrievers import GraphRetriever as LangChainRetriever
 from llama_graph_retrievers import BM25Retriever, provenance, to_context
 from llama_graph_retrievers import GraphRetriever as LlamaRetriever

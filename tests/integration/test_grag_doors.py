@@ -17,10 +17,12 @@ from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.response_synthesizers import get_response_synthesizer
 from llama_index.core.schema import NodeWithScore, TextNode
 
-from graph_retrievers import GRAG, EvidenceNetwork, GraphIndex, MeaningGraph
+from graph_retrievers import GRAG, GraphIndex
 from graph_retrievers.cli import main
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
+from graph_retrievers.operators import EvidenceNetwork
 from graph_retrievers.operators.grag.model import CHANNELS
+from graph_retrievers.signals.meaning import MeaningGraph
 from langchain_graph_retrievers import GRAGCompressor, GRAGRetriever, VectorRetriever
 from llama_graph_retrievers import GRAGPostprocessor, GRankerPostprocessor
 from llama_graph_retrievers import GRAGRetriever as LlamaGRAGRetriever

@@ -15,9 +15,10 @@ from langchain_text_splitters import MarkdownHeaderTextSplitter
 from pydantic import Field
 
 import langchain_graph_retrievers as package
-from graph_retrievers import BM25Search, EntityLinking, GatedPropagation, GraphIndex, Pipeline, Retriever, VectorSearch, minilm
+from graph_retrievers import GraphIndex, Pipeline, Retriever, minilm
 from graph_retrievers.construction import DocumentStructure
 from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.operators import BM25Search, EntityLinking, GatedPropagation, VectorSearch
 from langchain_graph_retrievers import (
     BM25Retriever,
     FastInsightRetriever,

@@ -11,9 +11,10 @@ from llama_index.core.schema import Document, NodeRelationship, RelatedNodeInfo,
 from llama_index.core.storage.docstore import SimpleDocumentStore
 
 import langchain_graph_retrievers
-from graph_retrievers import BM25Search, GatedPropagation, GraphIndex, Node, Pipeline, Retriever
+from graph_retrievers import GraphIndex, Node, Pipeline, Retriever
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.labels import is_random, label
+from graph_retrievers.operators import BM25Search, GatedPropagation
 from llama_graph_retrievers import BM25Retriever, GraphRetriever, PPRRetriever, provenance, to_context
 from tests.integration.llama_corpus import HashEmbed
 

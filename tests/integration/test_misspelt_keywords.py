@@ -10,10 +10,11 @@ from pydantic import ValidationError
 
 import langchain_graph_retrievers as lc
 import llama_graph_retrievers as li
-from graph_retrievers import PPR, GraphIndex, VectorSearch, build_retriever
+from graph_retrievers import PPR, GraphIndex, build_retriever
 from graph_retrievers.arguments import meant
 from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError
 from graph_retrievers.index import IndexStore
+from graph_retrievers.operators import VectorSearch
 from tests.helpers import HashEmbedding
 from tests.integration.llama_corpus import HashEmbed
 

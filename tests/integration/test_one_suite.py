@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
-from graph_retrievers import Edge, GraphIndex, Node, RetrieverProtocol, SpreadingActivation
+from graph_retrievers import Edge, GraphIndex, Node, SpreadingActivation
 from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.retrievers import RetrieverProtocol
 from graph_retrievers.stores.cypher import CypherSpreadingActivation, write_graph
 from langchain_graph_retrievers import GraphRetriever as LangChainRetriever
 from llama_graph_retrievers import GraphRetriever as LlamaRetriever

@@ -139,6 +139,14 @@ def test_every_page_of_the_docs_is_in_the_table_of_contents():
     assert {page.name for page in (ROOT / "docs").glob("*.md")} - {"index.md"} <= listed
 
 
+def test_every_name_of_the_package_has_a_line_in_the_docs_and_no_other_has():
+    import graph_retrievers
+
+    text = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`.+?) \|", text.partition("## Names")[2], re.MULTILINE)
+    assert sorted(name for row in rows for name in re.findall(r"`(\w+)`", row)) == sorted(graph_retrievers.__all__)
+
+
 def test_the_readme_names_the_commands_that_are_run_to_check_a_checkout():
     run = re.findall(r"^make (\w+)$", (ROOT / ".ci" / "run").read_text(encoding="utf-8"), re.MULTILINE)
     made = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)

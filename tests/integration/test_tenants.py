@@ -5,18 +5,9 @@ from itertools import islice
 
 import pytest
 
-from graph_retrievers import (
-    BM25Search,
-    GRanker,
-    IndexStore,
-    Pipeline,
-    Rerank,
-    Retriever,
-    StoreRetriever,
-    VectorSearch,
-    WalkFusion,
-)
+from graph_retrievers import IndexStore, Pipeline, Retriever, StoreRetriever, WalkFusion
 from graph_retrievers.errors import UnexpectedArgumentError
+from graph_retrievers.operators import BM25Search, GRanker, Rerank, VectorSearch
 from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.signals.relevance import BiEncoder
 from tests.helpers import HashEmbedding

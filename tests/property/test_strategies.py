@@ -10,9 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graph_retrievers import GraphIndex, Pipeline, Retriever, VectorSearch
+from graph_retrievers import GraphIndex, Pipeline, Retriever
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
-from graph_retrievers.operators import EagerTraversal, EntityLinking, GatedPropagation, MMRTraversal, ScoredTraversal
+from graph_retrievers.operators import EagerTraversal, EntityLinking, GatedPropagation, MMRTraversal, ScoredTraversal, VectorSearch
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers import MMR, Eager, Scored

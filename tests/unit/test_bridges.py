@@ -6,30 +6,25 @@ import numpy as np
 import pytest
 import torch
 
-from graph_retrievers import (
+from graph_retrievers import GraphIndex, Pipeline, ReciprocalRankFusion, Retriever, WalkFusion
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph import CorpusGraph, SharedName
+from graph_retrievers.graph.names import capitalized_names, name_keys, name_table, named_step
+from graph_retrievers.operators import (
     BM25Search,
     ChainSearch,
     ChunkGathering,
-    CorpusGraph,
     EagerTraversal,
-    GraphIndex,
     HybridSearch,
     MMRTraversal,
     PathSearch,
-    Pipeline,
-    Queries,
-    ReciprocalRankFusion,
-    Retriever,
     ScoredTraversal,
     VectorSearch,
-    WalkFusion,
 )
-from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.graph import SharedName
-from graph_retrievers.graph.names import capitalized_names, name_keys, name_table, named_step
 from graph_retrievers.operators.bridges import bridges
 from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.operators.traits import names_mentioned
+from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking, extended_relations, extended_trails
 from tests.helpers import HashEmbedding
 

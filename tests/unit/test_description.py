@@ -8,11 +8,11 @@ from itertools import pairwise
 import pytest
 import torch
 
-from graph_retrievers import CorpusGraph, GraphIndex
+from graph_retrievers import GraphIndex
 from graph_retrievers.cli import main
 from graph_retrievers.construction import Metadata
 from graph_retrievers.construction.edges import TitleMentions
-from graph_retrievers.graph import Node
+from graph_retrievers.graph import CorpusGraph, Node
 from graph_retrievers.graph.description import describe
 from graph_retrievers.operators import BM25Search, Pipeline
 from graph_retrievers.operators.grag import DocumentGraphRerank

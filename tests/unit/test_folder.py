@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from graph_retrievers import BM25Search, GatedPropagation, GraphIndex, Pipeline, Retriever
+from graph_retrievers import GraphIndex, Pipeline, Retriever
 from graph_retrievers.construction import DocumentStructure, Links, TitleMentions, build_edges, read_folder
 from graph_retrievers.construction.html import html_charset
 from graph_retrievers.errors import DatasetError, InvalidArgumentError
+from graph_retrievers.operators import BM25Search, GatedPropagation
 
 WORDS = "Some words about looms. "
 

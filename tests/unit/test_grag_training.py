@@ -5,15 +5,17 @@ import json
 import pytest
 import torch
 
-from graph_retrievers import GRAG, GraphIndex, MeaningCache, MeaningGraph, VectorSearch
+from graph_retrievers import GRAG, GraphIndex
 from graph_retrievers.datasets import Dataset, Query
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import Node
 from graph_retrievers.learning.examples import LabelledQuery
 from graph_retrievers.learning.loss import listwise_cross_entropy, pairwise_hinge
-from graph_retrievers.operators import DocumentGraphNetwork, DocumentGraphRerank, EvidenceNetwork
+from graph_retrievers.operators import DocumentGraphNetwork, DocumentGraphRerank, EvidenceNetwork, VectorSearch
 from graph_retrievers.operators.grag.training import fit_document_graph
 from graph_retrievers.retrievers.grag import fit_grag, grag_reranker
+from graph_retrievers.signals.meaning import MeaningGraph
+from graph_retrievers.signals.meaning_cache import MeaningCache
 
 PEOPLE = ["ada", "ben", "cy", "dot", "eve", "fay", "gus", "hal", "ida", "jon", "kay", "lee"]
 

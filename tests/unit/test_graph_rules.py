@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import torch
 
-from graph_retrievers import CorpusGraph, GraphIndex
+from graph_retrievers import GraphIndex
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.graph import Node
+from graph_retrievers.graph import CorpusGraph, Node
 from graph_retrievers.graph.description import describe
 from graph_retrievers.graph.labels import is_random, label
 from graph_retrievers.graph.names import NameTable, name_table, name_words, nodes_titled

@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from graph_retrievers import MeaningCache, MeaningGraph, MeaningParser
 from graph_retrievers.errors import CorruptIndexError, InvalidArgumentError, MissingDependencyError
 from graph_retrievers.signals.concept_parser import ConceptParser
-from graph_retrievers.signals.meaning_cache import as_meaning_parser
+from graph_retrievers.signals.meaning import MeaningGraph, MeaningParser
+from graph_retrievers.signals.meaning_cache import MeaningCache, as_meaning_parser
 from graph_retrievers.signals.meaning_parsers import AmrlibParser, PenmanParser, penman_graph
 from tests.helpers import tiny_seq2seq
 

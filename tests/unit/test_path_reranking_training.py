@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from graph_retrievers import CrossEncoder, GraphIndex, PathReranking, VectorSearch, build_retriever
+from graph_retrievers import CrossEncoder, GraphIndex, PathReranking, build_retriever
 from graph_retrievers.cli import main
 from graph_retrievers.datasets import Dataset, Query
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.graph import Edge, Node
 from graph_retrievers.learning.examples import LabelledQuery
 from graph_retrievers.learning.loop import History
-from graph_retrievers.operators import GatedPropagation, Pipeline, path_rerank_training
+from graph_retrievers.operators import GatedPropagation, Pipeline, VectorSearch, path_rerank_training
 from graph_retrievers.operators.path_rerank import mixed_with_ranks
 from graph_retrievers.operators.path_rerank_training import WEIGHTS, fit_path_rerank
 from graph_retrievers.retrievers import path_reranking

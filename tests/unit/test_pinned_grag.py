@@ -7,11 +7,11 @@ import torch
 from langchain_core.documents import Document
 from llama_index.core.schema import NodeWithScore, TextNode
 
-from graph_retrievers import GRAG, GraphIndex, MeaningCache, MeaningGraph, Node, Pipeline, Retriever, VectorSearch
+from graph_retrievers import GRAG, GraphIndex, Node, Pipeline, Retriever
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.learning import loop
 from graph_retrievers.learning.loss import pairwise_hinge
-from graph_retrievers.operators import DocumentGraphNetwork, DocumentGraphRerank, EvidenceNetwork
+from graph_retrievers.operators import DocumentGraphNetwork, DocumentGraphRerank, EvidenceNetwork, VectorSearch
 from graph_retrievers.operators.grag import training
 from graph_retrievers.operators.grag.document_graph import maximal_paths
 from graph_retrievers.operators.grag.evidence import DocumentSet
@@ -24,6 +24,8 @@ from graph_retrievers.retrievers.grag import fit_grag
 from graph_retrievers.signals import meaning_cache
 from graph_retrievers.signals.concept_parser import ConceptParser
 from graph_retrievers.signals.embedding import CachedEmbedding
+from graph_retrievers.signals.meaning import MeaningGraph
+from graph_retrievers.signals.meaning_cache import MeaningCache
 from langchain_graph_retrievers import GRAGCompressor
 from llama_graph_retrievers import GRAGPostprocessor
 from tests.helpers import HashEmbedding

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from graph_retrievers import GraphIndex, Node, Pipeline, VectorSearch
+from graph_retrievers import GraphIndex, Node, Pipeline
 from graph_retrievers.cli import main
 from graph_retrievers.datasets import Dataset, Query
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import Edge
+from graph_retrievers.operators import VectorSearch
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.retrievers.grag import GRAG, fit_grag
 from graph_retrievers.retrievers.lesegr import LeSeGR, fit_lesegr
@@ -259,7 +260,7 @@ def test_a_checkpoint_of_the_published_lesegr_is_asked_for(data, tmp_path):
 
 def test_a_checkpoint_of_the_published_grag_is_asked_for(data, tmp_path):
     def parser(text):
-        from graph_retrievers import MeaningGraph
+        from graph_retrievers.signals.meaning import MeaningGraph
 
         return MeaningGraph(tuple(text.strip(".").split()), ())
 

@@ -17,14 +17,11 @@ from graph_retrievers import (
     FastInsight,
     GraphIndex,
     HippoRAG,
-    HybridSearch,
     MoR,
     Node,
-    PathSearch,
     Pipeline,
     Retriever,
     SpreadingActivation,
-    VectorSearch,
     WalkFusion,
 )
 from graph_retrievers.errors import (
@@ -36,7 +33,7 @@ from graph_retrievers.errors import (
     InvalidVectorError,
     UnknownNodeError,
 )
-from graph_retrievers.operators import BM25Search
+from graph_retrievers.operators import BM25Search, HybridSearch, PathSearch, VectorSearch
 from graph_retrievers.operators.mor import MixedTraversal, TextMatching
 from graph_retrievers.retrievers.baselines import BM25
 from graph_retrievers.stores.cypher import CypherDatabase, CypherGraphStore, GraphSchema

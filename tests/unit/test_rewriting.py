@@ -10,23 +10,22 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graph_retrievers import (
+from graph_retrievers import GraphIndex, Node, Pipeline, ReciprocalRankFusion, Retriever, build_retriever
+from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
+from graph_retrievers.operators import (
     BM25Search,
     ChainSearch,
     EntityLinking,
     FactSearch,
     GatedPropagation,
-    GraphIndex,
     HybridSearch,
-    Node,
-    Pipeline,
-    ReciprocalRankFusion,
-    Retriever,
+    HypotheticalDocuments,
+    InterleavedReasoning,
+    Operator,
+    OperatorKind,
+    QueryDecomposition,
     VectorSearch,
-    build_retriever,
 )
-from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
-from graph_retrievers.operators import HypotheticalDocuments, InterleavedReasoning, Operator, OperatorKind, QueryDecomposition
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers import Decomposition, HyDE, IRCoT

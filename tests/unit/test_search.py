@@ -8,22 +8,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graph_retrievers import (
-    BM25Search,
-    GatedPropagation,
-    GRanker,
-    GraphIndex,
-    HybridSearch,
-    OperatorKind,
-    Pipeline,
-    Queries,
-    ReciprocalRankFusion,
-    Rerank,
-    Retriever,
-    VectorSearch,
-)
+from graph_retrievers import GraphIndex, Pipeline, ReciprocalRankFusion, Retriever
 from graph_retrievers.graph.ragged import descending
+from graph_retrievers.operators import BM25Search, GatedPropagation, GRanker, HybridSearch, OperatorKind, Rerank, VectorSearch
 from graph_retrievers.operators.operator import Algorithm
+from graph_retrievers.queries import Queries
 from graph_retrievers.results import LONGEST_TRAIL, Ranking
 from graph_retrievers.search.beyond import Chains, Facts
 from graph_retrievers.search.candidates import Candidates, best, followed, found_by, order, ranking_of, reached, stacked

@@ -6,26 +6,22 @@ import numpy as np
 import pytest
 import torch
 
-from graph_retrievers import (
+from graph_retrievers import Hit, Operator, Pipeline, ReciprocalRankFusion, Retriever
+from graph_retrievers.graph import Node
+from graph_retrievers.hits import NodePath
+from graph_retrievers.index import GraphIndex, IndexStore
+from graph_retrievers.operators import (
     BM25Search,
     ChainSearch,
     EntityLinking,
     FactSearch,
     GatedPropagation,
-    Hit,
     HybridSearch,
-    NodePath,
-    Operator,
     OperatorKind,
     PathSearch,
-    Pipeline,
-    ReciprocalRankFusion,
-    Retriever,
     STeX,
     VectorSearch,
 )
-from graph_retrievers.graph import Node
-from graph_retrievers.index import GraphIndex, IndexStore
 from graph_retrievers.retrievers import StoreRetriever
 from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.retrievers.similarity import compares_vectors

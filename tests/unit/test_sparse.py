@@ -4,9 +4,10 @@ import pytest
 import torch
 from transformers import BertConfig, BertForMaskedLM, BertModel, BertTokenizerFast
 
-from graph_retrievers import BM25Search, Retriever
+from graph_retrievers import Retriever
 from graph_retrievers.errors import InvalidArgumentError, InvalidVectorError, MissingSignalError
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators import BM25Search
 from graph_retrievers.retrievers import LeSeGR
 from graph_retrievers.signals import sparse
 from graph_retrievers.signals.bm25 import BM25

@@ -32,7 +32,8 @@ class FeedbackSearch(Operator):
 
     Examples
     --------
-    >>> from graph_retrievers import BM25Search, GraphIndex, Pipeline, Retriever
+    >>> from graph_retrievers import GraphIndex, Pipeline, Retriever
+    >>> from graph_retrievers.operators import BM25Search
     >>> index = GraphIndex.from_texts(["Ada wrote for Babbage", "Babbage built engines", "A loom"])
     >>> search = Pipeline(BM25Search(1), FeedbackSearch())
     >>> [hit.text for hit in Retriever(index, search, backfill=False).retrieve("Ada")]

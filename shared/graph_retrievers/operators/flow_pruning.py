@@ -79,7 +79,8 @@ class FlowPruning(Algorithm):
 
     Examples
     --------
-    >>> from graph_retrievers import GraphIndex, Pipeline, Retriever, VectorSearch
+    >>> from graph_retrievers import GraphIndex, Pipeline, Retriever
+    >>> from graph_retrievers.operators import VectorSearch
     >>> edges = [*map(tuple, "sx xt sy yz zt".split())]
     >>> index = GraphIndex.from_texts([*"sxyzt"], ids=[*"sxyzt"], edges=edges, vectors=[[1], [0], [0], [0], [1]])
     >>> search = Pipeline(VectorSearch(2, returned=False), FlowPruning(chains="hits"))

@@ -73,7 +73,8 @@ class RelationGathering(Operator):
 
     Examples
     --------
-    >>> from graph_retrievers import CorpusGraph, GraphIndex
+    >>> from graph_retrievers import GraphIndex
+    >>> from graph_retrievers.graph import CorpusGraph
     >>> graph = CorpusGraph(["a", "b", "c"], [""] * 3, edges=[("a", "b"), ("b", "c")])
     >>> seeds = Ranking.of(torch.tensor([[1]]), torch.tensor([[1.0]]), "Seeds")
     >>> RelationGathering()(Queries.of(GraphIndex.from_graph(graph), ["?"]), seeds).facts.rows
@@ -175,7 +176,8 @@ class ChunkGathering(Operator):
 
     Examples
     --------
-    >>> from graph_retrievers import CorpusGraph, GraphIndex
+    >>> from graph_retrievers import GraphIndex
+    >>> from graph_retrievers.graph import CorpusGraph
     >>> graph = CorpusGraph(["p", "a"], ["Ada.", ""], types=["passage", "person"], edges=[("p", "a", "mentions")])
     >>> seeds = Ranking.of(torch.tensor([[1]]), torch.tensor([[1.0]]), "Seeds")
     >>> operator = ChunkGathering("entities", pick="weight", chunk_types=["passage"])

@@ -127,7 +127,8 @@ class KeywordSearch(Composite):
 
     Examples
     --------
-    >>> from graph_retrievers import GraphIndex, Retriever, VectorSearch
+    >>> from graph_retrievers import GraphIndex, Retriever
+    >>> from graph_retrievers.operators import VectorSearch
     >>> embed = lambda texts: [[float("loom" in text), float("card" in text)] for text in texts]
     >>> index = GraphIndex.from_texts(["a loom", "a card"], embedding=embed)
     >>> retriever = Retriever(index, KeywordSearch(VectorSearch(5), "low"), backfill=False)

@@ -110,7 +110,9 @@ class MetapathSearch(Operator):
 
     Examples
     --------
-    >>> from graph_retrievers import CorpusGraph, EntityLinking, GraphIndex, Pipeline, Retriever
+    >>> from graph_retrievers import GraphIndex, Pipeline, Retriever
+    >>> from graph_retrievers.graph import CorpusGraph
+    >>> from graph_retrievers.operators import EntityLinking
     >>> graph = CorpusGraph(
     ...     ["m", "a", "d"],
     ...     [""] * 3,

@@ -204,7 +204,8 @@ class Algorithm(Operator):
     An operator that adds the neighbours of the best node:
 
     >>> import numpy as np
-    >>> from graph_retrievers import BM25Search, GraphIndex, OperatorKind, Pipeline, Retriever
+    >>> from graph_retrievers import GraphIndex, Pipeline, Retriever
+    >>> from graph_retrievers.operators import BM25Search, OperatorKind
     >>> from graph_retrievers.search.candidates import reached
     >>> from graph_retrievers.search.requests import Neighbors
     >>> class FirstNeighbors(Algorithm):

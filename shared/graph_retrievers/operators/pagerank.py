@@ -289,7 +289,8 @@ class PersonalizedPageRank(Algorithm):
 
     Examples
     --------
-    >>> from graph_retrievers import BM25Search, GraphIndex, Pipeline, Retriever
+    >>> from graph_retrievers import GraphIndex, Pipeline, Retriever
+    >>> from graph_retrievers.operators import BM25Search
     >>> index = GraphIndex.from_texts(["a loom", "a card", "an engine"], edges=[("0", "1"), ("1", "2")])
     >>> walk = Pipeline(BM25Search(1), PersonalizedPageRank(passage_weight=0))
     >>> [hit.path.text for hit in Retriever(index, walk).retrieve("loom")]

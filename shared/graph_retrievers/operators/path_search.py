@@ -67,7 +67,8 @@ class PathSearch(Operator):
 
     Examples
     --------
-    >>> from graph_retrievers import BM25Search, GraphIndex, Pipeline, Retriever
+    >>> from graph_retrievers import GraphIndex, Pipeline, Retriever
+    >>> from graph_retrievers.operators import BM25Search
     >>> texts = ["Kismet starred Ada Holm.", "Ada Holm grew up in Lund.", "Glass starred Cleo Marsh."]
     >>> index = GraphIndex.from_texts(texts, edges=[("0", "1", "mentions")])
     >>> retriever = Retriever(index, Pipeline(BM25Search(), PathSearch(seeds=1)), backfill=False)

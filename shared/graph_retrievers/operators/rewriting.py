@@ -139,7 +139,8 @@ class HypotheticalDocuments(_Rewriting):
 
     Examples
     --------
-    >>> from graph_retrievers import GraphIndex, Retriever, VectorSearch
+    >>> from graph_retrievers import GraphIndex, Retriever
+    >>> from graph_retrievers.operators import VectorSearch
     >>> embed = lambda texts: [[float("weaves" in text), float("card" in text)] for text in texts]
     >>> index = GraphIndex.from_texts(["It weaves.", "Driven by cards."], embedding=embed)
     >>> model = lambda prompt: '{"passages": ["The Jacquard loom reads punched cards."]}'
@@ -201,7 +202,8 @@ class QueryDecomposition(_Rewriting):
 
     Examples
     --------
-    >>> from graph_retrievers import BM25Search, GraphIndex, Retriever
+    >>> from graph_retrievers import GraphIndex, Retriever
+    >>> from graph_retrievers.operators import BM25Search
     >>> index = GraphIndex.from_texts(["Ada was born in London.", "Babbage was born in Southwark.", "A mill in York."])
     >>> model = lambda prompt: '{"questions": ["Where was Ada born?", "Where was Babbage born?"]}'
     >>> search = QueryDecomposition(BM25Search(), model)
@@ -264,7 +266,8 @@ class InterleavedReasoning(_Rewriting):
 
     Examples
     --------
-    >>> from graph_retrievers import BM25Search, GraphIndex, Retriever
+    >>> from graph_retrievers import GraphIndex, Retriever
+    >>> from graph_retrievers.operators import BM25Search
     >>> index = GraphIndex.from_texts(["Kismet starred Ada Holm.", "Ada Holm grew up in Lund.", "Kismet opened in May."])
     >>> def model(prompt):
     ...     reasoned = "starred Ada Holm." in prompt.partition("Reasoning so far:")[2]

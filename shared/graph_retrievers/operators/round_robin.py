@@ -37,7 +37,8 @@ class RoundRobin(Composite):
 
     Examples
     --------
-    >>> from graph_retrievers import BM25Search, GraphIndex, Retriever, VectorSearch
+    >>> from graph_retrievers import GraphIndex, Retriever
+    >>> from graph_retrievers.operators import BM25Search, VectorSearch
     >>> index = GraphIndex.from_texts(["a loom", "a card", "one card"], vectors=[[1], [0], [0.5]])
     >>> retriever = Retriever(index, RoundRobin(VectorSearch(), BM25Search()))
     >>> [(hit.text, round(hit.score, 2)) for hit in retriever.retrieve("card", vector=[1])]

@@ -137,7 +137,8 @@ class SteinerTreeSearch(Operator):
 
     Examples
     --------
-    >>> from graph_retrievers import Edge, GraphIndex, Node, Pipeline, Retriever, VectorSearch
+    >>> from graph_retrievers import Edge, GraphIndex, Node, Pipeline, Retriever
+    >>> from graph_retrievers.operators import VectorSearch
     >>> nodes = [Node("ada", "", "Ada"), Node("engine", "", "Engine"), Node("babbage", "", "Babbage"), Node("loom", "", "Loom")]
     >>> edges = [("ada", "engine", "wrote for"), ("babbage", "engine", "built"), ("engine", "loom", "recalls")]
     >>> index = GraphIndex.from_nodes(nodes, edges, vectors=[[1, 0], [0, 1], [0.8, 0.6], [0, 1]])

@@ -49,7 +49,8 @@ class STeX(Algorithm):
 
     Examples
     --------
-    >>> from graph_retrievers import BM25Search, GraphIndex, Pipeline, Retriever
+    >>> from graph_retrievers import GraphIndex, Pipeline, Retriever
+    >>> from graph_retrievers.operators import BM25Search
     >>> index = GraphIndex.from_texts(["a loom", "a card", "an engine"], edges=[("0", "1"), ("1", "2")], vectors=[[1], [0], [0]])
     >>> retriever = Retriever(index, Pipeline(BM25Search(1), STeX()), backfill=False)
     >>> [hit.path.text for hit in retriever.retrieve("loom", vector=[1])]

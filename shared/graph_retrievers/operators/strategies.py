@@ -142,7 +142,8 @@ class EagerTraversal(_Traversal):
 
     Examples
     --------
-    >>> from graph_retrievers import GraphIndex, Pipeline, Retriever, VectorSearch
+    >>> from graph_retrievers import GraphIndex, Pipeline, Retriever
+    >>> from graph_retrievers.operators import VectorSearch
     >>> vectors = [[1, 0], [0, 1], [0.8, 0.6]]
     >>> index = GraphIndex.from_texts(["a loom", "a card", "a mill"], edges=[("0", "1"), ("0", "2")], vectors=vectors)
     >>> search = Pipeline(VectorSearch(1, returned=False), EagerTraversal())
@@ -179,7 +180,8 @@ class ScoredTraversal(_Traversal):
 
     Examples
     --------
-    >>> from graph_retrievers import GraphIndex, Pipeline, Retriever, VectorSearch
+    >>> from graph_retrievers import GraphIndex, Pipeline, Retriever
+    >>> from graph_retrievers.operators import VectorSearch
     >>> vectors = [[1, 0], [0, 1], [0.8, 0.6]]
     >>> index = GraphIndex.from_texts(["a loom", "a card", "a mill"], edges=[("0", "1"), ("0", "2")], vectors=vectors)
     >>> longest = ScoredTraversal(scorer=lambda node, similarity, depth: similarity + len(node.title or node.text) / 100)
@@ -261,7 +263,8 @@ class MMRTraversal(_Traversal):
 
     Examples
     --------
-    >>> from graph_retrievers import GraphIndex, Pipeline, Retriever, VectorSearch
+    >>> from graph_retrievers import GraphIndex, Pipeline, Retriever
+    >>> from graph_retrievers.operators import VectorSearch
     >>> vectors = [[1, 0], [1, 0.1], [0.7, -0.7]]
     >>> index = GraphIndex.from_texts(["a loom", "the loom", "a mill"], edges=[("0", "1"), ("0", "2")], vectors=vectors)
     >>> search = Pipeline(VectorSearch(1, returned=False), MMRTraversal(2, lambda_mult=0.4))

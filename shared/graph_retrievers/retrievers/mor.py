@@ -63,7 +63,7 @@ class MoR(Retriever):
 
     Examples
     --------
-    >>> from graph_retrievers import CorpusGraph
+    >>> from graph_retrievers.graph import CorpusGraph
     >>> graph = CorpusGraph(["ada", "loom"], ["", ""], titles=["Ada", "Loom"], types=["person", "movie"],
     ...     edges=[("ada", "loom", "directed")])
     >>> plan = [{"type": "movie", "restriction": "Loom"}, {"type": "person", "relation": "directed"}]

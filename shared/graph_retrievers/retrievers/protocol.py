@@ -82,7 +82,8 @@ class BaseRetriever(ABC):
 
     Examples
     --------
-    >>> from graph_retrievers import Hit, NodePath
+    >>> from graph_retrievers import Hit
+    >>> from graph_retrievers.hits import NodePath
     >>> class Echo(BaseRetriever):
     ...     name, k = "Echo", 1
     ...

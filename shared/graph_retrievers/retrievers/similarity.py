@@ -43,7 +43,8 @@ def similarities(queries: Queries, operator: Operator, ranking: Ranking, k: int)
 
     Examples
     --------
-    >>> from graph_retrievers import BM25Search, GraphIndex, VectorSearch
+    >>> from graph_retrievers import GraphIndex
+    >>> from graph_retrievers.operators import BM25Search, VectorSearch
     >>> index = GraphIndex.from_texts(["a loom", "a card"], vectors=[[1, 0], [3, 4]], edges=[])
     >>> queries = Queries.of(index, ["Which loom?"], vectors=lambda texts: [[2, 0]])
     >>> ranking = VectorSearch()(queries)

@@ -90,7 +90,7 @@ class SpreadingActivation(Retriever):
 
     Examples
     --------
-    >>> from graph_retrievers import CorpusGraph
+    >>> from graph_retrievers.graph import CorpusGraph
     >>> graph = CorpusGraph(["a", "b"], ["", ""], titles=["Ada", "Loom"], edges=[("a", "b", "wrote")])
     >>> hits = SpreadingActivation(GraphIndex.from_graph(graph), gate="uniform").retrieve("What did Ada write?")
     >>> [hit.path.text for hit in hits]

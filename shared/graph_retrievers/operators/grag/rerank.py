@@ -89,7 +89,8 @@ class DocumentGraphRerank(Operator):
 
     Examples
     --------
-    >>> from graph_retrievers import GraphIndex, Pipeline, Retriever, VectorSearch
+    >>> from graph_retrievers import GraphIndex, Pipeline, Retriever
+    >>> from graph_retrievers.operators import VectorSearch
     >>> texts = ["The mill bought engines.", "Ada wrote programs.", "Ada knew Babbage."]
     >>> index = GraphIndex.from_texts(texts, vectors=[[1, 0], [0.9, 0.1], [0.8, 0.2]])
     >>> retriever = Retriever(index, Pipeline(VectorSearch(), DocumentGraphRerank()))

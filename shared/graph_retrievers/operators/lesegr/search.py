@@ -73,7 +73,8 @@ class LexicalSemanticSearch(Operator):
 
     Examples
     --------
-    >>> from graph_retrievers import GraphIndex, HybridSearch, Pipeline, Retriever
+    >>> from graph_retrievers import GraphIndex, Pipeline, Retriever
+    >>> from graph_retrievers.operators import HybridSearch
     >>> vectors = [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]
     >>> index = GraphIndex.from_texts(["a loom", "a loom card", "an engine"], vectors=vectors, edges=[("0", "2")])
     >>> retriever = Retriever(index, Pipeline(HybridSearch(2), LexicalSemanticSearch(LeSeGRModel(2))), backfill=False)

@@ -29,7 +29,8 @@ class TextMatching:
 
     Examples
     --------
-    >>> from graph_retrievers import CorpusGraph, GraphIndex
+    >>> from graph_retrievers import GraphIndex
+    >>> from graph_retrievers.graph import CorpusGraph
     >>> graph = CorpusGraph(["a", "b", "c"], ["jazz film", "jazz club", "opera"], types=["movie", "place", "place"])
     >>> queries = Queries.of(GraphIndex.from_graph(graph), ["jazz"])
     >>> TextMatching().search(queries, ["jazz"], 2, torch.tensor([[False, True, True]]))[1].tolist()

@@ -117,7 +117,9 @@ class TrajectoryReranker(Operator):
 
     Examples
     --------
-    >>> from graph_retrievers import CorpusGraph, GraphIndex, MixedTraversal
+    >>> from graph_retrievers import GraphIndex
+    >>> from graph_retrievers.graph import CorpusGraph
+    >>> from graph_retrievers.operators import MixedTraversal
     >>> graph = CorpusGraph(["a", "b"], ["jazz film", "jazz club"], types=["movie", "place"])
     >>> queries = Queries.of(GraphIndex.from_graph(graph), ["jazz"])
     >>> reranker = TrajectoryReranker(TrajectoryScorer(length=2))

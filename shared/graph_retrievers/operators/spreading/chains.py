@@ -79,7 +79,9 @@ class ChainSearch(Operator):
     Examples
     --------
     >>> import torch
-    >>> from graph_retrievers import CorpusGraph, GatedPropagation, GraphIndex
+    >>> from graph_retrievers import GraphIndex
+    >>> from graph_retrievers.graph import CorpusGraph
+    >>> from graph_retrievers.operators import GatedPropagation
     >>> graph = CorpusGraph(["a", "b", "c"], [""] * 3, edges=[("a", "b"), ("b", "c")])
     >>> queries = Queries.of(GraphIndex.from_graph(graph), ["?"])
     >>> seeds = Ranking.of(torch.tensor([[0]]), torch.tensor([[1.0]]), "Seeds")

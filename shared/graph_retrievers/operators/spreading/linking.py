@@ -136,7 +136,8 @@ class EntityLinking(Operator):
 
     Examples
     --------
-    >>> from graph_retrievers import CorpusGraph, GraphIndex
+    >>> from graph_retrievers import GraphIndex
+    >>> from graph_retrievers.graph import CorpusGraph
     >>> graph = CorpusGraph(["a", "b"], ["", ""], titles=["Ada Lovelace", "Charles Babbage"])
     >>> EntityLinking()(Queries.of(GraphIndex.from_graph(graph), ["Who taught Ada Lovelace?"])).nodes.tolist()
     [[0]]

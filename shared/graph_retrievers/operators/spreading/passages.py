@@ -43,7 +43,9 @@ class PassageGathering(Algorithm):
     Examples
     --------
     >>> import torch
-    >>> from graph_retrievers import CorpusGraph, GraphIndex, Queries
+    >>> from graph_retrievers import GraphIndex
+    >>> from graph_retrievers.graph import CorpusGraph
+    >>> from graph_retrievers.queries import Queries
     >>> from graph_retrievers.results import Ranking
     >>> graph = CorpusGraph(["ada", "p"], ["", ""], types=["person", "passage"], edges=[("p", "ada")])
     >>> entities = Ranking.of(torch.tensor([[0]]), torch.tensor([[0.5]]), "Entities")

@@ -98,7 +98,8 @@ class GatedPropagation(Algorithm):
     --------
     >>> import torch
     >>> from graph_retrievers.results import Ranking
-    >>> from graph_retrievers import CorpusGraph, GraphIndex
+    >>> from graph_retrievers import GraphIndex
+    >>> from graph_retrievers.graph import CorpusGraph
     >>> graph = CorpusGraph(["a", "b", "c"], [""] * 3, edges=[("a", "b"), ("b", "c")])
     >>> seeds = Ranking.of(torch.tensor([[0]]), torch.tensor([[1.0]]), "Seeds")
     >>> ranking = GatedPropagation(steps=2, gate="uniform")(Queries.of(GraphIndex.from_graph(graph), ["?"]), seeds)
