@@ -3,13 +3,19 @@ PYTHON ?= python3
 VENV ?= .venv
 PIP_INSTALL = $(VENV)/bin/python -m pip install --quiet -c constraints.txt
 
-.PHONY: demo test lint results clean
+.PHONY: demo test test-all lint results clean
 
 demo: $(VENV)/.demo
 	HF_HUB_OFFLINE=1 $(VENV)/bin/python examples/demo.py
 
+# Files of tests run side by side, each on one thread.
+PYTEST = HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -q -n logical --dist loadfile
+
 test: $(VENV)/.test
-	HF_HUB_OFFLINE=1 $(VENV)/bin/python -m pytest -q
+	$(PYTEST) -m "not database and not process and not slow"
+
+test-all: $(VENV)/.test
+	$(PYTEST)
 
 lint: $(VENV)/.test
 	$(VENV)/bin/ruff check .

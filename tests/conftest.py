@@ -23,3 +23,12 @@ def shared_folder():
     if not (folder / "data").is_dir():
         pytest.skip(f"no real data at {folder}; set GRAPH_RETRIEVERS_SHARED to the folder that holds data/ and models/")
     return folder
+
+
+def pytest_collection_modifyitems(items):
+    """Mark tests by what they need: a database, or minutes, as the random graphs of ``property`` do."""
+    for item in items:
+        if "cypher_server" in item.fixturenames:
+            item.add_marker("database")
+        if item.path.parent.name == "property":
+            item.add_marker("slow")

@@ -30,6 +30,8 @@ from graph_retrievers.operators import (
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.retrievers.registry import build_retriever, retriever_names
 
+pytestmark = pytest.mark.slow
+
 K, GRAPHS, WIDTH = 12, 200, 12
 # Scores this near to each other, relatively, differ by rounding alone: such nodes may have changed places.
 NEAR = 2e-6

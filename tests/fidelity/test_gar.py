@@ -92,6 +92,7 @@ def published():
     return module.GAR, pd
 
 
+@pytest.mark.slow
 def test_same_batches_and_output_as_the_published_code_on_400_random_cases_with_ties():
     make, pd = published()
     rng = random.Random(7)

@@ -8,6 +8,8 @@ from graph_retrievers.operators.mor.parse import read_plan
 from graph_retrievers.operators.mor.trained import TrainedPlanner, same_plan
 from graph_retrievers.retrievers.mor import MoR
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def metaqa(shared_folder):

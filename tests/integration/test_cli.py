@@ -367,6 +367,7 @@ class TestAdvice:
         assert "pass relevance= to the index" in caplog.text
 
 
+@pytest.mark.process
 class TestProcess:
     """The command as a shell runs it."""
 

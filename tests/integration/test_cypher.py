@@ -642,6 +642,7 @@ async def test_only_what_the_driver_calls_safe_is_tried_again(database, monkeypa
     await database._async_drivers.pop(asyncio.get_running_loop()).close()
 
 
+@pytest.mark.process
 def test_the_engine_and_the_package_import_without_the_driver():
     code = (
         "import sys; sys.modules['neo4j'] = None\n"

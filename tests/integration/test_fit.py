@@ -3,8 +3,12 @@
 import gzip
 import json
 
+import pytest
+
 from graph_retrievers.cli import main
 from tests.movies import FILMS, PEOPLE, movie_edges, movie_nodes
+
+pytestmark = pytest.mark.slow
 
 
 def write(file, rows):

@@ -66,6 +66,7 @@ def replaced(folder, kind, change):
     rewritten(folder, lambda body: body["files"].update({kind: {"name": name, "bytes": len(content), "sha256": digest}}))
 
 
+@pytest.mark.process
 @posix
 class TestUnderStress:
     def test_what_was_acknowledged_survives_kills(self, tmp_path):
@@ -127,6 +128,7 @@ class TestFolders:
         IndexStore(tmp_path / "new")
         assert not (tmp_path / "new").exists()
 
+    @pytest.mark.process
     @posix
     def test_a_full_disk_is_an_error_of_ours_and_changes_nothing(self, tmp_path, capfd):
         folder, source = tmp_path / "index", tmp_path / "pages"
@@ -426,6 +428,7 @@ def test_the_command_updates_an_index(tmp_path, capsys):
     assert "as before" not in captured.out and GraphIndex.load(out).has_dense
 
 
+@pytest.mark.process
 def test_the_benchmark_of_updates_runs(tmp_path):
     script = Path(__file__).resolve().parents[2] / "benchmarks" / "updates.py"
     options = ["--nodes", "300", "--changes", "30", "--dimension", "8", "--sample", "0"]

@@ -279,6 +279,7 @@ def test_no_embedding_model_anywhere_is_an_error_that_names_the_way_out(monkeypa
         retriever.retrieve(QUESTION)
 
 
+@pytest.mark.process
 def test_importing_touches_neither_settings_nor_the_other_framework():
     program = (
         "import sys, llama_graph_retrievers\n"

@@ -13,6 +13,8 @@ from graph_retrievers.signals.relevance import BiEncoder
 from tests.helpers import HashEmbedding
 from tests.tenants import KINDS, compare, everything, foreign, index_of, interleaved, of_kind, questions, retrievers, world
 
+pytestmark = pytest.mark.slow
+
 SIZES = [14] * 6
 
 

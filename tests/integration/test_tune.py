@@ -21,6 +21,8 @@ from tests.helpers import HashEmbedding, linked_edges, linked_index, linked_node
 from tests.unit.test_grag_training import dataset as towns
 from tests.unit.test_grag_training import index_of
 
+pytestmark = pytest.mark.slow
+
 COUNT = 60
 
 

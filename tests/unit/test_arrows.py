@@ -180,6 +180,7 @@ def loaded_by(statement):
     return set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
 
 
+@pytest.mark.process
 def test_importing_the_engine_stays_light():
     everything = "; ".join(f"import {module}" for module in MODULES)
     heavy = {

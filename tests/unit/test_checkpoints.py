@@ -177,6 +177,7 @@ def test_settings_that_do_not_fit_are_refused(index, tmp_path, part, settings, m
         load(index, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_planner_of_more_plans_than_it_can_hold_is_refused(index, tmp_path):
     skeleton().save(tmp_path)
     written = json.loads((tmp_path / "planner.json").read_text())
@@ -310,6 +311,7 @@ for read in (
 """
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs a limit of memory")
 def test_a_machine_short_of_memory_says_what_could_not_be_read(tmp_path):
     files = [

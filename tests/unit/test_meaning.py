@@ -76,6 +76,7 @@ def test_odd_texts_are_parsed_too(text):
     assert all(graph.concepts) and all(0 <= s < len(graph.concepts) > t for s, _, t in graph.relations)
 
 
+@pytest.mark.process
 def test_processes_give_what_one_gives():
     texts = [f"The weaver number {n} bought {n} cards." for n in range(2100)]
     assert ConceptParser(2).parse(texts) == ConceptParser(1).parse(texts)
@@ -84,6 +85,7 @@ def test_processes_give_what_one_gives():
             ConceptParser(workers)
 
 
+@pytest.mark.process
 def test_a_script_without_a_main_guard_may_parse_many_texts(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(

@@ -143,6 +143,7 @@ class TestTitleMentions:
         nodes = [Node(str(i), " ".join(text), " ".join(title)) for i, (title, text) in enumerate(drawn)]
         assert pairs(build_edges(nodes, TitleMentions())) == literal_mentions(nodes)
 
+    @pytest.mark.slow
     def test_real_paragraphs_get_the_edges_they_came_with(self, shared_folder):
         dataset = read_dataset(shared_folder / "data" / "wiki-multihop")
         given_edges = {(edge.source, edge.target, edge.relation) for edge in dataset.edges if edge.relation == "mentions"}

@@ -358,6 +358,7 @@ class TestHostile:
         *("<h1>", "<dt>", "<li>", "***", "![", "~~~\n", "1. a\n", "<!DOCTYPE", "<![CDATA["),
     ]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("read", [read_html, read_markdown, read_text])
     def test_hostile_texts_take_linear_time(self, read):
         started = time.perf_counter()

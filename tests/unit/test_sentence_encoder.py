@@ -59,6 +59,7 @@ def test_what_cannot_be_loaded_says_so_at_the_first_text(tmp_path):
         encoder.embed_query("loom")
 
 
+@pytest.mark.process
 def test_nothing_is_printed_that_was_not_asked_for():
     code = """if True:
         from graph_retrievers import BM25, GraphIndex, Hybrid, minilm

@@ -138,6 +138,7 @@ def test_a_node_or_a_question_without_a_vector_has_none():
     assert retriever.retrieve("?", vector=[-0.3, -0.4])[1].similarity == pytest.approx(-1.0)
 
 
+@pytest.mark.slow
 def test_it_is_a_cosine_whatever_numbers_are_rounded_to():
     vectors = torch.randn(400, 7, generator=torch.Generator().manual_seed(0))
     index = GraphIndex.from_texts(["x"] * 400, vectors=vectors, edges=[])

@@ -331,6 +331,7 @@ class TestFailure:
                     assert listing(folder / "index") == before
         assert at > 10 and marker == "new-0"
 
+    @pytest.mark.process
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
     def test_a_process_that_dies_at_any_step_leaves_the_old_index_or_the_new(self, tmp_path):
         small_index("old").save(tmp_path / "index")

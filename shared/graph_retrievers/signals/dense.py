@@ -21,6 +21,7 @@ __all__ = ["ROUNDING", "DenseIndex", "zeroed"]
 
 _TILE = 32768
 _GROUP = 64
+_MANY = 4096
 # Entries of vectors gathered at a time.
 _GATHERED = 1 << 24
 ROUNDING = 1e-6
@@ -334,8 +335,8 @@ def zeroed(products: Tensor, slack: Tensor) -> Tensor:
 
 def _product(queries: Tensor, vectors: Tensor) -> Tensor:
     """Return dot products: Tensor, shape [B, n], from queries [B, d] and vectors [n, d]."""
-    if len(queries) == 1 and queries.device.type == "cpu":
-        # numpy multiplies a single vector in half the time.
+    if len(queries) == 1 and len(vectors) >= _MANY and queries.device.type == "cpu":
+        # numpy multiplies a single vector in half the time; with few it gains nothing.
         return torch.from_numpy(vectors.numpy() @ queries[0].numpy())[None]
     return queries @ vectors.T
 
