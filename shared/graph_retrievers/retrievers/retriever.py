@@ -26,6 +26,7 @@ from graph_retrievers.queries import DEFAULT_K, Queries
 from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers.plain_search import PlainSearch, reads_graph, walks
 from graph_retrievers.retrievers.protocol import BaseRetriever, Call
+from graph_retrievers.retrievers.shared_calls import SharedCalls
 from graph_retrievers.retrievers.signatures import class_knobs, published_settings
 from graph_retrievers.retrievers.similarity import similarities
 from graph_retrievers.search.driver import Trace
@@ -67,6 +68,9 @@ class Retriever(BaseRetriever):
         Node types that may be returned, and that chains end at and facts join; all by default. Traversal passes through others.
     batch_size : int, default 32
         Queries that run in lock-step.
+    share_batches : bool, optional
+        Whether calls that come at the same time, of threads or tasks, are answered in batches of up to `batch_size` questions:
+        they share what is embedded, searched and reranked. By default on a GPU only; two cores of a CPU gain nothing.
     name : str, optional
         How tables call it.
 
@@ -104,6 +108,7 @@ class Retriever(BaseRetriever):
         backfill: bool = True,
         types: Collection[str] | None = None,
         batch_size: int = 32,
+        share_batches: bool | None = None,
         name: str | None = None,
         **unknown: Any,
     ) -> None:
@@ -118,6 +123,8 @@ class Retriever(BaseRetriever):
             raise InvalidArgumentError(f"Expected an Operator, such as a Pipeline, got {shown(operator)}{hint}.")
         self.index, self.operator = index, operator
         self.k, self.batch_size = positive("k", k), positive("batch_size", batch_size)
+        share_batches = index.device.type == "cuda" if share_batches is None else share_batches
+        self._shared_calls = SharedCalls(self.batch_size) if share_batches else None
         self.backfill, self.types = backfill, None if types is None else strings("types", types)
         self.name = name or type(self).__name__
         self._told_unused = False
@@ -266,6 +273,9 @@ class Retriever(BaseRetriever):
 
     def search(self, call: Call) -> list[Hits]:
         """Return the hits of each query of a call; `batch_size` queries run in lock-step."""
+        return self._answered(call) if self._shared_calls is None else self._shared_calls(call, self._answered, self.index)
+
+    def _answered(self, call: Call) -> list[Hits]:
         filters = dict(call.filters)
         scope = filters.pop("scope", None)
         # Filters are worked out once, whatever the number of batches.
@@ -277,7 +287,7 @@ class Retriever(BaseRetriever):
             if index is not self.index:
                 # A mask has a bool for each node of the whole index.
                 masks = {n: filter_mask(self.index.graph, m)[index.rows] for n, m in filters.items() if isinstance(m, Tensor)}
-                return self.over(index).search(replace(call, filters=filters | masks))
+                return self.over(index)._answered(replace(call, filters=filters | masks))
         self._check_inputs(call.inputs, filters)
         masks = {name: filter_mask(self.index.graph, condition) for name, condition in filters.items()}
         results: list[Hits] = []

@@ -1,0 +1,142 @@
+"""Calls that come at the same time, answered together."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from graph_retrievers.arguments import positive
+from graph_retrievers.hits import Hits
+from graph_retrievers.retrievers.protocol import Call
+
+__all__ = ["SharedCalls"]
+
+Answer = Callable[[Call], list[Hits]]
+
+
+@dataclass(eq=False)
+class _Waiting:
+    call: Call
+    answer: Answer
+    index: object
+    found: list[Hits] | None = None
+    error: Exception | None = None
+
+    @property
+    def done(self) -> bool:
+        return self.found is not None or self.error is not None
+
+
+class SharedCalls:
+    """Joins the calls of many threads into batches, so that they share what is embedded, searched and reranked.
+
+    One batch runs at a time, in one of the threads that wait. Calls that come meanwhile make the next one: the oldest, and those
+    behind it that have its k, its filters and its inputs. A batch gives what its questions give one by one, so a call's answer
+    does not depend on who else asks. If a batch fails, its calls are answered one by one, and each gets its own error.
+
+    Parameters
+    ----------
+    limit : int
+        Questions of a batch; a call of more is a batch of its own.
+
+    Examples
+    --------
+    >>> calls = SharedCalls(32)
+    >>> calls(Call(["a loom"], 1, None, {}, {}), lambda call: [Hits() for _ in call.queries])
+    [Hits([])]
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = positive("limit", limit)
+        self._waiting: list[_Waiting] = []
+        self._busy = False
+        self._change = threading.Condition()
+
+    def __reduce__(self) -> tuple[type[SharedCalls], tuple[int]]:
+        """Return the settings for a copy or a pickle, which have no callers yet."""
+        return SharedCalls, (self.limit,)
+
+    def __call__(self, call: Call, answer: Answer, index: object = None) -> list[Hits]:
+        """Return what `answer` gives for a call; calls on the same `index` share batches."""
+        mine = _Waiting(call, answer, index)
+        with self._change:
+            self._waiting.append(mine)
+            try:
+                while not mine.done:
+                    if self._busy:
+                        self._change.wait()
+                    else:
+                        self._lead()
+            finally:
+                # An interrupted caller takes nothing from the others.
+                if mine in self._waiting:
+                    self._waiting.remove(mine)
+                self._change.notify_all()
+        if mine.error is not None:
+            raise mine.error
+        assert mine.found is not None
+        return mine.found
+
+    def _lead(self) -> None:
+        """Answer the next batch; the caller holds the lock, which is free meanwhile."""
+        batch, self._busy = self._next(), True
+        self._change.release()
+        try:
+            _answer(batch)
+        finally:
+            self._change.acquire()
+            self._busy = False
+            self._waiting = [each for each in self._waiting if not each.done]
+
+    def _next(self) -> list[_Waiting]:
+        first, *others = self._waiting
+        batch, count = [first], len(first.call.queries)
+        for other in others:
+            if first.index is other.index and _alike(first.call, other.call) and count + len(other.call.queries) <= self.limit:
+                batch.append(other)
+                count += len(other.call.queries)
+        return batch
+
+
+def _answer(batch: list[_Waiting]) -> None:
+    try:
+        found = batch[0].answer(_joined([each.call for each in batch]))
+    except Exception as error:
+        if len(batch) == 1:
+            batch[0].error = error
+        else:
+            for each in batch:
+                _answer([each])
+        return
+    for each in batch:
+        count = len(each.call.queries)
+        each.found, found = found[:count], found[count:]
+
+
+def _alike(left: Call, right: Call) -> bool:
+    """Return whether two calls may be one: they differ in queries, vectors and values of inputs alone."""
+    if left.k != right.k or left.inputs.keys() != right.inputs.keys() or left.filters.keys() != right.filters.keys():
+        return False
+    if not all(_same(left.filters[name], right.filters[name]) for name in left.filters):
+        return False
+    if isinstance(left.vectors, Tensor) and isinstance(right.vectors, Tensor):
+        return left.vectors.shape[1:] == right.vectors.shape[1:] and left.vectors.device == right.vectors.device
+    return left.vectors is right.vectors
+
+
+def _same(left: object, right: object) -> bool:
+    return left is right or (isinstance(left, Mapping) and isinstance(right, Mapping) and left == right)
+
+
+def _joined(calls: list[Call]) -> Call:
+    first = calls[0]
+    if len(calls) == 1:
+        return first
+    vectors = torch.cat([call.vectors for call in calls]) if isinstance(first.vectors, Tensor) else first.vectors
+    inputs: dict[str, Sequence[Any]] = {name: [value for call in calls for value in call.inputs[name]] for name in first.inputs}
+    return replace(first, queries=[query for call in calls for query in call.queries], vectors=vectors, inputs=inputs)
