@@ -106,7 +106,8 @@ def test_a_neighbour_completes_what_its_seed_answers():
         ["kismet loom", "lund loom", "kismet paper", "river ferry"], edges=[("0", "1"), ("0", "2"), ("0", "3")]
     )
     queries = Queries.of(index, ["kismet lund"])
-    rows = index.bm25.joint_scores(["kismet lund"], torch.tensor([0, 0, 0]), torch.tensor([[0, 1], [0, 2], [0, 0]]))
+    terms = index.bm25.term_scores(["kismet lund"], torch.tensor([0, 0, 0]), torch.tensor([0, 1, 2]))
+    rows = torch.stack([torch.maximum(terms[0], terms[other]).sum() for other in (1, 2, 0)])
     kismet, lund = (
         index.bm25.scores([word], torch.tensor([0]), torch.tensor([row])).item() for word, row in (("kismet", 0), ("lund", 1))
     )
@@ -147,7 +148,7 @@ class Store(Signal):
 def test_a_signal_that_gives_scores_only_counts_as_the_better_of_two():
     graph = CorpusGraph(["0", "1"], ["kismet loom", "lund loom"], edges=[("0", "1")])
     store = Store(BM25(graph.contents()))
-    both = store.joint_scores(["kismet lund loom"], torch.tensor([0]), torch.tensor([[0, 1]]))
+    both = store.term_scores(["kismet lund loom"], torch.tensor([0, 0]), torch.tensor([0, 1])).amax(0)
     one = store.scores(["kismet lund loom"], torch.tensor([0, 0]), torch.tensor([0, 1]))
     assert both.tolist() == [one.max().item()]
     found = Retriever(GraphIndex(graph, {"bm25": store}), Pipeline(BM25Search(), PathSearch())).retrieve("kismet")

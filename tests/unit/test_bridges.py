@@ -26,11 +26,22 @@ from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.operators.traits import names_mentioned
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking, extended_relations, extended_trails
+from graph_retrievers.search.driver import run
+from graph_retrievers.search.memory import Memory, Question
 from tests.helpers import HashEmbedding
 
 FILM = "Kismet is a film with Ada Holm of Lund."
 TEXTS = [FILM, "In Lund, Ada Holm went to school.", "Kismet was shown in Rome.", "A loom of Lund.", "Looms and cards."]
 QUESTION = "Where did the star of Kismet go to school?"
+
+
+def bridged(queries, seeds, count):
+    """What names lead to, for all questions: places in ``seeds.flatten()`` ([B, S], -1 pads), node rows and numbers of names."""
+    real = [torch.nonzero(row >= 0).flatten() for row in seeds]
+    searches = [bridges(Question(queries, b), seeds[b, real[b]].numpy(), count) for b in range(len(queries))]
+    led = enumerate(run(Memory(queries), searches))
+    found = [(b * seeds.shape[1] + real[b].numpy()[place], far, -2 - name) for b, (place, far, name) in led]
+    return [np.concatenate(parts) for parts in zip(*found, strict=True)]
 
 
 @pytest.mark.parametrize(
@@ -82,26 +93,26 @@ def test_words_that_tell_a_name():
 def test_names_lead_to_the_best_passages_by_bm25():
     index = GraphIndex.from_texts(TEXTS)
     queries = Queries.of(index, [QUESTION, "Did Ada Holm live in Lund?"])
-    place, nodes, names = bridges(queries, torch.tensor([[4, 0], [0, -1]]), 2)
+    place, nodes, names = bridged(queries, torch.tensor([[4, 0], [0, -1]]), 2)
     # "Ada Holm of Lund" leads to 1 and 3; Kismet is in the first question, and the second holds all other names.
     assert (place.tolist(), nodes.tolist(), names.tolist()) == ([1, 1], [1, 3], [0, 0])
-    assert bridges(queries, torch.tensor([[4, 0], [0, -1]]), 1)[1].tolist() == [1]
-    assert [part.tolist() for part in bridges(queries, torch.tensor([[4], [-1]]), 2)] == [[], [], []]
-    assert [part.tolist() for part in bridges(queries, torch.empty((2, 0), dtype=torch.int64), 2)] == [[], [], []]
+    assert bridged(queries, torch.tensor([[4, 0], [0, -1]]), 1)[1].tolist() == [1]
+    assert [part.tolist() for part in bridged(queries, torch.tensor([[4], [-1]]), 2)] == [[], [], []]
+    assert [part.tolist() for part in bridged(queries, torch.empty((2, 0), dtype=torch.int64), 2)] == [[], [], []]
 
 
 def test_twelve_names_that_the_question_lacks_are_read():
     texts = ["see " + ", ".join(f"Name{i}" for i in range(20)), *(f"name{i}" for i in range(20))]
     index = GraphIndex.from_texts(texts)
     queries = Queries.of(index, ["loom", "name0's and NAME1"])
-    found = bridges(queries, torch.tensor([[0], [0]]), 1)
+    found = bridged(queries, torch.tensor([[0], [0]]), 1)
     assert [part.tolist() for part in found[1:]] == [[*range(1, 13), *range(3, 15)], [*range(12), *range(2, 14)]]
 
 
 @pytest.mark.parametrize("question", ["star of Kismet", "in Lund", "What did J R R Tolkien write?", "Smith Jones"])
 def test_names_in_a_question_are_left_out_however_they_are_written(question):
     index = GraphIndex.from_texts(["the Kismet\u2019s, Lund's, J. R. R. Tolkien, Smith-Jones", "Kismet Lund Tolkien Smith Jones"])
-    names = bridges(Queries.of(index, [question]), torch.tensor([[0]]), 1)[2].tolist()
+    names = bridged(Queries.of(index, [question]), torch.tensor([[0]]), 1)[2].tolist()
     assert names == [n for n, word in enumerate(("Kismet", "Lund", "Tolkien", "Jones")) if word not in question]
 
 
@@ -127,14 +138,12 @@ def expected_bridges(index, question, row, count, allowed):
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_bridges_equal_a_literal_reading(seed, monkeypatch):
+def test_bridges_equal_a_literal_reading(seed):
     index, questions, rng = random_passages(seed)
     count, size = int(rng.integers(1, 4)), len(index)
     given = {"traversal_filter": lambda node: int(node.id) % 3 > 0} if seed % 2 else {}
     queries = Queries.of(index, questions, **given)
     seeds = torch.tensor(rng.integers(-1, size, (3, 4)))
-    if seed % 3 == 0:
-        monkeypatch.setattr("graph_retrievers.operators.bridges._TABLE_LIMIT", 2 * size)
     allowed = queries.walk_allowed
     expected = [
         (n, *other)
@@ -142,7 +151,7 @@ def test_bridges_equal_a_literal_reading(seed, monkeypatch):
         if row >= 0
         for other in expected_bridges(index, questions[n // 4], row, count, None if allowed is None else allowed.tolist())
     ]
-    assert list(zip(*(part.tolist() for part in bridges(queries, seeds, count)), strict=True)) == expected
+    assert list(zip(*(part.tolist() for part in bridged(queries, seeds, count)), strict=True)) == expected
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -209,9 +218,9 @@ def test_bridges_of_a_batch_are_those_of_its_queries():
 
 def test_names_are_read_in_the_text_and_not_in_the_title():
     index = GraphIndex.from_texts(["the loom", "Ada Holm", "Lund"], titles=["a Kismet of Ada Holm", "", ""])
-    assert bridges(Queries.of(index, ["loom"]), torch.tensor([[0]]), 1)[1].tolist() == []
+    assert bridged(Queries.of(index, ["loom"]), torch.tensor([[0]]), 1)[1].tolist() == []
     named = GraphIndex.from_texts(["the loom of Lund", "Ada Holm", "Lund"], titles=["a Kismet of Ada Holm", "", ""])
-    assert bridges(Queries.of(named, ["loom"]), torch.tensor([[0]]), 1)[1].tolist() == [2]
+    assert bridged(Queries.of(named, ["loom"]), torch.tensor([[0]]), 1)[1].tolist() == [2]
 
 
 @pytest.mark.parametrize("wrong", [-1, 1.5, "3", True])

@@ -196,8 +196,8 @@ class Far(VectorSignal):
     def scores(self, queries, batch, rows):
         return self.held.scores(queries, batch, rows)
 
-    def joint_scores(self, queries, batch, rows):
-        return self.held.joint_scores(queries, batch, rows)
+    def term_scores(self, queries, batch, rows):
+        return self.held.term_scores(queries, batch, rows)
 
     state = restore = to = None
 
@@ -226,8 +226,7 @@ def test_a_signal_of_ones_own_is_asked_with_a_mask_and_keeps_its_scores():
     assert torch.allclose(signal.table(query), whole.dense.table(query)[:, ROWS])
     batch, rows = torch.tensor([0, 1]), torch.tensor([2, 1])
     assert torch.equal(signal.scores(query, batch, rows), store.scores(query, batch, torch.tensor([5, 3])))
-    pairs = signal.joint_scores(query, batch, torch.tensor([[2, 1], [1, 0]]))
-    assert torch.equal(pairs, whole.dense.joint_scores(query, batch, torch.tensor([[5, 3], [3, 0]])))
+    assert torch.equal(signal.term_scores(query, batch, rows), whole.dense.term_scores(query, batch, torch.tensor([5, 3])))
 
 
 def test_a_signal_that_finds_rows_outside_the_scope_is_refused():

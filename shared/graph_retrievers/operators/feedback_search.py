@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.operators.operator import Operator, OperatorKind
-from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
+from graph_retrievers.operators.operator import Algorithm, OperatorKind
+from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.memory import Question
+from graph_retrievers.search.requests import Nearest, Texts
 
 __all__ = ["FeedbackSearch"]
 
 
-class FeedbackSearch(Operator):
+class FeedbackSearch(Algorithm):
     """BM25 with the question and the text of the best node found so far as the query.
 
     The words of a passage that answers the first half of a question often name what the second half needs, even where no
@@ -46,11 +48,8 @@ class FeedbackSearch(Operator):
         self.k = None if k is None else positive("k", k)
         self.returned = returned
 
-    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return the best matches of question and text; of what came before only the first node is read."""
-        graph = queries.index.graph
-        first = ranking.nodes[:, 0].tolist() if ranking.width else [-1] * len(queries)
-        texts = [f"{text} {graph.texts[row]}" if row >= 0 else text for text, row in zip(queries.texts, first, strict=True)]
-        allowed = queries.starts if self.returned else queries.seeds_allowed
-        scores, rows = queries.index.bm25.search(texts, self.k or queries.k, allowed)
-        return Ranking.of(rows, scores, self.name)
+        texts = (yield Texts(found.nodes[:1])) if len(found) else []
+        nodes, scores = yield Nearest(self.k or question.k, "bm25", self.returned, " ".join([question.text, *texts]))
+        return Candidates.seeds(nodes, scores, self.name)

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import torch
+import numpy as np
 
 from graph_retrievers.arguments import fraction, is_number, positive
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.operators.bridges import bridges
-from graph_retrievers.operators.operator import Operator, OperatorKind
-from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
+from graph_retrievers.operators.operator import Algorithm, OperatorKind
+from graph_retrievers.search.candidates import Candidates, best, concatenated, falling, places_of, reached
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.memory import Question
+from graph_retrievers.search.requests import Neighbors, Scores, TermScores
 
 __all__ = ["PathSearch"]
 
 
-class PathSearch(Operator):
+class PathSearch(Algorithm):
     r"""Score each candidate alone and as the end of a path from one of the best nodes found so far.
 
     The candidates are the ranked nodes and the neighbours of the best `seeds` of them. What a node v, or two linked nodes u and
@@ -58,7 +60,7 @@ class PathSearch(Operator):
     ``0 -["Ada Holm"]- 1``.
     Negative similarities count as 0. Edges are followed both ways. A signal that the index does not have is left out; a lexical
     signal in an external store, which gives scores and not weights of words, counts for u and v together as for the better of
-    them (:meth:`graph_retrievers.signals.signal.Signal.joint_scores`).
+    them (:meth:`graph_retrievers.signals.signal.Signal.term_scores`).
 
     References
     ----------
@@ -89,58 +91,51 @@ class PathSearch(Operator):
         self.dense_weight, self.bridges = float(dense_weight), positive("bridges", bridges, least=0)
         self.k = None if k is None else positive("k", k)
 
-    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
-        """Return the candidates of each query by S."""
-        graph, size, count = queries.index.graph, len(queries.index), len(ranking)
-        seeds = ranking.nodes[:, : self.seeds]
-        width = max(seeds.shape[1], 1)
-        # Pairs of a seed u and a neighbour v.
-        place, neighbor = graph.neighbors(seeds.flatten())
-        if queries.walk_allowed is not None:
-            kept = queries.walk_allowed[neighbor]
-            place, neighbor = place[kept], neighbor[kept]
-        relation = torch.full_like(place, -1)
-        if self.bridges and "bm25" in queries.index.signals:
-            joined, far, number = bridges(queries, seeds, self.bridges)
-            place, neighbor, relation = torch.cat([place, joined]), torch.cat([neighbor, far]), torch.cat([relation, -2 - number])
-        batch, seed = place // width, seeds.flatten()[place]
-
-        rows, columns = (ranking.nodes >= 0).nonzero(as_tuple=True)
-        keys = torch.cat([rows * size + ranking.nodes[rows, columns], batch * size + neighbor])
-        keys, candidate = torch.unique(keys, return_inverse=True)
-        ranked, candidate = candidate[: rows.numel()], candidate[rows.numel() :]
-        owner, node = keys // size, keys % size
-        alone, together = torch.zeros(keys.numel(), device=keys.device), torch.zeros(batch.numel(), device=keys.device)
-        for name, weight in (("dense", self.dense_weight), ("bm25", 1.0)):
-            if name in queries.index.signals:
-                signal, asked = queries.index.signal(name), queries.view(name)
-                scores = signal.joint_scores(asked, owner, node.unsqueeze(1)).clamp(min=0)
-                largest = torch.zeros(count, device=keys.device).scatter_reduce_(0, owner, scores, "amax")
-                largest = torch.where(largest > 0, largest, 1.0)
-                alone += weight * scores / largest[owner]
-                pairs = signal.joint_scores(asked, batch, torch.stack([seed, neighbor], 1)).clamp(min=0)
-                together += weight * pairs / largest[batch]
-
-        best = torch.zeros_like(alone).scatter_reduce_(0, candidate, together, "amax")
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the candidates by S."""
+        if not len(found):
+            return found
+        seeds = found.nodes[: self.seeds]
+        # Pairs of a seed u and a neighbour v: the place of u, the row of v and, where a name joins them, its number.
+        place, far = yield Neighbors(seeds)
+        relation = np.full(len(place), -1)
+        if self.bridges and "bm25" in question.signals:
+            led = yield from bridges(question, seeds, self.bridges)
+            place, far, relation = (np.append(*pair) for pair in zip((place, far, relation), led, strict=True))
+        nodes, at = np.unique(np.append(found.nodes, far), return_inverse=True)
+        ranked, end = at[: len(found)], at[len(found) :]
+        alone, together = yield from self._common(question, nodes, ranked[place], end)
+        along = np.zeros(len(nodes))
+        np.maximum.at(along, end, together)
         # The seed that leads to a node: the best, of equal ones the first; to a ranked node, only if it helps and is ranked above.
-        helps = together == best[candidate]
-        first = torch.full_like(keys, width).scatter_reduce_(0, candidate[helps], place[helps] % width, "amin")
-        first[ranked[(best[ranked] <= alone[ranked]) | (first[ranked] > columns)]] = width
-        scores = (1 - self.share) * alone + self.share * torch.maximum(alone, best)
+        helps, none = together == along[end], len(found)
+        first = np.full(len(nodes), none)
+        np.minimum.at(first, end[helps], place[helps])
+        first[ranked[(along[ranked] <= alone[ranked]) | (first[ranked] > np.arange(none))]] = none
+        scores = (1 - self.share) * alone + self.share * np.maximum(alone, along)
 
-        walked = first < width
-        most = int(torch.bincount(owner[walked], minlength=1).max())
-        reached = self.reached(ranking, owner[walked], node[walked], scores[walked], first[walked], most)
-        if bool((relation < -1).any()) and reached.width:
+        by = best(scores, self.k or len(nodes), nodes)
+        walked, stays = by[first[by] < none], by[first[by] == none]
+        new = reached(found, first[walked], nodes[walked], np.zeros(len(walked)), self.name)
+        if (relation < -1).any() and len(walked):
             # An edge from that seed comes before names, and of these the first.
-            leads = place % width == first[candidate]
-            told = torch.full_like(keys, torch.iinfo(keys.dtype).min)
-            told.scatter_reduce_(0, candidate[leads], relation[leads], "amax")
-            wanted = torch.arange(count, device=keys.device).unsqueeze(1) * size + reached.nodes
-            last = told[torch.searchsorted(keys, wanted).clamp(max=keys.numel() - 1)].masked_fill(reached.nodes < 0, -1)
-            reached = replace(reached, relations=torch.cat([reached.steps()[:, :, :-1], last.unsqueeze(2)], 2))
-        table, kept = torch.full_like(ranking.scores, float("-inf")), torch.zeros_like(ranking.nodes, dtype=torch.bool)
-        table[rows, columns], kept[rows, columns] = scores[ranked], ~walked[ranked]
-        found = replace(ranking, scores=table).kept(kept).append(reached, ranking.width + reached.width)
-        order = torch.argsort(found.nodes, dim=1, stable=True)
-        return found.reordered(order).rescored(found.scores.gather(1, order))
+            leads, told = place == first[end], np.full(len(nodes), np.iinfo(np.int64).min)
+            np.maximum.at(told, end[leads], relation[leads])
+            steps = np.full_like(new.trails[:, 1:], -1) if new.relations is None else new.relations
+            new = replace(new, relations=np.concatenate([steps[:, :-1], told[walked, None]], 1))
+        both = concatenated([found.taken(places_of(found.nodes, nodes[stays])), new])
+        return replace(both.taken(places_of(both.nodes, nodes[by])), scores=falling(scores[by]))
+
+    def _common(self, question: Question, nodes: np.ndarray, seed: np.ndarray, end: np.ndarray) -> Search[tuple[np.ndarray, ...]]:
+        """Return z of each node alone, and of the pairs of nodes at the places `seed` and `end` together."""
+        alone, together = np.zeros(len(nodes)), np.zeros(len(end))
+        asked = {"dense": (Scores(nodes), self.dense_weight), "bm25": (TermScores(nodes), 1.0)}
+        used = [pair for name, pair in asked.items() if name in question.signals]
+        answers = yield tuple(request for request, _ in used)
+        for terms, (_, weight) in zip(answers, used, strict=True):
+            terms = terms.reshape(len(nodes), -1).astype(np.float64)
+            scores, pairs = (np.maximum(sums.sum(1), 0) for sums in (terms, np.maximum(terms[seed], terms[end])))
+            most = scores.max() or 1.0
+            alone += weight * scores / most
+            together += weight * pairs / most
+        return alone, together

@@ -26,6 +26,8 @@ from graph_retrievers.search.requests import (
     Relevance,
     Scores,
     Similarity,
+    TermScores,
+    Texts,
     Vectors,
     Weights,
 )
@@ -50,6 +52,8 @@ class Question:
     size : int
         Nodes N of the graph.
     ids : sequence of str, length N
+    signals : tuple of str
+        Names of the signals that can be asked.
     notes : list of str
         What a reader should know about the search; an algorithm adds to it.
     touched : int or None
@@ -59,6 +63,7 @@ class Question:
     def __init__(self, queries: Queries, place: int) -> None:
         self.queries, self.text, self.k = queries, queries.texts[place], queries.k
         self.ids, self.size = queries.index.graph.ids, len(queries.index)
+        self.signals = tuple(queries.index.signals)
         self.notes: list[str] = []
         self.touched: int | None = None
 
@@ -99,10 +104,17 @@ class Memory:
     def nearest(self, asked: Sequence[tuple[int, Nearest]]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return the best nodes of a signal."""
         queries, first, width = self.queries, asked[0][1], max(request.k for _, request in asked)
-        mask = queries.starts if first.returned else queries.seeds_allowed
+        mask = queries.walk_allowed if first.walked else queries.starts if first.returned else queries.seeds_allowed
+        if first.text is None:
+            places = [b for b, _ in asked]
+        else:
+            row_of = {text: row for row, text in enumerate(dict.fromkeys(request.text or "" for _, request in asked))}
+            places = [row_of[request.text or ""] for _, request in asked]
+            queries = queries.rewritten(list(row_of), [0] * len(row_of))
         scores, nodes = (_host(table) for table in queries.search(first.signal, width, mask))
-        lengths = (nodes >= 0).sum(1)
-        return [(nodes[b, :n], scores[b, :n]) for b, request in asked for n in [min(request.k, lengths[b])]]
+        lengths = (nodes >= 0).sum(1).tolist()
+        sizes = [min(request.k, lengths[row]) for row, (_, request) in zip(places, asked, strict=True)]
+        return [(nodes[row, :n], scores[row, :n]) for row, n in zip(places, sizes, strict=True)]
 
     def similarity(self, asked: Sequence[tuple[int, Similarity]]) -> list[np.ndarray]:
         """Return cosines; from the table of all scores where there is one."""
@@ -121,6 +133,15 @@ class Memory:
         if table is None:
             return self._split(self.queries.scores(*self._pairs(asked), asked[0][1].signal), asked)
         return [table[b].take(request.nodes) for b, request in asked]
+
+    def term_scores(self, asked: Sequence[tuple[int, TermScores]]) -> list[np.ndarray]:
+        """Return a signal's scores by terms."""
+        name = asked[0][1].signal
+        return self._split(self.queries.index.signal(name).term_scores(self.queries.view(name), *self._pairs(asked)), asked)
+
+    def texts(self, asked: Sequence[tuple[int, Texts]]) -> list[list[str]]:
+        """Return texts of nodes."""
+        return [[self.graph.texts[row] for row in request.nodes.tolist()] for _, request in asked]
 
     def _table(self, signal: str) -> np.ndarray | None:
         table = self.queries.table_at_hand(signal) if self.queries.index.device.type == "cpu" else None

@@ -20,6 +20,8 @@ __all__ = [
     "Request",
     "Scores",
     "Similarity",
+    "TermScores",
+    "Texts",
     "Vectors",
     "Weights",
 ]
@@ -85,15 +87,22 @@ class Near(NamedTuple):
 class Nearest(Request):
     """The `k` best nodes of a signal: ``(nodes [n], scores [n])``, best first.
 
-    They may start a traversal; with `returned` they may be returned, too.
+    They may start a traversal; with `returned` they may be returned, too. With `walked` they may be walked to instead.
+
+    `text` is searched for in place of the question: its words, or its vector, which the embedding model makes.
     """
 
     verb = "nearest"
     reads = "signals"
-    shared = ("signal", "returned")
     k: int
     signal: str = "dense"
     returned: bool = False
+    text: str | None = None
+    walked: bool = False
+
+    def key(self) -> Hashable:
+        """Return what says where to search, and whether for texts of their own."""
+        return Nearest, self.signal, self.returned, self.walked, self.text is None
 
     @property
     def size(self) -> int:
@@ -119,6 +128,28 @@ class Scores(Request):
     shared = ("signal",)
     nodes: np.ndarray
     signal: str = "dense"
+
+
+@dataclass(frozen=True, eq=False)
+class TermScores(Request):
+    """A signal's scores of nodes, shape [n], by the T terms of the question: float32, shape [n, T]; their sums are the scores.
+
+    A signal that tells no terms apart has one. Nodes that are read together, as one text, have the largest score of each term.
+    """
+
+    verb = "term_scores"
+    reads = "signals"
+    shared = ("signal",)
+    nodes: np.ndarray
+    signal: str = "bm25"
+
+
+@dataclass(frozen=True, eq=False)
+class Texts(Request):
+    """The texts of nodes, shape [n]: list of str."""
+
+    verb = "texts"
+    nodes: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)

@@ -228,8 +228,10 @@ class BM25(TermSignal):
 def _import_bm25s() -> Any:
     import bm25s
 
-    # bm25s sets its logger to DEBUG when it is imported.
-    logging.getLogger("bm25s").setLevel(logging.WARNING)
+    # bm25s sets its logger to DEBUG when it is imported. To set a level takes longer than to read a question.
+    logger = logging.getLogger("bm25s")
+    if logger.level != logging.WARNING:
+        logger.setLevel(logging.WARNING)
     return bm25s
 
 

@@ -72,14 +72,13 @@ class Signal(ABC):
     def scores(self, queries: Any, batch: Tensor, rows: Tensor) -> Tensor:
         """Return the scores of the pairs (``queries[batch[i]]``, ``rows[i]``): Tensor, shape [n], float32."""
 
-    def joint_scores(self, queries: Any, batch: Tensor, rows: Tensor) -> Tensor:
-        """Return the scores of rows that are read together, as one text: Tensor, shape [n], float32.
+    def term_scores(self, queries: Any, batch: Tensor, rows: Tensor) -> Tensor:
+        """Return the scores of pairs by the terms of their queries: Tensor, shape [n, T], float32; their sums are :meth:`scores`.
 
-        `batch`, shape [n], and `rows`, shape [n, m], have the query and the m rows of each. By default, the largest of their
-        :meth:`scores`.
+        T is that of the query with the most terms; the others have 0 there. By default T is 1. Rows that are read together, as
+        one text, have the largest score of each term.
         """
-        count = rows.shape[1]
-        return self.scores(queries, batch.repeat_interleave(count), rows.flatten()).view(-1, count).amax(1)
+        return self.scores(queries, batch, rows).unsqueeze(1)
 
     def table(self, queries: Any) -> Tensor:
         """Return the scores of every row: Tensor, shape [B, N], float32; 0 if a row does not match."""
@@ -157,8 +156,8 @@ class _Restricted(Signal):
     def scores(self, queries: Any, batch: Tensor, rows: Tensor) -> Tensor:
         return self.whole.scores(queries, batch, self.rows[rows])
 
-    def joint_scores(self, queries: Any, batch: Tensor, rows: Tensor) -> Tensor:
-        return self.whole.joint_scores(queries, batch, self.rows[rows])
+    def term_scores(self, queries: Any, batch: Tensor, rows: Tensor) -> Tensor:
+        return self.whole.term_scores(queries, batch, self.rows[rows])
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise InvalidArgumentError(f"{type(self.whole).__name__} cannot be saved for a scope; save the whole index.")

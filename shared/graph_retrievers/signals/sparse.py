@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -24,6 +23,8 @@ _ENTRIES_AT_A_TIME = 1 << 24
 _MOST_TERMS = 1 << 24
 # A table of all rows, which needs no sorting, costs as much as the matching rows alone if an eighth of its entries is filled.
 _DENSE = 8
+# Batches of queries whose terms are kept: a search and the scores of what it finds read them one after the other.
+_BATCHES = 8
 
 
 class Entries(NamedTuple):
@@ -96,6 +97,7 @@ class TermSignal(Signal):
 
     def _assign(self, indptr: Tensor, rows: Tensor, data: Tensor, num_rows: int, device: torch.device | None) -> None:
         self.device, self.num_rows, self._cache = device or torch.device("cpu"), num_rows, Cache()
+        self._asked = Cache(_BATCHES)
         self.indptr, self.rows, self.data = (part.to(self.device) for part in (indptr, rows, data))
 
     def _restore(self, tensors: dict[str, Tensor], num_rows: int, device: torch.device | None) -> None:
@@ -112,13 +114,16 @@ class TermSignal(Signal):
         """Return the number of rows N."""
         return self.num_rows
 
+    def _terms(self, queries: Sequence[str]) -> tuple[Tensor, Tensor, Tensor]:
+        return self._asked.get(tuple(queries), lambda: self.query_terms(queries))
+
     def table(self, queries: Sequence[str]) -> Tensor:
         """Return the scores of every row: Tensor, shape [B, N], float32."""
         return self._added(len(queries), *self._entries(queries))
 
     def _entries(self, queries: Sequence[str]) -> tuple[Tensor, Tensor, Tensor]:
         """Return query, row and weighted score of each entry of the terms of queries, by query."""
-        pointers, terms, weights = self.query_terms(queries)
+        pointers, terms, weights = self._terms(queries)
         owner = torch.repeat_interleave(torch.arange(len(queries), device=self.device), pointers.diff())
         place, entry = gather_rows(self.indptr, terms)
         return owner[place], self.rows[entry].long(), self.data[entry] * weights[place]
@@ -130,21 +135,27 @@ class TermSignal(Signal):
 
     def scores(self, queries: Sequence[str], batch: Tensor, rows: Tensor) -> Tensor:
         """Return the scores of single pairs: Tensor, shape [n]; see :meth:`Signal.scores`."""
-        return self.joint_scores(queries, batch, rows.unsqueeze(1))
+        # In double precision, so that the terms of other queries of the batch do not matter.
+        return self.term_scores(queries, batch, rows).sum(1, dtype=torch.float64).float()
 
-    def joint_scores(self, queries: Sequence[str], batch: Tensor, rows: Tensor) -> Tensor:
-        """Return the scores of rows that are read together: each term has the largest of its weights. Tensor, shape [n]."""
-        pointers, terms, weights = self.query_terms(queries)
+    def term_scores(self, queries: Sequence[str], batch: Tensor, rows: Tensor) -> Tensor:
+        """Return the scores of pairs by terms: Tensor, shape [n, T]; see :meth:`Signal.term_scores`."""
+        pointers, terms, weights = self._terms(queries)
+        counts = pointers.diff()
         keys, order = self._sorted()
-        scores = torch.zeros(batch.numel(), device=self.device)
-        widest = max(int(pointers.diff().max()) if len(queries) else 1, 1)
-        step = max(1, _ENTRIES_AT_A_TIME // (widest * rows.shape[1]))
-        for start in range(0, batch.numel() if keys.numel() else 0, step):
-            owner, entry = gather_rows(pointers, batch[start : start + step])
-            wanted = terms[entry].unsqueeze(1) * len(self) + rows[start : start + step][owner]
-            place = torch.searchsorted(keys, wanted).clamp(max=keys.numel() - 1)
-            found = torch.where(keys[place] == wanted, self.data[order[place]], 0.0).amax(1)
-            scores.index_add_(0, owner + start, found * weights[entry])
+        scores = torch.zeros(batch.numel(), max(counts.tolist(), default=0), device=self.device)
+        if not scores.numel() or not keys.numel():
+            return scores
+        column = torch.arange(scores.shape[1], device=self.device)
+        # Of each query the entries of its terms; behind the last of them others, which count nothing.
+        entries = (pointers[:-1, None] + column).clamp(max=terms.numel() - 1)
+        terms, weights = terms[entries] * len(self), torch.where(column < counts[:, None], weights[entries], 0.0)
+        step = max(1, _ENTRIES_AT_A_TIME // scores.shape[1])
+        for start in range(0, batch.numel(), step):
+            part = slice(start, start + step)
+            wanted = terms[batch[part]] + rows[part, None]
+            place = torch.searchsorted(keys, wanted).clamp_(max=keys.numel() - 1)
+            scores[part] = torch.where(keys[place] == wanted, self.data[order[place]], 0.0) * weights[batch[part]]
         return scores
 
     def _sorted(self) -> tuple[Tensor, Tensor]:
@@ -159,6 +170,13 @@ class TermSignal(Signal):
 
     def search(self, queries: Sequence[str], k: int, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the k rows with the largest scores above 0; see :meth:`Signal.search`."""
+        step = max(1, _ENTRIES_AT_A_TIME // max(len(self), 1))
+        if len(queries) > step:
+            parts = [slice(start, start + step) for start in range(0, len(queries), step)]
+            masks = [allowed if allowed is None or allowed.dim() == 1 else allowed[part] for part in parts]
+            found = [self.search(queries[part], k, mask) for part, mask in zip(parts, masks, strict=True)]
+            scores, rows = map(torch.cat, zip(*found, strict=True))
+            return scores, rows
         entries = self._entries(queries)
         if entries[0].numel() * _DENSE < len(queries) * len(self):
             return self._search_matches(len(queries), *entries, k, allowed)
@@ -181,14 +199,25 @@ class TermSignal(Signal):
             kept = allowed[rows] if allowed.dim() == 1 else allowed[owner, rows]
             owner, rows, scores = owner[kept], rows[kept], scores[kept]
         k = min(k, len(self))
-        values = torch.full((count, k), float("-inf"), device=self.device)
-        found = torch.full((count, k), -1, device=self.device)
-        starts = torch.searchsorted(owner, torch.arange(count + 1, device=self.device)).tolist()
-        # One by one: side by side, all lists would be as wide as the longest.
-        for query, (start, stop) in enumerate(pairwise(starts)):
-            best, columns = top_k(scores[None, start:stop], k)
-            values[query, : best.shape[1]], found[query, : best.shape[1]] = best[0], rows[start:stop][columns[0]]
+        # A table of whole lists would be as wide as the longest: of each, what may be among the k best, up to rounding.
+        by = torch.sort(scores, descending=True, stable=True).indices
+        by = by[torch.sort(owner[by], stable=True).indices]
+        lengths = torch.bincount(owner, minlength=count)
+        starts = lengths.cumsum(0) - lengths
+        cut = torch.full((count,), -torch.inf, device=self.device)
+        full = lengths >= k
+        cut[full] = scores[by[starts[full] + k - 1]]
+        near = (scores < cut[owner]) & (scores >= cut[owner] - 2e-6 * cut[owner].abs())
+        near[by[torch.arange(owner.numel(), device=self.device) - starts[owner] < 2 * k]] = True
+        owner, rows, scores = owner[near], rows[near], scores[near]
+        lengths = torch.bincount(owner, minlength=count)
+        starts = lengths.cumsum(0) - lengths
+        table = torch.full((count, max(int(lengths.max()), k)), -torch.inf, device=self.device)
+        table[owner, torch.arange(owner.numel(), device=self.device) - starts[owner]] = scores
+        values, columns = top_k(table, k)
         match = values > 0
+        rows = torch.cat([rows, rows.new_full((1,), -1)])
+        found = rows[(starts[:, None] + columns).clamp(max=rows.numel() - 1)]
         return values.masked_fill(~match, float("-inf")), found.masked_fill(~match, -1)
 
 

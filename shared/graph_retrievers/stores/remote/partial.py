@@ -248,12 +248,12 @@ class LocalSignal(_StoreSignal):
 
     def scores(self, queries: Any, batch: Tensor, rows: Tensor) -> Tensor:
         """Return the scores of pairs."""
-        return self.joint_scores(queries, batch, rows.unsqueeze(1))
+        return self.term_scores(queries, batch, rows).sum(1)
 
-    def joint_scores(self, queries: Any, batch: Tensor, rows: Tensor) -> Tensor:
-        """Return the scores of rows that are read together."""
+    def term_scores(self, queries: Any, batch: Tensor, rows: Tensor) -> Tensor:
+        """Return the scores of pairs by terms."""
         self.pages.check()
-        return self.whole.joint_scores(queries, batch, self.graph.positions[rows])
+        return self.whole.term_scores(queries, batch, self.graph.positions[rows])
 
     def _best(self, query: str, k: int, allowed: Tensor | None) -> tuple[Tensor, Tensor]:
         reach, at = k if allowed is None else _DEEPER * k, self.pages.at
