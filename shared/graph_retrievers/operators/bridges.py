@@ -40,7 +40,8 @@ def bridges(question: Question, nodes: np.ndarray, count: int) -> Search[tuple[n
 
     Examples
     --------
-    >>> from graph_retrievers import GraphIndex, Queries
+    >>> from graph_retrievers import GraphIndex
+    >>> from graph_retrievers.queries import Queries
     >>> from graph_retrievers.search.driver import run
     >>> from graph_retrievers.search.memory import Memory
     >>> index = GraphIndex.from_texts(["Kismet starred Ada Holm.", "In Lund, Ada Holm went to school.", "A loom."])

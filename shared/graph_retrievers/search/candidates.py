@@ -182,6 +182,7 @@ def ranking_of(found: Sequence[Candidates], device: torch.device) -> Ranking:
     width = max(map(len, found), default=0)
     length = min(max((part.trails.shape[1] for part in found if len(part)), default=1), LONGEST_TRAIL)
     told = any(part.relations is not None for part in found)
+    operators = tuple(dict.fromkeys(name for part in found for name in part.operators))
     nodes = np.full((len(found), width), -1, np.int64)
     scores = np.full((len(found), width), -np.inf, np.float32)
     origins, trails = np.full_like(nodes, -1), np.full((len(found), width, length), -1, np.int64)
@@ -189,14 +190,14 @@ def ranking_of(found: Sequence[Candidates], device: torch.device) -> Ranking:
     for b, part in enumerate(found):
         if not len(part):
             continue
-        nodes[b, : len(part)], origins[b, : len(part)] = part.nodes, part.origins
+        number = np.array([operators.index(name) for name in part.operators])
+        nodes[b, : len(part)], origins[b, : len(part)] = part.nodes, number[part.origins]
         scores[b, : len(part)] = part.scores
         kept = part.trails[:, -length:]
         trails[b, : len(part), length - kept.shape[1] :] = kept
         if relations is not None and part.relations is not None and length > 1:
             steps = part.relations[:, 1 - length :]
             relations[b, : len(part), length - 1 - steps.shape[1] :] = steps
-    longest = max(found, key=lambda part: len(part.operators), default=None)
     beside = {name: _table([part.beside.get(name) for part in found], width, pad) for name, pad in _BESIDE.items()}
     tables: dict[str, np.ndarray | None] = {"nodes": nodes, "scores": scores, "trails": trails, "origins": origins}
     tables |= {"relations": relations, **beside}
@@ -204,7 +205,7 @@ def ranking_of(found: Sequence[Candidates], device: torch.device) -> Ranking:
     lists = next((part.lists for part in found if part.lists), ())
     columns["chains"] = padded_chains([part.chains for part in found], device)
     columns["facts"] = padded_facts([part.facts for part in found], device)
-    return Ranking(operators=() if longest is None else longest.operators, lists=lists, **columns)
+    return Ranking(operators=operators, lists=lists, **columns)
 
 
 def _real(rows: Tensor, scores: Tensor) -> tuple[np.ndarray, np.ndarray]:

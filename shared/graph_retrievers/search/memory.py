@@ -9,13 +9,17 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from graph_retrievers.errors import MissingSignalError
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.graph.filters import type_mask
+from graph_retrievers.graph.names import name_table
+from graph_retrievers.graph.ragged import top_k
 from graph_retrievers.queries import Queries, both
 from graph_retrievers.search.candidates import places_of
 from graph_retrievers.search.requests import (
+    Closest,
     Degree,
     Instead,
     Links,
@@ -28,6 +32,7 @@ from graph_retrievers.search.requests import (
     Similarity,
     TermScores,
     Texts,
+    Titled,
     Vectors,
     Weights,
 )
@@ -39,6 +44,8 @@ __all__ = ["Memory", "Question", "slices", "smoothed"]
 _HUBS = 4
 # A function reads so many pairs at a time: each may need a row of vectors in memory.
 _PAIRS = 1 << 16
+# Entries of a table of cosines at a time.
+_ENTRIES = 1 << 24
 
 
 class Question:
@@ -70,6 +77,10 @@ class Question:
     def returned(self, nodes: np.ndarray) -> np.ndarray:
         """Return which nodes, shape [n], may be returned: bool, shape [n]."""
         return _passing(self.queries.allowed, nodes)
+
+    def started(self, nodes: np.ndarray) -> np.ndarray:
+        """Return which nodes, shape [n], may start a traversal: bool, shape [n]."""
+        return _passing(self.queries.seeds_allowed, nodes)
 
     def node(self, row: int) -> Node:
         """Return the node of a row."""
@@ -103,18 +114,44 @@ class Memory:
 
     def nearest(self, asked: Sequence[tuple[int, Nearest]]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return the best nodes of a signal."""
-        queries, first, width = self.queries, asked[0][1], max(request.k for _, request in asked)
+        first, width = asked[0][1], max(request.k for _, request in asked)
+        queries, places = self._searched(asked, first.signal)
         mask = queries.walk_allowed if first.walked else queries.starts if first.returned else queries.seeds_allowed
-        if first.text is None:
-            places = [b for b, _ in asked]
-        else:
-            row_of = {text: row for row, text in enumerate(dict.fromkeys(request.text or "" for _, request in asked))}
-            places = [row_of[request.text or ""] for _, request in asked]
-            queries = queries.rewritten(list(row_of), [0] * len(row_of))
-        scores, nodes = (_host(table) for table in queries.search(first.signal, width, mask))
-        lengths = (nodes >= 0).sum(1).tolist()
-        sizes = [min(request.k, lengths[row]) for row, (_, request) in zip(places, asked, strict=True)]
-        return [(nodes[row, :n], scores[row, :n]) for row, n in zip(places, sizes, strict=True)]
+        return _listed(*queries.search(first.signal, width, mask), places, asked)
+
+    def closest(self, asked: Sequence[tuple[int, Closest]]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return the nodes of the largest cosines."""
+        first, width = asked[0][1], max(request.k for _, request in asked)
+        queries, places = self._searched(asked, "dense")
+        mask, norms = queries.seeds_allowed, queries.index.dense.norms
+        if first.exclude_types:
+            mask = both(mask, ~type_mask(self.graph, first.exclude_types))
+        real = norms > 0
+        if self.queries.cache.get("vectors of length 1", lambda: bool((((norms - 1).abs() < 1e-4) | ~real).all())):
+            scores, nodes = queries.search("dense", width, mask)
+            if not bool(real[nodes.clamp(min=0)].all()):
+                # Beside nodes whose cosines are below 0, those without a vector stand out.
+                scores, nodes = queries.search("dense", width, both(mask, real))
+            return _listed(scores.double() / queries.lengths.clamp(min=1e-30).unsqueeze(1), nodes, places, asked)
+        found, allowed = [], real if mask is None else mask & real
+        for vectors in normalize(queries.vectors, dim=1).split(max(1, _ENTRIES // len(self.graph))):
+            cosines = (queries.index.dense.table(vectors) / norms).masked_fill(~allowed, -torch.inf)
+            found.append(top_k(cosines, width))
+        scores, nodes = map(torch.cat, zip(*found, strict=True))
+        return _listed(scores, nodes.masked_fill(scores == -torch.inf, -1), places, asked)
+
+    def titled(self, asked: Sequence[tuple[int, Titled]]) -> list[list[list[int]]]:
+        """Return rows by name."""
+        return [[name_table(self.graph, fold=request.fold).rows(name) for name in request.names] for _, request in asked]
+
+    def _searched(self, asked: Sequence[tuple[int, Any]], signal: str) -> tuple[Queries, list[int]]:
+        """Return what is searched for, the questions or other texts, each once, and the place of each request in it."""
+        if asked[0][1].text is None:
+            return self.queries, [place for place, _ in asked]
+        row_of = {text: row for row, text in enumerate(dict.fromkeys(request.text for _, request in asked))}
+        vectors = self.queries.embed(list(row_of)) if self.queries.index.signal(signal).reads == "vector" else None
+        queries = self.queries.rewritten(list(row_of), [0] * len(row_of), vectors=vectors)
+        return queries, [row_of[request.text] for _, request in asked]
 
     def similarity(self, asked: Sequence[tuple[int, Similarity]]) -> list[np.ndarray]:
         """Return cosines; from the table of all scores where there is one."""
@@ -155,7 +192,7 @@ class Memory:
                 f"Nodes are compared with each other by their vectors, which {type(dense).__name__} does not give; build the index "
                 "with vectors in memory."
             )
-        found = torch.nn.functional.normalize(dense.taken(self._pairs(asked)[1]).double(), dim=1)
+        found = normalize(dense.taken(self._pairs(asked)[1]).double(), dim=1)
         return self._split(found, asked)
 
     def relevance(self, asked: Sequence[tuple[int, Relevance]]) -> list[np.ndarray]:
@@ -271,6 +308,16 @@ class Memory:
     @staticmethod
     def _split(values: Tensor, asked: Sequence[tuple[int, Any]]) -> list[np.ndarray]:
         return np.split(_host(values), np.cumsum([len(request.nodes) for _, request in asked])[:-1])
+
+
+def _listed(
+    scores: Tensor, nodes: Tensor, places: list[int], asked: Sequence[tuple[int, Any]]
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the `k` first nodes and scores, of tables [B, K] with pads, of the row of each request."""
+    table, values = _host(nodes), _host(scores)
+    lengths = (table >= 0).sum(1).tolist()
+    sizes = [min(request.k, lengths[row]) for row, (_, request) in zip(places, asked, strict=True)]
+    return [(table[row, :n], values[row, :n]) for row, n in zip(places, sizes, strict=True)]
 
 
 def smoothed(latents: Tensor, mix: np.ndarray | None, alpha: float) -> Tensor:

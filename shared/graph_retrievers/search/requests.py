@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 __all__ = [
+    "Closest",
     "Degree",
     "Instead",
     "Links",
@@ -22,6 +23,7 @@ __all__ = [
     "Similarity",
     "TermScores",
     "Texts",
+    "Titled",
     "Vectors",
     "Weights",
 ]
@@ -108,6 +110,42 @@ class Nearest(Request):
     def size(self) -> int:
         """How many nodes it asks for."""
         return self.k
+
+
+@dataclass(frozen=True)
+class Closest(Request):
+    """The `k` nodes of the largest cosine with the question: ``(nodes [n], cosines [n])``, best first.
+
+    They may start a traversal, have a vector, and none of the types `exclude_types`. With a `text`, its vector takes the place of
+    that of the question.
+    """
+
+    verb = "closest"
+    reads = "signals"
+    k: int
+    text: str | None = None
+    exclude_types: tuple[str, ...] = ()
+
+    def key(self) -> Hashable:
+        """Return what says where to search, and whether for texts of their own."""
+        return Closest, self.exclude_types, self.text is None
+
+    @property
+    def size(self) -> int:
+        """How many nodes it asks for."""
+        return self.k
+
+
+@dataclass(frozen=True)
+class Titled(Request):
+    """The rows of the nodes of each of n names, ascending: n lists. The name of a node is its title, or its id if that is empty.
+
+    With `fold`, upper and lower case are alike (:class:`graph_retrievers.graph.names.NameTable`).
+    """
+
+    verb = "titled"
+    names: tuple[str, ...]
+    fold: bool = True
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,31 +5,25 @@ Glybovets and Makarov, "Query-Aware Spreading Activation", section III-B and Alg
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from graph_retrievers.arguments import choice, positive, strings
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.graph.filters import type_mask
 from graph_retrievers.graph.names import name_table
-from graph_retrievers.graph.ragged import pad_ranked, top_k
-from graph_retrievers.operators.operator import Operator, OperatorKind
+from graph_retrievers.operators.operator import Algorithm, OperatorKind
 from graph_retrievers.operators.traits import names_identify
 from graph_retrievers.operators.vector_search import VectorSearch
-from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
+from graph_retrievers.search.candidates import Candidates, falling, order
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.memory import Question
+from graph_retrievers.search.requests import Closest, Request, Similarity, Titled
 from graph_retrievers.signals.language import complete_many
-from graph_retrievers.signals.signal import VectorSignal
 
 __all__ = ["EntityLinking", "extract_entities", "missing_note", "named_entities"]
-
-# Entries of a table of cosines at a time.
-_TABLE_LIMIT = 1 << 24
 
 _PROMPT = (
     "List the named entities that the question below mentions: people, organisations, places, events, works. Give each "
@@ -94,7 +88,42 @@ def missing_note(missing: Sequence[str], room: int) -> str:
     return f"{note}; not searched, as the budget is used up: {rest}" if rest else note
 
 
-class EntityLinking(Operator):
+@dataclass(frozen=True, eq=False)
+class Entities(Request):
+    """The entities of the question: those given, or what a language model extracts; None if there is neither."""
+
+    language_model: Any = None
+
+    def key(self) -> Hashable:
+        """Return the language model."""
+        return Entities, id(self.language_model)
+
+    @classmethod
+    def together(cls, backend: Any, asked: Sequence[tuple[int, Entities]]) -> list[list[str] | None]:
+        """Ask the language model for all questions at once."""
+        queries = backend.queries
+        found = named_entities(queries.input("entities"), queries.texts, asked[0][1].language_model)
+        return [found[place] for place, _ in asked]
+
+
+@dataclass(frozen=True)
+class Mentioned(Request):
+    """The names of nodes in the question: list of (name as it is spelled there, rows); none where names do not identify nodes."""
+
+    shared = ("fold",)
+    fold: bool
+
+    @classmethod
+    def together(cls, backend: Any, asked: Sequence[tuple[int, Mentioned]]) -> list[list[tuple[str, list[int]]]]:
+        """Look names up in the table of the graph."""
+        index = backend.queries.index
+        if index.has_dense and not names_identify(index):
+            return [[] for _ in asked]
+        names = name_table(index.graph, fold=asked[0][1].fold)
+        return [names.find(backend.queries.texts[place]) for place, _ in asked]
+
+
+class EntityLinking(Algorithm):
     """Seeds from the names in a question.
 
     The entities of a question are the input ``entities``; else what `language_model` extracts; else the names of nodes that are
@@ -138,6 +167,7 @@ class EntityLinking(Operator):
     --------
     >>> from graph_retrievers import GraphIndex
     >>> from graph_retrievers.graph import CorpusGraph
+    >>> from graph_retrievers.queries import Queries
     >>> graph = CorpusGraph(["a", "b"], ["", ""], titles=["Ada Lovelace", "Charles Babbage"])
     >>> EntityLinking()(Queries.of(GraphIndex.from_graph(graph), ["Who taught Ada Lovelace?"])).nodes.tolist()
     [[0]]
@@ -159,117 +189,49 @@ class EntityLinking(Operator):
         self.case, self.budget = choice("case", case, ("fold", "exact")), positive("budget", budget, least=0)
         self.fallback_score = choice("fallback_score", fallback_score, ("cosine", "index"))
 
-    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
-        """Return the seeds of each query with their matching scores; the ranking before is not read."""
-        device = queries.index.device
-        mask = queries.seeds_allowed
-        if self.exclude_types:
-            kept = ~type_mask(queries.index.graph, self.exclude_types)
-            mask = kept if mask is None else mask & kept
-        allowed = None if mask is None else mask.cpu().numpy()
-        matched, searched, notes = list[tuple[int, int]](), list[tuple[int, str | None, int]](), list[tuple[str, ...]]()
-        for b, entities in enumerate(named_entities(queries.input("entities"), queries.texts, self.language_model)):
-            rows, wanted, note = self._linked(queries, queries.texts[b], entities, allowed)
-            matched += [(b, row) for row in rows]
-            searched += [(b, text, k) for text, k in wanted]
-            notes.append(note)
-        batch, nodes = torch.tensor(matched, dtype=torch.int64, device=device).reshape(-1, 2).unbind(1)
-        scores, named = torch.ones(len(matched), device=device), batch * len(queries.index) + nodes
-        if searched:
-            found = self._search(queries, searched, mask)
-            batch, nodes, scores = (torch.cat(pair) for pair in zip((batch, nodes, scores), found, strict=True))
-        batch, nodes, scores = _distinct(batch, nodes, scores, len(queries.index))
-        width = int(torch.bincount(batch, minlength=1).max()) if batch.numel() else 0
-        only_near = (~torch.isin(batch * len(queries.index) + nodes, named)).long()
-        table, values, origins = pad_ranked(batch, nodes, scores, only_near, len(queries), width)
-        seeds = Ranking.of(table, values, self.name, notes=tuple(notes))
-        return replace(seeds, origins=origins, operators=(self.name, VectorSearch.name)) if searched else seeds
-
-    def _linked(
-        self, queries: Queries, text: str, entities: list[str] | None, allowed: np.ndarray | None
-    ) -> tuple[list[int], list[tuple[str | None, int]], tuple[str, ...]]:
-        """Return rows of exact matches, names to search by vector (None: the question) for so many nodes each, and a note."""
-        names = name_table(queries.index.graph, fold=self.case == "fold")
-        if entities is not None:
-            found = [(entity, names.rows(entity)) for entity in entities]
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the seeds with their matching scores; what came before is not read."""
+        fold, given = self.case == "fold", (yield Entities(self.language_model))
+        if given is None:
+            matches = yield Mentioned(fold)
         else:
-            found = names.find(text) if not queries.index.has_dense or names_identify(queries.index) else []
-        kept = [(name, [row for row in rows if allowed is None or allowed[row]]) for name, rows in found]
-        if entities is None:
-            kept = [(name, group) for name, group in kept if group]
-        rows, missing = [row for _, group in kept for row in group], [name for name, group in kept if not group]
-        if (kept and not missing) or not self.budget:
-            return rows, [], ()
-        if not queries.index.has_dense:
-            named = f"no node is named {', '.join(map(repr, missing))}" if missing else "no entity of the graph is named"
-            return rows, [], (f"{named}; there are no vectors to search by",)
-        if not kept:
+            matches = list(zip(given, (yield Titled(tuple(given), fold)), strict=True))
+        matches = [(name, self._started(question, rows)) for name, rows in matches]
+        missing = [name for name, rows in matches if not len(rows) and given is not None]
+        named = np.concatenate([np.empty(0, np.int64), *(rows for _, rows in matches)])
+        nodes, scores = named, np.ones(len(named))
+        searches = self._searches(question, len(named), given or (), missing)
+        if searches:
+            near, cosines = map(np.concatenate, zip(*(yield searches), strict=True))
+            if self.fallback_score == "index":
+                cosines = (1 + cosines) / 2
+            elif missing:
+                cosines = yield Similarity(near)
+            nodes, scores = np.append(named, near[cosines > 0]), np.append(scores, cosines[cosines > 0])
+        # Every node once, with its best score.
+        nodes, at = np.unique(nodes, return_inverse=True)
+        best = np.zeros(len(nodes), np.float32)
+        np.maximum.at(best, at, scores)
+        by = order(best, nodes)
+        nodes, best = nodes[by], falling(best[by])
+        operators = (self.name, VectorSearch.name) if searches else (self.name,)
+        return Candidates(nodes, best, nodes[:, None], (~np.isin(nodes, named)).astype(np.int64), operators)
+
+    def _started(self, question: Question, rows: Sequence[int]) -> np.ndarray:
+        nodes = np.array(rows, np.int64)
+        return nodes[question.started(nodes) & ~question.typed(nodes, self.exclude_types)]
+
+    def _searches(self, question: Question, named: int, given: Sequence[str], missing: Sequence[str]) -> tuple[Closest, ...]:
+        """Return what is searched by vector: entities that no node is named after, or the question."""
+        if not self.budget or (not missing and (named or given)):
+            return ()
+        if "dense" not in question.signals:
+            told = f"no node is named {', '.join(map(repr, missing))}" if missing else "no entity of the graph is named"
+            question.notes.append(f"{told}; there are no vectors to search by")
+            return ()
+        if not given:
             # An ordinary case, in which the seeds carry the name of the search: no note.
-            return rows, [(None, self.budget)], ()
-        each = max(1, self.budget // len(kept))
-        return rows, [(entity, each) for entity in missing[: self.budget]], (missing_note(missing, self.budget),)
-
-    def _search(
-        self, queries: Queries, searched: list[tuple[int, str | None, int]], mask: Tensor | None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return query, node and score of the nodes that vector search finds, each [n]."""
-        dense, device = queries.index.dense, queries.index.device
-        batch, width = torch.tensor([(b, k) for b, _, k in searched], device=device).unbind(1)
-        most = int(width.max())
-        asked = torch.tensor([text is None for _, text, _ in searched], device=device)
-        if self.fallback_score == "index" or not _of_unit_length(dense):
-            asked = torch.zeros_like(asked)
-        cosines = torch.full((len(searched), most), -torch.inf, dtype=torch.float64, device=device)
-        nodes = torch.full((len(searched), most), -1, device=device)
-        if bool(asked.any()):
-            # The questions themselves: another operator may have searched for them. Nodes without a vector score 0.
-            scores, rows = (found[batch[asked]] for found in queries.search("dense", most, mask))
-            lengths = torch.linalg.vector_norm(queries.vectors, dim=1)[batch[asked]].clamp(min=1e-30)
-            cosines[asked, : rows.shape[1]], nodes[asked, : rows.shape[1]] = scores.double() / lengths.unsqueeze(1), rows
-        if not bool(asked.all()):
-            vectors = queries.vectors[batch]
-            named = [i for i, (_, text, _) in enumerate(searched) if text is not None]
-            if named:
-                vectors[named] = queries.embed([searched[i][1] or "" for i in named])
-            near, rows = _nearest(dense, vectors[~asked], most, mask)
-            cosines[~asked, : rows.shape[1]], nodes[~asked, : rows.shape[1]] = near.double(), rows
-        inside = (nodes >= 0) & (torch.arange(most, device=device) < width.unsqueeze(1))
-        batch, asked = (column.unsqueeze(1).expand_as(nodes)[inside] for column in (batch, asked))
-        nodes, cosines = nodes[inside], cosines[inside]
-        if self.fallback_score == "index":
-            scores = (1 + cosines) / 2
-        else:
-            scores = torch.where(asked, cosines, queries.cosines(batch, nodes))
-        good = scores > 0
-        return batch[good], nodes[good], scores[good].float()
-
-
-def _of_unit_length(dense: VectorSignal) -> bool:
-    """Return whether all vectors that there are have length 1, so that dot products order as cosines do."""
-    norms = dense.norms
-    return bool((((norms - 1).abs() < 1e-4) | (norms == 0)).all())
-
-
-def _nearest(dense: VectorSignal, vectors: Tensor, k: int, allowed: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Return the k nodes of largest cosine, as :meth:`VectorSignal.search` does; nodes without a vector are left out."""
-    norms = dense.norms
-    real = norms > 0
-    if not bool(real.all()):
-        allowed = real if allowed is None else real & allowed
-    vectors = torch.nn.functional.normalize(vectors, dim=1)
-    if _of_unit_length(dense):
-        return dense.search(vectors, k, allowed)
-    allowed = real if allowed is None else allowed
-    values, rows = [], []
-    for part in vectors.split(max(1, _TABLE_LIMIT // len(dense))):
-        best, columns = top_k((dense.table(part) / norms).masked_fill(~allowed, float("-inf")), k)
-        values.append(best)
-        rows.append(columns.masked_fill(best == float("-inf"), -1))
-    return torch.cat(values), torch.cat(rows)
-
-
-def _distinct(batch: Tensor, nodes: Tensor, scores: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return every query and node once, with the best score."""
-    keys, place = torch.unique(batch * size + nodes, return_inverse=True)
-    best = torch.zeros(keys.numel(), device=scores.device).scatter_reduce_(0, place, scores, "amax")
-    return keys // size, keys % size, best
+            return (Closest(self.budget, exclude_types=self.exclude_types),)
+        question.notes.append(missing_note(missing, self.budget))
+        each = max(1, self.budget // len(given))
+        return tuple(Closest(each, name, self.exclude_types) for name in missing[: self.budget])
