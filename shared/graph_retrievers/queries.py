@@ -268,15 +268,17 @@ class Queries:
         """Nodes that may start a traversal and may be returned: Tensor, shape [N], bool, or None for all."""
         return both(self.seeds_allowed, self.allowed)
 
-    def search(self, signal: str, k: int, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def search(self, signal: str, k: int, mask: Tensor | None = None, covers: str = "nodes") -> tuple[Tensor, Tensor]:
         """Return the results of :meth:`graph_retrievers.signals.signal.Signal.search`.
 
         The same search is made once; the first k of one that was made for more are taken from it.
 
-        `mask`, shape [N], bool, has the nodes that may be found. Raises InvalidArgumentError if the signal covers edges.
+        `mask`, shape [N], bool, has the rows that may be found. Raises InvalidArgumentError if the signal covers others than those
+        that are searched, "nodes" or "edges".
         """
-        if self.index.signal(signal).covers != "nodes":
-            raise InvalidArgumentError(f"The signal {signal!r} covers edges; FactSearch searches those.")
+        if self.index.signal(signal).covers != covers:
+            other = "edges; FactSearch searches those" if covers == "nodes" else "nodes; VectorSearch searches those"
+            raise InvalidArgumentError(f"The signal {signal!r} covers {other}.")
         made: dict[Any, Any] = self.cache.get("searches", dict)
         key = (signal, id(mask))
         if key not in made or made[key][0] < k:

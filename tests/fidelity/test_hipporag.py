@@ -118,7 +118,7 @@ def test_a_language_model_keeps_facts_and_its_failure_keeps_all():
         return json.dumps({"facts": [2, 2]})
 
     ranking = FactLinking(language_model=model, facts=True)(asked(index))
-    assert weights(ranking) == {1: 0.0, 2: 0.0} and ranking.facts.rows.tolist() == [[1, -1, -1]] and not ranking.notes
+    assert weights(ranking) == {1: 0.0, 2: 0.0} and ranking.facts.rows.tolist() == [[1]] and not ranking.notes
     assert "1. Ada r Engine\n2. Engine r Loom" in prompts[0] and "Question: ?" in prompts[0]
     with_three = FactLinking(language_model=lambda _: '{"facts": [3]}')(asked(index))
     assert weights(with_three) == {0: 1.0, 1: 0.5, 2: 0.0} and with_three.notes == (

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,12 +13,16 @@ from graph_retrievers.arguments import positive
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.filters import type_mask
-from graph_retrievers.graph.ragged import pad_ranked
+from graph_retrievers.operators.facts import NearestEdges, edges_within
 from graph_retrievers.operators.fusion import min_max
-from graph_retrievers.operators.operator import Operator, OperatorKind
+from graph_retrievers.operators.operator import Algorithm, OperatorKind
 from graph_retrievers.queries import Queries, both
-from graph_retrievers.results import Facts, Ranking
-from graph_retrievers.signals.language import as_language_model, complete_many
+from graph_retrievers.search.beyond import Facts
+from graph_retrievers.search.candidates import Candidates, best
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.memory import Question, column
+from graph_retrievers.search.requests import Completion
+from graph_retrievers.signals.language import as_language_model
 
 __all__ = ["FactLinking", "PhraseGraph", "phrase_graph"]
 
@@ -83,7 +87,7 @@ def phrase_graph(graph: CorpusGraph, passage_type: str) -> PhraseGraph:
     return graph.cache.get(("phrases", passage_type), make)
 
 
-class FactLinking(Operator):
+class FactLinking(Algorithm):
     r"""The nodes of the facts that match the question, weighted as HippoRAG 2 weighs its phrases.
 
     A fact is an edge between two phrases, not one that joins a passage to what it mentions. With :math:`s_f` the similarity of
@@ -123,13 +127,13 @@ class FactLinking(Operator):
 
     Examples
     --------
-    >>> from graph_retrievers import GraphIndex, Node
+    >>> from graph_retrievers import GraphIndex, Node, Retriever
     >>> nodes = [Node("ada", ""), Node("engine", ""), Node("loom", "")]
     >>> edges = [("ada", "engine", "wrote for"), ("engine", "loom", "recalls")]
     >>> index = GraphIndex.from_nodes(nodes, edges, edge_signals=True)
-    >>> found = FactLinking(2, signal="edge_bm25")(Queries.of(index, ["Who wrote a program?"]))
-    >>> [index.graph.ids[row] for row in found.nodes[0]], found.scores.tolist()
-    (['ada', 'engine'], [[1.0, 0.5]])
+    >>> hits = Retriever(index, FactLinking(2, signal="edge_bm25"), backfill=False).retrieve("Who wrote a program?")
+    >>> [(hit.id, hit.score) for hit in hits]
+    [('ada', 1.0), ('engine', 0.5)]
     """
 
     kind = OperatorKind.VECTOR_SEARCH
@@ -147,65 +151,51 @@ class FactLinking(Operator):
         self.language_model = None if language_model is None else as_language_model(language_model)
         self.passage_type, self.facts = passage_type, facts
 
-    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return the weighted nodes of the kept facts; what came before is not read."""
-        index, graph = queries.index, queries.index.graph
+        index, graph = question.queries.index, question.queries.index.graph
         if self.signal not in index.signals:
-            note = f"no fact is looked for, as the index has no signal {self.signal!r}; build it with edge_signals=True"
-            return Ranking.empty(len(queries), index.device).noted([graph.num_edges > 0] * len(queries), note)
+            if graph.num_edges:
+                question.notes.append(
+                    f"no fact is looked for, as the index has no signal {self.signal!r}; build it with edge_signals=True"
+                )
+            return Candidates.seeds(np.empty(0, np.int64), np.empty(0), self.name)
         if index.signal(self.signal).covers != "edges":
             raise InvalidArgumentError(f"FactLinking searches edges; the signal {self.signal!r} covers nodes.")
-        parts, starts = phrase_graph(graph, self.passage_type), queries.named_allowed
+        rows, found_scores, least = yield NearestEdges(self.limit, self.signal, self._allowed, least=True)
+        # s_f: between the worst and the best of all facts.
+        bounds = torch.tensor([[least, *found_scores[:1].tolist()]]).double()
+        scores = min_max(torch.from_numpy(found_scores).double(), bounds[:, :1], bounds[:, -1:])[0].numpy()
+        if self.language_model is not None and len(rows):
+            answer = yield Completion(self.language_model, self._prompt(question, rows), _schema(len(rows)))
+            if isinstance(answer, Exception):
+                question.notes.append("the language model failed: all facts are kept")
+            else:
+                kept = np.unique(np.array(answer["facts"], np.int64)) - 1
+                rows, scores = rows[kept], scores[kept]
+        # w_v: the mean of s_f over the kept facts of a node, divided by the number of passages that mention it.
+        ends = np.append(column(graph, "sources")[rows], column(graph, "targets")[rows])
+        nodes, place, count = np.unique(ends, return_inverse=True, return_counts=True)
+        mentioned = phrase_graph(graph, self.passage_type).mentioned.cpu().numpy()[nodes]
+        weights = np.bincount(place, np.tile(scores, 2), len(nodes)) / (count * np.maximum(mentioned, 1))
+        by = best(weights.astype(np.float32), self.limit, nodes)
+        made = Candidates.seeds(nodes[by], weights[by], self.name)
+        made.facts = Facts(rows, scores, self.name) if self.facts else None
+        return made
+
+    def _allowed(self, queries: Queries) -> Tensor:
+        """Return which edges are facts that may be found: Tensor, shape [R], bool."""
+        parts, starts = phrase_graph(queries.index.graph, self.passage_type), queries.named_allowed
         if self.language_model is not None:
             starts = both(starts, both(_passing(queries, parts), queries.walk_allowed))
-        allowed = parts.facts if starts is None else parts.facts & starts[graph.sources] & starts[graph.targets]
-        rows, scores = self._best(queries, allowed)
-        kept, failed = self._helpful(queries, rows)
-        batch, place = kept.nonzero(as_tuple=True)
-        found = rows[batch, place]
-        keys = torch.cat([batch, batch]) * len(graph) + torch.cat([graph.sources[found], graph.targets[found]])
-        distinct, where, count = torch.unique(keys, return_inverse=True, return_counts=True)
-        total = torch.zeros(distinct.numel(), dtype=torch.float64, device=keys.device)
-        total.index_add_(0, where, scores[batch, place].repeat(2))
-        owner, phrase = distinct // len(graph), distinct % len(graph)
-        weight, pads = total / (count * parts.mentioned[phrase].clamp(min=1)), torch.full_like(phrase, -1)
-        table, values, _ = pad_ranked(owner, phrase, weight.float(), pads, len(queries), min(self.limit, len(graph)))
-        facts = Facts(rows, scores.float(), self.name).kept(kept) if self.facts else None
-        return Ranking.of(table, values, self.name, facts=facts).noted(failed, "the language model failed: all facts are kept")
+        within = edges_within(queries, starts)
+        return parts.facts if within is None else parts.facts & within
 
-    def _best(self, queries: Queries, allowed: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the best facts of each query and their scores between 0 and 1, of all that are allowed: [B, M]."""
-        signal, view = queries.index.signal(self.signal), queries.view(self.signal)
-        values, rows = signal.search(view, self.limit, allowed)
-        table = queries.table(self.signal)
-        if not bool(allowed.any()):
-            return rows, values.double()
-        parts = (signal.table(view[b : b + 1]) for b in range(len(queries))) if table is None else [table]
-        low = torch.cat([part[:, allowed].amin(1, keepdim=True) for part in parts]).double()
-        return rows, min_max(values.double(), low, values[:, :1].double()).masked_fill(rows < 0, 0.0)
-
-    def _helpful(self, queries: Queries, rows: Tensor) -> tuple[Tensor, list[bool]]:
-        """Return which facts a language model keeps, all without one: [B, M]; and for which queries it failed."""
-        kept, failed = rows >= 0, [False] * len(queries)
-        asked = [b for b, count in enumerate(kept.sum(1).tolist()) if count and self.language_model is not None]
-        if not asked:
-            return kept, failed
-        found = [[row for row in rows[b].tolist() if row >= 0] for b in asked]
-        prompts = [self._prompt(queries, b, numbers) for b, numbers in zip(asked, found, strict=True)]
-        for place, answer in complete_many(self.language_model, prompts, [_schema(len(numbers)) for numbers in found]):
-            b = asked[place]
-            if isinstance(answer, Exception):
-                failed[b] = True
-            else:
-                chosen = torch.zeros_like(kept[b])
-                chosen[[number - 1 for number in answer["facts"]]] = True
-                kept[b] = chosen
-        return kept, failed
-
-    def _prompt(self, queries: Queries, b: int, rows: Sequence[int]) -> str:
+    def _prompt(self, question: Question, rows: np.ndarray) -> str:
         # One line each, so that no document can write a fact of the list.
-        told = [f"{number}. {' '.join(text.split())}" for number, text in enumerate(queries.index.graph.edge_contents(rows), 1)]
-        return _PROMPT.format(question=queries.texts[b], facts="\n".join(told))
+        contents = question.queries.index.graph.edge_contents(rows.tolist())
+        told = [f"{number}. {' '.join(text.split())}" for number, text in enumerate(contents, 1)]
+        return _PROMPT.format(question=question.text, facts="\n".join(told))
 
 
 def _passing(queries: Queries, parts: PhraseGraph) -> Tensor | None:

@@ -2,18 +2,77 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 import torch
+from torch import Tensor
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.operators.operator import Operator, OperatorKind
+from graph_retrievers.operators.operator import Algorithm, OperatorKind
 from graph_retrievers.queries import Queries, both
-from graph_retrievers.results import Facts, Ranking
+from graph_retrievers.search.beyond import Facts
+from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.memory import Question, column
+from graph_retrievers.search.requests import Request
 
-__all__ = ["FactSearch"]
+__all__ = ["FactSearch", "NearestEdges", "edges_within"]
 
 
-class FactSearch(Operator):
+@dataclass(frozen=True)
+class NearestEdges(Request):
+    """The `k` best edges of a signal: ``(rows [n], scores [n], least)``, best first.
+
+    Attributes
+    ----------
+    k : int
+    signal : str
+    among : callable
+        From :class:`~graph_retrievers.queries.Queries` to the edges that may be found: Tensor, shape [R], bool, or None for all.
+    least : bool, default False
+        Whether the lowest score of all that may be found is told too; it is 0 otherwise, and where nothing may be found.
+    """
+
+    reads = "signals"
+    shared = ("signal", "among", "least")
+    k: int
+    signal: str
+    among: Callable[[Queries], Tensor | None]
+    least: bool = False
+
+    @classmethod
+    def together(cls, backend: Any, asked: Sequence[tuple[int, NearestEdges]]) -> Sequence[tuple[np.ndarray, np.ndarray, float]]:
+        """Return the best edges for each question."""
+        queries, first = backend.queries, asked[0][1]
+        mask = queries.cache.get(("edges", first.among), lambda: first.among(queries))
+        scores, rows = queries.search(first.signal, max(request.k for _, request in asked), mask, "edges")
+        low = _lowest(queries, first.signal, mask) if first.least else [0.0] * len(queries)
+        lists, lengths = (rows.cpu().numpy(), scores.cpu().numpy()), (rows >= 0).sum(1).tolist()
+        return [(*(table[b, : min(request.k, lengths[b])] for table in lists), low[b]) for b, request in asked]
+
+
+def _lowest(queries: Queries, name: str, mask: Tensor | None) -> list[float]:
+    """Return the lowest score of the rows of a mask for each query; 0 where there is none."""
+    signal, view, table = queries.index.signal(name), queries.view(name), queries.table(name)
+    if not len(signal):
+        return [0.0] * len(queries)
+    parts = (signal.table(view[b : b + 1]) for b in range(len(queries))) if table is None else [table]
+    if mask is not None:
+        parts = (part.masked_fill(~mask, torch.inf) for part in parts)
+    return [low if low < torch.inf else 0.0 for part in parts for low in part.amin(1).tolist()]
+
+
+def edges_within(queries: Queries, nodes: Tensor | None) -> Tensor | None:
+    """Return the edges whose ends are both of `nodes`, shape [N], bool: Tensor, shape [R], bool, or None for all."""
+    graph = queries.index.graph
+    return None if nodes is None else nodes[graph.sources] & nodes[graph.targets]
+
+
+class FactSearch(Algorithm):
     """The edges whose texts match the query best, and the nodes they join.
 
     Parameters
@@ -48,26 +107,23 @@ class FactSearch(Operator):
         self.limit = positive("limit", limit)
         self.signal, self.returned = signal, returned
 
-    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return the ends of the best facts, and the facts; what came before is not read."""
-        graph, signal = queries.index.graph, queries.index.signal(self.signal)
-        if signal.covers != "edges":
+        graph = question.queries.index.graph
+        if question.queries.index.signal(self.signal).covers != "edges":
             raise InvalidArgumentError(f"FactSearch searches edges; the signal {self.signal!r} covers nodes.")
-        nodes = both(queries.named_allowed, queries.allowed if self.returned else None)
-        allowed = None if nodes is None else nodes[graph.sources] & nodes[graph.targets]
-        scores, rows = signal.search(queries.view(self.signal), self.limit, allowed)
-        batch, place = (rows >= 0).nonzero(as_tuple=True)
-        found = rows[batch, place]
+        rows, scores, _ = yield NearestEdges(self.limit, self.signal, _returned if self.returned else _started)
         # Each end once, at its best fact: in the order of the facts, source before target.
-        keys = torch.stack([graph.sources[found], graph.targets[found]], 1).add((batch * len(graph)).unsqueeze(1)).flatten()
-        distinct, where = torch.unique(keys, return_inverse=True)
-        place_of = torch.arange(keys.numel(), device=keys.device)
-        seen = torch.full_like(distinct, keys.numel()).scatter_reduce_(0, where, place_of, "amin").sort().values
-        owner = keys[seen] // len(graph)
-        column = place_of[: seen.numel()] - torch.searchsorted(owner, owner)
-        width = int(column.max()) + 1 if column.numel() else 0
-        table = torch.full((len(queries), width), -1, dtype=torch.int64, device=keys.device)
-        values = torch.full((len(queries), width), float("-inf"), device=scores.device)
-        table[owner, column] = keys[seen] % len(graph)
-        values[owner, column] = scores[batch, place].repeat_interleave(2)[seen].to(values.dtype)
-        return Ranking.of(table, values, self.name, facts=Facts(rows, scores, self.name) if self.returned else None)
+        ends = np.stack([column(graph, "sources")[rows], column(graph, "targets")[rows]], 1).ravel()
+        first = np.sort(np.unique(ends, return_index=True)[1])
+        made = Candidates.seeds(ends[first], scores.repeat(2)[first], self.name)
+        made.facts = Facts(rows, scores, self.name) if self.returned else None
+        return made
+
+
+def _started(queries: Queries) -> Tensor | None:
+    return edges_within(queries, queries.named_allowed)
+
+
+def _returned(queries: Queries) -> Tensor | None:
+    return edges_within(queries, both(queries.named_allowed, queries.allowed))

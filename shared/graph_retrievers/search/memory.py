@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from graph_retrievers.errors import MissingSignalError
-from graph_retrievers.graph.corpus_graph import Node
+from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.graph.filters import type_mask
 from graph_retrievers.graph.names import name_table
 from graph_retrievers.graph.ragged import top_k
@@ -38,7 +38,7 @@ from graph_retrievers.search.requests import (
 )
 from graph_retrievers.signals.dense import DenseIndex
 
-__all__ = ["Memory", "Question", "slices", "smoothed"]
+__all__ = ["Memory", "Question", "column", "slices", "smoothed"]
 
 # Nodes with more neighbours than this many times their pairs are joined by looking the pairs up.
 _HUBS = 4
@@ -252,10 +252,7 @@ class Memory:
         return owner.take(held), place.take(held), entry.take(held)
 
     def _column(self, name: str) -> np.ndarray:
-        column: Tensor = getattr(self.graph, name)
-        if column.device.type == "cpu":
-            return _host(column)
-        return self.graph.cache.get((name, "on the host"), lambda: _host(column))
+        return column(self.graph, name)
 
     def pairs(self, asked: Sequence[tuple[int, Pairs]]) -> list[np.ndarray]:
         """Return the values of a function of queries and (query, node) pairs."""
@@ -318,6 +315,14 @@ def _listed(
     lengths = (table >= 0).sum(1).tolist()
     sizes = [min(request.k, lengths[row]) for row, (_, request) in zip(places, asked, strict=True)]
     return [(table[row, :n], values[row, :n]) for row, n in zip(places, sizes, strict=True)]
+
+
+def column(graph: CorpusGraph, name: str) -> np.ndarray:
+    """Return an attribute of a graph, such as `sources` or `degree`, on the host."""
+    values: Tensor = getattr(graph, name)
+    if values.device.type == "cpu":
+        return _host(values)
+    return graph.cache.get((name, "on the host"), lambda: _host(values))
 
 
 def smoothed(latents: Tensor, mix: np.ndarray | None, alpha: float) -> Tensor:

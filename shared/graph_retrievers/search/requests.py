@@ -8,8 +8,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from graph_retrievers.signals.language import LanguageModel, complete_many
+
 __all__ = [
     "Closest",
+    "Completion",
     "Degree",
     "Instead",
     "Links",
@@ -310,3 +313,28 @@ class Instead(Request):
     def key(self) -> Hashable:
         """Return that of the request, and the types."""
         return Instead, self.request.key(), self.exclude_types
+
+
+@dataclass(frozen=True, eq=False)
+class Completion(Request):
+    """The JSON value that a language model answers a prompt with, or the LanguageModelError why it gave none.
+
+    Attributes
+    ----------
+    model : LanguageModel
+    prompt : str
+    schema : mapping
+        JSON schema of the answer.
+    """
+
+    shared = ("model",)
+    model: LanguageModel
+    prompt: str
+    schema: dict[str, Any]
+
+    @classmethod
+    def together(cls, backend: Any, asked: Sequence[tuple[int, Completion]]) -> list[Any]:
+        """Return the answers to all prompts, several of which are asked at the same time."""
+        prompts, schemas = [request.prompt for _, request in asked], [request.schema for _, request in asked]
+        found = dict(complete_many(asked[0][1].model, prompts, schemas))
+        return [found[place] for place in range(len(asked))]
