@@ -56,7 +56,7 @@ def run(index, queries, options=None, search=None, **filters):
     if search is None:
         return ranking
     searched = search(batch, ranking)
-    assert searched.nodes is ranking.nodes
+    assert torch.equal(searched.nodes, ranking.nodes) and torch.equal(searched.scores, ranking.scores)
     return searched
 
 

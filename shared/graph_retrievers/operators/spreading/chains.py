@@ -10,16 +10,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
-import torch
 
 from graph_retrievers.arguments import choice, positive
-from graph_retrievers.operators.operator import Operator, OperatorKind
+from graph_retrievers.operators.operator import Algorithm, OperatorKind
 from graph_retrievers.operators.spreading.propagation import SEMANTICS
-from graph_retrievers.queries import Queries
-from graph_retrievers.results import Chains, Ranking
-from graph_retrievers.search.candidates import Candidates, ranking_of
-from graph_retrievers.search.driver import Search, run
-from graph_retrievers.search.memory import Memory, Question
+from graph_retrievers.search.beyond import Chains
+from graph_retrievers.search.candidates import Candidates, concatenated, places_of
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.memory import Question
 from graph_retrievers.search.requests import Links, Near
 
 __all__ = ["ChainSearch"]
@@ -35,7 +33,7 @@ _SCOUTS = 64
 _SLACK = 1e-12
 
 
-class ChainSearch(Operator):
+class ChainSearch(Algorithm):
     """The best chains from a seed through touched nodes, by mean activation.
 
     A chain has 1 to `length` edges, begins at a seed, passes through touched nodes only, through none twice and, after the seed,
@@ -82,6 +80,8 @@ class ChainSearch(Operator):
     >>> from graph_retrievers import GraphIndex
     >>> from graph_retrievers.graph import CorpusGraph
     >>> from graph_retrievers.operators import GatedPropagation
+    >>> from graph_retrievers.queries import Queries
+    >>> from graph_retrievers.results import Ranking
     >>> graph = CorpusGraph(["a", "b", "c"], [""] * 3, edges=[("a", "b"), ("b", "c")])
     >>> queries = Queries.of(GraphIndex.from_graph(graph), ["?"])
     >>> seeds = Ranking.of(torch.tensor([[0]]), torch.tensor([[1.0]]), "Seeds")
@@ -106,30 +106,10 @@ class ChainSearch(Operator):
         self.dedupe, self.as_trails = choice("dedupe", dedupe, ("after_limit", "before_limit")), as_trails
         self.semantics = choice("semantics", semantics, SEMANTICS)
 
-    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
-        """Return the ranking with the best chains through its nodes."""
-        questions, found = [Question(queries, place) for place in range(len(queries))], Candidates.of(ranking)
-        chains = run(Memory(queries), [self.search(*pair) for pair in zip(questions, found, strict=True)])
-        ranking = ranking.noted(
-            [not exact for *_, exact in chains],
-            f"the chains may not be the best: more than {self.width} prefixes were under way",
-        )
-        if self.as_trails:
-            along = [_along(part, nodes) for part, (nodes, *_) in zip(found, chains, strict=True)]
-            led = ranking_of(along, ranking.nodes.device)
-            return replace(ranking, trails=led.trails, relations=led.relations) if ranking.width else ranking
-        width = max((len(nodes) for nodes, *_ in chains), default=0)
-        table = np.full((len(chains), width, self.length + 1), -1, np.int64)
-        means = np.full((len(chains), width), -np.inf, np.float32)
-        for row, (nodes, scores, _) in enumerate(chains):
-            table[row, : len(nodes)], means[row, : len(nodes)] = nodes, scores
-        device = ranking.nodes.device
-        return replace(ranking, chains=Chains(torch.from_numpy(table).to(device), torch.from_numpy(means).to(device), self.name))
-
-    def search(self, question: Question, found: Candidates) -> Search[tuple[np.ndarray, np.ndarray, bool]]:
-        """Return the best chains as node rows [n, length + 1] (-1 pads on the right), their means [n], and whether it is exact."""
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the candidates with the best chains through them, or with these as their trails."""
         rows = np.sort(found.nodes)
-        touched = _Touched(found, rows, question.walked(rows), (yield Links(rows, self.semantics == "rows")), self.length)
+        touched = _Touched(found, question.walked(rows), (yield Links(rows, self.semantics == "rows")), self.length)
         maximal, floor = self.dedupe == "before_limit", -np.inf
         if maximal and self.width > _SCOUTS:
             # If only whole chains count, no prefix can be dropped before some are known: a narrow pass finds them.
@@ -141,16 +121,19 @@ class ChainSearch(Operator):
             kept = np.flatnonzero(np.cumsum(beam.copies) - beam.copies < self.limit)
             kept = kept[_distinct(chains[kept])]
             chains, means = chains[kept], means[kept]
-        nodes = np.where(chains >= 0, rows.take(chains, mode="clip") if len(rows) else chains, -1)
-        return nodes, means, beam.cut < beam.floor or beam.cut == -np.inf
+        if -np.inf < beam.cut >= beam.floor:
+            question.notes.append(f"the chains may not be the best: more than {self.width} prefixes were under way")
+        nodes = np.append(rows, -1)[chains]
+        return _along(found, nodes) if self.as_trails else replace(found, chains=Chains(nodes, means, self.name))
 
 
 class _Touched:
     """The touched nodes of a question, numbered by ascending row, and the edges among them as adjacency lists."""
 
-    def __init__(self, found: Candidates, rows: np.ndarray, walkable: np.ndarray, links: Near, length: int) -> None:
+    def __init__(self, found: Candidates, walkable: np.ndarray, links: Near, length: int) -> None:
         by = np.argsort(found.nodes, kind="stable")
-        self.level = found.scores[by].astype(np.float64)
+        # Rounded to single precision, so that equal activations are equal whatever the order of their sums.
+        self.level = found.scores[by].astype(np.float32).astype(np.float64)
         self.is_seed = np.all(found.trails[by, -2:-1] < 0, axis=1)
         # A seed that may not be walked to can only be the first node of a chain.
         self.walkable = walkable
@@ -159,7 +142,7 @@ class _Touched:
         at = np.flatnonzero(first)
         near, self.far = links.owner[at], links.node[at]
         self.copies = np.diff(np.append(at, len(first)))
-        self.indptr = np.searchsorted(near, np.arange(len(rows) + 1))
+        self.indptr = np.searchsorted(near, np.arange(len(by) + 1))
         # reach[j]: the largest sum of activations of a walk of j more nodes.
         self.reach = [np.zeros_like(self.level)]
         for _ in range(length):
@@ -285,15 +268,10 @@ def _along(found: Candidates, chains: np.ndarray) -> Candidates:
         nodes = [node for node in row if node >= 0]
         for end in range(1, len(nodes)):
             paths.setdefault(nodes[end], nodes[: end + 1])
-    length = max(map(len, paths.values()), default=0)
-    trails, relations = found.trails, found.relations
-    wider = ((0, 0), (max(length - trails.shape[1], 0), 0))
-    trails = np.pad(trails, wider, constant_values=-1)
-    relations = None if relations is None else np.pad(relations, wider, constant_values=-1)
-    for place, node in enumerate(found.nodes.tolist()):
-        if node in paths:
-            trails[place] = -1
-            trails[place, -len(paths[node]) :] = paths[node]
-            if relations is not None:
-                relations[place] = -1
-    return replace(found, trails=trails, relations=relations)
+    led = np.isin(found.nodes, list(paths))
+    trails = np.full((led.sum(), max(map(len, paths.values()), default=1)), -1)
+    for trail, node in zip(trails, found.nodes[led].tolist(), strict=True):
+        trail[-len(paths[node]) :] = paths[node]
+    along = replace(found.taken(np.flatnonzero(led)), trails=trails, relations=None)
+    both = concatenated([found.taken(np.flatnonzero(~led)), along])
+    return both.taken(places_of(both.nodes, found.nodes))
