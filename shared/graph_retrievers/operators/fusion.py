@@ -20,7 +20,7 @@ from graph_retrievers.search.candidates import Candidates, concatenated, falling
 from graph_retrievers.search.driver import Search, Together
 from graph_retrievers.search.memory import Question
 
-__all__ = ["ReciprocalRankFusion", "fused", "fused_rankings", "min_max", "min_max_parts", "reciprocal_rank_parts"]
+__all__ = ["ReciprocalRankFusion", "aligned", "fused", "fused_rankings", "min_max", "min_max_parts", "reciprocal_rank_parts"]
 
 
 def reciprocal_rank_parts(found: Candidates, constant: int) -> np.ndarray:
@@ -69,7 +69,7 @@ def fused(lists: Sequence[Candidates], parts: Sequence[np.ndarray], names: tuple
     part = np.concatenate(parts)
     # The largest part first, of equal ones that of the first list: what a node keeps is what comes first of it.
     turn = np.argsort(-part.astype(np.float32), kind="stable")
-    everything = _aligned(lists).taken(turn)
+    everything = aligned(lists).taken(turn)
     nodes, first, at = np.unique(everything.nodes, return_index=True, return_inverse=True)
     scores = np.bincount(at, part[turn], len(nodes))
     merged = everything.taken(first)
@@ -88,7 +88,7 @@ def fused(lists: Sequence[Candidates], parts: Sequence[np.ndarray], names: tuple
     return replace(replace(merged, lists=names).taken(by), scores=falling(scores[by]))
 
 
-def _aligned(lists: Sequence[Candidates]) -> Candidates:
+def aligned(lists: Sequence[Candidates]) -> Candidates:
     """Return all candidates behind each other, a node as often as lists have it, with the operators of all."""
     operators = tuple(dict.fromkeys(name for part in lists for name in part.operators))
     parts = []

@@ -9,13 +9,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graph_retrievers.graph.ragged import columns_of, pads_last
-from graph_retrievers.operators.operator import Composite
+from graph_retrievers.operators.fusion import aligned
+from graph_retrievers.operators.operator import Composite, searched
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
-from graph_retrievers.search.candidates import Candidates, places_of
+from graph_retrievers.search.candidates import Candidates, places_of, ranking_of
+from graph_retrievers.search.driver import Search, Together
+from graph_retrievers.search.memory import Question
 
-__all__ = ["RoundRobin", "by_turns", "in_turns", "place_scores"]
+__all__ = ["RoundRobin", "by_turns", "place_scores"]
 
 
 class RoundRobin(Composite):
@@ -49,32 +51,37 @@ class RoundRobin(Composite):
         """Return the parts joined by plus signs."""
         return "(" + " + ".join(operator.formula() for operator in self.operators) + ")"
 
+    @property
+    def by_question(self) -> bool:  # type: ignore[override]
+        """Whether all operators are written for one question."""
+        return all(operator.by_question for operator in self.operators)
+
     def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
         """Return the nodes and the facts of all lists in turns."""
-        lists = [operator(queries, ranking) for operator in self.operators]
-        merged = lists[0]
-        for each in (*lists[1:], ranking):
-            merged = merged.append(each, merged.width + each.width)
-        merged = merged.reordered(in_turns([each.nodes for each in lists], merged.nodes))
-        if merged.facts is not None:
-            order = in_turns([each.facts.rows for each in lists if each.facts is not None], merged.facts.rows)
-            rows = merged.facts.rows.gather(1, order)
-            merged = replace(merged, facts=replace(merged.facts, rows=rows, scores=place_scores(rows)))
-        return replace(merged, scores=place_scores(merged.nodes))
+        if self.by_question:
+            return searched(self, queries, ranking)
+        rankings = [operator(queries, ranking) for operator in self.operators]
+        tables = zip(*map(Candidates.of, (*rankings, ranking)), strict=True)
+        merged = ranking_of([_merged(lists, before) for *lists, before in tables], ranking.nodes.device)
+        for each in rankings:
+            merged = merged.beside(each)
+        return merged
+
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the nodes and the facts of all lists in turns."""
+        lists = yield Together([operator.stepped(question, found) for operator in self.operators])  # type: ignore[attr-defined]
+        return _merged(lists, found)
 
 
-def in_turns(lists: Sequence[Tensor], merged: Tensor) -> Tensor:
-    """Return the order in which the entries of `merged`, [B, K], come in turns from lists, each [B, K_l]; others and pads last.
-
-    >>> in_turns([torch.tensor([[4, 2]]), torch.tensor([[7, 4]])], torch.tensor([[4, 2, 7]]))
-    tensor([[0, 2, 1]])
-    """
-    turn = torch.full_like(merged, torch.iinfo(torch.int64).max)
-    for number, table in enumerate(lists):
-        column = columns_of(table, merged)
-        turn = torch.where(column >= 0, torch.minimum(turn, column * len(lists) + number), turn)
-    order = torch.argsort(turn, dim=1, stable=True)
-    return order.gather(1, pads_last(merged.gather(1, order) >= 0))
+def _merged(lists: Sequence[Candidates], before: Candidates) -> Candidates:
+    """Return the nodes and the facts of lists in turns, and what was there before behind them."""
+    everything = aligned([*lists, before])
+    _, first = np.unique(everything.nodes, return_index=True)
+    merged = by_turns([each.nodes for each in lists], everything.taken(np.sort(first)))
+    if merged.facts is not None:
+        facts = merged.facts.taken(turns([each.facts.rows for each in lists if each.facts is not None], merged.facts.rows))
+        merged.facts = replace(facts, scores=1 / np.arange(1, len(facts.rows) + 1))
+    return merged
 
 
 def place_scores(table: Tensor) -> Tensor:

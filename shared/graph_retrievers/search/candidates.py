@@ -155,14 +155,17 @@ def concatenated(parts: Sequence[Candidates]) -> Candidates:
     relations = None
     if any(part.relations is not None for part in parts):
         relations = np.concatenate([_wider(_steps(part), length - 1) for part in parts])
+    lists = next((part.lists for part in parts if part.lists), ())
+    # Ranks in other lists than the first ones told are not kept.
+    held = [{name: value for name, value in part.beside.items() if name != "ranks" or part.lists == lists} for part in parts]
     beside = {}
-    for name in dict.fromkeys(name for part in parts for name in part.beside):
-        width = max(part.beside[name].shape[1:] for part in parts if name in part.beside)
-        columns = [np.full((len(part), *width), _BESIDE[name]) for part in parts]
-        for column, part in zip(columns, parts, strict=True):
-            if name in part.beside:
-                column[(slice(None), *map(slice, part.beside[name].shape[1:]))] = part.beside[name]
-        beside[name] = np.concatenate(columns)
+    for name in dict.fromkeys(name for columns in held for name in columns):
+        width = max(columns[name].shape[1:] for columns in held if name in columns)
+        column = [np.full((len(part), *width), _BESIDE[name]) for part in parts]
+        for table, columns in zip(column, held, strict=True):
+            if name in columns:
+                table[(slice(None), *map(slice, columns[name].shape[1:]))] = columns[name]
+        beside[name] = np.concatenate(column)
     return Candidates(
         np.concatenate([part.nodes for part in parts]),
         np.concatenate([part.scores for part in parts]),
@@ -171,7 +174,7 @@ def concatenated(parts: Sequence[Candidates]) -> Candidates:
         max((part.operators for part in parts), key=len),
         relations,
         beside,
-        next((part.lists for part in parts if part.lists), ()),
+        lists,
         _together([part.chains for part in parts]),
         _together([part.facts for part in parts]),
     )
