@@ -25,7 +25,7 @@ from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.evaluation.significance import randomization_test
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import Pipeline, Rerank
-from graph_retrievers.operators.candidates import Candidates
+from graph_retrievers.operators.first_stage import FirstStage
 from graph_retrievers.retrievers import FastInsight, PathReranking, Retriever
 from graph_retrievers.retrievers.path_reranking import fit_path_reranking
 from graph_retrievers.retrievers.registry import build_retriever
@@ -42,7 +42,7 @@ paired randomisation test of Recall@10 against WalkFusion, "ms" the median time 
 
 def retrievers(index: GraphIndex, dataset: Dataset, args: argparse.Namespace) -> tuple[dict[str, Retriever], dict[str, Any]]:
     """Return the retrievers by row, and what is told of each besides its figures."""
-    first = Candidates(build_retriever("walk-fusion", index).operator, DEPTH)
+    first = FirstStage(build_retriever("walk-fusion", index).operator, DEPTH)
     first.k = DEPTH
     found: dict[str, Retriever] = {
         "walk-fusion": build_retriever("walk-fusion", index),

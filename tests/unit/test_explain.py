@@ -15,7 +15,7 @@ from graph_retrievers.hits import Hit, NodePath, to_hits
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import (
     BM25Search,
-    Candidates,
+    FirstStage,
     GRanker,
     HybridSearch,
     Loop,
@@ -118,7 +118,7 @@ class TestFusion:
     def test_a_list_is_named_after_its_last_operator(self):
         loop = Loop(Listed(1, name="L"), budget=1)
         inner = ReciprocalRankFusion(Listed(4), Listed(2))
-        operators = (Pipeline(Listed(1), loop), Candidates(Listed(3, name="C"), 9), Pipeline(Listed(5), inner), Listed(6, name="L"))
+        operators = (Pipeline(Listed(1), loop), FirstStage(Listed(3, name="C"), 9), Pipeline(Listed(5), inner), Listed(6, name="L"))
         assert fused(*operators)[1] == ("L 1", "C", "ReciprocalRankFusion", "L 2")
 
     def test_of_nested_fusions_the_outermost_tells(self):

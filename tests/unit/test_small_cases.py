@@ -12,7 +12,7 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, Node
 from graph_retrievers.graph.filters import filter_mask
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, HybridSearch, Rerank, VectorSearch
-from graph_retrievers.operators.candidates import Candidates
+from graph_retrievers.operators.first_stage import FirstStage
 from graph_retrievers.operators.fusion import ReciprocalRankFusion, min_max_parts
 from graph_retrievers.operators.mor import matching
 from graph_retrievers.operators.spreading import EntityLinking, GatedPropagation
@@ -37,7 +37,7 @@ def test_pads_stay_last_when_scores_are_minus_infinity():
 def test_a_reranker_gets_as_many_candidates_as_are_asked_for_if_these_are_more():
     index = GraphIndex.from_texts(list("abcd"), vectors=[[1, 0], [0.9, 0.1], [0.8, 0.2], [0.7, 0.3]])
     for k, depth, expected in ((1, 3, 3), (3, 1, 3), (2, 2, 2)):
-        found = Candidates(VectorSearch(), depth)(Queries.of(index, ["q"], vectors=[[1.0, 0.0]], k=k))
+        found = FirstStage(VectorSearch(), depth)(Queries.of(index, ["q"], vectors=[[1.0, 0.0]], k=k))
         assert found.width == expected
 
 

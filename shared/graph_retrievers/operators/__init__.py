@@ -2,10 +2,10 @@
 
 from graph_retrievers.operators.adaptive_reranking import AdaptiveReranking
 from graph_retrievers.operators.backfill import Backfill
-from graph_retrievers.operators.candidates import Candidates
 from graph_retrievers.operators.fact_linking import FactLinking
 from graph_retrievers.operators.facts import FactSearch
 from graph_retrievers.operators.feedback_search import FeedbackSearch
+from graph_retrievers.operators.first_stage import FirstStage
 from graph_retrievers.operators.flow_pruning import FlowPruning
 from graph_retrievers.operators.fusion import ReciprocalRankFusion
 from graph_retrievers.operators.gathering import ChunkGathering, RelationGathering
@@ -36,7 +36,6 @@ __all__ = [
     "BM25Search",
     "Backfill",
     "ChainSearch",
-    "Candidates",
     "Chains",
     "ChunkGathering",
     "Composite",
@@ -49,6 +48,7 @@ __all__ = [
     "FactSearch",
     "Facts",
     "FeedbackSearch",
+    "FirstStage",
     "FlowPruning",
     "GRanker",
     "GatedPropagation",

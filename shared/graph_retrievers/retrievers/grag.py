@@ -20,8 +20,8 @@ from graph_retrievers.operators.grag import DocumentGraphNetwork, DocumentGraphR
 from graph_retrievers.operators.grag.model import network_of_config
 from graph_retrievers.operators.grag.training import fit_document_graph
 from graph_retrievers.operators.operator import Operator
-from graph_retrievers.retrievers.candidates import candidates_of, reranked
 from graph_retrievers.retrievers.examples import labelled_queries
+from graph_retrievers.retrievers.first_stage import first_stage, reranked
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.retrievers.signatures import published_settings
 from graph_retrievers.signals.meaning_cache import MeaningCache
@@ -254,7 +254,7 @@ def fit_grag(
     cache = parser if isinstance(parser, MeaningCache) else MeaningCache(parser)
     reranker = DocumentGraphRerank(network, parser=cache, depth=depth, together=together)
     options = {"resume": folder / "under-way", **(training or {})}
-    candidates = candidates_of(index, first, settings, depth)
+    candidates = first_stage(index, first, settings, depth)
     history = fit_document_graph(index, train, dev, reranker, candidates, seed=seed, show_progress=show_progress, **options)
     config = {
         "network": network.config(),

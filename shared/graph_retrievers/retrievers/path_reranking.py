@@ -20,8 +20,8 @@ from graph_retrievers.learning.state import clear_state
 from graph_retrievers.operators.operator import Operator
 from graph_retrievers.operators.path_rerank import PathRerank
 from graph_retrievers.operators.path_rerank_training import fit_path_rerank
-from graph_retrievers.retrievers.candidates import candidates_of, reranked
 from graph_retrievers.retrievers.examples import labelled_queries
+from graph_retrievers.retrievers.first_stage import first_stage, reranked
 from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.signals.cross_encoder import CrossEncoder
@@ -184,7 +184,7 @@ def fit_path_reranking(
     _check_places(folder, settings)
     train, dev = labelled_queries(dataset, index, "The path reranker")
     options: dict[str, Any] = {"resume": folder / _UNDER_WAY, **(training or {})}
-    candidates = candidates_of(index, first, settings, depth)
+    candidates = first_stage(index, first, settings, depth)
     model, weight, history = fit_path_rerank(
         index, train, dev, candidates, depth=depth, seed=seed, show_progress=show_progress, **options
     )

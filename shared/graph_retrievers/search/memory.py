@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from copy import copy
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -73,6 +74,12 @@ class Question:
         self.signals = tuple(queries.index.signals)
         self.notes: list[str] = []
         self.touched: int | None = None
+
+    def asking(self, k: int) -> Self:
+        """Return this question for k nodes, with the same notes."""
+        other = copy(self)
+        other.k = k
+        return other
 
     def returned(self, nodes: np.ndarray) -> np.ndarray:
         """Return which nodes, shape [n], may be returned: bool, shape [n]."""

@@ -1,0 +1,57 @@
+"""First-stage retrieval: an operator that is asked for as many nodes as a reranker reads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from graph_retrievers.arguments import positive
+from graph_retrievers.operators.operator import Composite, Operator, searched
+from graph_retrievers.queries import Queries
+from graph_retrievers.results import Ranking
+from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.memory import Question
+
+__all__ = ["FirstStage"]
+
+
+class FirstStage(Composite):
+    """Run an operator as if at least `depth` nodes were asked for, so that a reranker has more to choose from than k.
+
+    Parameters
+    ----------
+    operator : Operator
+        A limit of its own stays.
+    depth : int
+
+    Examples
+    --------
+    >>> from graph_retrievers.operators import VectorSearch
+    >>> FirstStage(VectorSearch(), 100).formula()
+    'O_vs'
+    """
+
+    def __init__(self, operator: Operator, depth: int) -> None:
+        super().__init__(operator)
+        self.depth = positive("depth", depth)
+
+    @property
+    def by_question(self) -> bool:  # type: ignore[override]
+        """Whether the operator is written for one question."""
+        return self.operators[0].by_question
+
+    def formula(self) -> str:
+        """Return that of the operator."""
+        return self.operators[0].formula()
+
+    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
+        """Return what the operator finds."""
+        deeper = replace(queries, k=max(queries.k, self.depth))
+        return searched(self, queries, ranking) if self.by_question else self.operators[0](deeper, ranking)
+
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return what the operator finds."""
+        deeper = question.asking(max(question.k, self.depth))
+        found = yield from self.operators[0].stepped(deeper, found)  # type: ignore[attr-defined]
+        question.touched = deeper.touched
+        return found
