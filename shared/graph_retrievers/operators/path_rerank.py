@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+import numpy as np
 import torch
-from torch import Tensor
 
 from graph_retrievers.arguments import fraction, positive
-from graph_retrievers.cache import Cache
-from graph_retrievers.graph.ragged import placed
-from graph_retrievers.operators.operator import Operator, OperatorKind
+from graph_retrievers.operators.operator import Algorithm, OperatorKind
 from graph_retrievers.operators.path_texts import path_texts
-from graph_retrievers.queries import LatentCache, Queries
-from graph_retrievers.results import Ranking
+from graph_retrievers.search.candidates import Candidates, ranking_of, replaced
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.memory import Question
+from graph_retrievers.search.requests import Relevance
 from graph_retrievers.signals.relevance import RelevanceModel
 
 __all__ = ["PathRerank", "mixed_with_ranks"]
 
 
-class PathRerank(Operator):
+class PathRerank(Algorithm):
     r"""Rerank nodes by a relevance model that reads the way to them, mixed with their ranks.
 
     .. math:: s_n = w\, z\big(m(q, n \oplus (p_n \to n) \oplus p_n)\big) + (1 - w)\, z(-\log r_n)
@@ -56,6 +54,7 @@ class PathRerank(Operator):
     --------
     >>> from graph_retrievers import GraphIndex
     >>> from graph_retrievers.operators import Pipeline, STeX, VectorSearch
+    >>> from graph_retrievers.queries import Queries
     >>> index = GraphIndex.from_texts(
     ...     ["Ada knew Babbage.", "He built engines.", "A mill."], edges=[("0", "1")], vectors=[[1, 0], [0, 1], [0.6, 0.8]],
     ...     relevance=lambda pairs: [float("Ada" in text and "engines" in text) for _, text in pairs],
@@ -73,50 +72,35 @@ class PathRerank(Operator):
         self.weight, self.depth, self.model = fraction("weight", weight), positive("depth", depth), model
         self.k = None if k is None else positive("k", k)
 
-    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return the same nodes, the first `depth` that may be returned by the mixed scores."""
-        if self.weight == 0 or not ranking.nodes.numel():
-            return ranking
-        real = ranking.nodes >= 0
-        moves = real if queries.allowed is None else real & queries.allowed[ranking.nodes.clamp(min=0)]
-        moves = moves & (moves.cumsum(1) <= self.depth)
-        found = self._scores(queries, replace(ranking, nodes=ranking.nodes.masked_fill(~moves, -1)))
-        orders, scores = [], []
-        for b, here in enumerate(moves):
-            mixed = found[b].double().masked_scatter(here, mixed_with_ranks(found[b][here], self.weight))
-            order, kept = placed(ranking.scores[b], mixed, here, real[b])
-            orders.append(order)
-            scores.append(kept)
-        return replace(ranking.reordered(torch.stack(orders)), scores=torch.stack(scores))
-
-    def _scores(self, queries: Queries, ranking: Ranking) -> Tensor:
-        """Return the relevance model's scores of nodes read with their paths: Tensor, shape [B, K], -inf on pads."""
-        asked = queries
+        places = np.flatnonzero(question.returned(found.nodes))[: self.depth]
+        if self.weight == 0 or not len(places):
+            return found
+        read, index = found.taken(places), question.queries.index
         if self.model is not None:
-            index = queries.index.with_models(relevance=self.model)
-            asked = replace(queries, index=index, cache=Cache(), latents=LatentCache())
-        scores = asked.relevance(ranking.nodes, texts=path_texts(asked.index, ranking))
-        if asked is not queries:
-            queries.latents.encoded += asked.latents.encoded
-        return scores
+            index = index.with_models(relevance=self.model)
+        texts = path_texts(index, ranking_of([read], torch.device("cpu")))
+        scores = yield Relevance(read.nodes, texts=None if texts is None else texts[0], model=self.model)
+        return replaced(found, places, mixed_with_ranks(scores, self.weight))
 
 
-def mixed_with_ranks(scores: Tensor, weight: float) -> Tensor:
-    """Return the scores of the equation of :class:`PathRerank`: Tensor, shape [n], float64.
+def mixed_with_ranks(scores: np.ndarray, weight: float) -> np.ndarray:
+    """Return the scores of the equation of :class:`PathRerank`: float64, shape [n].
 
     `scores`, shape [n], are those of the relevance model, in the order of the ranking.
 
-    >>> mixed_with_ranks(torch.tensor([0.0, 1.0]), 0.75)
-    tensor([-0.5000,  0.5000], dtype=torch.float64)
+    >>> mixed_with_ranks(np.array([0.0, 1.0]), 0.75)
+    array([-0.5,  0.5])
     """
-    ranks = torch.arange(1, scores.numel() + 1, device=scores.device)
-    return weight * _standardized(scores.double()) + (1 - weight) * _standardized(-ranks.double().log())
+    ranks = np.arange(1.0, len(scores) + 1)
+    return weight * _standardized(np.asarray(scores, np.float64)) + (1 - weight) * _standardized(-np.log(ranks))
 
 
-def _standardized(values: Tensor) -> Tensor:
-    if not values.numel():
+def _standardized(values: np.ndarray) -> np.ndarray:
+    if not len(values):
         return values
     centred = values - values.mean()
-    spread = centred.square().mean().sqrt()
+    spread = np.sqrt(np.square(centred).mean())
     # Of scores that are equal but for rounding, the differences tell nothing.
-    return centred / spread if float(spread) > 1e-6 * float(values.abs().max()) else torch.zeros_like(values)
+    return centred / spread if spread > 1e-6 * np.abs(values).max() else np.zeros_like(values)

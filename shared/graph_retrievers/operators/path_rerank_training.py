@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from tqdm.auto import tqdm
@@ -178,10 +179,10 @@ def _chosen(model: CrossEncoder, held: Sequence[_Example], k: int, show_progress
     """Return the weight with the highest measure on held-out questions, the lowest of equal ones, and the measure."""
     totals = [0.0] * len(WEIGHTS)
     for example in tqdm(held, desc="held out", unit="question", leave=False, disable=not show_progress):
-        scores = model.score(model.encode([example.question] * len(example.texts), example.texts)).cpu()
+        scores = model.score(model.encode([example.question] * len(example.texts), example.texts)).cpu().numpy()
         relevant = torch.tensor(example.relevant, dtype=torch.float64)
         for place, weight in enumerate(WEIGHTS):
-            order = torch.sort(mixed_with_ranks(scores, weight), descending=True, stable=True).indices[:k]
+            order = np.argsort(-mixed_with_ranks(scores, weight), kind="stable")[:k]
             totals[place] += _quality(relevant[order], example.gold, k)
     best = max(range(len(WEIGHTS)), key=totals.__getitem__)
     return WEIGHTS[best], totals[best] / len(held)

@@ -24,6 +24,7 @@ __all__ = [
     "order",
     "places_of",
     "ranking_of",
+    "replaced",
     "reached",
     "stacked",
 ]
@@ -283,6 +284,23 @@ def best(scores: np.ndarray, k: int, nodes: np.ndarray | None = None) -> np.ndar
     least = -np.partition(-scores, k - 1)[k - 1]
     near = np.flatnonzero(scores >= least - 2 * _ROUNDING * abs(least)) if np.isfinite(least) else np.arange(len(scores))
     return near[order(scores[near], None if nodes is None else nodes[near])[:k]]
+
+
+def replaced(found: Candidates, places: np.ndarray, scores: np.ndarray) -> Candidates:
+    """Return candidates of which those at ascending places, shape [n], are ordered by new scores; the others keep their places.
+
+    Those take the score of the one above, so that scores fall.
+
+    >>> nodes = np.array([4, 2, 7])
+    >>> replaced(Candidates.seeds(nodes, np.array([0.9, 0.8, 0.7]), "Mine"), np.array([0, 2]), np.array([0.1, 0.6])).nodes
+    array([7, 2, 4])
+    """
+    scores = scores.astype(np.float32)
+    by, taken, above = order(scores), np.arange(len(found)), np.zeros(len(found), np.int64)
+    taken[places] = places[by]
+    # Among the places that are ordered anew, the last up to each.
+    above[places[1:]] = 1
+    return replace(found.taken(taken), scores=falling(scores[by][np.cumsum(above)]))
 
 
 def followed(nodes: np.ndarray, parents: np.ndarray) -> np.ndarray:

@@ -204,13 +204,17 @@ class Memory:
 
     def relevance(self, asked: Sequence[tuple[int, Relevance]]) -> list[np.ndarray]:
         """Return the relevance model's scores."""
-        batch, nodes = self._pairs(asked)
-        texts = None if asked[0][1].texts is None else [text for _, request in asked for text in request.texts or ()]
-        latents = self.queries.pair_latents(batch, nodes, texts)
+        (batch, nodes), (queries, first) = self._pairs(asked), (self.queries, asked[0][1])
+        if first.model is not None:
+            queries = replace(queries.afresh(), index=queries.index.with_models(relevance=first.model))
+        texts = None if first.texts is None else [text for _, request in asked for text in request.texts or ()]
+        latents = queries.pair_latents(batch, nodes, texts)
+        if first.model is not None:
+            self.queries.latents.encoded += queries.latents.encoded
         if any(request.mix is not None for _, request in asked):
             parts = zip(latents.split([len(request.nodes) for _, request in asked]), asked, strict=True)
             latents = torch.cat([smoothed(part, request.mix, request.alpha) for part, (_, request) in parts])
-        return self._split(self.queries.head(latents, batch, nodes), asked)
+        return self._split(queries.head(latents, batch, nodes), asked)
 
     def neighbors(self, asked: Sequence[tuple[int, Neighbors]]) -> list[Near]:
         """Return slices of the adjacency lists, without nodes that may not be walked to."""

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from graph_retrievers.signals.language import LanguageModel, complete_many
+from graph_retrievers.signals.relevance import RelevanceModel
 
 __all__ = [
     "Closest",
@@ -214,6 +215,8 @@ class Relevance(Request):
     alpha : float, default 0.0
     texts : list of str, length n, optional
         What the model reads of each node; by default its title and text.
+    model : RelevanceModel, optional
+        In place of that of the index.
     """
 
     verb = "relevance"
@@ -222,10 +225,11 @@ class Relevance(Request):
     mix: np.ndarray | None = None
     alpha: float = 0.0
     texts: list[str] | None = None
+    model: RelevanceModel | None = None
 
     def key(self) -> Hashable:
-        """Return the kind, and whether the nodes have texts of their own."""
-        return Relevance, self.texts is None
+        """Return the model, and whether the nodes have texts of their own."""
+        return Relevance, self.texts is None, id(self.model)
 
 
 @dataclass(frozen=True, eq=False)
