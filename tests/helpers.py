@@ -3,9 +3,16 @@
 import re
 import zlib
 
+import torch
+
 from graph_retrievers.graph import Node
 from graph_retrievers.graph.corpus_graph import Edge
+from graph_retrievers.graph.ragged import top_k
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.search.driver import run
+from graph_retrievers.search.memory import Memory, Question
+from graph_retrievers.signals.signal import Signal
 
 
 class HashEmbedding:
@@ -103,3 +110,40 @@ def tiny_seq2seq():
     shape = {"d_model": 8, "d_kv": 4, "d_ff": 8, "num_layers": 1, "num_heads": 2}
     config = T5Config(vocab_size=len(letters), decoder_start_token_id=0, pad_token_id=0, eos_token_id=1, **shape)
     return T5ForConditionalGeneration(config).eval(), tokenizer
+
+
+class Written(Signal):
+    """A signal over words whose scores are written down: a function of a text and a row; 0 and less is no match."""
+
+    def __init__(self, size, value):
+        self.size, self.value = size, value
+
+    def __len__(self):
+        return self.size
+
+    def table(self, queries):
+        return torch.tensor([[float(self.value(text, row)) for row in range(self.size)] for text in queries])
+
+    def search(self, queries, k, allowed=None):
+        table = self.table(queries)
+        values, rows = top_k(table.masked_fill((table <= 0) | (False if allowed is None else ~allowed), float("-inf")), k)
+        return values, rows.masked_fill(values == float("-inf"), -1)
+
+    def scores(self, queries, batch, rows):
+        return self.table(queries)[batch, rows]
+
+    def state(self):
+        raise NotImplementedError
+
+    @classmethod
+    def restore(cls, tensors, settings, device=None):
+        raise NotImplementedError
+
+    def to(self, device):
+        return self
+
+
+def trajectories(reranker, queries, ranking):
+    """What MoR's reranker reads of each query's candidates."""
+    found = enumerate(Candidates.of(ranking))
+    return run(Memory(queries), [reranker.trajectories(Question(queries, place), part) for place, part in found])

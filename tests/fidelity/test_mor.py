@@ -11,7 +11,6 @@ from safetensors.torch import load_file
 
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.mor.matching import TextMatching
 from graph_retrievers.operators.mor.parse import parse_metapath, read_plan
 from graph_retrievers.operators.mor.plan import GraphSchema, check_plan
 from graph_retrievers.operators.mor.reranker import TrajectoryReranker, TrajectoryScorer
@@ -19,6 +18,7 @@ from graph_retrievers.operators.mor.traversal import MixedTraversal
 from graph_retrievers.operators.operator import OperatorKind
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.registry import build_retriever
+from tests.helpers import Written, trajectories
 
 GENE = "gene/protein"
 SCHEMAS = {
@@ -155,27 +155,23 @@ TOY_EDGES += [("10", "0"), ("10", "1"), ("11", "1"), ("11", "2"), ("12", "3")]
 TOY_EDGES += [("30", "1"), ("30", "2"), ("30", "4"), ("31", "5")]
 
 
-class Given(TextMatching):
+class Given:
     """Text similarities written down: by the restriction in the text, and those of the query alone."""
 
     restricted = {"inst": {"21": 7.0, "20": 6.0}, "topic": {"30": 5.0, "31": 4.0}, "words": {"0": 3.0, "8": 2.0, "7": 1.0}}
     plain = {"0": 0.1, "1": 0.2, "2": 0.3, "3": 0.9, "6": 0.8, "7": 0.7, "8": 0.6, "10": 0.4, "11": 0.5, "20": 0.05}
 
-    def similarities(self, queries, texts):
-        table = torch.zeros((len(texts), len(queries.index)), device=queries.index.device)
-        for row, text in enumerate(texts):
-            scores = self.restricted.get(text.removeprefix("question "), self.plain)
-            for node, score in scores.items():
-                table[row, queries.index.graph.row(node)] = score
-        return table
+    @classmethod
+    def value(cls, text, row):
+        return cls.restricted.get(text.removeprefix("question "), cls.plain).get(list(TOY_TYPES)[row], 0.0)
 
 
 def toy(device, plan, **options):
     ids = list(TOY_TYPES)
     graph = CorpusGraph(ids, ids, types=list(TOY_TYPES.values()), edges=TOY_EDGES, device=device)
-    index = GraphIndex.from_graph(graph)
+    index = GraphIndex(graph, {"given": Written(len(ids), Given.value)})
     queries = Queries.of(index, ["question"], inputs={"plan": [plan]})
-    operator = MixedTraversal(2, 2, 6, targets=["paper"], matching=Given(), **options)
+    operator = MixedTraversal(2, 2, 6, targets=["paper"], matching="given", **options)
     ranking = operator(queries)
     nodes = [graph.ids[n] for n in ranking.nodes[0].tolist() if n >= 0]
     trails = [[graph.ids[n] for n in trail if n >= 0] for trail in ranking.trails[0].tolist()[: len(nodes)]]
@@ -193,15 +189,15 @@ def test_toy_without_a_restriction_on_the_target(device):
     filled = {node: trail for node, trail in trails.items() if len(trail) == 1}
     assert filled == {node: [node] for node in ("3", "6", "7", "8")}
     # The seed keeps its similarity to query and restriction; nodes reached by a step have that to the query.
-    reranker = TrajectoryReranker(TrajectoryScorer(3, 8), matching=Given())
-    seen = reranker.trajectories(queries, ranking)
+    reranker = TrajectoryReranker(TrajectoryScorer(3, 8), matching="given")
+    (seen,) = trajectories(reranker, queries, ranking)
     columns = {queries.index.graph.ids[n]: i for i, n in enumerate(ranking.nodes[0].tolist())}
-    assert seen.text[0, columns["1"]].tolist() == pytest.approx([6.0, 0.4, 0.2, 0.2])
-    assert seen.text[0, columns["3"]].tolist() == pytest.approx([0.0, 0.0, 0.9, 0.9])
-    assert seen.identifier[0, columns["1"]].tolist() == [0, 1, 1]
-    assert seen.identifier[0, columns["3"]].tolist() == [2, 2, 0]
-    assert seen.patterns[int(seen.pattern[0, columns["1"]])] == ("institution", "author", "paper")
-    assert seen.patterns[int(seen.pattern[0, columns["3"]])] == ("padding", "padding", "paper")
+    assert seen.text[columns["1"]].tolist() == pytest.approx([6.0, 0.4, 0.2, 0.2])
+    assert seen.text[columns["3"]].tolist() == pytest.approx([0.0, 0.0, 0.9, 0.9])
+    assert seen.identifier[columns["1"]].tolist() == [0, 1, 1]
+    assert seen.identifier[columns["3"]].tolist() == [2, 2, 0]
+    assert seen.patterns[columns["1"]] == ("institution", "author", "paper")
+    assert seen.patterns[columns["3"]] == ("padding", "padding", "paper")
 
 
 def test_toy_with_a_restriction_on_the_target(device):
@@ -259,12 +255,12 @@ def test_published_weights_rerank_in_the_pipeline(shared_folder):
         return [[math.sin(0.01 * (j + 1) * len(t)) for j in range(768)] for t in texts]
 
     file = shared_folder / "data" / "mor" / "reranker-mag.safetensors"
-    reranker = TrajectoryReranker(file, embedding=encoder, matching=Given())
+    reranker = TrajectoryReranker(file, embedding=encoder, matching="given")
     again = reranker(queries, ranking)
-    seen = reranker.trajectories(queries, ranking)
-    structure = torch.tensor(encoder([" ".join(p) for p in seen.patterns]))[seen.pattern[0]]
+    (seen,) = trajectories(reranker, queries, ranking)
+    structure = torch.tensor(encoder([" ".join(p) for p in seen.patterns]))
     with torch.no_grad():
-        expected = reranker.scorer(structure, seen.text[0], seen.identifier[0])
+        expected = reranker.scorer(structure, torch.from_numpy(seen.text), torch.from_numpy(seen.identifier))
     order = sorted(range(6), key=lambda i: -float(expected[i]))
     assert again.nodes[0].tolist() == [ranking.nodes[0].tolist()[i] for i in order]
     assert again.scores[0].tolist() == pytest.approx([float(expected[i]) for i in order], abs=1e-4)

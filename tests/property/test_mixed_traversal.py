@@ -3,30 +3,28 @@
 import random
 import zlib
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graph_retrievers.graph import CorpusGraph
+from graph_retrievers.graph import typed_adjacency as module
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.mor import adjacency as module
-from graph_retrievers.operators.mor.adjacency import TypedAdjacency
-from graph_retrievers.operators.mor.matching import TextMatching
 from graph_retrievers.operators.mor.reranker import TrajectoryReranker, TrajectoryScorer
 from graph_retrievers.operators.mor.traversal import MixedTraversal
 from graph_retrievers.queries import Queries
+from graph_retrievers.search.memory import Memory
+from graph_retrievers.search.requests import Steps
+from tests.helpers import Written, trajectories
 from tests.references import mor as reference
 
 TYPES, RELATIONS = ["film", "person", "tag"], ["by", "has", "with"]
 
 
-class Hashed(TextMatching):
+class Hashed:
     """A similarity for every (text, node), with ties, and about a third of the nodes not matching at all."""
-
-    def similarities(self, queries, texts):
-        size = len(queries.index)
-        return torch.tensor([[self.value(text, node) for node in range(size)] for text in texts]).reshape(len(texts), size)
 
     @staticmethod
     def value(text, node):
@@ -65,7 +63,7 @@ def worlds(draw):
 def index_of(types, titles, edges, device="cpu"):
     ids = [str(i) for i in range(len(types))]
     graph = CorpusGraph(ids, ids, titles=titles, types=types, edges=[(str(a), str(b), r) for a, r, b in edges], device=device)
-    return GraphIndex.from_graph(graph)
+    return GraphIndex(graph, {"hashed": Written(len(ids), Hashed.value)})
 
 
 def written(paths):
@@ -112,7 +110,7 @@ def test_mixed_traversal_equals_the_reference(world, seeds, matches, limit, exac
     types, titles, edges, plans = world
     matcher = Hashed()
     index = index_of(types, titles, edges)
-    operator = MixedTraversal(seeds, matches, limit, exact_titles=exact, check_types=check_types, matching=matcher)
+    operator = MixedTraversal(seeds, matches, limit, exact_titles=exact, check_types=check_types, matching="hashed")
     queries = asked(index, range(len(plans)), plans)
     ranking = operator(queries)
     for number in range(len(plans)):
@@ -121,8 +119,8 @@ def test_mixed_traversal_equals_the_reference(world, seeds, matches, limit, exac
         assert row == nodes
         assert [[n for n in trail if n >= 0] for trail in ranking.trails[number].tolist()[: len(row)]] == trails
         single = operator(asked(index, [number], plans))
-        assert torch.equal(single.nodes[0], ranking.nodes[number])
-        assert torch.equal(single.scores[0], ranking.scores[number])
+        assert torch.equal(single.nodes[0], ranking.nodes[number, : len(row)])
+        assert torch.equal(single.scores[0], ranking.scores[number, : len(row)])
 
 
 @settings(max_examples=60, deadline=None)
@@ -131,19 +129,18 @@ def test_fingerprints_equal_the_reference(world, length):
     types, titles, edges, plans = world
     matcher = Hashed()
     index = index_of(types, titles, edges)
-    operator = MixedTraversal(2, 2, 20, exact_titles=False, matching=matcher)
+    operator = MixedTraversal(2, 2, 20, exact_titles=False, matching="hashed")
     queries = asked(index, range(len(plans)), plans)
     ranking = operator(queries)
-    reranker = TrajectoryReranker(TrajectoryScorer(length, 4), matching=matcher)
-    seen = reranker.trajectories(queries, ranking)
-    for number, paths in enumerate(plans):
+    reranker = TrajectoryReranker(TrajectoryScorer(length, 4), matching="hashed")
+    for number, (paths, seen) in enumerate(zip(plans, trajectories(reranker, queries, ranking), strict=True)):
         query = f"query {number}"
         texts = {(step[0], f"{query} {step[2]}") for path in paths for step in path if step[2]}
         for column, node in enumerate(ranking.nodes[number].tolist()):
             if node < 0:
                 continue
             trail = [n for n in ranking.trails[number, column].tolist() if n >= 0]
-            text = seen.text[number, column].tolist()
+            text = seen.text[column].tolist()
             hits = {n: matcher.value(t, n) for kind, t in texts for n in matcher.best(t, range(len(types)), 20) if types[n] == kind}
             pads = length - min(len(trail), length)
             # The first node keeps a similarity to query and restriction if text found it, or that to the query alone.
@@ -157,44 +154,37 @@ def test_fingerprints_equal_the_reference(world, length):
                 trail, types, first, lambda n, query=query: matcher.value(query, n), matcher.value(query, node), length
             )
             assert text == pytest.approx(wanted[0])
-            assert " ".join(seen.patterns[int(seen.pattern[number, column])]) == wanted[1]
-            assert seen.identifier[number, column].tolist() == wanted[2]
+            assert " ".join(seen.patterns[column]) == wanted[1]
+            assert seen.identifier[column].tolist() == wanted[2]
 
 
 @settings(max_examples=60, deadline=None)
-@given(worlds(), st.integers(0, 10**6), st.sampled_from(["small", "pointers", "search"]))
+@given(worlds(), st.integers(0, 10**6), st.sampled_from(["pointers", "search"]))
 def test_typed_steps_equal_a_scan_of_all_edges(world, seed, way):
     types, titles, edges, _ = world
-    graph = index_of(types, titles, edges).graph
     rng, size = random.Random(seed), len(types)
-    patch = pytest.MonkeyPatch()
-    with patch.context() as changed:
-        if way != "small":
-            changed.setattr(module, "_SMALL_FRONTIER", -1)
+    with pytest.MonkeyPatch().context() as changed:
         if way == "search":
             changed.setattr(module, "_POINTER_LIMIT", 0)
-        adjacency = TypedAdjacency(graph)
-        frontiers = [sorted(rng.sample(range(size), rng.randint(0, size))) for _ in range(3)]
-        wanted = [(rng.choice(TYPES), rng.choice([*RELATIONS, None])) for _ in frontiers]
-        spans = [adjacency.span(*w) for w in wanted]
-        keys = torch.tensor([w * size + n for w, f in enumerate(frontiers) for n in f], dtype=torch.int64)
-        reached, cut = adjacency.step(keys, [s[0] for s in spans], [s[1] for s in spans])
-    both = edges + [(b, r, a) for a, r, b in edges]
-    expected = {
-        w * size + b
-        for w, (frontier, (kind, relation)) in enumerate(zip(frontiers, wanted, strict=True))
-        for a, r, b in both
-        if a in frontier and types[b] == kind and relation in (None, r)
-    }
-    assert reached.tolist() == sorted(expected)
-    assert cut is None
+        memory = Memory(Queries.of(index_of(types, titles, edges), ["a"]))
+        frontier = rng.sample(range(size), rng.randint(0, size))
+        both = [(a, r, b) for a, r, b in edges] + [(b, r, a) for a, r, b in edges if a != b]
+        for kind, relation in ((rng.choice(TYPES), rng.choice([*RELATIONS, None])), (None, rng.choice(RELATIONS))):
+            (near, whole), = memory.steps([(0, Steps(np.array(frontier, np.int64), kind, relation, 10**6))])
+            expected = [
+                (place, b)
+                for place, node in enumerate(frontier)
+                for a, r, b in both
+                if a == node and kind in (None, types[b]) and relation in (None, r)
+            ]
+            assert sorted(zip(near.owner.tolist(), near.node.tolist(), strict=True)) == sorted(expected)
+            assert near.owner.tolist() == sorted(near.owner.tolist()) and whole
 
 
-def test_a_step_that_meets_its_limit_says_which_walk_it_cut():
+def test_a_step_that_meets_its_limit_leaves_nodes_out():
     size = 40
     edges = [(0, "by", n) for n in range(1, size)]
-    graph = index_of(["film"] + ["person"] * (size - 1), ["t"] * size, edges).graph
-    adjacency = TypedAdjacency(graph)
-    low, high = adjacency.span("person", None)
-    reached, cut = adjacency.step(torch.tensor([0, size]), [low, 0], [high, 0], max_edges=10)
-    assert cut.tolist() == [0] and reached.numel() == 0
+    index = index_of(["film"] + ["person"] * (size - 1), ["t"] * size, [*edges, (1, "by", 2)])
+    memory = Memory(Queries.of(index, ["a"]))
+    (near, whole), = memory.steps([(0, Steps(np.array([1, 0, 2]), "person", None, 10))])
+    assert (near.owner.tolist(), near.node.tolist(), whole) == ([0], [2], False)

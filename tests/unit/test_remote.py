@@ -34,7 +34,7 @@ from graph_retrievers.errors import (
     UnknownNodeError,
 )
 from graph_retrievers.operators import BM25Search, HybridSearch, PathSearch, VectorSearch
-from graph_retrievers.operators.mor import MixedTraversal, TextMatching
+from graph_retrievers.operators.mor import MixedTraversal
 from graph_retrievers.retrievers.baselines import BM25
 from graph_retrievers.stores.cypher import CypherDatabase, CypherGraphStore, GraphSchema
 from graph_retrievers.stores.cypher.writer import name_key
@@ -159,7 +159,7 @@ def test_mor_matches_by_vectors_too(corpus):
     index = GraphIndex(index.graph, {"dense": index.dense}, embedding=_Letters(), relevance=index.relevance)
     remote = RemoteIndex(remote.graph, vectors=remote.vectors, embedding=_Letters(), relevance=CountingRelevance())
     plan = [{"type": "film", "restriction": "word1"}, {"type": "person", "restriction": "word2"}]
-    traversal = MixedTraversal(matching=TextMatching("dense"))
+    traversal = MixedTraversal(matching="dense")
     expected = MoR(index, traversal=traversal).retrieve(QUESTIONS[0], plan=plan)
     assert_same([RemoteRetriever(remote, MoR, traversal=traversal).retrieve(QUESTIONS[0], plan=plan)], [expected])
 

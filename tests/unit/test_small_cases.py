@@ -14,7 +14,7 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, HybridSearch, Rerank, VectorSearch
 from graph_retrievers.operators.first_stage import FirstStage
 from graph_retrievers.operators.fusion import ReciprocalRankFusion, min_max_parts
-from graph_retrievers.operators.mor import matching
+from graph_retrievers.operators.mor import MixedTraversal
 from graph_retrievers.operators.spreading import EntityLinking, GatedPropagation
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
@@ -26,7 +26,7 @@ from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.embedding import as_embedding
 from graph_retrievers.signals.models import as_relevance_model
 from graph_retrievers.signals.relevance import BiEncoder
-from tests.helpers import HashEmbedding, linked_index
+from tests.helpers import HashEmbedding, Written, linked_index
 
 
 def test_pads_stay_last_when_scores_are_minus_infinity():
@@ -164,22 +164,6 @@ def test_scores_of_the_index_pass_the_filter():
     assert EntityLinking(fallback_score="index")(queries).nodes.tolist() == [[0]]
 
 
-def test_matches_in_parts_equal_those_at_once(monkeypatch):
-    graph = CorpusGraph(["a", "b"], ["jazz film", "opera"])
-    queries = Queries.of(GraphIndex.from_graph(graph), ["?"])
-    arguments = queries, ["jazz", "opera"], torch.tensor([0, 1, 1]), torch.tensor([0, 0, 1])
-    whole = matching.TextMatching().pairs(*arguments)
-    monkeypatch.setattr(matching, "_TABLE_ENTRIES", 1)
-    assert matching.TextMatching().pairs(*arguments).tolist() == whole.tolist()
-
-
-def test_texts_without_a_common_word_do_not_match():
-    graph = CorpusGraph(["a", "b"], ["jazz film", "opera"])
-    queries = Queries.of(GraphIndex.from_graph(graph), ["jazz"])
-    found = matching.TextMatching().search(queries, ["jazz"], 2, torch.ones(1, 2, dtype=torch.bool))[1]
-    assert found.tolist() == [[0, -1]]
-
-
 def test_relations_of_a_short_trail():
     from graph_retrievers.hits import to_hits
 
@@ -245,10 +229,13 @@ def test_score_comes_before_a_call():
 
 
 def test_the_best_match_of_a_seed_counts():
-    from graph_retrievers.operators.mor.traversal import _seed_scores
-
-    trails, matches = torch.tensor([[[-1, 3]]]), (torch.tensor([3, 3]), torch.tensor([0.25, 0.75]))
-    assert _seed_scores(trails, matches, 5).tolist() == [[0.75]]
+    edges = [("a", "b", "x")]
+    graph = CorpusGraph(["a", "b"], [""] * 2, types=["person", "film"], edges=edges)
+    index = GraphIndex(graph, {"written": Written(2, lambda text, row: {"? one": 0.25, "? two": 0.75}.get(text, 0.5))})
+    plan = [[{"type": "person", "restriction": phrase}, {"type": "film"}] for phrase in ("one", "two")]
+    for paths in (plan, plan[::-1]):
+        queries = Queries.of(index, ["?"], inputs={"plan": [paths]})
+        assert MixedTraversal(matching="written", fill=False)(queries).seed_scores[0, 0].tolist() == 0.75
 
 
 def test_words_written_with_combining_marks():

@@ -14,7 +14,7 @@ from graph_retrievers.operators.granker import GRanker
 from graph_retrievers.operators.keywords import KeywordSearch
 from graph_retrievers.operators.lesegr import LeSeGRModel, LexicalSemanticSearch
 from graph_retrievers.operators.metapath_search import MetapathSearch
-from graph_retrievers.operators.mor import MixedTraversal, TextMatching, TrajectoryReranker
+from graph_retrievers.operators.mor import MixedTraversal, TrajectoryReranker
 from graph_retrievers.operators.operator import Algorithm, Composite, Loop, Operator, OperatorKind, Pipeline
 from graph_retrievers.operators.pagerank import PersonalizedPageRank
 from graph_retrievers.operators.passage_walk import PassageWalk
@@ -79,7 +79,6 @@ __all__ = [
     "STeX",
     "ScoredTraversal",
     "SteinerTreeSearch",
-    "TextMatching",
     "TrajectoryReranker",
     "VectorSearch",
 ]

@@ -15,11 +15,13 @@ from torch.nn.functional import normalize
 from graph_retrievers.errors import MissingSignalError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.graph.filters import type_mask
-from graph_retrievers.graph.names import name_table
+from graph_retrievers.graph.names import name_table, nodes_titled
 from graph_retrievers.graph.ragged import top_k
+from graph_retrievers.graph.typed_adjacency import typed_adjacency
 from graph_retrievers.queries import Queries, both
 from graph_retrievers.search.candidates import places_of
 from graph_retrievers.search.requests import (
+    ByTitle,
     Closest,
     Degree,
     Instead,
@@ -31,6 +33,7 @@ from graph_retrievers.search.requests import (
     Relevance,
     Scores,
     Similarity,
+    Steps,
     TermScores,
     Texts,
     Titled,
@@ -101,8 +104,17 @@ class Question:
         """Return which nodes, shape [n], have one of the types: bool, shape [n]."""
         if not types:
             return np.zeros(len(nodes), bool)
-        graph, kept = self.queries.index.graph, tuple(types)
-        return _passing(graph.cache.get(("types", kept), lambda: type_mask(graph, kept)), nodes)
+        return _passing(_typed(self.queries.index.graph, tuple(types)), nodes)
+
+    def types(self, nodes: np.ndarray) -> list[str]:
+        """Return the type of each of some nodes, shape [n]."""
+        graph = self.queries.index.graph
+        return [graph.types[row] for row in nodes.tolist()]
+
+    def relation(self, name: str | None) -> int:
+        """Return the number of a relation in :attr:`Candidates.relations`; -1 for None."""
+        names = self.queries.index.graph.relation_names
+        return names.index(name) if name in names else -1
 
 
 class Memory:
@@ -123,8 +135,14 @@ class Memory:
         """Return the best nodes of a signal."""
         first, width = asked[0][1], max(request.k for _, request in asked)
         queries, places = self._searched(asked, first.signal)
-        mask = queries.walk_allowed if first.walked else queries.starts if first.returned else queries.seeds_allowed
-        return _listed(*queries.search(first.signal, width, mask), places, asked)
+        return _listed(*queries.search(first.signal, width, self._mask(first)), places, asked)
+
+    def _mask(self, wanted: Nearest) -> Tensor | None:
+        """Return the nodes that may be found."""
+        queries, mask = self.queries, self.queries.seeds_allowed
+        if wanted.named or wanted.walked or wanted.returned:
+            mask = queries.named_allowed if wanted.named else queries.walk_allowed if wanted.walked else queries.starts
+        return both(_typed(self.graph, wanted.types), mask) if wanted.types else mask
 
     def closest(self, asked: Sequence[tuple[int, Closest]]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return the nodes of the largest cosines."""
@@ -153,10 +171,15 @@ class Memory:
 
     def _searched(self, asked: Sequence[tuple[int, Any]], signal: str) -> tuple[Queries, list[int]]:
         """Return what is searched for, the questions or other texts, each once, and the place of each request in it."""
+        by_vector, places = self.queries.index.signal(signal).reads == "vector", [place for place, _ in asked]
         if asked[0][1].text is None:
-            return self.queries, [place for place, _ in asked]
+            if len(asked) == len(self.queries) or not getattr(asked[0][1], "types", ()):
+                # A search of all questions is kept for those that ask later.
+                return self.queries, places
+            vectors = self.queries.vectors[places] if by_vector else None
+            return self.queries.rewritten([self.queries.texts[b] for b in places], places, vectors=vectors), list(range(len(asked)))
         row_of = {text: row for row, text in enumerate(dict.fromkeys(request.text for _, request in asked))}
-        vectors = self.queries.embed(list(row_of)) if self.queries.index.signal(signal).reads == "vector" else None
+        vectors = self.queries.embed(list(row_of)) if by_vector else None
         queries = self.queries.rewritten(list(row_of), [0] * len(row_of), vectors=vectors)
         return queries, [row_of[request.text] for _, request in asked]
 
@@ -173,6 +196,10 @@ class Memory:
 
     def scores(self, asked: Sequence[tuple[int, Scores]]) -> list[np.ndarray]:
         """Return a signal's scores."""
+        if asked[0][1].text is not None:
+            queries, places = self._searched(asked, asked[0][1].signal)
+            pairs = self._pairs([(row, request) for row, (_, request) in zip(places, asked, strict=True)])
+            return self._split(queries.pair_scores(*pairs, asked[0][1].signal), asked)
         table = self._table(asked[0][1].signal)
         if table is None:
             return self._split(self.queries.scores(*self._pairs(asked), asked[0][1].signal), asked)
@@ -222,6 +249,31 @@ class Memory:
         if self.queries.walk_allowed is None:
             return found
         return [near.kept(_passing(self.queries.walk_allowed, near.node)) for near in found]
+
+    def steps(self, asked: Sequence[tuple[int, Steps]]) -> list[tuple[Near, bool]]:
+        """Return slices of the typed adjacency lists, without nodes that may not be walked to."""
+        self.graph.expand(torch.from_numpy(np.concatenate([request.nodes for _, request in asked])))
+        found = []
+        for _, request in asked:
+            adjacency = typed_adjacency(self.graph, "relation" if request.type is None else "type")
+            start, length = adjacency.slices(request.nodes, *adjacency.span(request.type, request.relation))
+            read = np.cumsum(length)
+            whole = not len(read) or bool(read[-1] <= request.most)
+            length = length if whole else np.where(read > request.most, 0, length)
+            owner, entry = _runs(start, length)
+            near = Near(owner, adjacency.neighbors.take(entry).astype(np.int64))
+            mask = self.queries.walk_allowed
+            found.append((near if mask is None else near.kept(_passing(mask, near.node)), whole))
+        return found
+
+    def by_title(self, asked: Sequence[tuple[int, ByTitle]]) -> list[np.ndarray]:
+        """Return nodes by title and type."""
+        graph, found = self.graph, []
+        for _, request in asked:
+            rows = {row for title in request.titles for row in nodes_titled(graph, title) if graph.types[row] == request.type}
+            nodes = np.array(sorted(rows), np.int64)
+            found.append(nodes[_passing(self.queries.named_allowed, nodes)])
+        return found
 
     def degree(self, asked: Sequence[tuple[int, Degree]]) -> list[np.ndarray]:
         """Return the lengths of the adjacency lists."""
@@ -358,9 +410,18 @@ def smoothed(latents: Tensor, mix: np.ndarray | None, alpha: float) -> Tensor:
 def slices(indptr: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the entries of rows, shape [n], of a CSR matrix: for each entry, the place of its row (ascending) and its position."""
     start = indptr.take(rows)
-    counts = indptr.take(rows + 1) - start
-    owner = np.repeat(np.arange(len(rows)), counts)
-    return owner, np.arange(len(owner)) + (start - np.cumsum(counts) + counts).take(owner)
+    return _runs(start, indptr.take(rows + 1) - start)
+
+
+def _runs(start: np.ndarray, length: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the places in runs, `start` and `length` of shape [n], one after another: for each, its run and itself."""
+    owner = np.repeat(np.arange(len(start)), length)
+    return owner, np.arange(len(owner)) + (start - np.cumsum(length) + length).take(owner)
+
+
+def _typed(graph: CorpusGraph, types: tuple[str, ...]) -> Tensor:
+    """Return which nodes have one of the types: Tensor, shape [N], bool."""
+    return graph.cache.get(("types", types), lambda: type_mask(graph, types))
 
 
 def _passing(mask: Tensor | None, nodes: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ from graph_retrievers.signals.language import LanguageModel, complete_many
 from graph_retrievers.signals.relevance import RelevanceModel
 
 __all__ = [
+    "ByTitle",
     "Closest",
     "Completion",
     "Degree",
@@ -25,6 +26,7 @@ __all__ = [
     "Request",
     "Scores",
     "Similarity",
+    "Steps",
     "TermScores",
     "Texts",
     "Titled",
@@ -93,9 +95,21 @@ class Near(NamedTuple):
 class Nearest(Request):
     """The `k` best nodes of a signal: ``(nodes [n], scores [n])``, best first.
 
-    They may start a traversal; with `returned` they may be returned, too. With `walked` they may be walked to instead.
+    They may start a traversal; with `returned` they may be returned, too.
 
-    `text` is searched for in place of the question: its words, or its vector, which the embedding model makes.
+    Attributes
+    ----------
+    k : int
+    signal : str, default "dense"
+    returned : bool, default False
+    text : str, optional
+        Is searched for in place of the question: its words, or its vector, which the embedding model makes.
+    types : tuple of str, default ()
+        The node types that are searched; all by default.
+    walked : bool, default False
+        Nodes are found that may be walked to, whether they may start or not.
+    named : bool, default False
+        The question names what it searches for: nodes that `seed_filter` lets start are found, whatever may be returned.
     """
 
     verb = "nearest"
@@ -105,10 +119,12 @@ class Nearest(Request):
     returned: bool = False
     text: str | None = None
     walked: bool = False
+    types: tuple[str, ...] = ()
+    named: bool = False
 
     def key(self) -> Hashable:
         """Return what says where to search, and whether for texts of their own."""
-        return Nearest, self.signal, self.returned, self.walked, self.text is None
+        return Nearest, self.signal, self.returned, self.walked, self.types, self.named, self.text is None
 
     @property
     def size(self) -> int:
@@ -163,13 +179,20 @@ class Similarity(Request):
 
 @dataclass(frozen=True, eq=False)
 class Scores(Request):
-    """A signal's scores of nodes, shape [n], such as dot products with the question: float32, shape [n]."""
+    """A signal's scores of nodes, shape [n], such as dot products with the question: float32, shape [n].
+
+    With `text`, those of another text in place of the question.
+    """
 
     verb = "scores"
     reads = "signals"
-    shared = ("signal",)
     nodes: np.ndarray
     signal: str = "dense"
+    text: str | None = None
+
+    def key(self) -> Hashable:
+        """Return the signal, and whether texts of their own are compared."""
+        return Scores, self.signal, self.text is None
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,6 +267,41 @@ class Neighbors(Request):
     shared = ("parallel",)
     nodes: np.ndarray
     parallel: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Steps(Request):
+    """The neighbours of nodes, shape [n], of one type and by one relation, that may be walked to: ``(Near, whole)``.
+
+    Relations are walked in either direction; a neighbour counts once for each edge.
+
+    Attributes
+    ----------
+    nodes : ndarray, shape [n]
+    type, relation : str or None
+        None for any; not for both.
+    most : int
+        Edges to read. Nodes whose edges would go beyond it, in the order given, are left out, and `whole` is False.
+    """
+
+    verb = "steps"
+    reads = "graph"
+    nodes: np.ndarray
+    type: str | None
+    relation: str | None
+    most: int
+
+
+@dataclass(frozen=True)
+class ByTitle(Request):
+    """The nodes of a type with one of some titles, upper and lower case alike, that may start where they are named.
+
+    The answer is their rows, ascending: int64, shape [n].
+    """
+
+    verb = "by_title"
+    titles: tuple[str, ...]
+    type: str
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,5 @@
 """MoR (Lei et al.): plans of typed paths, a traversal of structure and text, a reranker that reads the trajectory."""
 
-from graph_retrievers.operators.mor.matching import TextMatching
 from graph_retrievers.operators.mor.parse import read_plan
 from graph_retrievers.operators.mor.plan import PathStep, PlanningGraph, ReasoningPath, check_plan
 from graph_retrievers.operators.mor.planner import CausalPlanner, LanguageModelPlanner, Planner, planning_prompt
@@ -16,7 +15,6 @@ __all__ = [
     "Planner",
     "PlanningGraph",
     "ReasoningPath",
-    "TextMatching",
     "TrainedPlanner",
     "TrajectoryReranker",
     "TrajectoryScorer",

@@ -2,39 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.cache import Cache
 from graph_retrievers.errors import DimensionMismatchError, MissingSignalError
+from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.checkpoint import read_weights, restored
 from graph_retrievers.learning.scores import check_scores
-from graph_retrievers.operators.mor.matching import TextMatching
-from graph_retrievers.operators.operator import Operator, OperatorKind
-from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
+from graph_retrievers.operators.mor.traversal import matching_signal
+from graph_retrievers.operators.operator import Algorithm, OperatorKind
+from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.memory import Question
+from graph_retrievers.search.requests import Request, Scores
 from graph_retrievers.signals.embedding import as_embedding, check_vectors
 
-__all__ = ["Trajectories", "TrajectoryReranker", "TrajectoryScorer"]
+__all__ = ["PADDING", "Trajectories", "TrajectoryReranker", "TrajectoryScorer"]
 
-_TEXT, _STRUCTURE, _PADDING = 0, 1, 2
+_TEXT, _STRUCTURE, PADDING = 0, 1, 2
 
 
 @dataclass(frozen=True)
 class Trajectories:
-    """What the reranker reads of the trajectories of a ranking, with L nodes of each, padded at the left."""
+    """What the reranker reads of the trajectories of K candidates of a question, with L nodes of each, padded at the left."""
 
-    text: Tensor  # [B, K, L + 1], textual fingerprint: similarity of each node to the query, and the score of the candidate
-    patterns: list[tuple[str, ...]]  # distinct sequences of node types
-    pattern: Tensor  # [B, K], structural fingerprint: a position in patterns
-    identifier: Tensor  # [B, K, L], traversal identifier: 0 found by text, 1 by structure, 2 padding
+    text: np.ndarray  # [K, L + 1], textual fingerprint: similarity of each node to the query, and the score of the candidate
+    patterns: list[tuple[str, ...]]  # K, structural fingerprint: the types of the nodes
+    identifier: np.ndarray  # [K, L], traversal identifier: 0 found by text, 1 by structure, 2 padding
 
 
 class TrajectoryScorer(nn.Module):
@@ -90,7 +92,7 @@ class TrajectoryScorer(nn.Module):
         return self.fc2(self.fc1(whole)).squeeze(-1)
 
 
-class TrajectoryReranker(Operator):
+class TrajectoryReranker(Algorithm):
     """Order the candidates of a mixed traversal by their trajectories.
 
     Parameters
@@ -105,8 +107,8 @@ class TrajectoryReranker(Operator):
         Rerank the best this many of each list and drop the rest; all by default.
     node_only : bool, default False
         Read the last node of each trajectory alone (the paper's Table 3).
-    matching : TextMatching, optional
-        Textual similarity; by default BM25 if the index has it.
+    matching : str, optional
+        Signal of textual similarity; by default BM25 if the index has it.
 
     Notes
     -----
@@ -117,14 +119,9 @@ class TrajectoryReranker(Operator):
 
     Examples
     --------
-    >>> from graph_retrievers import GraphIndex
-    >>> from graph_retrievers.graph import CorpusGraph
-    >>> from graph_retrievers.operators import MixedTraversal
-    >>> graph = CorpusGraph(["a", "b"], ["jazz film", "jazz club"], types=["movie", "place"])
-    >>> queries = Queries.of(GraphIndex.from_graph(graph), ["jazz"])
-    >>> reranker = TrajectoryReranker(TrajectoryScorer(length=2))
-    >>> reranker.trajectories(queries, MixedTraversal()(queries)).patterns
-    [('padding', 'movie'), ('padding', 'place')]
+    >>> from graph_retrievers.operators import MixedTraversal, Pipeline
+    >>> print(Pipeline(MixedTraversal(), TrajectoryReranker(TrajectoryScorer(length=2))).formula())
+    O_vgs -> O_gm
     """
 
     kind = OperatorKind.GRAPH_MODEL_SEARCH
@@ -136,66 +133,54 @@ class TrajectoryReranker(Operator):
         embedding: Any = None,
         depth: int | None = None,
         node_only: bool = False,
-        matching: TextMatching | None = None,
+        matching: str | None = None,
     ) -> None:
         if isinstance(scorer, (str, Path)):
             scorer = read_weights(scorer)
         self.scorer = scorer if isinstance(scorer, TrajectoryScorer) else TrajectoryScorer.of_weights(scorer)
         self.embedding = None if embedding is None else as_embedding(embedding)
         self.depth, self.node_only = None if depth is None else positive("depth", depth), node_only
-        self.matching = matching or TextMatching()
+        self.matching = matching
         self._cache = Cache()
 
-    @torch.inference_mode()
-    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return the candidates in the order of the network's scores; InvalidArgumentError if one is NaN or infinite."""
-        ranking = ranking if self.depth is None else ranking.top(self.depth)
-        if ranking.width == 0:
-            return ranking
-        features = self.trajectories(queries, ranking)
-        scorer = self.scorer.to(ranking.nodes.device)
-        structure = torch.relu(scorer.text_emb_enc(self.structure_vectors(queries, features.patterns)))
-        scores = scorer.score(structure[features.pattern], features.text, features.identifier)
-        check_scores(scores[ranking.nodes >= 0], "The reranker of MoR")
-        return ranking.rescored(scores)
+        found = found.top(self.depth)
+        if not len(found):
+            return found
+        seen = yield from self.trajectories(question, found)
+        return found.rescored((yield TrajectoryScores(self, seen)))
 
-    def trajectories(self, queries: Queries, ranking: Ranking) -> Trajectories:
-        """Return the trajectories of a ranking, of :class:`MixedTraversal` or another, as the network reads them."""
-        length = self.scorer.length
+    def trajectories(self, question: Question, found: Candidates) -> Search[Trajectories]:
+        """Return the trajectories of candidates, of :class:`MixedTraversal` or another, as the network reads them."""
+        length, width = self.scorer.length, found.trails.shape[1]
         # One column more, so that the node before the last can be read in every case.
-        full = pad(ranking.trails, (max(length - ranking.trails.shape[2], 0) + 1, 0), value=-1)
-        reached = full[:, :, -2] >= 0
-        first = (full >= 0) & pad(full[:, :, :-1] < 0, (1, 0), value=True)
-        seen, first = full[:, :, -length:].clone(), first[:, :, -length:]
+        full = np.pad(found.trails, ((0, 0), (max(length - width, 0) + 1, 0)), constant_values=-1)
+        seen = full[:, -length:].copy()
         if self.node_only:
-            seen[:, :, :-1] = -1
+            seen[:, :-1] = -1
         real = seen >= 0
-        similarity = self._similarities(queries, seen, first, ranking.seed_scores)
-        scores = ranking.scores.masked_fill(ranking.nodes < 0, 0.0)
-        identifier = torch.where(real, torch.where(pad(real[:, :, :-1], (1, 0)), _STRUCTURE, _TEXT), _PADDING)
+        # Textual fingerprint: a first node that text matched keeps its similarity to query and restriction.
+        similarity = np.zeros(seen.shape, np.float32)
+        similarity[real] = yield Scores(seen[real], matching_signal(question, self.matching))
+        first = (full >= 0) & (np.cumsum(full >= 0, 1) == 1)
+        known = found.beside.get("seed_scores", np.full(len(found), np.nan))
+        kept = first[:, -length:] & real & ~np.isnan(known)[:, None]
+        similarity[kept] = known[kept.any(1)]
+        # Structural fingerprint.
+        kinds = np.full(seen.shape, "padding", object)
+        kinds[real] = question.types(seen[real])
+        # Traversal identifier: what has a node before it was reached by a step.
+        after = np.pad(real[:, :-1], ((0, 0), (1, 0)))
         if self.node_only:
-            identifier[:, :, -1] = torch.where(reached, _STRUCTURE, _TEXT)
-        names = queries.index.graph.type_names
-        kinds = torch.where(real, queries.index.graph.node_types[seen.clamp(min=0)].long(), len(names))
-        distinct, pattern = torch.unique(kinds.flatten(0, 1), dim=0, return_inverse=True)
-        patterns = [tuple([*names, "padding"][kind] for kind in row) for row in distinct.tolist()]
-        text = torch.cat([similarity, scores.unsqueeze(-1)], -1)
-        return Trajectories(text, patterns, pattern.view(seen.shape[:2]), identifier)
+            after[:, -1] = full[:, -2] >= 0
+        identifier = np.where(real, np.where(after, _STRUCTURE, _TEXT), PADDING)
+        text = np.concatenate([similarity, found.scores[:, None].astype(np.float32)], 1)
+        return Trajectories(text, list(map(tuple, kinds.tolist())), identifier)
 
-    def _similarities(self, queries: Queries, seen: Tensor, first: Tensor, seed_scores: Tensor | None) -> Tensor:
-        """Return the similarity of every node of every trajectory, 0 on pads: Tensor, shape [B, K, L]."""
-        batch, column, place = (seen >= 0).nonzero(as_tuple=True)
-        values = self.matching.pairs(queries, list(queries.texts), batch, seen[batch, column, place])
-        if seed_scores is not None:
-            known = seed_scores[batch, column]
-            values = torch.where(first[batch, column, place] & ~torch.isnan(known), known, values)
-        table = torch.zeros(seen.shape, device=seen.device)
-        table[batch, column, place] = values
-        return table
-
-    def structure_vectors(self, queries: Queries, patterns: list[tuple[str, ...]]) -> Tensor:
+    def structure_vectors(self, index: GraphIndex, patterns: Sequence[tuple[str, ...]]) -> Tensor:
         """Return the text vectors of sequences of node types: Tensor, shape [S, structure_width]; each is embedded once."""
-        model = self.embedding or queries.index.embedding
+        model = self.embedding or index.embedding
         if model is None:
             raise MissingSignalError("The reranker reads node types through a text embedding; pass embedding=.")
         # The model is kept with its vectors, so that its id cannot be given to another.
@@ -209,4 +194,31 @@ class TrajectoryReranker(Operator):
                     f"{self.scorer.structure_width}; pass the embedding it was trained with as embedding=."
                 )
             held.update(zip(new, vectors, strict=True))
-        return torch.stack([held[p] for p in patterns]).to(queries.index.device)
+        return torch.stack([held[p] for p in patterns]).to(index.device)
+
+
+@dataclass(frozen=True, eq=False)
+class TrajectoryScores(Request):
+    """The network's scores of trajectories: float32, shape [K]; InvalidArgumentError if one is NaN or infinite."""
+
+    reads = "model"
+    shared = ("reranker",)
+    reranker: TrajectoryReranker
+    seen: Trajectories
+
+    @classmethod
+    @torch.inference_mode()
+    def together(cls, backend: Any, asked: Sequence[tuple[int, TrajectoryScores]]) -> list[np.ndarray]:
+        """Return scores, one product for all questions."""
+        index, reranker, parts = backend.queries.index, asked[0][1].reranker, [request.seen for _, request in asked]
+        scorer = reranker.scorer.to(index.device)
+        number: dict[tuple[str, ...], int] = {}
+        pattern = [number.setdefault(kinds, len(number)) for seen in parts for kinds in seen.patterns]
+        structure = torch.relu(scorer.text_emb_enc(reranker.structure_vectors(index, list(number))))
+        text, identifier = (
+            torch.from_numpy(np.concatenate([getattr(seen, name) for seen in parts])).to(index.device)
+            for name in ("text", "identifier")
+        )
+        scores = scorer.score(structure[pattern], text, identifier)
+        check_scores(scores, "The reranker of MoR")
+        return np.split(scores.cpu().numpy(), np.cumsum([len(seen.text) for seen in parts])[:-1])

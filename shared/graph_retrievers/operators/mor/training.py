@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,9 +16,12 @@ from graph_retrievers.graph.ragged import pads_last
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.loop import History, fit
 from graph_retrievers.learning.loss import sampled_cross_entropy
-from graph_retrievers.operators.mor.reranker import TrajectoryReranker, TrajectoryScorer
+from graph_retrievers.operators.mor.reranker import PADDING, Trajectories, TrajectoryReranker, TrajectoryScorer
 from graph_retrievers.operators.mor.traversal import MixedTraversal
 from graph_retrievers.queries import Queries
+from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.search.driver import Search, run
+from graph_retrievers.search.memory import Memory, Question
 from graph_retrievers.signals.embedding import check_vectors
 
 __all__ = ["Example", "fit_trajectory_reranker"]
@@ -102,7 +106,7 @@ def fit_trajectory_reranker(
     patterns: dict[tuple[str, ...], int] = {}
     learned = _gather(index, train, traversal, reranker, patterns, show_progress)
     held = _gather(index, dev, traversal, reranker, patterns, show_progress)
-    structure = reranker.structure_vectors(Queries.of(index, []), list(patterns)) if patterns else torch.zeros((0, width))
+    structure = reranker.structure_vectors(index, list(patterns)) if patterns else torch.zeros((0, width))
     other = learned.real & ~learned.gold
     counts = other.sum(1)
     # The columns of each question's negatives come first.
@@ -138,7 +142,6 @@ def fit_trajectory_reranker(
     return reranker, fit(scorer, batches, loss, reciprocal_rank, seed=seed, show_progress=show_progress, **options)
 
 
-@torch.inference_mode()
 def _gather(
     index: GraphIndex,
     examples: Sequence[Example],
@@ -150,22 +153,23 @@ def _gather(
     """Return the candidates of questions; `patterns` numbers the sequences of node types of all of them."""
     from tqdm.auto import tqdm
 
-    parts: list[_Candidates] = []
+    def gathered(question: Question) -> Search[tuple[np.ndarray, Trajectories]]:
+        found = yield from traversal.stepped(question, nothing)
+        return found.nodes, (yield from reranker.trajectories(question, found))
+
+    nothing = Candidates.seeds(np.zeros(0, np.int64), np.zeros(0), "")
     width, length = traversal.candidates, reranker.scorer.length
+    shape = len(examples), width
+    text, identifier = np.zeros((*shape, length + 1), np.float32), np.full((*shape, length), PADDING)
+    pattern, real, gold = np.zeros(shape, np.int64), np.zeros(shape, bool), np.zeros(shape, bool)
     for start in tqdm(range(0, len(examples), _GROUP), desc="candidates", unit="batch", disable=not show_progress):
         group = examples[start : start + _GROUP]
         queries = Queries.of(index, [example.text for example in group], inputs={"plan": [example.plan for example in group]})
-        ranking = traversal(queries)
-        seen = reranker.trajectories(queries, ranking)
-        number = torch.tensor([patterns.setdefault(p, len(patterns)) for p in seen.patterns], device=index.device)
-        gold = torch.zeros(ranking.nodes.shape, dtype=torch.bool, device=index.device)
-        for row, example in enumerate(group):
-            gold[row] = torch.isin(ranking.nodes[row], torch.tensor(example.gold, dtype=torch.int64, device=index.device))
-        parts.append(_Candidates(seen.text, number[seen.pattern], seen.identifier, ranking.nodes >= 0, gold))
-    if not parts:
-        empty = torch.zeros((0, width), dtype=torch.int64, device=index.device)
-        cells = torch.zeros((0, width, length), dtype=torch.int64, device=index.device)
-        return _Candidates(torch.zeros((0, width, length + 1), device=index.device), empty, cells, empty > 0, empty > 0)
-    return _Candidates(
-        *(torch.cat([getattr(part, name) for part in parts]) for name in ("text", "pattern", "identifier", "real", "gold"))
-    )
+        found = run(Memory(queries), [gathered(Question(queries, place)) for place in range(len(group))])
+        for row, (example, (nodes, seen)) in enumerate(zip(group, found, strict=True), start):
+            count = len(nodes)
+            text[row, :count], identifier[row, :count], real[row, :count] = seen.text, seen.identifier, True
+            pattern[row, :count] = [patterns.setdefault(kinds, len(patterns)) for kinds in seen.patterns]
+            gold[row, :count] = np.isin(nodes, example.gold)
+    tables = (torch.from_numpy(table).to(index.device) for table in (text, pattern, identifier, real, gold))
+    return _Candidates(*tables)

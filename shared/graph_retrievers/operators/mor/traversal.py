@@ -4,34 +4,32 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, InvalidPlanError, reason
+from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, InvalidPlanError, MissingSignalError, reason
 from graph_retrievers.graph.corpus_graph import CorpusGraph
-from graph_retrievers.graph.filters import type_mask
-from graph_retrievers.graph.names import nodes_titled
-from graph_retrievers.graph.ragged import pad_ranked
-from graph_retrievers.operators.mor.adjacency import typed_adjacency
-from graph_retrievers.operators.mor.matching import TextMatching
 from graph_retrievers.operators.mor.parse import read_plan
-from graph_retrievers.operators.mor.plan import GraphSchema, PathStep, PlanCheck, PlanningGraph, check_plan
+from graph_retrievers.operators.mor.plan import GraphSchema, PathStep, PlanCheck, PlanningGraph, ReasoningPath, check_plan
 from graph_retrievers.operators.mor.planner import Planner, as_planner
-from graph_retrievers.operators.mor.walk import Routes, Walk, find, walk
-from graph_retrievers.operators.operator import Operator, OperatorKind
-from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
+from graph_retrievers.operators.operator import Algorithm, OperatorKind
+from graph_retrievers.search.candidates import Candidates, best, concatenated, falling, places_of
+from graph_retrievers.search.driver import Search, Together
+from graph_retrievers.search.memory import Question
+from graph_retrievers.search.requests import ByTitle, Nearest, Request, Scores, Steps
 
-__all__ = ["MixedTraversal"]
+__all__ = ["MixedTraversal", "matching_signal"]
 
 _logger = logging.getLogger(__name__)
 
+# Nodes [n] that text matched, and their similarities.
+Found = tuple[np.ndarray, np.ndarray]
 
-class MixedTraversal(Operator):
+
+class MixedTraversal(Algorithm):
     r"""Follow each query's plan through the graph, and return the nodes it leads to.
 
     Every reasoning path starts at the `seeds` nodes of its first type that match query and restriction best. Each step goes to
@@ -64,8 +62,9 @@ class MixedTraversal(Operator):
         Node types that questions ask for; all by default.
     last_steps : int, optional
         Keep this many steps at the end of each path (the published code: 3 for two of its graphs).
-    matching : TextMatching, optional
-        By default BM25 if the index has it.
+    matching : str, optional
+        Signal of textual matching: ``"bm25"``, as in the paper for two of its graphs, or ``"dense"``, as for the third. By default
+        BM25 if the index has it.
     max_edges : int, default 1000000
         Edges a path may read in one step; a note says so if that cut a walk short.
     planner : Planner or callable, optional
@@ -83,7 +82,7 @@ class MixedTraversal(Operator):
 
     Examples
     --------
-    >>> from graph_retrievers import GraphIndex
+    >>> from graph_retrievers import GraphIndex, Queries
     >>> graph = CorpusGraph(["ada", "tom", "loom"], ["", "", ""], titles=["Ada", "Tom", "Loom"],
     ...     types=["person", "person", "movie"], edges=[("ada", "loom", "directed"), ("tom", "loom", "wrote")])
     >>> plan = [{"type": "movie", "restriction": "Loom"}, {"type": "person", "relation": "directed"}]
@@ -107,7 +106,7 @@ class MixedTraversal(Operator):
         check_types: bool = True,
         targets: Sequence[str] | None = None,
         last_steps: int | None = None,
-        matching: TextMatching | None = None,
+        matching: str | None = None,
         max_edges: int = 1_000_000,
         planner: Any = None,
     ) -> None:
@@ -118,7 +117,7 @@ class MixedTraversal(Operator):
         self.exact_titles, self.check_types = exact_titles, check_types
         self.targets = None if targets is None else list(targets)
         self.last_steps = None if last_steps is None else positive("last_steps", last_steps)
-        self.matching = matching or TextMatching()
+        self.matching = matching
         self.max_edges = positive("max_edges", max_edges)
         self.planner: Planner | None = None if planner is None else as_planner(planner)
         self._warned = False
@@ -143,9 +142,12 @@ class MixedTraversal(Operator):
         except InvalidPlanError as error:
             return PlanCheck(PlanningGraph(), "unreadable", note=f"{error} Text retrieval was used instead.")
 
-    def plans(self, queries: Queries) -> list[Any]:
-        """Return the plan of each query: the caller's, the planner's, an error with the reason why there is none, or None."""
-        plans = queries.input("plan")
+    def plans(self, texts: Sequence[str], plans: Sequence[Any], graph: CorpusGraph) -> list[Any]:
+        """Return the plan of each question: the caller's, the planner's, an error with the reason why there is none, or None.
+
+        `texts` and `plans` have the questions and the plans that the caller gave, None where there is none.
+        """
+        plans = list(plans)
         missing = [row for row, plan in enumerate(plans) if plan is None or (isinstance(plan, (str, list, tuple)) and not plan)]
         if self.planner is None:
             if not self._warned and any(plan is None for plan in plans):
@@ -156,7 +158,7 @@ class MixedTraversal(Operator):
                 )
             return plans
         try:
-            made = list(self.planner.plan([queries.texts[row] for row in missing], queries.index.graph)) if missing else []
+            made = list(self.planner.plan([texts[row] for row in missing], graph)) if missing else []
         except GraphRetrieverError:
             raise
         except Exception as error:
@@ -167,154 +169,136 @@ class MixedTraversal(Operator):
             plans[row] = plan
         return plans
 
-    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
-        """Return the candidates of every query; the ranking before is not read."""
-        graph = queries.index.graph
-        checks = [self.check(plan, graph) for plan in self.plans(queries)]
-        adjacency = typed_adjacency(graph, "type" if self.check_types else "relation")
-        routes = Routes.of([check.plan.paths for check in checks], adjacency, self.schema(graph))
-        entries, titled, matches = self._matches(queries, routes)
-        if not self.structure:
-            routes = replace(routes, low=[[0] * len(row) for row in routes.low], high=[[0] * len(row) for row in routes.high])
-        walked = walk(adjacency, routes, entries, banned=titled, allowed=queries.walk_allowed, max_edges=self.max_edges)
-        batch, nodes = self._merged(queries, walked)
-        planned = batch * len(graph) + nodes
-        batch, nodes = self._filled(queries, checks, batch, nodes)
-        dense = queries.index.has_dense
-        scores = queries.scores(batch, nodes) if dense else self.matching.pairs(queries, list(queries.texts), batch, nodes)
-        table, values, _ = pad_ranked(batch, nodes, scores, nodes, len(queries), min(self.candidates, len(graph)))
-        trails, relations = _trails(walked, table, planned, graph)
-        notes = [(check.note,) if check.note else () for check in checks]
-        for route in sorted(walked.cut):
-            text = f"A walk was cut short after reading {self.max_edges} edges in one step."
-            notes[routes.owner[route]] = (*notes[routes.owner[route]], text)
-        found = Ranking.of(table, values, self.name, trails, relations=relations, notes=tuple(notes))
-        # Text matching found a node whose trail is the node alone.
-        origins = (trails[:, :, -2:-1] < 0).all(2).long().masked_fill(table < 0, -1)
-        seed_scores = _seed_scores(trails, matches, len(graph))
-        return replace(found, origins=origins, operators=(self.name, "TextMatching"), seed_scores=seed_scores)
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the nodes that the question's plan leads to, best first; what was found before is not read."""
+        # Section 3.1: the planning graph, its paths and the types that they end in.
+        checked, schema = yield Planning(self)
+        question.notes += [checked.note] if checked.note else []
+        paths = checked.plan.paths
+        # Section 3.2: every path is followed, with structure and text.
+        walks = (yield Together([self._follow(question, path, schema) for path in paths])) if paths else []
+        none = np.zeros(0, np.int64)
+        reached = _merged([walk for walk, _ in walks]) if walks else Candidates.seeds(none, none, self.name)
+        reached = reached.taken(np.flatnonzero(question.returned(reached.nodes)))
+        # Section 4.1: text fills up what the plan finds, and takes its place where it cannot be walked.
+        signal, room = matching_signal(question, self.matching), self.candidates - len(reached)
+        if room > 0 and (self.fill or not paths):
+            ends = tuple(dict.fromkeys(path.steps[-1].type for path in paths)) or tuple(schema.targets)
+            filler, _ = yield Nearest(self.candidates + len(reached), signal, returned=True, types=ends)
+            filler = filler[places_of(reached.nodes, filler) < 0][:room]
+            reached = concatenated([reached, Candidates.seeds(filler, np.zeros(len(filler)), self.name)])
+        scores = yield Scores(reached.nodes, "dense" if "dense" in question.signals else signal)
+        by = best(scores, self.candidates, reached.nodes)
+        result = reached.taken(by)
+        return replace(
+            result,
+            scores=falling(scores[by]),
+            operators=(self.name, "TextMatching"),
+            # A node that no step reached was found by text.
+            origins=(result.trails[:, -2:-1] < 0).all(1).astype(np.int64),
+            beside={"seed_scores": _seed_scores(result.trails, [part for _, matched in walks for part in matched])},
+        )
 
-    def _matches(self, queries: Queries, routes: Routes) -> tuple[list[tuple[Tensor, Tensor]], Tensor, tuple[Tensor, Tensor]]:
-        """Return the entries of :func:`walk`, the keys of nodes given by title, and the text matches.
+    def _follow(self, question: Question, path: ReasoningPath, schema: GraphSchema) -> Search[tuple[Candidates, list[Found]]]:
+        """Follow one reasoning path, layer by layer; return what it leads to, and what text matched on the way."""
+        signal, (first, *rest) = matching_signal(question, self.matching), path.steps
 
-        The matches are keys ``query * N + node`` and similarities to query and restriction.
-        """
-        graph, size, device = queries.index.graph, len(queries.index), queries.index.device
-        wanted: dict[tuple[int, str, str], int] = {}
-        uses: list[tuple[int, int, int]] = []
-        for route, path in enumerate(routes.paths):
-            for layer, step in enumerate(path.steps):
-                if step.phrase.strip() and (layer == 0 or self.matches):
-                    row = wanted.setdefault((routes.owner[route], step.type, step.phrase), len(wanted))
-                    uses.append((route, layer, row))
-        texts = [f"{queries.texts[query]} {phrase}" for query, _, phrase in wanted]
-        found: list[list[int]] = []
-        if wanted:
-            allowed = torch.stack([type_mask(graph, [kind]) for _, kind, _ in wanted])
-            if queries.named_allowed is not None:
-                allowed &= queries.named_allowed
-            found = self.matching.search(queries, texts, max(self.seeds, self.matches), allowed)[1].tolist()
-        layers: list[list[tuple[int, int]]] = [[] for _ in range(len(routes.low) + 1)]
-        owners, kept, pinned = list[int](), list[int](), list[int]()
-        for route, layer, row in uses:
-            hits = [node for node in found[row][: self.matches if layer else self.seeds] if node >= 0]
-            if layer == 0 and self.exact_titles and (titled := self._titled(queries, routes.paths[route].steps[0])):
-                hits = titled
-                pinned += [route * size + node for node in titled]
-            layers[layer] += [(route * size + node, place) for place, node in enumerate(hits)]
-            owners += [row] * len(hits)
-            kept += hits
-        owner, nodes, banned = (torch.tensor(rows, dtype=torch.int64, device=device) for rows in (owners, kept, pinned))
-        query = torch.tensor([query for query, _, _ in wanted] or [0], device=device)[owner]
-        matches = (query * size + nodes, self.matching.pairs(queries, texts, owner, nodes))
-        tables = [torch.tensor(sorted(layer), dtype=torch.int64, device=device).reshape(-1, 2) for layer in layers]
-        return [(table[:, 0].contiguous(), table[:, 1].contiguous()) for table in tables], banned, matches
+        def matching(step: PathStep, k: int) -> Nearest:
+            # Equation 5: the nodes of a type that are most similar to the question and the restriction.
+            return Nearest(k, signal, text=_restricted(question, step), types=(step.type,), named=True)
 
-    @staticmethod
-    def _titled(queries: Queries, step: PathStep) -> list[int]:
-        graph, allowed = queries.index.graph, queries.named_allowed
-        rows = {row for phrase in step.restriction for row in nodes_titled(graph, phrase) if graph.types[row] == step.type}
-        return [row for row in sorted(rows) if allowed is None or bool(allowed[row])]
+        restricted = [layer for layer, step in enumerate(rest) if step.phrase.strip() and self.matches]
+        titles = first.restriction if self.exact_titles else ()
+        wanted = [matching(first, self.seeds), *(matching(rest[layer], self.matches) for layer in restricted)]
+        named, seeds, *matched = yield ByTitle(titles, first.type), *wanted
+        if len(named):
+            seeds = named, (yield Scores(named, signal, _restricted(question, first)))
+        by_text = dict(zip(restricted, matched, strict=True))
+        # V of the layer, by the start of each trajectory (better matches and earlier layers first), then by row.
+        nodes, start = seeds[0], np.arange(len(seeds[0]))
+        trails, entered = nodes[:, None], len(nodes)
+        for layer, (near_step, step) in enumerate(zip(path.steps, rest, strict=False)):
+            # Equation 4: the neighbours of the planned type.
+            reached, parent = nodes[:0], nodes[:0]
+            if self.structure:
+                near, whole = yield Steps(nodes, *self._edges(near_step, step, schema), self.max_edges)
+                if not whole:
+                    question.notes.append(f"A walk was cut short after reading {self.max_edges} edges in one step.")
+                reached, once = np.unique(near.node, return_index=True)
+                parent = near.owner[once]
+                by = np.argsort(start[parent], kind="stable")
+                reached, parent = reached[by], parent[by]
+            # Equation 6: text matches join them.
+            new = by_text[layer][0] if layer in by_text else nodes[:0]
+            new = new[places_of(reached, new) < 0]
+            start = np.concatenate([start[parent], entered + np.arange(len(new))])
+            trails = np.concatenate([trails[parent], np.full((len(new), trails.shape[1]), -1)])
+            nodes, entered = np.concatenate([reached, new]), entered + len(new)
+            trails = np.concatenate([trails, nodes[:, None]], 1)
+            if len(named):
+                others = places_of(named, nodes) < 0
+                nodes, start, trails = nodes[others], start[others], trails[others]
+        found = Candidates.seeds(nodes, np.zeros(len(nodes)), self.name)
+        relations = np.tile([question.relation(step.relation) for step in rest], (len(nodes), 1))
+        return replace(found, trails=trails, relations=relations), [seeds, *matched]
 
-    def _merged(self, queries: Queries, walked: Walk) -> tuple[Tensor, Tensor]:
-        """Return query and node of what all paths of a query reach, or any path if no node is reached by all: [C] each."""
-        size, count = len(queries.index), len(queries)
-        owner = torch.tensor(walked.routes.owner, dtype=torch.int64, device=walked.finals.device)
-        route = walked.finals // size
-        paths = torch.bincount(owner[torch.unique(route)], minlength=count)
-        keys, times = torch.unique(owner[route] * size + walked.finals % size, return_counts=True)
-        batch = keys // size
-        shared = times == paths[batch]
-        keep = shared | (torch.bincount(batch[shared], minlength=count) == 0)[batch]
-        if queries.allowed is not None:
-            keep &= queries.allowed[keys % size]
-        return batch[keep], keys[keep] % size
-
-    def _filled(self, queries: Queries, checks: list[PlanCheck], batch: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the candidates, and after them nodes that match the query, for queries that have too few."""
-        index, size = queries.index, len(queries.index)
-        held = torch.bincount(batch, minlength=len(queries)).tolist()
-        short = [b for b, n in enumerate(held) if n < self.candidates and (self.fill or not checks[b].plan.paths)]
-        if not short:
-            return batch, nodes
-        targets = self.schema(index.graph).targets
-        kinds = [[path.steps[-1].type for path in checks[b].plan.paths] or targets for b in short]
-        allowed = torch.stack([type_mask(index.graph, types) for types in kinds])
-        if queries.starts is not None:
-            allowed &= queries.starts
-        reach = self.candidates + max(held[b] for b in short)
-        _, rows = self.matching.search(queries, [queries.texts[b] for b in short], reach, allowed)
-        place = torch.tensor(short, device=index.device).unsqueeze(1).expand_as(rows)
-        new = (rows >= 0) & ~torch.isin(place * size + rows, batch * size + nodes)
-        room = torch.tensor([self.candidates - held[b] for b in short], device=index.device).unsqueeze(1)
-        new &= torch.cumsum(new, 1) <= room
-        return torch.cat([batch, place[new]]), torch.cat([nodes, rows[new]])
+    def _edges(self, near: PathStep, far: PathStep, schema: GraphSchema) -> tuple[str | None, str | None]:
+        """Return type and relation of a step, None for any."""
+        if self.check_types:
+            return far.type, far.relation
+        return None, far.relation if far.relation is not None else schema.relations(near.type, far.type)[-1]
 
 
-def _trails(walked: Walk, table: Tensor, planned: Tensor, graph: CorpusGraph) -> tuple[Tensor, Tensor]:
-    """Return the trajectory of each candidate, [B, K, S], and the relation that the plan has for each step, [B, K, S - 1].
+def _merged(walks: Sequence[Candidates]) -> Candidates:
+    """Return the nodes that all paths reach, or that any does if there is none, ascending.
 
-    The trajectory of a candidate that is not in `planned` is the candidate alone; -1 stands for any relation.
+    Of several ways to a node the longest counts, of equal ones that of the first path. Paths that lead nowhere do not count.
     """
-    count, width = table.shape
-    size, routes = walked.adjacency.num_nodes, walked.routes
-    longest = len(walked.layers)
-    trails = torch.full((count, width, longest), -1, dtype=torch.int64, device=table.device)
-    trails[:, :, -1] = table
-    relations = torch.full((count, width, longest - 1), -1, dtype=torch.int64, device=table.device)
-    if not routes.paths or walked.finals.numel() == 0 or width == 0:
-        return trails, relations
-    owner = torch.tensor(routes.owner, device=table.device)
-    mine = table[owner]
-    _, there = find(walked.finals, torch.arange(len(routes.paths), device=table.device).unsqueeze(1) * size + mine)
-    by_plan = torch.isin(torch.arange(count, device=table.device).unsqueeze(1) * size + table, planned) & (table >= 0)
-    route, column = (there & by_plan[owner]).nonzero(as_tuple=True)
-    ways = walked.trails(route, mine[route, column])
-    # The longest way counts, of equal ones that of the first route: one number has both.
-    worth = (ways >= 0).sum(1) * (len(routes.paths) + 1) + (len(routes.paths) - route)
-    cell = owner[route] * width + column
-    best = torch.full((count * width,), -1, dtype=torch.int64, device=table.device)
-    best.scatter_reduce_(0, cell, worth, "amax")
-    chosen = worth == best[cell]
-    trails.view(-1, longest)[cell[chosen]] = ways[chosen]
-    numbers: dict[str | None, int] = {name: number for number, name in enumerate(graph.relation_names)}
-    planned_relations = [[numbers.get(step.relation, -1) for step in path.steps[1:]] for path in routes.paths]
-    padded = [[-1] * (longest - 1 - len(row)) + row for row in planned_relations]
-    walked_relations = torch.tensor(padded, dtype=torch.int64, device=table.device).reshape(-1, longest - 1)
-    relations.view(-1, longest - 1)[cell[chosen]] = walked_relations[route[chosen]]
-    return trails, relations
+    found, route = concatenated(walks), np.repeat(np.arange(len(walks)), [len(walk) for walk in walks])
+    by = np.lexsort((route, -(found.trails >= 0).sum(1)))
+    _, first, times = np.unique(found.nodes[by], return_index=True, return_counts=True)
+    shared = times == sum(len(walk) > 0 for walk in walks)
+    return found.taken(by[first[shared] if shared.any() else first])
 
 
-def _seed_scores(trails: Tensor, matches: tuple[Tensor, Tensor], size: int) -> Tensor:
-    """Return the similarity of the first node of each trail if it matched a restriction, else NaN: [B, K]."""
-    keys, known = matches
-    # A node that matched several restrictions keeps its best similarity.
-    held, place = torch.unique(keys, return_inverse=True)
-    best = torch.full((held.numel(),), float("-inf"), device=known.device).scatter_reduce_(0, place, known, "amax")
-    start = (trails >= 0).to(torch.int8).argmax(2, keepdim=True)
-    batch = torch.arange(trails.shape[0], device=trails.device).unsqueeze(1)
-    spot, there = find(held, batch * size + trails.gather(2, start).squeeze(2))
-    scores = torch.full(trails.shape[:2], float("nan"), device=trails.device)
-    there &= trails[:, :, -1] >= 0
-    scores[there] = best[spot[there]]
-    return scores
+@dataclass(frozen=True, eq=False)
+class Planning(Request):
+    """The plan of a question as far as it can be walked, and the schema: ``(PlanCheck, GraphSchema)``.
+
+    The planner is asked for the plans of all questions at once.
+    """
+
+    shared = ("traversal",)
+    traversal: MixedTraversal
+
+    @classmethod
+    def together(cls, backend: Any, asked: Sequence[tuple[int, Planning]]) -> list[tuple[PlanCheck, GraphSchema]]:
+        """Return plans, checked."""
+        traversal, queries, graph = asked[0][1].traversal, backend.queries, backend.graph
+        given, schema = queries.input("plan"), traversal.schema(graph)
+        plans = traversal.plans([queries.texts[b] for b, _ in asked], [given[b] for b, _ in asked], graph)
+        return [(traversal.check(plan, graph), schema) for plan in plans]
+
+
+def matching_signal(question: Question, name: str | None = None) -> str:
+    """Return the signal of textual matching: the given one, else BM25, else vectors; MissingSignalError if there is neither."""
+    for signal in ("bm25", "dense") if name is None else ():
+        if signal in question.signals:
+            return signal
+    if name is None:
+        raise MissingSignalError("Textual matching needs BM25 or vectors; build the index with bm25=True or embedding=.")
+    return name
+
+
+def _restricted(question: Question, step: PathStep) -> str:
+    return f"{question.text} {step.phrase}"
+
+
+def _seed_scores(trails: np.ndarray, matched: Sequence[Found]) -> np.ndarray:
+    """Return the best similarity of the first node of each trail if text matched it, else NaN: shape [n]."""
+    known: dict[int, float] = {}
+    for nodes, scores in matched:
+        for node, score in zip(nodes.tolist(), scores.tolist(), strict=True):
+            known[node] = max(score, known.get(node, score))
+    starts = trails[np.arange(len(trails)), (trails >= 0).argmax(1)]
+    return np.array([known.get(node, np.nan) for node in starts.tolist()], np.float32)

@@ -258,7 +258,8 @@ class RemoteRetriever(BaseRetriever):
         if self._traversal is not None and self._traversal.planner is not None:
             # Asked once, not in every run.
             queries = Queries.of(self.index.partial(pages, models), call.queries, inputs=call.inputs)
-            call = replace(call, inputs={**call.inputs, "plan": self._traversal.plans(queries)})
+            plans = self._traversal.plans(queries.texts, queries.input("plan"), queries.index.graph)
+            call = replace(call, inputs={**call.inputs, "plan": plans})
         while True:
             found = None
             try:
