@@ -195,7 +195,7 @@ class MixedTraversal(Algorithm):
             scores=falling(scores[by]),
             operators=(self.name, "TextMatching"),
             # A node that no step reached was found by text.
-            origins=(result.trails[:, -2:-1] < 0).all(1).astype(np.int64),
+            origins=np.where(result.trails[:, -2:-1] >= 0, 0, 1).min(1, initial=1),
             beside={"seed_scores": _seed_scores(result.trails, [part for _, matched in walks for part in matched])},
         )
 
@@ -210,7 +210,7 @@ class MixedTraversal(Algorithm):
         restricted = [layer for layer, step in enumerate(rest) if step.phrase.strip() and self.matches]
         titles = first.restriction if self.exact_titles else ()
         wanted = [matching(first, self.seeds), *(matching(rest[layer], self.matches) for layer in restricted)]
-        named, seeds, *matched = yield ByTitle(titles, first.type), *wanted
+        seeds, *matched, named = yield *wanted, ByTitle(titles, first.type)
         if len(named):
             seeds = named, (yield Scores(named, signal, _restricted(question, first)))
         by_text = dict(zip(restricted, matched, strict=True))
