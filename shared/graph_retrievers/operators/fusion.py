@@ -13,11 +13,11 @@ from torch import Tensor
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.operators.operator import Composite, Operator, list_weights, searched
+from graph_retrievers.operators.operator import Composite, Operator, list_weights, searched, side_by_side
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 from graph_retrievers.search.candidates import Candidates, concatenated, falling, order, places_of, ranking_of
-from graph_retrievers.search.driver import Search, Together
+from graph_retrievers.search.driver import Search
 from graph_retrievers.search.memory import Question
 
 __all__ = ["ReciprocalRankFusion", "aligned", "fused", "fused_rankings", "min_max", "min_max_parts", "reciprocal_rank_parts"]
@@ -184,7 +184,7 @@ class ReciprocalRankFusion(Composite):
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return the nodes of all lists by fused score."""
         used = self._used()
-        lists = yield Together([operator.stepped(question, found) for operator, *_ in used])  # type: ignore[attr-defined]
+        lists = yield from side_by_side([operator for operator, *_ in used], question, found)
         lists = [part.top(self.depth) for part in lists]
         parts = [weight * reciprocal_rank_parts(part, self.constant) for part, (_, weight, _) in zip(lists, used, strict=True)]
         return fused(lists, parts, tuple(name for *_, name in used))

@@ -26,10 +26,10 @@ from graph_retrievers.graph.ragged import pad_ranked, ranked_lists
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking, extended_relations, extended_trails
 from graph_retrievers.search.candidates import Candidates, ranking_of
-from graph_retrievers.search.driver import Named, Search, Trace, run
+from graph_retrievers.search.driver import Named, Search, Together, Trace, run
 from graph_retrievers.search.memory import Memory, Question
 
-__all__ = ["Algorithm", "Composite", "Loop", "Operator", "OperatorKind", "Pipeline", "kind_of", "list_weights"]
+__all__ = ["Algorithm", "Composite", "Loop", "Operator", "OperatorKind", "Pipeline", "kind_of", "list_weights", "side_by_side"]
 
 
 class OperatorKind(Enum):
@@ -249,6 +249,16 @@ def searched(algorithm: Any, queries: Queries, ranking: Ranking) -> Ranking:
     if counts and None not in counts:
         found = replace(found, touched=torch.tensor(counts, device=queries.index.device))
     return found
+
+
+def side_by_side(operators: Sequence[Any], question: Question, found: Candidates) -> Search[list[Candidates]]:
+    """Return what each of some operators keeps for a question; their notes are in the order of the operators."""
+    asked = [question.apart() for _ in operators]
+    lists = yield Together([operator.stepped(own, found) for operator, own in zip(operators, asked, strict=True)])
+    for own in asked:
+        question.notes += own.notes
+        question.touched = question.touched if own.touched is None else own.touched
+    return lists  # type: ignore[no-any-return]
 
 
 class Composite(Operator):

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.operators.fusion import aligned
-from graph_retrievers.operators.operator import Composite, searched
+from graph_retrievers.operators.operator import Composite, searched, side_by_side
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 from graph_retrievers.search.candidates import Candidates, places_of, ranking_of
-from graph_retrievers.search.driver import Search, Together
+from graph_retrievers.search.driver import Search
 from graph_retrievers.search.memory import Question
 
 __all__ = ["RoundRobin", "by_turns", "place_scores"]
@@ -69,7 +69,7 @@ class RoundRobin(Composite):
 
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return the nodes and the facts of all lists in turns."""
-        lists = yield Together([operator.stepped(question, found) for operator in self.operators])  # type: ignore[attr-defined]
+        lists = yield from side_by_side(self.operators, question, found)
         return _merged(lists, found)
 
 

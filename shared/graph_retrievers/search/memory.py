@@ -78,6 +78,12 @@ class Question:
         self.notes: list[str] = []
         self.touched: int | None = None
 
+    def apart(self) -> Self:
+        """Return this question with notes of its own, for an operator beside others."""
+        other = copy(self)
+        other.notes, other.touched = [], None
+        return other
+
     def asking(self, k: int) -> Self:
         """Return this question for k nodes, with the same notes."""
         other = copy(self)
