@@ -25,6 +25,9 @@ from graph_retrievers.operators.lesegr.model import ENCODERS
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.search.driver import run
+from graph_retrievers.search.memory import Memory, Question
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.signal import Signal
 
@@ -406,8 +409,9 @@ def test_a_query_without_candidates_has_no_note_about_words():
 def test_hops_end_where_nothing_new_is_reached():
     index = index_of([(0, 1), (1, 2)], torch.eye(4), [1.0] * 4)
     operator, asked = LexicalSemanticSearch(LeSeGRModel(4), hops=10**12), Queries.of(index, ["q"], vectors=torch.eye(4)[:1])
-    pool = operator.pool(asked, VectorSearch(1)(asked))
-    assert pool.nodes.tolist() == [[0, 1, 2]] and [pool.trails[0, k].tolist() for k in range(3)][2] == [0, 1, 2]
+    (found,) = Candidates.of(VectorSearch(1)(asked))
+    (pool,) = run(Memory(asked), [operator.pool(Question(asked, 0), found)])
+    assert pool.nodes.tolist() == [0, 1, 2] and pool.trails[2].tolist() == [0, 1, 2]
 
 
 def test_weights_too_large_for_numbers_are_refused():

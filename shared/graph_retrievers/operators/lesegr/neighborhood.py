@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.ragged import gather_rows
 from graph_retrievers.queries import Queries
+from graph_retrievers.search.requests import Near, Request
 
-__all__ = ["DIRECTIONS", "Adjacency", "Neighborhood"]
+__all__ = ["DIRECTIONS", "Adjacency", "Neighborhood", "Senders", "sparse_signal"]
 
 DIRECTIONS = ("both", "in")
 """Which neighbours send messages: all, or those with an edge to the node."""
@@ -83,15 +86,15 @@ class Neighborhood:
     entries: Tensor
 
     @classmethod
-    def of(cls, size: int, adjacency: Adjacency, nodes: Tensor, allowed: Tensor | None = None) -> Neighborhood:
-        """Return the nodes of a table, shape [B, K], int64 (-1 pads), of a graph of `size` nodes, with the edges among them.
+    def of(cls, size: int, adjacency: Adjacency, nodes: Sequence[np.ndarray], allowed: Tensor | None = None) -> Neighborhood:
+        """Return the nodes of B queries, ascending for each, of a graph of `size` nodes, with the edges among them.
 
         Only edges between nodes of `allowed`, shape [N], bool, are kept.
         """
-        real = nodes >= 0
-        batch = torch.arange(nodes.shape[0], device=nodes.device).unsqueeze(1)
-        keys = torch.sort((batch * size + nodes)[real]).values
-        query, rows = keys // size, keys % size
+        device = adjacency.indptr.device
+        query = torch.from_numpy(np.repeat(np.arange(len(nodes)), [len(part) for part in nodes])).to(device)
+        rows = torch.from_numpy(np.concatenate([np.zeros(0, np.int64), *nodes])).to(device)
+        keys = query * size + rows
         target, entry = gather_rows(adjacency.indptr, rows)
         wanted = (query * size)[target] + adjacency.neighbors[entry]
         source = torch.searchsorted(keys, wanted).clamp(max=max(keys.numel() - 1, 0))
@@ -99,6 +102,27 @@ class Neighborhood:
         if allowed is not None:
             inside &= allowed[rows[target]] & allowed[adjacency.neighbors[entry]]
         return cls(query, rows, torch.stack([source[inside], target[inside]]), entry[inside])
+
+
+@dataclass(frozen=True, eq=False)
+class Senders(Request):
+    """The nodes with an edge to each of some nodes, shape [n], that may be walked to: :class:`Near`, ascending for each node."""
+
+    reads = "graph"
+    nodes: np.ndarray
+
+    @classmethod
+    def together(cls, backend: Any, asked: Sequence[tuple[int, Senders]]) -> list[Near]:
+        """Return slices of the adjacency lists."""
+        graph, walked = backend.graph, backend.queries.walk_allowed
+        found = []
+        for _, request in asked:
+            adjacency = Adjacency.of(graph, "in")
+            owner, entry = gather_rows(adjacency.indptr, torch.from_numpy(request.nodes).to(graph.device))
+            node = adjacency.neighbors[entry]
+            kept = slice(None) if walked is None else walked[node]
+            found.append(Near(owner[kept].cpu().numpy(), node[kept].cpu().numpy()))
+        return found
 
 
 def sparse_signal(queries: Queries, signal: str, batch: Tensor, nodes: Tensor) -> tuple[Tensor, list[bool]]:
@@ -117,22 +141,3 @@ def sparse_signal(queries: Queries, signal: str, batch: Tensor, nodes: Tensor) -
     scale = torch.where(silent, 1.0, top)
     scores = queries.scores(batch, nodes, signal) / scale[batch]
     return torch.where(silent[batch], 1.0, scores.clamp(0.0, 1.0)), silent.tolist()
-
-
-def expanded(frontier: Tensor, adjacency: Adjacency, size: int, allowed: Callable[[Tensor], Tensor] | None) -> tuple[Tensor, ...]:
-    """Return the neighbours of a table of nodes, shape [B, K]: query, row and first place they are reached from, [T] each.
-
-    Each neighbour of a query is returned once, for the leftmost place that has it as a neighbour. `allowed` says of rows which
-    may be entered.
-    """
-    width = max(frontier.shape[1], 1)
-    place, entry = gather_rows(adjacency.indptr, frontier.flatten())
-    rows = adjacency.neighbors[entry]
-    if allowed is not None:
-        kept = allowed(rows).nonzero().flatten()
-        place, rows = place[kept], rows[kept]
-    # Places are in order, so that after a stable sort the first of a run is the leftmost.
-    keys, order = torch.sort(place // width * size + rows, stable=True)
-    first = torch.ones_like(keys, dtype=torch.bool)
-    first[1:] = keys[1:] != keys[:-1]
-    return keys[first] // size, keys[first] % size, place[order][first] % width

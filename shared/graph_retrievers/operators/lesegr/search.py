@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,19 +17,25 @@ from graph_retrievers.graph.ragged import descending
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.scores import check_scores
 from graph_retrievers.operators.lesegr.model import LeSeGRModel
-from graph_retrievers.operators.lesegr.neighborhood import DIRECTIONS, Adjacency, Neighborhood, expanded, sparse_signal
-from graph_retrievers.operators.operator import Operator, OperatorKind
+from graph_retrievers.operators.lesegr.neighborhood import DIRECTIONS, Adjacency, Neighborhood, Senders, sparse_signal
+from graph_retrievers.operators.operator import Algorithm, OperatorKind
 from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
+from graph_retrievers.search.candidates import Candidates, places_of, reached
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.memory import Question
+from graph_retrievers.search.requests import Neighbors, Request
 
 __all__ = ["LexicalSemanticSearch", "node_vectors"]
+
+# Scores [n], contexts [n, M] and whether no node has a word of the question.
+Scored = tuple[np.ndarray, np.ndarray, bool]
 
 _EDGES_AT_A_TIME = 1 << 16
 # Nodes of all queries of a group together: an encoder with weights holds several vectors of its hidden width for each.
 _NODES_AT_A_TIME = {True: 1 << 22, False: 1 << 15}
 
 
-class LexicalSemanticSearch(Operator):
+class LexicalSemanticSearch(Algorithm):
     r"""LeSeGR: messages pass between the ranked nodes and their neighbours, and the entangled representations are scored.
 
     .. math:: s(q, c_i) = q \cdot H_i, \qquad H_i = g_\Phi(\{h_j, \delta_{qj}, \alpha_{ij} : j \in \{i\} \cup N(i)\})
@@ -104,68 +113,55 @@ class LexicalSemanticSearch(Operator):
         self.context, self.k = None if context is None else positive("context", context), None if k is None else positive("k", k)
         self._alphas = Cache(limit=4)
 
-    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return the nodes of the neighbourhood by the scores of their entangled representations."""
-        node_vectors(queries.index, self.model)
-        self.model.to(queries.index.device)
-        pool = self.pool(queries, ranking)
-        if not bool((pool.nodes >= 0).any()):
+        node_vectors(question.queries.index, self.model)
+        pool = yield from self.pool(question, found)
+        # By node row: rescored keeps the order of equal scores.
+        pool = pool.taken(np.argsort(pool.nodes, kind="stable"))
+        if not len(pool):
             return pool
+        scores, context, silent = yield Entangled(self, pool.nodes)
+        if silent:
+            who = "no node" if question.queries.walk_allowed is None else "no node that may be walked to"
+            question.notes.append(f"{who} has a word of the query: words count for nothing")
+        return replace(pool, beside={**pool.beside, "context": context}).rescored(scores)
+
+    def pool(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the nodes that messages pass between, in no particular order."""
+        if self.hops is None:
+            rows = np.arange(question.size)
+            rows = rows[question.walked(rows)]
+            return Candidates.seeds(rows, np.zeros(len(rows)), self.name)
+        start = 0
+        for _ in range(self.hops):
+            place = start + np.flatnonzero(question.walked(found.nodes[start:]))
+            heard = found.nodes[place]
+            near = yield Neighbors(heard) if self.direction == "both" else Senders(heard)
+            nodes, first = np.unique(near.node, return_index=True)
+            new = places_of(found.nodes, nodes) < 0
+            if not new.any():
+                break
+            start, place = len(found), place[near.owner[first[new]]]
+            found = found.joined(reached(found, place, nodes[new], np.zeros(len(place)), self.name))
+        return found
+
+    def answered(self, queries: Queries, places: Sequence[int], nodes: Sequence[np.ndarray]) -> list[Scored]:
+        """Return scores, contexts and silence for the nodes of some questions, each ascending, in one pass through the network."""
+        self.model.to(queries.index.device)
         adjacency = Adjacency.of(queries.index.graph, self.direction)
         degree = adjacency.degree_within(queries.walk_allowed)
-        group = max(1, _NODES_AT_A_TIME[self.model.linear] // pool.width)
-        parts = [self._scored(queries, pool, adjacency, degree, slice(b, b + group)) for b in range(0, len(pool), group)]
-        scores, contexts, silent = (list(column) for column in zip(*parts, strict=True))
-        for part in scores:
-            check_scores(part, "LeSeGR")
-        width = max(part.shape[2] for part in contexts)
-        padded = [torch.nn.functional.pad(part, (0, width - part.shape[2]), value=-1) for part in contexts]
-        # First by node row: rescored keeps the order of equal scores.
-        order = torch.argsort(pool.nodes, dim=1, stable=True)
-        ranked = replace(pool, context=torch.cat(padded)).reordered(order).rescored(torch.cat(scores).gather(1, order))
-        who = "no node" if queries.walk_allowed is None else "no node that may be walked to"
-        some = (pool.nodes >= 0).any(1).tolist()
-        unheard = [flag and any_node for flag, any_node in zip((flag for part in silent for flag in part), some, strict=True)]
-        return ranked.noted(unheard, f"{who} has a word of the query: words count for nothing")
-
-    def pool(self, queries: Queries, ranking: Ranking) -> Ranking:
-        """Return the nodes that messages pass between: a ranking in no particular order."""
-        graph = queries.index.graph
-        if self.hops is None:
-            rows = torch.arange(len(graph), device=graph.device)
-            rows = rows if queries.walk_allowed is None else rows[queries.walk_allowed]
-            table = rows.expand(len(queries), -1)
-            return Ranking.of(table, torch.zeros(table.shape, device=graph.device), self.name)
-        adjacency, pool, walk = Adjacency.of(graph, self.direction), ranking, queries.walk_allowed
-        for _ in range(self.hops):
-            front = pool.nodes if walk is None else pool.nodes.masked_fill(~walk[pool.nodes.clamp(min=0)], -1)
-            batch, rows, place = expanded(front, adjacency, len(graph), None if walk is None else walk.__getitem__)
-            held = _keys(pool.nodes, len(graph))
-            new = ~torch.isin(batch * len(graph) + rows, held)
-            if not bool(new.any()):
-                break
-            batch, rows, place = batch[new], rows[new], place[new]
-            width = int(torch.bincount(batch).max())
-            equal = torch.zeros(rows.shape, device=rows.device)
-            pool = pool.append(self.reached(pool, batch, rows, equal, place, width), pool.width + width)
-        return pool
-
-    def _scored(
-        self, queries: Queries, pool: Ranking, adjacency: Adjacency, degree: Tensor, part: slice
-    ) -> tuple[Tensor, Tensor, list[bool]]:
-        """Return scores [G, K], contexts [G, K, M] and which queries match no word, of a group of queries."""
-        nodes = pool.nodes[part]
         near = Neighborhood.of(len(queries.index), adjacency, nodes, queries.walk_allowed)
-        batch = near.query + part.start
+        batch = torch.tensor(places, device=near.rows.device)[near.query]
         delta, silent = sparse_signal(queries, self.sparse, batch, near.rows)
         delta = delta if self.model.sparse_gate else torch.ones_like(delta)
         alpha = self.alphas(queries.index, adjacency)[near.entries]
         with torch.inference_mode():
-            found = entangled_scores(self.model, queries, batch, near, delta, alpha, degree)
-        place = torch.searchsorted(near.query * len(queries.index) + near.rows, _keys(nodes, len(queries.index)).clamp(min=0))
-        scores = found[place.clamp(max=max(found.numel() - 1, 0))]
-        heard = self._heard(near, delta, alpha, queries.allowed)
-        return scores, torch.where((nodes >= 0).unsqueeze(2), heard[place.clamp(max=max(found.numel() - 1, 0))], -1), silent[part]
+            scores = entangled_scores(self.model, queries, batch, near, delta, alpha, degree)
+        check_scores(scores, "LeSeGR")
+        ends = np.cumsum([len(part) for part in nodes])[:-1]
+        tables = (np.split(part.cpu().numpy(), ends) for part in (scores, self._heard(near, delta, alpha, queries.allowed)))
+        return [(*pair, silent[place]) for *pair, place in zip(*tables, places, strict=True)]
 
     def _heard(self, near: Neighborhood, delta: Tensor, alpha: Tensor, allowed: Tensor | None) -> Tensor:
         """Return the rows of the neighbours that each node hears most of, best first: Tensor, shape [n, M], int64; -1 pads."""
@@ -235,5 +231,23 @@ def node_vectors(index: GraphIndex, model: LeSeGRModel) -> Tensor:
     return vectors
 
 
-def _keys(nodes: Tensor, size: int) -> Tensor:
-    return torch.where(nodes >= 0, torch.arange(nodes.shape[0], device=nodes.device).unsqueeze(1) * size + nodes, -1)
+@dataclass(frozen=True, eq=False)
+class Entangled(Request):
+    """What the network of LeSeGR makes of the nodes, shape [n] and ascending, and the messages between them.
+
+    The answer is their scores, shape [n], the rows of the neighbours that each hears most of, [n, M] with -1 as pads, and whether
+    no node has a word of the question.
+    """
+
+    reads = "model"
+    shared = ("operator",)
+    operator: LexicalSemanticSearch
+    nodes: np.ndarray
+
+    @classmethod
+    def together(cls, backend: Any, asked: Sequence[tuple[int, Entangled]]) -> list[Scored]:
+        """Return answers, as many questions at a time as memory allows."""
+        operator, places, nodes = asked[0][1].operator, [b for b, _ in asked], [request.nodes for _, request in asked]
+        group = max(1, _NODES_AT_A_TIME[operator.model.linear] // max(map(len, nodes)))
+        parts = [slice(start, start + group) for start in range(0, len(asked), group)]
+        return [found for part in parts for found in operator.answered(backend.queries, places[part], nodes[part])]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,7 +20,9 @@ from graph_retrievers.operators.lesegr.neighborhood import Adjacency, Neighborho
 from graph_retrievers.operators.lesegr.search import LexicalSemanticSearch, entangled_scores, node_vectors
 from graph_retrievers.operators.operator import Operator
 from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
+from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.search.driver import run
+from graph_retrievers.search.memory import Memory, Question
 
 __all__ = ["fit_lesegr_model"]
 
@@ -148,8 +151,9 @@ def _prepared(
     adjacency, batches = Adjacency.of(index.graph, search.direction), []
     for part in tqdm(_parts(examples, size), desc="neighborhoods", unit="batch", disable=not show_progress):
         queries = Queries.of(index, [example.text for example in part])
-        pool: Ranking = search.pool(queries, first(queries))
-        near = Neighborhood.of(len(index), adjacency, pool.nodes)
+        firsts = enumerate(Candidates.of(first(queries)))
+        pools = run(Memory(queries), [search.pool(Question(queries, place), part) for place, part in firsts])
+        near = Neighborhood.of(len(index), adjacency, [np.sort(pool.nodes) for pool in pools])
         delta, _ = sparse_signal(queries, search.sparse, near.query, near.rows)
         wanted = torch.tensor(
             [b * len(index) + row for b, example in enumerate(part) for row in example.gold], dtype=torch.int64, device=index.device
