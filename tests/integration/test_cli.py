@@ -208,7 +208,7 @@ class TestSearch:
         ]
         assert max(map(len, told)) <= 70 and told_of[2].startswith(" " * (indent + 2))
         # What the search asked comes last.
-        assert trace[0].split()[:3] == ["step", "operator", "asked"] and "GatedPropagation  Neighbors" in trace[2]
+        assert trace[0].split()[:3] == ["step", "operator", "asked"] and any("GatedPropagation  Neighbors" in row for row in trace)
 
     def test_why_the_retriever_searched_so_is_said_once(self, indexed, capsys):
         command = ["search", indexed, self.QUESTION, "--retriever", "walk-fusion"]
