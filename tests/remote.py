@@ -5,6 +5,7 @@ from uuid import NAMESPACE_OID, uuid5
 import numpy as np
 
 from graph_retrievers import Edge, GraphIndex, Node
+from graph_retrievers.graph.names import name_words
 from graph_retrievers.stores.remote import Page, StoredEdge, StoredNode, Titled
 
 
@@ -30,11 +31,14 @@ class MemoryGraph:
     def sample(self, count):
         return len(self.graph), Page([self.node(row) for row in range(min(count, len(self.graph)))])
 
-    def read(self, *, ids=(), positions=(), texts=(), expand=(), titles=(), limit):
-        self.asked.append({"ids": ids, "positions": positions, "texts": texts, "expand": expand, "titles": titles})
+    def read(self, *, ids=(), positions=(), texts=(), expand=(), titles=(), names=(), limit):
+        asked = {"ids": ids, "positions": positions, "texts": texts, "expand": expand, "titles": titles, "names": names}
+        self.asked.append(asked)
         g = self.graph
         nodes = [self.node(row) for row, name in enumerate(g.ids) if name in ids or row in positions]
         nodes += [self.node(row, True) for row, name in enumerate(g.ids) if name in texts or name in expand]
+        keys = [" ".join(name_words(title or name, fold=True)) for title, name in zip(g.titles, g.ids, strict=True)]
+        nodes += [self.node(row, True) for row, key in enumerate(keys) if key in names]
         edges = [edge for edge in self.edges if edge.source in expand or edge.target in expand]
         nodes += [self.node(g.row(name)) for edge in edges for name in (edge.source, edge.target)]
         titled = [

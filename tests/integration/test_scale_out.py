@@ -16,7 +16,6 @@ from graph_retrievers import GAR, FastInsight, GraphIndex, Hits, MoR, Node, Walk
 from graph_retrievers.errors import DatabaseError, DatabaseUnreachableError, InvalidArgumentError
 from graph_retrievers.stores.cypher import CypherGraphStore, GraphSchema, write_graph
 from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
-from graph_retrievers.stores.remote import retriever as retriever_module
 from langchain_graph_retrievers import GraphRetriever, LangChainVectors
 from llama_graph_retrievers import GraphRetriever as LlamaGraphRetriever
 from llama_graph_retrievers import LlamaIndexVectors
@@ -119,13 +118,10 @@ def round_trips(hits):
 
 @pytest.mark.parametrize("name", SYSTEMS)
 @pytest.mark.parametrize("filters", FILTERS, ids=["all", "filter", "filters"])
-def test_the_answers_are_those_in_memory(engines, sent, monkeypatch, name, filters):
+def test_the_answers_are_those_in_memory(engines, sent, name, filters):
     system, options, to_graph, to_vectors = SYSTEMS[name]
     corpus, index, *_ = engines
     vectors, plans = question_vectors(corpus), {"plan": PLANS} if name == "mor" else {}
-    if system is not WalkFusion:
-        # So that more is fetched.
-        monkeypatch.setattr(retriever_module, "_SAMPLE", 10)
     retriever, local = remote(engines, system, options), system(index, **options)
     sent.clear()
     batch = retriever.retrieve_batch(QUESTIONS, vectors=vectors, **filters, **plans)

@@ -1,14 +1,21 @@
 """Retrievers on a graph that is fetched piece by piece give the answers in memory, on random graphs."""
 
-from unittest.mock import patch
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from graph_retrievers import GAR, FastInsight, MoR, WalkFusion
+from graph_retrievers import GAR, MMR, Eager, FastInsight, MoR, Pipeline, Retriever, Scored, WalkFusion
+from graph_retrievers.operators import (
+    BM25Search,
+    FeedbackSearch,
+    GatedPropagation,
+    HybridSearch,
+    PathSearch,
+    ReciprocalRankFusion,
+    Rerank,
+    VectorSearch,
+)
 from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
-from graph_retrievers.stores.remote import retriever as retriever_module
 from tests.remote import (
     QUESTIONS,
     CountingRelevance,
@@ -39,10 +46,35 @@ CONDITION = st.none() | st.sampled_from(
         {"year": 1993, "$type": "person"},
     ]
 )
+
+
+def scorer(node, similarity, depth):
+    return similarity + len(node.text) / 100 - depth
+
+
+def composed(*operators):
+    return {"operator": Pipeline(*operators)}
+
+
 SYSTEMS = {
+    "paths": (FastInsight, {"nodes_per_round": 4, "paths": True, "alpha": 0.5, "fuse": False}),
+    "eager": (Eager, {"start_k": 3, "adjacent_k": 4}),
+    "eager, shallow": (Eager, {"max_depth": 1, "backfill": False, "types": ("film", "place")}),
+    "mmr": (MMR, {"adjacent_k": 5, "lambda_mult": 0.4}),
+    "scored": (Scored, {"scorer": scorer, "per_iteration_limit": 3}),
+    "scored by vectors": (Scored, {"max_depth": 2, "types": ["person"]}),
+    "rerank": (Retriever, composed(HybridSearch(20), Rerank())),
+    "spreading": (Retriever, composed(VectorSearch(4, returned=False), GatedPropagation())),
+    "spreading rows": (
+        Retriever,
+        composed(BM25Search(3, returned=False), GatedPropagation(semantics="rows", hub_exponent=0.5, exclude_types=["place"])),
+    ),
+    "spreading, uniform": (Retriever, composed(VectorSearch(2), GatedPropagation(gate="uniform", steps=4))),
+    "bridges": (Retriever, composed(HybridSearch(20, returned=False), PathSearch(bridges=2), FeedbackSearch(15))),
+    "fused": (Retriever, {"operator": ReciprocalRankFusion(VectorSearch(20), BM25Search(), weights=(2, 1))}),
     "fastinsight": (FastInsight, {"nodes_per_round": 4, "fuse": False}),
     "subgraph": (FastInsight, {"nodes_per_round": 3, "degree": "subgraph", "beta": float("inf"), "backfill": False, "fuse": False}),
-    "fused": (FastInsight, {"fuse": True, "alpha": 0.0}),
+    "fused with search": (FastInsight, {"fuse": True, "alpha": 0.0}),
     "gar": (GAR, {"nodes_per_round": 4}),
     "links": (WalkFusion, {"form": "links"}),
     "names": (WalkFusion, {"form": "names", "weights": (2, 1, 0), "depth": 20}),
@@ -58,21 +90,19 @@ def test_the_answers_are_those_in_memory(name, data):
     system, options = SYSTEMS[name]
     seed, count = data.draw(st.integers(0, 10_000)), data.draw(st.sampled_from([5, 30, 60, 90]))
     corpus = random_corpus(seed, count, 2 * count, ties=data.draw(st.booleans()))
-    if system is not MoR and system is not WalkFusion:
+    if system in (FastInsight, GAR):
         options = {**options, "budget": data.draw(st.sampled_from([1, 7, 20]))}
     has_model = data.draw(st.booleans())
     index = index_of(corpus, CountingRelevance() if has_model else None)
     graph, vectors = MemoryGraph(index.graph), MemoryVectors(index.graph.ids, corpus[2])
     model = CountingRelevance() if has_model else None
-    # Fewer nodes than WalkFusion needs, so that more is fetched.
-    with patch.object(retriever_module, "_SAMPLE", 200 if system is WalkFusion else 5):
-        remote = RemoteIndex(graph, vectors=vectors, signals={"bm25": index.bm25}, relevance=model)
+    remote = RemoteIndex(graph, vectors=vectors, signals={"bm25": index.bm25}, relevance=model)
     filters = {key: data.draw(CONDITION) for key in ("filter", "seed_filter", "traversal_filter")}
     k, own = data.draw(st.sampled_from([1, 10, 70])), question_vectors(corpus, seed)
     inputs = {"plan": [data.draw(PLAN) for _ in QUESTIONS]} if system is MoR else {}
     retriever = RemoteRetriever(remote, system, **options)
     found = retriever.retrieve_batch(QUESTIONS, k, vectors=own, **filters, **inputs)
-    if name == "fused":
+    if name == "fused with search":
         # Whether names identify nodes is not known there, as in an index without words.
         index = index_of(corpus, CountingRelevance() if has_model else None, bm25=False)
     assert_same(found, system(index, **options).retrieve_batch(QUESTIONS, k, vectors=own, **filters, **inputs))

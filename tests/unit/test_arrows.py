@@ -35,7 +35,10 @@ ROOMS = {
         *("errors", "arguments", "cache", "graph", "signals", "learning", "construction", "datasets", "index"),
         *("queries", "results", "search", "hits", "operators"),
     },
-    "stores": {"errors", "arguments", "cache", "graph", "signals", "index", "queries", "hits", "operators", "retrievers"},
+    "stores": {
+        *("errors", "arguments", "cache", "graph", "signals", "index", "queries", "results", "search", "hits", "operators"),
+        "retrievers",
+    },
     "evaluation": {"errors", "arguments", "graph", "signals", "datasets", "index", "queries", "operators", "retrievers"},
     "commands": {"errors", "signals", "datasets", "index", "retrievers", "evaluation"},
     "cli": {

@@ -93,4 +93,5 @@ def test_lists_that_are_long_enough_stay_as_they_are():
     graph = CorpusGraph([*"012"], ["text"] * 3)
     queries = Queries.of(GraphIndex.from_graph(graph, vectors=[[1.0], [2.0], [3.0]], bm25=False), ["q"], vectors=[[1.0]], k=2)
     ranking = Ranking.of(torch.tensor([[0, 1]]), torch.tensor([[2.0, 1.0]]), "Mine")
-    assert Backfill().rank(queries, ranking) is ranking
+    filled = Backfill()(queries, ranking)
+    assert (filled.nodes.tolist(), filled.scores.tolist()) == ([[0, 1]], [[2.0, 1.0]])

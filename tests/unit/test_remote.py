@@ -33,13 +33,12 @@ from graph_retrievers.errors import (
     InvalidVectorError,
     UnknownNodeError,
 )
-from graph_retrievers.operators import BM25Search, HybridSearch, PathSearch, VectorSearch
+from graph_retrievers.operators import BM25Search, GatedPropagation, HybridSearch, PathSearch, VectorSearch
 from graph_retrievers.operators.mor import MixedTraversal
 from graph_retrievers.retrievers.baselines import BM25
 from graph_retrievers.stores.cypher import CypherDatabase, CypherGraphStore, GraphSchema
 from graph_retrievers.stores.cypher.writer import name_key
 from graph_retrievers.stores.remote import Page, RemoteIndex, RemoteRetriever, Titled
-from graph_retrievers.stores.remote import retriever as retriever_module
 from graph_retrievers.stores.remote.pages import within
 from langchain_graph_retrievers import LangChainVectors
 from llama_graph_retrievers import LlamaIndexVectors
@@ -55,13 +54,6 @@ from tests.remote import (
 )
 
 ONE = np.ones(6, np.float32)
-
-
-@pytest.fixture(autouse=True)
-def few_known(request, monkeypatch):
-    """Hold fewer nodes from the start than a retriever needs but for WalkFusion, so that more is fetched."""
-    if "walk_fusion" not in request.node.name and "WalkFusion" not in request.node.name:
-        monkeypatch.setattr(retriever_module, "_SAMPLE", 10)
 
 
 @pytest.fixture(scope="module")
@@ -80,16 +72,12 @@ def asked(graph):
     return [{name: len(values) for name, values in call.items() if values} for call in graph.asked]
 
 
-def test_a_frontier_is_one_round_trip_however_many_queries_there_are(corpus, monkeypatch):
+def test_a_frontier_is_one_round_trip_however_many_queries_there_are(corpus):
     _, graph, vectors, remote = engines(corpus)
-    partial, runs = remote.partial, []
-    monkeypatch.setattr(remote, "partial", lambda *given, **options: runs.append(1) or partial(*given, **options))
     retriever = RemoteRetriever(remote, FastInsight, budget=30, nodes_per_round=5)
     for questions, own in ((QUESTIONS[:1], ONE[None]), (QUESTIONS, question_vectors(corpus))):
-        graph.asked.clear(), vectors.asked.clear(), runs.clear()
+        graph.asked.clear(), vectors.asked.clear()
         hits = retriever.retrieve_batch(questions, vectors=own)
-        # Once for each round trip, once for the first vectors of neighbours, once at the end.
-        assert len(runs) == 9
         assert [list(call) for call in asked(graph)] == [["ids"], *[["expand"]] * 6]
         assert all(call["expand"] <= 5 * len(questions) for call in asked(graph)[1:])
         assert [name for name, _ in vectors.asked].count("search") == 1 and len(vectors.asked) <= 8
@@ -228,10 +216,8 @@ def test_batches_are_those_of_the_retriever(corpus):
     ("system", "options", "words"),
     [
         (WalkFusion, {}, 'WalkFusion cannot run on a graph in a database: it reads .* of the whole graph. Give form="links"'),
-        (WalkFusion, {"form": "names"}, "WalkFusion cannot run .* EntityLinking is not known"),
-        (WalkFusion, {"form": "relations"}, "WalkFusion cannot run .* EntityLinking is not known"),
-        (PPR, {}, "PPR cannot run"),
-        (SpreadingActivation, {}, "SpreadingActivation cannot run .* whole graph"),
+        (PPR, {}, "PPR cannot run .* PersonalizedPageRank reads where a walk over the whole graph is most often"),
+        (SpreadingActivation, {}, "SpreadingActivation cannot run .* whole graph. Give hub_exponent="),
         (HippoRAG, {}, "HippoRAG cannot run"),
         (lambda index: object(), {}, "expected a Retriever"),
     ],
@@ -241,10 +227,29 @@ def test_what_reads_the_whole_graph_is_refused(corpus, system, options, words):
         RemoteRetriever(engines(corpus)[3], system, **options)
 
 
+@pytest.mark.parametrize(
+    ("system", "options", "words"),
+    [
+        (WalkFusion, {"form": "names"}, "WalkFusion cannot run on a graph in a database: it reads 'names' of the whole graph"),
+        (WalkFusion, {"form": "relations"}, "WalkFusion cannot run on a graph in a database"),
+        (SpreadingActivation, {"hub_exponent": 0}, r"it reads 'names' of the whole graph \(asked: Mentioned\)"),
+        (
+            Retriever,
+            {"operator": Pipeline(VectorSearch(3), GatedPropagation(gate=lambda queries, batch, nodes: nodes > 0))},
+            r"it reads what that is answered with in the whole graph \(asked: Pairs\)",
+        ),
+    ],
+)
+def test_a_request_that_needs_the_whole_graph_is_refused_by_name(corpus, system, options, words):
+    remote = engines(corpus)[3]
+    with pytest.raises(InvalidArgumentError, match=words):
+        RemoteRetriever(remote, system, **options).retrieve(QUESTIONS[0], vector=ONE)
+
+
 def test_the_form_of_walk_fusion_is_not_guessed_from_a_part():
     nodes, edges, vectors = random_corpus(2, 60, 100)
     plain = [Node(node.id, node.text) for node in nodes], edges, vectors
-    with pytest.raises(InvalidArgumentError, match="it reads 'names in the texts' of the whole graph"):
+    with pytest.raises(InvalidArgumentError, match="it reads 'type_names' of the whole graph"):
         RemoteRetriever(engines(plain)[3], WalkFusion)
 
 
@@ -259,12 +264,12 @@ def test_an_operator_of_your_own_is_refused(corpus):
 
 def test_values_of_the_whole_graph_are_refused_in_a_run(corpus):
     _, _, _, remote = engines(corpus)
-    graph = remote.partial(remote.pages(1)).graph
+    index = remote.stored(remote.opened())
     for key in ("transitions", ("names", True), "holds passages"):
         with pytest.raises(InvalidArgumentError, match="of the whole graph"):
-            graph.cache.get(key, lambda: None)
+            index.graph.cache.get(key, lambda: None)
     with pytest.raises(InvalidArgumentError, match="not saved"):
-        remote.partial(remote.pages(1)).dense.state()
+        index.dense.state()
 
 
 @pytest.mark.parametrize("name", ["scope", "filter", "seed_filter", "traversal_filter"])
@@ -570,10 +575,9 @@ def test_a_graph_store_that_fails_is_a_database_error(corpus, monkeypatch, metho
     _, graph, vectors, remote = engines(corpus)
     monkeypatch.setattr(graph, method, lambda *given, **named: _raise(ConnectionError("no route")))
     with pytest.raises(DatabaseError, match=r"The graph store failed \(ConnectionError: no route\)"):
-        RemoteRetriever(remote, MoR if method == "schema" else FastInsight).retrieve("?", 30, vector=ONE)
-    if method == "sample":
-        with pytest.raises(DatabaseError, match="The graph store failed"):
+        if method == "sample":
             RemoteIndex(graph, vectors=vectors)
+        RemoteRetriever(remote, MoR if method == "schema" else FastInsight).retrieve("?", 30, vector=ONE)
 
 
 @pytest.mark.parametrize(
@@ -673,7 +677,6 @@ def test_a_title_is_found_where_its_folded_case_has_other_words():
 def test_edges_of_a_database_are_checked(corpus, given):
     edge = {"part": "expand", "id": "b", "near": "a", "forward": True, "row": 0, **given}
     store = CypherGraphStore(Rows({"part": "texts", "id": "a", "text": ""}, edge))
-    pages = engines(corpus)[3].pages(1)
-    pages.nodes.clear(), pages.at.clear()
+    pages = engines(corpus)[3].opened()
     with pytest.raises(DatabaseError, match="The edge from 'a' to 'b' has the position"):
         pages.take(store.read(expand=["a"], limit=9))

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import numpy as np
 
-import torch
-
-from graph_retrievers.operators.operator import Operator, OperatorKind
-from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
+from graph_retrievers.operators.operator import Algorithm, OperatorKind
+from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.memory import Question
+from graph_retrievers.search.requests import Nearest
 
 __all__ = ["Backfill"]
 
 
-class Backfill(Operator):
+class Backfill(Algorithm):
     """Fill a ranking up to k nodes with the best of vector search, or of BM25 where there are no vectors.
 
     Notes
@@ -36,22 +36,19 @@ class Backfill(Operator):
 
     kind = OperatorKind.VECTOR_SEARCH
 
-    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
-        """Return the ranking with the added nodes at its end."""
-        index, k = queries.index, min(queries.k, len(queries.index))
-        lengths = ranking.lengths()
-        dense = index.has_dense and (queries.has_vectors or not index.has_bm25)
-        if not bool((lengths < k).any()) or not (dense or index.has_bm25):
-            return ranking
-        scores, rows = queries.search("dense" if dense else "bm25", k, queries.allowed)
-        filled = ranking.append(Ranking.of(rows, scores, self.name), torch.clamp(lengths, min=k))
-        if not ranking.width:
-            return filled
-        place = torch.arange(filled.width, device=lengths.device).expand(len(ranking), -1)
-        added = (place >= lengths.unsqueeze(1)) & (filled.nodes >= 0)
-        lowest = ranking.scores.masked_fill(ranking.nodes < 0, float("inf")).amin(1, keepdim=True)
-        # Half of infinity is infinity; and in single precision, neighbours far down would be equal.
-        last = lowest.clamp(max=torch.finfo(lowest.dtype).max).double()
-        number = (place - lengths.unsqueeze(1) + 1).clamp(min=1)
-        below = (last - last.abs() * number / (number + 1)).to(filled.scores.dtype)
-        return replace(filled, scores=torch.where(added & (lengths > 0).unsqueeze(1), below, filled.scores))
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the candidates with the added nodes at their end."""
+        queries, k = question.queries, min(question.k, question.size)
+        dense = queries.index.has_dense and (queries.has_vectors or not queries.index.has_bm25)
+        if len(found) >= k or not (dense or queries.index.has_bm25):
+            return found
+        nodes, scores = yield Nearest(k, "dense" if dense else "bm25", among="return")
+        own = np.full(len(nodes), len(found.operators))
+        added = Candidates(nodes, scores, nodes[:, None], own, (*found.operators, self.name))
+        filled = found.joined(added).top(k)
+        if len(found):
+            # Half of infinity is infinity; and in single precision, neighbours far down would be equal.
+            last = min(float(found.scores.min()), float(np.finfo(np.float32).max))
+            number = np.arange(1, len(filled) - len(found) + 1)
+            filled.scores = np.append(found.scores, last - abs(last) * number / (number + 1))
+        return filled

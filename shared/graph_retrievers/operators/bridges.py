@@ -54,7 +54,7 @@ def bridges(question: Question, nodes: np.ndarray, count: int) -> Search[tuple[n
         names = ((place, -2 - number, name) for number, name in enumerate(capitalized_names(text)) if not name_keys(name) <= told)
         named += islice(names, _MOST_NAMES)
     # One more than wanted, as the node itself is usually among them.
-    answers = yield tuple(Nearest(count + 1, "bm25", text=name, walked=True) for *_, name in named)
+    answers = yield tuple(Nearest(count + 1, "bm25", text=name, among="walk") for *_, name in named)
     led = [
         (place, far, relation)
         for (place, relation, _), (rows, _) in zip(named, answers, strict=True)

@@ -166,9 +166,10 @@ class ReciprocalRankFusion(Composite):
     @property
     def by_question(self) -> bool:  # type: ignore[override]
         """Whether all operators that are searched are written for one question."""
-        return all(operator.by_question for operator, *_ in self._used())
+        return all(operator.by_question for operator, *_ in self.used())
 
-    def _used(self) -> list[tuple[Operator, float, str]]:
+    def used(self) -> list[tuple[Operator, float, str]]:
+        """Return the operators that are searched, each with its weight and the name of its list."""
         named = zip(self.operators, self.weights, _list_names(self.operators), strict=True)
         return [(operator, weight, name) for operator, weight, name in named if weight > 0]
 
@@ -176,14 +177,14 @@ class ReciprocalRankFusion(Composite):
         """Return the nodes of all lists by fused score."""
         if self.by_question:
             return searched(self, queries, ranking)
-        used = self._used()
+        used = self.used()
         lists = [operator(queries, ranking).top(self.depth) for operator, *_ in used]
         part = partial(reciprocal_rank_parts, constant=self.constant)
         return fused_rankings(lists, part, tuple(name for *_, name in used), [weight for _, weight, _ in used])
 
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return the nodes of all lists by fused score."""
-        used = self._used()
+        used = self.used()
         lists = yield from side_by_side([operator for operator, *_ in used], question, found)
         lists = [part.top(self.depth) for part in lists]
         parts = [weight * reciprocal_rank_parts(part, self.constant) for part, (_, weight, _) in zip(lists, used, strict=True)]

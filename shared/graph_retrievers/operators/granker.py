@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 
 from graph_retrievers.arguments import choice, fraction, positive
 from graph_retrievers.operators.operator import Algorithm, OperatorKind
-from graph_retrievers.operators.path_texts import path_texts
-from graph_retrievers.search.candidates import Candidates, ranking_of
+from graph_retrievers.operators.path_texts import PathTexts
+from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.search.driver import Search
 from graph_retrievers.search.memory import Question
 from graph_retrievers.search.requests import Relevance, Weights
+from graph_retrievers.signals.relevance import BiEncoder
 
 __all__ = ["GRanker", "propagation_matrix"]
 
@@ -91,8 +91,8 @@ class GRanker(Algorithm):
 
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return the same nodes ordered by ``score(H')``."""
-        texts = path_texts(question.queries.index, ranking_of([found], torch.device("cpu"))) if self.paths else None
-        told = None if texts is None else texts[0]
+        by_texts = self.paths and not isinstance(question.queries.index.relevance, BiEncoder)
+        told = (yield PathTexts(found)) if by_texts else None
         if self.alpha == 0:
             return found.rescored((yield Relevance(found.nodes, texts=told)))
         weights, strength = yield Weights(found.nodes)  # lines 1 to 3

@@ -83,6 +83,8 @@ class Operator(ABC):
         Names of the inputs (``Queries.inputs``) that the operator reads besides the text.
     reason : str
         Why it was chosen, where that depends on the index; hits explain it (:attr:`graph_retrievers.hits.Hit.reason`).
+    whole : str
+        What of the whole graph it reads, which a graph in a database does not give; "" for nothing.
     by_question : bool
         Whether it is written for one question (:class:`Algorithm`), or made of such operators alone.
 
@@ -111,6 +113,7 @@ class Operator(ABC):
     k: int | None = None
     reads: tuple[str, ...] = ()
     reason: str = ""
+    whole: str = ""
     by_question: bool = False
 
     def __init_subclass__(cls, **kwargs: object) -> None:

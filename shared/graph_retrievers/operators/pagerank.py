@@ -298,6 +298,7 @@ class PersonalizedPageRank(Algorithm):
     """
 
     kind = OperatorKind.GRAPH_SEARCH
+    whole = "where a walk over the whole graph is most often"
 
     def __init__(self, k: int | None = None, *, damping: float = 0.5, passage_weight: float = 0.05) -> None:
         check_damping(damping)

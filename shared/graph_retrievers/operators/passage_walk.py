@@ -107,6 +107,7 @@ class PassageWalk(Algorithm):
     """
 
     kind = OperatorKind.GRAPH_SEARCH
+    whole = "where a walk over the whole graph is most often"
 
     def __init__(
         self,

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.names import named_step
 from graph_retrievers.graph.node_path import NodePath
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.results import Ranking
+from graph_retrievers.search.candidates import Candidates, ranking_of
+from graph_retrievers.search.requests import Request
 from graph_retrievers.signals.relevance import BiEncoder
 
-__all__ = ["path_texts"]
+__all__ = ["PathTexts", "path_texts"]
 
 
 def path_texts(index: GraphIndex, ranking: Ranking) -> list[list[str]] | None:
@@ -33,9 +40,29 @@ def path_texts(index: GraphIndex, ranking: Ranking) -> list[list[str]] | None:
     >>> path_texts(index, Ranking.of(torch.tensor([[0, 1]]), torch.zeros(1, 2), "Mine", trails))
     [['Loom. A loom weaves.', 'Card. Cards drive looms.\nLoom <-[drives]- Card\nLoom. A loom weaves.']]
     """
-    if isinstance(index.relevance, BiEncoder):
-        return None
-    graph = index.graph
+    return None if isinstance(index.relevance, BiEncoder) else _read(index.graph, ranking)
+
+
+@dataclass(frozen=True, eq=False)
+class PathTexts(Request):
+    """What a relevance model reads of candidates and of the way to each (see :func:`path_texts`): list of str."""
+
+    reads = "graph"
+    found: Candidates
+
+    @property
+    def size(self) -> int:
+        """How many candidates they are."""
+        return len(self.found)
+
+    @classmethod
+    def together(cls, backend: Any, asked: Sequence[tuple[int, PathTexts]]) -> list[list[str]]:
+        """Return the texts of each question's candidates."""
+        texts = _read(*backend.part(ranking_of([request.found for _, request in asked], backend.graph.device)))
+        return [row[: len(request.found)] for row, (_, request) in zip(texts, asked, strict=True)]
+
+
+def _read(graph: CorpusGraph, ranking: Ranking) -> list[list[str]]:
     texts = [[graph.content(row) if row >= 0 else "" for row in rows] for rows in ranking.nodes.tolist()]
     if ranking.trails.shape[2] < 2:
         return texts

@@ -14,7 +14,7 @@ from graph_retrievers.operators.operator import Algorithm, OperatorKind
 from graph_retrievers.search.candidates import Candidates, best, order, stacked
 from graph_retrievers.search.driver import Search
 from graph_retrievers.search.memory import Question
-from graph_retrievers.search.requests import Neighbors, Similarity, Vectors
+from graph_retrievers.search.requests import Contents, Neighbors, Similarity, Vectors
 
 __all__ = ["EagerTraversal", "MMRTraversal", "ScoredTraversal"]
 
@@ -208,7 +208,7 @@ class ScoredTraversal(_Traversal):
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return the nodes visited, best first; those of `found` are the start."""
         pool, waiting = self._pool(question, found), np.arange(len(found))
-        scores = self._scored(pool, waiting, (yield Similarity(found.nodes)))
+        scores = yield from self._scored(pool, waiting, (yield Similarity(found.nodes)))
         while len(waiting) and pool.left:
             limit = min(pool.left, self.per_iteration_limit or pool.left)
             waiting = waiting[order(scores[waiting], pool.nodes[waiting])]
@@ -217,20 +217,21 @@ class ScoredTraversal(_Traversal):
             now = waiting[np.cumsum(counted) - counted < limit]
             pool.visit(now, scores[now])
             new, cosines = yield from self._neighbors(pool, now)
-            scores = np.append(scores, self._scored(pool, new, cosines))
+            scores = np.append(scores, (yield from self._scored(pool, new, cosines)))
             waiting = np.append(waiting[len(now) :], new)
         # By score; equal ones in the order of their visits.
         return pool.result(self.name, order(np.array(pool.scores)))
 
-    def _scored(self, pool: _Pool, places: np.ndarray, cosines: np.ndarray) -> np.ndarray:
+    def _scored(self, pool: _Pool, places: np.ndarray, cosines: np.ndarray) -> Search[np.ndarray]:
         if self.scorer is None:
             return cosines
-        scores = []
-        for place, cosine in zip(places.tolist(), cosines.tolist(), strict=True):
-            score = self.scorer(pool.question.node(pool.nodes[place]), cosine, int(pool.depth[place]))
+        nodes, scores = (yield Contents(pool.nodes[places])), list[float]()
+        for node, cosine, depth in zip(nodes, cosines.tolist(), pool.depth[places].tolist(), strict=True):
+            score = self.scorer(node, cosine, depth)
             if not is_number(score) or not abs(score) <= _LARGEST:
-                name = pool.question.ids[pool.nodes[place]]
-                raise InvalidArgumentError(f"scorer gave {shown(score)} for node {name!r}; expected a number up to {_LARGEST:.2g}.")
+                raise InvalidArgumentError(
+                    f"scorer gave {shown(score)} for node {node.id!r}; expected a number up to {_LARGEST:.2g}."
+                )
             scores.append(float(score))
         return np.array(scores)
 

@@ -32,11 +32,12 @@ from graph_retrievers.retrievers.similarity import similarities
 from graph_retrievers.search.driver import Trace
 from graph_retrievers.signals.relevance import BiEncoder
 
-__all__ = ["Retriever", "tell_unused_relevance"]
+__all__ = ["FALLS_BACK", "Retriever", "tell_unused_relevance"]
 
 _logger = logging.getLogger(__name__)
 
-_FALLS_BACK = "no relevance model: reranked by the similarity of the vectors"
+FALLS_BACK = "no relevance model: reranked by the similarity of the vectors"
+"""Note on hits that vectors were reranked by."""
 
 _EMPTY_SCOPE = "no node is in the scope"
 _NO_EDGES_IN_SCOPE = "there are no edges in the scope, so that graph retrievers find little more than search does"
@@ -239,7 +240,7 @@ class Retriever(BaseRetriever):
         ranking, graph = ranking.top(k), self.index.graph
         ranking = ranking.noted((ranking.lengths() == 0).tolist(), NOTHING_FOUND)
         if self._falls_back:
-            ranking = ranking.noted([True] * len(ranking), _FALLS_BACK)
+            ranking = ranking.noted([True] * len(ranking), FALLS_BACK)
         if self._lacks_edges:
             # The rows of a scope are those of a larger index, which may have edges.
             note = NO_EDGES_NOTE if self.index.rows is None else _NO_EDGES_IN_SCOPE
@@ -253,7 +254,7 @@ class Retriever(BaseRetriever):
                 ranking = replace(
                     ranking, facts=facts.kept((facts.rows >= 0) & mask[graph.sources[rows]] & mask[graph.targets[rows]])
                 )
-        if self.backfill:
+        if self.backfill and bool((ranking.lengths() < k).any()):
             ranking = Backfill()(self._narrowed(queries), ranking)
         searchable = self.index.has_bm25 or (self.index.has_dense and queries.has_vectors)
         plain = PlainSearch(self._narrowed(queries)).rank if searchable and reads_graph(self.operator) else None

@@ -107,7 +107,8 @@ def run(backend: Any, algorithms: Sequence[Search[T]], trace: list[Asked] | None
     Parameters
     ----------
     backend : object
-        Answers requests, such as :class:`~graph_retrievers.search.memory.Memory`.
+        Answers requests, such as :class:`~graph_retrievers.search.memory.Memory`. If it has a method `prepare`, that is called at
+        the begin of each step with all of its requests, each with the place of its question.
     algorithms : sequence of generators, length B
     trace : list of Asked, optional
         Each call is added to it, in a step after those that it holds.
@@ -163,10 +164,13 @@ def run(backend: Any, algorithms: Sequence[Search[T]], trace: list[Asked] | None
 
     for place, algorithm in enumerate(algorithms):
         go_on(_Task(place, algorithm, partial(results.__setitem__, place), name), None)
-    step = trace[-1].step if trace else 0
+    step, prepare = trace[-1].step if trace else 0, getattr(backend, "prepare", None)
     while waiting:
         step += 1
         now, waiting = waiting, []
+        start = perf_counter()
+        if prepare is not None:
+            prepare([(task.place, request) for task, asked, _ in now for request in asked])
         answers: list[list[Any]] = [[None] * len(asked) for _, asked, _ in now]
         calls: dict[Any, list[tuple[int, int]]] = {}
         for number, (_, asked, _) in enumerate(now):
@@ -174,12 +178,12 @@ def run(backend: Any, algorithms: Sequence[Search[T]], trace: list[Asked] | None
                 calls.setdefault(request.key(), []).append((number, slot))
         for group in calls.values():
             requests = [(now[number][0].place, now[number][1][slot]) for number, slot in group]
-            start = perf_counter()
             found = type(requests[0][1]).together(backend, requests)
             if trace is not None:
                 seconds, names = perf_counter() - start, tuple(dict.fromkeys(now[number][0].name for number, _ in group))
                 nodes, questions = sum(request.size for _, request in requests), len({place for place, _ in requests})
                 trace.append(Asked(step, type(requests[0][1]), names, questions, nodes, seconds))
+                start = perf_counter()
             for (number, slot), answer in zip(group, found, strict=True):
                 answers[number][slot] = answer
         for number, (task, _, alone) in enumerate(now):

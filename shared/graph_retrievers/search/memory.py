@@ -19,10 +19,12 @@ from graph_retrievers.graph.names import name_table, nodes_titled
 from graph_retrievers.graph.ragged import top_k
 from graph_retrievers.graph.typed_adjacency import typed_adjacency
 from graph_retrievers.queries import Queries, both
+from graph_retrievers.results import Ranking
 from graph_retrievers.search.candidates import places_of
 from graph_retrievers.search.requests import (
     ByTitle,
     Closest,
+    Contents,
     Degree,
     Instead,
     Links,
@@ -98,10 +100,6 @@ class Question:
         """Return which nodes, shape [n], may start a traversal: bool, shape [n]."""
         return _passing(self.queries.seeds_allowed, nodes)
 
-    def node(self, row: int) -> Node:
-        """Return the node of a row."""
-        return self.queries.index.graph.node(row)
-
     def walked(self, nodes: np.ndarray) -> np.ndarray:
         """Return which nodes, shape [n], may be walked to: bool, shape [n]."""
         return _passing(self.queries.walk_allowed, nodes)
@@ -145,9 +143,9 @@ class Memory:
 
     def _mask(self, wanted: Nearest) -> Tensor | None:
         """Return the nodes that may be found."""
-        queries, mask = self.queries, self.queries.seeds_allowed
-        if wanted.named or wanted.walked or wanted.returned:
-            mask = queries.named_allowed if wanted.named else queries.walk_allowed if wanted.walked else queries.starts
+        queries, starts = self.queries, self.queries.starts if wanted.returned else self.queries.seeds_allowed
+        masks = {"start": starts, "name": queries.named_allowed, "walk": queries.walk_allowed, "return": queries.allowed}
+        mask = masks[wanted.among]
         return both(_typed(self.graph, wanted.types), mask) if wanted.types else mask
 
     def closest(self, asked: Sequence[tuple[int, Closest]]) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -249,6 +247,10 @@ class Memory:
             latents = torch.cat([smoothed(part, request.mix, request.alpha) for part, (_, request) in parts])
         return self._split(queries.head(latents, batch, nodes), asked)
 
+    def contents(self, asked: Sequence[tuple[int, Contents]]) -> list[list[Node]]:
+        """Return nodes with their texts."""
+        return [list(map(self.graph.node, request.nodes.tolist())) for _, request in asked]
+
     def neighbors(self, asked: Sequence[tuple[int, Neighbors]]) -> list[Near]:
         """Return slices of the adjacency lists, without nodes that may not be walked to."""
         found = [self._near(request.nodes, request.parallel) for _, request in asked]
@@ -304,6 +306,10 @@ class Memory:
         """Return the edges among nodes."""
         self.graph.expand(torch.from_numpy(np.concatenate([request.nodes for _, request in asked])))
         return [Near(*self._inside(request.nodes, request.parallel)[:2]) for _, request in asked]
+
+    def part(self, ranking: Ranking) -> tuple[CorpusGraph, Ranking]:
+        """Return a graph with the contents of all nodes that a ranking names, and the ranking with its rows: here, the whole."""
+        return self.graph, ranking
 
     def _inside(self, nodes: np.ndarray, parallel: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the entries of the adjacency lists among distinct nodes: the places of both ends, and the entry."""

@@ -15,6 +15,7 @@ __all__ = [
     "ByTitle",
     "Closest",
     "Completion",
+    "Contents",
     "Degree",
     "Instead",
     "Links",
@@ -95,21 +96,19 @@ class Near(NamedTuple):
 class Nearest(Request):
     """The `k` best nodes of a signal: ``(nodes [n], scores [n])``, best first.
 
-    They may start a traversal; with `returned` they may be returned, too.
-
     Attributes
     ----------
     k : int
     signal : str, default "dense"
     returned : bool, default False
+        Whether nodes that may start a traversal are found only if they may be returned, too.
     text : str, optional
         Is searched for in place of the question: its words, or its vector, which the embedding model makes.
     types : tuple of str, default ()
         The node types that are searched; all by default.
-    walked : bool, default False
-        Nodes are found that may be walked to, whether they may start or not.
-    named : bool, default False
-        The question names what it searches for: nodes that `seed_filter` lets start are found, whatever may be returned.
+    among : {"start", "name", "walk", "return"}, default "start"
+        The nodes that may be found: those that may start a traversal; that `seed_filter` lets start, whatever may be returned, as
+        the question names them; that may be walked to; that may be returned.
     """
 
     verb = "nearest"
@@ -118,13 +117,12 @@ class Nearest(Request):
     signal: str = "dense"
     returned: bool = False
     text: str | None = None
-    walked: bool = False
     types: tuple[str, ...] = ()
-    named: bool = False
+    among: str = "start"
 
     def key(self) -> Hashable:
         """Return what says where to search, and whether for texts of their own."""
-        return Nearest, self.signal, self.returned, self.walked, self.types, self.named, self.text is None
+        return Nearest, self.signal, self.returned, self.types, self.among, self.text is None
 
     @property
     def size(self) -> int:
@@ -253,6 +251,14 @@ class Relevance(Request):
     def key(self) -> Hashable:
         """Return the model, and whether the nodes have texts of their own."""
         return Relevance, self.texts is None, id(self.model)
+
+
+@dataclass(frozen=True, eq=False)
+class Contents(Request):
+    """The nodes of rows, shape [n], with their texts: list of :class:`~graph_retrievers.graph.corpus_graph.Node`."""
+
+    verb = "contents"
+    nodes: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)

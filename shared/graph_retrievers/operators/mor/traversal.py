@@ -205,7 +205,7 @@ class MixedTraversal(Algorithm):
 
         def matching(step: PathStep, k: int) -> Nearest:
             # Equation 5: the nodes of a type that are most similar to the question and the restriction.
-            return Nearest(k, signal, text=_restricted(question, step), types=(step.type,), named=True)
+            return Nearest(k, signal, text=_restricted(question, step), types=(step.type,), among="name")
 
         restricted = [layer for layer, step in enumerate(rest) if step.phrase.strip() and self.matches]
         titles = first.restriction if self.exact_titles else ()

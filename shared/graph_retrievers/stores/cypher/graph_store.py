@@ -24,6 +24,7 @@ _PARTS = {
     "ids": ("MATCH (m:{label}) WHERE m.{id} = wanted", _NO_TEXT, _NO_EDGE),
     "positions": ("MATCH (m:{label}) WHERE m.{position} = wanted", _NO_TEXT, _NO_EDGE),
     "titles": ("MATCH (m:{label}) WHERE m.{name_key} = wanted", _NO_TEXT, _NO_EDGE),
+    "names": ("MATCH (m:{label}) WHERE m.{name_key} = wanted", _TEXT, _NO_EDGE),
     "texts": ("MATCH (m:{label}) WHERE m.{id} = wanted", _TEXT, _NO_EDGE),
     "expand": ("MATCH (n:{label})-[e{edge}]-(m:{label}) WHERE n.{id} = wanted", _NO_TEXT, _EDGE),
 }
@@ -77,6 +78,7 @@ class CypherGraphStore:
         texts: Collection[str] = (),
         expand: Collection[str] = (),
         titles: Collection[str] = (),
+        names: Collection[str] = (),
         limit: int,
     ) -> Page:
         """Return what :meth:`~graph_retrievers.stores.remote.GraphStore.read` describes, by one query."""
@@ -87,7 +89,7 @@ class CypherGraphStore:
             # The folded case of the letter U+0130 has two letters, which are not one word; titles are written by their own words.
             for key in {name_key(title), name_key(title.replace("i\u0307", "\u0130"))}:
                 keys.setdefault(key, []).append(title)
-        asked: dict[str, Collection[Any]] = {"ids": ids, "positions": positions, "titles": keys, "expand": expand}
+        asked: dict[str, Collection[Any]] = {"ids": ids, "positions": positions, "titles": keys, "names": names, "expand": expand}
         asked["texts"] = {*texts, *expand}
         used = {name: sorted(values) for name, values in asked.items() if values}
         lines = [
@@ -105,7 +107,7 @@ class CypherGraphStore:
             if str(row["name"] or "").strip().casefold() == title
         ]
         # Those with texts last.
-        nodes = [self._node(row) for row in sorted(rows, key=lambda row: row["part"] == "texts")]
+        nodes = [self._node(row) for row in sorted(rows, key=lambda row: row["part"] in ("names", "texts"))]
         return Page(nodes, [_edge(row) for row in rows if row["part"] == "expand"], found)
 
     def schema(self) -> tuple[list[str], list[tuple[str, str, str]]]:

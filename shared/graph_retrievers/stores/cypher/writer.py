@@ -10,7 +10,6 @@ from typing import Any
 from graph_retrievers.arguments import positive
 from graph_retrievers.errors import DatabaseError, InvalidArgumentError, MissingDatabaseFeatureError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
-from graph_retrievers.graph.names import name_words
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.embedding import check_vectors
@@ -18,13 +17,9 @@ from graph_retrievers.stores.cypher.answers import ORIGIN
 from graph_retrievers.stores.cypher.database import CypherDatabase
 from graph_retrievers.stores.cypher.properties import field_properties, warn_of_fields
 from graph_retrievers.stores.cypher.schema import quoted
+from graph_retrievers.stores.remote.pages import name_key
 
 __all__ = ["create_vector_index", "index_names", "name_key", "write_graph"]
-
-
-def name_key(name: str) -> str:
-    """Return a name as names are compared: its words in folded case, one space between."""
-    return " ".join(name_words(name, fold=True))
 
 
 def write_graph(

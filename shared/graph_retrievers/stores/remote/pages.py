@@ -1,12 +1,12 @@
-"""The part of a graph and its vectors that one call has fetched, and what it still needs."""
+"""The nodes, edges and vectors that one call has fetched, and the round trips for what it still needs."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from numbers import Real
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -22,17 +22,14 @@ from graph_retrievers.errors import (
     UnknownNodeError,
     shown,
 )
-from graph_retrievers.graph.corpus_graph import HEAVIEST, LIGHTEST
+from graph_retrievers.graph.corpus_graph import HEAVIEST, LIGHTEST, CorpusGraph, Edge, Node
+from graph_retrievers.graph.names import name_words
 from graph_retrievers.signals.embedding import check_vectors
 from graph_retrievers.stores.remote.ports import GraphStore, Page, StoredEdge, StoredNode, VectorStore
 
-__all__ = ["Found", "Incomplete", "Limits", "Pages", "asked_of", "within"]
+__all__ = ["Found", "Limits", "Pages", "asked_of", "name_key", "within"]
 
 T = TypeVar("T")
-
-
-class Incomplete(Exception):
-    """Raised where a run cannot go on without what is not fetched yet."""
 
 
 @dataclass(frozen=True)
@@ -44,86 +41,130 @@ class Limits:
     timeout: float
 
 
-@dataclass
-class Found:
-    """The first results of a search: ids or positions, best first; `complete` says that there are no more."""
+class Found(NamedTuple):
+    """The first results of a search: ids, or rows with scores, best first; `complete` says that there are no more."""
 
     keys: list[Any]
     reach: int
     complete: bool
 
 
-@dataclass
-class Pages:
-    """Nodes, edges and vectors fetched so far, and sets of what a run found missing.
+class _Near(NamedTuple):
+    """The edges of a node: rows of its neighbours with the largest weight of each, ascending, and all edges."""
 
-    Reads of the partial index add to the sets; :meth:`fetch` brings all of it, in at most one round trip to the graph and two to
-    the vector store. `size` is the number of nodes in the graph, and `short` how many results a search gave, and of how many, if it
-    gave fewer than there must be.
+    rows: np.ndarray
+    weights: np.ndarray
+    parallel: np.ndarray
+    edges: list[StoredEdge]
+
+
+class Pages:
+    """What one call has fetched, by the rows of nodes, which are their positions in the graph that was written.
+
+    The sets `texts`, `expand`, `vectors`, `positions`, `titles`, `names` and `searches` have what is wanted next; :meth:`fetch`
+    brings what of it is not there yet, in at most one round trip to the graph and two to the vector store.
+
+    Parameters
+    ----------
+    graph, store : GraphStore, VectorStore or None
+    limits : Limits
+    size : int
+        Number of nodes in the graph.
+    dimension : int, default 0
+        Width of the vectors, if it is known.
     """
 
-    graph: GraphStore
-    store: VectorStore | None
-    limits: Limits
-    dimension: int = 0
-    size: int = 0
-    nodes: dict[str, StoredNode] = field(default_factory=dict)
-    edges: dict[tuple[Any, ...], StoredEdge] = field(default_factory=dict)
-    expanded: set[str] = field(default_factory=set)
-    titled: dict[str, list[str]] = field(default_factory=dict)
-    at: dict[int, str] = field(default_factory=dict)
-    places: dict[str, int] = field(default_factory=dict)
-    found: dict[tuple[str, Any], Found] = field(default_factory=dict)
-    absent: set[str] = field(default_factory=set)
-    texts: set[str] = field(default_factory=set)
-    expand: set[str] = field(default_factory=set)
-    titles: set[str] = field(default_factory=set)
-    vectors: set[str] = field(default_factory=set)
-    positions: set[int] = field(default_factory=set)
-    searches: dict[Any, tuple[Tensor, int]] = field(default_factory=dict)
-    short: tuple[int, int] | None = None
-    scores_neighbors: bool = False
-    graph_trips: int = 0
-    vector_trips: int = 0
+    def __init__(self, graph: GraphStore, store: VectorStore | None, limits: Limits, size: int, dimension: int = 0) -> None:
+        self.graph, self.store, self.limits, self.size, self.dimension = graph, store, limits, size, dimension
+        self.nodes: dict[int, StoredNode] = {}
+        self.rows: dict[str, int] = {}
+        self.near: dict[int, _Near] = {}
+        self.edges: set[int] = set()
+        self.relations: dict[str, int] = {}
+        self.titled: dict[str, list[int]] = {}
+        self.named: dict[str, list[int]] = {}
+        self.found: dict[Any, Found] = {}
+        self.places: dict[int, int] = {}
+        self.table = torch.zeros(0, dimension)
+        self.absent: set[str] = set()
+        # How many results a search gave, and of how many, where it gave fewer than there must be.
+        self.short: tuple[int, int] | None = None
+        self.graph_trips = self.vector_trips = 0
+        self._start_anew()
 
-    def __post_init__(self) -> None:
-        """Make the table of vectors, whose rows are in `places`."""
-        self.table = torch.zeros(0, self.dimension)
+    def _start_anew(self) -> None:
+        self.texts, self.expand, self.vectors, self.positions = set[int](), set[int](), set[int](), set[int]()
+        self.titles, self.names = set[str](), set[str]()
+        self.searches: dict[Any, tuple[Tensor, int]] = {}
 
-    def incomplete(self) -> bool:
-        """Return whether anything is missing."""
-        return bool(self.texts or self.expand or self.titles or self.vectors or self.positions or self.searches)
-
-    def check(self) -> None:
-        """Raise Incomplete if texts, edges or vectors are missing, so that what would be computed now would be wrong."""
-        if self.texts or self.expand or self.titles or self.vectors:
-            raise Incomplete
+    def fetch(self) -> bool:
+        """Fetch what is wanted; return whether anything was missing."""
+        ids = self._search() if self.searches else set()
+        expand = self.expand - self.near.keys()
+        texts = {row for row in self.texts - expand if row not in self.nodes or self.nodes[row].text is None}
+        asked: dict[str, set[Any]] = {
+            "ids": ids - self.rows.keys() - self.absent,
+            "positions": self.positions - self.nodes.keys(),
+            "texts": {self.nodes[row].id for row in texts},
+            "expand": {self.nodes[row].id for row in expand},
+            "titles": self.titles - self.titled.keys(),
+            "names": self.names - self.named.keys(),
+        }
+        searched, missing = bool(self.searches), any(asked.values())
+        if missing:
+            self._count("graph_trips", "graph database")
+            page = asked_of("graph store", self.graph.read, **asked, limit=self.limits.nodes)
+            self.take(page)
+            self._check_gone(asked)
+            self.absent |= asked["ids"] - self.rows.keys()
+            for name in asked["titles"]:
+                self.titled.setdefault(name, [])
+            if asked["names"]:
+                keys = [(name_key(node.title or node.id), row) for row, node in self.nodes.items()]
+                self.named |= {name: sorted(row for key, row in keys if key == name) for name in asked["names"]}
+            self._join(expand, page.edges)
+        vectors = (self.vectors | {self.rows[name] for name in ids if name in self.rows}) - self.places.keys()
+        if vectors and self.store is not None:
+            self._read_vectors(sorted(vectors))
+        self._start_anew()
+        return searched or missing or bool(vectors)
 
     def take(self, page: Page) -> None:
-        """Keep the nodes and edges of a page."""
+        """Keep the nodes of a page, and what was found by titles."""
         for node in page.nodes:
-            if self.at.get(node.position, node.id) != node.id:
-                other = shown(self.at[node.position])
+            held = self.nodes.get(node.position)
+            if held is not None and held.id != node.id:
                 raise DatabaseError(
-                    f"Nodes {other} and {shown(node.id)} both have the position {node.position}; write one graph a label, or, "
-                    "if the graph was written anew, make a new RemoteIndex."
+                    f"Nodes {shown(held.id)} and {shown(node.id)} both have the position {node.position}; write one graph a label, "
+                    "or, if the graph was written anew, make a new RemoteIndex."
                 )
-            held = self.nodes.get(node.id)
+            if not 0 <= node.position < self.size:
+                raise DatabaseError(
+                    f"Node {shown(node.id)} has the position {node.position}, and the graph has {self.size:,} nodes: it was "
+                    "changed since write_graph wrote it; write it again, and make a new RemoteIndex."
+                )
             if held is None or held.text is None:
-                self.nodes[node.id] = node
-                self.at[node.position] = node.id
-        for edge in page.edges:
-            self.edges[edge.position, edge.source, edge.target, edge.relation] = edge
-        for name, node_id in page.titled:
-            self.titled.setdefault(name, []).append(node_id)
-        self._check_size(max(len(self.nodes), len(self.edges), len(page.edges), len(page.titled)))
+                self.nodes[node.position], self.rows[node.id] = node, node.position
+        self._check_size(max(len(self.nodes), len(page.edges), len(page.titled)))
         _check_edges(page.edges)
         wanted = [name for edge in page.edges for name in (edge.source, edge.target)] + [found.id for found in page.titled]
-        lost = next((name for name in wanted if name not in self.nodes), None)
+        lost = next((name for name in wanted if name not in self.rows), None)
         if lost is not None:
             raise DatabaseError(
                 f"The graph store gave an edge or a title of node {shown(lost)}, and not the node; expected the nodes of all edges "
                 "and titles in the same page."
+            )
+        for title, name in page.titled:
+            self.titled.setdefault(title, []).append(self.rows[name])
+
+    def _check_gone(self, asked: Mapping[str, Iterable[Any]]) -> None:
+        read = {node.id for node in self.nodes.values() if node.text is not None} if asked["texts"] or asked["expand"] else set()
+        gone = sorted({*asked["texts"], *asked["expand"]} - read)
+        gone += sorted(f"at position {place}" for place in asked["positions"] if place not in self.nodes)
+        if gone:
+            raise UnknownNodeError(
+                f"The database has no node {shown(gone[0])} any more; it was changed during the call, or since the signals "
+                "were made of its nodes."
             )
 
     def _check_size(self, count: int) -> None:
@@ -133,74 +174,54 @@ class Pages:
                 "at a time (batch_size), a smaller budget, a filter that more nodes pass."
             )
 
-    def fetch(self) -> None:
-        """Fetch what is missing."""
-        ids = self._search()
-        expand, texts, titles = self.expand, self.texts - self.expand, self.titles
-        ids -= self.nodes.keys() | expand | texts
-        asked = {"ids": ids, "positions": self.positions, "texts": texts, "expand": expand, "titles": titles}
-        page = Page()
-        if any(asked.values()):
-            self._count("graph_trips", "graph database")
-            page = asked_of("graph store", self.graph.read, **asked, limit=self.limits.nodes)
-            self.take(page)
-            gone = sorted((expand | texts) - {name for name, node in self.nodes.items() if node.text is not None})
-            gone += sorted(f"at position {place}" for place in self.positions - self.at.keys())
-            if gone:
-                raise UnknownNodeError(
-                    f"The database has no node {shown(gone[0])} any more; it was changed during the call, or since the signals "
-                    "were made of its nodes."
-                )
-            self.absent |= ids - self.nodes.keys()
-            self.expanded |= expand
-            for name in titles:
-                self.titled.setdefault(name, [])
-            self._check_degrees(expand, page)
-        # Where neighbours are scored once, those of the next nodes will be: their vectors need not wait for another run.
-        near = {name for edge in page.edges for name in (edge.source, edge.target)} if self.scores_neighbors else set()
-        self._read_vectors((self.vectors | ids | near) - self.absent)
-        self.texts, self.expand, self.titles, self.vectors, self.positions = set(), set(), set(), set(), set()
-
-    def _check_degrees(self, names: set[str], page: Page) -> None:
-        near: dict[str, set[str]] = {name: set() for name in names}
-        for edge in page.edges:
-            for name, other in ((edge.source, edge.target), (edge.target, edge.source)):
-                if name in near and name != other:
-                    near[name].add(other)
-        for name in sorted(names):
-            if len(near[name]) != self.nodes[name].degree:
+    def _join(self, expanded: set[int], edges: Iterable[StoredEdge]) -> None:
+        """Keep the edges of nodes."""
+        links: dict[int, dict[StoredEdge, int]] = {row: {} for row in expanded}
+        for edge in edges:
+            source, target = self.rows[edge.source], self.rows[edge.target]
+            self.relations.setdefault(edge.relation, len(self.relations))
+            for row, other in ((source, target), (target, source)):
+                if row in links:
+                    links[row][edge] = other
+        for row, others in links.items():
+            largest: dict[int, float] = {}
+            for edge, other in others.items():
+                if other != row:
+                    largest[other] = max(edge.weight, largest.get(other, 0.0))
+            node, near = self.nodes[row], sorted(largest)
+            if len(near) != node.degree:
                 raise DatabaseError(
-                    f"Node {shown(name)} has {len(near[name])} neighbours, and its property says {self.nodes[name].degree}: the "
-                    "graph was changed since write_graph wrote it; write it again."
+                    f"Node {shown(node.id)} has {len(near)} neighbours, and its property says {node.degree}: the graph was changed "
+                    "since write_graph wrote it; write it again."
                 )
+            weights = np.array([largest[other] for other in near], np.float32)
+            self.near[row] = _Near(np.array(near, np.int64), weights, np.array(sorted(others.values()), np.int64), list(others))
+        self.edges.update(edge.position for others in links.values() for edge in others)
+        self._check_size(len(self.edges))
 
     def _search(self) -> set[str]:
-        """Make the vector searches that are missing; return the ids that they found."""
+        """Make the vector searches that are wanted; return the ids that they found."""
         ids: set[str] = set()
-        if self.searches and self.store is not None:
-            reach = max(reach for _, reach in self.searches.values())
-            asked = torch.stack([vector for vector, _ in self.searches.values()]).cpu().numpy()
-            self._count("vector_trips", "vector store")
-            results = within(self.limits.timeout, _results, self.store, asked, reach)
-            if len(results) != len(asked):
-                raise DatabaseError(f"The vector store gave {len(results)} results for {len(asked)} searches; expected one each.")
-            for key, result in zip(self.searches, results, strict=True):
-                # Of a store that repeats ids without end, deeper searches find nothing else.
-                self._check_size(len(result))
-                keys = list(dict.fromkeys(map(str, result)))
-                self.found[key] = Found(keys, reach, len(result) < reach)
-                if len(result) < min(reach, self.size):
-                    self.short = (len(result), reach)
-                ids |= set(keys)
-            # Nodes that are known need a vector too: scores are computed from them.
-            self.vectors |= ids & self.nodes.keys()
-        self.searches = {}
+        assert self.store is not None
+        reach = max(reach for _, reach in self.searches.values())
+        asked = torch.stack([vector for vector, _ in self.searches.values()]).cpu().numpy()
+        self._count("vector_trips", "vector store")
+        results = within(self.limits.timeout, _results, self.store, asked, reach)
+        if len(results) != len(asked):
+            raise DatabaseError(f"The vector store gave {len(results)} results for {len(asked)} searches; expected one each.")
+        for key, result in zip(self.searches, results, strict=True):
+            # Of a store that repeats ids without end, deeper searches find nothing else.
+            self._check_size(len(result))
+            keys = list(dict.fromkeys(map(str, result)))
+            self.found[key] = Found(keys, reach, len(result) < reach)
+            if len(result) < min(reach, self.size):
+                self.short = (len(result), reach)
+            ids |= set(keys)
         return ids
 
-    def _read_vectors(self, wanted: Iterable[str]) -> None:
-        names = sorted(set(wanted) - self.places.keys())
-        if not names or self.store is None:
-            return
+    def _read_vectors(self, rows: Sequence[int]) -> None:
+        assert self.store is not None
+        names = [self.nodes[row].id for row in rows]
         self._count("vector_trips", "vector store")
         found = within(self.limits.timeout, self.store.vectors, names)
         if not isinstance(found, Mapping):
@@ -219,11 +240,28 @@ class Pages:
                     f"The vectors of the store differ in width; expected {width} for all, got the shape {list(table[name].shape)} "
                     f"for node {shown(name)}."
                 )
-        rows = check_vectors(np.stack([table[name] for name in names]), len(names), width, "vectors of the store")
-        vectors = torch.nn.functional.normalize(rows)
-        self.places.update(zip(names, range(len(self.places), len(self.places) + len(names)), strict=True))
-        self.table = torch.cat([self.table.view(-1, width), vectors])
+        vectors = check_vectors(np.stack([table[name] for name in names]), len(names), width, "vectors of the store")
+        self.places.update(zip(rows, range(len(self.places), len(self.places) + len(rows)), strict=True))
+        self.table = torch.cat([self.table.view(-1, width), torch.nn.functional.normalize(vectors)])
         self.dimension = width
+
+    def vectors_of(self, rows: np.ndarray) -> Tensor:
+        """Return vectors at unit length, fetched where they are missing: Tensor, shape [n, d], float32."""
+        missing = sorted(set(rows.tolist()) - self.places.keys())
+        if missing:
+            self._read_vectors(missing)
+        return self.table[[self.places[row] for row in rows.tolist()]]
+
+    def part(self, rows: Sequence[int], include_titles: bool) -> CorpusGraph:
+        """Return some nodes, whose texts are there, as a graph in the order of `rows`, with the edges among them that are there."""
+        held = [self.nodes[row] for row in rows]
+        nodes = [Node(n.id, n.text or "", n.title, n.type, n.metadata, n.origin or {}) for n in held]
+        graph, inside = CorpusGraph.from_nodes(nodes, include_titles=include_titles), {node.id for node in held}
+        near = {edge for row in rows if row in self.near for edge in self.near[row].edges}
+        edges = sorted(edge for edge in near if edge.source in inside and edge.target in inside)
+        made = [Edge(e.source, e.target, e.relation, float(e.weight), e.text) for e in edges]
+        graph._set_rows(graph._rows_of(made, self.relations), list(self.relations))
+        return graph
 
     def _count(self, name: str, engine: str) -> None:
         trips = getattr(self, name) + 1
@@ -244,6 +282,15 @@ class Pages:
             short = f"; the vector store gave {given:,} of {asked:,} results, and the graph has {self.size:,} nodes: it lacks "
             short += "some, or limits its results, so that hits may be missing"
         return f"round trips: {trips}; {len(self.nodes)} nodes fetched{left_out}{short}"
+
+
+def name_key(name: str) -> str:
+    """Return a name as names are compared: its words in folded case, one space between.
+
+    >>> name_key("Ada  LOVELACE")
+    'ada lovelace'
+    """
+    return " ".join(name_words(name, fold=True))
 
 
 def _is_weight(value: Any) -> bool:

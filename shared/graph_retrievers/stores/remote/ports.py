@@ -66,9 +66,13 @@ class GraphStore(Protocol):
         texts: Collection[str] = (),
         expand: Collection[str] = (),
         titles: Collection[str] = (),
+        names: Collection[str] = (),
         limit: int,
     ) -> Page:
         """Return nodes by id, position or title, with their texts (`texts`), and with texts, edges and neighbours (`expand`).
+
+        `names` are the words, in folded case with one space between, of titles, or of ids where a title is empty: the nodes come
+        with their texts.
 
         Ids that are not nodes are left out. With more than `limit` rows of one kind, only the first ``limit + 1`` are returned.
         """

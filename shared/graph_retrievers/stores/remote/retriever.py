@@ -7,54 +7,33 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from graph_retrievers.arguments import positive
 from graph_retrievers.errors import DimensionMismatchError, EmptyGraphError, InvalidArgumentError, shown
 from graph_retrievers.hits import Hits
-from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.adaptive_reranking import AdaptiveReranking
-from graph_retrievers.operators.feedback_search import FeedbackSearch
 from graph_retrievers.operators.fusion import ReciprocalRankFusion
-from graph_retrievers.operators.granker import GRanker
-from graph_retrievers.operators.mor import MixedTraversal, TrajectoryReranker
-from graph_retrievers.operators.operator import Composite, Loop, Operator, Pipeline
-from graph_retrievers.operators.path_search import PathSearch
-from graph_retrievers.operators.rerank import Rerank
-from graph_retrievers.operators.stex import STeX
-from graph_retrievers.operators.vector_search import BM25Search, HybridSearch, VectorSearch
+from graph_retrievers.operators.mor import MixedTraversal
+from graph_retrievers.operators.operator import Composite, Operator
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.protocol import BaseRetriever, Call
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.signals.embedding import as_embedding
 from graph_retrievers.signals.models import as_relevance_model
 from graph_retrievers.signals.signal import Signal, VectorSignal
-from graph_retrievers.stores.remote.pages import Incomplete, Limits, Pages, asked_of
-from graph_retrievers.stores.remote.partial import (
-    KeptEmbedding,
-    KeptRelevance,
-    LocalSignal,
-    PartialGraph,
-    StoreVectors,
-    WholeGraphError,
-)
+from graph_retrievers.stores.remote.answers import answered
+from graph_retrievers.stores.remote.backend import Stores
+from graph_retrievers.stores.remote.pages import Limits, Pages, asked_of
 from graph_retrievers.stores.remote.ports import GraphStore, VectorStore
+from graph_retrievers.stores.remote.stored_index import StoredGraph, StoredIndex, WholeGraphError
 
 __all__ = ["RemoteIndex", "RemoteRetriever"]
-
-# Nodes that every partial index holds, so that small graphs are told apart: WalkFusion takes a tenth of the nodes as seeds where
-# that is less than 20, and retrievers return at most all nodes.
-_SAMPLE = 200
-
-# Operators that read the graph and the signals by search, by neighbours of nodes and by scores of pairs alone.
-_LOCAL = {
-    *(VectorSearch, BM25Search, HybridSearch, FeedbackSearch, Rerank, GRanker, STeX, AdaptiveReranking, PathSearch),
-    *(MixedTraversal, TrajectoryReranker),
-}
 
 
 class RemoteIndex:
     """A graph in a database, with vectors in a vector store.
 
-    An index keeps what it reads first: the number of nodes, a sample of them, the width of the vectors, and types. After the graph
+    An index keeps what it reads first: the number of nodes, the width of the vectors, and types. After the graph
     or the vectors have changed, make a new one.
 
     Parameters
@@ -112,7 +91,7 @@ class RemoteIndex:
                 f"Expected a GraphStore and a VectorStore, got {type(graph).__name__} and {type(vectors).__name__}; wrap them, as "
                 "CypherGraphStore(database) and LangChainVectors(store) do."
             )
-        self.size, self._sample = asked_of("graph store", graph.sample, _SAMPLE)
+        self.size, page = asked_of("graph store", graph.sample, 1)
         if not self.size:
             raise EmptyGraphError("The database has no node of the graph; write one with write_graph.")
         for name, signal in self.signals.items():
@@ -122,12 +101,13 @@ class RemoteIndex:
                 )
             if len(signal) != self.size:
                 raise DimensionMismatchError(f"Signal {name!r} covers {len(signal)} nodes, the database has {self.size}.")
-        pages = self.pages(1)
-        pages.vectors.add(self._sample.nodes[0].id)
-        if vectors is not None:
-            pages.fetch()
-        self.dimension = pages.dimension
+        self.dimension = 0
         self._schema: Any = None
+        pages = self.opened()
+        pages.take(page)
+        if vectors is not None:
+            pages.vectors_of(np.array([page.nodes[0].position]))
+        self.dimension = pages.dimension
 
     def __repr__(self) -> str:
         """Return the number of nodes and the signals."""
@@ -138,41 +118,25 @@ class RemoteIndex:
         """Return the index itself, which copies of a retriever share."""
         return self
 
-    def pages(self, k: int) -> Pages:
-        """Return the state of a new call, with min(`k`, N) nodes of the graph or more."""
-        if k > len(self._sample.nodes) and len(self._sample.nodes) < self.size:
-            _, self._sample = asked_of("graph store", self.graph.sample, k)
-        pages = Pages(self.graph, self.vectors, self.limits, getattr(self, "dimension", 0), self.size)
-        pages.take(self._sample)
-        return pages
+    def opened(self) -> Pages:
+        """Return the state of a new call."""
+        return Pages(self.graph, self.vectors, self.limits, self.size, self.dimension)
+
+    def stored(self, pages: Pages) -> StoredIndex:
+        """Return what a call knows, as an index."""
+        graph = StoredGraph(pages, self.include_titles, self._schema)
+        return StoredIndex(graph, self.signals, self.embedding, self.relevance)
 
     def read_schema(self) -> None:
         """Read the node types, and what joins them, once: a retriever that checks plans needs them."""
         if self._schema is None:
             self._schema = asked_of("graph store", self.graph.schema)
 
-    def partial(self, pages: Pages, models: Mapping[str, Any] | None = None, template: bool = False) -> GraphIndex:
-        """Return the index of what is fetched."""
-        graph = PartialGraph(pages, self.include_titles, self._schema)
-        signals: dict[str, Signal] = {} if self.vectors is None else {"dense": StoreVectors(graph, "dense")}
-        signals |= {name: LocalSignal(graph, name, whole) for name, whole in self.signals.items()}
-        index = GraphIndex(graph, signals, **(models or self.models(pages)))
-        graph.template = template
-        return index
-
-    def models(self, pages: Pages) -> dict[str, Any]:
-        """Return the models for one call, which keep what they computed."""
-        return {
-            "embedding": None if self.embedding is None else KeptEmbedding(self.embedding),
-            "relevance": None if self.relevance is None else KeptRelevance(self.relevance, pages),
-        }
-
 
 class RemoteRetriever(BaseRetriever):
     """A retriever in memory on a :class:`RemoteIndex`: the same ids, scores and paths, from what it reads of the graph.
 
-    The retriever runs on the nodes, edges and vectors fetched so far. What it reads beyond them, such as the neighbours of all
-    nodes of a frontier, is fetched together, and it runs again, until nothing is missing. Models see each query and pair once.
+    Its algorithms ask for neighbours, searches, scores and texts; what all questions of a batch ask in a step is fetched together.
 
     Parameters
     ----------
@@ -186,8 +150,8 @@ class RemoteRetriever(BaseRetriever):
     Raises
     ------
     InvalidArgumentError
-        If the retriever reads what follows from the whole graph, such as PageRank, names, or what the form of WalkFusion is
-        chosen by.
+        If the retriever reads what follows from the whole graph, such as PageRank, names in a question, or what the form of
+        WalkFusion is chosen by; from the constructor where that is known before a question is asked.
 
     Notes
     -----
@@ -211,22 +175,21 @@ class RemoteRetriever(BaseRetriever):
     def __init__(self, index: RemoteIndex, system: Callable[..., Retriever], **options: Any) -> None:
         name = getattr(system, "__name__", type(system).__name__)
         try:
-            made = system(index.partial(index.pages(1), template=True), **options)
+            made = system(index.stored(index.opened()), **options)
         except WholeGraphError as error:
-            hint = ' Give form="links".' if name == "WalkFusion" else ""
+            hint = {"WalkFusion": ' Give form="links".', "SpreadingActivation": " Give hub_exponent=."}.get(name, "")
             raise InvalidArgumentError(f"{name} cannot run on a graph in a database: it reads {error}.{hint}") from error
         if not isinstance(made, Retriever):
             raise InvalidArgumentError(f"{name} gave {shown(made)}; expected a Retriever, which runs operators on an index.")
-        parts = list(_parts(made.operator))
-        for part in parts:
-            if type(part) not in _LOCAL:
+        for part in _parts(made.operator):
+            if part.whole or not part.by_question:
+                why = f"reads {part.whole}" if part.whole else "is not known to read only neighbours and searches"
                 raise InvalidArgumentError(
-                    f"{made.name} cannot run on a graph in a database: {type(part).__name__} is not known to read only "
-                    "neighbours and searches. Load the graph into a GraphIndex."
+                    f"{made.name} cannot run on a graph in a database: {type(part).__name__} {why}. Load the graph into a "
+                    "GraphIndex."
                 )
-        self._traversal = next((part for part in parts if isinstance(part, MixedTraversal)), None)
-        if self._traversal is not None:
-            index.read_schema()
+            if isinstance(part, MixedTraversal):
+                index.read_schema()
         self.index, self._made, self.name, self.k, self.inputs = index, made, made.name, made.k, made.inputs
 
     def __repr__(self) -> str:
@@ -253,32 +216,23 @@ class RemoteRetriever(BaseRetriever):
         return results
 
     def _batch(self, call: Call) -> list[Hits]:
-        pages = self.index.pages(call.k)
-        models = self.index.models(pages)
-        if self._traversal is not None and self._traversal.planner is not None:
-            # Asked once, not in every run.
-            queries = Queries.of(self.index.partial(pages, models), call.queries, inputs=call.inputs)
-            plans = self._traversal.plans(queries.texts, queries.input("plan"), queries.index.graph)
-            call = replace(call, inputs={**call.inputs, "plan": plans})
-        while True:
-            found = None
-            try:
-                found = self._made.over(self.index.partial(pages, models)).search(call)
-            except Incomplete:
-                pass
-            if found is not None and not pages.incomplete():
-                note = pages.note()
-                return [hits._of(replace(hit, plain=None) for hit in hits).noted(note) for hits in found]
-            pages.fetch()
+        queries = Queries.of(
+            self.index.stored(self.index.opened()), call.queries, k=call.k, vectors=call.vectors, inputs=call.inputs
+        )
+        types = {} if self._made.types is None else {"types": {"$type": {"$in": list(self._made.types)}}}
+        backend = Stores(queries, call.filters | types)
+        try:
+            return answered(self._made, backend)
+        except WholeGraphError as error:
+            asked = ", ".join(sorted(backend.asked))
+            why = f"it reads {error} (asked: {asked})"
+            raise InvalidArgumentError(f"{self.name} cannot run on a graph in a database: {why}.") from error
 
 
 def _parts(operator: Operator) -> Iterator[Operator]:
-    """Yield the operators that run; a fusion leaves out lists of weight 0."""
-    if type(operator) not in (Pipeline, Loop, ReciprocalRankFusion):
-        yield operator
-        return
-    assert isinstance(operator, Composite)
-    weights = operator.weights if isinstance(operator, ReciprocalRankFusion) else [1.0] * len(operator.operators)
-    for part, weight in zip(operator.operators, weights, strict=True):
-        if weight:
+    """Yield the operators that run, compositions after what is in them; a fusion leaves out lists of weight 0."""
+    if isinstance(operator, Composite):
+        used = [part for part, *_ in operator.used()] if isinstance(operator, ReciprocalRankFusion) else operator.operators
+        for part in used:
             yield from _parts(part)
+    yield operator

@@ -1,0 +1,387 @@
+"""The backend on a graph in a database and vectors in a vector store: answers what algorithms ask, a round trip a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
+from graph_retrievers.graph.filters import filter_mask
+from graph_retrievers.graph.names import name_table
+from graph_retrievers.graph.ragged import falling, top_k
+from graph_retrievers.queries import Queries
+from graph_retrievers.results import Ranking
+from graph_retrievers.search.candidates import places_of
+from graph_retrievers.search.memory import Memory, Question
+from graph_retrievers.search.requests import (
+    ByTitle,
+    Closest,
+    Contents,
+    Degree,
+    Links,
+    Near,
+    Nearest,
+    Neighbors,
+    Relevance,
+    Request,
+    Scores,
+    Similarity,
+    Steps,
+    Texts,
+    Titled,
+    Vectors,
+    Weights,
+)
+from graph_retrievers.signals.dense import ROUNDING
+from graph_retrievers.signals.relevance import BiEncoder
+from graph_retrievers.stores.remote.pages import Found, Pages, name_key
+from graph_retrievers.stores.remote.stored_index import StoredIndex, StoredWords, WholeGraphError
+
+__all__ = ["StoredQuestion", "Stores"]
+
+# What is answered here; a request without a verb reads the index itself, which refuses what it does not have.
+_ANSWERED = {
+    *("nearest", "closest", "similarity", "scores", "term_scores", "vectors", "relevance", "contents", "texts", "titled"),
+    *("neighbors", "steps", "by_title", "degree", "weights", "links"),
+}
+_Test = Callable[[np.ndarray], np.ndarray]
+# Results of a search beyond those asked for, which show whether there are ties at the end; and how much deeper the next one goes.
+_MORE, _DEEPER = 16, 4
+# More than this, and a store orders results by something else than the cosine.
+_RISE = 0.05
+
+
+class _Condition:
+    """A filter, evaluated once for each node that is fetched."""
+
+    def __init__(self, pages: Pages, condition: Mapping[str, Any]) -> None:
+        self.pages, self.condition = pages, condition
+        self.known, self.passes = np.zeros(pages.size, bool), np.zeros(pages.size, bool)
+        self._mask(())  # A condition that cannot be read is refused before anything is fetched.
+
+    def __call__(self, nodes: np.ndarray) -> np.ndarray:
+        """Return which nodes, shape [n], pass: bool, shape [n]."""
+        new = np.unique(nodes[~self.known[nodes]])
+        if len(new):
+            self.passes[new], self.known[new] = self._mask(new.tolist()), True
+        return self.passes[nodes]
+
+    def _mask(self, rows: Sequence[int]) -> np.ndarray:
+        held = [self.pages.nodes[row] for row in rows]
+        graph = CorpusGraph.from_nodes([Node(n.id, "", n.title, n.type, n.metadata) for n in held])
+        # Whether any node has a field is not known here, and not told.
+        graph.cache.get("filters told", lambda: None)
+        return filter_mask(graph, self.condition).numpy()  # type: ignore[no-any-return]
+
+
+class StoredQuestion(Question):
+    """A question on a graph in a database: filters are evaluated on what is fetched."""
+
+    def __init__(self, backend: Stores, place: int) -> None:
+        super().__init__(backend.queries, place)
+        self.backend = backend
+
+    def returned(self, nodes: np.ndarray) -> np.ndarray:
+        """Return which nodes, shape [n], may be returned: bool, shape [n]."""
+        return self.backend.passing(nodes, "filter", "types")
+
+    def started(self, nodes: np.ndarray) -> np.ndarray:
+        """Return which nodes, shape [n], may start a traversal: bool, shape [n]."""
+        return self.backend.passing(nodes, "seed_filter")
+
+    def walked(self, nodes: np.ndarray) -> np.ndarray:
+        """Return which nodes, shape [n], may be walked to: bool, shape [n]."""
+        return self.backend.passing(nodes, "traversal_filter")
+
+    def typed(self, nodes: np.ndarray, types: Collection[str]) -> np.ndarray:
+        """Return which nodes, shape [n], have one of the types: bool, shape [n]."""
+        return self.backend.typed(nodes, types)
+
+    def types(self, nodes: np.ndarray) -> list[str]:
+        """Return the type of each of some nodes, shape [n]."""
+        return [self.backend.pages.nodes[row].type for row in nodes.tolist()]
+
+    def relation(self, name: str | None) -> int:
+        """Return the number of a relation in the candidates' relations; -1 for None."""
+        return self.backend.pages.relations.get(name, -1) if name is not None else -1
+
+
+class Stores(Memory):
+    """Answers requests from a graph store and a vector store; what a step asks for is fetched together.
+
+    Parameters
+    ----------
+    queries : Queries
+        On a :class:`StoredIndex`, without masks.
+    filters : mapping of str to mapping
+        Those of the call, and ``types``.
+    """
+
+    def __init__(self, queries: Queries, filters: Mapping[str, Any]) -> None:
+        super().__init__(queries)
+        assert isinstance(queries.index, StoredIndex)
+        self.pages, self.asked = queries.index.pages, set[str]()
+        self.filters = {name: _Condition(self.pages, condition) for name, condition in filters.items()}
+        if "seed_filter" in self.filters:
+            self.filters["named"] = self.filters["seed_filter"]
+        if "filter" in self.filters:
+            self.filters.setdefault("seed_filter", self.filters["filter"])
+
+    def passing(self, nodes: np.ndarray, *names: str) -> np.ndarray:
+        """Return which nodes, shape [n], pass the filters of some names: bool, shape [n]."""
+        passes = np.ones(len(nodes), bool)
+        for name in names:
+            if name in self.filters:
+                passes &= self.filters[name](nodes)
+        return passes
+
+    def typed(self, nodes: np.ndarray, types: Collection[str]) -> np.ndarray:
+        """Return which nodes, shape [n], have one of the types: bool, shape [n]."""
+        return np.array([self.pages.nodes[row].type in types for row in nodes.tolist()], bool)
+
+    def prepare(self, asked: Sequence[tuple[int, Request]]) -> None:
+        """Fetch what the requests of a step need."""
+        pages, self.asked = self.pages, {type(request).__name__ for _, request in asked}
+        for place, request in asked:
+            if request.verb and request.verb not in _ANSWERED:
+                raise WholeGraphError("what that is answered with in the whole graph")
+            if isinstance(request, (Nearest, Closest)):
+                self._best(place, request)
+            elif isinstance(request, (Neighbors, Steps, Weights, Links)) or (isinstance(request, Degree) and request.parallel):
+                pages.expand.update(request.nodes.tolist())
+            elif isinstance(request, (Similarity, Vectors)) or (isinstance(request, Scores) and request.signal == "dense"):
+                pages.vectors.update(request.nodes.tolist())
+            elif isinstance(request, Relevance) and request.texts is None:
+                model = request.model or self.queries.index.relevance
+                by_vectors = isinstance(model, BiEncoder) and model.embedding is self.queries.index.embedding
+                wanted = pages.vectors if by_vectors else pages.texts
+                wanted.update(request.nodes.tolist())
+            elif isinstance(request, (Contents, Texts)):
+                pages.texts.update(request.nodes.tolist())
+            elif isinstance(request, Titled):
+                pages.names |= {key for key in map(name_key, request.names) if key}
+            elif isinstance(request, ByTitle):
+                pages.titles |= {key for key in map(_letters, request.titles) if key}
+        pages.fetch()
+
+    def titled(self, asked: Sequence[tuple[int, Titled]]) -> list[list[list[int]]]:
+        """Return rows by name: those of the nodes whose names have the same words in folded case, told apart as in memory."""
+        found = []
+        for _, request in asked:
+            rows = sorted({row for name in request.names for row in self.pages.named.get(name_key(name), [])})
+            names = name_table(self.pages.part(rows, self.graph.include_titles), fold=request.fold)
+            found.append([[rows[place] for place in names.rows(name)] for name in request.names])
+        return found
+
+    def closest(self, asked: Sequence[tuple[int, Closest]]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return the nodes of the largest cosines."""
+        return [(nodes, cosines.astype(np.float64)) for nodes, cosines in self.nearest(asked)]
+
+    def nearest(self, asked: Sequence[tuple[int, Nearest | Closest]]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return the best nodes of a signal; searches go deeper where filters or ties leave too few."""
+        while True:
+            found = [self._best(place, request) for place, request in asked]
+            if not self.pages.fetch():
+                return found
+
+    def _best(self, place: int, request: Nearest | Closest) -> tuple[np.ndarray, np.ndarray]:
+        """Return the best nodes, or what is known of them and note what is missing."""
+        k, text = min(request.k, self.pages.size), self.queries.texts[place] if request.text is None else request.text
+        excluded, types = tuple[str, ...](), tuple[str, ...]()
+        if isinstance(request, Nearest):
+            starts = ["seed_filter", *(["filter", "types"] if request.returned else [])]
+            filters = {"start": starts, "name": ["named"], "walk": ["traversal_filter"], "return": ["filter", "types"]}
+            names, types, signal = filters[request.among], request.types, self.queries.index.signal(request.signal)
+        else:
+            names, excluded, signal = ["seed_filter"], request.exclude_types, self.queries.index.dense
+        names = [name for name in names if name in self.filters]
+
+        def passing(nodes: np.ndarray) -> np.ndarray:
+            passes = self.passing(nodes, *names) & ~self.typed(nodes, excluded)
+            return passes & self.typed(nodes, types) if types else passes
+
+        test = passing if names or excluded or types else None
+        if isinstance(signal, StoredWords):
+            return self._words(signal, text, k, test)
+        return self._vectors(self.queries.vectors[place] if request.text is None else self._embedded(text), k, test)
+
+    def _embedded(self, text: str) -> Tensor:
+        return self.queries.cache.get(("vector of a text", text), lambda: self.queries.embed([text])[0])
+
+    def _vectors(self, query: Tensor, k: int, test: _Test | None) -> tuple[np.ndarray, np.ndarray]:
+        pages = self.pages
+        key = query.numpy().tobytes()
+        found = pages.found.get(key)
+        if found is None:
+            return self._search(key, query, k if test is None else _DEEPER * k)
+        # Results that are not nodes of the graph are left out.
+        rows = torch.tensor([pages.rows[name] for name in found.keys if name in pages.rows], dtype=torch.int64)
+        scores = self.queries.index.dense.scores(query.unsqueeze(0), torch.zeros_like(rows), rows)
+        if bool((scores.diff() > _RISE).any()):
+            raise InvalidArgumentError(
+                "The vector store orders its results by something else than the cosine; make it a cosine store."
+            )
+        floor = scores.min() if len(rows) else torch.tensor(float("inf"))
+        if test is not None:
+            kept = torch.from_numpy(test(rows.numpy()))
+            rows, scores = rows[kept], scores[kept]
+        rows, order = torch.sort(rows)
+        values, columns = top_k(scores[order].unsqueeze(0), k, ROUNDING)
+        # What the store did not return scores at most as the last that it returned.
+        if not found.complete and (len(rows) < k or bool(values[0, -1] <= floor + ROUNDING)):
+            return self._search(key, query, max(k, _DEEPER * found.reach))
+        return rows[columns[0]].numpy(), falling(values)[0].numpy()
+
+    def _search(self, key: Any, query: Tensor, reach: int) -> tuple[np.ndarray, np.ndarray]:
+        # Several searches of a step may be made by the same vector.
+        _, other = self.pages.searches.get(key, (None, 0))
+        self.pages.searches[key] = query, max(reach + _MORE, other)
+        return np.zeros(0, np.int64), np.zeros(0, np.float32)
+
+    def _words(self, signal: StoredWords, text: str, k: int, test: _Test | None) -> tuple[np.ndarray, np.ndarray]:
+        pages = self.pages
+        key, reach = (id(signal), text), k if test is None else _DEEPER * k
+        while True:
+            found = pages.found.get(key)
+            if found is None or (found.reach < reach and not found.complete):
+                values, rows = signal.whole.search([text], reach)
+                pairs = [pair for pair in zip(rows[0].tolist(), values[0].tolist(), strict=True) if pair[0] >= 0]
+                found = pages.found[key] = Found(pairs, reach, len(pairs) < reach)
+            nodes = np.array([row for row, _ in found.keys], np.int64)
+            missing = {row for row in nodes.tolist() if row not in pages.nodes}
+            if missing:
+                pages.positions |= missing
+                return nodes[:0], np.zeros(0, np.float32)
+            kept = np.arange(len(nodes)) if test is None else np.flatnonzero(test(nodes))
+            if found.complete or len(kept) >= k:
+                return nodes[kept][:k], np.array([value for _, value in found.keys], np.float32)[kept][:k]
+            reach = _DEEPER * found.reach
+
+    def vectors(self, asked: Sequence[tuple[int, Vectors]]) -> list[np.ndarray]:
+        """Return vectors at unit length."""
+        found = self.pages.vectors_of(np.concatenate([request.nodes for _, request in asked]))
+        return self._split(torch.nn.functional.normalize(found.double(), dim=1), asked)
+
+    def contents(self, asked: Sequence[tuple[int, Contents]]) -> list[list[Node]]:
+        """Return nodes with their texts."""
+        return [[self.graph.node(row) for row in request.nodes.tolist()] for _, request in asked]
+
+    def texts(self, asked: Sequence[tuple[int, Texts]]) -> list[list[str]]:
+        """Return texts of nodes."""
+        return [[node.text for node in nodes] for nodes in self.contents(asked)]  # type: ignore[arg-type]
+
+    def neighbors(self, asked: Sequence[tuple[int, Neighbors]]) -> list[Near]:
+        """Return the neighbours of nodes, without nodes that may not be walked to."""
+        found = [Near(*self._edges(request.nodes, request.parallel)[:2]) for _, request in asked]
+        return [near.kept(self.passing(near.node, "traversal_filter")) for near in found]
+
+    def steps(self, asked: Sequence[tuple[int, Steps]]) -> list[tuple[Near, bool]]:
+        """Return the neighbours of one type and by one relation."""
+        found = []
+        for _, request in asked:
+            nodes = [self._stepped(row, request) for row in request.nodes.tolist()]
+            length = np.array([len(near) for near in nodes], np.int64)
+            read = np.cumsum(length)
+            whole = not len(read) or bool(read[-1] <= request.most)
+            kept = [near for near, total in zip(nodes, read.tolist(), strict=True) if total <= request.most]
+            owner = np.repeat(np.arange(len(nodes)), np.where(read <= request.most, length, 0))
+            near = Near(owner, np.array([node for near in kept for node in near], np.int64))
+            found.append((near.kept(self.passing(near.node, "traversal_filter")), whole))
+        return found
+
+    def _stepped(self, row: int, request: Steps) -> list[int]:
+        """Return the neighbours of a node, those of one relation together, as a typed adjacency of the whole graph has them."""
+        pages, found = self.pages, []
+        for edge in pages.near[row].edges:
+            other = pages.rows[edge.target if pages.rows[edge.source] == row else edge.source]
+            kind = pages.nodes[other].type
+            if request.type in (None, kind) and request.relation in (None, edge.relation):
+                found.append((edge.relation if request.type is not None else kind, other, edge.position))
+        return [other for _, other, _ in sorted(found)]
+
+    def by_title(self, asked: Sequence[tuple[int, ByTitle]]) -> list[np.ndarray]:
+        """Return nodes by title and type."""
+        pages, found = self.pages, []
+        for _, request in asked:
+            rows = {row for title in request.titles for row in pages.titled.get(_letters(title), [])}
+            nodes = np.array(sorted(row for row in rows if pages.nodes[row].type == request.type), np.int64)
+            found.append(nodes[self.passing(nodes, "named")])
+        return found
+
+    def degree(self, asked: Sequence[tuple[int, Degree]]) -> list[np.ndarray]:
+        """Return the numbers of neighbours, which the database holds, or of edges."""
+        held, near, parallel = self.pages.nodes, self.pages.near, asked[0][1].parallel
+        return [
+            np.array([len(near[row].parallel) if parallel else held[row].degree for row in request.nodes.tolist()], np.int64)
+            for _, request in asked
+        ]
+
+    def weights(self, asked: Sequence[tuple[int, Weights]]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return adjacency matrices among nodes, and sums of weights."""
+        found = []
+        for _, request in asked:
+            nodes = request.nodes
+            owner, near, weights = self._edges(nodes, parallel=False)
+            place = places_of(nodes, near)
+            among = np.zeros((len(nodes), len(nodes)), np.float32)
+            among[owner[place >= 0], place[place >= 0]] = weights[place >= 0]
+            found.append((among, np.bincount(owner, weights, len(nodes)).astype(np.float32)))
+        return found
+
+    def links(self, asked: Sequence[tuple[int, Links]]) -> list[Near]:
+        """Return the edges among nodes."""
+        found = []
+        for _, request in asked:
+            owner, near, _ = self._edges(request.nodes, request.parallel)
+            place = places_of(request.nodes, near)
+            found.append(Near(owner, place).kept((place >= 0) & (place != owner)))
+        return found
+
+    def _edges(self, nodes: np.ndarray, parallel: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the place of each neighbour's node, its row, and its weight (of the simple view), each [T]."""
+        near = [self.pages.near[row] for row in nodes.tolist()]
+        rows = [one.parallel if parallel else one.rows for one in near]
+        owner = np.repeat(np.arange(len(nodes)), [len(one) for one in rows])
+        if not near:
+            return owner, np.zeros(0, np.int64), np.zeros(0, np.float32)
+        return owner, np.concatenate(rows), np.concatenate([one.weights for one in near])
+
+    def part(self, ranking: Ranking) -> tuple[CorpusGraph, Ranking]:
+        """Fetch the contents of all nodes that a ranking names, and the edges of its paths: a graph of these, in their order."""
+        pages, paths = self.pages, [ranking.trails.flatten(0, 1)]
+        if ranking.chains is not None:
+            paths.append(ranking.chains.nodes.flatten(0, 1))
+        for table in paths:
+            for near, far in zip(table[:, :-1].flatten().tolist(), table[:, 1:].flatten().tolist(), strict=True):
+                if near >= 0 and far >= 0 and near not in pages.near and far not in pages.near:
+                    pages.expand.add(near)
+        contexts = torch.empty(0, dtype=torch.int64) if ranking.context is None else ranking.context
+        if contexts.numel():
+            pages.expand.update(contexts[contexts >= 0].tolist())
+        tables = [ranking.nodes, contexts, *paths]
+        rows = np.unique(np.concatenate([table.flatten().numpy() for table in tables]))
+        rows = rows[rows >= 0]
+        pages.texts.update(rows.tolist())
+        pages.fetch()
+        return pages.part(rows.tolist(), self.graph.include_titles), _renumbered(ranking, rows)
+
+
+def _letters(title: str) -> str:
+    return title.strip().casefold()
+
+
+def _renumbered(ranking: Ranking, rows: np.ndarray) -> Ranking:
+    """Return the ranking with the places of its nodes in `rows` in the place of their rows."""
+
+    def places(table: Tensor) -> Tensor:
+        return torch.where(table >= 0, torch.searchsorted(torch.from_numpy(rows), table.contiguous()), -1)
+
+    chains = None if ranking.chains is None else replace(ranking.chains, nodes=places(ranking.chains.nodes))
+    context = None if ranking.context is None else places(ranking.context)
+    return replace(ranking, nodes=places(ranking.nodes), trails=places(ranking.trails), context=context, chains=chains)

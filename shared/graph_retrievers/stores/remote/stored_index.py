@@ -1,0 +1,185 @@
+"""What is known of a graph in a database and of its signals, as an index that refuses all else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, Self, overload
+
+import torch
+from torch import Tensor
+
+from graph_retrievers.cache import Cache
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.signals.dense import ROUNDING, zeroed
+from graph_retrievers.signals.relevance import BiEncoder
+from graph_retrievers.signals.signal import Signal, VectorSignal
+from graph_retrievers.stores.remote.pages import Pages
+
+__all__ = ["Schema", "StoredGraph", "StoredIndex", "StoredVectors", "StoredWords", "WholeGraphError"]
+
+Schema = tuple[Sequence[str], Sequence[tuple[str, str, str]]]
+"""The node types of a graph, and the (type, relation, type) that edges have."""
+
+
+class WholeGraphError(InvalidArgumentError):
+    """Something reads what follows from the whole graph."""
+
+
+class _Ids(Sequence[str]):
+    """The ids of fetched nodes by their rows."""
+
+    def __init__(self, pages: Pages) -> None:
+        self.pages = pages
+
+    def __len__(self) -> int:
+        return self.pages.size
+
+    @overload
+    def __getitem__(self, row: int) -> str: ...
+
+    @overload
+    def __getitem__(self, row: slice) -> Sequence[str]: ...
+
+    def __getitem__(self, row: int | slice) -> Any:
+        if isinstance(row, slice):
+            raise WholeGraphError("the ids of the whole graph")
+        return self.pages.nodes[int(row)].id
+
+
+class _Whole(Cache):
+    """The cache of a graph whose values follow from all of it, and are refused, but for those of its schema if that was read."""
+
+    def __init__(self, schema: Schema | None) -> None:
+        super().__init__()
+        self.schema = schema
+
+    def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """Return what follows from the schema; WholeGraphError for anything else."""
+        name = str(key[0] if isinstance(key, tuple) else key)
+        if self.schema is None or name not in ("schema", "schema triples"):
+            raise WholeGraphError(f"{name!r} of the whole graph")
+        return super().get(key, (lambda: list(self.schema[1])) if name == "schema triples" else make)  # type: ignore[index]
+
+
+class StoredGraph(CorpusGraph):
+    """What is known of a graph in a database: its size, and the nodes that are fetched. Reads of anything else are refused."""
+
+    def __init__(self, pages: Pages, include_titles: bool, schema: Schema | None = None) -> None:
+        self.pages, self.include_titles, self.device = pages, include_titles, torch.device("cpu")
+        self.ids, self.cache = _Ids(pages), _Whole(schema)  # type: ignore[assignment]
+        if schema is not None:
+            self.type_names = list(schema[0])
+
+    def __len__(self) -> int:
+        """Return the number of nodes."""
+        return self.pages.size
+
+    def __getattr__(self, name: str) -> Any:
+        """Refuse columns of all nodes and edges."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise WholeGraphError(f"{name!r} of the whole graph")
+
+    @property
+    def has_edges(self) -> bool:
+        """True: those that are fetched do not tell whether the whole graph has any."""
+        return True
+
+    def row(self, node: str) -> int:
+        """Return the row of a fetched node."""
+        return self.pages.rows[node]
+
+    def node(self, row: int) -> Node:
+        """Return a node whose text is fetched."""
+        held = self.pages.nodes[int(row)]
+        return Node(held.id, held.text or "", held.title, held.type, held.metadata, held.origin or {})
+
+    def content(self, row: int) -> str:
+        """Return what models read of a node whose text is fetched."""
+        node = self.node(row)
+        return f"{node.title}. {node.text}" if self.include_titles and node.title else node.text
+
+
+class _Stored(Signal):
+    """A signal over the whole graph; the backend searches it."""
+
+    tabled = False
+
+    def __init__(self, pages: Pages) -> None:
+        self.pages = pages
+
+    def __len__(self) -> int:
+        return self.pages.size
+
+    def search(self, queries: Any, k: int, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        raise WholeGraphError("the rows of a signal over the whole graph, for which it does not ask by a request")
+
+    def state(self) -> Any:
+        raise InvalidArgumentError("A part of a graph is not saved; save its database.")
+
+    @classmethod
+    def restore(cls, *state: Any) -> Any:
+        raise InvalidArgumentError("A part of a graph is not saved; save its database.")
+
+    def to(self, device: torch.device) -> Any:
+        return self
+
+
+class StoredVectors(_Stored, VectorSignal):
+    """Vectors in a vector store, by cosine."""
+
+    @property
+    def dimension(self) -> int:  # type: ignore[override]
+        """Width of the vectors."""
+        return self.pages.dimension
+
+    @property
+    def norms(self) -> Tensor:
+        """Lengths: all 1."""
+        return torch.ones(1).expand(len(self))
+
+    def prepared(self, vectors: Tensor) -> Tensor:
+        """Return the vectors of queries at unit length."""
+        return torch.nn.functional.normalize(vectors)
+
+    def scores(self, queries: Tensor, batch: Tensor, rows: Tensor) -> Tensor:
+        """Return the cosines of pairs; vectors that are not there yet are fetched."""
+        distinct, back = torch.unique(rows, return_inverse=True)
+        vectors = self.pages.vectors_of(distinct.numpy())[back]
+        return zeroed((queries[batch] * vectors).sum(-1), torch.tensor(ROUNDING))
+
+
+class StoredWords(_Stored):
+    """A signal over words that this process holds, such as BM25."""
+
+    def __init__(self, pages: Pages, whole: Signal) -> None:
+        super().__init__(pages)
+        self.whole = whole
+
+    def scores(self, queries: Any, batch: Tensor, rows: Tensor) -> Tensor:
+        """Return the scores of pairs."""
+        return self.whole.scores(queries, batch, rows)
+
+    def term_scores(self, queries: Any, batch: Tensor, rows: Tensor) -> Tensor:
+        """Return the scores of pairs by terms."""
+        return self.whole.term_scores(queries, batch, rows)
+
+
+class StoredIndex(GraphIndex):
+    """What is known of a graph in a database and its signals, as an index."""
+
+    def __init__(
+        self, graph: StoredGraph, words: Mapping[str, Signal], embedding: Any = None, relevance: Any = None
+    ) -> None:
+        self.graph, self.pages, self.rows, self.edge_sources = graph, graph.pages, None, ()
+        self.signals = {} if self.pages.store is None else {"dense": StoredVectors(self.pages)}
+        self.signals |= {name: StoredWords(self.pages, whole) for name, whole in words.items()}
+        self.embedding, self.relevance = embedding, BiEncoder(embedding) if relevance is None else relevance
+
+    def with_models(self, *, embedding: Any = None, relevance: Any = None) -> Self:
+        """Return this index with another relevance model."""
+        made = object.__new__(type(self))
+        made.__dict__ = self.__dict__ | {"relevance": relevance}
+        return made
