@@ -15,8 +15,12 @@ from graph_retrievers.operators import DocumentGraphNetwork, DocumentGraphRerank
 from graph_retrievers.operators.grag.document_graph import edge_features, joined, maximal_paths, normalized, path_concepts
 from graph_retrievers.operators.grag.evidence import DocumentSet, mean_ranks
 from graph_retrievers.operators.grag.model import CHANNELS, EVIDENCE
+from graph_retrievers.operators.grag.rerank import Meanings
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
+from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.search.driver import run
+from graph_retrievers.search.memory import Memory, Question
 from graph_retrievers.signals.meaning import MeaningGraph
 from graph_retrievers.signals.meaning_cache import MeaningCache
 from tests.references import grag as reference
@@ -247,10 +251,13 @@ def test_links_are_the_edges_of_the_index_in_both_directions_by_row():
     some = [("0", "1"), ("2", "1", "cites"), ("1", "2"), ("3", "3"), ("5", "0")]
     for edges, expected in ((some, [[0, 0, 1, 0], [0, 0, 1, 0], [0.5, 0.5, 0, 0], [0] * 4]), ([], [[0] * 4] * 4)):
         queries = Queries.of(index_of(TEXTS, edges=edges), ["which loom"], vectors=[[1.0, 0.0, 0.0]])
-        found = operator.inputs(queries, ranking, 0, operator.document_sets(queries, ranking)[0]).arguments[1]
+        (head,) = Candidates.of(ranking)
+        (documents,) = Meanings.together(Memory(queries), [(0, Meanings(operator, head.nodes))])
+        (inputs,) = run(Memory(queries), [operator.inputs(Question(queries, 0), head, documents)])
+        found = inputs.arguments[1]
         assert found.shape == (4, 4, 2) and found[..., 1].tolist() == expected
     # A document set by itself knows of none.
-    assert not operator.document_sets(queries, ranking)[0].pair_evidence(("links",)).any()
+    assert not documents.pair_evidence(("links",)).any()
 
 
 def test_a_batch_gives_what_its_queries_give_one_by_one():

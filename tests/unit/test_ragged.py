@@ -5,7 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graph_retrievers.graph.ragged import columns_of, gather_rows, pad_ranked, placed, top_k
+from graph_retrievers.graph.ragged import columns_of, gather_rows, pad_ranked, top_k
+from graph_retrievers.search.candidates import Candidates, replaced
 from graph_retrievers.signals.dense import DenseIndex
 
 scores_table = st.integers(1, 4).flatmap(
@@ -78,14 +79,11 @@ def test_columns_of_equals_a_search_by_hand():
 
 
 def test_what_moves_is_placed_among_what_stays_and_scores_do_not_rise():
-    given = torch.tensor([9.0, 8.0, 7.0, 6.0, -torch.inf])
-    real = torch.tensor([True, True, True, True, False])
-    moves = torch.tensor([False, True, False, True])
-    order, scores = placed(given, torch.tensor([5.0, 1.0, 5.0, 2.0]), moves, real)
+    found = Candidates.seeds(np.arange(4), np.array([9.0, 8.0, 7.0, 6.0], np.float32), "Mine")
+    moved = replaced(found, np.array([1, 3]), np.array([1.0, 2.0]))
     # The first place has the score of the best that moved, the third that of the place above it.
-    assert order.tolist() == [0, 3, 2, 1, 4] and scores.tolist() == [2.0, 2.0, 2.0, 1.0, -torch.inf]
+    assert moved.nodes.tolist() == [0, 3, 2, 1] and moved.scores.tolist() == [2.0, 2.0, 2.0, 1.0]
     # Equal but for rounding: the order stays, and so the second would score more.
-    close = torch.tensor([1.0, 1.0 + 1e-7])
-    order, scores = placed(given[:2], close, torch.tensor([True, True]), real[:2])
-    assert order.tolist() == [0, 1] and scores.tolist() == [1.0, 1.0] and close[1] > close[0]
-    assert placed(given, close, torch.tensor([False, False]), real)[1] is given
+    close = np.array([1.0, 1.0 + 1e-7], np.float32)
+    moved = replaced(found.top(2), np.array([0, 1]), close)
+    assert moved.nodes.tolist() == [0, 1] and moved.scores.tolist() == [1.0, 1.0] and close[1] > close[0]

@@ -16,7 +16,6 @@ __all__ = [
     "gather_rows",
     "pad_ranked",
     "pads_last",
-    "placed",
     "ranked_lists",
     "row_pieces",
     "top_k",
@@ -128,27 +127,6 @@ def _runs(values: Tensor, slack: Tensor, comparable: Tensor | None = None) -> Te
 def falling(scores: Tensor) -> Tensor:
     """Return ordered scores, shape [..., K], without the rises by rounding that ties in row order leave."""
     return torch.cummin(scores, -1).values if scores.numel() else scores
-
-
-def placed(given: Tensor, scores: Tensor, moves: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the column for each place and its score, both of shape [K]; a column that does not move keeps its place.
-
-    `given` and `real`, shape [K], are the scores before and which columns are not pads; `scores` and `moves`, shape [n], are those
-    of the first n columns.
-    """
-    order = torch.arange(given.numel(), device=given.device)
-    free = moves.nonzero().flatten().to(given.device)
-    if not free.numel():
-        return order, given
-    scores = scores.to(given)
-    best = descending(scores[free])
-    order[free] = free[best]
-    values = torch.full_like(given, torch.nan)
-    values[free] = scores[free[best]]
-    # The place above whose score each place takes: its own where it moved, the first that moved at the top of the list.
-    above = torch.full_like(order, -1).index_copy(0, free, free).cummax(0).values
-    values = values[torch.where(above >= 0, above, free[0])]
-    return order, torch.where(real, falling(values), given)
 
 
 def pads_last(real: Tensor) -> Tensor:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError, MissingSignalError
-from graph_retrievers.graph.ragged import placed
 from graph_retrievers.operators.grag.document_graph import normalized
 from graph_retrievers.operators.grag.evidence import DocumentSet, mean_ranks
 from graph_retrievers.operators.grag.model import DocumentGraphNetwork, EvidenceNetwork
-from graph_retrievers.operators.operator import Operator, OperatorKind
-from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
+from graph_retrievers.operators.operator import Algorithm, OperatorKind
+from graph_retrievers.search.candidates import Candidates, replaced
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.memory import Question
+from graph_retrievers.search.requests import Links, Request, Similarity
 from graph_retrievers.signals.embedding import embed_texts
 from graph_retrievers.signals.meaning_cache import MeaningCache
 
@@ -31,18 +34,18 @@ class NetworkInputs:
     ----------
     arguments : tuple of Tensor
         Of the network's ``forward``.
-    connected : Tensor, shape [n], bool
+    connected : ndarray, shape [n], bool
         Which documents, together with the question, share anything with another one.
     unparsed : int
         Documents without a meaning graph.
     """
 
     arguments: tuple[Tensor, ...]
-    connected: Tensor
+    connected: np.ndarray
     unparsed: int
 
 
-class DocumentGraphRerank(Operator):
+class DocumentGraphRerank(Algorithm):
     """G-RAG: rerank documents by a graph neural network over the graph of what their meaning graphs share.
 
     Parameters
@@ -121,97 +124,125 @@ class DocumentGraphRerank(Operator):
         self.depth, self.together = positive("depth", depth), bool(together)
         self.k = None if k is None else positive("k", k)
 
-    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return the same nodes, the first `depth` by the network's scores."""
-        # A network that was trained in the meantime would drop values at random.
-        self.network.to(queries.index.device).eval()
-        parsed = self.document_sets(queries, ranking)
-        real = ranking.nodes >= 0
-        orders, scores, notes = [], [], []
-        for b, documents in enumerate(parsed):
-            inputs = self.inputs(queries, ranking, b, documents)
-            with torch.inference_mode():
-                found = self.network(*inputs.arguments) if len(documents.documents) else torch.zeros(0)
-            if not bool(torch.isfinite(found).all()):
-                raise InvalidVectorError(f"The network of G-RAG gave NaN or infinity for {queries.texts[b][:60]!r}; retrain it.")
-            order, values = placed(ranking.scores[b], found, inputs.connected, real[b])
-            orders.append(order)
-            scores.append(values)
-            notes.append(inputs.unparsed)
-        if not parsed or not ranking.width:
-            return ranking
-        ranked = replace(ranking.reordered(torch.stack(orders)), scores=torch.stack(scores))
-        silent = [not documents.question.concepts and not self.together for documents in parsed]
-        ranked = ranked.noted(silent, "the question could not be parsed: its concepts count for nothing")
-        for count in sorted(set(notes) - {0}):
-            ranked = ranked.noted(
-                [each == count for each in notes], f"{count} of the documents could not be parsed and keep their places"
-            )
-        return ranked
+        head = found.top(self.depth)
+        if not len(head):
+            return found
+        # Section 3.1: the meaning graphs of question and documents, and what they share.
+        documents = yield Meanings(self, head.nodes)
+        if not documents.question.concepts and not self.together:
+            question.notes.append("the question could not be parsed: its concepts count for nothing")
+        # Section 3.2: features of documents and of pairs, and the network over them.
+        inputs = yield from self.inputs(question, head, documents)
+        scores = yield NetworkScores(self, inputs)
+        if inputs.unparsed:
+            question.notes.append(f"{inputs.unparsed} of the documents could not be parsed and keep their places")
+        places = np.flatnonzero(inputs.connected)
+        return replaced(found, places, scores[places]) if len(places) else found
 
-    def document_sets(self, queries: Queries, ranking: Ranking, show_progress: bool = False) -> list[DocumentSet]:
-        """Return each question with the first `depth` nodes of its list, as meaning graphs."""
-        graph = queries.index.graph
-        lists = [[graph.content(row) for row in rows if row >= 0] for rows in ranking.nodes[:, : self.depth].tolist()]
-        if self.together:
-            lists = [
-                [f"question:{text}{content}" for content in contents] for text, contents in zip(queries.texts, lists, strict=True)
-            ]
-        questions = [f"question: {text}" for text in queries.texts]
-        parsed = iter(self.parser.parse([*questions, *(text for texts in lists for text in texts)], show_progress))
-        asked = [next(parsed) for _ in questions]
+    def inputs(self, question: Question, head: Candidates, documents: DocumentSet) -> Search[NetworkInputs]:
+        """Return what the network reads of a question and its documents."""
+        if np.isnan(head.scores).any():
+            raise InvalidArgumentError("A document was found with the score NaN; expected numbers.")
+        network, nodes = self.network, head.nodes
+        arguments: tuple[Tensor, ...]
+        if isinstance(network, EvidenceNetwork):
+            similarity, links = torch.zeros(len(nodes)), None
+            if "similarity" in network.evidence:
+                similarity = torch.from_numpy((yield Similarity(nodes)))
+            if "links" in network.channels:
+                near, links = (yield Links(nodes)), torch.zeros(len(nodes), len(nodes), dtype=torch.bool)
+                links[near.owner, near.node] = True
+            ranks = mean_ranks(torch.from_numpy(head.scores))
+            arguments = (
+                documents.node_evidence(network.evidence, similarity, ranks),
+                documents.pair_evidence(network.channels, links),
+            )
+        else:
+            vectors, asked = yield DocumentVectors(network, nodes, documents)
+            arguments = (vectors, normalized(documents.shared, network.normalization), asked)
+        device, unparsed = question.queries.index.device, sum(not graph.concepts for graph in documents.documents)
+        return NetworkInputs(tuple(part.to(device) for part in arguments), documents.connected.numpy(), unparsed)
+
+
+@dataclass(frozen=True, eq=False)
+class Meanings(Request):
+    """The question and the documents of nodes, shape [n], as meaning graphs: :class:`DocumentSet`."""
+
+    shared = ("operator",)
+    operator: DocumentGraphRerank
+    nodes: np.ndarray
+
+    @classmethod
+    def together(cls, backend: Any, asked: Sequence[tuple[int, Meanings]]) -> list[DocumentSet]:
+        """Return answers; all texts are parsed together, each once."""
+        operator, graph, texts = asked[0][1].operator, backend.graph, [backend.queries.texts[b] for b, _ in asked]
+        lists = [[graph.content(row) for row in request.nodes.tolist()] for _, request in asked]
+        if operator.together:
+            lists = [[f"question:{text}{content}" for content in part] for text, part in zip(texts, lists, strict=True)]
+        parsed = iter(operator.parser.parse([*(f"question: {text}" for text in texts), *(each for part in lists for each in part)]))
+        questions = [next(parsed) for _ in texts]
         return [
-            DocumentSet(question, tuple(next(parsed) for _ in texts), self.together)
-            for question, texts in zip(asked, lists, strict=True)
+            DocumentSet(question, tuple(next(parsed) for _ in part), operator.together)
+            for question, part in zip(questions, lists, strict=True)
         ]
 
-    def inputs(self, queries: Queries, ranking: Ranking, b: int, documents: DocumentSet) -> NetworkInputs:
-        """Return what the network reads of query `b` and its documents."""
-        device, count = queries.index.device, len(documents.documents)
-        rows = ranking.nodes[b, :count]
-        if bool(torch.isnan(ranking.scores[b, :count]).any()):
-            raise InvalidArgumentError("A document was found with the score NaN; expected numbers.")
-        unparsed = sum(not graph.concepts for graph in documents.documents)
-        arguments: tuple[Tensor, ...] = ()
-        if isinstance(self.network, EvidenceNetwork):
-            similarity = torch.zeros(count)
-            if "similarity" in self.network.evidence and count:
-                similarity = queries.cosines(torch.full_like(rows, b), rows)
-            ranks = mean_ranks(ranking.scores[b, :count])
-            arguments = (
-                documents.node_evidence(self.network.evidence, similarity, ranks),
-                documents.pair_evidence(self.network.channels, self._links(queries, rows)),
-            )
-        elif count:
-            edges = normalized(documents.shared, self.network.normalization)
-            arguments = (self._vectors(queries, rows, documents), edges, queries.vectors[b])
-        return NetworkInputs(tuple(part.to(device) for part in arguments), documents.connected, unparsed)
 
-    def _links(self, queries: Queries, rows: Tensor) -> Tensor | None:
-        """Return which documents an edge joins: Tensor, shape [n, n], bool; None where the network does not read it."""
-        assert isinstance(self.network, EvidenceNetwork)
-        if "links" not in self.network.channels:
-            return None
-        left, right = torch.broadcast_tensors(rows.unsqueeze(1), rows.unsqueeze(0))
-        return queries.index.graph.adjacency(left, right) > 0
+@dataclass(frozen=True, eq=False)
+class DocumentVectors(Request):
+    """The vectors of documents that a DocumentGraphNetwork reads (equations 1 and 2), [n, d], and that of the question, [d]."""
 
-    def _vectors(self, queries: Queries, rows: Tensor, documents: DocumentSet) -> Tensor:
-        """Return the vectors that a DocumentGraphNetwork reads: Tensor, shape [n, d] (equations 1 and 2)."""
-        assert isinstance(self.network, DocumentGraphNetwork)
-        index, known = queries.index, getattr(queries.index.dense, "vectors", None)
-        if not self.network.paths and isinstance(known, Tensor):
-            vectors = known[rows]
+    reads = "signals"
+    shared = ("network",)
+    network: DocumentGraphNetwork
+    nodes: np.ndarray
+    documents: DocumentSet
+
+    @classmethod
+    def together(cls, backend: Any, asked: Sequence[tuple[int, DocumentVectors]]) -> list[tuple[Tensor, Tensor]]:
+        """Return answers; texts of all questions are embedded together."""
+        network, index = asked[0][1].network, backend.queries.index
+        rows = np.concatenate([request.nodes for _, request in asked])
+        known = getattr(index.dense, "vectors", None)
+        if not network.paths and isinstance(known, Tensor):
+            vectors = known[torch.from_numpy(rows).to(known.device)]
         elif index.embedding is None:
             raise MissingSignalError("This network of G-RAG embeds texts and the index has no embedding model; pass embedding=.")
         else:
-            texts = [index.graph.content(row) for row in rows.tolist()]
-            if self.network.paths:
+            texts = [backend.graph.content(row) for row in rows.tolist()]
+            if network.paths:
                 # The paths stand last, so that they are cut first where the text is too long for the model.
-                texts = [f"{text} {paths}".strip() for text, paths in zip(texts, documents.paths, strict=True)]
+                paths = [path for _, request in asked for path in request.documents.paths]
+                texts = [f"{text} {path}".strip() for text, path in zip(texts, paths, strict=True)]
             vectors = embed_texts(index.embedding, texts)
-        if vectors.shape[1] != self.network.dimension:
+        if vectors.shape[1] != network.dimension:
             raise DimensionMismatchError(
-                f"This network of G-RAG is for vectors of {self.network.dimension} dimensions, got {vectors.shape[1]}; train it "
+                f"This network of G-RAG is for vectors of {network.dimension} dimensions, got {vectors.shape[1]}; train it "
                 "with the same embedding model."
             )
-        return vectors
+        parts = vectors.split([len(request.nodes) for _, request in asked])
+        return [(part, backend.queries.vectors[b]) for part, (b, _) in zip(parts, asked, strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkScores(Request):
+    """The network's scores of a question's documents: float32, shape [n]; InvalidVectorError if one is NaN or infinite."""
+
+    reads = "model"
+    shared = ("operator",)
+    operator: DocumentGraphRerank
+    inputs: NetworkInputs
+
+    @classmethod
+    @torch.inference_mode()
+    def together(cls, backend: Any, asked: Sequence[tuple[int, NetworkScores]]) -> list[np.ndarray]:
+        """Return scores, a document graph at a time."""
+        # A network that was trained in the meantime would drop values at random.
+        network, scores = asked[0][1].operator.network.to(backend.queries.index.device).eval(), []
+        for b, request in asked:
+            scores.append(network(*request.inputs.arguments).cpu().numpy())
+            if not np.isfinite(scores[-1]).all():
+                text = backend.queries.texts[b][:60]
+                raise InvalidVectorError(f"The network of G-RAG gave NaN or infinity for {text!r}; retrain it.")
+        return scores

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,9 +17,12 @@ from graph_retrievers.learning.examples import LabelledQuery, questions_digest
 from graph_retrievers.learning.loop import History, fit
 from graph_retrievers.learning.loss import listwise_cross_entropy, pairwise_hinge
 from graph_retrievers.operators.grag.model import DocumentGraphNetwork, EvidenceNetwork
-from graph_retrievers.operators.grag.rerank import DocumentGraphRerank, NetworkInputs
+from graph_retrievers.operators.grag.rerank import DocumentGraphRerank, Meanings, NetworkInputs
 from graph_retrievers.operators.operator import Operator
 from graph_retrievers.queries import Queries
+from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.search.driver import Search, run
+from graph_retrievers.search.memory import Memory, Question
 
 __all__ = ["LOSSES", "fit_document_graph"]
 
@@ -90,7 +94,7 @@ def fit_document_graph(
         raise InvalidArgumentError("No training question has a relevant node among those that are found; check the gold nodes.")
     if not held:
         raise InvalidArgumentError("There is no dev question to measure on; G-RAG needs a few to know when to stop.")
-    if not any(inputs.unparsed < inputs.connected.numel() for inputs, _ in useful):
+    if not any(inputs.unparsed < len(inputs.connected) for inputs, _ in useful):
         raise InvalidArgumentError(f"The parser {reranker.parser.name!r} gave no meaning graph for any document; check the parser.")
     network = reranker.network.to(index.device)
 
@@ -117,7 +121,7 @@ def fit_document_graph(
 
 def _scores(network: EvidenceNetwork | DocumentGraphNetwork, inputs: Sequence[NetworkInputs]) -> list[Tensor]:
     """Return the scores of each question's documents; questions with equally many documents run together where they can."""
-    sizes = {each.connected.numel() for each in inputs}
+    sizes = {len(each.connected) for each in inputs}
     if isinstance(network, EvidenceNetwork) and len(sizes) == 1:
         return list(network(*(torch.stack(parts) for parts in zip(*(each.arguments for each in inputs), strict=True))))
     return [network(*each.arguments) for each in inputs]
@@ -139,16 +143,20 @@ def _prepared(
     """Return what the network reads of each question, and which of its documents are relevant."""
     from tqdm.auto import tqdm
 
+    def gathered(question: Question, found: Candidates) -> Search[tuple[NetworkInputs, np.ndarray] | None]:
+        head = found.top(reranker.depth)
+        documents = yield Meanings(reranker, head.nodes)
+        return ((yield from reranker.inputs(question, head, documents)), head.nodes) if len(head) else None
+
     made = []
     with tqdm(total=len(examples), desc="document graphs", unit="question", disable=not show_progress) as bar:
         for start in range(0, len(examples), _QUERIES_AT_A_TIME):
             part = examples[start : start + _QUERIES_AT_A_TIME]
             queries = Queries.of(index, [example.text for example in part])
-            ranking = first(queries)
-            for b, documents in enumerate(reranker.document_sets(queries, ranking)):
-                inputs = reranker.inputs(queries, ranking, b, documents)
-                rows = ranking.nodes[b, : len(documents.documents)]
-                if rows.numel():
-                    made.append((inputs, torch.isin(rows, torch.tensor(part[b].gold, dtype=torch.int64, device=rows.device))))
+            lists = enumerate(Candidates.of(first(queries)))
+            found = run(Memory(queries), [gathered(Question(queries, place), head) for place, head in lists])
+            for example, read in zip(part, found, strict=True):
+                if read is not None:
+                    made.append((read[0], torch.from_numpy(np.isin(read[1], example.gold)).to(index.device)))
                 bar.update(1)
     return made
