@@ -10,9 +10,9 @@ import numpy as np
 
 from graph_retrievers.arguments import choice, fraction, positive, strings
 from graph_retrievers.operators.operator import Algorithm, OperatorKind
-from graph_retrievers.operators.round_robin import by_turns
+from graph_retrievers.operators.round_robin import turns
 from graph_retrievers.search.beyond import Chains
-from graph_retrievers.search.candidates import Candidates, best, order
+from graph_retrievers.search.candidates import Candidates, best, concatenated, order
 from graph_retrievers.search.driver import Search
 from graph_retrievers.search.memory import Question
 from graph_retrievers.search.requests import Degree, Neighbors
@@ -103,8 +103,9 @@ class FlowPruning(Algorithm):
         kept = self._kept(paths, scores)
         best_paths = Chains(paths.nodes[kept], scores[kept], self.name, rising=True)
         on_paths = _nodes_of(best_paths, found)
-        merged = by_turns([found.nodes, on_paths.nodes], on_paths.joined(found))
-        return replace(merged, chains=best_paths) if self.chains == "hits" else merged
+        merged = concatenated([on_paths, found]).taken(turns([on_paths.nodes, found.nodes], [1, 0]))
+        chains = best_paths if self.chains == "hits" else merged.chains
+        return replace(merged, scores=1 / np.arange(1, len(merged) + 1), chains=chains)
 
     def _between(self, question: Question, seeds: np.ndarray) -> Search[_Paths]:
         """Return all simple paths of one to three steps from one of the seeds to another."""

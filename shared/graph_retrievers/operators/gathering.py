@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor
-from torch.nn.functional import pad
 
 from graph_retrievers.arguments import choice, positive, strings
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.filters import type_mask
-from graph_retrievers.graph.ragged import columns_of, gather_rows, pad_ranked
 from graph_retrievers.graph.tokens import estimate_tokens
-from graph_retrievers.operators.operator import Operator, OperatorKind
-from graph_retrievers.operators.round_robin import place_scores
-from graph_retrievers.queries import Queries
-from graph_retrievers.results import Facts, Ranking, extended_relations, extended_trails
+from graph_retrievers.operators.operator import Algorithm, OperatorKind
+from graph_retrievers.search.beyond import Facts
+from graph_retrievers.search.candidates import Candidates, best, places_of
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.memory import Question, column, slices
+from graph_retrievers.search.requests import Near, Neighbors, Request, Similarity
 
 __all__ = ["ChunkGathering", "RelationGathering", "chunk_quotas", "within_tokens"]
 
@@ -36,19 +38,51 @@ def chunk_quotas(count: int, most: int = 5) -> list[int]:
     return [round(most - place / max(count - 1, 1) * (most - 1)) for place in range(count)]
 
 
-def within_tokens(rows: Tensor, of: str, graph: CorpusGraph, budget: int) -> Tensor:
-    """Return which entries of lists come before their texts exceed a number of tokens: Tensor, shape [B, K], bool.
+@lru_cache
+def _quotas(count: int, most: int) -> np.ndarray:
+    return np.array(chunk_quotas(count, most), np.int64)
 
-    `rows`, shape [B, K], are node rows (`of` is "nodes") or relationship rows ("edges"), -1 on pads; the texts are those that
-    signals read, and their tokens are estimated (:func:`~graph_retrievers.graph.tokens.estimate_tokens`).
+
+def within_tokens(graph: CorpusGraph, of: str, rows: np.ndarray, budget: int) -> np.ndarray:
+    """Return which entries of a list come before their texts exceed a number of tokens: bool, shape [K].
+
+    `rows`, shape [K], are node rows (`of` is "nodes") or relationship rows ("edges"); the texts are those that signals read, and
+    their tokens are estimated (:func:`~graph_retrievers.graph.tokens.estimate_tokens`).
     """
     contents: Callable[[], list[str]] = graph.contents if of == "nodes" else graph.edge_contents
-    tokens = graph.cache.get(("tokens", of), lambda: torch.tensor([*map(estimate_tokens, contents()), 0], device=graph.device))
-    # The last entry is that of pads.
-    return (torch.cumsum(tokens[rows], 1) <= budget) & (rows >= 0)
+    tokens = graph.cache.get(("tokens", of), lambda: np.array([estimate_tokens(text) for text in contents()], np.int64))
+    return np.cumsum(tokens[rows]) <= budget  # type: ignore[no-any-return]
 
 
-class RelationGathering(Operator):
+@dataclass(frozen=True, eq=False)
+class Relations(Request):
+    """The relationship rows at nodes, shape [n], whose other ends may be walked to, and these: ``(rows [T], far [T])``.
+
+    Those of the first node come first, in row order.
+    """
+
+    reads = "graph"
+    nodes: np.ndarray
+
+    @classmethod
+    def together(cls, backend: Any, asked: Sequence[tuple[int, Relations]]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return the rows of each question."""
+        view, walk = backend.graph.incidence, backend.queries.walk_allowed
+        parts = view.indptr, view.neighbors, view.rows
+        made = backend.graph.cache.get("incidence on the host", lambda: [part.cpu() for part in parts])
+        indptr, neighbors, rows = (part.numpy() for part in made)
+        found = []
+        for _, request in asked:
+            owner, entry = slices(indptr, request.nodes)
+            if walk is not None:
+                kept = np.flatnonzero(walk.cpu().numpy()[neighbors[entry]])
+                owner, entry = owner[kept], entry[kept]
+            entry = entry[np.lexsort((rows[entry], owner))]
+            found.append((rows[entry].astype(np.int64), neighbors[entry]))
+        return found
+
+
+class RelationGathering(Algorithm):
     """The relations of the ranked nodes as facts, those between nodes of many neighbours first.
 
     Relations are relationship rows with a ranked node at one end. Each is taken once, in order of the degrees of its two ends
@@ -73,12 +107,12 @@ class RelationGathering(Operator):
 
     Examples
     --------
-    >>> from graph_retrievers import GraphIndex
-    >>> from graph_retrievers.graph import CorpusGraph
-    >>> graph = CorpusGraph(["a", "b", "c"], [""] * 3, edges=[("a", "b"), ("b", "c")])
-    >>> seeds = Ranking.of(torch.tensor([[1]]), torch.tensor([[1.0]]), "Seeds")
-    >>> RelationGathering()(Queries.of(GraphIndex.from_graph(graph), ["?"]), seeds).facts.rows
-    tensor([[0, 1]])
+    >>> from graph_retrievers import GraphIndex, Pipeline, Retriever
+    >>> from graph_retrievers.operators import VectorSearch
+    >>> index = GraphIndex.from_texts(["a loom", "a card", "a mill"], edges=[("0", "1"), ("1", "2")], vectors=[[0], [1], [0]])
+    >>> search = Pipeline(VectorSearch(1, returned=False), RelationGathering())
+    >>> [hit.text for hit in Retriever(index, search).retrieve("?", vector=[1]).facts]
+    ['0 -> 1', '1 -> 2']
     """
 
     kind = OperatorKind.GRAPH_SEARCH
@@ -86,64 +120,32 @@ class RelationGathering(Operator):
     def __init__(self, tokens: int = 8000, *, exclude_types: Sequence[str] = ()) -> None:
         self.tokens, self.exclude_types = positive("tokens", tokens), strings("exclude_types", exclude_types)
 
-    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
-        """Return the ranking with the relations of its nodes as facts."""
-        graph, view, count = queries.index.graph, queries.index.graph.incidence, len(ranking)
-        excluded = type_mask(graph, self.exclude_types) if self.exclude_types else None
-        place, entry = gather_rows(view.indptr, ranking.nodes.flatten())
-        far = view.neighbors[entry].long()
-        kept = torch.ones_like(far, dtype=torch.bool) if excluded is None else ~excluded[far]
-        if queries.walk_allowed is not None:
-            kept &= queries.walk_allowed[far]
-        place, rows = place[kept], view.rows[entry[kept]].long()
-        # By node, then by row, each where it is first seen.
-        order = torch.argsort(place * graph.num_edges + rows)
-        place, rows = place[order], rows[order]
-        batch = place // max(ranking.width, 1)
-        first = _first(batch * graph.num_edges + rows)
-        batch, rows = batch[first], rows[first]
-        degree = _degrees(graph, self.exclude_types, excluded)
-        # From the last criterion to the first; each sort keeps the order of equals, which was that in which they are seen.
-        order = torch.argsort(graph.weights[rows], descending=True, stable=True)
-        degrees = degree[graph.sources[rows]] + degree[graph.targets[rows]]
-        order = order[torch.argsort(degrees[order], descending=True, stable=True)]
-        order = order[torch.argsort(batch[order], stable=True)]
-        table = _table(batch[order], rows[order], count)
-        kept = within_tokens(table, "edges", graph, self.tokens)
-        table = table.masked_fill(~kept, -1)[:, : int(kept.sum(1).max()) if count else 0]
-        return replace(ranking, facts=Facts(table, place_scores(table), self.name))
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the ranked nodes with their relations as facts."""
+        graph = question.queries.index.graph
+        rows, far = yield Relations(found.nodes)
+        rows, seen = np.unique(rows[~question.typed(far, self.exclude_types)], return_index=True)
+        degree = _degrees(graph, self.exclude_types)
+        degrees = degree[column(graph, "sources")[rows]] + degree[column(graph, "targets")[rows]]
+        rows = rows[np.lexsort((seen, -column(graph, "weights")[rows], -degrees))]
+        rows = rows[within_tokens(graph, "edges", rows, self.tokens)]
+        return replace(found, facts=Facts(rows, 1 / np.arange(1, len(rows) + 1), self.name))
 
 
-def _first(keys: Tensor) -> Tensor:
-    """Return where each key stands for the first time, ascending."""
-    keys, order = torch.sort(keys, stable=True)
-    new = torch.ones_like(keys, dtype=torch.bool)
-    new[1:] = keys[1:] != keys[:-1]
-    return order[new].sort().values
+def _degrees(graph: CorpusGraph, types: tuple[str, ...]) -> np.ndarray:
+    """Return the number of distinct neighbours of each node that are not of some types: int64, shape [N]."""
+    if not types:
+        return column(graph, "degree")
 
-
-def _degrees(graph: CorpusGraph, types: tuple[str, ...], excluded: Tensor | None) -> Tensor:
-    """Return the number of distinct neighbours of each node that are not `excluded`, shape [N]."""
-    if excluded is None:
-        return graph.degree
-
-    def make() -> Tensor:
-        counted = (~excluded[graph.indices.long()]).long()
-        return torch.segment_reduce(counted.double(), "sum", offsets=graph.indptr, initial=0.0).long()
+    def make() -> np.ndarray:
+        counted = (~type_mask(graph, types)[graph.indices.long()]).double()
+        degrees = torch.segment_reduce(counted, "sum", offsets=graph.indptr, initial=0.0)
+        return degrees.long().cpu().numpy()  # type: ignore[no-any-return]
 
     return graph.cache.get(("degrees without", types), make)
 
 
-def _table(batch: Tensor, values: Tensor, count: int) -> Tensor:
-    """Return values, grouped by query, as a table [B, K]; -1 pads."""
-    lengths = torch.bincount(batch, minlength=count)
-    column = torch.arange(batch.numel(), device=batch.device) - (torch.cumsum(lengths, 0) - lengths)[batch]
-    table = torch.full((count, int(lengths.max()) if count else 0), -1, dtype=torch.int64, device=batch.device)
-    table[batch, column] = values
-    return table
-
-
-class ChunkGathering(Operator):
+class ChunkGathering(Algorithm):
     """The chunks of the ranked entities, or of their relations.
 
     Parameters
@@ -176,13 +178,13 @@ class ChunkGathering(Operator):
 
     Examples
     --------
-    >>> from graph_retrievers import GraphIndex
-    >>> from graph_retrievers.graph import CorpusGraph
-    >>> graph = CorpusGraph(["p", "a"], ["Ada.", ""], types=["passage", "person"], edges=[("p", "a", "mentions")])
-    >>> seeds = Ranking.of(torch.tensor([[1]]), torch.tensor([[1.0]]), "Seeds")
-    >>> operator = ChunkGathering("entities", pick="weight", chunk_types=["passage"])
-    >>> operator(Queries.of(GraphIndex.from_graph(graph), ["?"]), seeds).trails.tolist()
-    [[[1, 0]]]
+    >>> from graph_retrievers import GraphIndex, Node, Pipeline, Retriever
+    >>> from graph_retrievers.operators import VectorSearch
+    >>> nodes = [Node("p", "Ada.", type="passage"), Node("a", "", "Ada", "person")]
+    >>> index = GraphIndex.from_nodes(nodes, [("p", "a", "mentions")], vectors=[[0], [1]])
+    >>> search = Pipeline(VectorSearch(1, returned=False), ChunkGathering(chunk_types=["passage"]))
+    >>> Retriever(index, search).retrieve("?", vector=[1])[0].path.text
+    'Ada <-[mentions]- p'
     """
 
     kind = OperatorKind.GRAPH_SEARCH
@@ -202,97 +204,91 @@ class ChunkGathering(Operator):
         self.entity_tokens = positive("entity_tokens", entity_tokens)
         self.relation_tokens = positive("relation_tokens", relation_tokens)
 
-    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return the chunks, each with the trail of the entity that it belongs to, and itself."""
-        found, via = self._picked(queries, *self._of_entities(queries, ranking))
+        chunk, via = yield from self._picked(question, (yield from self._of_entities(question, found)))
         if self.of == "relations":
-            found, via = self._picked(queries, *self._of_relations(queries, ranking), found)
-        steps, own = ranking.steps(), columns_of(ranking.nodes, found).unsqueeze(2)
-        trails, relations = extended_trails(ranking.trails, via, found), extended_relations(steps, via, found)
-        if ranking.width:
-            # An entity that is a chunk has its own trail.
-            def own_instead(mine: Tensor, extended: Tensor) -> Tensor:
-                kept = mine.gather(1, own.clamp(min=0).expand(-1, -1, mine.shape[2]))
-                return torch.where(own >= 0, pad(kept, (1, 0), value=-1)[:, :, -extended.shape[2] :], extended)
+            chunk, via = yield from self._picked(question, (yield from self._of_relations(question, found)), chunk)
+        own = places_of(found.nodes, chunk)
+        origin, held = np.where(own >= 0, own, via), np.flatnonzero(own >= 0)
+        trails, relations = _extended(found.trails, origin, chunk), None
+        # An entity that is a chunk has its own trail.
+        trails[held, 0], trails[held, 1:] = -1, found.trails[own[held]]
+        if found.relations is not None:
+            relations = _extended(found.relations, origin, np.full(len(chunk), -1))
+            relations[held, 0], relations[held, 1:] = -1, found.relations[own[held]]
+        scores, origins = 1 / np.arange(1, len(chunk) + 1), np.zeros(len(chunk), np.int64)
+        return Candidates(chunk, scores, trails, origins, (self.name,), relations)
 
-            trails, relations = own_instead(ranking.trails, trails), own_instead(steps, relations)
-        return Ranking.of(found, place_scores(found), self.name, trails, relations=relations).trimmed()
-
-    def _of_entities(self, queries: Queries, ranking: Ranking) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return query, item, chunk, and the column of the entity that leads to it, of all chunks of entities, each [T]."""
-        graph = queries.index.graph
-        batch, item = within_tokens(ranking.nodes, "nodes", graph, self.entity_tokens).nonzero().unbind(1)
-        node = ranking.nodes[batch, item]
+    def _of_entities(self, question: Question, found: Candidates) -> Search[tuple[np.ndarray, ...]]:
+        """Return item, chunk, and the place of the entity that leads to it, of all chunks of entities, each [T]."""
+        item = np.flatnonzero(within_tokens(question.queries.index.graph, "nodes", found.nodes, self.entity_tokens))
         if not self.chunk_types:
-            return batch, item, node, item
-        place, chunk = self._linked(queries, node)
-        return batch[place], item[place], chunk, item[place]
+            return item, found.nodes[item], item
+        owner, chunk = yield from self._linked(question, found.nodes[item])
+        return item[owner], chunk, item[owner]
 
-    def _of_relations(self, queries: Queries, ranking: Ranking) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def _of_relations(self, question: Question, found: Candidates) -> Search[tuple[np.ndarray, ...]]:
         """Return what :meth:`_of_entities` does, of the chunks of relations."""
-        graph, facts = queries.index.graph, ranking.facts
-        table = ranking.nodes[:, :0] if facts is None else facts.rows
-        batch, item = within_tokens(table, "edges", graph, self.relation_tokens).nonzero().unbind(1)
-        near, far = graph.sources[table[batch, item]], graph.targets[table[batch, item]]
-        columns = [columns_of(ranking.nodes, _table(batch, end, len(ranking)))[batch, item] for end in (near, far)]
+        graph, rows = question.queries.index.graph, found.nodes[:0] if found.facts is None else found.facts.rows
+        rows = rows[within_tokens(graph, "edges", rows, self.relation_tokens)]
+        near, far = column(graph, "sources")[rows], column(graph, "targets")[rows]
+        item, both = np.arange(len(rows)), np.append(near, far)
+        at_near, at_far = places_of(found.nodes, both).reshape(2, -1)
         if not self.chunk_types:
-            return batch.repeat(2), item.repeat(2), torch.cat([near, far]), torch.cat([columns[1], columns[0]])
-        # Through the end of fewer neighbours, so that no hub is read for each of its relations.
-        fewer = graph.degree[near] <= graph.degree[far]
-        place, chunk = self._linked(queries, torch.where(fewer, near, far))
-        shared = graph.adjacent(torch.where(fewer, far, near)[place], chunk)
-        place, chunk = place[shared], chunk[shared]
-        return batch[place], item[place], chunk, torch.where(columns[0] >= 0, columns[0], columns[1])[place]
+            return np.tile(item, 2), both, np.append(at_far, at_near)
+        ends = np.unique(both, return_index=True)[0]
+        owner, chunk = yield from self._linked(question, ends)
+        # Through the end of fewer chunks, so that no hub is gone through for each of its relations.
+        indptr = np.searchsorted(owner, np.arange(len(ends) + 1))
+        one, other = np.searchsorted(ends, near), np.searchsorted(ends, far)
+        fewer = np.diff(indptr)[one] <= np.diff(indptr)[other]
+        one, other = np.where(fewer, one, other), np.where(fewer, other, one)
+        relation, entry = slices(indptr, one)
+        shared = np.isin(other[relation] * question.size + chunk[entry], owner * question.size + chunk)
+        return relation[shared], chunk[entry[shared]], np.where(at_near >= 0, at_near, at_far)[relation[shared]]
 
-    def _linked(self, queries: Queries, nodes: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the chunks linked to nodes: the place of the node, and the chunk, each [T]."""
-        graph = queries.index.graph
-        place, entry = gather_rows(graph.indptr, nodes)
-        chunk = graph.indices[entry].long()
-        kept = type_mask(graph, self.chunk_types)[chunk]
-        if queries.walk_allowed is not None:
-            kept &= queries.walk_allowed[chunk]
-        return place[kept], chunk[kept]
+    def _linked(self, question: Question, nodes: np.ndarray) -> Search[Near]:
+        """Return the chunks linked to nodes."""
+        near = yield Neighbors(nodes)
+        return near.kept(question.typed(near.node, self.chunk_types))  # type: ignore[no-any-return]
 
     def _picked(
-        self, queries: Queries, batch: Tensor, item: Tensor, chunk: Tensor, via: Tensor, taken: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Return the chunks that are picked and the columns that lead to them: each [B, K].
+        self, question: Question, found: tuple[np.ndarray, ...], taken: np.ndarray | None = None
+    ) -> Search[tuple[np.ndarray, np.ndarray]]:
+        """Return the chunks that are picked, and the places that lead to them.
 
-        Without chunks `taken`, [B, M], each item with chunks counts for quotas; with them, each that is the first of one not taken.
+        Without chunks `taken`, each item with chunks counts for quotas; with them, each that is the first of one not taken.
         """
-        size, count, width = len(queries.index), len(queries), int(item.max()) + 1 if item.numel() else 1
-        # Ascending by query, chunk and item: the first of each chunk is that of its first item.
-        codes, place = torch.unique((batch * size + chunk) * width + item, return_inverse=True)
-        via = torch.full_like(codes, -1).scatter_reduce_(0, place, via, "amax")
-        keys, times = torch.unique_consecutive(codes // width, return_counts=True)
-        first = torch.cumsum(times, 0) - times
-        batch, chunk, item, via = keys // size, keys % size, codes[first] % width, via[first]
-        items = torch.unique(codes // width // size * width + codes % width)
+        # By chunk, and each chunk by item: the first of a chunk is that of its first item.
+        by = np.lexsort(found[:2])
+        item, chunk, via = (values[by] for values in found)
+        fresh = np.append(True, chunk[1:] != chunk[:-1])[: len(by)]
+        pair = np.append(True, item[1:] != item[:-1])[: len(by)] | fresh
+        times, items = np.bincount(np.cumsum(fresh) - 1, pair), item
+        chunk, item, via = chunk[fresh], item[fresh], via[fresh]
         if taken is not None:
-            spoken = torch.arange(count, device=keys.device).unsqueeze(1) * size + taken
-            kept = ~torch.isin(keys, spoken[taken >= 0])
-            batch, chunk, item, via, times = (values[kept] for values in (batch, chunk, item, via, times))
-            items = torch.unique(batch * width + item)
-        # How many items count, and the place of each among them.
-        held = torch.bincount(items // width, minlength=count)
-        item = torch.searchsorted(items, batch * width + item) - (torch.cumsum(held, 0) - held)[batch]
+            left = np.ones(question.size, bool)
+            left[taken] = False
+            kept = left[chunk]
+            chunk, item, via, times = chunk[kept], item[kept], via[kept], times[kept]
+            items = item
+        counts = np.bincount(items) > 0
+        count = int(counts.sum())
         if self.pick == "vector":
-            limit = self.related * held // 2
-            scores = queries.cosines(batch, chunk).float()
-            found, _, via = pad_ranked(batch, chunk, scores, via, count, min(int(limit.max()), size) if count else 0)
+            cosines = yield Similarity(chunk)
+            by = best(cosines.astype(np.float32), self.related * count // 2, chunk)
         else:
-            quotas = [chunk_quotas(number, self.related) for number in held.tolist()]
-            limit = torch.tensor([sum(quota) for quota in quotas], dtype=torch.int64, device=keys.device)
-            order = torch.argsort(times, descending=True, stable=True)
-            for values in (item, batch):
-                order = order[torch.argsort(values[order], stable=True)]
-            batch, item = batch[order], item[order]
-            _, run, sizes = torch.unique_consecutive(batch * width + item, return_inverse=True, return_counts=True)
-            number = torch.arange(run.numel(), device=run.device) - (torch.cumsum(sizes, 0) - sizes)[run]
-            flat = torch.tensor([most for quota in quotas for most in quota], dtype=torch.int64, device=keys.device)
-            beyond = number >= flat[(torch.cumsum(held, 0) - held)[batch] + item]
-            last = torch.argsort(batch * 2 + beyond, stable=True)
-            found, via = (_table(batch[last], values[order][last], count) for values in (chunk, via))
-        inside = torch.arange(found.shape[1], device=found.device) < limit.unsqueeze(1)
-        return found.masked_fill(~inside, -1), via.masked_fill(~inside, -1)
+            quotas = _quotas(count, self.related)
+            by = np.lexsort((-times, item))
+            own = (np.cumsum(counts) - 1)[item[by]]
+            number = np.arange(len(by)) - np.searchsorted(own, own)
+            # What quotas leave over goes to the first items that have more.
+            by = by[np.argsort(number >= quotas[own], kind="stable")][: quotas.sum()]
+        return chunk[by], via[by]
+
+
+def _extended(table: np.ndarray, place: np.ndarray, last: np.ndarray) -> np.ndarray:
+    """Return rows of a table, [K, L], none for a place of -1, with one more column."""
+    above = np.append(table, np.full((1, table.shape[1]), -1), 0)[place]
+    return np.concatenate([above, last[:, None]], 1)

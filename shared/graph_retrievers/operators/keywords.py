@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-import torch
+import numpy as np
 from torch import Tensor
 
 from graph_retrievers.arguments import choice, is_number, listed, positive, strings
-from graph_retrievers.cache import Cache
 from graph_retrievers.errors import InvalidArgumentError, reason, shown
-from graph_retrievers.graph.filters import type_mask
 from graph_retrievers.graph.plain import check_text
-from graph_retrievers.operators.facts import FactSearch
 from graph_retrievers.operators.operator import Composite, Operator
-from graph_retrievers.queries import LatentCache, Queries, both
-from graph_retrievers.results import Ranking
+from graph_retrievers.queries import Queries
+from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.search.driver import Search, changed
+from graph_retrievers.search.memory import Question, column
+from graph_retrievers.search.requests import Instead, Nearest, Pairs, Request, Similarity
 from graph_retrievers.signals.language import as_language_model, complete_many
 from graph_retrievers.signals.signal import VectorSignal
 
@@ -153,6 +155,8 @@ class KeywordSearch(Composite):
             raise InvalidArgumentError(f"threshold must be a cosine, from -1 to 1, got {shown(threshold)}.")
         self.threshold, self.exclude_types = float(threshold), strings("exclude_types", exclude_types)
 
+    by_question = True
+
     @property
     def reads(self) -> tuple[str, ...]:  # type: ignore[override]
         """The keywords, where a level is searched."""
@@ -162,86 +166,94 @@ class KeywordSearch(Composite):
         """Return that of the search."""
         return self.operators[0].formula()
 
-    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return what the search finds by the keywords; what came before is not read."""
-        texts, notes = self._texts(queries)
-        asked = self._asked(queries, [own or text for own, text in zip(texts, queries.texts, strict=True)])
-        found = self.operators[0](asked)
-        searched = torch.tensor([text is not None for text in texts], device=found.nodes.device).unsqueeze(1)
-        return replace(self._near(asked, found, searched), notes=notes)
-
-    def _texts(self, queries: Queries) -> tuple[list[str | None], tuple[tuple[str, ...], ...]]:
-        """Return what is searched for each query, None for nothing, and notes."""
-        if self.level is None:
-            return list(queries.texts), ()
-        # Both levels ask for the same keywords; the extractor is kept with them, so that its id is not used again.
-        key = ("keywords", id(self.extractor))
-        _, found, notes = queries.cache.get(key, lambda: (self.extractor, *_keywords(queries, self.extractor)))
-        texts: list[str | None] = []
-        for question, words in zip(queries.texts, found, strict=True):
+        text: str | None = question.text
+        if self.level is not None:
+            words, notes = yield Extraction(self.extractor)
+            question.notes += notes
             own, other = (words.low, words.high) if self.level == "low" else (words.high, words.low)
-            texts.append(", ".join(own) or (question if self.alone or not other else None))
-        return texts, notes
+            text = ", ".join(own) or (question.text if self.alone or not other else None)
+        nothing = Candidates.seeds(found.nodes[:0], found.scores[:0], self.operators[0].name)
+        if text is None:
+            return nothing.after(found)
+        asked = copy(question)
+        asked.text = text
+        change = partial(self._instead, question, text)
+        made = yield from changed(self.operators[0].stepped(asked, nothing), change)  # type: ignore[attr-defined]
+        return (yield from changed(self._near(asked, made), change)).after(found)
 
-    def _asked(self, queries: Queries, texts: list[str]) -> Queries:
-        """Return the queries with other texts, and with the filter for the start alone."""
-        mask = queries.seeds_allowed
-        if self.exclude_types:
-            mask = both(mask, ~type_mask(queries.index.graph, self.exclude_types))
-        asked = replace(queries, allowed=None, seeds_allowed=mask, named_allowed=mask)
-        changed = [b for b, text in enumerate(texts) if text != queries.texts[b]]
-        if not changed:
-            return asked
-        vectors = queries.vectors.clone() if queries.has_vectors else queries.given
-        if vectors is not None:
-            vectors[changed] = queries.embed([texts[b] for b in changed])
-        return replace(asked, texts=tuple(texts), given=vectors, cache=Cache(), latents=LatentCache())
+    def _instead(self, question: Question, text: str, request: Any) -> Request:
+        """Return a request that is asked of a text in place of the question."""
+        known = isinstance(request, Similarity) or (isinstance(request, Nearest) and not request.returned)
+        same = text == question.text and not self.exclude_types
+        return request if known and same else Instead(request, text, self.exclude_types)
 
-    def _near(self, asked: Queries, found: Ranking, searched: Tensor) -> Ranking:
-        """Return what is above the threshold, of the queries that are searched, [B, 1]."""
-        graph, search, facts = asked.index.graph, self.operators[0], found.facts
-        batch = torch.arange(len(found), device=found.nodes.device).unsqueeze(1)
-        keys = batch * len(graph) + found.nodes
-        if not isinstance(search, FactSearch) or facts is None:
-            signal = getattr(search, "signal", "dense")
-            near = found.nodes >= 0
-            if isinstance(asked.index.signal(signal), VectorSignal):
-                near &= asked.cosines(batch.expand_as(keys), found.nodes.clamp(min=0)) > self.threshold
-            return found.kept(near & searched)
-        kept = (facts.rows >= 0) & searched
-        if isinstance(signal := asked.index.signal(search.signal), VectorSignal) and facts.rows.numel():
-            lengths = signal.norms[facts.rows.clamp(min=0)] * torch.linalg.vector_norm(asked.vectors, dim=1, keepdim=True)
-            kept &= facts.scores / lengths.clamp(min=1e-30) > self.threshold
-        ends = torch.stack([graph.sources, graph.targets])[:, facts.rows[kept]] + (batch * len(graph)).expand_as(kept)[kept]
-        return replace(found.kept(torch.isin(keys, ends) & (found.nodes >= 0)), facts=facts.kept(kept))
+    def _near(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return what is above the threshold."""
+        signal = getattr(self.operators[0], "signal", "dense")
+        if not isinstance(question.queries.index.signal(signal), VectorSignal):
+            return found
+        if found.facts is None:
+            cosines = yield Similarity(found.nodes)
+            return found.taken(np.flatnonzero(cosines > self.threshold))
+        lengths = yield Pairs(self._lengths, found.facts.rows)
+        cosines = found.facts.scores / np.maximum(lengths.astype(np.float32), 1e-30)
+        facts = found.facts.taken(cosines > self.threshold)
+        graph = question.queries.index.graph
+        near = np.isin(found.nodes, np.append(column(graph, "sources")[facts.rows], column(graph, "targets")[facts.rows]))
+        return replace(found.taken(np.flatnonzero(near)), facts=facts)
+
+    def _lengths(self, queries: Queries, batch: Tensor, rows: Tensor) -> Tensor:
+        """Return the products of the lengths of questions and edges, which their scores are divided by for cosines."""
+        signal: Any = queries.index.signal(self.operators[0].signal)  # type: ignore[attr-defined]
+        return signal.norms[rows] * queries.lengths[batch]  # type: ignore[no-any-return]
 
 
-def _keywords(queries: Queries, extractor: KeywordExtractor | None) -> tuple[list[Keywords], tuple[tuple[str, ...], ...]]:
+@dataclass(frozen=True, eq=False)
+class Extraction(Request):
+    """The keywords of the question, and notes on how they were found: (:class:`Keywords`, tuple of str)."""
+
+    extractor: KeywordExtractor | None
+
+    def key(self) -> tuple[Any, ...]:
+        """Return the extractor, which is asked for all questions at once."""
+        return Extraction, id(self.extractor)
+
+    @classmethod
+    def together(cls, backend: Any, asked: Sequence[tuple[int, Extraction]]) -> list[tuple[Keywords, tuple[str, ...]]]:
+        """Return the keywords of each question."""
+        extractor = asked[0][1].extractor
+        # Both levels ask for the same keywords; the extractor is kept with them, so that its id is not used again.
+        made = backend.queries.cache.get(("keywords", id(extractor)), lambda: (extractor, _keywords(backend.queries, extractor)))
+        return [made[1][place] for place, _ in asked]
+
+
+def _keywords(queries: Queries, extractor: KeywordExtractor | None) -> list[tuple[Keywords, tuple[str, ...]]]:
     """Return the keywords of each query, and notes on those that the extractor failed for."""
     given = queries.input("keywords")
     found = [Keywords((), ()) if words is None else _read(words, f"keywords of query {b}") for b, words in enumerate(given)]
     notes: list[tuple[str, ...]] = [()] * len(given)
     asked = [b for b, words in enumerate(given) if words is None and extractor is not None]
-    if not asked or extractor is None:
-        return found, ()
-    name = type(extractor).__name__
-    try:
-        given = extractor.extract([queries.texts[b] for b in asked])
-        # A generator fails when it is read.
-        given = list(given) if isinstance(given, Iterator) else given
-    except Exception as error:
-        given = [error] * len(asked)
-    answers = listed(f"What {name}.extract returned", given, f"{len(asked)} mappings with keywords, one for each question")
-    if len(answers) != len(asked):
-        raise InvalidArgumentError(
-            f"{name}.extract returned {shown(answers)} for {len(asked)} questions; expected one mapping each."
-        )
-    for b, answer in zip(asked, answers, strict=True):
+    if asked and extractor is not None:
+        name = type(extractor).__name__
         try:
-            found[b] = _answered(answer, name)
+            given = extractor.extract([queries.texts[b] for b in asked])
+            # A generator fails when it is read.
+            given = list(given) if isinstance(given, Iterator) else given
         except Exception as error:
-            notes[b] = (f"no keywords, so the question itself is searched: {reason(error):.200}",)
-    return found, tuple(notes)
+            given = [error] * len(asked)
+        answers = listed(f"What {name}.extract returned", given, f"{len(asked)} mappings with keywords, one for each question")
+        if len(answers) != len(asked):
+            raise InvalidArgumentError(
+                f"{name}.extract returned {shown(answers)} for {len(asked)} questions; expected one mapping each."
+            )
+        for b, answer in zip(asked, answers, strict=True):
+            try:
+                found[b] = _answered(answer, name)
+            except Exception as error:
+                notes[b] = (f"no keywords, so the question itself is searched: {reason(error):.200}",)
+    return list(zip(found, notes, strict=True))
 
 
 def _answered(answer: Any, name: str) -> Keywords:

@@ -137,7 +137,7 @@ class PassageWalk(Algorithm):
         transitions, returned = self._transitions(question, shift), torch.nn.functional.pad(parts.passages, (shift, 0))
         if not len(found):
             others = () if parts.doubled else tuple(name for name in graph.type_names if name != self.passage_type)
-            nodes, scores = yield Instead(Nearest(keep, returned=True), question.text, others)
+            nodes, scores = yield Instead(Nearest(keep, returned=True), question.text, others, returned=True)
             return Candidates.seeds(nodes, scores, VectorSearch.name)
         # Paths lead through phrases, which are not returned.
         best = (returned, keep), (~returned, max(keep, 100))

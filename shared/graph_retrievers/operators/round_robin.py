@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from graph_retrievers.operators.fusion import aligned
 from graph_retrievers.operators.operator import Composite, searched, side_by_side
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
-from graph_retrievers.search.candidates import Candidates, places_of, ranking_of
+from graph_retrievers.search.beyond import Facts
+from graph_retrievers.search.candidates import Candidates, ranking_of
 from graph_retrievers.search.driver import Search
 from graph_retrievers.search.memory import Question
 
-__all__ = ["RoundRobin", "by_turns", "place_scores"]
+__all__ = ["RoundRobin", "turns"]
+
+# More than any list is long.
+_LAST = 1 << 48
 
 
 class RoundRobin(Composite):
@@ -75,39 +76,31 @@ class RoundRobin(Composite):
 
 def _merged(lists: Sequence[Candidates], before: Candidates) -> Candidates:
     """Return the nodes and the facts of lists in turns, and what was there before behind them."""
-    everything = aligned([*lists, before])
-    _, first = np.unique(everything.nodes, return_index=True)
-    merged = by_turns([each.nodes for each in lists], everything.taken(np.sort(first)))
-    if merged.facts is not None:
-        facts = merged.facts.taken(turns([each.facts.rows for each in lists if each.facts is not None], merged.facts.rows))
-        merged.facts = replace(facts, scores=1 / np.arange(1, len(facts.rows) + 1))
+    rows = turns([*(part.nodes for part in lists), before.nodes], [*range(len(lists)), _LAST])
+    merged = aligned([*lists, before]).taken(rows)
+    merged.scores = 1 / np.arange(1, len(merged) + 1)
+    told = list({id(part.facts): part.facts for part in (*lists, before) if part.facts is not None}.values())
+    if told:
+        order = [n if any(facts is part.facts for part in lists) else _LAST for n, facts in enumerate(told)]
+        listed = [facts.rows for facts in told]
+        rows = np.concatenate(listed)[turns(listed, order)]
+        merged.facts = Facts(rows, 1 / np.arange(1, len(rows) + 1), told[0].operator)
     return merged
 
 
-def place_scores(table: Tensor) -> Tensor:
-    """Return 1 / n at the n-th place of each list, -inf on pads (entries below 0): Tensor, shape [B, K]."""
-    place = torch.arange(1, table.shape[1] + 1, device=table.device)
-    return torch.where(table >= 0, 1.0 / place, float("-inf"))
+def turns(lists: Sequence[np.ndarray], order: Sequence[int]) -> np.ndarray:
+    """Return the places, in the lists behind each other, of their distinct entries, where they stand first.
 
+    They come in turns: the n-th entries of all lists after the n-1-th, and among each other by `order`, which has a number below
+    that of the lists for each, or a large one for a list whose entries come last.
 
-def by_turns(lists: Sequence[np.ndarray], merged: Candidates) -> Candidates:
-    """Return candidates in the order in which lists of nodes, distinct in each, name them in turns; others last.
-
-    The n-th scores 1 / n.
+    >>> turns([np.array([4, 2]), np.array([7, 4])], [1, 0])
+    array([2, 0, 1])
     """
-    found = merged.taken(turns(lists, merged.nodes))
-    found.scores = 1 / np.arange(1, len(found) + 1)
-    return found
-
-
-def turns(lists: Sequence[np.ndarray], merged: np.ndarray) -> np.ndarray:
-    """Return the order in which `merged`, shape [K], come in turns from lists of distinct numbers; others last.
-
-    >>> turns([np.array([4, 2]), np.array([7, 4])], np.array([4, 2, 7]))
-    array([0, 2, 1])
-    """
-    turn = np.full(len(merged), np.iinfo(np.int64).max)
-    for number, held in enumerate(lists):
-        place = places_of(held, merged)
-        turn = np.where(place >= 0, np.minimum(turn, place * len(lists) + number), turn)
-    return np.argsort(turn, kind="stable")
+    values = np.concatenate(lists)
+    turn = np.concatenate([np.arange(len(part)) * len(lists) + number for part, number in zip(lists, order, strict=True)])
+    # Equal entries behind each other, in the order of the lists.
+    by = np.argsort(values, kind="stable")
+    ordered = values[by]
+    first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: len(by)])
+    return by[first][np.argsort(np.minimum.reduceat(turn[by], first))] if len(by) else by

@@ -17,9 +17,10 @@ from graph_retrievers.operators.operator import Operator, Pipeline
 from graph_retrievers.operators.round_robin import RoundRobin
 from graph_retrievers.operators.traits import holds_passages
 from graph_retrievers.operators.vector_search import VectorSearch
-from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.memory import Question
 
 __all__ = ["LightRAG", "passage_types"]
 
@@ -155,13 +156,13 @@ class _Levels(Pipeline):
         super().__init__(*operators)
         self.facts, self.relation_tokens = facts, relation_tokens
 
-    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return all that the operators find; relations only if they are to be hits."""
-        found = super().rank(queries, ranking)
+        found = yield from super().search(question, found)
         if not self.facts or found.facts is None:
             return replace(found, facts=None)
-        kept = within_tokens(found.facts.rows, "edges", queries.index.graph, self.relation_tokens)
-        return replace(found, facts=found.facts.kept(kept))
+        kept = within_tokens(question.queries.index.graph, "edges", found.facts.rows, self.relation_tokens)
+        return replace(found, facts=found.facts.taken(kept))
 
 
 def passage_types(graph: CorpusGraph, passage_type: str) -> tuple[str, ...]:

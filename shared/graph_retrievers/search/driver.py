@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from graph_retrievers.search.requests import Request
 
-__all__ = ["Asked", "Named", "Search", "Together", "Trace", "run"]
+__all__ = ["Asked", "Named", "Search", "Together", "Trace", "changed", "run"]
 
 T = TypeVar("T")
 
@@ -189,3 +189,26 @@ def run(backend: Any, algorithms: Sequence[Search[T]], trace: list[Asked] | None
         for number, (task, _, alone) in enumerate(now):
             go_on(task, answers[number][0] if alone else tuple(answers[number]))
     return results
+
+
+def changed(algorithm: Search[T], change: Callable[[Request], Request]) -> Search[T]:
+    """Return what an algorithm does, with other requests in place of its own.
+
+    >>> def twice(number):
+    ...     return 2 * (yield number)
+    >>> from graph_retrievers.search.requests import Nearest
+    >>> next(changed(twice(Nearest(1)), lambda request: Nearest(request.k + 1))).k
+    2
+    """
+    answer = None
+    while True:
+        try:
+            asked = algorithm.send(answer)
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]
+        if isinstance(asked, Together):
+            answer = yield Together([changed(each, change) for each in asked.algorithms])
+        elif isinstance(asked, Named):
+            answer = yield Named(asked.name, changed(asked.algorithm, change))
+        else:
+            answer = yield change(asked) if isinstance(asked, Request) else tuple(map(change, asked))

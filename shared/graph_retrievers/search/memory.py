@@ -338,16 +338,19 @@ class Memory:
 
     def instead(self, asked: Sequence[tuple[int, Instead]]) -> Sequence[Any]:
         """Return answers as if questions were other texts; what is computed for these is kept."""
-        pairs, types = tuple(dict.fromkeys((b, request.text) for b, request in asked)), asked[0][1].exclude_types
-        other = self.queries.cache.get(("instead", pairs, types), lambda: Memory(self._asked(pairs, types)))
+        first, pairs = asked[0][1], tuple(dict.fromkeys((b, request.text) for b, request in asked))
+        key = ("instead", pairs, first.exclude_types, first.returned)
+        other = self.queries.cache.get(key, lambda: Memory(self._asked(pairs, first)))
         row_of = {pair: row for row, pair in enumerate(pairs)}
         inner = [(row_of[b, request.text], request.request) for b, request in asked]
         return type(inner[0][1]).together(other, inner)  # type: ignore[no-any-return]
 
-    def _asked(self, pairs: Sequence[tuple[int, str]], types: tuple[str, ...]) -> Queries:
-        """Return queries of other texts, each in place of a question, from nodes that may start and are not of the types."""
+    def _asked(self, pairs: Sequence[tuple[int, str]], asked: Instead) -> Queries:
+        """Return queries of other texts, each in place of a question, with the filters of a request."""
         queries, places, texts = self.queries, [b for b, _ in pairs], tuple(text for _, text in pairs)
-        start = both(queries.seeds_allowed, ~type_mask(self.graph, types)) if types else queries.seeds_allowed
+        start = queries.seeds_allowed
+        if asked.exclude_types:
+            start = both(start, ~type_mask(self.graph, asked.exclude_types))
         if texts != queries.texts:
             new = [row for row, (b, text) in enumerate(pairs) if text != queries.texts[b]]
             vectors = None
@@ -355,7 +358,7 @@ class Memory:
                 vectors = queries.vectors[places].clone()
                 vectors[new] = queries.embed([texts[row] for row in new])
             queries = queries.rewritten(texts, places, vectors=vectors)
-        return replace(queries, seeds_allowed=start, named_allowed=start)
+        return replace(queries, seeds_allowed=start, named_allowed=start, allowed=queries.allowed if asked.returned else None)
 
     def _near(self, nodes: np.ndarray, parallel: bool) -> Near:
         self.graph.expand(torch.from_numpy(nodes))

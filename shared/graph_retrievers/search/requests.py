@@ -364,23 +364,29 @@ class Pairs(Request):
 class Instead(Request):
     """A request as if the question were another text: what `request` is answered with.
 
-    Nodes of `exclude_types` do not start a traversal then, nor do edges at them; without a filter for the start, that of the
-    result holds for facts too.
+    Nodes of `exclude_types` do not start a traversal then, nor do edges at them. Without `returned`, the filter of the result does
+    not hold; without a filter for the start, it holds for that as ever.
     """
 
     verb = "instead"
     request: Any
     text: str
     exclude_types: tuple[str, ...] = ()
+    returned: bool = False
 
     @property
     def reads(self) -> str:  # type: ignore[override]
         """What the answer to the request comes from."""
         return str(self.request.reads)
 
+    @property
+    def size(self) -> int:
+        """How many nodes the request asks about, or for."""
+        return int(self.request.size)
+
     def key(self) -> Hashable:
-        """Return that of the request, and the types."""
-        return Instead, self.request.key(), self.exclude_types
+        """Return that of the request, and what else is asked together."""
+        return Instead, self.request.key(), self.exclude_types, self.returned
 
 
 @dataclass(frozen=True, eq=False)
