@@ -149,6 +149,8 @@ class KeywordSearch(Composite):
         exclude_types: Sequence[str] = (),
     ) -> None:
         super().__init__(operator)
+        if not operator.by_question:
+            raise InvalidArgumentError(f"KeywordSearch runs a search that derives from Algorithm, got {shown(operator)}.")
         self.level, self.alone = choice("level", level, ("low", "high", None)), alone
         self.extractor = None if extractor is None else as_extractor(extractor)
         if not is_number(threshold) or not -1 <= threshold <= 1:
