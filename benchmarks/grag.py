@@ -28,7 +28,7 @@ from graph_retrievers.datasets import read_dataset
 from graph_retrievers.evaluation.cache import cached_vectors
 from graph_retrievers.evaluation.ties import tied_hits, tied_reciprocal_rank
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.learning.examples import LabelledQuery
+from graph_retrievers.learning.labelled import LabelledQuery
 from graph_retrievers.operators import DocumentGraphNetwork, DocumentGraphRerank, EvidenceNetwork, Operator, Rerank
 from graph_retrievers.operators.grag.training import fit_document_graph
 from graph_retrievers.queries import Queries

@@ -20,7 +20,7 @@ from graph_retrievers.commands.evaluate import imported
 from graph_retrievers.datasets import read_dataset
 from graph_retrievers.evaluation.cache import cached_vectors
 from graph_retrievers.evaluation.harness import evaluate
-from graph_retrievers.evaluation.results import Evaluation
+from graph_retrievers.evaluation.outcome import Evaluation
 from graph_retrievers.evaluation.significance import holm, randomization_test
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.registry import retriever_class, retriever_names

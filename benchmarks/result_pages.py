@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from graph_retrievers.evaluation.analysis import FATES, fates
-from graph_retrievers.evaluation.results import Evaluation
+from graph_retrievers.evaluation.outcome import Evaluation
 from graph_retrievers.evaluation.significance import Comparison, compare
 from graph_retrievers.evaluation.tables import format_seconds
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from graph_retrievers.datasets import Query, read_dataset
 from graph_retrievers.evaluation.cache import cached_vectors
 from graph_retrievers.evaluation.harness import evaluate
-from graph_retrievers.evaluation.results import Evaluation
+from graph_retrievers.evaluation.outcome import Evaluation
 from graph_retrievers.evaluation.significance import randomization_test
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex

@@ -35,7 +35,7 @@ from graph_retrievers.retrievers.signatures import Knob, class_knobs, published_
 from graph_retrievers.retrievers.tuned import load_retriever
 from graph_retrievers.signals.embedding import Embedding
 from graph_retrievers.signals.signal import VectorSignal
-from llama_graph_retrievers.filters import engine_filter
+from llama_graph_retrievers.metadata_filters import engine_filter
 from llama_graph_retrievers.nodes import NodeLookup, NodeSource, scored_nodes
 from llama_graph_retrievers.stores import index_nodes, tell_lost_edges
 from llama_graph_retrievers.vectors import QueryVectors, node_vectors

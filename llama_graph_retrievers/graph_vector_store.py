@@ -29,7 +29,7 @@ from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.retrievers.store_retriever import EMPTY_STORE
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.embedding import check_vectors
-from llama_graph_retrievers.filters import engine_filter
+from llama_graph_retrievers.metadata_filters import engine_filter
 from llama_graph_retrievers.nodes import node_of, tell_nothing_found
 
 __all__ = ["GraphVectorStore"]

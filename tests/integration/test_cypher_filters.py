@@ -17,7 +17,7 @@ from graph_retrievers.operators.spreading.chains import ChainSearch
 from graph_retrievers.operators.spreading.linking import EntityLinking
 from graph_retrievers.retrievers.spreading_activation import SpreadingActivation
 from graph_retrievers.stores.cypher import CypherSpreadingActivation, write_graph
-from graph_retrievers.stores.cypher.filters import filter_predicate
+from graph_retrievers.stores.cypher.predicates import filter_predicate
 from tests.integration.test_cypher import DIMENSION, HOSTILE, Axis, RandomEmbedding, assert_same, vector_index
 
 WORDS = ["red", "green", "dark green", "Blue", "b", "", "naïve", "10"]

@@ -16,9 +16,9 @@ from graph_retrievers.evaluation.analysis import FATES, correlation, fates, quar
 from graph_retrievers.evaluation.cache import cached_vectors
 from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.evaluation.metrics import capped_recall, ndcg, reciprocal_rank
+from graph_retrievers.evaluation.outcome import Evaluation
 from graph_retrievers.evaluation.records import Returned
 from graph_retrievers.evaluation.report import write_report
-from graph_retrievers.evaluation.results import Evaluation
 from graph_retrievers.evaluation.significance import compare
 from graph_retrievers.evaluation.sweeps import sweep_all
 from graph_retrievers.evaluation.tables import results_table

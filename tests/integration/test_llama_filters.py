@@ -12,7 +12,7 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import CorpusGraph, Node
 from graph_retrievers.graph.filters import filter_mask
 from llama_graph_retrievers import BM25Retriever, FastInsightRetriever, GraphRetriever, HybridRetriever, VectorRetriever, provenance
-from llama_graph_retrievers.filters import engine_filter
+from llama_graph_retrievers.metadata_filters import engine_filter
 from tests.helpers import CORPUS, linked_index
 
 YEARS = {name: year for name, _, _, year, _ in CORPUS}

@@ -12,7 +12,7 @@ from llama_index.core.vector_stores import FilterOperator, MetadataFilter, Metad
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import CorpusGraph, Node
 from graph_retrievers.graph.filters import filter_mask
-from llama_graph_retrievers.filters import engine_filter
+from llama_graph_retrievers.metadata_filters import engine_filter
 from llama_graph_retrievers.stores import index_nodes
 from llama_graph_retrievers.vectors import QueryVectors, node_vectors
 from tests.integration.test_llama_stores import FaissStore, ListingStore, stored

@@ -9,7 +9,7 @@ from graph_retrievers import GRAG, GraphIndex
 from graph_retrievers.datasets import Dataset, Query
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import Node
-from graph_retrievers.learning.examples import LabelledQuery
+from graph_retrievers.learning.labelled import LabelledQuery
 from graph_retrievers.learning.loss import listwise_cross_entropy, pairwise_hinge
 from graph_retrievers.operators import DocumentGraphNetwork, DocumentGraphRerank, EvidenceNetwork, VectorSearch
 from graph_retrievers.operators.grag.training import fit_document_graph

@@ -14,7 +14,7 @@ from graph_retrievers.graph import Node
 from graph_retrievers.graph.corpus_graph import Edge
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.checkpoint import load_checkpoint, save_checkpoint
-from graph_retrievers.learning.examples import LabelledQuery, questions_digest
+from graph_retrievers.learning.labelled import LabelledQuery, questions_digest
 from graph_retrievers.learning.loop import fit
 from graph_retrievers.learning.state import clear_state
 from graph_retrievers.operators import HybridSearch, LeSeGRModel, LexicalSemanticSearch

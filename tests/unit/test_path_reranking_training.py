@@ -15,7 +15,7 @@ from graph_retrievers.cli import main
 from graph_retrievers.datasets import Dataset, Query
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.graph import Edge, Node
-from graph_retrievers.learning.examples import LabelledQuery
+from graph_retrievers.learning.labelled import LabelledQuery
 from graph_retrievers.learning.loop import History
 from graph_retrievers.operators import GatedPropagation, Pipeline, VectorSearch, path_rerank_training
 from graph_retrievers.operators.path_rerank import mixed_with_ranks

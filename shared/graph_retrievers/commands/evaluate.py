@@ -18,7 +18,7 @@ from graph_retrievers.commands.models import query_embedding
 from graph_retrievers.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from graph_retrievers.evaluation.results import Evaluation
+    from graph_retrievers.evaluation.outcome import Evaluation
     from graph_retrievers.index import GraphIndex
 
 __all__ = ["add_commands", "imported", "run_evaluate", "run_make_queries"]

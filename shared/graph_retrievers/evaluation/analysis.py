@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 import torch
 
 from graph_retrievers.evaluation.metrics import recall, relevant_nodes
-from graph_retrievers.evaluation.results import Evaluation
+from graph_retrievers.evaluation.outcome import Evaluation
 from graph_retrievers.evaluation.topological import node_rows, path_costs
 
 __all__ = ["FATES", "correlation", "fates", "quartiles", "recall_gain_correlations"]

@@ -21,8 +21,8 @@ from graph_retrievers.evaluation.cache import LatentStore
 from graph_retrievers.evaluation.costs import measure
 from graph_retrievers.evaluation.foreign import Scored, as_search
 from graph_retrievers.evaluation.metrics import Gold
+from graph_retrievers.evaluation.outcome import Evaluation
 from graph_retrievers.evaluation.records import Records, Returned
-from graph_retrievers.evaluation.results import Evaluation
 from graph_retrievers.evaluation.tables import listed
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries

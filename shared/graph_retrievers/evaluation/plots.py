@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from graph_retrievers.errors import MissingDependencyError
 from graph_retrievers.evaluation.analysis import FATES, fates, quartiles
 from graph_retrievers.evaluation.metrics import relevant_nodes
-from graph_retrievers.evaluation.results import Evaluation
+from graph_retrievers.evaluation.outcome import Evaluation
 from graph_retrievers.evaluation.significance import paired_bootstrap
 from graph_retrievers.evaluation.sweeps import Sweep
 from graph_retrievers.evaluation.topological import topological_credit
@@ -66,7 +66,7 @@ def plot_costs(results: Mapping[str, Mapping[str, float]], k: int) -> Figure:
     """Return a picture of Recall@k against the milliseconds of a query, a point for each retriever that took time.
 
     A line joins the points that no other is both faster and better than. `results` is what
-    :meth:`~graph_retrievers.evaluation.results.Evaluation.results` returns.
+    :meth:`~graph_retrievers.evaluation.outcome.Evaluation.results` returns.
     """
     points = {
         name: (1000 * values["seconds_per_query"], values[f"recall@{k}"])

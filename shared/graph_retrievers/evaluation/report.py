@@ -12,7 +12,7 @@ from statistics import fmean
 from graph_retrievers.evaluation import plots
 from graph_retrievers.evaluation.analysis import FATES, fates, recall_gain_correlations
 from graph_retrievers.evaluation.metrics import relevant_nodes
-from graph_retrievers.evaluation.results import Evaluation
+from graph_retrievers.evaluation.outcome import Evaluation
 from graph_retrievers.evaluation.run_files import write_text
 from graph_retrievers.evaluation.significance import Comparison, compare
 from graph_retrievers.evaluation.sweeps import Sweep

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from graph_retrievers.arguments import choice, positive
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.evaluation.results import Evaluation
+from graph_retrievers.evaluation.outcome import Evaluation
 
 __all__ = ["Comparison", "compare", "holm", "paired_bootstrap", "randomization_test"]
 

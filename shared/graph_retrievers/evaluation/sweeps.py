@@ -11,7 +11,7 @@ from typing import Any
 
 from graph_retrievers.datasets import Query
 from graph_retrievers.evaluation.harness import evaluate
-from graph_retrievers.evaluation.results import Evaluation
+from graph_retrievers.evaluation.outcome import Evaluation
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.registry import build_retriever
 

@@ -14,7 +14,7 @@ from graph_retrievers.arguments import positive, seed_number
 from graph_retrievers.datasets import Dataset, Query
 from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, shown
 from graph_retrievers.evaluation.harness import evaluate
-from graph_retrievers.evaluation.results import Evaluation
+from graph_retrievers.evaluation.outcome import Evaluation
 from graph_retrievers.evaluation.significance import paired_bootstrap, randomization_test
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.traits import is_knowledge_graph

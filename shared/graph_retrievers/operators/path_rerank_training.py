@@ -16,7 +16,7 @@ from tqdm.auto import tqdm
 from graph_retrievers.arguments import positive, seed_number
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.learning.examples import LabelledQuery
+from graph_retrievers.learning.labelled import LabelledQuery
 from graph_retrievers.learning.loop import History, fit
 from graph_retrievers.learning.loss import sampled_cross_entropy
 from graph_retrievers.operators.operator import Operator

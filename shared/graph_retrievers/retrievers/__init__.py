@@ -1,11 +1,13 @@
 """Published systems and baselines, one file each, as compositions of operators."""
 
 from graph_retrievers.retrievers.baselines import BM25, Hybrid, Re2, Vector
+from graph_retrievers.retrievers.datastax import MMR, Eager, Scored
 from graph_retrievers.retrievers.fastinsight import FastInsight
 from graph_retrievers.retrievers.gar import GAR
 from graph_retrievers.retrievers.grag import GRAG
 from graph_retrievers.retrievers.gretriever import GRetriever
 from graph_retrievers.retrievers.hipporag import HippoRAG
+from graph_retrievers.retrievers.language_model import Decomposition, HyDE, IRCoT
 from graph_retrievers.retrievers.lesegr import LeSeGR
 from graph_retrievers.retrievers.lightrag import LightRAG
 from graph_retrievers.retrievers.mor import MoR
@@ -15,10 +17,8 @@ from graph_retrievers.retrievers.ppr import PPR
 from graph_retrievers.retrievers.protocol import BaseRetriever, RetrieverProtocol
 from graph_retrievers.retrievers.registry import build_retriever, retriever_names
 from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.retrievers.rewriting import Decomposition, HyDE, IRCoT
 from graph_retrievers.retrievers.spreading_activation import SpreadingActivation
 from graph_retrievers.retrievers.store_retriever import StoreRetriever
-from graph_retrievers.retrievers.strategies import MMR, Eager, Scored
 from graph_retrievers.retrievers.walk_fusion import WalkFusion
 
 __all__ = [

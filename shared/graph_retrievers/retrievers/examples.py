@@ -5,7 +5,7 @@ from __future__ import annotations
 from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.learning.examples import LabelledQuery
+from graph_retrievers.learning.labelled import LabelledQuery
 
 __all__ = ["labelled_queries"]
 

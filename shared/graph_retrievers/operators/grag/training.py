@@ -13,7 +13,7 @@ from torch import Tensor
 from graph_retrievers.arguments import choice, positive
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.learning.examples import LabelledQuery, questions_digest
+from graph_retrievers.learning.labelled import LabelledQuery, questions_digest
 from graph_retrievers.learning.loop import History, fit
 from graph_retrievers.learning.loss import listwise_cross_entropy, pairwise_hinge
 from graph_retrievers.operators.grag.model import DocumentGraphNetwork, EvidenceNetwork

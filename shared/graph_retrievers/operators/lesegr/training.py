@@ -14,7 +14,7 @@ from torch import Tensor
 from graph_retrievers.arguments import positive
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.learning.examples import LabelledQuery, questions_digest
+from graph_retrievers.learning.labelled import LabelledQuery, questions_digest
 from graph_retrievers.learning.loop import History, fit
 from graph_retrievers.operators.lesegr.neighborhood import Adjacency, Neighborhood, sparse_signal
 from graph_retrievers.operators.lesegr.search import LexicalSemanticSearch, entangled_scores, node_vectors

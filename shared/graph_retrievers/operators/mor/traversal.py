@@ -82,7 +82,8 @@ class MixedTraversal(Algorithm):
 
     Examples
     --------
-    >>> from graph_retrievers import GraphIndex, Queries
+    >>> from graph_retrievers import GraphIndex
+    >>> from graph_retrievers.queries import Queries
     >>> graph = CorpusGraph(["ada", "tom", "loom"], ["", "", ""], titles=["Ada", "Tom", "Loom"],
     ...     types=["person", "person", "movie"], edges=[("ada", "loom", "directed"), ("tom", "loom", "wrote")])
     >>> plan = [{"type": "movie", "restriction": "Loom"}, {"type": "person", "relation": "directed"}]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from graph_retrievers.operators.spreading.chains import ChainSearch
 from graph_retrievers.stores.cypher.database import CypherDatabase
-from graph_retrievers.stores.cypher.filters import Predicate
+from graph_retrievers.stores.cypher.predicates import Predicate
 
 __all__ = ["QueryPlan", "query_text"]
 

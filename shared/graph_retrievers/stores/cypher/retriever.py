@@ -17,7 +17,7 @@ from graph_retrievers.retrievers.protocol import AsyncRetriever, Call
 from graph_retrievers.signals.embedding import as_embedding
 from graph_retrievers.stores.cypher.answers import answer
 from graph_retrievers.stores.cypher.database import CypherDatabase
-from graph_retrievers.stores.cypher.filters import filter_predicate
+from graph_retrievers.stores.cypher.predicates import filter_predicate
 from graph_retrievers.stores.cypher.query import QueryPlan, query_text
 from graph_retrievers.stores.cypher.questions import Question, question_notes, read_questions, word_runs
 from graph_retrievers.stores.cypher.writer import name_key
