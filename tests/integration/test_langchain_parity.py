@@ -95,8 +95,8 @@ def test_a_keyword_that_an_engine_class_gets_becomes_a_field(monkeypatch):
             super().__init__(index, engine.BM25(index).operator, **options)
             self.width = width
 
-    monkeypatch.setitem(registry._RETRIEVERS, "wider", ("mor", "Wider", {}))
-    monkeypatch.setattr(engine.mor, "Wider", Wider, raising=False)
+    monkeypatch.setitem(registry._RETRIEVERS, "wider", ("Wider", {}))
+    monkeypatch.setattr(engine, "Wider", Wider, raising=False)
     wider = class_of("wider")
     check(wider)
     assert wider.model_fields["width"].description == "How wide it searches."

@@ -14,37 +14,37 @@ from graph_retrievers.retrievers.signatures import class_knobs, published_settin
 
 __all__ = ["build_retriever", "default_retriever", "retriever_class", "retriever_names"]
 
-# name -> (module, class or function, keywords); modules are imported when a name is first built.
-_RETRIEVERS: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "vector": ("baselines", "Vector", {}),
-    "bm25": ("baselines", "BM25", {}),
-    "hybrid": ("baselines", "Hybrid", {}),
-    "re2": ("baselines", "Re2", {}),
-    "fastinsight": ("fastinsight", "FastInsight", {}),
-    "fastinsight-hybrid": ("fastinsight", "FastInsight", {"fuse": True}),
-    "gar": ("gar", "GAR", {}),
-    "ppr": ("ppr", "PPR", {}),
-    "spreading": ("spreading_activation", "SpreadingActivation", {}),
-    "spreading-uniform": ("spreading_activation", "SpreadingActivation", {"gate": "uniform"}),
-    "spreading-hybrid": ("spreading_activation", "SpreadingActivation", {"fuse": True}),
-    "walk-fusion": ("walk_fusion", "WalkFusion", {}),
-    "path-reranking": ("path_reranking", "PathReranking", {}),
-    "eager": ("strategies", "Eager", {}),
-    "mmr": ("strategies", "MMR", {}),
-    "scored": ("strategies", "Scored", {}),
-    "hyde": ("rewriting", "HyDE", {}),
-    "decomposition": ("rewriting", "Decomposition", {}),
-    "ircot": ("rewriting", "IRCoT", {}),
-    "lesegr": ("lesegr", "LeSeGR", {}),
-    "lightrag": ("lightrag", "LightRAG", {}),
-    "pathrag": ("pathrag", "PathRAG", {}),
-    "g-rag": ("grag", "GRAG", {}),
-    "g-retriever": ("gretriever", "GRetriever", {}),
-    "hipporag": ("hipporag", "HippoRAG", {}),
-    "mor": ("mor", "MoR", {}),
-    "mor-text": ("mor", "MoR", {"structure": False, "rerank": False}),
-    "mor-structure": ("mor", "MoR", {"matches": 0, "rerank": False}),
-    "mor-no-rerank": ("mor", "MoR", {"rerank": False}),
+# name -> (class, keywords)
+_RETRIEVERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "vector": ("Vector", {}),
+    "bm25": ("BM25", {}),
+    "hybrid": ("Hybrid", {}),
+    "re2": ("Re2", {}),
+    "fastinsight": ("FastInsight", {}),
+    "fastinsight-hybrid": ("FastInsight", {"fuse": True}),
+    "gar": ("GAR", {}),
+    "ppr": ("PPR", {}),
+    "spreading": ("SpreadingActivation", {}),
+    "spreading-uniform": ("SpreadingActivation", {"gate": "uniform"}),
+    "spreading-hybrid": ("SpreadingActivation", {"fuse": True}),
+    "walk-fusion": ("WalkFusion", {}),
+    "path-reranking": ("PathReranking", {}),
+    "eager": ("Eager", {}),
+    "mmr": ("MMR", {}),
+    "scored": ("Scored", {}),
+    "hyde": ("HyDE", {}),
+    "decomposition": ("Decomposition", {}),
+    "ircot": ("IRCoT", {}),
+    "lesegr": ("LeSeGR", {}),
+    "lightrag": ("LightRAG", {}),
+    "pathrag": ("PathRAG", {}),
+    "g-rag": ("GRAG", {}),
+    "g-retriever": ("GRetriever", {}),
+    "hipporag": ("HippoRAG", {}),
+    "mor": ("MoR", {}),
+    "mor-text": ("MoR", {"structure": False, "rerank": False}),
+    "mor-structure": ("MoR", {"matches": 0, "rerank": False}),
+    "mor-no-rerank": ("MoR", {"rerank": False}),
 }
 
 
@@ -87,8 +87,9 @@ def _without_vectors(index: GraphIndex) -> str:
 
 def retriever_class(name: str) -> tuple[type[Retriever], dict[str, Any]]:
     """Return the class of a short name and the keywords that the name stands for; InvalidArgumentError if it is unknown."""
-    module, attribute, keywords = _RETRIEVERS[choice("retriever", name, _RETRIEVERS)]
-    return getattr(import_module(f"graph_retrievers.retrievers.{module}"), attribute), dict(keywords)
+    kind, keywords = _RETRIEVERS[choice("retriever", name, _RETRIEVERS)]
+    # The package imports this module, and then the classes.
+    return getattr(import_module("graph_retrievers.retrievers"), kind), dict(keywords)
 
 
 @typed
