@@ -33,8 +33,8 @@ from graph_retrievers.operators import DocumentGraphNetwork, DocumentGraphRerank
 from graph_retrievers.operators.grag.training import fit_document_graph
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
-from graph_retrievers.retrievers.examples import labelled_queries
 from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.retrievers.splits import labelled_queries
 from graph_retrievers.signals.embedding import minilm
 from graph_retrievers.signals.meaning_cache import MeaningCache
 

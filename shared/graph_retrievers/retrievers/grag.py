@@ -20,10 +20,10 @@ from graph_retrievers.operators.grag import DocumentGraphNetwork, DocumentGraphR
 from graph_retrievers.operators.grag.model import network_of_config
 from graph_retrievers.operators.grag.training import fit_document_graph
 from graph_retrievers.operators.operator import Operator
-from graph_retrievers.retrievers.examples import labelled_queries
 from graph_retrievers.retrievers.first_stage import first_stage, reranked
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.retrievers.signatures import published_settings
+from graph_retrievers.retrievers.splits import labelled_queries
 from graph_retrievers.signals.meaning_cache import MeaningCache
 
 __all__ = ["CHECKPOINT_FILES", "GRAG", "fit_grag", "grag_reranker"]

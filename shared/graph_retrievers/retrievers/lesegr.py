@@ -18,9 +18,9 @@ from graph_retrievers.operators.lesegr import LeSeGRModel, LexicalSemanticSearch
 from graph_retrievers.operators.lesegr.training import fit_lesegr_model
 from graph_retrievers.operators.operator import Operator, Pipeline
 from graph_retrievers.operators.vector_search import HybridSearch, VectorSearch
-from graph_retrievers.retrievers.examples import labelled_queries
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.retrievers.signatures import published_settings
+from graph_retrievers.retrievers.splits import labelled_queries
 
 __all__ = ["LeSeGR", "fit_lesegr"]
 

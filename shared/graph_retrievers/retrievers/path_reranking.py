@@ -20,10 +20,10 @@ from graph_retrievers.learning.state import clear_state
 from graph_retrievers.operators.operator import Operator
 from graph_retrievers.operators.path_rerank import PathRerank
 from graph_retrievers.operators.path_rerank_training import fit_path_rerank
-from graph_retrievers.retrievers.examples import labelled_queries
 from graph_retrievers.retrievers.first_stage import first_stage, reranked
 from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.retrievers.splits import labelled_queries
 from graph_retrievers.signals.cross_encoder import CrossEncoder
 
 __all__ = ["PathReranking", "fit_path_reranking"]
