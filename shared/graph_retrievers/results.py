@@ -251,32 +251,6 @@ class Ranking:
 
         return replace(self, **{name: column(name, value) for name, value in self._columns().items()})
 
-    def lists_of(self, rows: Tensor) -> Ranking:
-        """Return other lists of this ranking, with what stands beside them.
-
-        `rows`, shape [M], int64, has the query of each; -1 for an empty list.
-
-        >>> ranking = Ranking.of(torch.tensor([[4, 2], [7, -1]]), torch.zeros((2, 2)), "Mine")
-        >>> ranking.lists_of(torch.tensor([1, -1, 1])).nodes.tolist()
-        [[7, -1], [-1, -1], [7, -1]]
-        """
-        real, rows = rows >= 0, rows.clamp(min=0)
-        beside: dict[str, Any] = {}
-        if self.notes:
-            pairs = zip(rows.tolist(), real.tolist(), strict=True)
-            beside["notes"] = tuple(self.notes[row] if here else () for row, here in pairs)
-        for name in ("chains", "facts"):
-            held = getattr(self, name)
-            if held is not None:
-                found = "nodes" if name == "chains" else "rows"
-                table, scores = getattr(held, found)[rows], held.scores[rows].masked_fill(~real.unsqueeze(1), float("-inf"))
-                gone = ~real.view(-1, *[1] * (table.dim() - 1))
-                beside[name] = replace(held, scores=scores, **{found: table.masked_fill(gone, -1)})
-        if self.touched is not None:
-            beside["touched"] = self.touched[rows] * real
-        picked = replace(self, **{name: value[rows] for name, value in self._columns().items()}, **beside)
-        return picked.kept((picked.nodes >= 0) & real.unsqueeze(1))
-
     def append(self, other: Ranking, capacity: Tensor | int) -> Ranking:
         """Return this ranking with another's nodes at the end, each list capped; chains, facts and notes of both.
 

@@ -368,31 +368,6 @@ def test_wrong_options_are_refused(kind, options):
         kind(linked_index(), **options)
 
 
-def test_lists_of_a_ranking_are_taken_with_what_stands_beside_them():
-    index = GraphIndex.from_nodes(linked_nodes(), linked_edges(), embedding=EMBED, edge_signals=True)
-    queries = Queries.of(index, QUESTIONS, inputs={"entities": [["Alan Turing"], ["IBM"], None]})
-    inner = Pipeline(FactSearch(2), EntityLinking(), GatedPropagation(), ChainSearch())
-    ranking = inner(queries).noted([False, True, False], "a note")
-    order = [2, -1, 0, 0]
-    taken = ranking.lists_of(torch.tensor(order))
-    assert len(taken) == 4
-    for place, row in enumerate(order):
-        for read, empty in (
-            (lambda r: r.nodes, -1),
-            (lambda r: r.scores, -torch.inf),
-            (lambda r: r.trails, -1),
-            (lambda r: r.chains.nodes, -1),
-            (lambda r: r.chains.scores, -torch.inf),
-            (lambda r: r.facts.rows, -1),
-            (lambda r: r.facts.scores, -torch.inf),
-        ):
-            wanted = read(ranking)[row] if row >= 0 else torch.full_like(read(ranking)[0], empty)
-            assert torch.equal(read(taken)[place], wanted)
-    assert list(taken.notes) == [ranking.notes[row] if row >= 0 else () for row in order]
-    assert taken.touched.tolist() == [int(ranking.touched[row]) if row >= 0 else 0 for row in order]
-    assert Ranking.empty(2, torch.device("cpu")).lists_of(torch.tensor([1, -1])).nodes.shape == (2, 0)
-
-
 def by_word(texts):
     return [[float(word in text) + 0.01 for word in ("loom", "secret", "mill", "hub")] for text in texts]
 

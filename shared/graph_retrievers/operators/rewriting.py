@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Collection, Hashable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.errors import LanguageModelError, MissingSignalError
-from graph_retrievers.operators.fusion import fused_rankings, reciprocal_rank_parts
+from graph_retrievers.operators.fusion import fused, reciprocal_rank_parts
 from graph_retrievers.operators.operator import Composite, Operator
-from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
+from graph_retrievers.search.candidates import Candidates, ranking_of
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.memory import Question
+from graph_retrievers.search.requests import Completion, Request
 from graph_retrievers.signals.embedding import embed_texts
-from graph_retrievers.signals.language import as_language_model, complete_many
+from graph_retrievers.signals.language import as_language_model
 
 __all__ = ["HypotheticalDocuments", "InterleavedReasoning", "QueryDecomposition"]
 
@@ -35,6 +37,7 @@ _THOUGHT = (
     "...\n\n{passages}\n\nQuestion: {question}\nReasoning so far: {thoughts}"
 )
 _END, _WHOLE = "answer is", "the question itself was searched"
+_SENTENCE = {"type": "object", "properties": {"sentence": {"type": "string", "minLength": 1}}, "required": ["sentence"]}
 
 
 def _texts_schema(name: str) -> dict[str, Any]:
@@ -45,6 +48,8 @@ def _texts_schema(name: str) -> dict[str, Any]:
 
 class _Rewriting(Composite):
     """An operator with a language model in front; without one, or where it fails, the operator alone and a note."""
+
+    by_question = True
 
     def __init__(self, operator: Operator, language_model: Any) -> None:
         super().__init__(operator)
@@ -59,50 +64,69 @@ class _Rewriting(Composite):
         own = ("a language model (pass language_model=)",) if self.language_model is None else ()
         return (*own, *super().lacks(given))
 
-    def _asked(self, prompts: Sequence[str], schema: dict[str, Any], name: str, most: int = 1) -> tuple[list[list[str]], list[str]]:
-        """Return the first texts that the model writes for each prompt, and a note on each, "" unless it failed."""
-        texts: list[list[str]] = [[] for _ in prompts]
+    def _written(self, question: Question, prompt: str, schema: dict[str, Any], name: str, most: int = 1) -> Search[list[str]]:
+        """Return the first texts that the model writes; none with a note where it fails."""
         if self.language_model is None:
-            return texts, [self._note("there is no language model")] * len(prompts)
-        notes = [""] * len(prompts)
-        for place, answer in complete_many(self.language_model, prompts, schema):
-            if isinstance(answer, LanguageModelError):
-                notes[place] = self._note(f"{str(answer):.200}".rstrip("."))
-                continue
-            given = [answer[name]] if isinstance(answer[name], str) else answer[name]
-            texts[place] = list(dict.fromkeys(text.strip() for text in given if text.strip()))[:most]
-            # A question that is simple has no parts.
-            if not texts[place] and (given or name != "questions"):
-                notes[place] = self._note("the language model wrote nothing")
-        return texts, notes
+            return self._without(question, "there is no language model")
+        answer = yield Completion(self.language_model, prompt, schema)
+        if isinstance(answer, LanguageModelError):
+            return self._without(question, f"{str(answer):.200}".rstrip("."))
+        given = [answer[name]] if isinstance(answer[name], str) else answer[name]
+        texts = list(dict.fromkeys(text.strip() for text in given if text.strip()))[:most]
+        # A question that is simple has no parts.
+        simple = not given and name == "questions"
+        return texts if texts or simple else self._without(question, "the language model wrote nothing")
 
-    def _note(self, reason: str) -> str:
-        return f"{self.name}: {reason}; {_WHOLE}"
-
-    def _run(self, queries: Queries, ranking: Ranking, asked: Queries, places: Sequence[int]) -> Ranking:
-        """Return what the operator finds for the questions `asked` in the place of the queries at `places`."""
-        rows = torch.tensor(list(places), dtype=torch.int64, device=ranking.nodes.device)
-        found = self.operators[0](asked, ranking.lists_of(rows))
-        queries.latents.encoded += asked.latents.encoded
-        return found
+    def _without(self, question: Question, reason: str) -> list[str]:
+        question.notes.append(f"{self.name}: {reason}; {_WHOLE}")
+        return []
 
 
-def _noted(ranking: Ranking, notes: Sequence[str]) -> Ranking:
-    for note in dict.fromkeys(notes):
-        if note:
-            ranking = ranking.noted([note == other for other in notes], note)
-    return ranking
+@dataclass(frozen=True, eq=False)
+class SubQuestion(Request):
+    """What an operator finds for a question, or for another in its place: ``(Candidates, notes)``.
 
+    Attributes
+    ----------
+    operator : Operator
+    found : Candidates
+        What the operator starts from.
+    k : int
+        Nodes requested.
+    text : str, optional
+        The other question; the vector is that of the text then.
+    vector : Tensor, shape [d], optional
+        In place of the question's.
+    """
 
-def _allowed(ranking: Ranking, queries: Queries) -> Ranking:
-    return ranking if queries.allowed is None else ranking.only(queries.allowed)
+    shared = ("operator", "k")
+    operator: Operator
+    found: Candidates
+    k: int
+    text: str | None = None
+    vector: Tensor | None = None
 
+    def key(self) -> Hashable:
+        """Return the operator, and what takes the place of the question."""
+        return *super().key(), self.text is None, self.vector is None  # type: ignore[misc]
 
-def _either(first: Ranking, second: Ranking, chosen: Tensor) -> Ranking:
-    """Return the lists of the second ranking for the queries of `chosen`, shape [B], bool, those of the first for the others."""
-    rows = torch.arange(len(first), device=chosen.device)
-    left, right = first.lists_of(torch.where(chosen, -1, rows)), second.lists_of(torch.where(chosen, rows, -1))
-    return left.append(right, max(left.width, right.width))
+    @classmethod
+    def together(cls, backend: Any, asked: Sequence[tuple[int, SubQuestion]]) -> list[tuple[Candidates, tuple[str, ...]]]:
+        """Return answers: one batch of questions."""
+        first, queries, places = asked[0][1], backend.queries, [b for b, _ in asked]
+        texts = [queries.texts[b] if request.text is None else request.text for b, request in asked]
+        given = [request.vector for _, request in asked if request.vector is not None]
+        vectors = torch.stack(given) if given else None
+        own = first.text is None and first.vector is None
+        if own and isinstance(queries.given, Tensor):
+            vectors = queries.given[places]
+        inner = queries if own and places == list(range(len(queries))) else queries.rewritten(texts, places, vectors=vectors)
+        ranking = first.operator(
+            replace(inner, k=first.k), ranking_of([request.found for _, request in asked], queries.index.device)
+        )
+        if inner is not queries:
+            queries.latents.encoded += inner.latents.encoded
+        return list(zip(Candidates.of(ranking), ranking.notes or [()] * len(asked), strict=True))
 
 
 class HypotheticalDocuments(_Rewriting):
@@ -153,24 +177,33 @@ class HypotheticalDocuments(_Rewriting):
         super().__init__(operator, language_model)
         self.documents = positive("documents", documents)
 
-    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return what the operator finds with the mean of the vectors."""
-        index = queries.index
-        prompts = [_PASSAGES.format(count=self.documents, question=text) for text in queries.texts]
-        written, notes = self._asked(prompts, _texts_schema("passages"), "passages", self.documents)
-        passages = [text for texts in written for text in texts]
-        if not passages:
-            return _noted(self.operators[0](queries, ranking), notes)
+        prompt = _PASSAGES.format(count=self.documents, question=question.text)
+        passages = yield from self._written(question, prompt, _texts_schema("passages"), "passages", self.documents)
+        vector = (yield MeanVector(passages)) if passages else None
+        result, notes = yield SubQuestion(self.operators[0], found, question.k, vector=vector)
+        question.notes[:0] = notes
+        return result  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, eq=False)
+class MeanVector(Request):
+    """The mean of the vectors of the question and of passages: Tensor, shape [d]; MissingSignalError without an embedding model."""
+
+    passages: list[str]
+
+    @classmethod
+    def together(cls, backend: Any, asked: Sequence[tuple[int, MeanVector]]) -> list[Tensor]:
+        """Return means; the passages of all questions are embedded together."""
+        queries, index = backend.queries, backend.queries.index
         if index.embedding is None:
             raise MissingSignalError("HyDE embeds the passages that a language model writes; pass embedding= to the index.")
-        vectors = queries.vectors
-        made = index.dense.prepared(embed_texts(index.embedding, passages)).to(vectors.device)
-        owners = torch.tensor([b for b, texts in enumerate(written) for _ in texts], device=vectors.device)
-        total = vectors.index_add(0, owners, made)
-        mean = total / (1 + torch.bincount(owners, minlength=len(queries))).unsqueeze(1)
-        places = range(len(queries))
-        asked = queries.rewritten(queries.texts, places, vectors=index.dense.prepared(mean))
-        return _noted(self._run(queries, ranking, asked, places), notes)
+        passages = [text for _, request in asked for text in request.passages]
+        made = index.dense.prepared(embed_texts(index.embedding, passages)).to(queries.vectors.device)
+        parts = made.split([len(request.passages) for _, request in asked])
+        means = [(queries.vectors[b] + part.sum(0)) / (1 + len(part)) for (b, _), part in zip(asked, parts, strict=True)]
+        return list(index.dense.prepared(torch.stack(means)))
 
 
 class QueryDecomposition(_Rewriting):
@@ -215,25 +248,16 @@ class QueryDecomposition(_Rewriting):
         super().__init__(operator, language_model)
         self.questions, self.constant = positive("questions", questions), positive("constant", constant)
 
-    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return the nodes that the question and its parts find."""
-        prompts = [_QUESTIONS.format(count=self.questions, question=text) for text in queries.texts]
-        parts, notes = self._asked(prompts, _texts_schema("questions"), "questions", self.questions)
-        whole = self.operators[0](queries, ranking)
-        most = max(map(len, parts), default=0)
-        if most:
-            places = [b for b, texts in enumerate(parts) for _ in texts]
-            asked = queries.rewritten([text for texts in parts for text in texts], places)
-            found = self._run(queries, ranking, asked, places)
-            # Where the answers for each query begin.
-            starts = [sum(map(len, parts[:b])) for b in range(len(parts))]
-            lists = [whole]
-            for number in range(most):
-                rows = [start + number if number < len(texts) else -1 for start, texts in zip(starts, parts, strict=True)]
-                lists.append(found.lists_of(torch.tensor(rows, device=whole.nodes.device)))
-            joined = fused_rankings(lists, partial(reciprocal_rank_parts, constant=self.constant))
-            whole = _either(whole, joined, torch.tensor([bool(texts) for texts in parts], device=whole.nodes.device))
-        return _noted(whole, notes)
+        prompt = _QUESTIONS.format(count=self.questions, question=question.text)
+        parts = yield from self._written(question, prompt, _texts_schema("questions"), "questions", self.questions)
+        answers = yield tuple(SubQuestion(self.operators[0], found, question.k, text) for text in (None, *parts))
+        question.notes[:0] = [note for _, notes in answers for note in notes]
+        lists = [result for result, _ in answers]
+        if not parts:
+            return lists[0]  # type: ignore[no-any-return]
+        return fused(lists, [reciprocal_rank_parts(part, self.constant) for part in lists])
 
 
 class InterleavedReasoning(_Rewriting):
@@ -291,33 +315,29 @@ class InterleavedReasoning(_Rewriting):
         """Return that of the operator, repeated, with the name of this one."""
         return f"{self.name}(({self.operators[0].formula()})*)"
 
-    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return the nodes in the order in which they were found."""
-        queries = replace(queries, k=max(queries.k, self.passages))
-        first = _allowed(self.operators[0](queries, ranking), queries)
-        seen, count = first.top(min(self.passages, self.budget)), len(queries)
-        thoughts: list[list[str]] = [[] for _ in range(count)]
-        notes, active = [""] * count, list(range(count))
-        schema = {"type": "object", "properties": {"sentence": {"type": "string", "minLength": 1}}, "required": ["sentence"]}
+        first, notes = yield self._step(question, found)
+        first = first.taken(np.flatnonzero(question.returned(first.nodes)))
+        seen, thoughts, told = first.top(min(self.passages, self.budget)), list[str](), len(question.notes)
         for _ in range(self.steps):
-            prompts = [self._prompt(queries, seen, thoughts[b], b) for b in active]
-            written, failed = self._asked(prompts, schema, "sentence")
-            for b, sentences, note in zip(active, written, failed, strict=True):
-                thoughts[b] += sentences
-                notes[b] = note.replace(_WHOLE, "the search ended there") if thoughts[b] else note
-            active = [b for b, sentences in zip(active, written, strict=True) if sentences and _END not in sentences[0].lower()]
-            if not active:
+            # Reason: the next sentence, from what was found so far.
+            sentence = yield from self._written(question, self._prompt(question, seen, thoughts), _SENTENCE, "sentence")
+            thoughts += sentence
+            if not sentence or _END in sentence[0].lower():
                 break
-            asked = queries.rewritten([thoughts[b][-1] for b in active], active)
-            found = _allowed(self._run(queries, ranking, asked, active), queries)
-            rows = torch.full((count,), -1, device=seen.nodes.device)
-            rows[active] = torch.arange(len(active), device=rows.device)
-            seen = seen.append(found.top(self.passages).lists_of(rows), self.budget)
-        places = torch.arange(1, seen.width + 1, device=seen.nodes.device)
-        seen = replace(seen, scores=(1.0 / places).expand(seen.nodes.shape).masked_fill(seen.nodes < 0, -torch.inf))
-        return _noted(_either(first, seen, torch.tensor([bool(texts) for texts in thoughts], device=seen.nodes.device)), notes)
+            # Retrieve: by that sentence.
+            more, new = yield self._step(question, found, sentence[0])
+            more = more.taken(np.flatnonzero(question.returned(more.nodes)))
+            notes, seen = (*notes, *new), seen.joined(more.top(self.passages)).top(self.budget)
+        own = [note.replace(_WHOLE, "the search ended there") if thoughts else note for note in question.notes[told:]]
+        question.notes[told:] = [*notes, *own]
+        return replace(seen, scores=1.0 / np.arange(1, len(seen) + 1)) if thoughts else first  # type: ignore[no-any-return]
 
-    def _prompt(self, queries: Queries, seen: Ranking, thoughts: Sequence[str], b: int) -> str:
-        graph = queries.index.graph
-        passages = "\n\n".join(graph.content(row)[:_LONGEST] for row in seen.nodes[b].tolist() if row >= 0)
-        return _THOUGHT.format(passages=passages, question=queries.texts[b], thoughts=" ".join(thoughts))
+    def _step(self, question: Question, found: Candidates, text: str | None = None) -> SubQuestion:
+        return SubQuestion(self.operators[0], found, max(question.k, self.passages), text)
+
+    def _prompt(self, question: Question, seen: Candidates, thoughts: Sequence[str]) -> str:
+        graph = question.queries.index.graph
+        passages = "\n\n".join(graph.content(row)[:_LONGEST] for row in seen.nodes.tolist())
+        return _THOUGHT.format(passages=passages, question=question.text, thoughts=" ".join(thoughts))
