@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -56,17 +57,17 @@ def similarities(queries: Queries, operator: Operator, ranking: Ranking, k: int)
         return {}
     if not isinstance(queries.given, Tensor) and not compares_vectors(operator, index):
         return {}
-    batch, rows = _named(index, ranking, k)
-    if not rows.numel():
+    pairs = _named(index, ranking, k)
+    if not len(pairs):
         return {}
-    norms = index.dense.norms
-    nodes = norms[rows.to(norms.device)].to(rows.device)
-    lengths = nodes.double() * torch.linalg.vector_norm(queries.vectors.double(), dim=1)[batch]
+    batch, rows = np.divmod(pairs, len(index))
+    lengths = queries.lengths.double().cpu().numpy()[batch] * index.dense.norms.cpu().numpy()[rows]
     # Pair by pair, so that a batch gives what its questions give one by one.
-    cosines = (queries.pair_scores(batch, rows).double() / lengths).clamp(-1.0, 1.0)
-    found = zip(cosines.tolist(), lengths.tolist(), strict=True)
-    values = [cosine if length > 0 else None for cosine, length in found]
-    return dict(zip(zip(batch.tolist(), rows.tolist(), strict=True), values, strict=True))
+    found = queries.pair_scores(torch.from_numpy(batch).to(index.device), torch.from_numpy(rows).to(index.device))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        cosines = np.clip(found.double().cpu().numpy() / lengths, -1.0, 1.0)
+    named = zip(batch.tolist(), rows.tolist(), cosines.tolist(), (lengths > 0).tolist(), strict=True)
+    return {(query, row): cosine if real else None for query, row, cosine, real in named}
 
 
 def compares_vectors(operator: Operator, index: GraphIndex) -> bool:
@@ -90,15 +91,14 @@ def _compares(part: Operator, index: GraphIndex) -> bool:
     return isinstance(part, (STeX, MixedTraversal, PassageWalk)) or isinstance(searched, VectorSignal)
 
 
-def _named(index: GraphIndex, ranking: Ranking, k: int) -> tuple[Tensor, Tensor]:
-    """Return the numbers of queries and the rows of nodes that hits name, each pair once: two Tensors, shape [n], int64."""
+def _named(index: GraphIndex, ranking: Ranking, k: int) -> np.ndarray:
+    """Return ``query * N + node`` of the nodes that hits name, each once: shape [n], int64, ascending."""
     graph, tables = index.graph, [ranking.nodes[:, :k]]
     if ranking.chains is not None:
         tables.append(ranking.chains.nodes.flatten(1))
     if ranking.facts is not None and graph.sources.numel():
         rows = ranking.facts.rows
         tables += [torch.where(rows >= 0, ends[rows.clamp(min=0)].long(), -1) for ends in (graph.sources, graph.targets)]
-    table = torch.cat(tables, 1)
-    batch, place = (table >= 0).nonzero(as_tuple=True)
-    pairs = torch.unique(batch * len(graph) + table[batch, place])
-    return pairs // len(graph), pairs % len(graph)
+    named = [table.cpu().numpy() for table in tables]
+    keys = [(np.arange(len(table))[:, None] * len(graph) + table)[table >= 0] for table in named]
+    return np.unique(np.concatenate(keys))

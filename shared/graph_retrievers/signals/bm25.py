@@ -6,7 +6,7 @@ import logging
 import math
 from array import array
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from typing import Any, Literal
 
@@ -202,19 +202,19 @@ class BM25(TermSignal):
 
     def tokenize(self, texts: Sequence[str], show_progress: bool = False) -> list[list[str]]:
         """Return the words of each text in normal form C: lower case, at least two characters, without stop words."""
-        from tqdm.auto import tqdm
-
         options = {"stopwords": self.stopwords or [], "return_ids": False, "show_progress": False}
         words: list[list[str]] = []
-        with tqdm(total=len(texts), desc="BM25", unit="text", disable=not show_progress) as bar:
-            for start in range(0, len(texts), _TEXTS_AT_A_TIME):
-                part = [composed(text) for text in texts[start : start + _TEXTS_AT_A_TIME]]
-                try:
-                    found = _import_bm25s().tokenize(part, **options)
-                except ValueError as error:
-                    raise InvalidArgumentError(f"stopwords is {shown(self.stopwords)}: {error}.") from error
-                words += map(list, found)
-                bar.update(len(part))
+        starts: Iterable[int] = range(0, len(texts), _TEXTS_AT_A_TIME)
+        if show_progress:
+            from tqdm.auto import tqdm
+
+            starts = tqdm(starts, desc="BM25", unit="thousand texts")
+        for start in starts:
+            part = [composed(text) for text in texts[start : start + _TEXTS_AT_A_TIME]]
+            try:
+                words += map(list, _import_bm25s().tokenize(part, **options))
+            except ValueError as error:
+                raise InvalidArgumentError(f"stopwords is {shown(self.stopwords)}: {error}.") from error
         return words
 
     def query_terms(self, queries: Sequence[str]) -> tuple[Tensor, Tensor, Tensor]:

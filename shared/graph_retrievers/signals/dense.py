@@ -21,6 +21,8 @@ __all__ = ["ROUNDING", "DenseIndex", "zeroed"]
 
 _TILE = 32768
 _GROUP = 64
+# Of fewer scores, the best are found sooner than groups of them.
+_FEW = 1 << 16
 _MANY = 4096
 # Entries of vectors gathered at a time.
 _GATHERED = 1 << 24
@@ -350,7 +352,7 @@ def _grouped_top_k(scores: Tensor, k: int, slack: Tensor) -> tuple[Tensor, Tenso
     """Return :func:`top_k` of wide rows: the k best are in the k groups of columns with the largest maxima."""
     size = scores.shape[1]
     groups = size // _GROUP
-    if groups <= 2 * k:
+    if groups <= 2 * k or scores.numel() <= _FEW:
         columns = top_k(scores, k, slack)[1]
         return scores.gather(1, columns), columns
     body, tail = scores[:, : groups * _GROUP], scores[:, groups * _GROUP :]
