@@ -10,15 +10,28 @@ import random
 import statistics
 import time
 
+import numpy as np
 import torch
 from graphs import power_law_pairs
 
+from graph_retrievers import GraphIndex
 from graph_retrievers.graph import CorpusGraph
-from graph_retrievers.operators.mor.adjacency import TypedAdjacency
-from graph_retrievers.operators.mor.plan import GraphSchema, PathStep, ReasoningPath
-from graph_retrievers.operators.mor.walk import Routes, walk
+from graph_retrievers.graph.typed_adjacency import typed_adjacency
+from graph_retrievers.queries import Queries
+from graph_retrievers.search.driver import Search, run
+from graph_retrievers.search.memory import Memory
+from graph_retrievers.search.requests import Steps
 
 TYPES = [f"type {i}" for i in range(7)]
+
+
+def walked(starts: list[int], path: list[int]) -> Search[np.ndarray]:
+    """Step to nodes of the types of a path, one after the other."""
+    nodes = np.array(starts)
+    for kind in path:
+        near, _ = yield Steps(nodes, TYPES[kind], None, 1 << 40)
+        nodes = np.unique(near.node)
+    return nodes
 
 
 def main() -> None:
@@ -36,9 +49,9 @@ def main() -> None:
     pairs = power_law_pairs(size, options.edges).tolist()
     graph = CorpusGraph(ids, [""] * size, types=[TYPES[k] for k in kinds], edges=[(ids[a], ids[b]) for a, b in pairs])
     begin = time.thread_time()
-    adjacency = TypedAdjacency(graph)
+    typed_adjacency(graph)
     built = time.thread_time() - begin
-    schema = GraphSchema.of(graph)
+    index = GraphIndex(graph)
     lists: list[list[int]] = [[] for _ in range(size)]
     for a, b in pairs:
         lists[a].append(b)
@@ -68,17 +81,15 @@ def main() -> None:
             for round_number in range(options.rounds + 2):
                 asked = [question(hops) for _ in range(64)]
                 groups = [asked[i : i + batch] for i in range(0, 64, batch)]
-                inputs = []
-                for group in groups:
-                    paths = [ReasoningPath(tuple(PathStep(TYPES[k]) for k in [kinds[s[0]], *path])) for s, path in group]
-                    routes = Routes.of([(path,) for path in paths], adjacency, schema)
-                    starts = torch.tensor([r * size + n for r, (s, _) in enumerate(group) for n in s])
-                    empty = starts[:0]
-                    inputs.append((routes, [(starts, starts), *[(empty, empty)] * hops]))
+                batches = [(Memory(Queries.of(index, ["?"] * len(group))), group) for group in groups]
                 runs = {
                     "plain": lambda asked=asked: [sets(*q) for q in asked],
                     "typed": lambda asked=asked: [typed_sets(*q) for q in asked],
-                    "ours": lambda inputs=inputs: [walk(adjacency, *given).finals for given in inputs],
+                    "ours": lambda batches=batches: [
+                        set(nodes.tolist())
+                        for backend, group in batches
+                        for nodes in run(backend, [walked(*q) for q in group])
+                    ],
                 }
                 spent, found = {}, {}
                 for name in rng.sample(sorted(runs), 3):
@@ -86,9 +97,7 @@ def main() -> None:
                     begin = time.thread_time()
                     found[name] = runs[name]()
                     spent[name] = time.thread_time() - begin
-                keys = [{key % size for key in part.tolist()} for part in found["ours"]]
-                wanted = [set().union(*found["plain"][i : i + batch]) for i in range(0, 64, batch)]
-                assert keys == wanted and found["plain"] == found["typed"]
+                assert found["ours"] == found["plain"] == found["typed"]
                 if round_number >= 2:
                     plain.append(spent["plain"] / spent["ours"])
                     typed.append(spent["typed"] / spent["ours"])

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
@@ -11,13 +15,13 @@ from torch.nn.functional import normalize
 from graph_retrievers.arguments import positive
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
-from graph_retrievers.graph.ragged import pad_ranked
-from graph_retrievers.operators.mor.adjacency import typed_adjacency
+from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.mor.plan import GraphSchema, PathStep, ReasoningPath
-from graph_retrievers.operators.mor.walk import Routes, Walk, walk
-from graph_retrievers.operators.operator import Operator, OperatorKind
-from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
+from graph_retrievers.operators.operator import Algorithm, OperatorKind
+from graph_retrievers.search.candidates import Candidates, best, falling
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.memory import Question
+from graph_retrievers.search.requests import Contents, Near, Request, Steps
 from graph_retrievers.signals.embedding import embed_texts
 
 __all__ = ["MetapathSearch", "metapaths"]
@@ -25,6 +29,9 @@ __all__ = ["MetapathSearch", "metapaths"]
 # Metapaths with a smaller share of the weight of the best are not followed.
 _LEAST = 0.01
 _MOST_EDGES = 1_000_000
+
+# A metapath and the node that it begins at.
+_Route = tuple[tuple[PathStep, ...], int]
 
 
 def metapaths(graph: CorpusGraph, start: str, length: int = 3, limit: int = 500) -> list[ReasoningPath]:
@@ -62,7 +69,7 @@ def metapaths(graph: CorpusGraph, start: str, length: int = 3, limit: int = 500)
     return found
 
 
-class MetapathSearch(Operator):
+class MetapathSearch(Algorithm):
     r"""Follow, from the nodes that a question names, the metapaths whose text resembles the question.
 
     A metapath is a sequence of node types and relations, such as movie, starred actors, person, directed by, movie. With
@@ -139,67 +146,72 @@ class MetapathSearch(Operator):
         self.temperature = float(temperature)
         self.k: int = positive("k", k)
 
-    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
-        """Return the nodes that the metapaths reach from the best nodes of each query."""
-        graph, size, device = queries.index.graph, len(queries.index), queries.index.device
-        seeds = ranking.top(self.seeds)
-        # A route is a metapath from a named node: its path, start, column of the start and weight.
-        plans: list[tuple[ReasoningPath, ...]] = []
-        starts, columns, weights = list[int](), list[int](), list[Tensor]()
-        for query, nodes, scores in zip(self._questions(queries, seeds), seeds.nodes.tolist(), seeds.scores.tolist(), strict=True):
-            paths = list[ReasoningPath]()
-            for column, (node, score) in enumerate(zip(nodes, scores, strict=True)):
-                if node >= 0 and score > 0:
-                    known, vectors = self._metapaths(queries, graph.types[node])
-                    likeness = vectors @ query
-                    weight = torch.exp((likeness - likeness.max()) / self.temperature) if known else likeness
-                    kept = (weight >= _LEAST).nonzero().flatten().tolist()
-                    paths += [known[place] for place in kept]
-                    starts += [node] * len(kept)
-                    columns += [column] * len(kept)
-                    weights.append(weight[kept] * (score / scores[0]))
-            plans.append(tuple(paths))
-        if not starts:
-            return Ranking.empty(len(queries), device)
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the nodes that the metapaths reach from the best nodes found."""
+        seeds = found.top(self.seeds)
+        names = [node.title or node.id for node in (yield Contents(seeds.nodes))]
+        seeds = seeds.taken(np.flatnonzero(seeds.scores > 0))
+        nothing = Candidates.seeds(seeds.nodes[:0], seeds.scores[:0], self.name)
+        nothing.relations = nothing.trails[:, 1:]
+        if not len(seeds):
+            return nothing
+        # A question that is nothing but a name is compared as it is.
+        told = yield Likeness(self, _without(question.text, names) or question.text, tuple(question.types(seeds.nodes)))
+        # A route p, u: the metapath and the node that it begins at, and s_u w_pu.
+        routes, weights = list[_Route](), list[float]()
+        strength = seeds.scores / seeds.scores[0]
+        for start, s, (paths, likeness) in zip(seeds.nodes.tolist(), strength.tolist(), told, strict=True):
+            w = np.exp((likeness - likeness.max(initial=-np.inf)) / self.temperature)
+            kept = np.flatnonzero(w >= _LEAST).tolist()
+            routes += [(paths[p].steps, start) for p in kept]
+            weights += [s * w[p] for p in kept]
+        ways = yield from self._walked(question, routes)  # R_pu, each node at the end of its way
+        sizes = [len(trails) for trails in ways]
+        if not sum(sizes):
+            return nothing
+        route = np.repeat(np.arange(len(ways)), sizes)
+        ends, part = np.concatenate([trails[:, -1] for trails in ways]), (np.array(weights) / np.maximum(sizes, 1))[route]
+        # The way to a node is that of the largest part, of equal ones the first.
+        turn = np.argsort(-part.astype(np.float32), kind="stable")
+        nodes, first, at = np.unique(ends[turn], return_index=True, return_inverse=True)
+        scores = np.bincount(at, part[turn])
+        by = best(scores, self.k, nodes)
+        chosen = turn[first[by]]
+        trails = np.full((len(by), max(trails.shape[1] for trails in ways)), -1)
+        relations = np.full_like(trails[:, 1:], -1)
+        inside = chosen - (np.cumsum(sizes) - sizes)[route[chosen]]
+        for place, (r, n) in enumerate(zip(route[chosen].tolist(), inside.tolist(), strict=True)):
+            length = ways[r].shape[1]
+            trails[place, -length:] = ways[r][n]
+            relations[place, 1 - length :] = [question.relation(step.relation) for step in routes[r][0][1:]]
+        return replace(Candidates.seeds(nodes[by], falling(scores[by]), self.name), trails=trails, relations=relations)
 
-        adjacency = typed_adjacency(graph)
-        routes = Routes.of(plans, adjacency, GraphSchema.of(graph))
-        keys = torch.arange(len(starts), device=device) * size + torch.tensor(starts, device=device)
-        none = keys[:0]
-        entries = [(keys, torch.zeros_like(keys)), *[(none, none)] * len(routes.low)]
-        walked = walk(adjacency, routes, entries, banned=keys, allowed=queries.walk_allowed, max_edges=_MOST_EDGES)
-        route, node = walked.finals // size, walked.finals % size
-        reached = torch.bincount(route, minlength=len(starts))
-        part = (torch.cat(weights).to(device) / reached.clamp(min=1))[route]
-        owner = torch.tensor(routes.owner, device=device)
-        found, place = torch.unique(owner[route] * size + node, return_inverse=True)
-        scores = torch.zeros(found.numel(), device=device).index_add_(0, place, part)
-        # The route of the path: that of the largest part, of equal ones the first.
-        most = torch.zeros_like(scores).scatter_reduce_(0, place, part, "amax")
-        best = torch.full_like(found, len(starts)).scatter_reduce_(
-            0, place[part == most[place]], route[part == most[place]], "amin"
-        )
-        widest = int(torch.bincount(found // size).max()) if found.numel() else 0
-        table, values, chosen = pad_ranked(found // size, found % size, scores, best, len(queries), min(self.k, widest))
-        trails, relations = _paths(graph, walked, table, chosen)
-        result = Ranking.of(table, values, self.name, trails, relations=relations)
-        for cut in sorted({routes.owner[route] for route in walked.cut}):
-            which = [query == cut for query in range(len(queries))]
-            result = result.noted(which, f"a walk along a metapath was cut short after {_MOST_EDGES:,} edges")
-        return result
+    def _walked(self, question: Question, routes: list[_Route]) -> Search[list[np.ndarray]]:
+        """Find the nodes that each route reaches, each at the end of its trail, shape [n, L]: of several the lowest rows."""
+        trails = {(steps[:1], start): np.array([[start]]) for steps, start in routes}
+        for step in range(1, max((len(steps) for steps, _ in routes), default=0)):
+            # Routes that begin alike are walked once.
+            begun = list(dict.fromkeys((steps[: step + 1], start) for steps, start in routes if len(steps) > step))
+            before = [trails[steps[:-1], start] for steps, start in begun]
+            asked = [
+                Steps(way[:, -1], steps[-1].type, steps[-1].relation, _MOST_EDGES)
+                for way, (steps, _) in zip(before, begun, strict=True)
+                if len(way)
+            ]
+            answers = iter((yield tuple(asked)))
+            for (steps, start), way in zip(begun, before, strict=True):
+                near, whole = next(answers) if len(way) else (Near(way[:, 0], way[:, 0]), True)
+                nodes, first = np.unique(near.node, return_index=True)
+                others = nodes != start
+                nodes, first = nodes[others], first[others]
+                trails[steps, start] = np.concatenate([way[near.owner[first]], nodes[:, None]], 1)
+                if not whole:
+                    question.notes.append(f"a walk along a metapath was cut short after {_MOST_EDGES:,} edges")
+        return [trails[route] for route in routes]
 
-    def _questions(self, queries: Queries, seeds: Ranking) -> Tensor:
-        """Return the vectors of the questions without the names of their seeds, of unit length: Tensor, shape [B, d]."""
-        graph, texts = queries.index.graph, list[str]()
-        for text, nodes in zip(queries.texts, seeds.nodes.tolist(), strict=True):
-            names = [graph.titles[node] or graph.ids[node] for node in nodes if node >= 0]
-            # A question that is nothing but a name is compared as it is.
-            texts.append(_without(text, names) or text)
-        return normalize(queries.embed(texts).float(), dim=1)
-
-    def _metapaths(self, queries: Queries, start: str) -> tuple[list[ReasoningPath], Tensor]:
-        """Return the metapaths of a node type, and their vectors of unit length, [P, d]."""
-        index, model = queries.index, queries.index.embedding
+    def metapaths(self, index: GraphIndex, start: str) -> tuple[list[ReasoningPath], Tensor]:
+        """Return the metapaths of a node type, and their vectors of unit length, [P, d]; kept with the graph."""
+        model = index.embedding
         if model is None:
             raise MissingSignalError("MetapathSearch compares questions with metapaths; pass embedding= to the index.")
 
@@ -212,17 +224,26 @@ class MetapathSearch(Operator):
         return index.graph.cache.get(("metapaths", id(model), start, self.length, self.limit), make)[1:]
 
 
-def _paths(graph: CorpusGraph, walked: Walk, table: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the trail of each node along its chosen route, [B, K, S], and the relations of the steps, [B, K, S - 1]."""
-    real, longest = table >= 0, len(walked.layers)
-    trails = torch.full((*table.shape, longest), -1, dtype=torch.int64, device=table.device)
-    trails[real] = walked.trails(chosen[real], table[real])
-    numbers: dict[str | None, int] = {name: number for number, name in enumerate(graph.relation_names)}
-    rows = [[numbers.get(step.relation, -1) for step in path.steps[1:]] for path in walked.routes.paths]
-    padded = torch.tensor([[-1] * (longest - 1 - len(row)) + row for row in rows], device=table.device)
-    relations = torch.full((*table.shape, longest - 1), -1, dtype=torch.int64, device=table.device)
-    relations[real] = padded[chosen[real]]
-    return trails, relations
+@dataclass(frozen=True, eq=False)
+class Likeness(Request):
+    """The metapaths that begin at each of some node types, and their cosines with a text: list of (paths, float64 [P])."""
+
+    shared = ("metapaths",)
+    reads = "signals"
+    metapaths: MetapathSearch
+    text: str
+    types: tuple[str, ...]
+
+    @classmethod
+    def together(cls, backend: Any, asked: Sequence[tuple[int, Likeness]]) -> list[list[tuple[list[ReasoningPath], np.ndarray]]]:
+        """Embed the texts of all questions at once."""
+        queries, search = backend.queries, asked[0][1].metapaths
+        texts = normalize(queries.embed([request.text for _, request in asked]).float(), dim=1)
+        answers = []
+        for text, (_, request) in zip(texts, asked, strict=True):
+            told = [search.metapaths(queries.index, kind) for kind in request.types]
+            answers.append([(paths, (vectors @ text).double().cpu().numpy()) for paths, vectors in told])
+        return answers
 
 
 def _text(path: ReasoningPath) -> str:

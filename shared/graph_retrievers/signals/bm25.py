@@ -6,7 +6,7 @@ import logging
 import math
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any, Literal
 
@@ -204,17 +204,21 @@ class BM25(TermSignal):
         """Return the words of each text in normal form C: lower case, at least two characters, without stop words."""
         options = {"stopwords": self.stopwords or [], "return_ids": False, "show_progress": False}
         words: list[list[str]] = []
-        starts: Iterable[int] = range(0, len(texts), _TEXTS_AT_A_TIME)
+        bar = None
         if show_progress:
             from tqdm.auto import tqdm
 
-            starts = tqdm(starts, desc="BM25", unit="thousand texts")
-        for start in starts:
+            bar = tqdm(total=len(texts), desc="BM25", unit="text")
+        for start in range(0, len(texts), _TEXTS_AT_A_TIME):
             part = [composed(text) for text in texts[start : start + _TEXTS_AT_A_TIME]]
             try:
                 words += map(list, _import_bm25s().tokenize(part, **options))
             except ValueError as error:
                 raise InvalidArgumentError(f"stopwords is {shown(self.stopwords)}: {error}.") from error
+            if bar is not None:
+                bar.update(len(part))
+        if bar is not None:
+            bar.close()
         return words
 
     def query_terms(self, queries: Sequence[str]) -> tuple[Tensor, Tensor, Tensor]:
