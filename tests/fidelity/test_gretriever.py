@@ -17,6 +17,8 @@ from graph_retrievers.operators import VectorSearch, steiner_tree_search
 from graph_retrievers.operators.steiner_tree_search import SteinerTreeSearch, edge_prizes
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.gretriever import GRetriever
+from graph_retrievers.search.driver import run
+from graph_retrievers.search.memory import Memory, Question
 from graph_retrievers.signals.dense import DenseIndex
 from tests.references import gretriever as reference
 
@@ -251,6 +253,11 @@ def test_filters_hold_for_nodes_edges_and_the_walk():
     assert [hit.id for hit in hits] == ["n0", "n3", "n5", "n2", "n1"] and hits[2].path.nodes == ("n0", "n4", "n5")
 
 
+def around(queries, search, starts):
+    """The nodes that the tree is searched among."""
+    return run(Memory(queries), [search._candidates(Question(queries, 0), np.array(starts), False)])[0][0].tolist()
+
+
 def test_candidates_that_do_not_fit_are_those_least_similar_without_two_neighbours_inside():
     # Two seeds, a hub of each, and one node that joins them and is least similar.
     ends = [(0, n) for n in range(2, 7)] + [(1, 6)]
@@ -258,13 +265,11 @@ def test_candidates_that_do_not_fit_are_those_least_similar_without_two_neighbou
     for candidates, pool in [(3, [0, 1, 6]), (4, [0, 1, 2, 6]), (7, list(range(7)))]:
         search = SteinerTreeSearch(seed_edges=0, candidates=candidates)
         queries = Queries.of(index, ["?"], vectors=[QUERY])
-        rows, _, cut = search._candidates(queries, 0, torch.tensor([0, 1]), False)
-        assert (rows.tolist(), cut) == (pool, candidates < 7)
+        assert around(queries, search, [0, 1]) == pool
         ranking = Pipeline(VectorSearch(2), search)(queries)
-        assert ranking.nodes.tolist() == [[0, 1, 6]] and bool(ranking.notes[0] if ranking.notes else ()) == cut
+        assert ranking.nodes.tolist() == [[0, 1, 6]] and bool(ranking.notes[0] if ranking.notes else ()) == (candidates < 7)
     queries = Queries.of(index, ["?"], vectors=[QUERY], traversal_filter={"$id": {"$in": ["n0", "n1", "n6"]}})
-    rows, _, cut = SteinerTreeSearch(candidates=3)._candidates(queries, 0, torch.tensor([0, 1]), False)
-    assert (rows.tolist(), cut) == ([0, 1, 6], False)
+    assert around(queries, SteinerTreeSearch(candidates=3), [0, 1]) == [0, 1, 6]
     assert "among the 3 nodes nearest" in str(found(index, candidates=3)[2].notes)
 
 

@@ -20,7 +20,7 @@ from graph_retrievers.search.driver import Search
 from graph_retrievers.search.memory import Question, column
 from graph_retrievers.search.requests import Request
 
-__all__ = ["FactSearch", "NearestEdges", "edges_within"]
+__all__ = ["FactSearch", "NearestEdges", "edge_mask", "edges_within", "returned_edges", "started_edges"]
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class NearestEdges(Request):
     def together(cls, backend: Any, asked: Sequence[tuple[int, NearestEdges]]) -> Sequence[tuple[np.ndarray, np.ndarray, float]]:
         """Return the best edges for each question."""
         queries, first = backend.queries, asked[0][1]
-        mask = queries.cache.get(("edges", first.among), lambda: first.among(queries))
+        mask = edge_mask(queries, first.among)
         scores, rows = queries.search(first.signal, max(request.k for _, request in asked), mask, "edges")
         low = _lowest(queries, first.signal, mask) if first.least else [0.0] * len(queries)
         lists, lengths = (rows.cpu().numpy(), scores.cpu().numpy()), (rows >= 0).sum(1).tolist()
@@ -112,7 +112,7 @@ class FactSearch(Algorithm):
         graph = question.queries.index.graph
         if question.queries.index.signal(self.signal).covers != "edges":
             raise InvalidArgumentError(f"FactSearch searches edges; the signal {self.signal!r} covers nodes.")
-        rows, scores, _ = yield NearestEdges(self.limit, self.signal, _returned if self.returned else _started)
+        rows, scores, _ = yield NearestEdges(self.limit, self.signal, returned_edges if self.returned else started_edges)
         # Each end once, at its best fact: in the order of the facts, source before target.
         ends = np.stack([column(graph, "sources")[rows], column(graph, "targets")[rows]], 1).ravel()
         first = np.sort(np.unique(ends, return_index=True)[1])
@@ -121,9 +121,16 @@ class FactSearch(Algorithm):
         return made
 
 
-def _started(queries: Queries) -> Tensor | None:
+def started_edges(queries: Queries) -> Tensor | None:
+    """Return the edges whose ends may both start a traversal: Tensor, shape [R], bool, or None for all."""
     return edges_within(queries, queries.named_allowed)
 
 
-def _returned(queries: Queries) -> Tensor | None:
+def returned_edges(queries: Queries) -> Tensor | None:
+    """Return those of :func:`started_edges` whose ends may both be returned."""
     return edges_within(queries, both(queries.named_allowed, queries.allowed))
+
+
+def edge_mask(queries: Queries, among: Callable[[Queries], Tensor | None]) -> Tensor | None:
+    """Return the edges that a function gives for queries; it is called once."""
+    return queries.cache.get(("edges", among), lambda: among(queries))

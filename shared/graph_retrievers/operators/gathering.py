@@ -56,29 +56,28 @@ def within_tokens(graph: CorpusGraph, of: str, rows: np.ndarray, budget: int) ->
 
 @dataclass(frozen=True, eq=False)
 class Relations(Request):
-    """The relationship rows at nodes, shape [n], whose other ends may be walked to, and these: ``(rows [T], far [T])``.
+    """The relationship rows at nodes, shape [n], whose other ends may be walked to: ``(owner [T], rows [T], far [T])``.
 
-    Those of the first node come first, in row order.
+    `owner` has the place of the node of each, ascending, and `far` its other end.
     """
 
     reads = "graph"
     nodes: np.ndarray
 
     @classmethod
-    def together(cls, backend: Any, asked: Sequence[tuple[int, Relations]]) -> list[tuple[np.ndarray, np.ndarray]]:
+    def together(cls, backend: Any, asked: Sequence[tuple[int, Relations]]) -> list[tuple[np.ndarray, ...]]:
         """Return the rows of each question."""
         view, walk = backend.graph.incidence, backend.queries.walk_allowed
         parts = view.indptr, view.neighbors, view.rows
         made = backend.graph.cache.get("incidence on the host", lambda: [part.cpu() for part in parts])
         indptr, neighbors, rows = (part.numpy() for part in made)
-        found = []
+        found: list[tuple[np.ndarray, ...]] = []
         for _, request in asked:
             owner, entry = slices(indptr, request.nodes)
             if walk is not None:
                 kept = np.flatnonzero(walk.cpu().numpy()[neighbors[entry]])
                 owner, entry = owner[kept], entry[kept]
-            entry = entry[np.lexsort((rows[entry], owner))]
-            found.append((rows[entry].astype(np.int64), neighbors[entry]))
+            found.append((owner, rows[entry].astype(np.int64), neighbors[entry]))
         return found
 
 
@@ -123,8 +122,9 @@ class RelationGathering(Algorithm):
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return the ranked nodes with their relations as facts."""
         graph = question.queries.index.graph
-        rows, far = yield Relations(found.nodes)
-        rows, seen = np.unique(rows[~question.typed(far, self.exclude_types)], return_index=True)
+        owner, rows, far = yield Relations(found.nodes)
+        kept = np.flatnonzero(~question.typed(far, self.exclude_types))
+        rows, seen = np.unique(rows[kept[np.lexsort((rows[kept], owner[kept]))]], return_index=True)
         degree = _degrees(graph, self.exclude_types)
         degrees = degree[column(graph, "sources")[rows]] + degree[column(graph, "targets")[rows]]
         rows = rows[np.lexsort((seen, -column(graph, "weights")[rows], -degrees))]

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
-import torch
-from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from graph_retrievers.arguments import is_number, positive
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
-from graph_retrievers.graph.ragged import descending, gather_rows
 from graph_retrievers.graph.steiner_tree import prize_collecting_steiner_tree
-from graph_retrievers.operators.operator import Operator, OperatorKind
-from graph_retrievers.queries import Queries
-from graph_retrievers.results import LONGEST_TRAIL, Facts, Ranking
+from graph_retrievers.operators.facts import NearestEdges, edge_mask, started_edges
+from graph_retrievers.operators.gathering import Relations
+from graph_retrievers.operators.operator import Algorithm, OperatorKind
+from graph_retrievers.results import LONGEST_TRAIL
+from graph_retrievers.search.beyond import Facts
+from graph_retrievers.search.candidates import Candidates, falling, order
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.memory import Question, column
+from graph_retrievers.search.requests import Neighbors, Scores
 
 __all__ = ["SteinerTreeSearch", "edge_prizes"]
 
 # The c of the published code, by which prizes of less similar edges fall at least; similarities nearer than this are equal.
 _FALL, _ROUNDING = 0.01, 1e-6
 _EDGES_PER_NODE = 20
+_NO_PRIZES = "edges have no prizes, for the index has no signal {!r}; build it with edge_signals=True"
+_LEFT_OUT = "the subgraph was searched among the {:,} nodes nearest to the nodes and edges that match"
 
 
-def edge_prizes(similarities: Tensor, count: int) -> Tensor:
+def edge_prizes(similarities: np.ndarray, count: int) -> np.ndarray:
     """Return the prizes of edges by their similarity to the question, as G-Retriever gives them.
 
     With K the smaller of `count` and the number of distinct similarities, the edges of the largest similarity share a prize of K,
@@ -34,14 +36,14 @@ def edge_prizes(similarities: Tensor, count: int) -> Tensor:
 
     Parameters
     ----------
-    similarities : Tensor, shape [m]
+    similarities : ndarray, shape [m]
         -inf for an edge without a prize; values that differ by a millionth only are equal.
     count : int
         0 or more.
 
     Returns
     -------
-    Tensor, shape [m], float64
+    ndarray, shape [m], float64
 
     Notes
     -----
@@ -50,34 +52,23 @@ def edge_prizes(similarities: Tensor, count: int) -> Tensor:
 
     Examples
     --------
-    >>> edge_prizes(torch.tensor([0.5, 0.5, 0.5, 0.1, 0.1, 0.3]), 3).tolist()
+    >>> edge_prizes(np.array([0.5, 0.5, 0.5, 0.1, 0.1, 0.3]), 3).tolist()
     [1.0, 1.0, 1.0, 0.5, 0.5, 0.99]
     """
-    prizes = torch.zeros(similarities.shape, dtype=torch.float64, device=similarities.device)
-    left, groups = similarities.double().clone(), list[Tensor]()
-    while len(groups) < count and bool((left > -torch.inf).any()):
-        best = left.amax()
-        groups.append(left >= best - _ROUNDING * best.abs())
-        left[groups[-1]] = -torch.inf
+    left, groups = np.asarray(similarities, np.float64).copy(), list[np.ndarray]()
+    prizes = np.zeros(len(left))
+    while len(groups) < count and (left > -np.inf).any():
+        best = left.max()
+        groups.append(left >= best - _ROUNDING * abs(best))
+        left[groups[-1]] = -np.inf
     last = float(len(groups))
     for place, alike in enumerate(groups):
-        prize = min((len(groups) - place) / int(alike.sum()), last)
+        prize = min((len(groups) - place) / alike.sum(), last)
         prizes[alike], last = prize, prize * (1 - _FALL)
     return prizes
 
 
-class _Subgraph(NamedTuple):
-    """Nodes, best first, with the nodes and relations of the path to each; relationship rows by falling prize."""
-
-    nodes: list[int]
-    scores: Tensor
-    paths: list[tuple[list[int], list[int]]]
-    rows: Tensor
-    gains: Tensor
-    cut: bool
-
-
-class SteinerTreeSearch(Operator):
+class SteinerTreeSearch(Algorithm):
     r"""The subgraph that joins the nodes found before and the edges nearest to the question: a prize-collecting Steiner tree.
 
     .. math:: S^* = \arg\max_{S \text{ connected}} \sum_{n \in S} p(n) + \sum_{e \in S} p(e) - c \, |E_S|
@@ -168,77 +159,62 @@ class SteinerTreeSearch(Operator):
         self.cost, self.k = float(cost), None if k is None else positive("k", k)
         self.signal, self.facts = signal, facts
 
-    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
-        """Return the nodes of the subgraph of each query."""
-        graph, prized = queries.index.graph, self._prizes_edges(queries)
-        starts = ranking.nodes
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the nodes of the subgraph; those of `found` have prizes."""
+        queries, graph, nodes = question.queries, question.queries.index.graph, found.nodes
+        prized, starts = self._prizes_edges(question), nodes
+        sources, targets = column(graph, "sources"), column(graph, "targets")
         if prized:
-            signal, may = queries.index.signal(self.signal), self._may_be_prized(queries)
-            rows = signal.search(queries.view(self.signal), self.seed_edges, may)[1]
-            ends = torch.stack([graph.sources[rows.clamp(min=0)], graph.targets[rows.clamp(min=0)]], 2)
-            starts = torch.cat([starts, ends.masked_fill((rows < 0).unsqueeze(2), -1).flatten(1)], 1)
-        found = [self._found(queries, b, ranking.nodes[b], starts[b], prized) for b in range(len(queries))]
-        result = _padded(found, self.name, self.facts, queries.index.device)
-        note = f"the subgraph was searched among the {self.candidates:,} nodes nearest to the nodes and edges that match"
-        result = result.noted([subgraph.cut for subgraph in found], note)
-        missing = self.seed_edges > 0 and not prized and graph.num_edges > 0
-        unprized = f"edges have no prizes, for the index has no signal {self.signal!r}; build it with edge_signals=True"
-        return result.noted([missing] * len(result), unprized)
+            rows, *_ = yield NearestEdges(self.seed_edges, self.signal, started_edges)
+            starts = np.concatenate([nodes, sources[rows], targets[rows]])
+        pool, rows = yield from self._candidates(question, starts, prized)
+        if self.seed_edges and not prized and graph.num_edges:
+            question.notes.append(_NO_PRIZES.format(self.signal))
+        prizes, gains = np.zeros(len(pool)), np.zeros(len(rows))
+        prizes[np.searchsorted(pool, nodes)] = np.arange(len(nodes), 0, -1)
+        if prized:
+            likeness, may = (yield Scores(rows, self.signal)), edge_mask(queries, started_edges)
+            gains = edge_prizes(likeness if may is None else np.where(may.cpu().numpy()[rows], likeness, -np.inf), self.seed_edges)
+        places, chosen = self._tree(np.searchsorted(pool, sources[rows]), np.searchsorted(pool, targets[rows]), prizes, gains)
+        scores = prizes[places] + (yield from _similarities(question, pool[places]))
+        by, by_gain = order(scores), order(gains[chosen])
+        ranked = pool[places][by]
+        trails, relations = _paths(graph, ranked.tolist(), set(starts.tolist()), rows[chosen])
+        made = Candidates(ranked, falling(scores[by]), trails, np.zeros(len(by), np.int64), (self.name,), relations)
+        made.facts = Facts(rows[chosen][by_gain], gains[chosen][by_gain], self.name) if self.facts else None
+        return made
 
-    def _prizes_edges(self, queries: Queries) -> bool:
-        there = self.seed_edges > 0 and self.signal in queries.index.signals
-        if there and queries.index.signal(self.signal).covers != "edges":
+    def _prizes_edges(self, question: Question) -> bool:
+        there = self.seed_edges > 0 and self.signal in question.signals
+        if there and question.queries.index.signal(self.signal).covers != "edges":
             raise InvalidArgumentError(f"SteinerTreeSearch gives prizes to edges; the signal {self.signal!r} covers nodes.")
         return there
 
-    def _may_be_prized(self, queries: Queries) -> Tensor | None:
-        graph, starts = queries.index.graph, queries.named_allowed
-        return None if starts is None else starts[graph.sources] & starts[graph.targets]
-
-    def _found(self, queries: Queries, b: int, nodes: Tensor, starts: Tensor, prized: bool) -> _Subgraph:
-        """Return the subgraph of a query, from the nodes found before, best first, and the nodes that its search starts from."""
-        graph, nodes, starts = queries.index.graph, nodes[nodes >= 0], starts[starts >= 0]
-        pool, rows, cut = self._candidates(queries, b, starts, prized)
-        gains = torch.zeros(rows.numel(), dtype=torch.float64, device=rows.device)
-        if prized and rows.numel():
-            likeness, may = self._likeness(queries, b, rows), self._may_be_prized(queries)
-            gains = edge_prizes(likeness if may is None else likeness.masked_fill(~may[rows], -torch.inf), self.seed_edges)
-        prizes = torch.zeros(pool.numel(), dtype=torch.float64, device=rows.device)
-        prizes[torch.searchsorted(pool, nodes)] = torch.arange(nodes.numel(), 0, -1, device=rows.device).double()
-        ends = torch.searchsorted(pool, torch.stack([graph.sources[rows], graph.targets[rows]]))
-        places, chosen = self._tree(*(part.cpu().numpy() for part in (*ends, prizes, gains)))
-        scores = prizes[places] + _similarities(queries, b, pool[places])
-        best, by_gain = descending(scores), descending(gains[chosen])
-        ranked = pool[places][best].tolist()
-        paths = _paths(graph, ranked, set(starts.tolist()), rows[chosen])
-        return _Subgraph(ranked, scores[best], paths, rows[chosen][by_gain], gains[chosen][by_gain], cut)
-
-    def _likeness(self, queries: Queries, b: int, rows: Tensor) -> Tensor:
-        return queries.scores(torch.full_like(rows, b), rows, self.signal)
-
-    def _candidates(self, queries: Queries, b: int, starts: Tensor, prized: bool) -> tuple[Tensor, Tensor, bool]:
-        """Return the nodes around some nodes, ascending, the relationship rows among them, and whether some were left out."""
-        graph, walk = queries.index.graph, queries.walk_allowed
-        held = torch.zeros(len(graph), dtype=torch.bool, device=starts.device)
+    def _candidates(self, question: Question, starts: np.ndarray, prized: bool) -> Search[tuple[np.ndarray, np.ndarray]]:
+        """Return the nodes around some nodes, and the relationship rows among them, ascending; a note says if some are left out."""
+        held = np.zeros(question.size, bool)
         held[starts] = True
-        front, room, cut = held.nonzero().flatten(), self.candidates, False
-        room -= front.numel()
-        while front.numel() and not cut:
-            near = graph.indices[gather_rows(graph.indptr, front)[1]].long()
-            near, count = torch.unique(near[~held[near] if walk is None else ~held[near] & walk[near]], return_counts=True)
-            cut = near.numel() > room
+        front, cut = np.flatnonzero(held), False
+        room = self.candidates - len(front)
+        while len(front) and not cut:
+            near = (yield Neighbors(front)).node
+            near, count = np.unique(near[~held[near]], return_counts=True)
+            cut = len(near) > room
             if cut:
-                order = descending(_similarities(queries, b, near))
-                near = near[order[torch.sort((count > 1).int()[order], descending=True, stable=True).indices]][: max(room, 0)]
+                by = order((yield from _similarities(question, near)))
+                near = near[by[np.argsort(count[by] < 2, kind="stable")]][: max(room, 0)]
             held[near] = True
-            front, room = near, room - near.numel()
-        pool = held.nonzero().flatten()
-        inside = pool if walk is None else pool[walk[pool]]
-        rows = torch.tensor(graph.edges_within(inside.tolist()), dtype=torch.int64, device=pool.device)
+            front, room = near, room - len(near)
+        pool = np.flatnonzero(held)
+        owner, rows, far = yield Relations(pool)
+        rows = np.unique(rows[held[far] & question.walked(pool)[owner]])
         most = _EDGES_PER_NODE * self.candidates
-        if rows.numel() > most:
-            rows, cut = (rows[descending(self._likeness(queries, b, rows))] if prized else rows)[:most].sort().values, True
-        return pool, rows, cut
+        if len(rows) > most:
+            likeness = (yield Scores(rows, self.signal)) if prized else np.zeros(len(rows))
+            rows, cut = np.sort(rows[order(likeness)[:most]]), True
+        if cut:
+            question.notes.append(_LEFT_OUT.format(self.candidates))
+        return pool, rows
 
     def _tree(self, sources: np.ndarray, targets: np.ndarray, prizes: np.ndarray, gains: np.ndarray) -> tuple[list[int], list[int]]:
         """Return the chosen nodes and edges of a small graph, ascending; `gains` are the prizes of its edges."""
@@ -255,17 +231,20 @@ class SteinerTreeSearch(Operator):
         return held.tolist(), chosen.tolist()
 
 
-def _similarities(queries: Queries, b: int, nodes: Tensor) -> Tensor:
-    """Return the similarity of a query and each node, as float64; 0 without vectors."""
-    if not (queries.index.has_dense and queries.has_vectors):
-        return torch.zeros(nodes.numel(), dtype=torch.float64, device=nodes.device)
-    return queries.scores(torch.full_like(nodes, b), nodes).double()
+def _similarities(question: Question, nodes: np.ndarray) -> Search[np.ndarray]:
+    """Return the similarity of the question and each node, as float64; 0 without vectors."""
+    if not (question.queries.index.has_dense and question.queries.has_vectors):
+        return np.zeros(len(nodes))
+    return (yield Scores(nodes)).astype(np.float64)  # type: ignore[no-any-return]
 
 
-def _paths(graph: CorpusGraph, nodes: list[int], starts: set[int], rows: Tensor) -> list[tuple[list[int], list[int]]]:
-    """Return a shortest path along rows to each of some connected nodes, from the first that is a start, and its relations."""
+def _paths(graph: CorpusGraph, nodes: list[int], starts: set[int], rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return a shortest path along rows to each of some connected nodes, from the first that is a start, and its relations.
+
+    They have the shape of the trails and relations of :class:`~graph_retrievers.search.candidates.Candidates`.
+    """
     near: dict[int, list[tuple[int, int]]] = {node: [] for node in nodes}
-    columns = (part[rows].tolist() for part in (graph.sources, graph.targets, graph.relations))
+    columns = (column(graph, name)[rows].tolist() for name in ("sources", "targets", "relations"))
     for source, target, relation in zip(*columns, strict=True):
         near[source].append((target, relation))
         near[target].append((source, relation))
@@ -277,22 +256,9 @@ def _paths(graph: CorpusGraph, nodes: list[int], starts: set[int], rows: Tensor)
                 trail, relations = paths[node]
                 paths[other] = ([*trail, other][-LONGEST_TRAIL:], [*relations, relation][1 - LONGEST_TRAIL :])
                 reached.append(other)
-    return [paths[node] for node in nodes]
-
-
-def _padded(found: list[_Subgraph], name: str, facts: bool, device: torch.device) -> Ranking:
-    width = max((len(subgraph.nodes) for subgraph in found), default=0)
-    longest = max((len(trail) for subgraph in found for trail, _ in subgraph.paths), default=1)
-    trails = torch.full((len(found), width, longest), -1, dtype=torch.int64)
-    relations, scores = torch.full((len(found), width, longest - 1), -1, dtype=torch.int64), torch.zeros(len(found), width)
-    for b, subgraph in enumerate(found):
-        scores[b, : len(subgraph.nodes)] = subgraph.scores.float().cpu()
-        for place, (trail, steps) in enumerate(subgraph.paths):
-            trails[b, place, longest - len(trail) :] = torch.tensor(trail)
-            relations[b, place, longest - len(trail) :] = torch.tensor(steps, dtype=torch.int64)
-    trails = trails.to(device)
-    results: dict[str, Any] = {"relations": relations.to(device)}
-    if facts:
-        rows, gains = (pad_sequence([getattr(g, part) for g in found], True, -1) for part in ("rows", "gains"))
-        results["facts"] = Facts(rows, gains.float().masked_fill(rows < 0, -torch.inf), name)
-    return Ranking.of(trails[:, :, -1], scores.to(device), name, trails, **results)
+    longest = max((len(trail) for trail, _ in paths.values()), default=1)
+    trails, steps = np.full((len(nodes), longest), -1), np.full((len(nodes), longest - 1), -1)
+    for place, node in enumerate(nodes):
+        trail, relations = paths[node]
+        trails[place, longest - len(trail) :], steps[place, longest - len(trail) :] = trail, relations
+    return trails, steps
