@@ -12,8 +12,31 @@ from llama_index.core.schema import TextNode
 from llama_index.core.vector_stores import SimpleVectorStore
 from qdrant_client import QdrantClient, models
 
-from graph_retrievers import GAR, FastInsight, GraphIndex, Hits, MoR, Node, WalkFusion
+from graph_retrievers import (
+    GAR,
+    MMR,
+    Eager,
+    FastInsight,
+    GraphIndex,
+    Hits,
+    MoR,
+    Node,
+    Pipeline,
+    Retriever,
+    Scored,
+    SpreadingActivation,
+    WalkFusion,
+)
 from graph_retrievers.errors import DatabaseError, DatabaseUnreachableError, InvalidArgumentError
+from graph_retrievers.operators import (
+    BM25Search,
+    GatedPropagation,
+    HybridSearch,
+    ReciprocalRankFusion,
+    Rerank,
+    STeX,
+    VectorSearch,
+)
 from graph_retrievers.stores.cypher import CypherGraphStore, GraphSchema, write_graph
 from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
 from langchain_graph_retrievers import GraphRetriever, LangChainVectors
@@ -40,8 +63,36 @@ PLANS = [
         [{"type": "place", "restriction": "title 33"}, {"type": "person", "relation": "r2"}],
     ],
 ]
+# Names of two nodes each, in any case; one that no node has is searched by its vector.
+ENTITIES = [["Title 3"], ["TITLE 21", "title 33"], ["Nobody at all"], ["Title 6", "nowhere"]]
+INPUTS = {"mor": {"plan": PLANS}} | dict.fromkeys(("entities", "entities, chains"), {"entities": ENTITIES})
+
+
+def composed(*operators):
+    return {"operator": Pipeline(*operators), "k": 20}
+
+
+# Keywords that keep what follows from the whole graph out of the composition.
+SPREADING = {"hub_exponent": 0.25, "fuse": False}
 # System, keywords, and round trips to the graph and the vector store that suffice without filters and ties.
 SYSTEMS = {
+    "eager": (Eager, {}, 4, 5),
+    "mmr": (MMR, {}, 12, 14),
+    "scored": (Scored, {}, 4, 5),
+    "scorer": (Scored, {"scorer": lambda node, similarity, depth: similarity - depth + len(node.text) / 100}, 7, 7),
+    "spreading": (Retriever, composed(VectorSearch(4, returned=False), GatedPropagation()), 5, 5),
+    "rows": (Retriever, composed(BM25Search(4, returned=False), GatedPropagation(semantics="rows", exclude_types=["place"])), 5, 4),
+    "entities": (SpreadingActivation, {**SPREADING, "k": 10}, 6, 6),
+    "entities, chains": (SpreadingActivation, {**SPREADING, "chains": "hits", "semantics": "rows"}, 6, 6),
+    "stex": (Retriever, composed(VectorSearch(5, returned=False), STeX(), STeX(beta=0.5)), 4, 4),
+    "rerank": (Retriever, composed(HybridSearch(30), Rerank()), 2, 2),
+    "fusion": (
+        Retriever,
+        {"operator": ReciprocalRankFusion(VectorSearch(), Pipeline(BM25Search(5, returned=False), STeX())), "backfill": False},
+        3,
+        3,
+    ),
+    "search": (Retriever, {"operator": VectorSearch()}, 2, 2),
     "fastinsight": (FastInsight, {"budget": 30, "nodes_per_round": 5}, 7, 9),
     "gar": (GAR, {"budget": 30, "nodes_per_round": 5}, 7, 2),
     "links": (WalkFusion, {"form": "links"}, 3, 3),
@@ -121,16 +172,18 @@ def round_trips(hits):
 def test_the_answers_are_those_in_memory(engines, sent, name, filters):
     system, options, to_graph, to_vectors = SYSTEMS[name]
     corpus, index, *_ = engines
-    vectors, plans = question_vectors(corpus), {"plan": PLANS} if name == "mor" else {}
-    retriever, local = remote(engines, system, options), system(index, **options)
+    vectors, inputs = question_vectors(corpus), INPUTS.get(name, {})
+    models = {"embedding": Hashed()} if "entities" in name else {}
+    index = index.with_models(**models)
+    retriever, local = remote(engines, system, options, **models), system(index, **options)
     sent.clear()
-    batch = retriever.retrieve_batch(QUESTIONS, vectors=vectors, **filters, **plans)
-    assert_same(batch, local.retrieve_batch(QUESTIONS, vectors=vectors, **filters, **plans))
+    batch = retriever.retrieve_batch(QUESTIONS, vectors=vectors, **filters, **inputs)
+    assert_same(batch, local.retrieve_batch(QUESTIONS, vectors=vectors, **filters, **inputs))
     assert any(len(hits.nodes) > 3 for hits in batch)
-    # Counted at the driver.
+    # Counted at the driver; no step takes more than a round trip, but for searches that go deeper and the contents at the end.
     assert len(sent) == round_trips(batch[0])[0]
     for b, question in enumerate(QUESTIONS):
-        one = retriever.retrieve(question, vector=vectors[b], **filters, **{key: values[b] for key, values in plans.items()})
+        one = retriever.retrieve(question, vector=vectors[b], **filters, **{key: values[b] for key, values in inputs.items()})
         assert_same([one], batch_without_notes(batch[b]))
         if not filters:
             # A search may end among the nodes, a sixth of all, that have one vector: then it goes deeper.

@@ -439,22 +439,6 @@ class CorpusGraph:
 
         return self.cache.get("strength", make)
 
-    def expand(self, nodes: Tensor) -> None:
-        """Tell the graph that the edges of some rows (-1 for none) are read next: here, where all edges are held, it does nothing.
-
-        Operators that can run on a graph in a database call it, or :meth:`neighbors`, before they read edges; see
-        :mod:`graph_retrievers.stores.remote`.
-        """
-
-    def neighbors(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the neighbours of node rows, shape [n], in the simple view: the place in `nodes` and the row of each, both [T].
-
-        They come in the order of `nodes`, and ascend for each; -1 has none.
-        """
-        self.expand(nodes)
-        place, entry = gather_rows(self.indptr, nodes)
-        return place, self.indices[entry].long()
-
     def adjacent(self, left: Tensor, right: Tensor) -> Tensor:
         """Return whether pairs of nodes are linked in the simple view, as a bool Tensor; see :meth:`adjacency`."""
         return self.adjacency(left, right) > 0
@@ -471,7 +455,6 @@ class CorpusGraph:
         -------
         Tensor, same shape, float32
         """
-        self.expand(left)
         if self.edge_keys.numel() == 0:
             return torch.zeros(left.shape, device=left.device)
         key = left * len(self) + right

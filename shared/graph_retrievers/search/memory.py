@@ -260,7 +260,6 @@ class Memory:
 
     def steps(self, asked: Sequence[tuple[int, Steps]]) -> list[tuple[Near, bool]]:
         """Return slices of the typed adjacency lists, without nodes that may not be walked to."""
-        self.graph.expand(torch.from_numpy(np.concatenate([request.nodes for _, request in asked])))
         found = []
         for _, request in asked:
             adjacency = typed_adjacency(self.graph, "relation" if request.type is None else "type")
@@ -293,7 +292,6 @@ class Memory:
 
     def weights(self, asked: Sequence[tuple[int, Weights]]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return adjacency matrices among nodes, and sums of weights."""
-        self.graph.expand(torch.from_numpy(np.concatenate([request.nodes for _, request in asked])))
         strength, found = self._column("strength"), []
         for _, request in asked:
             among = np.zeros((len(request.nodes), len(request.nodes)), np.float32)
@@ -304,7 +302,6 @@ class Memory:
 
     def links(self, asked: Sequence[tuple[int, Links]]) -> list[Near]:
         """Return the edges among nodes."""
-        self.graph.expand(torch.from_numpy(np.concatenate([request.nodes for _, request in asked])))
         return [Near(*self._inside(request.nodes, request.parallel)[:2]) for _, request in asked]
 
     def part(self, ranking: Ranking) -> tuple[CorpusGraph, Ranking]:
@@ -361,7 +358,6 @@ class Memory:
         return replace(queries, seeds_allowed=start, named_allowed=start, allowed=queries.allowed if asked.returned else None)
 
     def _near(self, nodes: np.ndarray, parallel: bool) -> Near:
-        self.graph.expand(torch.from_numpy(nodes))
         indptr, indices = self._lists(parallel)
         owner, entry = slices(indptr, nodes)
         return Near(owner, indices.take(entry).astype(np.int64))
