@@ -1,10 +1,10 @@
-"""What a query costs on a graph in a database and vectors in a vector store: round trips, bytes, and time per round trip.
+"""What a query costs on a graph in a database and vectors in a vector store: steps, round trips, bytes, and time per round trip.
 
     python benchmarks/scale_out.py [--nodes 1000 10000 30000]
 
 For every size: a random graph (words of a Zipf-like vocabulary, five edges a node, most of them at popular nodes) is written
-into an ArcadeDB server of its own and into Qdrant in its local mode, and FastInsight, GAR, WalkFusion and MoR answer questions
-singly and in batches of 8. Bytes are counted on the connection to the database. Qdrant's local mode compares all vectors in
+into an ArcadeDB server of its own and into Qdrant in its local mode, and each system that runs there answers questions singly
+and in batches of 8. Bytes are counted on the connection to the database. Qdrant's local mode compares all vectors in
 Python, so its time for a search says nothing about a Qdrant server; the requests and vectors are the same. Needs the extra
 ``test``.
 """
@@ -22,7 +22,21 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_qdrant import QdrantVectorStore
 from qdrant_client import QdrantClient, models
 
-from graph_retrievers import GAR, FastInsight, GraphIndex, MoR, Node, WalkFusion
+from graph_retrievers import (
+    GAR,
+    MMR,
+    Eager,
+    FastInsight,
+    GraphIndex,
+    MoR,
+    Node,
+    Pipeline,
+    Retriever,
+    Scored,
+    SpreadingActivation,
+    WalkFusion,
+)
+from graph_retrievers.operators import GatedPropagation, HybridSearch, Rerank, VectorSearch
 from graph_retrievers.stores.cypher import CypherDatabase, CypherGraphStore, GraphSchema, write_graph
 from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
 from langchain_graph_retrievers import LangChainVectors
@@ -34,6 +48,15 @@ SYSTEMS: dict[str, tuple[Any, dict[str, Any]]] = {
     "GAR": (GAR, {}),
     "WalkFusion (links)": (WalkFusion, {"form": "links"}),
     "MoR (two steps)": (MoR, {}),
+    "Eager": (Eager, {}),
+    "Scored": (Scored, {}),
+    "MMR": (MMR, {}),
+    "Spreading (entities)": (SpreadingActivation, {"hub_exponent": 0.25, "fuse": False, "k": 10}),
+    "Spreading (vectors)": (
+        Retriever,
+        {"operator": Pipeline(VectorSearch(5, returned=False), GatedPropagation(hub_exponent=0.25))},
+    ),
+    "Search, reranked": (Retriever, {"operator": Pipeline(HybridSearch(30), Rerank())}),
 }
 PLAN = [{"type": "a", "restriction": "w3 w8"}, {"type": "b"}, {"type": "a"}]
 
@@ -87,7 +110,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, nargs="+", default=[1000, 10_000, 30_000])
     arguments = parser.parse_args()
-    columns = ["nodes", "system", "queries", "trips to graph", "KB from graph", "ms a trip", "trips to vectors"]
+    columns = ["nodes", "system", "queries", "steps", "trips to graph", "KB from graph", "ms a trip", "trips to vectors"]
     columns += ["nodes fetched", "ms a call"]
     print(f"| {' | '.join(columns)} |\n|{' --- |' * len(columns)}")
     notes = []
@@ -131,16 +154,19 @@ def measure(count: int, server: Any, folder: Path) -> str:
         for batch in (1, QUESTIONS):
             totals: list[list[float]] = []
             for part in range(0, QUESTIONS, batch):
-                inputs = {"plan": [PLAN] * batch} if system is MoR else {}
+                inputs: dict[str, Any] = {"plan": [PLAN] * batch} if system is MoR else {}
+                if system is SpreadingActivation:
+                    inputs["entities"] = [[f"t{part + place}", f"T{part + place + 50}"] for place in range(batch)]
                 before = (graph.calls, way.bytes, graph.seconds, vectors.calls)
                 start = time.perf_counter()
                 found = retriever.retrieve_batch(questions[part : part + batch], vectors=own[part : part + batch], **inputs)
                 spent = time.perf_counter() - start
                 after = (graph.calls, way.bytes, graph.seconds, vectors.calls)
                 fetched = int(found[0].notes[-1].split("; ")[1].split()[0])
-                totals.append([b - a for a, b in zip(before, after, strict=True)] + [fetched, spent])
-            trips, size, seconds, searches, fetched, spent = np.mean(totals, 0)
-            graph_cells = f"{trips:.1f} | {size / 1e3:.0f} | {1e3 * seconds / trips:.0f}"
+                steps = found[0].trace[-1].step
+                totals.append([b - a for a, b in zip(before, after, strict=True)] + [fetched, spent, steps])
+            trips, size, seconds, searches, fetched, spent, steps = np.mean(totals, 0)
+            graph_cells = f"{steps:.1f} | {trips:.1f} | {size / 1e3:.0f} | {1e3 * seconds / trips:.0f}"
             cells = f"{graph_cells} | {searches:.1f} | {fetched:.0f} | {1e3 * spent:.0f}"
             print(f"| {count:,} | {name} | {batch} | {cells} |", flush=True)
     direct.close(), database.close(), way.cut()

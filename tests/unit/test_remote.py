@@ -13,7 +13,9 @@ from llama_index.core.vector_stores.types import BasePydanticVectorStore, Vector
 
 from graph_retrievers import (
     GAR,
+    MMR,
     PPR,
+    Eager,
     FastInsight,
     GraphIndex,
     HippoRAG,
@@ -21,6 +23,7 @@ from graph_retrievers import (
     Node,
     Pipeline,
     Retriever,
+    Scored,
     SpreadingActivation,
     WalkFusion,
 )
@@ -52,6 +55,7 @@ from tests.remote import (
     question_vectors,
     random_corpus,
 )
+from tests.tenants import foreign, world
 
 ONE = np.ones(6, np.float32)
 
@@ -278,6 +282,47 @@ def test_what_cannot_be_a_filter_is_refused(corpus, name):
     given = {"$type": "film"} if name == "scope" else lambda node: True
     with pytest.raises(InvalidArgumentError, match=f"{name} is .*which a graph in a database does not take"):
         retriever.retrieve("?", vector=ONE, **{name: given})
+
+
+TENANTS = {
+    "fastinsight": (FastInsight, {"fuse": False, "budget": 30}),
+    "gar": (GAR, {"budget": 20}),
+    "eager": (Eager, {}),
+    "mmr": (MMR, {}),
+    "scored": (Scored, {"scorer": lambda node, similarity, depth: similarity + len(node.text) / 1000}),
+    "links": (WalkFusion, {"form": "links", "seeds": 5}),
+    "mor": (MoR, {"planner": lambda question: [{"type": "person", "restriction": "loom"}, {"type": "thing", "relation": "knows"}]}),
+    "chains": (SpreadingActivation, {"hub_exponent": 0.25, "fuse": False, "chains": "hits", "gate": "uniform"}),
+}
+
+
+@pytest.mark.parametrize("name", TENANTS)
+def test_filters_hide_the_nodes_of_other_tenants_as_in_memory(name):
+    whole, (system, options) = world([12] * 20, 1), TENANTS[name]
+    graph, drawn = whole.graph, np.random.default_rng(0).normal(size=(len(whole), 16))
+    models = {"embedding": whole.embedding, "relevance": whole.relevance}
+    index = GraphIndex.from_graph(graph, vectors=whole.dense.vectors.numpy() + 0.01 * drawn, metric="cosine", **models)
+    owned = [title for title, metadata in zip(graph.titles, graph.metadata, strict=True) if metadata["tenant"] == "T3x"]
+    remote = RemoteIndex(
+        MemoryGraph(graph),
+        vectors=MemoryVectors(graph.ids, index.dense.vectors),
+        signals={"bm25": index.bm25},
+        **models,
+    )
+    there, here = RemoteRetriever(remote, system, **options), system(index, **options)
+    inputs = {"entities": [owned[:2], owned[2:4]]} if name == "chains" else {}
+    own, shown = {"tenant": "T3x"}, 0
+    every = dict.fromkeys(("filter", "seed_filter", "traversal_filter"), own)
+    for filters in (every, {"filter": own}, {"filter": own, "seed_filter": {}}, {}):
+        found = there.retrieve_batch(["Who has a loom?", "the brass engine"], 8, **filters, **inputs)
+        assert_same(found, here.retrieve_batch(["Who has a loom?", "the brass engine"], 8, **filters, **inputs))
+        if filters:
+            # Paths may lead through nodes of others, which are named by their ids alone.
+            assert [foreign(hits, "T3x", ("Body", "Of", "Tag", "Edge")) for hits in found] == [[], []]
+        if len(filters) == 3:
+            assert [foreign(hits, "T3x") for hits in found] == [[], []]
+        shown += len(filters) == 0 and any(foreign(hits, "T3x") for hits in found)
+    assert shown
 
 
 def test_limits_end_a_call(corpus):
