@@ -19,9 +19,11 @@ from graph_retrievers.arguments import as_path
 from graph_retrievers.errors import InvalidArgumentError, reason, shown
 
 __all__ = [
+    "check_trained",
     "checked_settings",
     "checkpoint_folder",
     "load_checkpoint",
+    "load_part",
     "read_settings",
     "read_weights",
     "restored",
@@ -93,6 +95,32 @@ def load_checkpoint(folder: str | Path, part: str, device: str | torch.device = 
             "and fit again."
         )
     return tensors, config
+
+
+def load_part(
+    folder: str | Path, part: str, kinds: Mapping[str, tuple[type, ...]], what: str, defaults: Mapping[str, Any] | None = None
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Return the tensors of one part and those of its settings that are asked for (see :func:`checked_settings`).
+
+    `defaults` has the settings that older checkpoints lack.
+    """
+    tensors, config = load_checkpoint(folder, part)
+    return tensors, checked_settings({**(defaults or {}), **config}, kinds, what, folder)
+
+
+def check_trained(trained: Mapping[str, Any], wanted: Mapping[str, Any], what: str, command: str) -> None:
+    """Raise InvalidArgumentError if what was trained has other settings than are wanted.
+
+    `what` begins the message, such as "DIR was trained with"; `command` trains it with those of the paper.
+
+    >>> check_trained({"hops": 1}, {"hops": 1}, "x was trained with", "fit lesegr")
+    """
+    for name, value in wanted.items():
+        if name not in trained or trained[name] != value:
+            raise InvalidArgumentError(
+                f"{what} {name} {trained.get(name)!r}, not {value!r}; train it with that ({command} --published for the settings "
+                "of the paper)."
+            )
 
 
 def read_weights(file: str | Path, device: str | torch.device = "cpu") -> dict[str, Tensor]:

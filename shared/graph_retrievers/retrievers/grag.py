@@ -14,7 +14,7 @@ from graph_retrievers.arguments import positive, seed_number
 from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.learning.checkpoint import checked_settings, checkpoint_folder, load_checkpoint, save_checkpoint
+from graph_retrievers.learning.checkpoint import check_trained, checkpoint_folder, load_checkpoint, load_part, save_checkpoint
 from graph_retrievers.learning.state import clear_state
 from graph_retrievers.operators.grag import DocumentGraphNetwork, DocumentGraphRerank, EvidenceNetwork
 from graph_retrievers.operators.grag.model import network_of_config
@@ -144,12 +144,8 @@ def _of_settings(settings: Mapping[str, Any], index: GraphIndex, checkpoint: str
         return DocumentGraphNetwork(index.dense.dimension, **settings)
     trained = load_checkpoint(checkpoint, _PART)[1].get("network")
     trained = trained if isinstance(trained, Mapping) else {}
-    for name, value in {"kind": DocumentGraphNetwork.kind, **settings}.items():
-        if trained.get(name) != value:
-            raise InvalidArgumentError(
-                f"{checkpoint} was trained with a network of {name} {trained.get(name)!r}, not {value!r}; train it with that (fit "
-                "g-rag --published for the settings of the paper)."
-            )
+    wanted = {"kind": DocumentGraphNetwork.kind, **settings}
+    check_trained(trained, wanted, f"{checkpoint} was trained with a network of", "fit g-rag")
     return None
 
 
@@ -188,8 +184,7 @@ def grag_reranker(
 
 
 def _read(checkpoint: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    tensors, config = load_checkpoint(checkpoint, _PART)
-    return tensors, checked_settings({**_DEFAULTS, **config}, _SETTINGS, "G-RAG", checkpoint)
+    return load_part(checkpoint, _PART, _SETTINGS, "G-RAG", _DEFAULTS)
 
 
 def fit_grag(

@@ -12,7 +12,7 @@ from graph_retrievers.arguments import seed_number
 from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.learning.checkpoint import checked_settings, checkpoint_folder, load_checkpoint, save_checkpoint
+from graph_retrievers.learning.checkpoint import check_trained, checkpoint_folder, load_part, save_checkpoint
 from graph_retrievers.learning.state import clear_state
 from graph_retrievers.operators.lesegr import LeSeGRModel, LexicalSemanticSearch
 from graph_retrievers.operators.lesegr.training import fit_lesegr_model
@@ -107,12 +107,12 @@ class LeSeGR(Retriever):
         if checkpoint is not None and isinstance(model, LeSeGRModel):
             raise InvalidArgumentError("Pass either checkpoint= or model=.")
         if checkpoint is not None:
-            tensors, config = load_checkpoint(checkpoint, _PART)
-            settings = checked_settings(config, _SETTINGS, "LeSeGR", checkpoint)
+            tensors, settings = load_part(checkpoint, _PART, _SETTINGS, "LeSeGR")
             if isinstance(model, Mapping):
-                _check_settings(settings, {**model, "hops": hops, "direction": direction}, checkpoint)
+                wanted = {**model, "hops": hops, "direction": direction}
+                check_trained({**settings["model"], **settings}, wanted, f"{checkpoint} was trained with", "fit lesegr")
             hops, sparse, direction = settings["hops"], settings["sparse"], settings["direction"]
-            _check_index(config, index, checkpoint)
+            _check_index(settings, index, checkpoint)
             model = LeSeGRModel.of_config(settings["model"], tensors)
         if not isinstance(model, LeSeGRModel):
             self._untrained = ("a trained model (pass checkpoint=)",)
@@ -125,17 +125,6 @@ class LeSeGR(Retriever):
 
 def _candidates(index: GraphIndex, count: int) -> Operator:
     return HybridSearch(count) if index.has_bm25 else VectorSearch(count)
-
-
-def _check_settings(config: dict[str, Any], wanted: Mapping[str, Any], checkpoint: str | Path) -> None:
-    """Raise InvalidArgumentError if a checkpoint was trained with other settings."""
-    trained = {**config["model"], "hops": config["hops"], "direction": config["direction"]}
-    for name, value in wanted.items():
-        if name not in trained or trained[name] != value:
-            raise InvalidArgumentError(
-                f"{checkpoint} was trained with {name} {trained.get(name)!r}, not {value!r}; train it with that (fit lesegr "
-                "--published for the settings of the paper)."
-            )
 
 
 def _check_index(config: dict[str, Any], index: GraphIndex, checkpoint: str | Path) -> None:

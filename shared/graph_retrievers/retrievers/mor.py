@@ -10,7 +10,7 @@ from graph_retrievers.arguments import as_path
 from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.learning.checkpoint import checked_settings, load_checkpoint, save_checkpoint
+from graph_retrievers.learning.checkpoint import load_part, save_checkpoint
 from graph_retrievers.operators.mor import MixedTraversal, TrainedPlanner, TrajectoryReranker
 from graph_retrievers.operators.mor.training import Example, fit_trajectory_reranker
 from graph_retrievers.operators.operator import Pipeline
@@ -117,8 +117,7 @@ def _loaded(
     if planner is None and held[_PLANNER]:
         planner = TrainedPlanner.load(checkpoint)
     if rerank and reranker is None and held[_RERANKER]:
-        tensors, config = load_checkpoint(checkpoint, _RERANKER)
-        settings = checked_settings({"node_only": False, **config}, {"node_only": (bool,)}, "MoR", checkpoint)
+        tensors, settings = load_part(checkpoint, _RERANKER, {"node_only": (bool,)}, "MoR", {"node_only": False})
         reranker = TrajectoryReranker(tensors, node_only=settings["node_only"])
     return planner, reranker
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from graph_retrievers.arguments import choice, fraction, positive
 from graph_retrievers.errors import InvalidArgumentError, InvalidPlanError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
-from graph_retrievers.learning.checkpoint import checked_settings, load_checkpoint, restored, save_checkpoint
+from graph_retrievers.learning.checkpoint import load_part, restored, save_checkpoint
 from graph_retrievers.learning.loop import History, fit
 from graph_retrievers.learning.scores import check_scores
 from graph_retrievers.operators.mor.parse import read_plan
@@ -215,9 +215,8 @@ class TrainedPlanner:
     @classmethod
     def load(cls, folder: str | Path) -> TrainedPlanner:
         """Return the planner of a checkpoint; InvalidArgumentError if the folder has none, or one that cannot be read."""
-        tensors, config = load_checkpoint(folder, _PART)
         kinds = {"titled": (bool,), "buckets": (int,), "threshold": (int, float), "plans": (list,), "restricted": (list,)}
-        found = checked_settings(config, kinds, "a trained planner", folder)
+        tensors, found = load_part(folder, _PART, kinds, "a trained planner")
         try:
             plans = zip([read_plan(plan) for plan in found["plans"]], found["restricted"], strict=True)
             skeletons = [_restored(plan, place) for plan, place in plans]
