@@ -8,6 +8,7 @@ import torch
 from graph_retrievers.graph import Node
 from graph_retrievers.graph.corpus_graph import Edge
 from graph_retrievers.graph.ragged import top_k
+from graph_retrievers.hits import to_hits
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.search.driver import run
@@ -147,3 +148,9 @@ def trajectories(reranker, queries, ranking):
     """What MoR's reranker reads of each query's candidates."""
     found = enumerate(Candidates.of(ranking))
     return run(Memory(queries), [reranker.trajectories(Question(queries, place), part) for place, part in found])
+
+
+def hits_of(ranking, graph, k, shown=None, plain=None):
+    """Return the first `k` of each list of a ranking, with its chains, facts and notes, as hits."""
+    found = [each.top(k) for each in Candidates.of(ranking)]
+    return to_hits(found, graph, None if shown is None else shown.numpy(), plain, notes=ranking.notes)

@@ -9,15 +9,16 @@ from functools import partial
 from math import isnan
 from typing import Any, overload
 
+import numpy as np
 import torch
-from torch import Tensor
 
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, Node
 from graph_retrievers.graph.labels import is_random, path_title
 from graph_retrievers.graph.names import named_step
 from graph_retrievers.graph.node_path import NodePath, SharedName
 from graph_retrievers.graph.subgraph import Subgraph
-from graph_retrievers.results import Ranking
+from graph_retrievers.search.beyond import Chains, Facts
+from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.search.driver import Trace
 from graph_retrievers.signals.language import LanguageModel, as_language_model, complete_text
 
@@ -396,23 +397,22 @@ def plain_context(value: Any) -> Subgraph:
 
 
 def to_hits(
-    ranking: Ranking,
+    found: Sequence[Candidates],
     graph: CorpusGraph,
-    k: int,
-    shown: Tensor | None = None,
+    shown: np.ndarray | None = None,
     plain: Callable[[int, str], int | None] | None = None,
     reason: str = "",
     alike: Similarities | None = None,
     trace: Trace | None = None,
+    notes: Sequence[Sequence[str]] = (),
 ) -> list[Hits]:
-    """Return a ranking as hits: the first `k` nodes of each list with their paths, then all chains, then all facts.
+    """Return candidates as hits: the nodes with their paths, then all chains, then all facts.
 
     Parameters
     ----------
-    ranking : Ranking
+    found : sequence of Candidates, length B
     graph : CorpusGraph
-    k : int
-    shown : Tensor, shape [N], bool, optional
+    shown : ndarray, shape [N], bool, optional
         Nodes that may be returned: titles and contents of other nodes on paths are hidden, and chains and facts with such a
         node are left out.
     plain : callable, optional
@@ -423,49 +423,43 @@ def to_hits(
         `similarity` by the number of the query and the row of the node.
     trace : Trace, optional
         What the batch asked.
+    notes : sequence of sequence of str, length B, optional
 
     Returns
     -------
     list of Hits, length B
     """
-    shown = None if shown is None else shown.cpu()
-    top = ranking.top(k)
-    paths = _Paths(graph, shown)
-    walked = _trail_paths(paths, top)
-    alike = alike or {}
-    chains, facts = _chain_hits(ranking, paths, alike), _fact_hits(ranking, paths, alike)
-    nodes, scores, origins = top.nodes.tolist(), top.scores.tolist(), top.origins.tolist()
-    contexts = None if top.context is None else top.context.tolist()
-    ranks = None if top.ranks is None else top.ranks.tolist()
-    results = []
-    for b in range(len(top)):
+    paths, alike, results = _Paths(graph, shown), alike or {}, []
+    walked = iter(_node_paths(paths, found))
+    for b, each in enumerate(found):
+        context, ranks = each.beside.get("context"), each.beside.get("ranks")
         hits = [
             _node_hit(
                 graph,
                 node,
-                scores[b][place],
-                top.operators[origins[b][place]],
-                walked[b][place],
-                context=Subgraph() if contexts is None else paths.context(node, contexts[b][place]),
-                ranks={} if ranks is None else {name: rank or None for name, rank in zip(top.lists, ranks[b][place], strict=True)},
+                score,
+                each.operators[origin],
+                next(walked),
+                context=Subgraph() if context is None else paths.context(node, context[place].tolist()),
+                ranks={} if ranks is None else {n: int(r) or None for n, r in zip(each.lists, ranks[place], strict=True)},
                 plain=None if plain is None else partial(plain, b, graph.ids[node]),
                 reason=reason,
                 similarity=alike.get((b, node)),
             )
-            for place, node in enumerate(nodes[b])
-            if node >= 0
+            for place, (node, score, origin) in enumerate(zip(*each.columns(), strict=True))
         ]
-        hits += chains[b] + facts[b]
-        mentioned = {node: found for hit in hits for node in hit.path.nodes if (found := paths.node(node)) is not None}
+        near = {node: value for (query, node), value in alike.items() if query == b} if each.chains or each.facts else {}
+        hits += _chain_hits(each.chains, paths, near) + _fact_hits(each.facts, paths, near)
+        mentioned = {node: told for hit in hits for node in hit.path.nodes if (told := paths.node(node)) is not None}
         edges = paths.edges(edge for hit in hits for edge in hit.path.edges())
-        results.append(Hits(hits, ranking.notes[b] if ranking.notes else (), mentioned, edges, trace))
+        results.append(Hits(hits, notes[b] if notes else (), mentioned, edges, trace))
     return results
 
 
 class _Paths:
     """Paths through nodes given by row; titles only of nodes that may be shown."""
 
-    def __init__(self, graph: CorpusGraph, shown: Tensor | None) -> None:
+    def __init__(self, graph: CorpusGraph, shown: np.ndarray | None) -> None:
         self.graph, self.shown = graph, shown
         self._rows: dict[_Triple, int] = {}
 
@@ -526,22 +520,18 @@ def _scored(path: NodePath, score: float | None) -> NodePath:
     return path if score is None else replace(path, score=score)
 
 
-def _trail_paths(paths: _Paths, ranking: Ranking) -> list[list[NodePath]]:
-    """Return the path of every place of a ranking."""
-    table = ranking.trails.tolist()
-    walked = None if ranking.relations is None else ranking.relations.tolist()
-    scores = None if ranking.trail_scores is None else ranking.trail_scores.tolist()
-    trails, relations, own = [], [], list[float | None]()
-    for b, row in enumerate(table):
-        for place, trail in enumerate(row):
+def _node_paths(paths: _Paths, found: Sequence[Candidates]) -> list[NodePath]:
+    """Return the path to every candidate, those of all questions in one look-up."""
+    trails, relations, scores = [], [], list[float | None]()
+    for each in found:
+        own = each.beside.get("trail_scores")
+        scores += [None] * len(each) if own is None else [None if isnan(score) else score for score in own.tolist()]
+        steps = each.steps().tolist()
+        for trail, walked in zip(each.trails.tolist(), steps, strict=True):
             rows = [node for node in trail if node >= 0]
-            # Pads have no trail.
-            if rows:
-                trails.append(rows)
-                own.append(None if scores is None or isnan(scores[b][place]) else scores[b][place])
-                relations.append([] if walked is None else walked[b][place][len(trail) - len(rows) :])
-    found = map(_scored, paths.of(trails, None if walked is None else relations), own)
-    return [[next(found) if trail[-1] >= 0 else NodePath(("",)) for trail in row] for row in table]
+            trails.append(rows)
+            relations.append(walked[len(trail) - len(rows) :])
+    return list(map(_scored, paths.of(trails, relations), scores))
 
 
 def _node_hit(graph: CorpusGraph, row: int, score: float, operator: str, path: NodePath, **found: Any) -> Hit:
@@ -550,42 +540,36 @@ def _node_hit(graph: CorpusGraph, row: int, score: float, operator: str, path: N
     return Hit(node.id, node.text, score, operator, path, node.title, node.type, metadata, origin=origin, **found)
 
 
-def _largest(alike: Similarities, query: int, nodes: Iterable[int]) -> float | None:
-    return max((value for node in nodes if (value := alike.get((query, node))) is not None), default=None)
+def _largest(alike: Mapping[int, float | None], nodes: Iterable[int]) -> float | None:
+    return max((value for node in nodes if (value := alike.get(node)) is not None), default=None)
 
 
-def _chain_hits(ranking: Ranking, paths: _Paths, alike: Similarities) -> list[list[Hit]]:
-    if ranking.chains is None:
-        return [[] for _ in range(len(ranking))]
-    results, name, rising = [], ranking.chains.operator, ranking.chains.rising
-    for b, (table, scores) in enumerate(zip(ranking.chains.nodes.tolist(), ranking.chains.scores.tolist(), strict=True)):
-        found = [([row for row in rows if row >= 0], score) for rows, score in zip(table, scores, strict=True)]
-        kept = [(rows, score) for rows, score in found if rows and all(map(paths.may_show, rows))]
-        walked = zip(paths.of([rows for rows, _ in kept]), kept, strict=True)
-        told = [(_scored(path, score if rising else None), score, _largest(alike, b, rows)) for path, (rows, score) in walked]
-        results.append([Hit(" | ".join(p.nodes), p.text, s, name, p, kind="chain", similarity=near) for p, s, near in told])
-    return results
+def _chain_hits(chains: Chains | None, paths: _Paths, alike: Mapping[int, float | None]) -> list[Hit]:
+    if chains is None:
+        return []
+    found = [
+        ([row for row in rows if row >= 0], score)
+        for rows, score in zip(chains.nodes.tolist(), chains.scores.tolist(), strict=True)
+    ]
+    kept = [(rows, score) for rows, score in found if all(map(paths.may_show, rows))]
+    walked = zip(paths.of([rows for rows, _ in kept]), kept, strict=True)
+    told = [(_scored(path, score if chains.rising else None), score, _largest(alike, rows)) for path, (rows, score) in walked]
+    return [Hit(" | ".join(p.nodes), p.text, s, chains.operator, p, kind="chain", similarity=near) for p, s, near in told]
 
 
-def _fact_hits(ranking: Ranking, paths: _Paths, alike: Similarities) -> list[list[Hit]]:
-    if ranking.facts is None:
-        return [[] for _ in range(len(ranking))]
-    graph, name = paths.graph, ranking.facts.operator
-    results = []
-    for b, (rows, scores) in enumerate(zip(ranking.facts.rows.tolist(), ranking.facts.scores.tolist(), strict=True)):
-        real = [(row, score) for row, score in zip(rows, scores, strict=True) if row >= 0]
-        hits = []
-        for edge, (row, score) in zip(graph.edges([row for row, _ in real]), real, strict=True):
-            ends = (edge.source, edge.target)
-            if all(paths.may_show(graph.row(end)) for end in ends):
-                titles = tuple(paths.title(graph.row(end)) for end in ends)
-                path = NodePath(ends, (edge.relation,), (True,), titles, (edge.text,))
-                ids, text = f"{edge.source} | {edge.relation} | {edge.target}", edge.text or path.text
-                # Edges of one relation between the same nodes are facts of their own.
-                place = graph.parallel_place(row)
-                ids = ids if place == 1 else f"{ids} | {place}"
-                near = _largest(alike, b, map(graph.row, ends))
-                found = Hit(ids, text, score, name, path, metadata=deepcopy(edge.metadata), kind="fact", edge=edge, similarity=near)
-                hits.append(found)
-        results.append(hits)
-    return results
+def _fact_hits(facts: Facts | None, paths: _Paths, alike: Mapping[int, float | None]) -> list[Hit]:
+    if facts is None:
+        return []
+    graph, hits = paths.graph, []
+    for edge, row, score in zip(graph.edges(facts.rows.tolist()), facts.rows.tolist(), facts.scores.tolist(), strict=True):
+        ends = (edge.source, edge.target)
+        if all(paths.may_show(graph.row(end)) for end in ends):
+            titles = tuple(paths.title(graph.row(end)) for end in ends)
+            path = NodePath(ends, (edge.relation,), (True,), titles, (edge.text,))
+            ids, text = f"{edge.source} | {edge.relation} | {edge.target}", edge.text or path.text
+            # Edges of one relation between the same nodes are facts of their own.
+            place = graph.parallel_place(row)
+            ids, near = ids if place == 1 else f"{ids} | {place}", _largest(alike, map(graph.row, ends))
+            metadata, operator = deepcopy(edge.metadata), facts.operator
+            hits.append(Hit(ids, text, score, operator, path, metadata=metadata, kind="fact", edge=edge, similarity=near))
+    return hits

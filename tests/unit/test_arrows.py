@@ -26,7 +26,7 @@ ROOMS = {
     "queries": {"errors", "arguments", "cache", "graph", "signals", "index"},
     "results": {"errors", "graph"},
     "search": {"errors", "graph", "signals", "queries", "results"},
-    "hits": {"graph", "signals", "results", "search"},
+    "hits": {"graph", "signals", "search"},
     "operators": {
         *("errors", "arguments", "cache", "device", "graph", "signals", "learning", "index", "queries", "results"),
         "search",
@@ -36,7 +36,7 @@ ROOMS = {
         *("queries", "results", "search", "hits", "operators"),
     },
     "stores": {
-        *("errors", "arguments", "cache", "graph", "signals", "index", "queries", "results", "search", "hits", "operators"),
+        *("errors", "arguments", "cache", "graph", "signals", "index", "queries", "search", "hits", "operators"),
         "retrievers",
     },
     "evaluation": {"errors", "arguments", "graph", "signals", "datasets", "index", "queries", "operators", "retrievers"},

@@ -11,7 +11,7 @@ import torch
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import Node
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge
-from graph_retrievers.hits import Hit, NodePath, to_hits
+from graph_retrievers.hits import Hit, NodePath
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import (
     BM25Search,
@@ -32,7 +32,7 @@ from graph_retrievers.queries import Queries
 from graph_retrievers.results import Chains, Facts, Ranking
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.retrievers.registry import build_retriever
-from tests.helpers import HashEmbedding, linked_edges, linked_index, linked_nodes
+from tests.helpers import HashEmbedding, hits_of, linked_edges, linked_index, linked_nodes
 
 QUESTION = "Which machine of Charles Babbage reads punched cards?"
 
@@ -148,7 +148,7 @@ def walked(shown=None, plain=None, **results):
     ranking = Ranking.of(
         torch.tensor([[2, 0]]), torch.tensor([[0.9, 0.4]]), "Walk", torch.tensor([[[0, 1, 2], [-1, -1, 0]]]), **results
     )
-    return to_hits(ranking, graph(), 5, shown, plain)[0]
+    return hits_of(ranking, graph(), 5, shown, plain)[0]
 
 
 class TestHits:

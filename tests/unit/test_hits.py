@@ -14,7 +14,7 @@ from graph_retrievers.construction import from_networkx
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, Node
 from graph_retrievers.graph.node_path import SharedName
 from graph_retrievers.graph.subgraph import Subgraph
-from graph_retrievers.hits import Hit, Hits, NodePath, to_hits
+from graph_retrievers.hits import Hit, Hits, NodePath
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import FactLinking, FactSearch
 from graph_retrievers.operators.mor.plan import GraphSchema
@@ -24,6 +24,7 @@ from graph_retrievers.retrievers import Retriever
 from langchain_graph_retrievers import to_context as langchain_context
 from langchain_graph_retrievers import to_documents
 from llama_graph_retrievers import to_context as llama_context
+from tests.helpers import hits_of
 
 NODES = [
     Node("a", "First.", "Ada", "person", {"born": 1815}),
@@ -52,7 +53,7 @@ def found(notes=(("a note",),), **results):
 def with_all(shown=None):
     chains = Chains(torch.tensor([[[1, 2, 3], [0, 1, -1], [-1, -1, -1]]]), torch.tensor([[0.7, 0.6, -torch.inf]]), "Chain")
     facts = Facts(torch.tensor([[0, 1, -1]]), torch.tensor([[0.8, 0.3, -torch.inf]]), "Fact")
-    return to_hits(found(chains=chains, facts=facts), graph(), 5, shown)[0]
+    return hits_of(found(chains=chains, facts=facts), graph(), 5, shown)[0]
 
 
 # -- the sequence -----------------------------------------------------------------------------------------------------
@@ -82,7 +83,7 @@ def test_equality_is_that_of_hits_and_notes():
     hits = with_all()
     assert hits == with_all() and hits == list(hits) and hits == tuple(hits) and Hits() == []
     assert hits != hits[:3] and hits != list(hits)[:3]
-    assert hits != to_hits(found(notes=()), graph(), 5)[0] and Hits(hits, ["other"]) != hits
+    assert hits != hits_of(found(notes=()), graph(), 5)[0] and Hits(hits, ["other"]) != hits
     assert Hits(hits, ["a note"]) == hits and hits != "hits"
     with pytest.raises(TypeError):
         hash(hits)
@@ -112,7 +113,7 @@ def test_hits_carry_what_the_graph_and_the_operators_say(device):
         chains=Chains(torch.tensor([[[1, 2, 3]]]), torch.tensor([[0.7]]), "Chain"),
         facts=Facts(torch.tensor([[0]]), torch.tensor([[0.8]]), "Fact"),
     )
-    node, seed, chain, fact = to_hits(ranking, graph(device), 5)[0]
+    node, seed, chain, fact = hits_of(ranking, graph(device), 5)[0]
     assert (node.id, node.text, node.title, node.type, node.score) == ("c", "Third.", "", "engine", pytest.approx(0.9))
     assert node.path == NodePath(("a", "b", "c"), ("knows", "built by"), (True, False), ("Ada", "Babbage", ""))
     assert seed.path == NodePath(("a",), (), (), ("Ada",)) and seed.metadata == {"born": 1815}
@@ -124,7 +125,7 @@ def test_hits_carry_what_the_graph_and_the_operators_say(device):
 
 
 def test_a_fact_without_a_text_reads_as_its_edge():
-    (hit,) = to_hits(found(facts=Facts(torch.tensor([[1]]), torch.ones(1, 1))), graph(), 5)[0].facts
+    (hit,) = hits_of(found(facts=Facts(torch.tensor([[1]]), torch.ones(1, 1))), graph(), 5)[0].facts
     assert hit.text == "c -[built by]-> Babbage"
 
 
@@ -133,13 +134,13 @@ def test_relations_that_were_walked_are_named_among_parallel_edges():
     # Relations in the order in which they are met: knows, built by, has, part of.
     for relation, text in [(2, "c -[has]-> d"), (3, "c <-[part of]- d"), (-1, "c -[has]-> d"), (0, "c -[has]-> d")]:
         walked = Ranking.of(torch.tensor([[3]]), torch.ones(1, 1), "W", trails, relations=torch.tensor([[[relation]]]))
-        assert str(to_hits(walked, graph(), 1)[0][0].path) == text
+        assert str(hits_of(walked, graph(), 1)[0][0].path) == text
 
 
 def test_only_the_first_k_nodes_and_all_chains_and_facts():
     assert [hit.id for hit in with_all()] == ["c", "a", "b | c | d", "a | b", "a | knows | b", "c | built by | b"]
     ranking = found(facts=Facts(torch.tensor([[0, 1]]), torch.ones(1, 2)))
-    assert [hit.kind for hit in to_hits(ranking, graph(), 1)[0]] == ["node", "fact", "fact"]
+    assert [hit.kind for hit in hits_of(ranking, graph(), 1)[0]] == ["node", "fact", "fact"]
 
 
 def test_titles_and_texts_of_nodes_outside_the_filter_are_not_shown():
@@ -166,7 +167,7 @@ def test_hits_are_json_plain():
 def test_changing_a_hit_leaves_the_graph_as_it_was():
     built = graph()
     ranking = found(facts=Facts(torch.tensor([[0]]), torch.ones(1, 1)))
-    for hit in to_hits(ranking, built, 5)[0]:
+    for hit in hits_of(ranking, built, 5)[0]:
         hit.metadata["new"] = 1
     assert built.metadata[0] == {"born": 1815} and built.edge_metadata[0] == {"year": 1833}
 
@@ -389,9 +390,9 @@ def test_labels_cannot_leave_their_quotes(text):
 def test_a_context_shows_neither_hidden_nodes_nor_their_edges():
     graph = CorpusGraph(["a", "b", "c"], ["one", "two", "three"], edges=[("a", "b", "x"), ("b", "c", "y"), ("a", "c", "z")])
     ranking = Ranking.of(torch.tensor([[0]]), torch.tensor([[1.0]]), "Mine", context=torch.tensor([[[2, 1, -1]]]))
-    (hits,) = to_hits(ranking, graph, 1)
+    (hits,) = hits_of(ranking, graph, 1)
     assert [node.id for node in hits[0].context.nodes] == ["c", "b"] and len(hits[0].context.edges) == 3
-    (hidden,) = to_hits(ranking, graph, 1, torch.tensor([True, True, False]))
+    (hidden,) = hits_of(ranking, graph, 1, torch.tensor([True, True, False]))
     assert [node.id for node in hidden[0].context.nodes] == ["b"]
     assert [(edge.source, edge.target) for edge in hidden[0].context.edges] == [("a", "b")]
     assert "three" not in hidden.to_context() and {node.id for node in hidden.subgraph().nodes} == {"a", "b"}

@@ -26,7 +26,7 @@ from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.embedding import as_embedding
 from graph_retrievers.signals.models import as_relevance_model
 from graph_retrievers.signals.relevance import BiEncoder
-from tests.helpers import HashEmbedding, Written, linked_index
+from tests.helpers import HashEmbedding, Written, hits_of, linked_index
 
 
 def test_pads_stay_last_when_scores_are_minus_infinity():
@@ -165,13 +165,12 @@ def test_scores_of_the_index_pass_the_filter():
 
 
 def test_relations_of_a_short_trail():
-    from graph_retrievers.hits import to_hits
 
     edges = [("a", "b", "x"), ("a", "b", "y")]
     graph = CorpusGraph(["a", "b"], [""] * 2, edges=edges)
     trails, relations = torch.tensor([[[-1, 0, 1]]]), torch.tensor([[[-1, 1]]])
     ranking = Ranking.of(torch.tensor([[1]]), torch.tensor([[1.0]]), "A", trails, relations=relations)
-    assert str(to_hits(ranking, graph, 1)[0][0].path) == "a -[y]-> b"
+    assert str(hits_of(ranking, graph, 1)[0][0].path) == "a -[y]-> b"
 
 
 def test_an_input_is_not_one_string():

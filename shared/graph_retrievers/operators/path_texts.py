@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import torch
+
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.names import named_step
 from graph_retrievers.graph.node_path import NodePath
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.results import Ranking
-from graph_retrievers.search.candidates import Candidates, ranking_of
+from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.search.requests import Request
 from graph_retrievers.signals.relevance import BiEncoder
 
@@ -40,7 +43,10 @@ def path_texts(index: GraphIndex, ranking: Ranking) -> list[list[str]] | None:
     >>> path_texts(index, Ranking.of(torch.tensor([[0, 1]]), torch.zeros(1, 2), "Mine", trails))
     [['Loom. A loom weaves.', 'Card. Cards drive looms.\nLoom <-[drives]- Card\nLoom. A loom weaves.']]
     """
-    return None if isinstance(index.relevance, BiEncoder) else _read(index.graph, ranking)
+    if isinstance(index.relevance, BiEncoder):
+        return None
+    lists = [_read(index.graph, found) for found in Candidates.of(ranking)]
+    return [texts + [""] * (ranking.width - len(texts)) for texts in lists]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,28 +64,26 @@ class PathTexts(Request):
     @classmethod
     def together(cls, backend: Any, asked: Sequence[tuple[int, PathTexts]]) -> list[list[str]]:
         """Return the texts of each question's candidates."""
-        texts = _read(*backend.part(ranking_of([request.found for _, request in asked], backend.graph.device)))
-        return [row[: len(request.found)] for row, (_, request) in zip(texts, asked, strict=True)]
+        graph, lists = backend.part([request.found for _, request in asked])
+        return [_read(graph, found) for found in lists]
 
 
-def _read(graph: CorpusGraph, ranking: Ranking) -> list[list[str]]:
-    texts = [[graph.content(row) if row >= 0 else "" for row in rows] for rows in ranking.nodes.tolist()]
-    if ranking.trails.shape[2] < 2:
+def _read(graph: CorpusGraph, found: Candidates) -> list[str]:
+    texts = [graph.content(row) for row in found.nodes.tolist()]
+    if found.trails.shape[1] < 2:
         return texts
-    parents = ranking.trails[..., -2].masked_fill(ranking.nodes < 0, -1)
-    batch, column = (parents >= 0).nonzero(as_tuple=True)
-    near, far = parents[batch, column], ranking.nodes[batch, column]
-    wanted = None if ranking.relations is None else ranking.relations[batch, column, -1]
-    edges, forward = graph.steps_between(near, far, wanted)
-    codes = edges.new_full(edges.shape, -1) if wanted is None else wanted
-    found = zip(*(part.tolist() for part in (batch, column, near, far, edges, forward, codes)), strict=True)
-    for b, c, parent, node, edge, ahead, code in found:
+    parents = found.trails[:, -2]
+    places = np.flatnonzero(parents >= 0)
+    near, far, code = parents[places], found.nodes[places], found.steps()[places, -1]
+    edges, forward = graph.steps_between(*(torch.from_numpy(part).to(graph.device) for part in (near, far, code)))
+    steps = zip(*(part.tolist() for part in (places, near, far, edges, forward, code)), strict=True)
+    for place, parent, node, edge, ahead, named in steps:
         joined = edge >= 0
-        relation = graph.relation_names[graph.relations[edge]] if joined else named_step(graph.texts[parent], code)
+        relation = graph.relation_names[graph.relations[edge]] if joined else named_step(graph.texts[parent], named)
         if not joined and not relation:
             continue
         ids, titles = zip(*((graph.ids[row], graph.titles[row]) for row in (parent, node)), strict=True)
         step = NodePath(ids, (relation,), (ahead if joined else None,), titles).text
         told = graph.edge_texts[edge] if joined and graph.edge_texts else ""
-        texts[b][c] = "\n".join(filter(None, (texts[b][c], step, told, graph.content(parent))))
+        texts[place] = "\n".join(filter(None, (texts[place], step, told, graph.content(parent))))
     return texts

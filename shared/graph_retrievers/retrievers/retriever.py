@@ -29,15 +29,16 @@ from graph_retrievers.retrievers.protocol import BaseRetriever, Call
 from graph_retrievers.retrievers.shared_calls import SharedCalls
 from graph_retrievers.retrievers.signatures import class_knobs, published_settings
 from graph_retrievers.retrievers.similarity import similarities
-from graph_retrievers.search.driver import Trace
+from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.search.driver import Search, Trace, run
+from graph_retrievers.search.memory import Memory, Question
 from graph_retrievers.signals.relevance import BiEncoder
 
-__all__ = ["FALLS_BACK", "Retriever", "tell_unused_relevance"]
+__all__ = ["Retriever", "tell_unused_relevance"]
 
 _logger = logging.getLogger(__name__)
 
-FALLS_BACK = "no relevance model: reranked by the similarity of the vectors"
-"""Note on hits that vectors were reranked by."""
+_FALLS_BACK = "no relevance model: reranked by the similarity of the vectors"
 
 _EMPTY_SCOPE = "no node is in the scope"
 _NO_EDGES_IN_SCOPE = "there are no edges in the scope, so that graph retrievers find little more than search does"
@@ -236,30 +237,36 @@ class Retriever(BaseRetriever):
         """Return a ranking as hits: filled up if need be, cut to ``queries.k``."""
         if queries.index is not self.index:
             return self.over(queries.index).hits(queries, ranking)
-        k = min(queries.k, len(self.index))
-        ranking, graph = ranking.top(k), self.index.graph
-        ranking = ranking.noted((ranking.lengths() == 0).tolist(), NOTHING_FOUND)
-        if self._falls_back:
-            ranking = ranking.noted([True] * len(ranking), FALLS_BACK)
+        narrowed, lists = self._narrowed(queries), Candidates.of(ranking)
+        questions = [Question(narrowed, place) for place in range(len(queries))]
+        for question, told in zip(questions, ranking.notes or [()] * len(questions), strict=True):
+            question.notes += told
+        answers = [self.answer(*pair) for pair in zip(questions, lists, strict=True)]
+        found = run(Memory(narrowed), answers, queries.trace)
+        searchable = self.index.has_bm25 or (self.index.has_dense and queries.has_vectors)
+        plain = PlainSearch(narrowed).rank if searchable and reads_graph(self.operator) else None
+        alike, trace = similarities(questions, self.operator, found), Trace(queries.trace)
+        shown = None if queries.allowed is None else queries.allowed.cpu().numpy()
+        notes = [tuple(dict.fromkeys(question.notes)) for question in questions]
+        return to_hits(found, self.index.graph, shown, plain, self.reason, alike, trace, notes)
+
+    def answer(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return what becomes the hits of a question: cut to k, filled up, with what a reader should know in its notes."""
+        found = found.top(min(question.k, question.size))
+        question.notes += [] if len(found) else [NOTHING_FOUND]
+        question.notes += [_FALLS_BACK] if self._falls_back else []
         if self._lacks_edges:
             # The rows of a scope are those of a larger index, which may have edges.
-            note = NO_EDGES_NOTE if self.index.rows is None else _NO_EDGES_IN_SCOPE
-            ranking = ranking.noted([True] * len(ranking), note)
-        if self.types is not None:
-            mask, chains, facts = type_mask(graph, self.types), ranking.chains, ranking.facts
-            if chains is not None:
-                ranking = replace(ranking, chains=chains.ending_in(mask))
-            if facts is not None:
-                rows = facts.rows.clamp(min=0)
-                ranking = replace(
-                    ranking, facts=facts.kept((facts.rows >= 0) & mask[graph.sources[rows]] & mask[graph.targets[rows]])
-                )
-        if self.backfill and bool((ranking.lengths() < k).any()):
-            ranking = Backfill()(self._narrowed(queries), ranking)
-        searchable = self.index.has_bm25 or (self.index.has_dense and queries.has_vectors)
-        plain = PlainSearch(self._narrowed(queries)).rank if searchable and reads_graph(self.operator) else None
-        alike, trace = similarities(queries, self.operator, ranking, k), Trace(queries.trace)
-        return to_hits(ranking, graph, k, queries.allowed, plain, self.reason, alike, trace)
+            question.notes.append(NO_EDGES_NOTE if self.index.rows is None else _NO_EDGES_IN_SCOPE)
+        if self.types is not None and found.chains is not None:
+            found = replace(found, chains=found.chains.taken(question.typed(found.chains.last(), self.types)))
+        if self.types is not None and found.facts is not None:
+            ends = question.ends(found.facts.rows)
+            kept = question.typed(ends[:, 0], self.types) & question.typed(ends[:, 1], self.types)
+            found = replace(found, facts=found.facts.taken(kept))
+        if self.backfill:
+            found = yield from Backfill().stepped(question, found)
+        return found.trimmed()
 
     def _narrowed(self, queries: Queries) -> Queries:
         if self.types is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -15,30 +17,28 @@ from graph_retrievers.operators.path_search import PathSearch
 from graph_retrievers.operators.spreading import GatedPropagation
 from graph_retrievers.operators.stex import STeX
 from graph_retrievers.operators.vector_search import HybridSearch
-from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
+from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.search.memory import Question
 from graph_retrievers.signals.signal import VectorSignal
 
 __all__ = ["compares_vectors", "similarities"]
 
 
-def similarities(queries: Queries, operator: Operator, ranking: Ranking, k: int) -> Similarities:
+def similarities(questions: Sequence[Question], operator: Operator, found: Sequence[Candidates]) -> Similarities:
     """Return the cosine of each question with each node that its hits name.
 
     Parameters
     ----------
-    queries : Queries
-        B queries.
+    questions : sequence of Question, length B
     operator : Operator
         What answered them.
-    ranking : Ranking
-        What it found, of which the first `k` nodes, all chains and all facts become hits.
-    k : int
+    found : sequence of Candidates, length B
+        What becomes hits: nodes, chains and facts.
 
     Returns
     -------
     mapping of (int, int) to float or None
-        By the number of the query and the row of the node; None where one of the two has no vector. Empty where the index has no
+        By the number of the question and the row of the node; None where one of the two has no vector. Empty where the index has no
         vectors of nodes, or no vector of a question can be had, and where the operator reads words and edges alone and the vectors
         are not given: a question is not embedded for this alone. That does not depend on the other questions of a batch.
 
@@ -46,28 +46,42 @@ def similarities(queries: Queries, operator: Operator, ranking: Ranking, k: int)
     --------
     >>> from graph_retrievers import GraphIndex
     >>> from graph_retrievers.operators import BM25Search, VectorSearch
+    >>> from graph_retrievers.queries import Queries
     >>> index = GraphIndex.from_texts(["a loom", "a card"], vectors=[[1, 0], [3, 4]], edges=[])
-    >>> queries = Queries.of(index, ["Which loom?"], vectors=lambda texts: [[2, 0]])
-    >>> ranking = VectorSearch()(queries)
-    >>> similarities(queries, VectorSearch(), ranking, 2), similarities(queries, BM25Search(), ranking, 2)
+    >>> question = Question(Queries.of(index, ["Which loom?"], vectors=lambda texts: [[2, 0]]), 0)
+    >>> found = [Candidates.seeds(np.array([0, 1]), np.zeros(2), "Mine")]
+    >>> similarities([question], VectorSearch(), found), similarities([question], BM25Search(), found)
     ({(0, 0): 1.0, (0, 1): 0.6}, {})
     """
+    if not questions:
+        return {}
+    queries = questions[0].queries
     index = queries.index
     if not isinstance(index.signals.get("dense"), VectorSignal) or not queries.has_vectors:
         return {}
     if not isinstance(queries.given, Tensor) and not compares_vectors(operator, index):
         return {}
-    pairs = _named(index, ranking, k)
-    if not len(pairs):
+    named = [_named(*pair) for pair in zip(questions, found, strict=True)]
+    batch, rows = np.repeat(np.arange(len(named)), list(map(len, named))), np.concatenate(named)
+    if not len(rows):
         return {}
-    batch, rows = np.divmod(pairs, len(index))
     lengths = queries.lengths.double().cpu().numpy()[batch] * index.dense.norms.cpu().numpy()[rows]
     # Pair by pair, so that a batch gives what its questions give one by one.
-    found = queries.pair_scores(torch.from_numpy(batch).to(index.device), torch.from_numpy(rows).to(index.device))
+    products = queries.pair_scores(torch.from_numpy(batch).to(index.device), torch.from_numpy(rows).to(index.device))
     with np.errstate(invalid="ignore", divide="ignore"):
-        cosines = np.clip(found.double().cpu().numpy() / lengths, -1.0, 1.0)
-    named = zip(batch.tolist(), rows.tolist(), cosines.tolist(), (lengths > 0).tolist(), strict=True)
-    return {(query, row): cosine if real else None for query, row, cosine, real in named}
+        cosines = np.clip(products.double().cpu().numpy() / lengths, -1.0, 1.0)
+    told = zip(batch.tolist(), rows.tolist(), cosines.tolist(), (lengths > 0).tolist(), strict=True)
+    return {(query, row): cosine if real else None for query, row, cosine, real in told}
+
+
+def _named(question: Question, found: Candidates) -> np.ndarray:
+    """Return the rows of nodes that the hits of a question name, each once: int64, shape [n]."""
+    rows = [found.nodes]
+    if found.chains is not None:
+        rows.append(found.chains.nodes[found.chains.nodes >= 0])
+    if found.facts is not None:
+        rows.append(question.ends(found.facts.rows).ravel())
+    return np.unique(np.concatenate(rows))
 
 
 def compares_vectors(operator: Operator, index: GraphIndex) -> bool:
@@ -89,16 +103,3 @@ def _compares(part: Operator, index: GraphIndex) -> bool:
     name = getattr(part, "signal", None)
     searched = index.signals.get(name) if isinstance(name, str) else None
     return isinstance(part, (STeX, MixedTraversal, PassageWalk)) or isinstance(searched, VectorSignal)
-
-
-def _named(index: GraphIndex, ranking: Ranking, k: int) -> np.ndarray:
-    """Return ``query * N + node`` of the nodes that hits name, each once: shape [n], int64, ascending."""
-    graph, tables = index.graph, [ranking.nodes[:, :k]]
-    if ranking.chains is not None:
-        tables.append(ranking.chains.nodes.flatten(1))
-    if ranking.facts is not None and graph.sources.numel():
-        rows = ranking.facts.rows
-        tables += [torch.where(rows >= 0, ends[rows.clamp(min=0)].long(), -1) for ends in (graph.sources, graph.targets)]
-    named = [table.cpu().numpy() for table in tables]
-    keys = [(np.arange(len(table))[:, None] * len(graph) + table)[table >= 0] for table in named]
-    return np.unique(np.concatenate(keys))

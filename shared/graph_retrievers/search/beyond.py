@@ -39,6 +39,14 @@ class Chains:
     operator: str
     rising: bool = False
 
+    def taken(self, places: np.ndarray) -> Chains:
+        """Return the chains at some places, shape [n], or where a mask, shape [K], is true."""
+        return replace(self, nodes=self.nodes[places], scores=self.scores[places])
+
+    def last(self) -> np.ndarray:
+        """Return the last node of each chain: int64, shape [K]."""
+        return self.nodes[np.arange(len(self.nodes)), (self.nodes >= 0).sum(1) - 1]
+
     def append(self, other: Chains) -> Chains:
         """Return these chains with the new ones of another at the end; the same path is one chain, whichever operators found it."""
         length = max(self.nodes.shape[1], other.nodes.shape[1])

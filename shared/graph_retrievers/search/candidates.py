@@ -84,6 +84,26 @@ class Candidates:
         """Return nodes that the operator `name` found by a search, without a step: `nodes` and `scores` of shape [K]."""
         return cls(nodes, scores, nodes[:, None], np.zeros(len(nodes), np.int64), (name,))
 
+    def columns(self) -> tuple[list[int], list[float], list[int]]:
+        """Return nodes, scores and origins as lists."""
+        return self.nodes.tolist(), self.scores.tolist(), self.origins.tolist()
+
+    def steps(self) -> np.ndarray:
+        """Return the relation of each step of the trails, -1 for all where none is told: int64, shape [K, L - 1]."""
+        return np.full_like(self.trails[:, 1:], -1) if self.relations is None else self.relations
+
+    @classmethod
+    def none(cls) -> Candidates:
+        """Return no candidates."""
+        return cls.seeds(np.empty(0, np.int64), np.empty(0), "")
+
+    def trimmed(self) -> Candidates:
+        """Return the candidates with scores of single precision and the last 32 nodes of trails, as hits have them."""
+        width = max(int((self.trails >= 0).sum(1).max(initial=1)), 1)
+        cut = self.trails.shape[1] - min(width, LONGEST_TRAIL)
+        relations = None if self.relations is None else self.relations[:, cut:]
+        return replace(self, scores=self.scores.astype(np.float32), trails=self.trails[:, cut:], relations=relations)
+
     def top(self, k: int | None) -> Candidates:
         """Return the first `k`; all for None."""
         return self if k is None or k >= len(self) else self.taken(np.arange(k))
@@ -155,7 +175,7 @@ def concatenated(parts: Sequence[Candidates]) -> Candidates:
     length = max(part.trails.shape[1] for part in parts)
     relations = None
     if any(part.relations is not None for part in parts):
-        relations = np.concatenate([_wider(_steps(part), length - 1) for part in parts])
+        relations = np.concatenate([_wider(part.steps(), length - 1) for part in parts])
     lists = next((part.lists for part in parts if part.lists), ())
     # Ranks in other lists than the first ones told are not kept.
     held = [{name: value for name, value in part.beside.items() if name != "ranks" or part.lists == lists} for part in parts]
@@ -371,11 +391,6 @@ def places_of(among: np.ndarray, nodes: np.ndarray) -> np.ndarray:
     by = np.argsort(among, kind="stable")
     place = by[np.minimum(np.searchsorted(among[by], nodes), len(among) - 1)]
     return np.where(among[place] == nodes, place, -1)
-
-
-def _steps(found: Candidates) -> np.ndarray:
-    """Return the relation of each step, -1 for all where none is told: int64, shape [K, L - 1]."""
-    return np.full_like(found.trails[:, 1:], -1) if found.relations is None else found.relations
 
 
 def _wider(paths: np.ndarray, length: int) -> np.ndarray:

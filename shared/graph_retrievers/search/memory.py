@@ -19,8 +19,7 @@ from graph_retrievers.graph.names import name_table, nodes_titled
 from graph_retrievers.graph.ragged import top_k
 from graph_retrievers.graph.typed_adjacency import typed_adjacency
 from graph_retrievers.queries import Queries, both
-from graph_retrievers.results import Ranking
-from graph_retrievers.search.candidates import places_of
+from graph_retrievers.search.candidates import Candidates, places_of
 from graph_retrievers.search.requests import (
     ByTitle,
     Closest,
@@ -114,6 +113,11 @@ class Question:
         """Return the type of each of some nodes, shape [n]."""
         graph = self.queries.index.graph
         return [graph.types[row] for row in nodes.tolist()]
+
+    def ends(self, facts: np.ndarray) -> np.ndarray:
+        """Return the node rows that some relationship rows, shape [M], join: int64, shape [M, 2]."""
+        graph = self.queries.index.graph
+        return np.stack([column(graph, end).take(facts) for end in ("sources", "targets")], 1).astype(np.int64)
 
     def relation(self, name: str | None) -> int:
         """Return the number of a relation in :attr:`Candidates.relations`; -1 for None."""
@@ -304,9 +308,9 @@ class Memory:
         """Return the edges among nodes."""
         return [Near(*self._inside(request.nodes, request.parallel)[:2]) for _, request in asked]
 
-    def part(self, ranking: Ranking) -> tuple[CorpusGraph, Ranking]:
-        """Return a graph with the contents of all nodes that a ranking names, and the ranking with its rows: here, the whole."""
-        return self.graph, ranking
+    def part(self, found: Sequence[Candidates]) -> tuple[CorpusGraph, Sequence[Candidates]]:
+        """Return a graph with the contents of all nodes that candidates name, and these with its rows: here, the whole."""
+        return self.graph, found
 
     def _inside(self, nodes: np.ndarray, parallel: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the entries of the adjacency lists among distinct nodes: the places of both ends, and the entry."""

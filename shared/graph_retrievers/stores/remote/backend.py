@@ -16,8 +16,7 @@ from graph_retrievers.graph.filters import filter_mask
 from graph_retrievers.graph.names import name_table
 from graph_retrievers.graph.ragged import falling, top_k
 from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
-from graph_retrievers.search.candidates import places_of
+from graph_retrievers.search.candidates import Candidates, places_of
 from graph_retrievers.search.memory import Memory, Question
 from graph_retrievers.search.requests import (
     ByTitle,
@@ -352,36 +351,34 @@ class Stores(Memory):
             return owner, np.zeros(0, np.int64), np.zeros(0, np.float32)
         return owner, np.concatenate(rows), np.concatenate([one.weights for one in near])
 
-    def part(self, ranking: Ranking) -> tuple[CorpusGraph, Ranking]:
-        """Fetch the contents of all nodes that a ranking names, and the edges of its paths: a graph of these, in their order."""
-        pages, paths = self.pages, [ranking.trails.flatten(0, 1)]
-        if ranking.chains is not None:
-            paths.append(ranking.chains.nodes.flatten(0, 1))
+    def part(self, found: Sequence[Candidates]) -> tuple[CorpusGraph, Sequence[Candidates]]:
+        """Fetch the contents of all nodes that candidates name, and the edges of their paths: a graph of these, in their order."""
+        pages = self.pages
+        paths = [each.trails for each in found] + [each.chains.nodes for each in found if each.chains is not None]
         for table in paths:
-            for near, far in zip(table[:, :-1].flatten().tolist(), table[:, 1:].flatten().tolist(), strict=True):
+            for near, far in zip(table[:, :-1].ravel().tolist(), table[:, 1:].ravel().tolist(), strict=True):
                 if near >= 0 and far >= 0 and near not in pages.near and far not in pages.near:
                     pages.expand.add(near)
-        contexts = torch.empty(0, dtype=torch.int64) if ranking.context is None else ranking.context
-        if contexts.numel():
-            pages.expand.update(contexts[contexts >= 0].tolist())
-        tables = [ranking.nodes, contexts, *paths]
-        rows = np.unique(np.concatenate([table.flatten().numpy() for table in tables]))
+        contexts = [each.beside["context"].ravel() for each in found if "context" in each.beside]
+        for context in contexts:
+            pages.expand.update(context[context >= 0].tolist())
+        rows = np.unique(np.concatenate([table.ravel() for table in (*contexts, *paths)]))
         rows = rows[rows >= 0]
         pages.texts.update(rows.tolist())
         pages.fetch()
-        return pages.part(rows.tolist(), self.graph.include_titles), _renumbered(ranking, rows)
+        return pages.part(rows.tolist(), self.graph.include_titles), [_renumbered(each, rows) for each in found]
 
 
 def _letters(title: str) -> str:
     return title.strip().casefold()
 
 
-def _renumbered(ranking: Ranking, rows: np.ndarray) -> Ranking:
-    """Return the ranking with the places of its nodes in `rows` in the place of their rows."""
+def _renumbered(found: Candidates, rows: np.ndarray) -> Candidates:
+    """Return candidates with the places of their nodes in `rows` in the place of their rows."""
 
-    def places(table: Tensor) -> Tensor:
-        return torch.where(table >= 0, torch.searchsorted(torch.from_numpy(rows), table.contiguous()), -1)
+    def places(table: np.ndarray) -> np.ndarray:
+        return np.where(table >= 0, np.searchsorted(rows, table), -1)
 
-    chains = None if ranking.chains is None else replace(ranking.chains, nodes=places(ranking.chains.nodes))
-    context = None if ranking.context is None else places(ranking.context)
-    return replace(ranking, nodes=places(ranking.nodes), trails=places(ranking.trails), context=context, chains=chains)
+    chains = None if found.chains is None else replace(found.chains, nodes=places(found.chains.nodes))
+    beside = {name: places(table) if name == "context" else table for name, table in found.beside.items()}
+    return replace(found, nodes=places(found.nodes), trails=places(found.trails), beside=beside, chains=chains)
