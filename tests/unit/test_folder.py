@@ -8,7 +8,7 @@ import pytest
 from graph_retrievers import GraphIndex, Pipeline, Retriever
 from graph_retrievers.construction import DocumentStructure, Links, TitleMentions, build_edges, read_folder
 from graph_retrievers.construction.html import html_charset
-from graph_retrievers.errors import DatasetError, InvalidArgumentError
+from graph_retrievers.errors import DatasetError
 from graph_retrievers.operators import BM25Search, GatedPropagation
 
 WORDS = "Some words about looms. "
@@ -94,13 +94,6 @@ def test_the_log_names_the_first_pages_that_are_left_out(tmp_path, caplog):
     )
 
 
-def test_the_pages_that_contents_list_are_kept_with_the_first_node(tmp_path):
-    contents = "<h1>Manual</h1><p>What this is.</p><div class=toc><ul><li><a href=b.html>B</a></ul></div>"
-    nodes = read_folder(write(tmp_path, a_html=contents, b_html=f"<h1>B</h1><p>{WORDS}"))
-    assert nodes[0].metadata["contents"] == ["/b.html"]
-    assert build_edges(nodes, Links(field="contents", relation="contains")) == [("a.html", "b.html", "contains")]
-
-
 def test_encodings(tmp_path):
     declared = '<meta charset="iso-8859-1"><h1>Café</h1><p>text'.encode("latin-1")
     write(tmp_path, a_html=declared, b_md="\ufeff# Bö\ntext")
@@ -122,26 +115,6 @@ def test_a_folder_without_pages_and_an_empty_page(tmp_path):
         read_folder(write(tmp_path, empty_md=""))
     nodes = read_folder(write(tmp_path, a_b_txt="One.\n\nTwo"))
     assert [(node.id, node.title, node.text) for node in nodes] == [("a_b.txt", "a b", "One.\nTwo")]
-
-
-def test_names_with_marks_and_links_to_them(tmp_path):
-    write(tmp_path, a_md="# A\n[c sharp](C%23.md) [x](x%2520y.md)", **{"C#_md": "# C sharp\nhello", "C_md": "# C\nplain"})
-    write(tmp_path, **{"x%20y_md": "# P\nhello", "x y_md": "# S\nplain"})
-    nodes = read_folder(tmp_path)
-    links = {(source, target) for source, target, _ in build_edges(nodes, Links(field="links"))}
-    assert links == {("a.md", "C#.md"), ("a.md", "x%20y.md")}
-
-
-def test_sections_with_the_same_links_keep_them(tmp_path):
-    section = WORDS * 12 + "[b](b.md)"
-    write(tmp_path, a_md=f"# A\n{section}\n## S\n{section}\n## T\n{section}", b_md="# B\ntext")
-    links = [source for source, _, _ in build_edges(read_folder(tmp_path), Links(field="links"))]
-    assert links == ["a.md", "a.md#s", "a.md#t"]
-
-
-def test_a_link_to_an_empty_page_leads_nowhere(tmp_path):
-    write(tmp_path, README_md="", docs__README_md="# D\nx", docs__a_md="# A\n[root](../README.md)")
-    assert build_edges(read_folder(tmp_path), Links(field="links")) == []
 
 
 def test_texts_that_many_pages_share_are_read_once_and_not_lost(tmp_path):
@@ -327,14 +300,6 @@ def test_site_names_are_counted_over_all_titles(tmp_path):
     assert [node.title for node in read_folder(tmp_path)][-2:] == ["h", "Introduction: What is a loom?"]
 
 
-def test_links_to_copies_of_pages_keep_their_fragment(tmp_path):
-    text = f"<h1>Looms</h1><p>{WORDS * 10}<h2 id=cards>Cards</h2><p>{WORDS * 10}"
-    write(tmp_path, v1__l_html=text, v2__l_html=text, a_md="[c](v2/l.html#cards) [d](v2/l.html#gone)")
-    nodes = read_folder(tmp_path)
-    assert [node.id for node in nodes] == ["a.md", "v1/l.html", "v1/l.html#cards"]
-    assert nodes[0].metadata["links"] == ["/v1/l.html#cards", "/v1/l.html"]
-
-
 def test_the_pages_of_a_book_are_read_once(tmp_path, caplog):
     chapters = {
         name: f"<h1 id=top-{name}>{name}</h1><p>{name} {WORDS * 10}<h2 id=s-{name}>S</h2><p>s{name} {WORDS * 10}" for name in "xyz"
@@ -406,136 +371,153 @@ def test_files_that_tools_make_are_skipped_and_told(tmp_path, caplog):
     assert [node.id for node in read_folder(tmp_path)] == ["a.html", "guide/search.html"]
 
 
-def test_links_lead_through_redirects(tmp_path):
-    go = "<title>Redirecting</title><meta http-equiv=refresh content='0; url={}'><p>Redirecting to <a href='{}'>it</a>"
-    text = f"<h1>Looms</h1><p>{WORDS * 10}<h2 id=cards>Cards</h2><p>{WORDS * 10}"
-    write(tmp_path, new__l_html=text, l_html=go.format("m.html", "m.html"), m_html=go.format("new/l.html#cards", "#"))
-    write(
-        tmp_path,
-        gone_html=go.format("https://x.org", "https://x.org"),
-        a_md="[1](l.html) [2](m.html#x) [3](gone.html)",
-    )
-    nodes = read_folder(tmp_path)
-    assert [node.id for node in nodes] == ["a.md", "new/l.html", "new/l.html#cards"]
-    assert nodes[0].metadata["links"] == ["/new/l.html#cards"]
+MANY_WORDS = "Some words about looms. " * 12
 
 
-def test_the_ends_of_chains_of_redirects(tmp_path):
-    text = f"<h1>Looms</h1><p>{WORDS * 10}<h2 id=cards>Cards</h2><p>{WORDS * 10}<h2 id=mills>Mills</h2><p>{WORDS * 9}"
-    chain = {"p1": "p2.html", "p2": "p3.html#cards", "p3": "p4.html#mills", "p4": "p5.html", "p5": "looms.html"}
-    loop = {"into": "r1.html#cards", "r1": "r2.html", "r2": "r3.html", "r3": "r1.html#mills"}
-    pages = {f"{name}_html": f"<meta http-equiv=refresh content='0; url={to}'>" for name, to in {**chain, **loop}.items()}
-    for link, found in [
-        ("p1.html", ["/looms.html#mills"]),
-        ("p3.html", ["/looms.html#mills"]),
-        ("p4.html", ["/looms.html"]),
-        ("p4.html#cards", ["/looms.html#cards"]),
-        ("p1.html#cards", ["/looms.html#mills"]),
-        ("p5.html#none", ["/looms.html"]),
-        *((f"{name}.html", []) for name in loop),
-    ]:
-        first, *_ = read_folder(write(tmp_path, looms_html=text, a_md=f"[link]({link})", **pages))
-        assert (first.id, first.metadata["links"]) == ("a.md", found)
+def read(folder, pages, **options):
+    for name, text in pages.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8"))
+    return read_folder(folder, **options)
 
 
-PAGE = "<html><head>{}</head><body><h1>{}</h1><p>About {}. {}"
-
-
-def test_pages_that_state_their_addresses(tmp_path, caplog):
-    to_c = "<a href=https://x.org/v2/sub/c>c</a> <a href=https://x.org/v2/d.html>d</a> <a href=https://x.org/>home</a>"
-    write(
-        tmp_path,
-        a_html=PAGE.format("<link rel='canonical' href='https://x.org/v2/a.html'>", "A", "a", to_c),
-        c_html=PAGE.format("<meta property=og:url content=https://x.org/v2/sub/c/>", "C", "c", ""),
-        d_html=PAGE.format("<LINK HREF=https://x.org/v2/d.html REL=Canonical><meta property=og:url content=https://y>", *"Dd", ""),
-        # Pages of a template that gives all of them one address.
-        **{f"e{n}_html": PAGE.format("<link rel=canonical href=https://x.org/>", f"E{n}", f"e{n}", "") for n in range(2)},
-    )
-    nodes, _ = log_of(caplog, tmp_path)
-    assert nodes[0].metadata["links"] == ["/c.html", "/d.html", "https://x.org/"]
-
-
-def test_links_of_pages_with_a_base(tmp_path, caplog):
-    for name in "ab":
-        write(tmp_path, **{f"{name}_html": PAGE.format("<base href=https://x.org/m/>", name, name, "<a href=sub/c.html>c</a>")})
-    write(tmp_path, sub__c_html=PAGE.format("", "C", "c", ""))
-    nodes, told = log_of(caplog, tmp_path)
-    assert [node.metadata["links"] for node in nodes] == [["/sub/c.html"], ["/sub/c.html"], []]
-    assert "Links to https://x.org/m/ lead to these pages" in told
-    write(tmp_path, b_html=PAGE.format("<base href=https://y.org/m/>", "b", "b", ""))
-    assert read_folder(tmp_path)[0].metadata["links"] == ["https://x.org/m/sub/c.html"], "two sites"
-
-
-STATED = "<link rel=canonical href='{}'>"
-
-
-@pytest.mark.parametrize("claim", [STATED, "<meta property=og:url content='{}'>"])
-def test_no_page_takes_the_address_of_a_file(tmp_path, claim):
-    start = "https://docs.org/guide/start.html"
-    link = f"<a href={start}>start</a> <a href=https://docs.org/guide/Start>start</a> <a href=evil.html>more</a>"
-    write(tmp_path, a_html=PAGE.format("", "A", "a", link), start_html=PAGE.format("", "Start", "start", ""))
-    write(tmp_path, evil_html=PAGE.format(claim.format(start), "Evil", "evil", ""))
-    site = "https://docs.org/guide"
-    assert read_folder(tmp_path, site=site)[0].metadata["links"] == ["/start.html", "/evil.html"]
-    # Also where both state it.
-    write(tmp_path, start_html=PAGE.format(STATED.format(start), "Start", "start", ""))
-    assert read_folder(tmp_path, site=site)[0].metadata["links"] == ["/start.html", "/evil.html"]
-    # What lies at no file's address leads to the page that states it.
-    write(tmp_path, evil_html=PAGE.format(claim.format("https://docs.org/guide/new.html"), "New", "new", ""))
-    write(tmp_path, a_html=PAGE.format("", "A", "a", "<a href=https://docs.org/guide/new.html>new</a>"))
-    assert read_folder(tmp_path, site=site)[0].metadata["links"] == ["/evil.html"]
+MARKED = "# Head\n\n<p>html</p>"
 
 
 @pytest.mark.parametrize(
-    "head",
+    ("name", "title", "text"),
     [
-        f"<!-- {STATED} -->",
-        f'<script>document.write("{STATED}")</script>',
-        f"<style>/* {STATED} */</style>",
-        f"<template>{STATED}</template>",
-        f"<title>{STATED}</title>",
-        f"</head><body><pre>{STATED}</pre>",
-        "<link rel=alternate href='{}'>",
-        "<meta name=description content='{}'>",
+        *((f"a{suffix}", "Head", "html") for suffix in (".md", ".mdx", ".markdown", ".MD")),
+        *((f"a{suffix}", "a", "# Head\nhtml") for suffix in (".html", ".htm", ".HTM")),
+        *((f"a{suffix}", "a", "# Head\n<p>html</p>") for suffix in (".txt", ".TXT")),
     ],
 )
-def test_what_is_not_the_address_of_a_page(tmp_path, head):
-    new = "https://docs.org/new.html"
-    write(tmp_path, a_html=PAGE.format("", "A", "a", f"<a href={new}>new</a>"))
-    write(tmp_path, b_html=PAGE.format(head.format(new), "B", "b", ""))
-    assert read_folder(tmp_path)[0].metadata["links"] == [new]
+def test_the_end_of_a_name_says_how_a_file_is_read(tmp_path, name, title, text):
+    (node,) = read(tmp_path, {name: MARKED, "no.rst": "no", "no": "no", "nomd": "no"})
+    assert (node.id, node.title, node.text) == (name, title, text)
 
 
-def test_the_base_of_one_page_is_not_the_site(tmp_path):
-    link = "<a href=https://bank.com/c.html>c</a>"
-    write(tmp_path, **{f"{name}_html": PAGE.format("", name, name, link) for name in "acd"})
-    write(tmp_path, e_html=PAGE.format("<base href=https://bank.com/>", "E", "e", "<a href=a.html>a</a>"))
-    links = {node.id: node.metadata["links"] for node in read_folder(tmp_path)}
-    assert (links["a.html"], links["e.html"]) == (["https://bank.com/c.html"], ["https://bank.com/a.html"])
-    # Pages that are not HTML have no base. Half of the pages are enough, and one of another opinion changes nothing.
-    write(tmp_path, f_md="# F\ntext", a_html=PAGE.format("<base href=https://bank.com/>", "A", "a", link))
-    write(tmp_path, d_html=PAGE.format("<base href=https://x.org/>", "D", "d", link))
-    links = {node.id: node.metadata["links"] for node in read_folder(tmp_path)}
-    assert (links["a.html"], links["e.html"]) == (["/c.html"], ["/a.html"])
-    # Two halves that disagree.
-    write(tmp_path, c_html=PAGE.format("<base href=https://x.org/>", "C", "c", link))
-    assert read_folder(tmp_path)[0].metadata["links"] == ["https://bank.com/c.html"]
+def test_hidden_files_folders_and_indexes_are_skipped(tmp_path):
+    names = "a.md b/c.md d./e..md .f.md .g/h.md i/.j/k.md genindex.html py-modindex.html modindex.htm search.md l/search.md".split()
+    (tmp_path / "folder.md").mkdir()
+    nodes = read(tmp_path, {name: f"text of {name}" for name in names})
+    assert [node.id for node in nodes] == ["a.md", "b/c.md", "d./e..md", "l/search.md"]
 
 
-@pytest.mark.parametrize("place", ["mkdocs.yml", "docs/mkdocs.yml"])
-def test_the_site_of_mkdocs(tmp_path, caplog, place):
-    docs = write(tmp_path / "docs", a_md="# A\n[b](https://x.org/m/b/) [c](https://y.org/r/blob/main/b.md)", b_md="# B\ntext")
-    (tmp_path / place).write_text("site_name: x\nsite_url: 'https://x.org/m/'  # here\n")
-    nodes, told = log_of(caplog, docs)
-    assert nodes[0].metadata["links"] == ["/b.md", "https://y.org/r/blob/main/b.md"]
-    assert "Links to https://x.org/m/ lead to these pages" in told
-    # What is given comes beside it.
-    assert read_folder(docs, site="https://y.org/r/")[0].metadata["links"] == ["/b.md"]
+def test_the_length_of_sections_is_220_tokens(tmp_path):
+    pages = {f"{size}.txt": "w " * 110 + "\n\n" + "w " * (size - 110) for size in (220, 221)}
+    assert [node.id for node in read(tmp_path, pages)] == ["220.txt", "221.txt", "221.txt~2"]
 
 
-def test_a_site_that_is_given(tmp_path):
-    write(tmp_path, a_md="# A\n[b](https://x.org/m/b/)", b_md="# B\ntext")
-    assert read_folder(tmp_path)[0].metadata["links"] == ["https://x.org/m/b/"]
-    assert read_folder(tmp_path, site="https://x.org/m")[0].metadata["links"] == ["/b.md"]
-    with pytest.raises(InvalidArgumentError, match="site is 'x.org'; expected an address"):
-        read_folder(tmp_path, site="x.org")
+def test_a_bar_is_shown_where_it_is_asked_for(tmp_path, capsys):
+    read(tmp_path, {"a.md": "a"})
+    assert capsys.readouterr().err == ""
+    read_folder(tmp_path, show_progress=True)
+    assert "reading: 100%" in (shown := capsys.readouterr().err) and "1/1" in shown and "page/s" in shown
+
+
+def test_nothing_is_told_of_a_folder_without_copies(tmp_path, caplog):
+    with caplog.at_level("INFO"):
+        read(tmp_path, {"a.md": "# A\na", "b.md": "# B\nb"})
+    assert caplog.messages == []
+
+
+def test_bytes_that_windows_does_not_know(tmp_path):
+    (node,) = read(tmp_path, {"a.html": b"<meta charset=latin1><p>caf\xe9 \x81"})
+    assert node.text == "caf\xe9 \ufffd"
+
+
+@pytest.mark.parametrize(
+    ("given", "titles"),
+    [
+        (["T{} — Site"] * 4, ["T0 — Site", "T1 — Site"]),
+        (["T{} — Site"] * 5, ["T0", "T1"]),
+        (["Site: T{}"] * 5, ["T0", "T1"]),
+        (["T{} — Part — Site"] * 5, ["T0 — Part", "T1 — Part"]),
+        (["T{} | Site"] * 5 + ["Other | X"] * 5, ["T0", "T1"]),
+        (["T{} | Site"] * 5 + ["Other{} | X"] * 6, ["T0 | Site", "T1 | Site"]),
+        (["Cards — Site", "Site: Cards"] + ["Site"] * 5, ["Cards — Site", "Site: Cards"]),
+        (["Site — Site"] * 5, ["Site — Site"] * 2),
+        (["T{} - Site » "] * 5, ["T0", "T1"]),
+    ],
+)
+def test_names_of_sites_in_titles(tmp_path, given, titles):
+    pages = {f"p{place:02}.html": f"<title>{title.format(place)}</title><p>text {place}" for place, title in enumerate(given)}
+    assert [node.title for node in read(tmp_path, pages)][:2] == titles
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("<title>LOOMS — Site</title><h1>Looms</h1><p>x", "Looms"),
+        ("<title>Looms — Site</title><h1>Cards</h1><p>x", "Looms — Site: Cards"),
+        ("<title>Looms — Site</title><p>x", "Looms — Site"),
+        ("<h2>Looms\n and cards</h2><p>x", "Looms and cards"),
+        ("<p>x", "my page"),
+    ],
+)
+def test_titles_of_one_page(tmp_path, text, title):
+    assert [node.title for node in read(tmp_path, {"my_page.html": text})] == [title]
+
+
+def test_what_pages_share_is_left_out_at_their_ends_only(tmp_path):
+    page = "<a href=s>Site</a><p>© us<p>one {0}<p>Site<p>two {0}<p>© us<p><a href=s>Site</a>"
+    nodes = read(tmp_path, {f"{place}.html": page.format(place) for place in range(5)})
+    assert nodes[3].text == "one 3\nSite\ntwo 3"
+
+
+TOC = "<div class=toc><a href=b.html>B</a></div>"
+
+
+@pytest.mark.parametrize(
+    ("page", "kept"),
+    [
+        (TOC, False),
+        (f"<h1>A</h1>{TOC}", False),
+        (f"<p>A{TOC}", True),
+        (f"<h1>A</h1><p>x{TOC}", True),
+        ("<h1>A</h1>", True),
+        ("", False),
+    ],
+)
+def test_a_page_is_kept_for_its_text(tmp_path, page, kept):
+    nodes = read(tmp_path, {"a.html": page, "b.html": "<p>b", "c.html": "<a href=a.html>a</a>"})
+    assert [node.id for node in nodes] == ["a.html"] * kept + ["b.html", "c.html"]
+    expected = ["/a.html"] if kept else ["/b.html"] if page else []
+    assert nodes[-1].metadata["links"] == expected
+
+
+def test_the_title_of_a_section_ends_with_its_own_heading(tmp_path):
+    text = f"# A\n{MANY_WORDS}\n## B\n{MANY_WORDS}\n### C\n{MANY_WORDS}\n## a\n{MANY_WORDS}"
+    assert [node.title for node in read(tmp_path, {"a.md": text})] == ["A", "A: B", "A: C", "A"]
+
+
+def test_ids_of_anchors_that_look_like_numbers(tmp_path):
+    sections = "".join(f"<h2 id={name}>S</h2><p>{MANY_WORDS}{place}" for place, name in enumerate(["x", "x~2", "x", "x", "x~2"]))
+    ids = [node.id for node in read(tmp_path, {"a.html": f"<h1>A</h1><p>{MANY_WORDS}{sections}"})]
+    assert ids == ["a.html", "a.html#x", "a.html#x~2", "a.html#x~3", "a.html#x~4", "a.html#x~2~2"]
+
+
+def test_whole_files_keep_what_is_written(tmp_path):
+    pages = {"a.md": "# A", "b.md": "# B\n\ntext [a](a.md)\n\n## C\n\nmore [a](a.md)"}
+    nodes = read(tmp_path, pages, max_tokens=None)
+    assert [(node.id, node.title, node.text) for node in nodes] == [
+        ("a.md", "A", "A"),
+        ("b.md", "B", "text a\nC\nmore a"),
+    ]
+    assert nodes[1].shown().text == "text [a](a.md)\n\n## C\n\nmore [a](a.md)"
+    assert nodes[1].metadata == {"path": "b.md", "chunk_index": 0, "headings": [], "anchors": ["b", "c"], "links": ["/a.md"]}
+
+
+def test_long_headings_are_texts_and_long_titles_are_cut(tmp_path):
+    long = "looms " * 60
+    (node,) = read(tmp_path / "heading", {"a.md": f"# Head\n\n{MANY_WORDS}\n\n## {long}\n\n{MANY_WORDS}"})
+    assert node.metadata["headings"] == ["Head"] and long.strip() in node.text
+    (node,) = read(tmp_path / "title", {"a.html": f"<title>{long}</title><p>{MANY_WORDS}"})
+    assert node.title == long[:300].rstrip()
+
+
+def test_whole_files_lose_a_first_line_only_if_it_is_the_title(tmp_path):
+    write(tmp_path, a_html="<title>A</title><p>first<p>second", b_html="<title>B</title><h1>B</h1><p>text")
+    assert [node.text for node in read_folder(tmp_path, max_tokens=None)] == ["first\nsecond", "text"]

@@ -1,5 +1,6 @@
 """Links between pages that were split, resolved to the chunk that a fragment names; the structure of pages."""
 
+import numpy as np
 import pytest
 from langchain_core.documents import Document
 from langchain_text_splitters import HTMLHeaderTextSplitter, Language, MarkdownHeaderTextSplitter, RecursiveCharacterTextSplitter
@@ -11,7 +12,6 @@ from graph_retrievers.construction import DocumentStructure, Links, build_edges
 from graph_retrievers.construction.headings import heading_path
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import Node
-from graph_retrievers.graph.addresses import AddressBook, page_address
 
 
 def chunk(identity, text="", address="", **metadata):
@@ -20,102 +20,6 @@ def chunk(identity, text="", address="", **metadata):
 
 def pairs(edges):
     return [(source, target) for source, target, _ in edges]
-
-
-class TestAddresses:
-    @pytest.mark.parametrize(
-        ("link", "base", "found"),
-        [
-            ("b.md", "docs/a.md", ("docs/b.md", "")),
-            ("./b.md#x", "docs/a.md", ("docs/b.md", "x")),
-            ("../docs/b", "docs/a.md", ("docs/b.md", "")),
-            ("b.html", "docs/a.md", ("docs/b.md", "")),
-            ("B.MD", "docs/a.md", ("docs/b.md", "")),
-            ("/docs/b.md", "docs/a.md", ("docs/b.md", "")),
-            ("/b.md", "docs/a.md", ("docs/b.md", "")),
-            ("#here%20now", "docs/a.md", ("docs/a.md", "here now")),
-            ("?q=1", "docs/a.md", ("docs/a.md", "")),
-            ("b.md?v=2#x", "docs/a.md", ("docs/b.md", "x")),
-            ("a.md", "docs/sub/index.md", None),
-            ("sub/", "docs/a.md", ("docs/sub/index.md", "")),
-            ("sub", "docs/a.md", ("docs/sub/index.md", "")),
-            ("with%20space.md", "docs/a.md", ("docs/with space.md", "")),
-            ("with space.md", "docs/a.md", ("docs/with space.md", "")),
-            ("a%23b.md", "docs/a.md", ("docs/a#b.md", "")),
-            ("https://example.org/docs/b.md", "docs/a.md", None),
-            ("mailto:a@b.c", "docs/a.md", None),
-            ("http://[", "docs/a.md", None),
-            ("../../../../b.md", "docs/a.md", None),
-            ("/../../b.md", "docs/a.md", ("docs/b.md", "")),
-            ("docs/b.md", "docs/a.md", None),
-        ],
-    )
-    def test_paths(self, link, base, found):
-        book = AddressBook(["docs/a.md", "docs/b.md", "docs/sub/index.md", "docs/with space.md", "docs/a#b.md"])
-        assert book.find(link, base) == found
-
-    @pytest.mark.parametrize(
-        ("link", "found"),
-        [
-            ("https://x.org/about/#team", ("https://X.org/about", "team")),
-            ("http://x.org/about", ("https://X.org/about", "")),
-            ("about", ("https://X.org/about", "")),
-            ("about.html?lang=en", None),
-            ("page?id=2", ("https://x.org/page?id=2", "")),
-            ("page?id=3", None),
-            (".", ("https://x.org/", "")),
-            ("//x.org/about", ("https://X.org/about", "")),
-            ("https://y.org/about", None),
-        ],
-    )
-    def test_urls(self, link, found):
-        book = AddressBook(["https://x.org/", "https://X.org/about", "https://x.org/page?id=2"])
-        assert book.find(link, "https://x.org/") == found
-
-    def test_the_very_page_comes_before_one_that_differs_a_little(self):
-        assert AddressBook(["http://h/a", "https://h/a"]).find("https://h/a") == ("https://h/a", "")
-        assert AddressBook(["http://h/a/", "http://h/a"]).find("http://h/a") == ("http://h/a", "")
-        assert AddressBook(["guide.md", "guide/index.md"]).find("guide/", "a.md") == ("guide/index.md", "")
-        assert AddressBook(["guide.md", "guide/index.md"]).find("guide", "a.md") == ("guide.md", "")
-
-    @pytest.mark.parametrize(
-        ("pages", "link"),
-        [
-            (["data.html"], "data.txt"),
-            (["http://h/watch?v=AbC"], "http://h/watch?v=aBc"),
-            (["http://h/a?b"], "http://h/a%3Fb"),
-            (["a/b"], "a%2Fb"),
-        ],
-    )
-    def test_what_names_something_else_is_not_found(self, pages, link):
-        assert AddressBook(pages).find(link, base="x.html") is None
-
-    def test_names_with_marks_of_urls_and_other_schemes(self):
-        book = AddressBook(["C#.md", "C.md", "x%20y.md", "x y.md", "a?b.md"])
-        assert book.find("C%23.md", "C.md") == ("C#.md", "")
-        assert book.find("x%2520y.md", "C.md") == ("x%20y.md", "") and book.find("x%20y.md", "C.md") == ("x y.md", "")
-        assert book.find("a%3Fb.md", "C.md") == ("a?b.md", "")
-        book = AddressBook(["s3://bucket/docs/a.md", "s3://bucket/docs/b.md", "b.md"])
-        assert book.find("b.md", "s3://bucket/docs/a.md") == ("s3://bucket/docs/b.md", "")
-        assert book.find("s3://bucket/docs/b.md") == ("s3://bucket/docs/b.md", "")
-
-    def test_addresses_that_are_none(self):
-        book = AddressBook(["http://[::1", "http://[x]/y", "\ud800", "a.md"])
-        assert book.find("a.md", "http://[::1") is None and book.find("a.md") == ("a.md", "")
-        assert book.find("#x") is None, "no page to be on"
-
-    def test_files_of_a_windows_folder_and_links_below_a_site_root(self):
-        book = AddressBook(["C:\\site\\guide\\a.html", "C:\\site\\guide\\b.html", "C:\\site\\index.html"])
-        assert book.find("b.html#x", "C:\\site\\guide\\a.html") == ("C:\\site\\guide\\b.html", "x")
-        assert book.find("/guide/b.html", "C:\\site\\guide\\a.html") == ("C:\\site\\guide\\b.html", "")
-
-    def test_pages_that_differ_only_in_case_or_ending_are_not_confused(self):
-        book = AddressBook(["a.md", "A.md", "a.html"])
-        assert [book.find(link)[0] for link in ("a.md", "A.md", "a.html", "a")] == ["a.md", "A.md", "a.html", "a.md"]
-
-    def test_the_address_of_a_page_is_the_first_field_that_it_has(self):
-        assert page_address({"file_path": "f", "source": "s", "url": ""}) == "s"
-        assert page_address({"other": "x"}) == "" and page_address({"source": 3}) == "3"
 
 
 class TestLinks:
@@ -131,15 +35,6 @@ class TestLinks:
     def test_never_to_every_chunk(self):
         nodes = [chunk("a", "[b](b.md)", "a.md"), *(chunk(f"b{n}", f"part {n}", "b.md") for n in range(85))]
         assert pairs(build_edges(nodes, Links())) == [("a", "b0")]
-
-    def test_of_chunks_that_overlap_the_later_one_has_the_text_behind_an_anchor(self):
-        nodes = [
-            chunk("a", "[x](b.md#two)", "a.md"),
-            chunk("b1", "text\n\n## Two", "b.md"),
-            chunk("b2", "## Two\n\nwhat it says", "b.md"),
-            chunk("b3", "## Two\n\nanother heading of this name, further below", "c.md"),
-        ]
-        assert pairs(build_edges(nodes, Links())) == [("a", "b2")]
 
     def test_an_anchor_that_a_later_chunk_repeats_stays_with_the_first(self):
         nodes = [chunk(f"p{n}", f'<p id="{name}">{n}', "p.html") for n, name in enumerate(["top", "x", "between", "x"])]
@@ -161,10 +56,6 @@ class TestLinks:
             chunk("c", "[x](p.md#notes-2) [y](p.md#notes-3)", "c.md"),
         ]
         assert pairs(build_edges(nodes, Links())) == [("c", "b"), ("c", "a")]
-
-    def test_an_anchor_that_is_written_differently_is_found(self):
-        nodes = [chunk("a", "[x](b.md#Getting_Started)", "a.md"), chunk("b", "", "b.md"), chunk("c", "## Getting started", "b.md")]
-        assert pairs(build_edges(nodes, Links())) == [("a", "c")]
 
     def test_a_reference_in_one_chunk_and_its_definition_in_another(self):
         nodes = [chunk("a1", "see [the cards][1]", "a.md"), chunk("a2", "[1]: b.md", "a.md"), chunk("b", "", "b.md")]
@@ -198,14 +89,6 @@ class TestLinks:
         few = nodes[:9]
         assert ("5", "0") in pairs(build_edges(few, Links()))
 
-    def test_a_metadata_field_holds_the_links_that_a_loader_kept(self):
-        nodes = [
-            chunk("a", "text [not](c.md)", "a.md", links=["b.md#x", {"url": "c.md", "text": "t"}]),
-            chunk("b", "", "b.md", links="a.md"),
-            chunk("c", "", "c.md"),
-        ]
-        assert pairs(build_edges(nodes, Links(field="links"))) == [("a", "b"), ("a", "c"), ("b", "a")]
-
     def test_a_list_that_a_splitter_copied_to_all_chunks_belongs_to_the_page(self):
         copied = {"links": [{"href": "b.md", "text": "the cards"}, {"href": "c.md", "text": "not there"}, "d.md"]}
         nodes = [
@@ -235,52 +118,6 @@ class TestLinks:
     def test_errors_say_what_is_missing(self, nodes, spec, message):
         with pytest.raises(InvalidArgumentError, match=message):
             build_edges(nodes, spec)
-
-
-class TestStructure:
-    def test_sections_contain_sections_and_chunks_follow_one_another(self):
-        nodes = [
-            chunk("a", "", "p.md", headings=["A"]),
-            chunk("b", "", "p.md", headings=["A", "B"]),
-            chunk("b2", "", "p.md", headings=["A", "B"]),
-            chunk("c", "", "p.md", headings=["A", "B", "C"]),
-            chunk("d", "", "p.md", headings=["A", "D"]),
-            chunk("e", "", "p.md", headings=["E", "F"]),
-            chunk("x", "", "q.md", headings=["A"]),
-        ]
-        edges = build_edges(nodes, DocumentStructure())
-        assert [(s, t) for s, t, r in edges if r == "contains"] == [("a", "b"), ("b", "c"), ("a", "d"), ("a", "e")]
-        assert [(s, t) for s, t, r in edges if r == "next"] == [("a", "b"), ("b", "b2"), ("b2", "c"), ("c", "d"), ("d", "e")]
-        apart = build_edges(nodes, DocumentStructure(parts=False))
-        assert [edge for edge in edges if edge not in apart] == [("b", "b2", "next")]
-
-    def test_the_nearest_section_with_a_chunk_before_contains_those_below_it(self):
-        paths = ["", "A B C", "A", "A B C D", "A B", "A B E", "A B C", "B", "A B C D", "A B C B"]
-        nodes = [chunk(str(n), "", "p.md", headings=path.split()) for n, path in enumerate(paths)]
-        edges = build_edges(nodes, DocumentStructure())
-        contained = [("0", "1"), ("0", "2"), ("1", "3"), ("2", "4"), ("4", "5"), ("0", "7"), ("1", "9")]
-        assert [(s, t) for s, t, r in edges if r == "contains"] == contained
-
-    def test_where_a_heading_between_has_no_chunk_the_innermost_section_around_it_contains(self):
-        nodes = [chunk(str(n), "", "p.md", headings=path.split()) for n, path in enumerate(["A", "A B", "A B D C"])]
-        assert [edge[:2] for edge in build_edges(nodes, DocumentStructure()) if edge[2] == "contains"] == [("0", "1"), ("1", "2")]
-
-    def test_without_headings_chunks_only_follow_one_another(self):
-        nodes = [chunk(str(n), "", "p.md") for n in range(3)] + [Node("alone", "")]
-        assert build_edges(nodes, DocumentStructure()) == [("0", "1", "next"), ("1", "2", "next")]
-
-    @pytest.mark.parametrize(
-        ("metadata", "path"),
-        [
-            ({"headings": ["A", "B"]}, ("A", "B")),
-            ({"Header 2": "B", "Header 1": "A"}, ("A", "B")),
-            ({"header_path": "/A/B/"}, ("A", "B", "C")),
-            ({"header_path": "/"}, ("C",)),
-            ({"header": "A"}, ()),
-        ],
-    )
-    def test_headings_as_splitters_write_them(self, metadata, path):
-        assert heading_path(Node("a", "### C\ntext", metadata=metadata)) == path
 
 
 LONG = "Weavers work on them all day long. " * 8
@@ -443,3 +280,185 @@ class TestAnchorsBehindHeadings:
     def test_headings_in_texts(self):
         nodes = [chunk("a", "[1](b.md#holes)", "a.md"), chunk("b", "# B", "b.md"), chunk("c", "## Cards {.x #holes}", "b.md")]
         assert pairs(build_edges(nodes, Links())) == [("a", "c")]
+
+
+def linked(nodes, *specs):
+    return [edge[:2] for edge in build_edges(nodes, list(specs) or Links())]
+
+
+MARKDOWN, HTML = "[x](m.md)", "`<a href='h.md'>`"
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        *((f"a{suffix}", ["m"]) for suffix in (".md", ".mdx", ".markdown", ".MD")),
+        *((f"a{suffix}", ["h"]) for suffix in (".html", ".htm", ".HTML", ".htm#top")),
+        ("a.txt", ["m", "h"]),
+        ("https://x.org/a", ["m", "h"]),
+    ],
+)
+def test_the_name_of_a_page_says_how_it_is_read(source, found):
+    folder = source.rpartition("/")[0] + "/" if "/" in source else ""
+    nodes = [chunk("a", f"{MARKDOWN} {HTML}", source), *(chunk(name, "", f"{folder}{name}.md") for name in "mh")]
+    assert linked(nodes) == [("a", name) for name in found]
+
+
+@pytest.mark.parametrize(
+    "text", ["[x](http://h/b)", "[x]\n\n[x]: http://h/b", "<http://h/b>", "<a href=http://h/b>b", "<A HREF=http://h/b>b"]
+)
+def test_forms_of_links(text):
+    assert linked([chunk("a", text, "http://h/a"), chunk("b", "", "http://h/b")]) == [("a", "b")]
+
+
+@pytest.mark.parametrize(
+    ("fragment", "target"),
+    [
+        ("one", "b1"),
+        ("First-Part", "b2"),
+        ("first_part", "b2"),
+        ("second--part", "b3"),
+        ("the-second-part", "b3"),
+        ("The_Second_Part!", "b3"),
+        ("third", "b4"),
+        ("twice", "b2"),
+        ("zwölf-straße", "b4"),
+        ("", "b0"),
+        ("gone", "b0"),
+        ("a", "b0"),
+        ("b", "b0"),
+        ("c", "b1"),
+    ],
+)
+def test_the_chunk_that_a_fragment_names(fragment, target):
+    nodes = [
+        chunk("a", f"[x](b.md#{fragment})", "a.md"),
+        chunk("b0", "begins", "b.md"),
+        chunk("b1", "text", "b.md", anchors=["one"], headings=("A", "B", "C")),
+        chunk("b2", "text", "b.md", anchors=["First_Part", "twice"]),
+        chunk("b3", "text", "b.md", **{"anchors": ["twice", "Second-Part"], "Header 1": "A", "Header 2": "The second part"}),
+        chunk("b4", "text", "b.md", anchors="third", headings=["A", "Zwölf Straße", "Zwölf  STRASSE"]),
+        chunk("b5", "text", "b.md", anchors=["twice", "first-PART"], headings=["The second part"]),
+    ]
+    assert linked(nodes) == [("a", target)]
+
+
+def test_of_chunks_that_overlap_the_later_one_counts_and_further_below_the_first():
+    nodes = [chunk("a", "[x](b.md#two)", "a.md"), chunk("c", "[x](b.md#-Two)", "a.md")]
+    nodes += [chunk(f"b{n}", text, "b.md") for n, text in enumerate(["# B", "x\n\n## Two", "## Two\n\ny", "z", "## Two\n\nelse"])]
+    assert linked(nodes) == [("a", "b2"), ("c", "b2")]
+
+
+def test_a_link_to_nowhere_in_particular_is_none():
+    assert linked([chunk("a", "# A", "a.md"), chunk("a2", "[x]() [y](#a)", "a.md")]) == [("a2", "a")]
+    assert linked([chunk("a", "# A", "a.md"), chunk("a2", "[x]()", "a.md")]) == []
+
+
+@pytest.mark.parametrize(("pages", "linking", "kept"), [(10, 5, True), (10, 6, False), (9, 8, True), (11, 5, True), (11, 6, False)])
+def test_half_of_the_pages_is_not_navigation_and_more_is_of_at_least_ten(pages, linking, kept, caplog):
+    texts = [f"[home](0.md) [gone](x{n}.md)" if 0 < n <= linking else "" for n in range(pages)]
+    nodes = [chunk(str(n), text, f"{n}.md") for n, text in enumerate(texts)]
+    # Chunks of a page count once.
+    nodes += [chunk(f"1-{n}", texts[1], "1.md") for n in range(9)]
+    with caplog.at_level("INFO"):
+        assert (("1", "0") in linked(nodes)) is kept
+    assert ("skipped links to a place that more than half of the pages link to" in caplog.text) is not kept
+    assert ("skipped links to" in caplog.text) is not kept
+    assert "found no link" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("metadata", "text", "path"),
+    [
+        ({"headings": ("A", 2)}, "### C", ("A", "2")),
+        ({"headings": "A", "header_1": "B"}, "### C", ("B",)),
+        ({"Header 3": "C", "header1": "A", "HEADER_2": 7}, "", ("A", "7", "C")),
+        ({"Header 7": "A", "Header 12": "B", "Sub Header 1": "C"}, "", ()),
+        ({"header_path": "/A//B/"}, "\n\n## C ##\t\n# no\n# no", ("A", "B", "C")),
+        ({"header_path": "A"}, "text\n# no", ("A",)),
+        ({}, "# C", ()),
+    ],
+)
+def test_headings_above_a_chunk(metadata, text, path):
+    assert heading_path(Node("a", text, metadata=metadata)) == path
+
+
+COPIED = [{"url": "b.md", "text": " the cards "}, {"href": "c.md", "text": " "}]
+
+
+@pytest.mark.parametrize(
+    ("chunks", "found"),
+    [
+        # (text, links, further metadata) of the chunks of a page.
+        ([("see the cards", COPIED, {})], [("0", "b"), ("0", "c")]),
+        ([("x", COPIED, {}), ("see the cards", COPIED, {})], [("0", "c"), ("1", "b")]),
+        ([("x", COPIED, {}), ("y", COPIED[:1], {})], [("0", "b"), ("0", "c"), ("1", "b")]),
+        ([("x", COPIED, {}), ("the cards", COPIED, {"anchors": []})], [("0", "b"), ("0", "c"), ("1", "b"), ("1", "c")]),
+        ([("x", COPIED[:1], {}), ("y", COPIED, {}), ("the cards", COPIED, {})], [*(("0b", "1b", "1c", "2b", "2c"))]),
+        ([("x", None, {}), ("y", "", {}), ("z", [], {}), ("w", {"url": "b.md"}, {})], [("3", "b")]),
+        ([("x", ("b.md", "c.md"), {}), ("y", np.array(["b.md"]), {})], [("0", "b"), ("0", "c"), ("1", "b")]),
+    ],
+)
+def test_links_that_metadata_hold(chunks, found):
+    nodes = [chunk(str(n), text, "a.md", links=links, **more) for n, (text, links, more) in enumerate(chunks)]
+    nodes += [chunk("b", "", "b.md"), chunk("c", "", "c.md")]
+    assert sorted(linked(nodes, Links(field="links"))) == [tuple(pair) for pair in found]
+
+
+def test_anchors_are_read_from_texts_where_metadata_hold_links_only():
+    nodes = [chunk("a", "", "a.md", links="b.md#x"), chunk("b", "", "b.md"), chunk("b2", "## X", "b.md")]
+    assert linked(nodes, Links(field="links")) == [("a", "b2")]
+
+
+def test_errors_name_the_field_and_those_that_there_are():
+    nodes = [Node("a", "", metadata={"source": "a.md", "zeta": 1, "beta": 2})]
+    with pytest.raises(InvalidArgumentError, match="'hrefs' of Links.*; the metadata fields are: beta, source, zeta"):
+        build_edges(nodes, Links(field="hrefs"))
+    with pytest.raises(InvalidArgumentError, match="Field 'zeta' of 'a' holds 1; expected addresses"):
+        build_edges(nodes, Links(field="zeta"))
+
+
+def test_repeated_headings_are_counted_over_the_chunks_of_a_page():
+    texts = ["# U\nintro", "## Usage\none", "# V\nmore", "## Usage\ntwo", "## Usage\nthree"]
+    pieces = [chunk(f"b{n}", text, "b.md") for n, text in enumerate(texts)]
+    linking = [chunk("a", "[0](b.md#usage) [1](b.md#usage-1) [2](b.md#usage-2)", "a.md")]
+    assert linked(linking + pieces) == [("a", "b1"), ("a", "b3"), ("a", "b4")]
+
+
+def test_headings_that_overlapping_chunks_repeat_count_once():
+    texts = ["# U\nx\n## Usage\none", "## Usage\none\ntwo\n\n# V", "# V\nmore\n## Usage\n", "## Usage\nthree"]
+    pieces = [chunk(f"b{n}", text, "b.md") for n, text in enumerate(texts)]
+    assert linked([chunk("a", "[0](b.md#usage) [1](b.md#usage-1) [2](b.md#v)", "a.md"), *pieces]) == [
+        ("a", "b1"),
+        ("a", "b3"),
+        ("a", "b2"),
+    ]
+
+
+def test_repeated_headings_in_metadata_are_counted():
+    paths = [("U", "Usage"), ("U", "Usage"), ("V", "Usage"), ("V", "Usage", "Usage")]
+    pieces = [chunk(f"b{n}", "text", "b.md", headings=path) for n, path in enumerate(paths)]
+    linking = [chunk("a", "[0](b.md#usage) [1](b.md#usage-1) [2](b.md#usage-2)", "a.md")]
+    assert linked(linking + pieces) == [("a", "b0"), ("a", "b2"), ("a", "b3")]
+
+
+def test_anchors_that_a_splitter_dropped_are_told(caplog):
+    pieces = [chunk("b0", "begins", "b.html"), chunk("b1", "goes on", "b.html")]
+    linking = [chunk("a", "<a href='b.html#x'>x</a><a href='b.html#y'>y</a><a href='c.html#z'>z</a>", "a.html")]
+    assert linked([*linking, *pieces, chunk("c", "", "c.html")]) == [("a", "b0"), ("a", "c")]
+    assert "links that name an anchor: 2, anchors found: 0; they lead to the first chunk" in caplog.text
+    caplog.clear()
+    linked([*linking, *pieces, chunk("b2", "<i id=y>", "b.html"), chunk("c", "", "c.html")])
+    assert caplog.text == ""
+
+
+def test_a_chunk_of_an_anchor_alone_holds_it():
+    assert linked(
+        [chunk("a", "<a href='b.html#u'>x</a>", "a.html"), chunk("b", "x", "b.html"), chunk("u", "<h2 id=u>", "b.html")]
+    ) == [("a", "u")]
+
+
+def test_html_is_not_read_as_markdown_nor_markdown_as_html():
+    nodes = [chunk("a", "[x](b.html)", "a.html"), chunk("b", "", "b.html"), chunk("c", "`<a href='b.html'>`", "c.md")]
+    assert build_edges(nodes, Links()) == []
+    assert build_edges([chunk("a", "[x](b.html)", "a.html#top"), chunk("b", "", "b.html")], Links()) == []

@@ -3,6 +3,7 @@
 import pytest
 
 from graph_retrievers.construction.html import _short, html_charset, read_html
+from graph_retrievers.construction.pages import without_number
 
 INLINE = "a abbr b bdi bdo cite code em font i kbd mark q s samp small span strong sub sup time tt u var".split()
 SILENT = "script style template svg nav footer button select textarea".split()
@@ -386,3 +387,146 @@ def test_the_header_of_a_table_is_above_all_its_rows_and_of_no_other():
 )
 def test_which_row_is_the_header_of_a_table(table, rows):
     assert [(block.text, block.header, block.leads) for block in read_html(f"<table>{table}</table>").blocks] == rows
+
+
+def texts_of(page):
+    return [block.text for block in page.blocks]
+
+
+def links_of(page):
+    return [link for block in page.blocks for link in block.links]
+
+
+def anchors(page):
+    return [(block.text, block.anchors) for block in page.blocks if block.anchors]
+
+
+class TestHtml:
+    def test_blocks_are_what_a_browser_shows_on_lines_of_their_own(self):
+        page = read_html(
+            "<h1>Looms</h1>text <b>in</b>\n line<p>one<br>two<ul><li>first<li>second <i>x</i></ul><pre>\n  a\n    b\n</pre>"
+            "<table><tr><th>k<th>v<tr><td>1<td>2</table>Green&shy;ock &lt;x&gt; a < b"
+        )
+        expected = [
+            "Looms",
+            "text in line",
+            "one",
+            "two",
+            "first",
+            "second x",
+            "  a\n    b",
+            "k | v",
+            "1 | 2",
+            "Greenock <x> a < b",
+        ]
+        assert texts_of(page) == expected
+
+    def test_scripts_styles_comments_and_navigation_are_left_out(self):
+        page = read_html(
+            "<head><title>T</title><style>p{}</style></head><body><script>no('<p>no')</script><!-- no --><nav><a href=n>no</a>"
+            "</nav><div class='sphinxsidebar'>no<a href=n>no</a></div><div role=navigation>no</div>"
+            "<p>yes <a class=headerlink href=#p>¶</a></p>"
+            "<svg><title>no</title></svg><template>no</template><footer>no</footer></body>"
+        )
+        assert (page.title, texts_of(page), links_of(page)) == ("T", ["yes"], [])
+
+    def test_only_the_main_part_is_read_where_there_is_one(self):
+        page = read_html("<body><p id=out>menu</p><main><h1>Looms</h1><p>text</p></main><p>end</p>")
+        assert texts_of(page) == ["Looms", "text"]
+        assert texts_of(read_html("<p>all<main> </main>")) == ["all"], "an empty main part is not the page"
+
+    def test_a_table_of_contents_gives_its_first_level_and_no_text(self):
+        page = read_html(
+            "<h1>Looms</h1><div class=toc><p>Contents</p><ul><li><a href=a.html>A</a><ul><li><a href=a.html#x>X</a></ul>"
+            "<li><a href=b.html>B</a></ul></div><p>Text.</p>"
+        )
+        assert (page.contents, texts_of(page), links_of(page)) == (("a.html", "b.html"), ["Looms", "Text."], [])
+        assert texts_of(read_html("<div class=contents><p>Doxygen calls its main part so.</p></div>")) == [
+            "Doxygen calls its main part so."
+        ]
+
+    def test_anchors_belong_to_the_text_that_follows_them(self):
+        page = read_html(
+            '<section id=s><a name="old"></a><h2 id=h>Cards</h2><p id=p>one <span id=i>two</span></p><span id=empty></span>'
+            "</section><dl><dt id=t>term<dd>meaning</dl><i id=last></i>"
+        )
+        assert anchors(page) == [
+            ("Cards", ("s", "old", "h")),
+            ("one two", ("p", "i")),
+            ("term", ("empty", "t")),
+            ("meaning", ("last",)),
+        ]
+        assert [block.leads for block in page.blocks] == [True, False, True, False]
+        assert [block.level for block in page.blocks] == [2, 0, 0, 0]
+
+    @pytest.mark.parametrize(
+        ("text", "found"),
+        [
+            ('<a href="b.html">x</a> and <A class=q HREF=c.html>', ["b.html", "c.html"]),
+            ('<script>var s = "<a href=no>";</script><a href="a?x=1&amp;y=2">z', ["a?x=1&y=2"]),
+            ("<a href>none</a> <a href=''>empty", []),
+            ('<p><a href="x"><img src=y></a></p><p>next</p>', ["x"]),
+            ("<a href=x>", []),
+        ],
+    )
+    def test_links(self, text, found):
+        assert links_of(read_html(text)) == found
+
+    def test_headings_lose_their_numbers_and_keep_other_numbers(self):
+        assert without_number("25.3.1. Continuous Archiving") == "Continuous Archiving"
+        assert without_number("Appendix A. PostgreSQL Error Codes") == "PostgreSQL Error Codes"
+        assert without_number("A.1. Overview") == "Overview"
+        for kept in (
+            "3.11 released",
+            "2001: A Space Odyssey",
+            "Section",
+            "1.",
+            "J. K. Rowling",
+            "E. coli",
+            "Chapter and verse. Then",
+        ):
+            assert without_number(kept) == kept
+        assert read_html("<title>25.3. Looms</title><h2>25.3.&#160;Looms</h2>").title == "Looms"
+
+    @pytest.mark.parametrize("text", ["", " \n", "<!-- x -->", "\0", "<", "<>", "</", "\ud800 x", "<!DOCTYPE html>", "&", "<p"])
+    def test_odd_pages(self, text):
+        read_html(text)
+
+    def test_text_after_a_null_character_is_read(self):
+        assert texts_of(read_html("<p>a\0b</p><p>c</p>")) == ["a b", "c"]
+
+    def test_boxes_of_sphinx_are_content_and_side_bars_outside_the_main_part_are_not(self):
+        box = '<aside class="sidebar"><p>Lazy connecting</p><a href="c.html">c</a></aside>'
+        page = read_html(f"{box}<div role=main><p>Before.</p>{box}<div class=menu>x</div></div>")
+        assert texts_of(page) == ["Before.", "Lazy connecting", "c", "x"] and links_of(page) == ["c.html"]
+        assert texts_of(read_html(f"<p>Before.</p>{box}")) == ["Before."]
+        assert texts_of(read_html("<html class='no-js navigation'><body class='home sidebar'><p>all")) == ["all"]
+
+    def test_links_are_resolved_against_the_base_of_a_page(self):
+        page = read_html('<base href="sub/"><a href="b.html#x">b</a> <a href="https://x.org">x</a> <a href="http://[">y</a>')
+        assert links_of(page) == ["sub/b.html#x", "https://x.org", "http://["]
+
+    def test_any_depth_is_read_to_the_end(self):
+        deep = "<div>" * 5000 + "inside" + "</div>" * 5000 + "<p>after"
+        assert texts_of(read_html(deep)) == ["inside", "after"]
+
+    def test_charset(self):
+        assert html_charset(b'<meta http-equiv="Content-Type" content="text/html; charset=ISO-8859-1">') == "cp1252"
+        assert html_charset(b'<?xml version="1.0" encoding="koi8-r"?>') == "koi8-r"
+        assert html_charset(b"<meta charset=utf-16>") == "" == html_charset(b"\xef\xbb\xbf<meta charset=latin1>")
+        assert html_charset(b"<META CHARSET='utf-8'>") == "utf-8"
+        assert html_charset(b"<p>charset=x</p>") == ""
+
+
+def test_a_place_in_the_contents_is_listed_once():
+    assert read_html("<div class=toc><a href=a>1</a><a href=a>again</a><a href=b>2</a></div>").contents == ("a", "b")
+
+
+def test_an_empty_term_or_heading_leads_nothing():
+    assert [(b.leads, b.level) for b in read_html("<dl><dt></dt></dl><p>x").blocks] == [(False, 0)]
+    assert [(b.leads, b.level) for b in read_html("<h2> </h2><p>x").blocks] == [(False, 0)]
+
+
+def test_links_without_text_at_the_end_belong_to_the_last_block():
+    (block,) = read_html("<p>x</p><a href=y><img></a>").blocks
+    assert block.links == ("y",)

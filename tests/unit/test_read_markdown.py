@@ -230,3 +230,89 @@ def test_attribute_lists_are_anchors():
     page = read_markdown(text)
     assert [block.anchors for block in page.blocks] == [("extensions",), ("name",), (), ("h",)]
     assert [block.text for block in page.blocks] == ["extensions\n: The list.", "A paragraph.", "{: #no } {: .x }", "H"]
+
+
+def texts(page):
+    return [block.text for block in page.blocks]
+
+
+def links(page):
+    return [link for block in page.blocks for link in block.links]
+
+
+def anchors(page):
+    return [(block.text, block.anchors) for block in page.blocks if block.anchors]
+
+
+class TestMarkdown:
+    def test_blocks_are_as_a_person_reads_them_and_kept_as_written(self):
+        text = (
+            "---\ntitle: 'The looms'\n---\n# Looms\n\nSome *text*\nin lines.\n\n- a\n  - b\n- c\n\n"
+            "```py\n# no heading\n\n[no](x)\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
+        )
+        page = read_markdown(text)
+        assert page.title == "The looms"
+        assert [(block.text, block.source.rstrip("\n")) for block in page.blocks] == [
+            ("Looms", "# Looms"),
+            ("Some text\nin lines.", "Some *text*\nin lines."),
+            ("- a\n- b", "- a\n  - b"),
+            ("- c", "- c"),
+            ("# no heading\n\n[no](x)", "```py\n# no heading\n\n[no](x)\n```"),
+            ("a | b", "| a | b |\n|---|---|"),
+            ("1 | 2", "| 1 | 2 |"),
+        ]
+        assert [block.level for block in page.blocks] == [1, 0, 0, 0, 0, 0, 0] and links(page) == []
+        assert "\n".join(block.source for block in page.blocks) == text.partition("---\n# ")[1][4:] + text.partition("---\n# ")[2]
+
+    @pytest.mark.parametrize(
+        ("text", "found"),
+        [
+            ("[x](b.md) ![no](c.png) [y](<with space.md> 'title')", ["b.md", "with%20space.md"]),
+            ("[x](Foo_(film)) [y](/root.md) [z](../up.md#part)", ["Foo_(film)", "/root.md", "../up.md#part"]),
+            ('see [x][1]\n\n[1]: far.md "Title"', ["far.md"]),
+            ("<https://x.org/Path> [top](#here) [ ]( ) a[0](x)", ["https://x.org/Path", "#here", "", "x"]),
+            ("`[no](x)` \\[no](y) [yes](z)", ["z"]),
+            ('[first](1.md) <a href="2.md">second</a> [third](3.md)', ["1.md", "2.md", "3.md"]),
+            ("- item [a](1)\n  - deeper [b](2)\n\n> quote [c](3)\n\n| [d](4) |\n|---|\n", ["1", "2", "3", "4"]),
+            ("<div>\n<a href='x'>raw</a>\n</div>", ["x"]),
+        ],
+    )
+    def test_links(self, text, found):
+        assert links(read_markdown(text)) == found
+
+    def test_line_ends_of_other_systems_and_front_matter(self):
+        text = "---\r\ntitle: The looms\r\n---\r\n# Head\r\n\r\nbody\r\n\r\nend"
+        assert read_markdown(text) == read_markdown(text.replace("\r\n", "\n")) == read_markdown(text.replace("\r\n", "\r"))
+        assert read_markdown(text).title == "The looms" and texts(read_markdown(text)) == ["Head", "body", "end"]
+        assert texts(read_markdown("one\rtwo\n\n# Head\n\nbody")) == ["one\ntwo", "Head", "body"]
+        assert "Hello world" in texts(read_markdown("---\nHello world\n\nmore\n\n---\nrest"))
+        assert texts(read_text("a\r\n\r\nb")) == ["a", "b"]
+
+    def test_headings_of_several_lines_names_of_mkdocs_and_scripts_with_marks(self):
+        page = read_markdown("Foo\nbar\n===\n\n## Version (*required*) ## {: #version }\n\n## हिन्दी\n\n## cafe\u0301")
+        expected = [
+            ("Foo bar", ("foobar",)),
+            ("Version (required)", ("version",)),
+            ("हिन्दी", ("हिन्दी",)),
+            ("cafe\u0301", ("café",)),
+        ]
+        assert anchors(page)[1:] == expected[1:] and anchors(page)[0][0] == "Foo bar"
+
+    def test_a_link_by_reference_is_found_with_a_definition_from_elsewhere(self):
+        assert links(read_markdown("see [x][1]")) == []
+        known = reference_definitions("[1]: far.md\n")
+        assert links(read_markdown("see [x][1]", known)) == ["far.md"]
+
+    def test_anchors_are_slugs_names_and_html(self):
+        page = read_markdown(
+            "# What's *new*?\n\n## Same\n\n## Same\n\n## Old {#first-name}\n\nUnder\n=====\n\n<a name='x'></a>\n\nend"
+        )
+        assert anchors(page) == [
+            ("What's new?", ("whats-new",)),
+            ("Same", ("same",)),
+            ("Same", ("same-1",)),
+            ("Old", ("first-name",)),
+            ("Under", ("under",)),
+            ("end", ("x",)),
+        ]
+        assert slug("A_b - C") == "a_b---c"

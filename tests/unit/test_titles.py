@@ -137,3 +137,13 @@ def test_a_capital_that_is_only_the_beginning_of_a_sentence_is_not_the_name_of_a
     file = Node("f", "", "looms", metadata={"path": "looms.txt"})
     assert linked([*texts, Node("a", "Looms weave", "A"), file]) == []
     assert linked([Node("a", "Looms weave", "A"), file]) == [("a", "f")]
+
+
+@pytest.mark.parametrize(
+    ("holding", "mentions"), [(20, {"tables", "Postgres"}), (21, {"Postgres"}), (210, {"Postgres"}), (211, set())]
+)
+def test_how_often_a_title_may_be_mentioned(holding, mentions):
+    # Of 2,100 texts, 1 % are 21; a title without a capital may be in 21 of them at most, one with a capital in 210.
+    texts = [Node(f"t{n}", "the tables of Postgres" if n < holding else "other") for n in range(2098)]
+    nodes = [Node("tables", "", "tables"), Node("Postgres", "", "Postgres"), *texts]
+    assert {target for _, target, _ in build_edges(nodes, TitleMentions())} == mentions | ({"tables"} if holding == 21 else set())

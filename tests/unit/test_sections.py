@@ -1,9 +1,12 @@
-"""Which sections become one chunk, and where long ones are cut: limits and ties, one by one."""
+"""Sections of a page as chunks: which become one, and where long ones are cut."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from graph_retrievers.construction.pages import Block, Page
 from graph_retrievers.construction.sections import split_page
+from graph_retrievers.errors import InvalidArgumentError
 
 A, B, C, D, E = (lambda level, name=name: (name, level) for name in "ABCDE")
 TERM = ("term", 0)
@@ -153,3 +156,106 @@ def test_what_follows_a_long_term_is_cut_without_a_loss():
 )
 def test_what_a_block_that_is_cut_leaves_room_for(blocks, sizes):
     assert [len(chunk.text.split()) for chunk in split_page(Page("", blocks), 20)] == sizes
+
+
+def word(number, place):
+    """A word of its own that is one token."""
+    letters = "abcdefghij"
+    return "w" + "".join(letters[int(digit)] for digit in f"{number:02}{place:03}")
+
+
+def page_of(*blocks):
+    """A page of (text, level) headings, and numbers of words."""
+    made = []
+    for number, block in enumerate(blocks):
+        if isinstance(block, int):
+            made.append(Block(" ".join(word(number, i) for i in range(block))))
+        else:
+            made.append(Block(block[0], block[1], (block[0].lower(),), leads=True))
+    return Page("", made)
+
+
+def outline(chunks):
+    return [(chunk.headings, chunk.part, len(chunk.text.split())) for chunk in chunks]
+
+
+class TestSections:
+    def test_a_section_is_a_chunk_with_the_headings_above_it(self):
+        chunks = split_page(page_of(("A", 1), 50, ("B", 2), 60, ("C", 3), 40, ("D", 2), 70))
+        assert outline(chunks) == [(("A",), 1, 50), (("A", "B"), 1, 60), (("A", "B", "C"), 1, 40), (("A", "D"), 1, 70)]
+        assert [chunk.anchor for chunk in chunks] == ["a", "b", "c", "d"]
+
+    def test_the_first_heading_is_that_of_the_page_whatever_its_level(self):
+        chunks = split_page(page_of(("A", 2), 50, ("B", 2), 60, ("C", 1), 60))
+        assert outline(chunks) == [(("A",), 1, 50), (("A", "B"), 1, 60), (("A", "C"), 1, 60)]
+
+    def test_short_sections_join_others(self):
+        # The page's own words join its first section, a short subsection its section, short neighbours one another.
+        chunks = split_page(page_of(("A", 1), 5, ("B", 2), 60, ("C", 3), 3, ("D", 2), 9, ("E", 2), 9))
+        assert outline(chunks) == [(("A", "B"), 1, 5 + 1 + 60 + 1 + 3), (("A",), 1, 1 + 9 + 1 + 9)]
+        assert chunks[0].anchors == ("a", "b", "c") and chunks[1].anchors == ("d", "e")
+
+    def test_a_short_section_never_joins_a_longer_one_beside_it(self):
+        chunks = split_page(page_of(("A", 1), 50, ("B", 2), 60, ("C", 2), 9, ("D", 2), 60))
+        assert outline(chunks) == [(("A",), 1, 50), (("A", "B"), 1, 60), (("A", "C"), 1, 9), (("A", "D"), 1, 60)]
+
+    def test_a_long_section_is_cut_between_blocks_into_parts_of_about_the_same_length(self):
+        chunks = split_page(page_of(("A", 1), 30, 30, 30, 30, 30), 100)
+        assert outline(chunks) == [(("A",), 1, 60), (("A",), 2, 90)]
+        assert [chunk.anchors for chunk in chunks] == [("a",), ("a",)]
+
+    def test_what_follows_a_term_in_the_next_chunk_is_about_the_term_too(self):
+        blocks = [
+            Block("H", 1, ("h",), leads=True),
+            Block("w " * 60),
+            Block("term", 0, ("t",), leads=True),
+            Block("x " * 80),
+            Block("y " * 80),
+        ]
+        chunks = split_page(Page("", blocks), 100)
+        assert [(chunk.text.split()[0], chunk.anchors) for chunk in chunks] == [
+            ("w", ("h",)),
+            ("term", ("h", "t")),
+            ("y", ("h", "t")),
+        ]
+
+    def test_a_block_that_is_too_long_is_cut_at_sentences_and_then_at_words(self):
+        block = Block("One two three. Four five six. " + "x " * 12, links=("l",), anchors=("a",))
+        chunks = split_page(Page("", [block]), 8)
+        assert [chunk.text for chunk in chunks] == ["One two three. Four five six.", "x x x x x x x x", "x x x x"]
+        assert [chunk.links for chunk in chunks] == [("l",), (), ()]
+
+    def test_a_heading_without_text_is_no_chunk_and_a_short_rest_no_part(self):
+        chunks = split_page(page_of(("A", 1), 50, ("B", 2), ("C", 2), 60))
+        assert outline(chunks) == [(("A",), 1, 51), (("A", "C"), 1, 60)] and chunks[0].anchors == ("a", "b")
+        assert [size for *_, size in outline(split_page(page_of(150, 150, 150, 5), 200))] == [150, 150, 155]
+
+    def test_long_runs_of_headings_and_texts_without_spaces_are_cut(self):
+        page = Page("", [Block("term", 0, (), leads=True)] * 300)
+        assert max(len(chunk.text.split()) for chunk in split_page(page, 100)) <= 100
+        chunks = split_page(Page("", [Block("机" * 500)]), 100)
+        assert [len(chunk.text) for chunk in chunks] == [100] * 5
+
+    def test_pages_without_headings_and_without_text(self):
+        assert split_page(Page("", [])) == []
+        assert outline(split_page(Page("T", [Block("a b")]))) == [((), 1, 2)]
+        assert outline(split_page(page_of(("Only", 1)))) == [(("Only",), 1, 0)]
+        with pytest.raises(InvalidArgumentError, match="max_tokens"):
+            split_page(Page("", []), 0)
+
+    @settings(max_examples=200, deadline=None)
+    @given(
+        st.lists(
+            st.one_of(st.integers(1, 90), st.tuples(st.sampled_from("ABCD"), st.integers(1, 4))),
+            max_size=14,
+        ),
+        st.integers(10, 120),
+    )
+    def test_every_word_is_kept_once_in_order_and_no_chunk_is_too_long(self, drawn, limit):
+        page = page_of(*drawn)
+        chunks = split_page(page, limit)
+        words = [word for chunk in chunks for word in chunk.text.split() if word.startswith("w")]
+        assert words == [word for block in page.blocks if not block.level for word in block.text.split()]
+        headings = sum(1 for block in page.blocks if block.level)
+        assert all(len(chunk.text.split()) <= limit + limit // 4 + headings for chunk in chunks)
+        assert {name for chunk in chunks for name in chunk.anchors} == {name for block in page.blocks for name in block.anchors}

@@ -1,4 +1,4 @@
-"""Which of several pages a link means, one rule a row."""
+"""Which page a link means, and at what address a page is."""
 
 import pytest
 
@@ -123,3 +123,99 @@ def test_a_page_below_the_site_comes_before_what_another_page_states():
 )
 def test_links_that_should_lead_to_a_page(link, base, missed):
     assert AddressBook(["a.md"], ["https://x.org/m"]).misses(link, base) == missed
+
+
+class TestAddresses:
+    @pytest.mark.parametrize(
+        ("link", "base", "found"),
+        [
+            ("b.md", "docs/a.md", ("docs/b.md", "")),
+            ("./b.md#x", "docs/a.md", ("docs/b.md", "x")),
+            ("../docs/b", "docs/a.md", ("docs/b.md", "")),
+            ("b.html", "docs/a.md", ("docs/b.md", "")),
+            ("B.MD", "docs/a.md", ("docs/b.md", "")),
+            ("/docs/b.md", "docs/a.md", ("docs/b.md", "")),
+            ("/b.md", "docs/a.md", ("docs/b.md", "")),
+            ("#here%20now", "docs/a.md", ("docs/a.md", "here now")),
+            ("?q=1", "docs/a.md", ("docs/a.md", "")),
+            ("b.md?v=2#x", "docs/a.md", ("docs/b.md", "x")),
+            ("a.md", "docs/sub/index.md", None),
+            ("sub/", "docs/a.md", ("docs/sub/index.md", "")),
+            ("sub", "docs/a.md", ("docs/sub/index.md", "")),
+            ("with%20space.md", "docs/a.md", ("docs/with space.md", "")),
+            ("with space.md", "docs/a.md", ("docs/with space.md", "")),
+            ("a%23b.md", "docs/a.md", ("docs/a#b.md", "")),
+            ("https://example.org/docs/b.md", "docs/a.md", None),
+            ("mailto:a@b.c", "docs/a.md", None),
+            ("http://[", "docs/a.md", None),
+            ("../../../../b.md", "docs/a.md", None),
+            ("/../../b.md", "docs/a.md", ("docs/b.md", "")),
+            ("docs/b.md", "docs/a.md", None),
+        ],
+    )
+    def test_paths(self, link, base, found):
+        book = AddressBook(["docs/a.md", "docs/b.md", "docs/sub/index.md", "docs/with space.md", "docs/a#b.md"])
+        assert book.find(link, base) == found
+
+    @pytest.mark.parametrize(
+        ("link", "found"),
+        [
+            ("https://x.org/about/#team", ("https://X.org/about", "team")),
+            ("http://x.org/about", ("https://X.org/about", "")),
+            ("about", ("https://X.org/about", "")),
+            ("about.html?lang=en", None),
+            ("page?id=2", ("https://x.org/page?id=2", "")),
+            ("page?id=3", None),
+            (".", ("https://x.org/", "")),
+            ("//x.org/about", ("https://X.org/about", "")),
+            ("https://y.org/about", None),
+        ],
+    )
+    def test_urls(self, link, found):
+        book = AddressBook(["https://x.org/", "https://X.org/about", "https://x.org/page?id=2"])
+        assert book.find(link, "https://x.org/") == found
+
+    def test_the_very_page_comes_before_one_that_differs_a_little(self):
+        assert AddressBook(["http://h/a", "https://h/a"]).find("https://h/a") == ("https://h/a", "")
+        assert AddressBook(["http://h/a/", "http://h/a"]).find("http://h/a") == ("http://h/a", "")
+        assert AddressBook(["guide.md", "guide/index.md"]).find("guide/", "a.md") == ("guide/index.md", "")
+        assert AddressBook(["guide.md", "guide/index.md"]).find("guide", "a.md") == ("guide.md", "")
+
+    @pytest.mark.parametrize(
+        ("pages", "link"),
+        [
+            (["data.html"], "data.txt"),
+            (["http://h/watch?v=AbC"], "http://h/watch?v=aBc"),
+            (["http://h/a?b"], "http://h/a%3Fb"),
+            (["a/b"], "a%2Fb"),
+        ],
+    )
+    def test_what_names_something_else_is_not_found(self, pages, link):
+        assert AddressBook(pages).find(link, base="x.html") is None
+
+    def test_names_with_marks_of_urls_and_other_schemes(self):
+        book = AddressBook(["C#.md", "C.md", "x%20y.md", "x y.md", "a?b.md"])
+        assert book.find("C%23.md", "C.md") == ("C#.md", "")
+        assert book.find("x%2520y.md", "C.md") == ("x%20y.md", "") and book.find("x%20y.md", "C.md") == ("x y.md", "")
+        assert book.find("a%3Fb.md", "C.md") == ("a?b.md", "")
+        book = AddressBook(["s3://bucket/docs/a.md", "s3://bucket/docs/b.md", "b.md"])
+        assert book.find("b.md", "s3://bucket/docs/a.md") == ("s3://bucket/docs/b.md", "")
+        assert book.find("s3://bucket/docs/b.md") == ("s3://bucket/docs/b.md", "")
+
+    def test_addresses_that_are_none(self):
+        book = AddressBook(["http://[::1", "http://[x]/y", "\ud800", "a.md"])
+        assert book.find("a.md", "http://[::1") is None and book.find("a.md") == ("a.md", "")
+        assert book.find("#x") is None, "no page to be on"
+
+    def test_files_of_a_windows_folder_and_links_below_a_site_root(self):
+        book = AddressBook(["C:\\site\\guide\\a.html", "C:\\site\\guide\\b.html", "C:\\site\\index.html"])
+        assert book.find("b.html#x", "C:\\site\\guide\\a.html") == ("C:\\site\\guide\\b.html", "x")
+        assert book.find("/guide/b.html", "C:\\site\\guide\\a.html") == ("C:\\site\\guide\\b.html", "")
+
+    def test_pages_that_differ_only_in_case_or_ending_are_not_confused(self):
+        book = AddressBook(["a.md", "A.md", "a.html"])
+        assert [book.find(link)[0] for link in ("a.md", "A.md", "a.html", "a")] == ["a.md", "A.md", "a.html", "a.md"]
+
+    def test_the_address_of_a_page_is_the_first_field_that_it_has(self):
+        assert page_address({"file_path": "f", "source": "s", "url": ""}) == "s"
+        assert page_address({"other": "x"}) == "" and page_address({"source": 3}) == "3"

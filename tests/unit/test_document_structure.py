@@ -1,4 +1,4 @@
-"""Chunks of a page are joined in its order, whatever order they come in."""
+"""The structure of pages: sections contain sections, and chunks follow in the order of their page, whatever order they come in."""
 
 import random
 
@@ -10,6 +10,7 @@ from llama_index.core.node_parser import SentenceSplitter
 
 from graph_retrievers import GraphIndex
 from graph_retrievers.construction import DocumentStructure, Links, TitleMentions, build_edges, read_folder
+from graph_retrievers.construction.headings import heading_path
 from graph_retrievers.graph import Node
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.names import name_table
@@ -157,3 +158,49 @@ def test_files_that_were_read_know_their_order(tmp_path, caplog):
     assert [node.metadata["chunk_index"] for node in nodes] == list(range(len(nodes))) and len(nodes) > 10
     ids = [node.id for node in nodes]
     assert chain(sorted(nodes, key=lambda node: node.id)) == list(zip(ids, ids[1:], strict=False)) and not caplog.text
+
+
+class TestStructure:
+    def test_sections_contain_sections_and_chunks_follow_one_another(self):
+        nodes = [
+            chunk("a", "", "p.md", headings=["A"]),
+            chunk("b", "", "p.md", headings=["A", "B"]),
+            chunk("b2", "", "p.md", headings=["A", "B"]),
+            chunk("c", "", "p.md", headings=["A", "B", "C"]),
+            chunk("d", "", "p.md", headings=["A", "D"]),
+            chunk("e", "", "p.md", headings=["E", "F"]),
+            chunk("x", "", "q.md", headings=["A"]),
+        ]
+        edges = build_edges(nodes, DocumentStructure())
+        assert [(s, t) for s, t, r in edges if r == "contains"] == [("a", "b"), ("b", "c"), ("a", "d"), ("a", "e")]
+        assert [(s, t) for s, t, r in edges if r == "next"] == [("a", "b"), ("b", "b2"), ("b2", "c"), ("c", "d"), ("d", "e")]
+        apart = build_edges(nodes, DocumentStructure(parts=False))
+        assert [edge for edge in edges if edge not in apart] == [("b", "b2", "next")]
+
+    def test_the_nearest_section_with_a_chunk_before_contains_those_below_it(self):
+        paths = ["", "A B C", "A", "A B C D", "A B", "A B E", "A B C", "B", "A B C D", "A B C B"]
+        nodes = [chunk(str(n), "", "p.md", headings=path.split()) for n, path in enumerate(paths)]
+        edges = build_edges(nodes, DocumentStructure())
+        contained = [("0", "1"), ("0", "2"), ("1", "3"), ("2", "4"), ("4", "5"), ("0", "7"), ("1", "9")]
+        assert [(s, t) for s, t, r in edges if r == "contains"] == contained
+
+    def test_where_a_heading_between_has_no_chunk_the_innermost_section_around_it_contains(self):
+        nodes = [chunk(str(n), "", "p.md", headings=path.split()) for n, path in enumerate(["A", "A B", "A B D C"])]
+        assert [edge[:2] for edge in build_edges(nodes, DocumentStructure()) if edge[2] == "contains"] == [("0", "1"), ("1", "2")]
+
+    def test_without_headings_chunks_only_follow_one_another(self):
+        nodes = [chunk(str(n), "", "p.md") for n in range(3)] + [Node("alone", "")]
+        assert build_edges(nodes, DocumentStructure()) == [("0", "1", "next"), ("1", "2", "next")]
+
+    @pytest.mark.parametrize(
+        ("metadata", "path"),
+        [
+            ({"headings": ["A", "B"]}, ("A", "B")),
+            ({"Header 2": "B", "Header 1": "A"}, ("A", "B")),
+            ({"header_path": "/A/B/"}, ("A", "B", "C")),
+            ({"header_path": "/"}, ("C",)),
+            ({"header": "A"}, ()),
+        ],
+    )
+    def test_headings_as_splitters_write_them(self, metadata, path):
+        assert heading_path(Node("a", "### C\ntext", metadata=metadata)) == path
