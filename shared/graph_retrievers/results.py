@@ -12,7 +12,7 @@ from torch import Tensor
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.ragged import columns_of, descending, falling, pads_last
 
-__all__ = ["LONGEST_TRAIL", "Chains", "Facts", "Ranking", "extended_relations", "extended_trails", "followed_trails"]
+__all__ = ["LONGEST_TRAIL", "Chains", "Facts", "Ranking"]
 
 LONGEST_TRAIL = 32
 """Most nodes of a trail that are kept, the last ones, so that no shape grows without bound."""
@@ -359,66 +359,3 @@ def _gathered(values: Tensor, order: Tensor) -> Tensor:
 
 def _widened(values: Tensor, left: int, right: int) -> Tensor:
     return torch.nn.functional.pad(values, (left, right), value=-1)
-
-
-def extended_trails(trails: Tensor, place: Tensor, nodes: Tensor) -> Tensor:
-    """Return the trails of nodes that were reached from places of a ranking.
-
-    Parameters
-    ----------
-    trails : Tensor, shape [B, K, L], int64
-        Trails of the ranking.
-    place, nodes : Tensor, shape [B, M], int64
-        Column that each node was reached from (-1 for a seed), and the node (-1 pads).
-
-    Returns
-    -------
-    Tensor, shape [B, M, L + 1], int64
-        The last :data:`LONGEST_TRAIL` nodes at most.
-
-    Examples
-    --------
-    >>> extended_trails(torch.tensor([[[4, 2]]]), torch.tensor([[0, -1]]), torch.tensor([[7, 9]])).tolist()
-    [[[4, 2, 7], [-1, -1, 9]]]
-    """
-    if trails.shape[1] == 0:
-        return nodes.unsqueeze(2)
-    above = _gathered(trails, place.clamp(min=0)).masked_fill(((place < 0) | (nodes < 0)).unsqueeze(2), -1)
-    return torch.cat([above, nodes.unsqueeze(2)], 2)[:, :, -LONGEST_TRAIL:]
-
-
-def extended_relations(relations: Tensor, place: Tensor, nodes: Tensor) -> Tensor:
-    """Return the relations of :func:`extended_trails`, of which the last step has -1.
-
-    >>> extended_relations(torch.tensor([[[3]]]), torch.tensor([[0, -1]]), torch.tensor([[7, 9]])).tolist()
-    [[[3, -1], [-1, -1]]]
-    """
-    if relations.shape[1] == 0:
-        return nodes.new_empty((*nodes.shape, 0))
-    return extended_trails(relations, place, nodes).index_fill(2, nodes.new_tensor([-1]), -1)[:, :, 1 - LONGEST_TRAIL :]
-
-
-def followed_trails(nodes: Tensor, parents: Tensor) -> Tensor:
-    """Return trails of nodes whose parents are known.
-
-    Parameters
-    ----------
-    nodes, parents : Tensor, shape [B, K], int64
-        Nodes (-1 pads), and the node that each was reached from (-1 for a seed). A parent outside `nodes` begins the trail.
-
-    Returns
-    -------
-    Tensor, shape [B, K, L], int64
-        The last :data:`LONGEST_TRAIL` nodes at most.
-
-    Examples
-    --------
-    >>> followed_trails(torch.tensor([[4, 2, 7]]), torch.tensor([[-1, 4, 2]])).tolist()
-    [[[-1, -1, 4], [-1, 4, 2], [4, 2, 7]]]
-    """
-    columns, current = [nodes], parents
-    while len(columns) < LONGEST_TRAIL and bool((current >= 0).any()):
-        columns.insert(0, current)
-        place = columns_of(nodes, current)
-        current = torch.where(place >= 0, parents.gather(1, place.clamp(min=0)), -1)
-    return torch.stack(columns, 2)

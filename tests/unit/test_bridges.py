@@ -25,7 +25,8 @@ from graph_retrievers.operators.bridges import bridges
 from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.operators.traits import names_mentioned
 from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking, extended_relations, extended_trails
+from graph_retrievers.results import Ranking
+from graph_retrievers.search.candidates import Candidates, ranking_of, reached
 from graph_retrievers.search.driver import run
 from graph_retrievers.search.memory import Memory, Question
 from tests.helpers import HashEmbedding
@@ -324,12 +325,9 @@ def test_a_chain_replaces_the_path_and_the_name_on_it():
 
 
 def test_the_relations_of_long_trails_are_cut_with_them():
-    trails, relations = torch.arange(40).view(1, 1, 40), torch.full((1, 1, 39), -2)
-    place, nodes = torch.tensor([[0]]), torch.tensor([[40]])
-    longer = extended_trails(trails, place, nodes), extended_relations(relations, place, nodes)
-    assert [part.shape[2] for part in longer] == [32, 31] and longer[1][0, 0].tolist() == [-2] * 30 + [-1]
-    empty = torch.empty((2, 0, 3), dtype=torch.int64), torch.full((2, 1), -1), torch.tensor([[4], [5]])
-    assert extended_relations(*empty).shape == (2, 1, 0)
+    long = Candidates(np.array([39]), np.ones(1), np.arange(40)[None], np.zeros(1, np.int64), ("A",), np.full((1, 39), -2))
+    longer = ranking_of([reached(long, np.array([0]), np.array([40]), np.ones(1), "B")], torch.device("cpu"))
+    assert longer.trails[0, 0].tolist() == [*range(9, 41)] and longer.relations[0, 0].tolist() == [-2] * 30 + [-1]
 
 
 def test_an_edge_comes_before_a_name():

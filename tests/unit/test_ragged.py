@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graph_retrievers.graph.ragged import columns_of, gather_rows, pad_ranked, top_k
+from graph_retrievers.graph.ragged import columns_of, gather_rows, top_k
 from graph_retrievers.search.candidates import Candidates, replaced
 from graph_retrievers.signals.dense import DenseIndex
 
@@ -50,20 +50,6 @@ def test_gather_rows_reads_rows_in_the_order_asked_and_nothing_for_pads():
     owner, entry = gather_rows(indptr, torch.tensor([2, -1, 0, 1]))
     assert owner.tolist() == [0, 0, 0, 2, 2]
     assert entry.tolist() == [2, 3, 4, 0, 1]
-
-
-def test_pad_ranked_sorts_by_score_then_row_and_cuts():
-    nodes, scores, extra = pad_ranked(
-        torch.tensor([1, 0, 1, 1, 0]),
-        torch.tensor([7, 3, 5, 6, -1]),
-        torch.tensor([1.0, 2.0, 1.0, 4.0, 9.0]),
-        torch.tensor([70, 30, 50, 60, 0]),
-        3,
-        2,
-    )
-    assert nodes.tolist() == [[3, -1], [6, 5], [-1, -1]]
-    assert scores[1].tolist() == [4.0, 1.0]
-    assert extra.tolist() == [[30, -1], [60, 50], [-1, -1]]
 
 
 def test_columns_of_equals_a_search_by_hand():

@@ -2,11 +2,13 @@
 
 import random
 
+import numpy as np
 import pytest
 import torch
 
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.results import LONGEST_TRAIL, Chains, Facts, Ranking, extended_trails, followed_trails
+from graph_retrievers.results import LONGEST_TRAIL, Chains, Facts, Ranking
+from graph_retrievers.search.candidates import followed
 
 
 def ranking(rows, operator="first", trails=None, relations=None, seed_scores=None, **results):
@@ -258,34 +260,6 @@ def test_a_ranking_cannot_be_assigned_to():
 # -- trails -----------------------------------------------------------------------------------------------------------
 
 
-def test_extended_trails_against_plain_python():
-    generator = random.Random(2)
-    for _ in range(80):
-        width, length, wanted = generator.randint(1, 5), generator.randint(1, 4), generator.randint(0, 6)
-        trails = [[generator.sample(range(20), generator.randint(1, length)) for _ in range(width)] for _ in range(2)]
-        place = [[generator.randint(-1, width - 1) for _ in range(wanted)] for _ in range(2)]
-        nodes = [[generator.randint(-1, 19) for _ in range(wanted)] for _ in range(2)]
-        found = extended_trails(
-            padded(trails, width, length), *(torch.tensor(t, dtype=torch.int64).reshape(2, wanted) for t in (place, nodes))
-        )
-        for b in range(2):
-            for p, node, trail in zip(place[b], nodes[b], found[b].tolist(), strict=True):
-                before = trails[b][p] if p >= 0 else []
-                assert [v for v in trail if v >= 0] == ([] if node < 0 else [*before, node])
-                assert trail[-1] == node
-
-
-def test_extended_trails_of_nothing_are_the_nodes():
-    nodes = torch.tensor([[4, -1]])
-    assert extended_trails(torch.empty((1, 0, 1), dtype=torch.int64), torch.full((1, 2), -1), nodes).tolist() == [[[4], [-1]]]
-
-
-def test_an_extended_trail_keeps_its_last_nodes():
-    trails = torch.arange(LONGEST_TRAIL).view(1, 1, -1)
-    found = extended_trails(trails, torch.tensor([[0]]), torch.tensor([[99]]))
-    assert found[0, 0].tolist() == [*range(1, LONGEST_TRAIL), 99]
-
-
 def follow(nodes, parents, node):
     trail, above = [node], dict(zip(nodes, parents, strict=True))
     while len(trail) < LONGEST_TRAIL and above.get(trail[0], -1) >= 0:
@@ -295,24 +269,22 @@ def follow(nodes, parents, node):
 
 def test_followed_trails_against_plain_python():
     generator = random.Random(4)
-    for _ in range(80):
+    for _ in range(160):
         width = generator.randint(0, 9)
-        nodes = [generator.sample(range(12), width) for _ in range(2)]
+        nodes = generator.sample(range(12), width)
         # Parents come earlier, are outside the list, or there are none.
-        parents = [[generator.choice([-1, *row[:place], 20]) for place in range(width)] for row in nodes]
-        found = followed_trails(*(torch.tensor(t, dtype=torch.int64).reshape(2, width) for t in (nodes, parents)))
-        for b in range(2):
-            for node, trail in zip(nodes[b], found[b].tolist(), strict=True):
-                assert [v for v in trail if v >= 0] == follow(nodes[b], parents[b], node)
+        parents = [generator.choice([-1, *nodes[:place], 20]) for place in range(width)]
+        found = followed(np.array(nodes, np.int64), np.array(parents, np.int64))
+        for node, trail in zip(nodes, found.tolist(), strict=True):
+            assert [v for v in trail if v >= 0] == follow(nodes, parents, node)
 
 
 def test_followed_trails_end_even_in_a_circle():
-    found = followed_trails(torch.tensor([[1, 2]]), torch.tensor([[2, 1]]))
-    assert found.shape == (1, 2, LONGEST_TRAIL)
-    assert found[0, 0].tolist() == [2, 1] * (LONGEST_TRAIL // 2) and found[0, 1, -1] == 2
+    found = followed(np.array([1, 2]), np.array([2, 1]))
+    assert found.shape == (2, LONGEST_TRAIL)
+    assert found[0].tolist() == [2, 1] * (LONGEST_TRAIL // 2) and found[1, -1] == 2
     line = list(range(LONGEST_TRAIL + 9))
-    long = followed_trails(torch.tensor([line]), torch.tensor([[-1, *line[:-1]]]))
-    assert long[0, -1].tolist() == line[-LONGEST_TRAIL:]
+    assert followed(np.array(line), np.array([-1, *line[:-1]]))[-1].tolist() == line[-LONGEST_TRAIL:]
 
 
 def test_the_same_path_from_two_operators_is_one_chain():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from graph_retrievers.graph.ragged import descending, pad_ranked, top_k
+from graph_retrievers.graph.ragged import descending, top_k
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import HybridSearch, PersonalizedPageRank, Pipeline, STeX, VectorSearch
 from graph_retrievers.operators.fusion import ReciprocalRankFusion
@@ -45,15 +45,6 @@ def test_noise_changes_neither_order_nor_cut(seed, device):
     assert descending(scores).tolist() == [ORDER, ORDER]
     for k in range(len(LEVELS) + 2):
         assert top_k(scores, k)[1].tolist() == [ORDER[:k]] * 2
-    places = random.Random(seed).sample(range(10), 10)
-    nodes = torch.tensor(places, device=device)
-    flat = noisy([LEVELS[i] for i in places], seed).to(device)
-    batch = torch.zeros_like(nodes)
-    for k in range(1, 12):
-        found, values, extra = pad_ranked(batch, nodes, flat, nodes + 100, 1, k)
-        assert found[0].tolist() == (ORDER + [-1, -1])[:k]
-        assert extra[0, : min(k, 10)].tolist() == [100 + i for i in ORDER[:k]]
-        assert values[0, : min(k, 10)].tolist() == pytest.approx([LEVELS[i] for i in ORDER[:k]], abs=1e-6)
 
 
 def test_infinite_scores_and_pads():
@@ -61,9 +52,6 @@ def test_infinite_scores_and_pads():
     assert descending(scores).tolist() == [[2, 4, 6, 1, 3, 0, 5]]
     for k in range(8):
         assert top_k(scores, k)[1].tolist() == [[2, 4, 6, 1, 3, 0, 5][:k]]
-    nodes = torch.tensor([3, -1, 1, 2])
-    values = torch.tensor([-torch.inf, 9.0, torch.inf, -torch.inf])
-    assert pad_ranked(torch.zeros(4, dtype=torch.int64), nodes, values, nodes, 1, 4)[0].tolist() == [[1, 2, 3, -1]]
 
 
 @pytest.mark.parametrize("step", [3e-6, 1e-5, 0.1])
@@ -71,8 +59,6 @@ def test_scores_that_differ_keep_their_order(step):
     scores = (1.0 - step * torch.arange(8)).flip(0)[None]
     assert descending(scores).tolist() == [[7, 6, 5, 4, 3, 2, 1, 0]]
     assert top_k(scores, 3)[1].tolist() == [[7, 6, 5]]
-    nodes = torch.arange(8)
-    assert pad_ranked(nodes * 0, nodes, scores[0], nodes, 1, 8)[0].tolist() == [[7, 6, 5, 4, 3, 2, 1, 0]]
 
 
 @pytest.mark.parametrize("size", [50, 3000])
@@ -89,10 +75,6 @@ def test_a_long_list_of_dense_scores_keeps_its_order_up_to_the_tolerance(size, s
         assert columns.tolist() == order[:, :k].tolist(), "the best k are the first k of all"
         assert bool((values[:, 1:] <= values[:, :-1]).all()), "scores fall, ties by rounding included"
         assert torch.allclose(values, scores.gather(1, columns), rtol=1.01e-6, atol=0)
-    nodes = torch.arange(size, device=device).repeat(2)
-    batch = torch.arange(2, device=device).repeat_interleave(size)
-    found, values, _ = pad_ranked(batch, nodes, scores.flatten(), nodes, 2, size)
-    assert found.tolist() == order.tolist() and inversion(values) == 0
 
 
 def test_a_score_and_what_is_smaller_by_the_tolerance_count_as_one():

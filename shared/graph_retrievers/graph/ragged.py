@@ -14,7 +14,6 @@ __all__ = [
     "descending",
     "falling",
     "gather_rows",
-    "pad_ranked",
     "pads_last",
     "ranked_lists",
     "row_pieces",
@@ -88,20 +87,17 @@ def descending(scores: Tensor, tolerance: Tensor | float | None = None) -> Tenso
     return order.gather(-1, torch.argsort(run * scores.shape[-1] + order, dim=-1))
 
 
-def _runs(values: Tensor, slack: Tensor, comparable: Tensor | None = None) -> Tensor | None:
+def _runs(values: Tensor, slack: Tensor) -> Tensor | None:
     """Return the run of each score, counted over all rows: the scores no further below the first of the run than its slack.
 
-    `values` and `slack` have shape [..., K], the values of a row fall; `comparable`, shape [..., K - 1], says which neighbours
-    may be in one run. None where all scores of every run are equal.
+    `values` and `slack` have shape [..., K], the values of a row fall. None where all scores of every run are equal.
     """
     gap = values[..., :-1] - values[..., 1:]
     near = (gap <= slack[..., :-1]) & (gap < torch.inf)
-    if comparable is not None:
-        near &= comparable
     if not bool((near & (gap > 0)).any()):
         return None
     # Infinite scores equal only each other, with a gap of NaN.
-    near |= torch.isnan(gap) if comparable is None else torch.isnan(gap) & comparable
+    near |= torch.isnan(gap)
     shape, slack = values.shape, torch.where(torch.isinf(values), 0.0, slack).flatten().double()
     values, first = values.flatten().double(), torch.nn.functional.pad(~near, (1, 0), value=True).flatten()
     # A score that is not near the one before it begins a run; often there are no others.
@@ -214,60 +210,6 @@ def row_pieces(indptr: Tensor, rows: Tensor, limit: int) -> Iterator[slice]:
         start, done = stop, int(ends[stop - 1])
     if start < rows.numel():
         yield slice(start, rows.numel())
-
-
-def pad_ranked(
-    batch: Tensor, nodes: Tensor, scores: Tensor, extra: Tensor, num_queries: int, k: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Sort flat candidates of many queries and pad them to one table.
-
-    The order is score descending, then node row ascending; scores that differ only by rounding are equal, as for
-    :func:`descending`. Entries with a node of -1 are dropped, candidates beyond `k` a query are cut.
-
-    Parameters
-    ----------
-    batch, nodes, extra : Tensor, shape [T], int64
-        Query of each candidate, its node row, and one value that is sorted along (its parent, say).
-    scores : Tensor, shape [T], float32
-    num_queries, k : int
-        Shape of the table; B is `num_queries`.
-
-    Returns
-    -------
-    nodes, scores, extra : Tensor, shape [B, k]
-        Best first; pads are -1 (scores: -inf).
-    """
-    device = nodes.device
-    key = torch.where(nodes >= 0, batch, torch.full_like(batch, num_queries))
-    order = torch.argsort(nodes, stable=True)
-    order = order[torch.argsort(scores[order], descending=True, stable=True)]
-    order = order[torch.argsort(key[order], stable=True)]
-    key, values = key[order], scores[order]
-    if values.numel() and num_queries:
-        # Only what may be equal to the last that fits can take its place.
-        bounds = torch.searchsorted(key, torch.arange(num_queries + 1, device=device))
-        last = bounds[:-1] + k - 1
-        least = torch.where(last < bounds[1:], values[last.clamp(0, values.numel() - 1)], float("-inf"))
-        least = torch.where(torch.isinf(least), least, least - 2 * _ROUNDING * least.abs())
-        kept = (key < num_queries) & ~(values < least[key.clamp(max=num_queries - 1)])
-        order, key, values = order[kept], key[kept], values[kept]
-    run = _runs(values, _slack(values, None), key[:-1] == key[1:])
-    if run is not None:
-        by_node = torch.argsort(nodes[order], stable=True)
-        order = order[by_node[torch.argsort(run[by_node], stable=True)]]
-    starts = torch.searchsorted(key, torch.arange(num_queries + 1, device=device))
-    place = torch.arange(key.numel(), device=device) - starts[key]
-    # What does not fit goes to one spare column, so that no shape depends on the data.
-    column = torch.where((key < num_queries) & (place < k), place, torch.full_like(place, k))
-    row = key.clamp(max=max(num_queries - 1, 0))
-    table_nodes = torch.full((num_queries, k + 1), -1, dtype=torch.int64, device=device)
-    table_scores = torch.full((num_queries, k + 1), float("-inf"), dtype=torch.float32, device=device)
-    table_extra = torch.full((num_queries, k + 1), -1, dtype=torch.int64, device=device)
-    if num_queries:
-        table_nodes[row, column] = nodes[order]
-        table_scores[row, column] = scores[order].float()
-        table_extra[row, column] = extra[order]
-    return table_nodes[:, :k], falling(table_scores[:, :k]), table_extra[:, :k]
 
 
 def top_k(scores: Tensor, k: int, tolerance: Tensor | float | None = None) -> tuple[Tensor, Tensor]:

@@ -22,9 +22,9 @@ from graph_retrievers.arguments import positive, typed
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.names import named_step
-from graph_retrievers.graph.ragged import pad_ranked, ranked_lists
+from graph_retrievers.graph.ragged import ranked_lists
 from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking, extended_relations, extended_trails
+from graph_retrievers.results import Ranking
 from graph_retrievers.search.candidates import Candidates, ranking_of
 from graph_retrievers.search.driver import Named, Search, Together, Trace, run
 from graph_retrievers.search.memory import Memory, Question
@@ -179,20 +179,6 @@ class Operator(ABC):
                 continue
             parts.append(f"{name}={_shown(value)}")
         return f"{type(self).__name__}({', '.join(parts)})"
-
-    def reached(
-        self, ranking: Ranking, batch: Tensor, nodes: Tensor, scores: Tensor, place: Tensor, k: int, **results: Any
-    ) -> Ranking:
-        """Return the nodes that this operator reached from places of a ranking, `k` for each query.
-
-        `batch`, `nodes`, `scores` and `place`, shape [T], have the query of each candidate, its node row (-1 drops it), its score,
-        and the column of `ranking` it was reached from (-1 for a seed); `results` are further attributes of
-        :class:`~graph_retrievers.results.Ranking`.
-        """
-        table, values, columns = pad_ranked(batch, nodes, scores, place, len(ranking), k)
-        if ranking.relations is not None:
-            results.setdefault("relations", extended_relations(ranking.relations, columns, table))
-        return Ranking.of(table, values, self.name, extended_trails(ranking.trails, columns, table), **results).trimmed()
 
 
 class Algorithm(Operator):
