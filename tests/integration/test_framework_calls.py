@@ -1,17 +1,26 @@
-"""What both framework packages do with calls, originals and metadata of the user's own."""
+"""What both framework packages do with calls, vectors, originals, types and metadata of the user's own."""
 
 import uuid
 
 import pytest
-from llama_index.core.schema import IndexNode, TextNode
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from llama_index.core import Settings
+from llama_index.core.schema import IndexNode, QueryBundle, TextNode
 
-from graph_retrievers import GraphIndex, Retriever, SpreadingActivation
+from graph_retrievers import GraphIndex, Node, Retriever, SpreadingActivation
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.operators import BM25Search
+from graph_retrievers.operators import BM25Search, VectorSearch
+from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.signals.language import complete_json
+from langchain_graph_retrievers import BM25Retriever as LangChainBM25
 from langchain_graph_retrievers import GraphRetriever as LangChainRetriever
 from llama_graph_retrievers import BM25Retriever, provenance, to_context
 from llama_graph_retrievers import GraphRetriever as LlamaRetriever
-from tests.helpers import linked_index
+from tests.helpers import HashEmbedding, linked_index
+from tests.integration.langchain_models import RemoteRetriever, RetrieverEvents
+from tests.integration.llama_corpus import HashEmbed
 
 
 def looms():
@@ -51,3 +60,93 @@ def test_a_kind_of_the_users_own_is_not_taken_for_that_of_a_hit():
     hits = retriever.retrieve("loom")
     assert hits[0].node.metadata == {"kind": "chain"} and "kind" not in provenance(hits[0])
     assert to_context(hits[:1]).startswith("Texts:")
+
+
+async def test_metadata_of_a_traced_run_are_the_same_for_one_query_and_for_a_batch():
+    retriever = LangChainBM25(index=linked_index(), k=1)
+
+    def config():
+        return {"callbacks": [RetrieverEvents()], "metadata": {"ls_retriever_name": "of the caller", "user": "Ada"}}
+
+    single, asingle, batch, abatch = configs = [config() for _ in range(4)]
+    retriever.invoke("loom", single)
+    await retriever.ainvoke("loom", asingle)
+    retriever.batch(["loom", "engine"], batch)
+    await retriever.abatch(["loom", "engine"], abatch)
+    told = [run["metadata"] for each in configs for run in each["callbacks"][0].started.values()]
+    assert len(told) == 6
+    for metadata in told:
+        assert metadata == told[0]
+        assert metadata["ls_retriever_name"] == "bm25" and metadata["user"] == "Ada"
+
+
+class ToolCaller(BaseChatModel):
+    """A chat model that calls the tool it is given without arguments, and keeps the tools."""
+
+    tools: list = []
+
+    @property
+    def _llm_type(self):
+        return "tool-caller"
+
+    def bind_tools(self, tools, **kwargs):
+        self.tools.extend(tools)
+        return self
+
+    def _generate(self, messages, stop=None, run_manager=None, **kwargs):
+        call = {"name": self.tools[-1]["title"], "args": {}, "id": "1"}
+        return ChatResult(generations=[ChatGeneration(message=AIMessage("not JSON", tool_calls=[call]))])
+
+
+def test_a_tool_call_without_arguments_is_an_answer_under_the_title_of_the_schema():
+    model = ToolCaller()
+    assert complete_json(model, "Who?", {"title": "People", "type": "object"}, attempts=1) == {}
+    assert [tool["title"] for tool in model.tools] == ["People"]
+
+
+async def test_an_engine_retriever_that_is_awaited_is_not_asked_for_nothing():
+    engine = RemoteRetriever(Retriever(linked_index(), VectorSearch()))
+    retriever = LlamaRetriever(engine, similarity_top_k=0)
+    assert await retriever.aretrieve("loom") == []
+    assert await retriever.aretrieve_batch(["loom", "engine"]) == [[], []]
+    assert engine.calls == []
+    retriever.similarity_top_k = 1
+    assert len(await retriever.aretrieve("loom")) == 1 and engine.calls == [("async", 1)]
+
+
+async def test_a_vector_that_comes_with_one_query_of_a_batch_counts_without_an_index(monkeypatch):
+    model = HashEmbed()
+    monkeypatch.setattr(Settings, "_embed_model", model)
+    retriever = LlamaRetriever(RemoteRetriever(Retriever(linked_index(), VectorSearch())), similarity_top_k=1)
+    queries = ["Threads crossed at right angles", "An electronic computer with valves"]
+    census = HashEmbedding().embed_query("His tabulating machine counted the census by punched cards")
+
+    def bundles():
+        return [QueryBundle(queries[0], embedding=census), QueryBundle(queries[1])]
+
+    assert [[hit.node.node_id for hit in hits] for hits in retriever.retrieve_batch(queries)] == [["loom"], ["colossus"]]
+    assert model.queries == [], "the engine retriever embeds what comes without a vector"
+    expected = [["hollerith"], ["colossus"]]
+    assert [[hit.node.node_id for hit in hits] for hits in retriever.retrieve_batch(bundles())] == expected
+    assert [[hit.node.node_id for hit in hits] for hits in await retriever.aretrieve_batch(bundles())] == expected
+    assert model.queries == [queries[1]] * 2
+
+
+@pytest.mark.parametrize("metadata", [{}, {"type": "of the user"}, {"type": "film"}])
+def test_a_context_names_the_type_of_a_node_whatever_its_metadata_say(metadata):
+    index = GraphIndex.from_nodes([Node("a", "A loom.", "Weaving", "film", metadata)])
+    (hit,) = LlamaRetriever(Retriever(index, BM25Search())).retrieve("loom")
+    assert to_context([hit]) == "Texts:\n- Weaving (film): A loom."
+    assert hit.node.metadata["type"] == metadata.get("type", "film")
+
+
+def test_a_chain_stays_a_chain_where_a_node_has_its_id():
+    index = GraphIndex.from_nodes([Node("a", "", "Boiler"), Node("b", "", "Hallam")], [("a", "b", "made by")])
+    engine = build_retriever("spreading-uniform", index, chains="hits", backfill=False)
+    named = [TextNode(id_="a | b", text="A node of the user."), TextNode(id_="b", text="Hallam's own text.")]
+    retriever = LlamaRetriever(engine, nodes=named, inputs={"entities": lambda query: ["Boiler"]})
+    hits = {hit.node.node_id: hit.node for hit in retriever.retrieve("Who made the boiler?")}
+    assert hits["b"].get_content() == "Hallam's own text."
+    chain = hits["a | b"]
+    assert chain.get_content() == "Boiler -[made by]-> Hallam"
+    assert provenance(chain)["kind"] == "chain" and provenance(chain)["path"]["nodes"] == ["a", "b"]

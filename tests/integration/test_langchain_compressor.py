@@ -230,3 +230,16 @@ async def test_behind_a_vector_store_in_a_contextual_compression_retriever():
     first, second = chained.invoke(QUESTION, k=5)
     assert first.id == "ada" and second.metadata["relevance_score"] < first.metadata["relevance_score"]
     assert {"score", "path", "relevance_score", "original_relevance_score"} <= first.metadata.keys()
+
+
+def test_a_repeated_document_is_the_one_of_the_first_place():
+    given = [
+        Document("a loom", id="a", metadata={"place": 0}),
+        Document("a loom card", id="b", metadata={"place": 1}),
+        Document("a loom card machine", id="a", metadata={"place": 2}),
+    ]
+    found = GRankerCompressor(relevance=WordOverlap(), alpha=0).compress_documents(given, "loom card machine")
+    assert [(d.page_content, d.metadata["place"], d.metadata["relevance_score"]) for d in found] == [
+        ("a loom card", 1, 2.0),
+        ("a loom", 0, 1.0),
+    ]

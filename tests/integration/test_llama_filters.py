@@ -214,3 +214,29 @@ def test_traversal_may_pass_through_what_is_not_returned():
     assert [provenance(n)["path"]["nodes"] for n in found] == [["turing", "bletchley", "colossus"]]
     spread = FastInsightRetriever(index, filters=hidden, seed_filters=seed_only, **knobs).retrieve("machine")
     assert {n.node.node_id for n in spread} == WAR
+
+
+@pytest.mark.parametrize(
+    ("operator", "wanted", "found"),
+    [
+        ("text_match_insensitive", "ada", "ab"),
+        ("text_match_insensitive", "ADA L", "ab"),
+        ("text_match_insensitive", "", "abeg"),
+        ("text_match_insensitive", "18", ""),
+        ("text_match_insensitive", "straße", "e"),
+        ("text_match", "Ada", "ad"),
+        ("text_match", "ada", "b"),
+        ("text_match", "18", ""),
+        ("is_empty", None, "fgx"),
+        ("any", ["Ada", "B"], "ad"),
+        ("all", ["Ada", "B"], "d"),
+        ("all", [], "abcdefg"),
+    ],
+)
+def test_text_filters(operator, wanted, found):
+    names = {"a": "Ada Lovelace", "b": "ada lovelace", "c": 1843, "d": ["Ada", "B"], "e": "Auf der STRAßE", "f": [], "g": ""}
+    nodes = [Node(name, "text", metadata={"name": value}) for name, value in names.items()]
+    graph = CorpusGraph.from_nodes([*nodes, Node("x", "text", metadata={"other": "Ada Lovelace"})])
+    part = MetadataFilter(key="name", value=wanted, operator=FilterOperator(operator))
+    mask = filter_mask(graph, engine_filter(MetadataFilters(filters=[part]), graph))
+    assert "".join(graph.ids[row] for row in mask.nonzero().flatten().tolist()) == found

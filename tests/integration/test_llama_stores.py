@@ -1,6 +1,7 @@
 """LlamaIndex' stores: their vectors, what their nodes keep beside text and metadata, and documents that are deleted."""
 
 import logging
+from types import SimpleNamespace
 
 import faiss
 import numpy as np
@@ -20,6 +21,7 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import Edge
 from graph_retrievers.stores.cypher import CypherSpreadingActivation, write_graph
 from llama_graph_retrievers import BM25Retriever, GraphRetriever, SpreadingActivationRetriever, VectorRetriever, provenance
+from llama_graph_retrievers.stores import index_nodes
 from tests.helpers import HashEmbedding, WordOverlap
 from tests.integration.llama_corpus import HashEmbed, llama_nodes
 
@@ -463,3 +465,94 @@ def test_a_model_without_a_name_is_called_by_its_class(caplog):
     with caplog.at_level(logging.INFO):
         GraphIndex.from_documents(llama_nodes(), embedding=MockEmbedding(8))
     assert "Embedding 12 texts with MockEmbedding." in caplog.messages
+
+
+class Counted(MockEmbedding):
+    """The length of a text and its number of words."""
+
+    def __init__(self):
+        super().__init__(embed_dim=2)
+
+    def _get_text_embedding(self, text):
+        return [float(len(text)), float(len(text.split()))]
+
+    _get_query_embedding = _get_text_embedding
+
+
+def listed(index):
+    return [(node.node_id, node.embedding) for node in index_nodes(index)]
+
+
+def test_nodes_come_in_the_order_of_the_store_with_its_vectors():
+    nodes = [TextNode(id_=name, text=name * 2) for name in ("b", "a", "c")]
+    index = VectorStoreIndex(nodes, embed_model=Counted())
+    assert listed(index) == [("b", [2.0, 1.0]), ("a", [2.0, 1.0]), ("c", [2.0, 1.0])]
+    assert index.docstore.get_node("b").embedding is None, "the nodes of the index stay as they are"
+    index.docstore.delete_document("a")
+    assert [name for name, _ in listed(index)] == ["b", "c"]
+
+
+def test_vectors_of_faiss_are_those_of_its_numbers():
+    index = stored(FaissStore(), Counted())
+    texts = {node.node_id: node.get_content("embed") for node in index.docstore.docs.values()}
+    assert listed(index) == [(name, [len(texts[name]), len(texts[name].split())]) for name, _ in listed(index)]
+    assert {type(value) for _, vector in listed(index) for value in vector} == {float}
+    assert len(listed(index)) == len(texts) > 5
+
+
+def test_a_store_of_vectors_that_gives_none_back():
+    for client, keys in (
+        (SimpleNamespace(), ["0", "1"]),
+        (SimpleNamespace(reconstruct=None), ["0", "x"]),
+    ):
+        index = VectorStoreIndex([TextNode(id_=name, text=name) for name in "ab"], embed_model=Counted(), store_nodes_override=True)
+        index._vector_store = FaissStore()
+        index._vector_store._index = client
+        index.index_struct.nodes_dict = dict(zip(keys, "ab", strict=True))
+        assert listed(index) == [("a", None), ("b", None)]
+
+
+@pytest.mark.parametrize("options", [{}, {"chroma": True, "vectors": False}])
+def test_all_nodes_of_a_store_are_listed_whatever_its_limit(options):
+    index = stored(ListingStore(**options), Counted())
+    held = {name: node.embedding for name, node in index.vector_store._nodes.items()}
+    assert dict(listed(index)) == held and len(held) > 5
+    assert all(type(value) is float for _, vector in listed(index) for value in vector)
+
+
+def test_a_store_without_a_limit_of_its_own():
+    class Plain(ListingStore):
+        def get_nodes(self, node_ids, filters=None):
+            assert node_ids is None
+            return iter(list(self._nodes.values()))
+
+    assert len(listed(stored(Plain(), Counted()))) > 5
+
+
+@pytest.mark.parametrize("module", ["chromadb.api", "chromadb_like.api", "other"])
+def test_vectors_are_asked_of_chroma_only_where_nodes_lack_them(module):
+    class Client:
+        def get(self, include):
+            raise AssertionError("asked")
+
+    Client.__module__ = module
+
+    class Listing(ListingStore):
+        @property
+        def client(self):
+            return Client()
+
+    assert all(vector is not None for _, vector in listed(stored(Listing(), Counted())))
+    without = stored(Listing(vectors=False), Counted())
+    if module == "chromadb.api":
+        with pytest.raises(AssertionError, match="asked"):
+            listed(without)
+    else:
+        assert {vector for _, vector in listed(without)} == {None}
+
+
+def test_a_store_that_does_not_list_says_why():
+    with pytest.raises(
+        InvalidArgumentError, match=r"ListingStore does not list its nodes \(NotImplementedError: .*pass them as nodes="
+    ):
+        listed(stored(ListingStore(lists=False), Counted()))

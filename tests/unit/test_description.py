@@ -227,3 +227,43 @@ def test_sources_of_edges_that_are_there_are_not_advised():
     edges = [("0", "1", "links"), ("0", "1", "next")]
     (advice,) = GraphIndex.from_texts([str(n) for n in range(20)], edges=edges).describe().advice
     assert advice.endswith("add another source of edges: TitleMentions(), NearestNeighbors() or edges of your own.")
+
+
+def test_a_description_as_a_text():
+    nodes = [Node("a", "one two three", "Hub\n1", "thing"), *(Node(name, "one", "", "") for name in "bcdefg")]
+    edges = [("a", name, "has  it") for name in "bcde"] + [("b", "c")]
+    found = describe(CorpusGraph.from_nodes(nodes, edges), 2, ("dense", "bm25"), "mini")
+    assert str(found).split("\n") == [
+        "nodes       7 (1 thing, 6 unnamed); without a title: 6; with exactly the text of another: 6",
+        "edges       5 (4 has it, 1 unnamed)",
+        "degree      0 to 4, median 1, quartiles 0 and 2; isolated: 2 (29%)",
+        "components  3, the largest with 5 nodes",
+        "tokens      1 to 6, median 1, quartiles 1 and 1, about; more than the 2 read: 1",
+        "signals     dense, bm25; embedding: mini",
+        "hubs        Hub 1 (4), b (2), c (2), d (1), e (1)",
+        "advice: 1 texts are longer than the 2 tokens that the embedding model reads, and the rest of them is not searched by "
+        "vector; split them into shorter ones.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("count", "edges", "long", "advice"),
+    [
+        (20, 0, 0, ["There are no edges"]),
+        (20, 4, 0, ["60% of the nodes have no edge"]),
+        (20, 5, 0, []),
+        (19, 1, 0, []),
+        (10, 9, 1, []),
+        (10, 9, 2, ["2 texts are longer than the 3 tokens"]),
+        (2, 100, 0, []),
+        (2, 101, 0, ["There are 50 edges for each node"]),
+        (2, 110, 1, ["There are 55 edges for each node", "1 texts are longer"]),
+    ],
+)
+def test_when_advice_is_given(count, edges, long, advice):
+    texts = ["w w w w" if n < long else "w w w" for n in range(count)]
+    ids = [str(n) for n in range(count)]
+    made = [(ids[2 * n % count], ids[(2 * n + 1) % count], f"r{n}") for n in range(edges)]
+    found = describe(CorpusGraph(ids, texts, edges=made), max_tokens=3)
+    assert len(found.advice) == len(advice)
+    assert all(line.startswith(start) for line, start in zip(found.advice, advice, strict=True))

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from graph_retrievers.construction import from_networkx, to_networkx
 from graph_retrievers.datasets import read_dataset
 from graph_retrievers.errors import DatasetError, InvalidArgumentError, UnknownNodeError
-from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, Node
+from graph_retrievers.graph import CorpusGraph, Edge, Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import GRanker, Pipeline, VectorSearch
 from graph_retrievers.operators.pagerank import TransitionGraph, personalized_pagerank
 from graph_retrievers.retrievers import Retriever
-from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.retrievers.registry import build_retriever, retriever_names
 from tests.helpers import HashEmbedding, linked_edges, linked_index, linked_nodes
 
 RICH = [
@@ -44,7 +44,9 @@ def test_names_and_texts_are_strings(place, value):
         Edge(**{"source": "a", "target": "b", place: value})
 
 
-@pytest.mark.parametrize("weight", [0, -1, 0.0, 1e-60, 1e39, 10**400, math.nan, math.inf, -math.inf, True, "1", None, 1j])
+@pytest.mark.parametrize(
+    "weight", [0, -1, 0.0, 1e-60, 0.9e-30, 1.1e30, 1e39, 10**400, math.nan, math.inf, -math.inf, True, "1", None, 1j]
+)
 def test_weights_are_numbers_that_single_precision_holds(weight):
     with pytest.raises(InvalidArgumentError, match="has the weight .*; expected a number from 1e-30 to 1e\\+30"):
         Edge("a", "b", weight=weight)
@@ -253,3 +255,21 @@ def test_nodes_without_edges_have_no_strength():
     assert graph.strength.tolist() == [0.0, 0.0] and graph.weights.shape == (0,)
     assert graph.adjacency(torch.tensor([0]), torch.tensor([1])).tolist() == [0.0]
     assert graph.edges() == [] and graph.edge_contents() == []
+
+
+def test_texts_and_relations_of_edges_are_checked_when_they_are_made():
+    for field in ("text", "relation"):
+        with pytest.raises(InvalidArgumentError, match=f"{field} of the edge from 'a' to 'b' is not valid Unicode"):
+            Edge("a", "b", **{field: "\ud800"})
+
+
+@pytest.mark.parametrize("weight", [1e30, 9.9999999999e29, np.float32(1e30), 1e-30, np.float64(1e-30)])
+@pytest.mark.parametrize("name", retriever_names())
+def test_weights_at_the_ends_of_their_range_are_read_by_every_retriever(name, weight):
+    nodes = [Node(str(number), f"loom card {number}", f"Loom{number}") for number in range(4)]
+    index = GraphIndex.from_nodes(
+        nodes, [Edge("0", "1", "knows", weight), ("1", "2", "has")], embedding=HashEmbedding(8), edge_signals=True
+    )
+    hits = build_retriever(name, index).retrieve("Which Loom0 card?")
+    assert len(hits) == 4 and len(hits.subgraph().nodes) == 4 and np.isfinite([hit.score for hit in hits]).all()
+    assert [edge.weight for edge in index.graph.edges()] == [pytest.approx(float(weight)), 1.0]

@@ -1,8 +1,5 @@
 """The corpus graph: two views of the edges, and what bad input meets."""
 
-import re
-from datetime import date
-
 import numpy as np
 import pytest
 import torch
@@ -12,7 +9,6 @@ from hypothesis import strategies as st
 from graph_retrievers.errors import DeviceError, DuplicateNodeError, InvalidArgumentError, UnknownNodeError
 from graph_retrievers.graph import CorpusGraph, Node
 from graph_retrievers.graph.corpus_graph import Rows, simple_keys
-from graph_retrievers.graph.filters import filter_mask
 from graph_retrievers.index.change import merged_keys
 from tests.helpers import as_edges
 
@@ -91,185 +87,6 @@ def test_an_empty_graph_is_a_graph():
     assert len(g) == 0 and g.indptr.tolist() == [0]
 
 
-def test_what_is_remembered_of_filters_is_bounded(caplog):
-    g = graph(metadata=[{"year": 1950}, {}, {}, {}])
-    for number in range(1500):
-        filter_mask(g, {f"field {number}": 1, "year": "1950"})
-        filter_mask(g, {"x" * 10**4 + str(number): 1})
-    told = [record.message for record in caplog.records if record.name == "graph_retrievers.graph.filters"]
-    assert sum("'year' of the nodes is a number" in message for message in told) == 2, "again, behind a thousand others"
-    assert len(g.cache._values) == 2 and len(g.cache._values["filters told"]._values) == 1000
-    assert sum(len(key) for key, _ in g.cache._values["filters told"]._values) < 10**5
-
-
-@pytest.mark.parametrize(
-    ("condition", "kept"),
-    [
-        ({"year": 1950}, ["a"]),
-        ({"year": {"$gte": 1950, "$lt": 1960}}, ["a", "b"]),
-        ({"tags": {"$contains": "x"}}, ["b"]),
-        ({"year": {"$in": [1955, 1960]}}, ["b", "c"]),
-        ({"$or": [{"year": 1950}, {"$id": "d"}]}, ["a", "d"]),
-        ({"$not": {"year": {"$exists": True}}}, ["d"]),
-        ({"year": {"$ne": 1950}, "$type": "paper"}, ["b"]),
-        (lambda node: node.id > "b", ["c", "d"]),
-        ({"year": {"$gt": "a word"}}, []),
-        ({}, ["a", "b", "c", "d"]),
-    ],
-)
-def test_filters(condition, kept):
-    g = graph(
-        metadata=[{"year": 1950}, {"year": 1955, "tags": ["x"]}, {"year": 1960}, {}],
-        types=["paper", "paper", "page", "page"],
-    )
-    mask = filter_mask(g, condition)
-    assert [g.ids[i] for i in mask.nonzero().flatten()] == kept
-
-
-VALUES = [
-    1,
-    1.0,
-    True,
-    "1",
-    None,
-    [1],
-    [True],
-    ["1"],
-    [[1]],
-    {"a": 1},
-    {"a": 1.0},
-    {"a": "1"},
-    {},
-    [],
-    "",
-    0,
-    False,
-    -0.0,
-    2**64,
-    2.0**64,
-]
-
-
-@pytest.mark.parametrize("wanted", [*([value] for value in VALUES), VALUES, [*VALUES, object()], [float("nan")], [(1,), {1}], []])
-def test_one_of_several_values_is_what_equals_one_of_them(wanted):
-    g = CorpusGraph([str(row) for row in range(len(VALUES))], [""] * len(VALUES), metadata=[{"x": value} for value in VALUES])
-    listed = [list(value) if isinstance(value, (tuple, set)) else value for value in wanted]
-    expected = [any(value == other for other in listed) for value in VALUES]
-    assert filter_mask(g, {"x": {"$in": wanted}}).tolist() == expected
-    assert filter_mask(g, {"x": {"$nin": wanted}}).tolist() == [not found for found in expected]
-    assert filter_mask(g, {"$or": [{"x": {"$eq": value}} for value in wanted]}).tolist() == expected
-    parts = [{"x": {"$in": wanted}}, {"y": 3}, {"$id": {"$eq": "0"}}, {"x": 0, "$id": "1"}, *({"x": value} for value in wanted[:1])]
-    assert filter_mask(g, {"$or": parts}).tolist() == [True, *expected[1:]]
-
-
-def test_a_value_that_no_set_holds_is_looked_for_too():
-    g = CorpusGraph(["a", "b"], ["", ""], metadata=[{"x": "Loom"}, {"x": ["Loom"]}])
-
-    class AnyCase:
-        __hash__ = None
-
-        def __eq__(self, other):
-            return isinstance(other, str) and other.casefold() == "loom"
-
-    for condition in ({"x": {"$in": ["card", AnyCase()]}}, {"$or": [{"x": "card"}, {"x": AnyCase()}]}):
-        assert filter_mask(g, condition).tolist() == [True, False]
-    assert filter_mask(g, {"x": {"$in": ["card", [AnyCase()]]}}).tolist() == [False, True]
-
-
-def test_a_filter_of_too_many_conditions_is_refused():
-    g = CorpusGraph(["a", "b"], ["", ""], metadata=[{"x": 20_000, "tags": ["t5"]}, {}])
-    many = [{"tags": {"$contains": f"t{number}"}} for number in range(10_001)]
-    for condition in (
-        {"$or": many},
-        {"$not": {"$and": many}},
-        {"$and": [{}] * 10_001},
-        {str(number): None for number in range(10_001)},
-    ):
-        with pytest.raises(InvalidArgumentError, match="more than 10,000 conditions; for one of many values, use .*in"):
-            filter_mask(g, condition)
-    assert filter_mask(g, {"$or": many[:9_999]}).tolist() == [True, False]
-    # They are one condition, since a value is looked up among all at once.
-    assert filter_mask(g, {"$or": [{"x": number} for number in range(20_001)]}).tolist() == [True, False]
-    assert filter_mask(g, {"x": {"$in": list(range(20_001))}}).tolist() == [True, False]
-
-
-def test_of_many_unknown_fields_the_first_get_a_suggestion(caplog):
-    g = CorpusGraph(["a"], [""], metadata=[{f"field{number}": 1 for number in range(9)}])
-    filter_mask(g, {f"feild{number}": 1 for number in range(9)})
-    told = [record.message for record in caplog.records]
-    assert ["Did you mean 'field" in message for message in told] == [True] * 5 + [False] * 4
-
-
-@pytest.mark.parametrize(
-    ("condition", "words"),
-    [
-        ({"yaer": 1950}, "names 'yaer', .* Did you mean 'year'. The fields are: open, tags, year."),
-        ({"yaer": {"$gt": 1950}}, "names 'yaer'"),
-        ({"$and": [{"$or": [{"color": "red"}]}]}, "names 'color', which is not a metadata field of any node. The"),
-        ({"year": [1950, 1955]}, r"can never match: 'year' of the nodes is a number. .* use \{\"\$in\": \[1950, 1955\]\}"),
-        ({"$id": ["a", "b"]}, r"'\$id' of the nodes is a text. .* use \{\"\$in\""),
-        ({"tags": "x"}, r"'tags' of the nodes is a list. .* use \{\"\$contains\": 'x'\}"),
-        ({"tags": {"$in": ["x", "y"]}}, r"'tags' of the nodes is a list. .* use \{\"\$contains\": 'x'\}"),
-        ({"year": {"$in": ["1950", "1955"]}}, "'year' of the nodes is a number. Give a value of that type"),
-        ({"year": "1950"}, "'year' of the nodes is a number"),
-        ({"year": {"$contains": 1950}}, "'year' of the nodes is a number"),
-        ({"year": {"$gt": "5"}}, r"\{'year': \{'\$gt': '5'\}\} can never match: 'year' .* is a number. Give a value of that type"),
-        ({"year": {"$gte": "5"}}, "'year' of the nodes is a number"),
-        ({"year": {"$lt": "9999"}}, "'year' of the nodes is a number"),
-        ({"year": {"$lte": [9999]}}, "'year' of the nodes is a number. Give a value of that type"),
-        ({"year": {"$lt": None}}, "'year' of the nodes is a number. Give a value of that type"),
-        ({"tags": {"$gt": "a"}}, "'tags' of the nodes is a list. Give a value of that type"),
-        ({"$title": {"$gt": 5}}, r"'\$title' of the nodes is a text"),
-        ({"$and": [{"year": {"$gt": 1900, "$lt": "2000"}}]}, r"'\$lt': '2000'"),
-    ],
-)
-def test_what_can_never_match_is_named_once(condition, words, caplog):
-    g = graph(metadata=[{"year": 1950, "open": True}, {"year": 1955, "tags": ["x"]}, {"year": 1960}, {}])
-    assert not filter_mask(g, condition).any() and not filter_mask(g, condition).any()
-    (told,) = [record.message for record in caplog.records if record.name == "graph_retrievers.graph.filters"]
-    assert re.search(words, told)
-
-
-@pytest.mark.parametrize(
-    ("condition", "kept"),
-    [
-        ({"archived": {"$ne": True}}, "abcd"),
-        ({"archived": {"$nin": [True]}, "seen": {"$exists": False}}, "abcd"),
-        ({"$not": {"archived": True}}, "abcd"),
-        ({"archived": None}, "abcd"),
-        ({"$or": [{"archived": {"$exists": False}}, {"archived": {"$in": [""]}}]}, "abcd"),
-        ({"mixed": "1950"}, "b"),
-        ({"mixed": {"$in": ["no", 1]}}, "a"),
-        ({"year": {"$in": []}}, ""),
-        ({"year": {"$in": [None, "1950"]}}, "d"),
-        ({"year": np.float32(1950)}, "a"),
-        ({"year": 1.5}, ""),
-        ({"when": "1950"}, ""),
-        ({"words": {"$contains": "o"}}, "a"),
-        (lambda node: node.metadata.get("yaer") == 1950, ""),
-    ],
-)
-def test_what_may_match_is_not_told(condition, kept, caplog):
-    dated = {"year": 1960, "when": date(1950, 1, 1)}
-    g = graph(metadata=[{"year": 1950, "mixed": 1, "words": "one"}, {"year": 1955, "mixed": "1950"}, dated, {}])
-    assert "".join(g.ids[row] for row in filter_mask(g, condition).nonzero().flatten()) == kept
-    assert not caplog.records
-
-
-@pytest.mark.parametrize(
-    ("condition", "message"),
-    [
-        ({"year": {"$about": 3}}, r"^Unknown filter operator '\$about' on 'year'; choose one of \$eq, "),
-        ({"$nor": []}, r"^Unknown filter key '\$nor'; keys are metadata fields, "),
-        ({"$or": {"year": 1}}, r"^Filter \$or takes a list of mappings, got \{'year': 1\}"),
-        ("year = 3", "^A filter is a mapping, a callable or a mask, got str"),
-    ],
-)
-def test_filters_that_cannot_be_read_are_refused(condition, message):
-    with pytest.raises(InvalidArgumentError, match=message):
-        filter_mask(graph(), condition)
-
-
 def test_the_simple_view_follows_changes_without_sorting_anew():
     generator = np.random.default_rng(3)
     for _ in range(60):
@@ -286,3 +103,16 @@ def test_the_simple_view_follows_changes_without_sorting_anew():
         kept = (left[0] >= 0) & (left[1] >= 0)
         ends = [np.concatenate([column[kept], new]) for column, new in zip(left, added.T, strict=True)]
         assert merged_keys(graph, place, rows, size).tolist() == simple_keys(*ends, size).tolist()
+
+
+def test_a_step_without_a_relation_takes_the_first_row():
+    graph = CorpusGraph(["a", "b", "c"], [""] * 3, edges=[("a", "b", "x"), ("a", "b", "y"), ("a", "c", "x")])
+    rows, _ = graph.steps_between(torch.tensor([0, 0]), torch.tensor([1, 2]), torch.tensor([1, -1]))
+    assert rows.tolist() == [1, 2]
+
+
+def test_metadata_are_copied():
+    given = {"year": 1843}
+    graph = CorpusGraph(["a"], [""], metadata=[given])
+    given["year"] = 1991
+    assert graph.metadata == [{"year": 1843}]

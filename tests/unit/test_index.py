@@ -7,13 +7,10 @@ import pytest
 import torch
 
 from graph_retrievers.errors import (
-    DimensionMismatchError,
-    EmptyGraphError,
     InvalidArgumentError,
-    InvalidVectorError,
     MissingSignalError,
 )
-from graph_retrievers.graph import CorpusGraph, Node
+from graph_retrievers.graph import Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, HybridSearch, Pipeline, VectorSearch
 from graph_retrievers.operators.granker import GRanker
@@ -46,36 +43,6 @@ def ids(hits):
 
 def test_vector_search_orders_by_dot_product_and_ties_by_row(device):
     assert ids(Vector(index(device)).retrieve("apple", k=6)) == ["1", "2", "5", "0", "3", "4"]
-
-
-def test_bm25_scores_are_those_of_bm25s(device):
-    import bm25s
-
-    words = ["a quick brown fox", "the lazy dog and the fox", "dogs bark", "quick quick fox"]
-    mine = BM25(words, device=torch.device(device)).table(["quick fox fox", "nothing here"])
-    peer = bm25s.BM25(method="lucene")
-    peer.index(bm25s.tokenize(words, show_progress=False), show_progress=False)
-    assert mine[0].tolist() == pytest.approx(peer.get_scores(["quick", "fox", "fox"]).tolist(), abs=1e-6)
-    assert mine[1].tolist() == [0.0] * 4
-
-
-def test_bm25_finds_only_what_shares_a_word():
-    hits = BM25Retriever(index(), backfill=False).retrieve("apple", k=6)
-    assert ids(hits) == ["5", "0", "1"]
-    assert ids(BM25Retriever(index(), backfill=False).retrieve("zebra")) == []
-
-
-def test_bm25_of_a_corpus_without_words_matches_nothing():
-    bm25 = BM25(["", "the", "!"])
-    assert bm25.search(["the question"], 3)[1].tolist() == [[-1, -1, -1]]
-
-
-def test_rank_bm25_as_backend_gives_its_scores():
-    from rank_bm25 import BM25Okapi
-
-    mine = BM25(TEXTS, backend="rank-bm25")
-    peer = BM25Okapi(mine.tokenize(TEXTS), k1=1.5, b=0.75)
-    assert mine.table(["apple cat"])[0].tolist() == pytest.approx(peer.get_scores(["apple", "cat"]).tolist(), abs=1e-6)
 
 
 def test_faiss_as_backend_gives_the_same_ranking():
@@ -132,31 +99,6 @@ def test_an_empty_batch_gives_an_empty_list():
     assert Vector(index()).retrieve_batch([]) == []
     with pytest.raises(InvalidArgumentError, match="list of queries"):
         Vector(index()).retrieve_batch("one string")
-
-
-def test_an_empty_corpus_is_refused():
-    with pytest.raises(EmptyGraphError, match="at least one node"):
-        GraphIndex.from_texts([], embedding=embed)
-    with pytest.raises(EmptyGraphError):
-        GraphIndex(CorpusGraph([], []))
-
-
-def test_vectors_of_another_number_or_width_are_refused():
-    with pytest.raises(DimensionMismatchError, match=r"\[5, 6\]"):
-        index(vectors=VECTORS[:5])
-    with pytest.raises(DimensionMismatchError, match="3 dimensions, the index has 6"):
-        Vector(index()).retrieve("apple", vector=[1.0, 2.0, 3.0])
-    with pytest.raises(DimensionMismatchError, match="cannot be read"):
-        index(vectors=[[1.0], [1.0, 2.0]] * 3)
-
-
-def test_vectors_with_nan_are_refused_by_row():
-    bad = VECTORS.copy()
-    bad[4, 2] = np.nan
-    with pytest.raises(InvalidVectorError, match=r"\[4\]"):
-        index(vectors=bad)
-    with pytest.raises(InvalidVectorError, match="query vectors"):
-        Vector(index()).retrieve("apple", vector=[np.inf] * 6)
 
 
 def test_a_missing_signal_is_named():

@@ -18,7 +18,6 @@ from graph_retrievers.queries import Queries
 from graph_retrievers.results import Chains, Facts, Ranking
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.retrievers.excerpt import rerank
-from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.signals.language import as_language_model, complete_json
 from tests.helpers import WordOverlap, linked_index
 
@@ -59,25 +58,10 @@ def test_an_empty_list_beside_a_full_one_is_filled_with_the_scores_of_the_search
     assert [(hit.id, hit.score) for hit in empty] == [("2", 5.0), ("0", 3.0)]
 
 
-@pytest.mark.parametrize("kind", [list, torch.tensor])
-def test_each_query_of_many_batches_has_its_own_vector(kind):
-    index = GraphIndex.from_texts(["text"] * 5, vectors=torch.eye(5), bm25=False)
-    vectors = torch.eye(5).flip(0).tolist()
-    found = Retriever(index, VectorSearch(), batch_size=2).retrieve_batch(["q"] * 5, 1, vectors=kind(vectors))
-    assert [hits[0].id for hits in found] == ["4", "3", "2", "1", "0"]
-
-
 @pytest.mark.parametrize("types", ["film", 3, ["film", None]])
 def test_types_are_a_list_of_strings(types):
     with pytest.raises(InvalidArgumentError, match="types must be a list of strings"):
         Retriever(linked_index(), VectorSearch(), types=types)
-
-
-@pytest.mark.parametrize("count", [0, 1, 3])
-def test_a_further_input_has_one_value_for_each_query(count):
-    retriever = build_retriever("spreading-uniform", linked_index())
-    with pytest.raises(InvalidArgumentError, match=f"entities has {count} entries for 2 queries"):
-        retriever.retrieve_batch(["loom", "engine"], entities=[["IBM"]] * count)
 
 
 def test_a_repeated_node_is_reranked_once_at_its_first_place():

@@ -1,7 +1,5 @@
 """Small cases of behaviour, one line of the engine each, that larger tests pass over."""
 
-from decimal import Decimal
-
 import numpy as np
 import pytest
 import torch
@@ -9,7 +7,6 @@ import torch
 from graph_retrievers.cache import Cache
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, Node
-from graph_retrievers.graph.filters import filter_mask
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, HybridSearch, Rerank, VectorSearch
 from graph_retrievers.operators.first_stage import FirstStage
@@ -23,10 +20,7 @@ from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.retrievers.signatures import class_knobs
 from graph_retrievers.search import candidates as found_lists
 from graph_retrievers.signals.dense import DenseIndex
-from graph_retrievers.signals.embedding import as_embedding
-from graph_retrievers.signals.models import as_relevance_model
-from graph_retrievers.signals.relevance import BiEncoder
-from tests.helpers import HashEmbedding, Written, hits_of, linked_index
+from tests.helpers import Written, hits_of, linked_index
 
 
 def test_pads_stay_last_when_scores_are_minus_infinity():
@@ -47,45 +41,11 @@ def test_vectors_given_as_a_function_embed_other_texts():
     assert queries.embed(["loom"]).tolist() == [[4.0, 0.0]]
 
 
-def test_a_bi_encoder_of_another_model_stays():
-    index = linked_index(relevance=BiEncoder(as_embedding(HashEmbedding(32))))
-    assert index.with_models(embedding=HashEmbedding()).relevance is index.relevance
-
-
 def test_the_first_value_a_cache_holds_stays():
     cache, early = Cache(), []
     # What another thread stored while this one computed stays.
     found = cache.get("key", lambda: early.append(cache.get("key", object)) or object())
     assert found is early[0]
-
-
-def test_a_step_without_a_relation_takes_the_first_row():
-    graph = CorpusGraph(["a", "b", "c"], [""] * 3, edges=[("a", "b", "x"), ("a", "b", "y"), ("a", "c", "x")])
-    rows, _ = graph.steps_between(torch.tensor([0, 0]), torch.tensor([1, 2]), torch.tensor([1, -1]))
-    assert rows.tolist() == [1, 2]
-
-
-def test_metadata_are_copied():
-    given = {"year": 1843}
-    graph = CorpusGraph(["a"], [""], metadata=[given])
-    given["year"] = 1991
-    assert graph.metadata == [{"year": 1843}]
-
-
-def test_contains_of_a_text_and_a_number():
-    graph = CorpusGraph(["a"], [""], metadata=[{"name": "a3"}])
-    assert filter_mask(graph, {"name": {"$contains": 3}}).tolist() == [False]
-
-
-def test_a_mask_is_bool():
-    with pytest.raises(InvalidArgumentError, match="one bool a node"):
-        filter_mask(CorpusGraph(["a", "b"], [""] * 2), torch.tensor([0, 1]))
-
-
-def test_texts_and_relations_of_edges_are_checked_when_they_are_made():
-    for field in ("text", "relation"):
-        with pytest.raises(InvalidArgumentError, match=f"{field} of the edge from 'a' to 'b' is not valid Unicode"):
-            Edge("a", "b", **{field: "\ud800"})
 
 
 def test_the_first_of_equal_parts_tells_the_operator():
@@ -215,18 +175,6 @@ def test_ties_of_faiss_go_to_the_lower_row():
     assert DenseIndex(vectors, backend="faiss").search(query, 2)[1].tolist() == [[0, 1]]
 
 
-def test_score_comes_before_a_call():
-    class Model:
-        def score(self, pairs):
-            return [1.0 for _ in pairs]
-
-        def __call__(self, pairs):
-            return [2.0 for _ in pairs]
-
-    model = as_relevance_model(Model())
-    assert model.score(model.encode(["q"], ["t"])).tolist() == [1.0]
-
-
 def test_the_best_match_of_a_seed_counts():
     edges = [("a", "b", "x")]
     graph = CorpusGraph(["a", "b"], [""] * 2, types=["person", "film"], edges=edges)
@@ -235,21 +183,3 @@ def test_the_best_match_of_a_seed_counts():
     for paths in (plan, plan[::-1]):
         queries = Queries.of(index, ["?"], inputs={"plan": [paths]})
         assert MixedTraversal(matching="written", fill=False)(queries).seed_scores[0, 0].tolist() == 0.75
-
-
-def test_words_written_with_combining_marks():
-    index = GraphIndex.from_texts(["Brass from Ko\u0308ln.", "Fish."])
-    assert [hit.id for hit in Retriever(index, BM25Search(), backfill=False).retrieve("K\u00f6ln")] == ["0"]
-
-
-def test_filters_whose_values_cannot_be_compared_are_refused():
-    class Odd:
-        def __eq__(self, other):
-            raise KeyError("odd")
-
-        __hash__ = None
-
-    graph = CorpusGraph(["a"], ["text"], metadata=[{"year": 1843}])
-    for condition in ({"year": {"$gt": Decimal("NaN")}}, {"year": Decimal("sNaN")}, {"year": Odd()}, {"year": {"$in": [Odd()]}}):
-        with pytest.raises(InvalidArgumentError, match="cannot be compared with the nodes: (InvalidOperation|KeyError)"):
-            filter_mask(graph, condition)

@@ -147,3 +147,27 @@ def test_how_often_a_title_may_be_mentioned(holding, mentions):
     texts = [Node(f"t{n}", "the tables of Postgres" if n < holding else "other") for n in range(2098)]
     nodes = [Node("tables", "", "tables"), Node("Postgres", "", "Postgres"), *texts]
     assert {target for _, target, _ in build_edges(nodes, TitleMentions())} == mentions | ({"tables"} if holding == 21 else set())
+
+
+def chunk(identity, title, source="", text=""):
+    return Node(identity, text, title, metadata={"source": source} if source else {})
+
+
+def test_a_mention_leads_to_the_first_chunk_of_a_page_and_not_from_the_page_to_itself():
+    nodes = [
+        chunk("a1", "Power Looms", "a.md", "Power Looms weave."),
+        chunk("a2", "Power Looms", "a.md", "More on Power Looms."),
+        chunk("a3", "Power Looms: Notes", "a.md", "Notes on Power Looms."),
+        chunk("b", "Engine", "b.md", "It drives Power Looms."),
+    ]
+    assert build_edges(nodes, TitleMentions()) == [("b", "a1", "mentions")]
+
+
+def test_titles_that_are_ordinary_words_give_no_mentions(caplog):
+    texts = [Node(f"t{n}", "all of our tables are PostgreSQL tables") for n in range(41)]
+    nodes = [Node("tables", "", "tables"), Node("pg", "", "PostgreSQL"), Node("x", "see PostgreSQL and tables", "Other"), *texts]
+    with caplog.at_level("INFO"):
+        assert build_edges(nodes, TitleMentions()) == []
+    assert "skipped 2 titles that are ordinary words of these texts, such as 'PostgreSQL'" in caplog.text
+    # Twenty texts hold each title.
+    assert len(build_edges(nodes[:22], TitleMentions())) == 2 * 20

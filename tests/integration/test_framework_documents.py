@@ -1,4 +1,4 @@
-"""Odd input through both doors: ids that are missing, equal or numbers, odd texts and sizes, and what is no node."""
+"""Documents and nodes as both framework packages take them: ids that are missing, equal or numbers, odd texts and sizes."""
 
 import pytest
 from langchain_core.documents import Document

@@ -4,6 +4,7 @@ import logging
 from operator import attrgetter
 
 import networkx
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -352,3 +353,11 @@ def test_sizes_of_numpy_are_sizes():
     from graph_retrievers.construction.edges import NearestNeighbors
 
     assert NearestNeighbors(np.int64(3)).k == 3
+
+
+def test_values_of_networkx_graphs_that_are_arrays():
+    graph = networkx.DiGraph()
+    graph.add_node("a", text="a loom", title=np.array(["x", "y"]))
+    graph.add_edge("a", "b", text=np.array(["p", "q"]), relation=np.array(["r", "s"]))
+    (edge,) = from_networkx(graph)[1]
+    assert (edge.relation, edge.text) == ("['r' 's']", "['p' 'q']")

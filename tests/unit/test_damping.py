@@ -1,52 +1,13 @@
-"""A title that the chunks of a page share is the name of the page; hubs are damped and activation stays bounded."""
+"""Hubs are damped and activation stays bounded, except in the graphs for which the method was published."""
 
 import pytest
 import torch
 
-from graph_retrievers.construction import TitleMentions, build_edges
-from graph_retrievers.graph import Node
 from graph_retrievers.graph.corpus_graph import CorpusGraph
-from graph_retrievers.graph.names import name_table
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.spreading_activation import SpreadingActivation
 
 LONG = "words that fill a passage with more than twenty words so that it is one and not an entity of some knowledge graph "
-
-
-def chunk(identity, title, source="", text=""):
-    return Node(identity, text, title, metadata={"source": source} if source else {})
-
-
-def test_the_name_of_a_page_stands_for_its_first_chunk():
-    nodes = [
-        *(chunk(f"a{n}", "Looms", "a.md") for n in range(85)),
-        chunk("b", "Looms", "b.md"),
-        chunk("c", "Looms"),
-        chunk("d", "Looms"),
-    ]
-    table = name_table(CorpusGraph.from_nodes(nodes))
-    assert table.rows("Looms") == [0, 85, 86, 87], "one for each page, and every node without one"
-    assert table.find("What do Looms do?") == [("Looms", [0, 85, 86, 87])]
-
-
-def test_a_mention_leads_to_the_first_chunk_of_a_page_and_not_from_the_page_to_itself():
-    nodes = [
-        chunk("a1", "Power Looms", "a.md", "Power Looms weave."),
-        chunk("a2", "Power Looms", "a.md", "More on Power Looms."),
-        chunk("a3", "Power Looms: Notes", "a.md", "Notes on Power Looms."),
-        chunk("b", "Engine", "b.md", "It drives Power Looms."),
-    ]
-    assert build_edges(nodes, TitleMentions()) == [("b", "a1", "mentions")]
-
-
-def test_titles_that_are_ordinary_words_give_no_mentions(caplog):
-    texts = [Node(f"t{n}", "all of our tables are PostgreSQL tables") for n in range(41)]
-    nodes = [Node("tables", "", "tables"), Node("pg", "", "PostgreSQL"), Node("x", "see PostgreSQL and tables", "Other"), *texts]
-    with caplog.at_level("INFO"):
-        assert build_edges(nodes, TitleMentions()) == []
-    assert "skipped 2 titles that are ordinary words of these texts, such as 'PostgreSQL'" in caplog.text
-    # Twenty texts hold each title.
-    assert len(build_edges(nodes[:22], TitleMentions())) == 2 * 20
 
 
 @pytest.mark.parametrize("shape", ["star", "clique", "two hubs"])

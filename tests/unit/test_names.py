@@ -1,0 +1,153 @@
+"""Names of nodes: how texts are cut into words and tokens, which names a text holds, and what counts as a name."""
+
+import pytest
+
+from graph_retrievers import GraphIndex
+from graph_retrievers.graph import CorpusGraph, Node
+from graph_retrievers.graph.labels import is_random, label
+from graph_retrievers.graph.names import NameTable, name_table, name_words, nodes_titled
+from graph_retrievers.graph.tokens import estimate_tokens
+from graph_retrievers.operators.traits import names_identify
+
+
+def chunk(identity, title, source="", text=""):
+    return Node(identity, text, title, metadata={"source": source} if source else {})
+
+
+def test_the_name_of_a_page_stands_for_its_first_chunk():
+    nodes = [
+        *(chunk(f"a{n}", "Looms", "a.md") for n in range(85)),
+        chunk("b", "Looms", "b.md"),
+        chunk("c", "Looms"),
+        chunk("d", "Looms"),
+    ]
+    table = name_table(CorpusGraph.from_nodes(nodes))
+    assert table.rows("Looms") == [0, 85, 86, 87], "one for each page, and every node without one"
+    assert table.find("What do Looms do?") == [("Looms", [0, 85, 86, 87])]
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("", 0),
+        (" \n\t", 0),
+        ("a" * 7, 1),
+        ("a" * 8, 2),
+        ("é" * 14, 2),
+        ("123", 1),
+        ("1234", 2),
+        ("a1b", 3),
+        ("pg_ctl", 3),
+        ("don't!", 4),
+        ("机器学", 3),
+        ("한국어", 3),
+        ("ひカ", 2),
+        ("ㄅㄆㄇㄱ", 4),
+        ("㐀\uf900", 2),
+    ],
+)
+def test_tokens(text, tokens):
+    assert estimate_tokens(text) == tokens
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Ada  Lovelace's\u2014x", ["Ada", "Lovelace", "'", "s", "\u2014", "x"]),
+        ("\u2018a\u2019 \u201cb\u201d", ["'", "a", "'", '"', "b", '"']),
+        ("a\u2010b\u2011c\u2013d-e", ["a", "-", "b", "-", "c", "-", "d", "-", "e"]),
+        ("机器ab한국ひカ\uf900㐀c", ["机", "器", "ab한국", "ひ", "カ", "豈", "㐀", "c"]),
+        ("Cafe\u0301 C++ _x1", ["Caf\u00e9", "C", "+", "+", "_x1"]),
+        (" ", []),
+    ],
+)
+def test_words_of_names(text, words):
+    assert name_words(text) == words
+    assert name_words(text, fold=True) == [word.casefold() for word in words]
+
+
+NAMES = ["New York", "New York City", "York", "", "york", "New York"]
+
+
+@pytest.mark.parametrize(
+    ("fold", "text", "found"),
+    [
+        (
+            False,
+            "New York City, New  York; York York",
+            [("New York City", [1]), ("New York", [0, 5]), ("York", [2]), ("York", [2])],
+        ),
+        (False, "new york and york", [("york", [4]), ("york", [4])]),
+        (False, "York and york", [("York", [2])]),
+        (False, "New Yorkers of Old-York", [("York", [2])]),
+        (False, "New", []),
+        (False, "City of New", []),
+        (True, "NEW YORK and yOrK", [("NEW YORK", [0, 5]), ("yOrK", [2, 4])]),
+        (True, "york", [("york", [4])]),
+        (True, "York", [("York", [2])]),
+        (True, "new york city", [("new york city", [1])]),
+    ],
+)
+def test_names_in_texts(fold, text, found):
+    assert NameTable(NAMES, fold=fold).find(text) == found
+
+
+@pytest.mark.parametrize(
+    ("names", "capitals", "found"),
+    [
+        (["Loom", "Card", "actors"], True, ["Loom"]),
+        (["Loom", "actors"], False, ["actors", "Loom"]),
+        (["Loom", "actors", "", ""], True, ["Loom"]),
+        (["loom", "actors", "1"], False, ["actors"]),
+    ],
+)
+def test_lower_case_words_are_names_where_names_are_so_written(names, capitals, found):
+    table = NameTable(names)
+    assert table.capitals is capitals and [name for name, _ in table.find("actors of Loom")] == found
+
+
+def test_rows_of_names_and_titles():
+    table = NameTable(NAMES, fold=True)
+    assert [table.rows(name) for name in ("york", "York", "YORK", "new  york", "none", "")] == [[4], [2], [2, 4], [0, 5], [], []]
+    nodes = [Node("a", "", " Loom "), Node("b", "", "LOOM"), Node("loom", ""), Node("c", "", "  ")]
+    graph = CorpusGraph.from_nodes(nodes)
+    assert [nodes_titled(graph, title) for title in ("loom\n", "card", "", " ")] == [[0, 1], [], [], []]
+    assert name_table(graph).rows("loom") == [2], "the id is the name of a node without a title"
+    page = [Node(str(n), "", title, metadata={"source": "a.md"}) for n, title in enumerate(["", "", "Loom", "Loom"])]
+    table = name_table(CorpusGraph.from_nodes(page))
+    assert [table.rows(name) for name in ("0", "1", "Loom")] == [[0], [1], [2]]
+    assert name_table(graph) is name_table(graph) and name_table(graph, True).rows("LOOM") == [1]
+
+
+RANDOM = "0b7c1f0e-6d3c-4c3e-9f43-2f1d6b1b8a57"
+
+
+@pytest.mark.parametrize(
+    ("node", "random"),
+    [
+        (RANDOM, True),
+        (RANDOM.upper(), True),
+        (RANDOM.replace("-", ""), True),
+        (f"{RANDOM}-1", True),
+        (f"{RANDOM}_page", True),
+        (f"{RANDOM}a", False),
+        (f"{RANDOM}0", False),
+        (f"{RANDOM}z", False),
+        (f"a-{RANDOM}", False),
+        (RANDOM[:-1], False),
+        ("loom", False),
+    ],
+)
+def test_ids_that_say_nothing(node, random):
+    assert is_random(node) is random
+
+
+def test_a_blank_title_is_no_label():
+    assert label(RANDOM, "  ", "text") == "text" and label("a", " \n", "text") == "a"
+    assert label(RANDOM, " Looms ", "text") == " Looms " and label(RANDOM, "", " \n# ") == RANDOM
+
+
+@pytest.mark.parametrize(("count", "share", "identify"), [(40, 10, True), (44, 11, False), (4008, 12, True), (4004, 13, False)])
+def test_a_word_in_ten_texts_or_three_in_a_thousand_identifies(count, share, identify):
+    titles = [f"Tables of thing{n // share}" for n in range(count)]
+    assert names_identify(GraphIndex.from_texts(["text"] * count, titles=titles)) is identify
