@@ -248,7 +248,8 @@ def strings(name: str, values: Iterable[str]) -> tuple[str, ...]:
 def typed(function: Callable[..., _T]) -> Callable[..., _T]:
     """Return a function that raises InvalidArgumentError for arguments of other types than its annotations.
 
-    Only classes and unions of them are read; lists are left to the checks of their contents.
+    Only classes and unions of them are read; lists are left to the checks of their contents, and annotations that cannot be
+    resolved to the function. None is taken where it is the default.
 
     Examples
     --------
@@ -264,7 +265,12 @@ def typed(function: Callable[..., _T]) -> Callable[..., _T]:
 
     @cache
     def known() -> tuple[Signature, dict[str, tuple[Any, ...]]]:
-        shape, hints = signature(function), get_type_hints(function)
+        shape = signature(function)
+        try:
+            hints = get_type_hints(function)
+        except (NameError, TypeError):
+            # A class that is imported for type checkers alone.
+            hints = {}
         single = [name for name, part in shape.parameters.items() if part.kind not in (part.VAR_POSITIONAL, part.VAR_KEYWORD)]
         parts = {name: _parts(hints[name]) for name in single if name in hints}
         return shape, {name: found for name, found in parts.items() if all(type(part) in (type, ABCMeta) for part in found)}
@@ -278,6 +284,8 @@ def typed(function: Callable[..., _T]) -> Callable[..., _T]:
             # The call itself says what is missing or unknown.
             given = {}
         for name, value in given.items():
+            if value is None and shape.parameters[name].default is None:
+                continue
             if name in kinds and not isinstance(value, tuple(_NUMBERS.get(kind, kind) for kind in kinds[name])):
                 names = ("None" if kind is type(None) else kind.__name__ for kind in kinds[name])
                 wrong = InvalidArgumentError(f"{name} is {shown(value)}; expected {' or '.join(names)}.")

@@ -12,6 +12,7 @@ from typing import Any, overload
 import numpy as np
 import torch
 
+from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, Node
 from graph_retrievers.graph.labels import is_random, path_title
 from graph_retrievers.graph.names import named_step
@@ -505,8 +506,11 @@ class _Paths:
             if row >= 0:
                 self._rows[graph.ids[ends[0]], graph.ids[ends[1]], name] = row
                 texts[step] = graph.edge_texts[row] if graph.edge_texts else ""
-            elif given is not None:
-                names[step] = named_step(graph.texts[a], given[step])
+            else:
+                names[step] = named_step(graph.texts[a], -1 if given is None else given[step])
+                if not names[step]:
+                    told = f"An operator returned a path with a step from {graph.ids[a]!r} to {graph.ids[b]!r}"
+                    raise InvalidArgumentError(f"{told}, which no edge joins and no name in relations.")
         for trail in trails:
             stop = start + len(trail) - 1
             titles = tuple(map(self.title, trail))

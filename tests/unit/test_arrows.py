@@ -26,7 +26,7 @@ ROOMS = {
     "queries": {"errors", "arguments", "cache", "graph", "signals", "index"},
     "results": {"errors", "graph"},
     "search": {"errors", "graph", "signals", "queries", "results"},
-    "hits": {"graph", "signals", "search"},
+    "hits": {"errors", "graph", "signals", "search"},
     "operators": {
         *("errors", "arguments", "cache", "device", "graph", "signals", "learning", "index", "queries", "results"),
         "search",

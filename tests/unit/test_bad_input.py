@@ -16,12 +16,13 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, HybridSearch, VectorSearch
 from graph_retrievers.operators.fusion import ReciprocalRankFusion
 from graph_retrievers.operators.granker import GRanker
-from graph_retrievers.operators.operator import Operator, OperatorKind
+from graph_retrievers.operators.operator import Algorithm, Operator, OperatorKind, Pipeline
 from graph_retrievers.operators.rerank import Rerank
 from graph_retrievers.operators.spreading import EntityLinking, GatedPropagation
 from graph_retrievers.results import Chains, Ranking
 from graph_retrievers.retrievers.registry import build_retriever, retriever_names
 from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.signals.bm25 import BM25 as Words
 from graph_retrievers.signals.cross_encoder import CrossEncoder
 from graph_retrievers.signals.dense import DenseIndex
@@ -515,3 +516,70 @@ def test_bm25_of_either_backend_moves_between_devices(texts):
     for backend in ("bm25s", "rank-bm25"):
         words = Words(texts, backend=backend)
         assert words.to(torch.device("cpu")).search(["loom"], 2)[1].tolist() == words.search(["loom"], 2)[1].tolist()
+
+
+class Finds(Algorithm):
+    """Candidates that a test gives, whatever was found before."""
+
+    kind = OperatorKind.GRAPH_SEARCH
+
+    def __init__(self, found, k: int | None = None):
+        self.found, self.k = found, k
+
+    def search(self, question, found):
+        return self.found
+        yield
+
+
+def candidates(nodes, scores, trails=None):
+    nodes = np.array(nodes)
+    trails = nodes[:, None] if trails is None else np.array(trails)
+    return Candidates(nodes, np.array(scores), trails, np.zeros(len(nodes), np.int64), ("Finds",))
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        ([(0, 1.0)], r"Finds\.search returned \[\(0, 1\.0\)\]; expected Candidates"),
+        (candidates([1, 1], [2.0, 1.0]), "Finds returned row 1 twice"),
+        (candidates([0, 9], [2.0, 1.0]), r"Finds returned row 9 with score 1\.0; expected rows from 0 to 2"),
+        (candidates([0, -1], [2.0, 1.0]), r"Finds returned row -1 with score 1\.0"),
+        (candidates([0], [float("nan")]), "Finds returned row 0 with score nan"),
+        (candidates([0], [1.0, 0.5]), r"Finds returned nodes, scores, trails and relations of the shapes .*; expected \[K\]"),
+        (candidates([0.0], [1.0]), "Finds returned float64 rows"),
+        (candidates([0], [1.0], [[0, 1]]), "a trail that does not end in its node"),
+        (candidates([0], [1.0], [[7, 0]]), "a trail with a row outside the graph"),
+        (candidates([2], [1.0], [[0, 2]]), "a path with a step from '0' to '2', which no edge joins"),
+    ],
+)
+def test_what_an_operator_finds_is_checked_inside_a_composition_too(found, message):
+    index = GraphIndex.from_texts(["a loom", "a card", "a mill"], edges=[("0", "1")])
+    with pytest.raises(InvalidArgumentError, match=message):
+        Retriever(index, Pipeline(BM25Search(1), Finds(found))).retrieve("loom")
+    with pytest.raises(InvalidArgumentError, match=message):
+        Retriever(index, Finds(found)).retrieve("loom")
+
+
+def test_the_arguments_of_operators_and_retrievers_of_others_are_checked_as_they_say():
+    found = candidates([0], [1.0])
+    with pytest.raises(InvalidArgumentError, match=r"k is '3'; expected int or None"):
+        Finds(found, k="3")
+    assert Finds(found, k=3).k == 3
+
+    class Optional(Finds):
+        def __init__(self, found, k: int = None, model: "Missing" = 1):  # noqa: F821
+            super().__init__(found, k)
+
+    assert Optional(found, k=None, model="any").k is None, "an annotation that cannot be resolved is not read"
+
+
+def test_a_search_derived_from_one_of_ours_is_checked():
+    class Turned(Words):
+        def search(self, queries, k, allowed=None):
+            scores, rows = super().search(queries, k, allowed)
+            return scores.flip(1), rows.flip(1)
+
+    index = GraphIndex.from_texts(["a loom", "a loom and a card"], bm25=False)
+    index = GraphIndex(index.graph, {"bm25": Turned(index.graph.contents())})
+    with pytest.raises(InvalidArgumentError, match="not in descending order"):
+        BM25(index).retrieve("loom card")

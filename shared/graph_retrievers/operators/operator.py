@@ -26,6 +26,7 @@ from graph_retrievers.graph.ragged import ranked_lists
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 from graph_retrievers.search.candidates import Candidates, ranking_of
+from graph_retrievers.search.checks import check_candidates
 from graph_retrievers.search.driver import Named, Search, Together, Trace, run
 from graph_retrievers.search.memory import Memory, Question
 
@@ -117,9 +118,9 @@ class Operator(ABC):
     by_question: bool = False
 
     def __init_subclass__(cls, **kwargs: object) -> None:
-        """Name the operator after its class where the class body does not; check the types of arguments of our own operators."""
+        """Name the operator after its class where the class body does not; check arguments by the annotations of the class."""
         super().__init_subclass__(**kwargs)
-        if "__init__" in cls.__dict__ and cls.__module__.startswith("graph_retrievers."):
+        if "__init__" in cls.__dict__:
             cls.__init__ = typed(cls.__init__)  # type: ignore[method-assign]
         if "name" not in cls.__dict__:
             cls.name = cls.__name__
@@ -144,8 +145,7 @@ class Operator(ABC):
         found = self.rank(queries, before)
         if not isinstance(found, Ranking) or len(found) != len(queries):
             raise InvalidArgumentError(f"{self.name}.rank gave {shown(found)}; expected a Ranking of {len(queries)} queries.")
-        # The operators of this package are tested; the check would cost time at every step.
-        if not type(self).__module__.startswith("graph_retrievers."):
+        if not self.by_question:
             _check_results(queries.index.graph, found, self.name)
         return self.prune(found).after(before)
 
@@ -220,6 +220,7 @@ class Algorithm(Operator):
         Chains and facts of earlier operators stay, where the operator has none of its own.
         """
         after: Candidates = yield Named(self.name, self.search(question, found))
+        check_candidates(after, question.size, self.name)
         return after.top(self.k).after(found)
 
     def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
@@ -231,7 +232,10 @@ def searched(algorithm: Any, queries: Queries, ranking: Ranking) -> Ranking:
     """Return what the `search` of an operator finds for each query of a batch."""
     questions = [Question(queries, place) for place in range(len(queries))]
     searches = [algorithm.search(*pair) for pair in zip(questions, Candidates.of(ranking), strict=True)]
-    found = ranking_of(run(Memory(queries), searches, queries.trace, algorithm.name), queries.index.device)
+    lists = run(Memory(queries), searches, queries.trace, algorithm.name)
+    for each in lists:
+        check_candidates(each, len(queries.index), algorithm.name)
+    found = ranking_of(lists, queries.index.device)
     if any(question.notes for question in questions):
         found = replace(found, notes=tuple(tuple(dict.fromkeys(question.notes)) for question in questions))
     counts = [question.touched for question in questions]

@@ -98,9 +98,9 @@ class BaseRetriever(ABC):
     inputs: tuple[str, ...] = ()
 
     def __init_subclass__(cls, **kwargs: object) -> None:
-        """Check the types of arguments of our own retrievers."""
+        """Check arguments by the annotations of the class."""
         super().__init_subclass__(**kwargs)
-        if "__init__" in cls.__dict__ and cls.__module__.startswith("graph_retrievers."):
+        if "__init__" in cls.__dict__:
             cls.__init__ = typed(cls.__init__)  # type: ignore[method-assign]
 
     @abstractmethod
