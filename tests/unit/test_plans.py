@@ -19,9 +19,10 @@ from graph_retrievers.operators.mor.plan import (
     ReasoningPath,
     check_plan,
 )
+from graph_retrievers.operators.mor.traversal import MixedTraversal
 from graph_retrievers.retrievers.mor import MoR
 from graph_retrievers.signals.language import check_schema
-from tests.helpers import HashEmbedding
+from tests.helpers import HashEmbedding, Written
 from tests.movies import movie_edges, movie_nodes
 
 
@@ -290,8 +291,6 @@ def test_a_planner_that_raises_leaves_text_retrieval(index):
 
 
 def test_a_limit_on_edges_is_told(index):
-    from graph_retrievers.operators.mor.traversal import MixedTraversal
-
     plan = [{"type": "genre", "restriction": "Drama"}, {"type": "movie"}]
     hits = MoR(index, traversal=MixedTraversal(max_edges=1), backfill=False).retrieve("dramas", plan=plan)
     assert "cut short" in hits.notes[0]
@@ -323,3 +322,31 @@ def test_a_path_names_the_planned_relation_and_its_direction_among_parallel_edge
     assert str(retriever.retrieve("who?", plan=plan)[0].path) == "m -[directed_by]-> p"
     plan[1]["relation"] = "saw"
     assert str(retriever.retrieve("who?", plan=plan)[0].path) == "m <-[saw]- p"
+
+
+def test_the_trajectory_starts_at_a_seed_before_a_later_match():
+    # What the match of the second layer leads to has the lower row in the third.
+    names, types = ["match", "film", "reached", "x", "y", "end"], ["person", "film", "person", "tag", "tag", "place"]
+    edges = [("film", "reached"), ("match", "x"), ("reached", "y"), ("x", "end"), ("y", "end")]
+    graph = CorpusGraph(names, [""] * 6, types=types, edges=edges)
+    index = GraphIndex(graph, {"written": Written(6, lambda text, row: {("? a", 1): 1.0, ("? b", 0): 1.0}.get((text, row), 0.0))})
+    steps = [("film", "a"), ("person", "b"), ("tag", ""), ("place", "")]
+    plan = [{"type": kind, "restriction": [phrase] if phrase else []} for kind, phrase in steps]
+
+    def found(structure):
+        traversal = MixedTraversal(matching="written", fill=False, structure=structure)
+        return MoR(index, traversal=traversal, backfill=False).retrieve("?", plan=plan)
+
+    assert [hit.path.nodes for hit in found(True)] == [("film", "reached", "y", "end")]
+    assert not found(False), "no step is taken, and no text matches in the last layer"
+
+
+def test_what_a_filter_hides_takes_no_place_among_the_candidates():
+    graph = CorpusGraph(["film", "x", "y"], [""] * 3, types=["film", "tag", "tag"], edges=[("film", "x"), ("film", "y")])
+    index = GraphIndex(graph, {"written": Written(3, lambda text, row: [3.0, 2.0, 1.0][row])})
+    plan = [{"type": "film", "restriction": "a"}, {"type": "tag"}]
+    retriever = MoR(index, traversal=MixedTraversal(candidates=1, matching="written"), backfill=False)
+    assert [hit.id for hit in retriever.retrieve("?", plan=plan)] == ["x"]
+    for given in (plan, "none"):
+        hidden = {"$id": {"$nin": ["film", "x"]}}
+        assert [hit.id for hit in retriever.retrieve("?", plan=given, filter=hidden)] == ["y"], given
