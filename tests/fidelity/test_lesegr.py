@@ -414,6 +414,15 @@ def test_hops_end_where_nothing_new_is_reached():
     assert pool.nodes.tolist() == [0, 1, 2] and pool.trails[2].tolist() == [0, 1, 2]
 
 
+def test_who_may_not_be_walked_to_sends_nothing_in_one_direction_either():
+    index = index_of([(0, 1), (2, 1)], torch.eye(3), [1.0] * 3)
+    search = Pipeline(VectorSearch(1), LexicalSemanticSearch(LeSeGRModel(3), direction="in"))
+    retriever = Retriever(index, search, backfill=False)
+    vector = [0.0, 1.0, 0.0]
+    assert {hit.id for hit in retriever.retrieve("q", vector=vector)} == {"n0", "n1", "n2"}
+    assert {hit.id for hit in retriever.retrieve("q", vector=vector, traversal_filter={"$id": {"$ne": "n0"}})} == {"n1", "n2"}
+
+
 def test_weights_too_large_for_numbers_are_refused():
     index = index_of([(0, 1)], torch.tensor([[1.0, 0.0], [0.0, 1.0]]), [1.0, 1.0])
     model = LeSeGRModel(2)

@@ -154,6 +154,13 @@ def test_the_reranker_scores_each_query_as_it_would_alone(index):
         assert [h.score for h in alone] == pytest.approx([h.score for h in hits], abs=1e-5)
 
 
+def test_the_reranker_drops_what_is_behind_its_depth(index):
+    queries = Queries.of(index, ["a film"], inputs={"plan": [None]})
+    ranking = MixedTraversal(matching="dense")(queries)
+    found = TrajectoryReranker(TrajectoryScorer(3, 64), depth=2)(queries, ranking)
+    assert ranking.width > 2 and sorted(found.nodes[0].tolist()) == sorted(ranking.nodes[0, :2].tolist())
+
+
 def test_weights_and_embeddings_that_do_not_fit_are_errors(index):
     with pytest.raises(InvalidArgumentError, match="not the weights"):
         TrajectoryReranker({"w": torch.zeros(2)})

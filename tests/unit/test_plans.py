@@ -347,6 +347,6 @@ def test_what_a_filter_hides_takes_no_place_among_the_candidates():
     plan = [{"type": "film", "restriction": "a"}, {"type": "tag"}]
     retriever = MoR(index, traversal=MixedTraversal(candidates=1, matching="written"), backfill=False)
     assert [hit.id for hit in retriever.retrieve("?", plan=plan)] == ["x"]
-    for given in (plan, "none"):
-        hidden = {"$id": {"$nin": ["film", "x"]}}
-        assert [hit.id for hit in retriever.retrieve("?", plan=given, filter=hidden)] == ["y"], given
+    filters = {"filter": {"$id": {"$nin": ["film", "x"]}}, "seed_filter": {"$id": {"$in": ["film", "x", "y"]}}}
+    for way in (plan, "none"):
+        assert [hit.id for hit in retriever.retrieve("?", plan=way, **filters)] == ["y"], way
