@@ -28,7 +28,7 @@ from llama_graph_retrievers import GRAGPostprocessor, GRankerPostprocessor
 from llama_graph_retrievers import GRAGRetriever as LlamaGRAGRetriever
 from tests.helpers import CORPUS, HashEmbedding, linked_index
 from tests.integration.llama_corpus import HashEmbed
-from tests.unit.test_grag_training import dataset
+from tests.unit.test_grag_training import dataset, words
 
 QUESTION = "Who designed the engine that Ada Lovelace wrote a program for?"
 
@@ -294,3 +294,36 @@ def test_an_index_without_vectors_is_refused_with_the_reason():
     bare = GraphIndex.from_texts(["a loom", "a card"])
     with pytest.raises(MissingSignalError):
         GRAG(bare, first="bm25").retrieve("a loom")
+
+
+RANKS = EvidenceNetwork(evidence=("rank",), graph=False)
+
+
+def test_true_is_no_score():
+    documents = [Document("loom a", id="a", metadata={"score": False}), Document("loom b", id="b", metadata={"score": True})]
+    found = GRAGCompressor(embedding=HashEmbedding(), network=RANKS, parser=words).compress_documents(documents, "loom")
+    assert [document.id for document in found] == ["a", "b"]
+
+
+def test_what_the_postprocessor_hands_on():
+    seen = []
+
+    def parser(text):
+        seen.append(text)
+        return words(text)
+
+    embedding = HashEmbedding(2)
+    similar = EvidenceNetwork(evidence=("similarity",), graph=False)
+    given = [
+        NodeWithScore(node=TextNode(id_=name, text=f"loom {name}", embedding=vector), score=score)
+        for name, vector, score in (("a", [0.0, 1.0], 1.0), ("b", [1.0, 0.0], 0.5), ("c", [1.0, 0.0], 0.1))
+    ]
+    query = "  which loom \n"
+    processor = GRAGPostprocessor(network=similar, embed_model=embedding, parser=parser, depth=2)
+    found = processor.postprocess_nodes(given, query_str=query)
+    assert "question: which loom" in seen
+    assert embedding.document_calls == 0, "nodes bring their vectors"
+    assert found[2].node.node_id == "c", "behind the depth"
+    vector = torch.tensor(embedding.embed_query("which loom"))
+    expected = "a" if vector[1] > vector[0] else "b"
+    assert found[0].node.node_id == expected

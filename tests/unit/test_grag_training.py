@@ -9,13 +9,18 @@ from graph_retrievers import GRAG, GraphIndex
 from graph_retrievers.datasets import Dataset, Query
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import Node
+from graph_retrievers.learning import loop
 from graph_retrievers.learning.labelled import LabelledQuery
 from graph_retrievers.learning.loss import listwise_cross_entropy, pairwise_hinge
 from graph_retrievers.operators import DocumentGraphNetwork, DocumentGraphRerank, EvidenceNetwork, VectorSearch
+from graph_retrievers.operators.grag import training
 from graph_retrievers.operators.grag.training import fit_document_graph
 from graph_retrievers.retrievers.grag import fit_grag, grag_reranker
 from graph_retrievers.signals.meaning import MeaningGraph
 from graph_retrievers.signals.meaning_cache import MeaningCache
+from langchain_graph_retrievers import GRAGCompressor
+from llama_graph_retrievers import GRAGPostprocessor
+from tests.helpers import HashEmbedding
 
 PEOPLE = ["ada", "ben", "cy", "dot", "eve", "fay", "gus", "hal", "ida", "jon", "kay", "lee"]
 
@@ -203,3 +208,95 @@ def test_documents_are_parsed_once_for_all_questions():
     reranker = DocumentGraphRerank(EvidenceNetwork(hidden=4), parser=MeaningCache(parser))
     fit_document_graph(index, examples, examples, reranker, VectorSearch(36), epochs=1)
     assert len(seen) == len(set(seen)) == 36 + 12
+
+
+def test_a_training_has_the_documented_settings(monkeypatch):
+    told = {}
+
+    def spy(module, batches, loss, evaluate, **options):
+        told.update(options, batches=batches, loss=loss)
+        return loop.History()
+
+    monkeypatch.setattr(training, "fit", spy)
+    data = dataset()
+    index = index_of(data)
+    row = index.graph.row
+    examples = [training.LabelledQuery(q.text, tuple(map(row, q.gold))) for q in data.queries]
+    network = EvidenceNetwork(dropout=0.0)
+    reranker = DocumentGraphRerank(network, parser=words)
+    fit_document_graph(index, examples, examples[:2], reranker, VectorSearch(36))
+    assert [told[name] for name in ("learning_rate", "weight_decay", "patience", "epochs")] == [1.5e-3, 0.01, 20, 150]
+    about = told["about"]
+    assert (about["loss"], about["together"], about["batch_size"], about["depth"]) == ("hinge", False, 16, 100)
+    orders = [[tuple(r.tolist()) for batch in told["batches"](torch.Generator().manual_seed(s)) for _, r in batch] for s in (0, 1)]
+    assert len(orders[0]) == 12 and sorted(orders[0]) == sorted(orders[1]) and orders[0] != orders[1]
+    (batch,) = [b for b in told["batches"](torch.Generator()) if len(b) == 12]
+    one_by_one = [pairwise_hinge(network(*inputs.arguments), relevant) for inputs, relevant in batch]
+    assert told["loss"](batch).item() == pytest.approx(torch.stack(one_by_one).mean().item(), rel=1e-5)
+
+
+def test_ties_on_dev_go_to_the_first():
+    scores = torch.zeros(100)
+    for place, expected in ((0, 1.0), (50, 1 / 51 / 2)):
+        assert training._quality(scores, torch.arange(100) == place, 10) == pytest.approx(expected)
+
+
+def test_dev_questions_for_which_nothing_relevant_is_found_count_as_none():
+    data = dataset()
+    index = index_of(data)
+    row = index.graph.row
+    train, dev = (
+        [training.LabelledQuery(q.text, tuple(map(row, q.gold))) for q in data.queries if q.split == s] for s in ("train", "dev")
+    )
+    lost = [training.LabelledQuery(example.text, (10**6,)) for example in dev]
+    options = {"epochs": 1, "learning_rate": 1e-9}
+    whole, half = (
+        fit_document_graph(index, train, some, DocumentGraphRerank(parser=words), VectorSearch(36), **options).best_score
+        for some in (dev, dev + lost)
+    )
+    assert half == pytest.approx(whole / 2)
+
+
+def test_the_seed_makes_the_network_too(tmp_path):
+    data = dataset()
+    index = index_of(data)
+    made = []
+    for number, seed in enumerate((0, 0, 1)):
+        torch.manual_seed(100 + number)
+        folder = tmp_path / str(number)
+        fit_grag(data, index, folder, first="vector", parser=NAMED, seed=seed, training={"epochs": 1})
+        made.append(GRAG(index, checkpoint=folder, parser=NAMED).operator.operators[-1].network.state_dict())
+    assert all(torch.equal(made[0][name], made[1][name]) for name in made[0])
+    assert any(not torch.equal(made[0][name], made[2][name]) for name in made[0])
+
+
+def test_a_trained_evidence_network_serves_vectors_of_any_model(tmp_path):
+    class Model(HashEmbedding):
+        def __init__(self, name):
+            super().__init__(4)
+            self.name = name
+
+    data = dataset()
+    indexes = [GraphIndex.from_graph(data.graph(), embedding=Model(name)) for name in ("a", "b")]
+    fit_grag(data, indexes[0], tmp_path / "e", first="vector", parser=NAMED, training={"epochs": 1})
+    assert len(GRAG(indexes[1], checkpoint=tmp_path / "e", parser=NAMED, k=3).retrieve("river near ada?")) == 3
+    network = DocumentGraphNetwork(4)
+    fit_grag(data, indexes[0], tmp_path / "p", first="vector", depth=7, parser=NAMED, network=network, training={"epochs": 1})
+    assert GRAGCompressor(checkpoint=tmp_path / "p", embedding=Model("a"), parser=NAMED)._reranker.depth == 7
+    given = {"checkpoint": tmp_path / "p", "parser": NAMED}
+    with pytest.raises(InvalidArgumentError, match="trained with vectors of 'a', these are of 'b'"):
+        GRAGCompressor(embedding=Model("b"), **given)
+    with pytest.raises(InvalidArgumentError, match="trained with vectors of 'a', these are of 'b'"):
+        GRAGPostprocessor(embed_model=Model("b"), **given)
+    assert GRAG(indexes[0], **given).operator.operators[-1].depth == 7
+
+
+def test_losses_have_gradients_without_a_pair():
+    scores = torch.zeros(2, requires_grad=True)
+    pairwise_hinge(scores, torch.zeros(2, dtype=torch.bool)).backward()
+    assert scores.grad.tolist() == [0.0, 0.0]
+
+
+def test_fitting_stops_where_nothing_gets_better():
+    _, history = fitted(epochs=50, patience=2, learning_rate=1e-9)
+    assert len(history.losses) == 3

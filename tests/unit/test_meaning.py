@@ -8,13 +8,14 @@ import sys
 import pytest
 
 from graph_retrievers.errors import CorruptIndexError, InvalidArgumentError, MissingDependencyError
+
+# -- graphs -----------------------------------------------------------------------------------------------------------
+from graph_retrievers.signals import meaning_cache
 from graph_retrievers.signals.concept_parser import ConceptParser
 from graph_retrievers.signals.meaning import MeaningGraph, MeaningParser
 from graph_retrievers.signals.meaning_cache import MeaningCache, as_meaning_parser
 from graph_retrievers.signals.meaning_parsers import AmrlibParser, PenmanParser, penman_graph
 from tests.helpers import tiny_seq2seq
-
-# -- graphs -----------------------------------------------------------------------------------------------------------
 
 
 def test_relations_of_nodes_that_do_not_exist_are_left_out():
@@ -363,3 +364,49 @@ def test_progress_is_shown_on_wish(capsys):
     assert capsys.readouterr().err == ""
     cache.parse(["a", "b"], show_progress=True)
     assert "parsing" in capsys.readouterr().err
+
+
+def test_the_cache_of_graphs_forgets_the_oldest(monkeypatch):
+    monkeypatch.setattr(meaning_cache, "_IN_MEMORY", 4)
+    asked = []
+    cache = MeaningCache(lambda text: asked.append(text) or MeaningGraph((text,)))
+    for text in "abcabcd":
+        cache.parse([text])
+    assert asked == list("abcd"), "four are kept"
+    cache.parse(["e"])
+    cache.parse(["b", "a"])
+    assert asked == list("abcdea")
+
+
+def test_many_texts_are_parsed_in_parts(monkeypatch):
+    monkeypatch.setattr(meaning_cache, "_AT_A_TIME", 3)
+    parts = []
+
+    class Parser:
+        name = "parts"
+
+        def parse(self, texts):
+            parts.append(len(texts))
+            return [MeaningGraph((text,)) for text in texts]
+
+    found = MeaningCache(Parser()).parse(list("abcdefgh"))
+    assert parts == [3, 3, 2] and [graph.concepts[0] for graph in found] == list("abcdefgh")
+
+
+def test_details_of_concepts():
+    def relations(text):
+        return ConceptParser(1).parse([text])[0].labelled_relations()
+
+    assert relations("The loom in the loom.") == ()
+    assert relations("The engine has power.") == (("engine", "next", "power"),)
+    assert ConceptParser(1).parse(["He runs/walks and 3/4 of it."])[0].concepts == ("runs/walks", "3/4")
+    assert ("loom", "and", "buy") not in relations("A loom. Buy it.")
+    roles = {role for _, role, _ in relations("The mill burned but the weaver left, and 3 or 4 looms stayed.")}
+    assert "but" not in roles and "or" not in roles
+
+
+def test_a_graph_that_is_nested_too_deep_is_not_read():
+    from graph_retrievers.signals.meaning_parsers import penman_graph
+
+    with pytest.raises(InvalidArgumentError, match="PENMAN"):
+        penman_graph("(a / a " + ":op1 (a / a " * sys.getrecursionlimit() * 2)

@@ -8,7 +8,7 @@ from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.signals.cross_encoder import CrossEncoder
-from graph_retrievers.signals.embedding import SentenceEncoder, as_embedding, embed_queries, minilm
+from graph_retrievers.signals.embedding import CachedEmbedding, SentenceEncoder, as_embedding, embed_queries, minilm
 from graph_retrievers.signals.models import as_relevance_model
 from graph_retrievers.signals.relevance import BiEncoder
 from tests.helpers import HashEmbedding, linked_index
@@ -76,3 +76,16 @@ def test_score_comes_before_a_call():
 
     model = as_relevance_model(Model())
     assert model.score(model.encode(["q"], ["t"])).tolist() == [1.0]
+
+
+def test_the_cache_of_vectors_forgets_the_oldest():
+    asked = []
+    model = CachedEmbedding(lambda texts: asked.extend(texts) or [[1.0]] * len(texts), limit=2)
+    for text in "abcbca":
+        model.embed_documents([text])
+    assert asked == ["a", "b", "c", "a"]
+    assert CachedEmbedding(HashEmbedding()).name == "HashEmbedding"
+    named = HashEmbedding()
+    named.name = "special"
+    assert CachedEmbedding(named).name == "special"
+    assert model.embed_documents([]).shape[0] == 0
