@@ -5,11 +5,16 @@ import math
 import pytest
 import torch
 
+from graph_retrievers.errors import MissingSignalError
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators import Backfill
+from graph_retrievers.operators import Backfill, BM25Search
+from graph_retrievers.operators.operator import Operator, OperatorKind, Pipeline
+from graph_retrievers.operators.spreading.propagation import GatedPropagation
+from graph_retrievers.operators.vector_search import VectorSearch
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
+from graph_retrievers.retrievers import Retriever
 from graph_retrievers.retrievers.registry import build_retriever
 from tests.helpers import linked_index
 
@@ -95,3 +100,72 @@ def test_lists_that_are_long_enough_stay_as_they_are():
     ranking = Ranking.of(torch.tensor([[0, 1]]), torch.tensor([[2.0, 1.0]]), "Mine")
     filled = Backfill()(queries, ranking)
     assert (filled.nodes.tolist(), filled.scores.tolist()) == ([[0, 1]], [[2.0, 1.0]])
+
+
+def ids(hits):
+    return [hit.id for hit in hits]
+
+
+def test_backfill_scores_lie_below_all_others():
+    names = [f"n{n}" for n in range(6)]
+    similarity = [100.0, 60.0, 1.0, 90.0, 80.0, 70.0]
+    edges = [("n0", "n2")]
+    index = GraphIndex.from_texts(names, ids=names, edges=edges, vectors=[[s] for s in similarity], bm25=False)
+    # Activation is at most 1 here, far below the similarities of what fills up.
+    spread = Pipeline(VectorSearch(1), GatedPropagation(gate="uniform", steps=1))
+    hits = Retriever(index, spread).retrieve("q", 6, vector=[1.0])
+    assert ids(hits) == ["n0", "n2", "n3", "n4", "n5", "n1"]
+    assert [hit.operator == Backfill.name for hit in hits] == [False, False, True, True, True, True]
+    scores = [hit.score for hit in hits]
+    assert scores == sorted(scores, reverse=True) and len(set(scores)) == 6
+    # Found scores that lie far apart: below the lowest, and not only below the best.
+    hits = Retriever(index, VectorSearch(4)).retrieve("q", 6, vector=[1.0])
+    assert [hit.operator == Backfill.name for hit in hits] == [False] * 4 + [True] * 2
+    assert max(hit.score for hit in hits[4:]) < min(hit.score for hit in hits[:4]) == 70.0
+
+
+def test_of_a_batch_each_query_is_filled_up_by_itself():
+    built = GraphIndex.from_graph(CorpusGraph([*"0123"], ["text"] * 4), vectors=[[1 - row / 4] for row in range(4)], bm25=False)
+    queries = Queries.of(built, ["q", "r"], vectors=[[1.0], [1.0]], k=3)
+    ranking = Ranking.of(torch.tensor([[3], [-1]]), torch.tensor([[0.5], [float("-inf")]]), "Mine")
+    filled = Backfill()(queries, ranking).top(3)
+    assert filled.nodes.tolist() == [[3, 0, 1], [0, 1, 2]]
+    assert filled.scores[1].tolist() == [1, 0.75, 0.5]
+    assert [round(score, 4) for score in filled.scores[0].tolist()] == [0.5, 0.25, 0.1667]
+
+
+def test_backfill_without_a_query_vector_uses_words():
+    index = GraphIndex.from_texts(["a loom", "a card", "a loom card"], vectors=[[1.0], [0.5], [0.0]])
+    assert [hit.id for hit in Retriever(index, BM25Search(1), k=2).retrieve("loom")] == ["0", "2"]
+
+
+class Given(Operator):
+    """What a test says, for every query."""
+
+    kind = OperatorKind.GRAPH_SEARCH
+
+    def __init__(self, ranking):
+        self.ranking = ranking
+
+    def rank(self, queries, ranking):
+        return self.ranking
+
+
+def given(node, **results):
+    """An operator that finds one node for one query."""
+    return Given(Ranking.of(torch.tensor([[node]]), torch.tensor([[1.0]]), "Given", **results))
+
+
+def test_backfill_without_query_vectors_is_an_error_where_there_is_nothing_else_to_fill_from():
+    index = GraphIndex.from_texts(["a loom", "a card"], vectors=[[1.0], [0.5]], bm25=False)
+    with pytest.raises(MissingSignalError, match="no embedding model for queries"):
+        Retriever(index, given(0)).retrieve("loom", 2)
+    assert ids(Retriever(index, given(0)).retrieve("loom", 2, vector=[1.0])) == ["0", "1"]
+    assert ids(Retriever(index, given(0), backfill=False).retrieve("loom", 2)) == ["0"]
+
+
+def test_an_empty_list_beside_a_full_one_is_filled_with_the_scores_of_the_search():
+    index = GraphIndex.from_texts(["a loom", "a card", "an engine"], vectors=[[3.0], [2.0], [5.0]])
+    found, empty = Retriever(index, BM25Search(1)).retrieve_batch(["loom", "zebra"], 2, vectors=[[1.0], [1.0]])
+    assert ids(found) == ["0", "2"] and found[1].score == pytest.approx(found[0].score / 2)
+    assert [(hit.id, hit.score) for hit in empty] == [("2", 5.0), ("0", 3.0)]

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
-from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
+from graph_retrievers.graph import Node
+from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.hits import Hits
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.fusion import ReciprocalRankFusion
@@ -14,7 +15,7 @@ from graph_retrievers.operators.spreading.passages import PassageGathering
 from graph_retrievers.operators.spreading.propagation import GatedPropagation
 from graph_retrievers.operators.vector_search import VectorSearch
 from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
+from graph_retrievers.results import Chains, Ranking
 from graph_retrievers.retrievers.registry import build_retriever
 
 NODES = [
@@ -286,3 +287,30 @@ def test_passages_of_a_question_that_names_nothing_are_none():
     retriever = build_retriever("spreading-uniform", index, passages=True)
     assert [[hit.id for hit in hits] for hits in retriever.retrieve_batch(["who?", "who was Ada?"])] == [[], ["p"]]
     assert retriever.retrieve("who?") == []
+
+
+def test_a_chain_that_a_longer_one_ends_with_backwards_is_absorbed():
+    # The three best chains are s-m, t-m and s-m-t; t-m is the end of s-m-t, read backwards, and t-m-s is not among them.
+    nodes = [Node("s", "", "Sam"), Node("m", "", "Mid"), Node("t", "", "Tom")]
+    index = GraphIndex.from_nodes(nodes, [("s", "m"), ("m", "t")], vectors=[[1.0]] * 3, bm25=False)
+
+    def chains(limit):
+        search = ChainSearch(limit, length=2)
+        retriever = build_retriever("spreading", index, gate="uniform", steps=1, chains="hits", chain_search=search)
+        hits = retriever.retrieve("q", vector=[1.0], entities=["Sam", "Tom"])
+        return [hit.path.nodes for hit in hits if hit.kind == "chain"]
+
+    assert chains(2) == [("s", "m"), ("t", "m")]
+    assert chains(3) == [("s", "m", "t")]
+    assert chains(4) == [("s", "m", "t")]
+
+
+def test_chains_that_end_elsewhere_become_pads_without_a_score():
+    chains = Chains(torch.tensor([[[0, 1, -1], [1, 0, 2], [2, 1, 0]]]), torch.tensor([[3.0, 2.0, 1.0]]))
+    kept = chains.ending_in(torch.tensor([True, False, True]))
+    assert kept.nodes.tolist() == [[[-1, -1, -1], [1, 0, 2], [2, 1, 0]]]
+    assert kept.scores.tolist() == [[-float("inf"), 2.0, 1.0]]
+
+
+def chains(nodes, scores):
+    return {"chains": Chains(torch.tensor(nodes), torch.tensor(scores))}

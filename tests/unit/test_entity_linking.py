@@ -10,7 +10,7 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.names import NameTable, name_table
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, GatedPropagation, Pipeline, ReciprocalRankFusion, VectorSearch
-from graph_retrievers.operators.spreading.linking import EntityLinking
+from graph_retrievers.operators.spreading import EntityLinking
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.retrievers.spreading_activation import SpreadingActivation
@@ -350,3 +350,28 @@ def test_seeds_of_several_operators_keep_their_names_through_propagation():
     index = GraphIndex.from_texts(["a loom", "a card"], vectors=[[0.5], [1.0]])
     hits = Retriever(index, Pipeline(first, GatedPropagation(gate="uniform"))).retrieve("loom", vector=[1.0])
     assert {hit.id: hit.operator for hit in hits} == {"0": "BM25Search", "1": "VectorSearch"}
+
+
+def _linking(names, entities, seed_filter=None, **options):
+    vectors = [[1.0, 0.1 * row] for row in range(len(names))]
+    graph = CorpusGraph(names, [""] * len(names))
+    index = GraphIndex.from_graph(graph, vectors=vectors, embedding=lambda texts: [[1.0, 0.0] for _ in texts], bm25=False)
+    queries = Queries.of(index, ["?"] * len(entities), seed_filter=seed_filter, inputs={"entities": entities})
+    return EntityLinking(**options)(queries)
+
+
+def test_linking_keeps_each_query_to_its_own_share():
+    names = ["a", "b", "c", "d", "e"]
+    assert _linking(names, [["u"], ["v", "w"]], budget=4).lengths().tolist() == [4, 2]
+
+
+def test_an_entity_named_twice_counts_once():
+    names = ["a", "b", "c", "d", "e"]
+    assert _linking(names, [["u", "u"]], budget=4).lengths().tolist() == [4]
+
+
+def test_scores_of_the_index_pass_the_filter():
+    graph = CorpusGraph(["a", "b"], ["", ""])
+    index = GraphIndex.from_graph(graph, vectors=[[1.0], [0.0]], embedding=lambda texts: [[1.0] for _ in texts], bm25=False)
+    queries = Queries.of(index, ["?"], seed_filter={"$id": {"$in": ["a", "b"]}}, inputs={"entities": [["u"]]})
+    assert EntityLinking(fallback_score="index")(queries).nodes.tolist() == [[0]]

@@ -11,13 +11,16 @@ from llama_index.core.schema import NodeWithScore, TextNode
 
 from graph_retrievers.cli import _table
 from graph_retrievers.construction import from_networkx
-from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, Node
+from graph_retrievers.graph import Node
+from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge
 from graph_retrievers.graph.node_path import SharedName
 from graph_retrievers.graph.subgraph import Subgraph
 from graph_retrievers.hits import Hit, Hits, NodePath
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators import FactLinking, FactSearch
+from graph_retrievers.operators import FactLinking, FactSearch, Pipeline
 from graph_retrievers.operators.mor.plan import GraphSchema
+from graph_retrievers.operators.spreading.propagation import GatedPropagation
+from graph_retrievers.operators.vector_search import BM25Search
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Chains, Facts, Ranking
 from graph_retrievers.retrievers import Retriever
@@ -425,3 +428,59 @@ def test_hits_cannot_be_assigned_to():
         with pytest.raises(AttributeError):
             setattr(hits, name, ())
     assert len(hits) == len(hits.hits) > 0
+
+
+def ids(hits):
+    return [hit.id for hit in hits]
+
+
+def films_and_people():
+    """An index of two films and two people, with a fact of every kind about a loom."""
+    nodes = [Node("Alien", "", "", "film"), Node("Aliens", "", "", "film"), Node("Sigourney", "", "", "person")]
+    nodes += [Node("Ridley", "", "", "person")]
+    edges = [
+        Edge("Sigourney", "Ridley", "met", text="a loom loom loom"),
+        Edge("Aliens", "Alien", "follows", text="a loom loom"),
+        Edge("Sigourney", "Alien", "acts in", text="a loom"),
+        Edge("Alien", "Aliens", "precedes", text="a loom among other words"),
+    ]
+    return GraphIndex.from_nodes(nodes, edges, edge_signals=True)
+
+
+def test_types_limit_facts_to_those_that_join_two_nodes_of_them():
+    index, search = films_and_people(), FactSearch(signal="edge_bm25")
+    every = Retriever(index, search, backfill=False).retrieve("loom").facts
+    assert sorted(hit.edge.relation for hit in every) == ["acts in", "follows", "met", "precedes"]
+    hits = Retriever(index, search, types=["film"], backfill=False).retrieve("loom")
+    assert sorted(ids(hits.nodes)) == ["Alien", "Aliens"]
+    # Order and scores are those of all facts.
+    between_films = [hit for hit in every if hit.edge.relation in ("follows", "precedes")]
+    assert list(hits.facts) == between_films
+    (person,) = Retriever(index, search, types=["person"], backfill=False).retrieve("loom").facts
+    assert person.edge.relation == "met"
+
+
+def test_edges_of_a_subgraph_have_weight_text_and_metadata_of_the_edges_walked():
+    edges = [
+        Edge("a", "b", "cites", 2.0, "In the first chapter.", {"page": 3}),
+        Edge("c", "b", "cites", 0.5, "In passing.", {"page": 7}),
+        Edge("c", "a", "quotes", 4.0),
+    ]
+    index = GraphIndex.from_nodes([Node("a", "a loom"), Node("b", "a card"), Node("c", "an engine")], edges[:2])
+    walk = Pipeline(BM25Search(1), GatedPropagation(gate="uniform", steps=2))
+    hits = Retriever(index, walk, backfill=False).retrieve("loom")
+    assert {hit.id: str(hit.path) for hit in hits} == {"a": "a", "b": "a -[cites]-> b", "c": "a -[cites]-> b <-[cites]- c"}
+    assert sorted(hits.subgraph().edges, key=lambda edge: edge.source) == edges[:2]
+    (place,) = (place for place, hit in enumerate(hits) if hit.id == "b")
+    assert hits[place : place + 1].subgraph().edges == tuple(edges[:1])
+    one_way = GraphIndex.from_nodes([Node("a", "a loom"), Node("c", "an engine")], edges[2:])
+    assert Retriever(one_way, walk, backfill=False).retrieve("loom").subgraph().edges == tuple(edges[2:])
+
+
+def test_relations_of_a_short_trail():
+
+    edges = [("a", "b", "x"), ("a", "b", "y")]
+    graph = CorpusGraph(["a", "b"], [""] * 2, edges=edges)
+    trails, relations = torch.tensor([[[-1, 0, 1]]]), torch.tensor([[[-1, 1]]])
+    ranking = Ranking.of(torch.tensor([[1]]), torch.tensor([[1.0]]), "A", trails, relations=relations)
+    assert str(hits_of(ranking, graph, 1)[0][0].path) == "a -[y]-> b"

@@ -56,25 +56,6 @@ def test_faiss_as_backend_gives_the_same_ranking():
     assert Vector(exact).retrieve_batch(words, vectors=queries) == Vector(faiss).retrieve_batch(words, vectors=queries)
 
 
-def test_reciprocal_rank_fusion_by_hand(device):
-    hits = Hybrid(index(device), backfill=False).retrieve("apple", k=3)
-    # Dense order 1 2 5 0 3 4; BM25 order 5 0 1.
-    expected = {"1": 1 / 61 + 1 / 63, "5": 1 / 63 + 1 / 61, "0": 1 / 64 + 1 / 62}
-    assert ids(hits) == ["1", "5", "0"]
-    assert [h.score for h in hits] == pytest.approx([expected[i] for i in ids(hits)])
-
-
-def test_weighted_fusion_by_hand():
-    hits = Hybrid(index(), fusion="weighted", weights=(0.25, 0.75), backfill=False).retrieve("apple", k=6)
-    scores = BM25(TEXTS).table(["apple"])[0]
-    low, high = scores[0], scores[5]
-    dense = {"0": 0.0, "1": 1.0, "2": 0.5, "5": 0.25, "3": 0.0, "4": 0.0}
-    lexical = {"5": 1.0, "0": 0.0, "1": 0.0}
-    assert low < high
-    for hit in hits:
-        assert hit.score == pytest.approx(0.25 * dense[hit.id] + 0.75 * lexical.get(hit.id, 0.0))
-
-
 @pytest.mark.parametrize("make", [Vector, BM25Retriever, Hybrid, Re2, FastInsight])
 def test_exactly_k_hits_where_the_corpus_has_them(make):
     retriever = make(index())

@@ -268,3 +268,39 @@ def test_each_prompt_may_have_its_own_schema():
     assert answers[0] == "a" and isinstance(answers[1], LanguageModelError)
     with pytest.raises(InvalidArgumentError, match="2 schemas were given for 1 prompts"):
         list(complete_many(lambda prompt: '"a"', ["x"], schemas))
+
+
+class Structured:
+    """A chat model with structured output: it answers with a value that is already parsed, and keeps the schemas."""
+
+    def __init__(self, parsed):
+        self.parsed, self.schemas = parsed, []
+
+    def invoke(self, prompt):
+        return {"parsed": self.parsed, "raw": "not JSON"}
+
+    def with_structured_output(self, schema, include_raw):
+        self.schemas.append(schema)
+        return self
+
+
+@pytest.mark.parametrize("answer", [[], {}, 0, False, ""])
+def test_a_structured_answer_without_content_is_an_answer(answer):
+    assert complete_json(Structured(answer), "Which?", {}, attempts=1) == answer
+
+
+def test_a_schema_keeps_its_own_title_and_description():
+    model = Structured(1)
+    port = as_language_model(model)
+    for schema in ({"type": "integer"}, {"title": "Year", "type": "integer"}, {"title": "Year", "description": "When."}):
+        port.complete("When?", schema)
+    assert [(schema["title"], schema["description"]) for schema in model.schemas] == [
+        ("Answer", "The answer."),
+        ("Year", "The answer."),
+        ("Year", "When."),
+    ]
+
+
+def test_an_answer_of_brackets_without_end_is_not_json():
+    with pytest.raises(LanguageModelError, match="in 1 attempts; of the last, it is not JSON"):
+        complete_json(lambda prompt: "[" * 100_000, "Which?", {}, attempts=1)

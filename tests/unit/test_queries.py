@@ -391,3 +391,10 @@ def test_a_scope_that_is_a_function_is_asked_once_of_each_node():
     scope = lambda node: asked.append(node.id) or node.id == "1"  # noqa: E731
     assert [hit.id for hit in Retriever(index, VectorSearch()).retrieve("q", vector=[1.0, 0.0], scope=scope)] == ["1"]
     assert asked == ["0", "1"]
+
+
+def test_the_first_value_a_cache_holds_stays():
+    cache, early = Cache(), []
+    # What another thread stored while this one computed stays.
+    found = cache.get("key", lambda: early.append(cache.get("key", object)) or object())
+    assert found is early[0]

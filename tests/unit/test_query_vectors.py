@@ -7,6 +7,7 @@ import torch
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.vector_search import VectorSearch
+from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.retrievers.registry import build_retriever
 from tests.helpers import linked_index
@@ -92,3 +93,16 @@ def test_a_further_input_has_one_value_for_each_query(count):
     retriever = build_retriever("spreading-uniform", linked_index())
     with pytest.raises(InvalidArgumentError, match=f"entities has {count} entries for 2 queries"):
         retriever.retrieve_batch(["loom", "engine"], entities=[["IBM"]] * count)
+
+
+def test_vectors_given_as_a_function_embed_other_texts():
+    index = GraphIndex.from_texts(["a", "b"], vectors=[[1.0, 0.0], [0.0, 1.0]])
+    queries = Queries.of(index, ["q"], vectors=lambda texts: [[float(len(text)), 0.0] for text in texts])
+    assert queries.embed(["loom"]).tolist() == [[4.0, 0.0]]
+
+
+def test_an_input_is_not_one_string():
+    from graph_retrievers import MoR
+
+    with pytest.raises(InvalidArgumentError, match="one value for each query"):
+        MoR(linked_index()).retrieve_batch(["a", "b"], plan="ab")

@@ -6,6 +6,7 @@ from graph_retrievers import GraphIndex
 from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError
 from graph_retrievers.graph import Node
 from graph_retrievers.retrievers.registry import build_retriever, default_retriever, retriever_class, retriever_names
+from graph_retrievers.retrievers.signatures import class_knobs
 from tests.helpers import HashEmbedding, linked_index
 
 NAMES = {
@@ -91,3 +92,23 @@ def test_the_default_follows_types_texts_and_signals(kinds, words, signals, name
     nodes = [Node(str(place), "word " * words, type=kind) for place, kind in enumerate(kinds)]
     index = GraphIndex.from_nodes(nodes, **{"embedding": HashEmbedding(), **signals})
     assert default_retriever(index) == build_retriever(None, index).name == name
+
+
+class _Documented:
+    """A class.
+
+    Parameters
+    ----------
+    first : int
+    second : int
+        Both of these.
+    third : int
+        Another.
+    """
+
+    def __init__(self, index, *, first=1, second=2, third=3):
+        pass
+
+
+def test_parameters_documented_together():
+    assert [knob.doc for knob in class_knobs(_Documented)] == ["Both of these.", "Both of these.", "Another."]

@@ -298,3 +298,8 @@ def test_the_same_path_from_two_operators_is_one_chain():
     found = [[[row for row in chain if row >= 0] for chain in chains if chain[0] >= 0] for chains in both.nodes.tolist()]
     assert found == [[[0, 1, 2], [3, 4], [0, 1, 2, 7]], [[5, 6], [6, 5]]]
     assert both.scores[0, :3].tolist() == pytest.approx([0.9, 0.5, 0.7]) and bool((both.scores[:, 3:] == -torch.inf).all())
+
+
+def test_pads_stay_last_when_scores_are_minus_infinity():
+    ranking = Ranking.of(torch.tensor([[3, -1]]), torch.zeros(1, 2), "A").reordered(torch.tensor([[1, 0]]))
+    assert ranking.rescored(torch.full((1, 2), float("-inf"))).nodes.tolist() == [[3, -1]]

@@ -26,6 +26,7 @@ from graph_retrievers.operators import (
     QueryDecomposition,
     VectorSearch,
 )
+from graph_retrievers.operators.feedback_search import FeedbackSearch
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers import Decomposition, HyDE, IRCoT
@@ -430,3 +431,19 @@ def test_types_and_facts_are_those_of_the_retriever_inside(name):
     light = kind(index, search="lightrag").retrieve("Who is Ada?", k=2)
     assert [hit.kind for hit in light] == ["node", "node"]
     assert build_retriever("lightrag", index, facts=True).retrieve("Who is Ada?", k=2).facts
+
+
+def ids_of(hits):
+    return [hit.id for hit in hits]
+
+
+def test_feedback_reads_the_text_of_the_best_node_and_not_its_title():
+    nodes = [
+        Node("best", "A saxophonist from Guildford.", "Ballamy of Kenya"),
+        Node("by_text", "The town of Guildford lies in Surrey."),
+        Node("by_title", "Lions live in Kenya."),
+        Node("neither", "Bread is baked of flour."),
+    ]
+    index = GraphIndex.from_nodes(nodes)
+    retriever = Retriever(index, Pipeline(BM25Search(1), FeedbackSearch()), backfill=False)
+    assert ids_of(retriever.retrieve("saxophonist Ballamy")) == ["best", "by_text"]

@@ -311,3 +311,11 @@ def test_adaptive_reranking_takes_equal_scores_in_the_order_of_rounds():
         hits = build_retriever("gar", index).retrieve("x", vector=[1.0, 0.0])
         assert [hit.id for hit in hits] == ["0", "1", "2", "3"]
         assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+
+
+def test_ties_of_faiss_go_to_the_lower_row():
+    pytest.importorskip("faiss")
+    # The lower rows are lower by rounding only, and there are more of the others than faiss is asked for.
+    vectors = [[1.0]] * 20 + [[1.0000001]] * 20
+    query = torch.tensor([[1.0]])
+    assert DenseIndex(vectors, backend="faiss").search(query, 2)[1].tolist() == [[0, 1]]

@@ -1,18 +1,16 @@
-"""Defaults of the retrievers whose composition follows the index, and scores of hits that are filled up."""
+"""Defaults of the retrievers, and what they are composed of on indexes of different kinds."""
 
-import torch
+import numpy as np
 
-from graph_retrievers.graph import CorpusGraph
+from graph_retrievers.graph import Node
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.backfill import Backfill
 from graph_retrievers.operators.vector_search import BM25Search
-from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers.fastinsight import FastInsight
 from graph_retrievers.retrievers.ppr import PPR
-from graph_retrievers.retrievers.registry import retriever_class
+from graph_retrievers.retrievers.registry import build_retriever, retriever_class
 from graph_retrievers.retrievers.spreading_activation import SpreadingActivation
 from graph_retrievers.retrievers.walk_fusion import WalkFusion
+from tests.helpers import linked_index
 from tests.unit.test_walk_fusion import index, manual
 
 LONG = "word " * 20
@@ -81,11 +79,45 @@ def test_the_names_of_mor_stand_for_its_parts():
         assert retriever_class(name)[1] == keywords
 
 
-def test_of_a_batch_each_query_is_filled_up_by_itself():
-    built = GraphIndex.from_graph(CorpusGraph([*"0123"], ["text"] * 4), vectors=[[1 - row / 4] for row in range(4)], bm25=False)
-    queries = Queries.of(built, ["q", "r"], vectors=[[1.0], [1.0]], k=3)
-    ranking = Ranking.of(torch.tensor([[3], [-1]]), torch.tensor([[0.5], [float("-inf")]]), "Mine")
-    filled = Backfill()(queries, ranking).top(3)
-    assert filled.nodes.tolist() == [[3, 0, 1], [0, 1, 2]]
-    assert filled.scores[1].tolist() == [1, 0.75, 0.5]
-    assert [round(score, 4) for score in filled.scores[0].tolist()] == [0.5, 0.25, 0.1667]
+def scored(hits):
+    return [(hit.id, round(hit.score, 6)) for hit in hits]
+
+
+def people_and_works(size):
+    """An index of persons, each with a work of its own; the question is nearest to the first person, then the second."""
+    nodes = [Node(f"p{n}", f"person {n}", f"Person {n}", "person") for n in range(size)]
+    nodes += [Node(f"w{n}", f"work {n}", f"Work {n}", "work") for n in range(size)]
+    vectors = [[1.0 - 0.05 * n, 0.0] for n in range(size)] + [[0.0, 1.0]] * size
+    edges = [(f"p{n}", f"w{n}", "made") for n in range(size)]
+    return GraphIndex.from_nodes(nodes, edges, vectors=vectors, embedding=lambda texts: [[1.0, 0.0]] * len(texts), bm25=False)
+
+
+def test_mor_starts_a_path_at_five_nodes():
+    index = people_and_works(9)
+    plan = [{"type": "person", "restriction": "somebody"}, {"type": "work", "relation": "made"}]
+
+    def found(**options):
+        retriever = build_retriever("mor", index, backfill=False, **options)
+        return scored(retriever.retrieve("Which works?", 20, vector=[1.0, 0.0], plan=plan))
+
+    assert sorted(node for node, _ in found()) == [f"w{n}" for n in range(5)]
+    assert found() == found(seeds=5)
+    assert found() not in (found(seeds=4), found(seeds=6))
+
+
+def test_walk_fusion_expands_five_nodes_of_links_twenty_or_a_tenth():
+    index = linked_index()
+
+    def found(**options):
+        # The list of STeX alone: it is the one that the seeds decide.
+        retriever = build_retriever("walk-fusion", index, form="names", weights=(0, 1.0, 0), backfill=False, **options)
+        hits = retriever.retrieve("Who built a mechanical computer that reads punched cards?", 12)
+        return scored(hits), [hit.path.nodes for hit in hits]
+
+    assert len(index) // 10 == 1 and found() == found(seeds=1)
+    assert found() not in (found(seeds=2), found(seeds=5))
+    passages = [Node(f"n{i}", f"word{i} " * 20, f"Name{i}") for i in range(210)]
+    for size, seeds, of_links in ((9, 1, 1), (10, 1, 1), (29, 2, 2), (50, 5, 5), (60, 5, 6), (210, 5, 20)):
+        built = GraphIndex.from_nodes(passages[:size], [("n0", "n1")], vectors=np.eye(size))
+        for form, most in (("names", seeds), ("links", of_links)):
+            assert f"PathSearch(seeds={most}, " in repr(build_retriever("walk-fusion", built, form=form))

@@ -1,0 +1,120 @@
+"""Fusion of ranked lists, and hybrid search."""
+
+import numpy as np
+import pytest
+import torch
+
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators import BM25Search, HybridSearch, VectorSearch
+from graph_retrievers.operators.fusion import ReciprocalRankFusion, min_max_parts
+from graph_retrievers.operators.operator import Operator, OperatorKind
+from graph_retrievers.queries import Queries
+from graph_retrievers.results import Ranking
+from graph_retrievers.retrievers.baselines import Hybrid
+from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.search import candidates as found_lists
+from graph_retrievers.signals.bm25 import BM25
+
+TEXTS = ["apple pie", "apple tree", "tree house", "house cat", "cat food", "apple apple"]
+
+
+VECTORS = np.eye(6, dtype=np.float32)
+
+
+QUERY = [0.0, 1.0, 0.5, 0.0, 0.0, 0.25]
+
+
+def embed(texts):
+    return [QUERY for _ in texts]
+
+
+def index(device="cpu", **options):
+    options = {"vectors": VECTORS, "embedding": embed} | options
+    return GraphIndex.from_texts(TEXTS, edges=[("0", "1"), ("1", "2"), ("3", "4")], device=device, **options)
+
+
+def ids(hits):
+    return [h.id for h in hits]
+
+
+def test_reciprocal_rank_fusion_by_hand(device):
+    hits = Hybrid(index(device), backfill=False).retrieve("apple", k=3)
+    # Dense order 1 2 5 0 3 4; BM25 order 5 0 1.
+    expected = {"1": 1 / 61 + 1 / 63, "5": 1 / 63 + 1 / 61, "0": 1 / 64 + 1 / 62}
+    assert ids(hits) == ["1", "5", "0"]
+    assert [h.score for h in hits] == pytest.approx([expected[i] for i in ids(hits)])
+
+
+def test_weighted_fusion_by_hand():
+    hits = Hybrid(index(), fusion="weighted", weights=(0.25, 0.75), backfill=False).retrieve("apple", k=6)
+    scores = BM25(TEXTS).table(["apple"])[0]
+    low, high = scores[0], scores[5]
+    dense = {"0": 0.0, "1": 1.0, "2": 0.5, "5": 0.25, "3": 0.0, "4": 0.0}
+    lexical = {"5": 1.0, "0": 0.0, "1": 0.0}
+    assert low < high
+    for hit in hits:
+        assert hit.score == pytest.approx(0.25 * dense[hit.id] + 0.75 * lexical.get(hit.id, 0.0))
+
+
+class Given(Operator):
+    """What a test says, for every query."""
+
+    kind = OperatorKind.GRAPH_SEARCH
+
+    def __init__(self, ranking):
+        self.ranking = ranking
+
+    def rank(self, queries, ranking):
+        return self.ranking
+
+
+def given(node, **results):
+    """An operator that finds one node for one query."""
+    return Given(Ranking.of(torch.tensor([[node]]), torch.tensor([[1.0]]), "Given", **results))
+
+
+def test_a_fused_node_keeps_trail_and_seed_score_of_the_list_that_brings_most():
+    index = GraphIndex.from_texts(["a", "b", "c"], edges=[("0", "1"), ("1", "2")])
+
+    def walked(start, seed_score):
+        return given(1, trails=torch.tensor([[[start, 1]]]), seed_scores=torch.tensor([[seed_score]]))
+
+    for weights, start, seed_score in (((1.0, 2.0), 2, 0.75), ((2.0, 1.0), 0, 0.25)):
+        fusion = ReciprocalRankFusion(walked(0, 0.25), walked(2, 0.75), weights=weights)
+        ranking = fusion(Queries.of(index, ["q"]))
+        assert ranking.nodes[0, 0] == 1 and ranking.trails[0, 0].tolist() == [start, 1]
+        assert ranking.seed_scores[0, 0] == seed_score
+    beside = ReciprocalRankFusion(walked(0, 0.25), given(1), weights=(1.0, 2.0))(Queries.of(index, ["q"]))
+    assert beside.trails[0, 0].tolist() == [-1, 1] and bool(beside.seed_scores[0, 0].isnan())
+
+
+def test_the_first_of_equal_parts_tells_the_operator():
+    index = GraphIndex.from_texts(["loom", "card"], vectors=[[1.0], [0.0]])
+    retriever = Retriever(index, ReciprocalRankFusion(BM25Search(1), VectorSearch(1)), backfill=False)
+    assert [hit.operator for hit in retriever.retrieve("loom", vector=[1.0])] == ["BM25Search"]
+
+
+def test_fusion_takes_depth_nodes_of_each_list():
+    index = GraphIndex.from_texts(["loom", "loom card", "card"], vectors=[[1.0], [0.5], [0.0]])
+    fusion = ReciprocalRankFusion(BM25Search(), VectorSearch(), depth=1)
+    assert len(Retriever(index, fusion, backfill=False).retrieve("loom", vector=[1.0])) == 1
+
+
+def test_equal_scores_count_in_full():
+    def parts(*scores):
+        return min_max_parts(found_lists.Candidates.seeds(np.array([4, 2]), np.array(scores, np.float32), "A")).tolist()
+
+    assert parts(0.5, 0.5) == parts(0.50000006, 0.5) == [1.0, 1.0], "what differs by rounding is equal"
+    assert parts(1.0, 0.5) == [1.0, 0.0]
+
+
+def test_hybrid_search_of_what_may_be_walked_to():
+    index = GraphIndex.from_texts(["loom", "card"], vectors=[[1.0], [0.5]])
+    for seed_filter, found in ((None, 1), ({}, 0)):
+        queries = Queries.of(index, ["loom"], vectors=[[1.0]], filter={"$id": "1"}, seed_filter=seed_filter)
+        assert HybridSearch(1, returned=False)(queries).nodes.tolist() == [[found]]
+
+
+def test_hybrid_search_looks_as_deep_as_its_k():
+    index = GraphIndex.from_texts(["loom", "loom card", "card"], vectors=[[1.0], [0.5], [0.2]])
+    assert HybridSearch(3, depth=1)(Queries.of(index, ["loom"], vectors=[[1.0]])).lengths().tolist() == [3]

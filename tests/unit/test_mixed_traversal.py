@@ -1,0 +1,17 @@
+"""Mixed traversal on small cases."""
+
+from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators.mor import MixedTraversal
+from graph_retrievers.queries import Queries
+from tests.helpers import Written
+
+
+def test_the_best_match_of_a_seed_counts():
+    edges = [("a", "b", "x")]
+    graph = CorpusGraph(["a", "b"], [""] * 2, types=["person", "film"], edges=edges)
+    index = GraphIndex(graph, {"written": Written(2, lambda text, row: {"? one": 0.25, "? two": 0.75}.get(text, 0.5))})
+    plan = [[{"type": "person", "restriction": phrase}, {"type": "film"}] for phrase in ("one", "two")]
+    for paths in (plan, plan[::-1]):
+        queries = Queries.of(index, ["?"], inputs={"plan": [paths]})
+        assert MixedTraversal(matching="written", fill=False)(queries).seed_scores[0, 0].tolist() == 0.75
