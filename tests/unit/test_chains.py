@@ -314,3 +314,11 @@ def test_chains_that_end_elsewhere_become_pads_without_a_score():
 
 def chains(nodes, scores):
     return {"chains": Chains(torch.tensor(nodes), torch.tensor(scores))}
+
+
+def test_chains_end_at_the_types_that_may_be_returned():
+    nodes = [Node("a", "", "Boiler", "part"), Node("b", "", "Hallam", "maker"), Node("c", "", "Drain", "step")]
+    index = GraphIndex.from_nodes(nodes, [("a", "b"), ("a", "c")])
+    found = build_retriever("spreading-uniform", index, chains="hits", types=["maker"], backfill=False)
+    hits = found.retrieve("boiler", entities=["Boiler"])
+    assert [hit.id for hit in hits] == ["b", "a | b"]

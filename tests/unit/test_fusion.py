@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, HybridSearch, VectorSearch
 from graph_retrievers.operators.fusion import ReciprocalRankFusion, min_max_parts
@@ -118,3 +119,16 @@ def test_hybrid_search_of_what_may_be_walked_to():
 def test_hybrid_search_looks_as_deep_as_its_k():
     index = GraphIndex.from_texts(["loom", "loom card", "card"], vectors=[[1.0], [0.5], [0.2]])
     assert HybridSearch(3, depth=1)(Queries.of(index, ["loom"], vectors=[[1.0]])).lengths().tolist() == [3]
+
+
+@pytest.mark.parametrize("weights", [(0, 0), (-1, 1), (float("nan"), 1), (float("inf"), 1), (1,), 5, "ab", ("a", 1)])
+def test_weights_of_fusions(weights):
+    for make in (HybridSearch, lambda weights: ReciprocalRankFusion(VectorSearch(), VectorSearch(), weights=weights)):
+        with pytest.raises(InvalidArgumentError, match="weights must be 2 numbers"):
+            make(weights=weights)
+
+
+@pytest.mark.parametrize("weights", [(1e39, 1.0), (1e-44, 1.0)])
+def test_weights_that_single_precision_cannot_hold(weights):
+    with pytest.raises(InvalidArgumentError, match="from 1e-30 to 1e30"):
+        HybridSearch(weights=weights)

@@ -15,19 +15,20 @@ from graph_retrievers.graph import Node
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge
 from graph_retrievers.graph.node_path import SharedName
 from graph_retrievers.graph.subgraph import Subgraph
-from graph_retrievers.hits import Hit, Hits, NodePath
+from graph_retrievers.hits import NOTHING_FOUND, Hit, Hits, NodePath
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import FactLinking, FactSearch, Pipeline
 from graph_retrievers.operators.mor.plan import GraphSchema
-from graph_retrievers.operators.spreading.propagation import GatedPropagation
+from graph_retrievers.operators.spreading import GatedPropagation
 from graph_retrievers.operators.vector_search import BM25Search
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Chains, Facts, Ranking
 from graph_retrievers.retrievers import Retriever
+from graph_retrievers.retrievers.registry import build_retriever
 from langchain_graph_retrievers import to_context as langchain_context
 from langchain_graph_retrievers import to_documents
 from llama_graph_retrievers import to_context as llama_context
-from tests.helpers import hits_of
+from tests.helpers import hits_of, linked_index
 
 NODES = [
     Node("a", "First.", "Ada", "person", {"born": 1815}),
@@ -484,3 +485,13 @@ def test_relations_of_a_short_trail():
     trails, relations = torch.tensor([[[-1, 0, 1]]]), torch.tensor([[[-1, 1]]])
     ranking = Ranking.of(torch.tensor([[1]]), torch.tensor([[1.0]]), "A", trails, relations=relations)
     assert str(hits_of(ranking, graph, 1)[0][0].path) == "a -[y]-> b"
+
+
+def test_a_query_without_a_hit_says_so():
+    index = linked_index()
+    walk_without_seeds = Retriever(index, GatedPropagation(gate="uniform"), backfill=False)
+    hits = walk_without_seeds.retrieve("engine")
+    assert list(hits) == [] and hits.notes == (NOTHING_FOUND,)
+    hits = build_retriever("bm25", index, backfill=False, types=["river"]).retrieve("engine")
+    assert list(hits) == [] and hits.notes == (NOTHING_FOUND,)
+    assert build_retriever("bm25", index).retrieve("engine").notes == ()

@@ -1,14 +1,20 @@
-"""What an own operator returns, and what of it is refused."""
+"""Operators and signals of others: what they return, and what of it is refused."""
 
+import numpy as np
 import pytest
 import torch
 
+from graph_retrievers import BM25
 from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.operator import Operator, OperatorKind
-from graph_retrievers.operators.vector_search import VectorSearch
+from graph_retrievers.operators import BM25Search, VectorSearch
+from graph_retrievers.operators.operator import Algorithm, Operator, OperatorKind, Pipeline
 from graph_retrievers.results import Chains, Facts, Ranking
 from graph_retrievers.retrievers import Retriever
+from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.signals.bm25 import BM25 as Words
+from graph_retrievers.signals.dense import DenseIndex
 from tests.helpers import linked_index
 
 
@@ -66,3 +72,157 @@ def test_facts_chains_and_trails_of_an_own_operator_are_returned():
     results = {"trails": torch.tensor([[[-1, 1, 2]]]), **facts([[1, -1]], [[2.0, 1.0]]), **chains([[[0, 1, -1]]], [[1.0]])}
     hits = Retriever(index, given(2, **results), backfill=False).retrieve("loom")
     assert [(hit.kind, str(hit.path)) for hit in hits] == [("node", "1 -> 2"), ("chain", "0 -> 1"), ("fact", "1 -> 2")]
+
+
+class Found(Operator):
+    """What a test says, for every query."""
+
+    kind = OperatorKind.GRAPH_SEARCH
+
+    def __init__(self, nodes, scores):
+        self.nodes, self.scores = torch.tensor([nodes]), torch.tensor([scores])
+
+    def rank(self, queries, ranking):
+        return Ranking.of(self.nodes, self.scores, self.name)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "scores", "told"),
+    [
+        ([3, 3], [2.0, 1.0], "row 3 twice"),
+        ([3, 99], [2.0, 1.0], "row 99 with score 1.0; expected rows from -1 to 11"),
+        ([3, -7], [2.0, 1.0], "row -7 with score"),
+        ([3, 1], [float("nan"), 2.0], "row 3 with score nan"),
+        ([1.7], [1.0], "expected integers"),
+        ([1, 2], [1.0], "one score for each"),
+    ],
+)
+def test_what_an_operator_returns_is_checked(nodes, scores, told):
+    with pytest.raises(InvalidArgumentError, match=told):
+        Retriever(linked_index(), Found(nodes, scores)).retrieve("loom")
+
+
+class Leaky(DenseIndex):
+    """A signal whose search is what a test says."""
+
+    def search(self, queries, k, allowed=None):
+        return self.found
+
+
+@pytest.mark.parametrize(
+    ("scores", "rows", "told"),
+    [
+        ([[2.0, 1.0]], [[0, 1]], "not allowed"),
+        ([[1.0, 2.0]], [[0, 2]], "descending"),
+        ([[1.0, 1.0]], [[0, 0]], "row 0 twice"),
+        ([[1.0]], [[50]], "row 50"),
+        ([[float("nan")]], [[0]], "nan"),
+    ],
+)
+def test_what_a_signal_returns_is_checked(scores, rows, told):
+    signal = Leaky(torch.eye(3))
+    signal.found = torch.tensor(scores), torch.tensor(rows)
+    index = GraphIndex(CorpusGraph(["a", "b", "c"], ["", "", ""]), {"dense": signal})
+    with pytest.raises(InvalidArgumentError, match=told):
+        Retriever(index, VectorSearch()).retrieve("loom", vector=[1.0, 0.0, 0.0], filter={"$id": {"$in": ["a", "c"]}})
+
+
+class Walked(Operator):
+    """One node, reached along a trail that a test gives, with a chain that a test gives."""
+
+    kind = OperatorKind.GRAPH_SEARCH
+
+    def __init__(self, trail, chain):
+        self.trail, self.chain = trail, chain
+
+    def rank(self, queries, ranking):
+        chains = Chains(torch.tensor([[self.chain]]), torch.tensor([[1.0]]))
+        nodes, scores = torch.tensor([[self.trail[-1]]]), torch.tensor([[1.0]])
+        return Ranking.of(nodes, scores, self.name, torch.tensor([[self.trail]]), chains=chains)
+
+
+def test_a_path_along_edges_that_do_not_exist_is_refused():
+    index = GraphIndex.from_texts(["a loom", "a card", "an engine"], edges=[("0", "1"), ("1", "2")])
+    (hit, chain) = Retriever(index, Walked([0, 1, 2], [2, 1, -1]), backfill=False).retrieve("loom")
+    assert str(hit.path) == "0 -> 1 -> 2" and str(chain.path) == "2 <- 1"
+    with pytest.raises(InvalidArgumentError, match="Walked returned a trail with a step from '0' to '2', which no edge joins"):
+        Retriever(index, Walked([-1, 0, 2], [0, 1, -1])).retrieve("loom")
+    with pytest.raises(InvalidArgumentError, match="Walked returned a chain with a step from '2' to '0'"):
+        Retriever(index, Walked([-1, 0, 1], [1, 2, 0])).retrieve("loom")
+    with pytest.raises(InvalidArgumentError, match="a chain with row 7; expected rows from -1 to 2"):
+        Retriever(index, Walked([-1, 0, 1], [0, 7, 1])).retrieve("loom")
+
+
+def test_a_class_of_the_user_may_annotate_as_it_likes():
+    class Loose(Retriever):
+        def __init__(self, index, *, depth: str = 3, **options):
+            super().__init__(index, BM25Search(depth), **options)
+
+    assert Loose(GraphIndex.from_texts(["a loom"])).retrieve("loom")[0].text == "a loom"
+
+
+class Finds(Algorithm):
+    """Candidates that a test gives, whatever was found before."""
+
+    kind = OperatorKind.GRAPH_SEARCH
+
+    def __init__(self, found, k: int | None = None):
+        self.found, self.k = found, k
+
+    def search(self, question, found):
+        return self.found
+        yield
+
+
+def candidates(nodes, scores, trails=None):
+    nodes = np.array(nodes)
+    trails = nodes[:, None] if trails is None else np.array(trails)
+    return Candidates(nodes, np.array(scores), trails, np.zeros(len(nodes), np.int64), ("Finds",))
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        ([(0, 1.0)], r"Finds\.search returned \[\(0, 1\.0\)\]; expected Candidates"),
+        (candidates([1, 1], [2.0, 1.0]), "Finds returned row 1 twice"),
+        (candidates([0, 9], [2.0, 1.0]), r"Finds returned row 9 with score 1\.0; expected rows from 0 to 2"),
+        (candidates([0, -1], [2.0, 1.0]), r"Finds returned row -1 with score 1\.0"),
+        (candidates([0], [float("nan")]), "Finds returned row 0 with score nan"),
+        (candidates([0], [1.0, 0.5]), r"Finds returned nodes, scores, trails and relations of the shapes .*; expected \[K\]"),
+        (candidates([0.0], [1.0]), "Finds returned float64 rows"),
+        (candidates([0], [1.0], [[0, 1]]), "a trail that does not end in its node"),
+        (candidates([0], [1.0], [[7, 0]]), "a trail with a row outside the graph"),
+        (candidates([2], [1.0], [[0, 2]]), "a path with a step from '0' to '2', which no edge joins"),
+    ],
+)
+def test_what_an_operator_finds_is_checked_inside_a_composition_too(found, message):
+    index = GraphIndex.from_texts(["a loom", "a card", "a mill"], edges=[("0", "1")])
+    with pytest.raises(InvalidArgumentError, match=message):
+        Retriever(index, Pipeline(BM25Search(1), Finds(found))).retrieve("loom")
+    with pytest.raises(InvalidArgumentError, match=message):
+        Retriever(index, Finds(found)).retrieve("loom")
+
+
+def test_the_arguments_of_operators_and_retrievers_of_others_are_checked_as_they_say():
+    found = candidates([0], [1.0])
+    with pytest.raises(InvalidArgumentError, match=r"k is '3'; expected int or None"):
+        Finds(found, k="3")
+    assert Finds(found, k=3).k == 3
+
+    class Optional(Finds):
+        def __init__(self, found, k: int = None, model: "Missing" = 1):  # noqa: F821
+            super().__init__(found, k)
+
+    assert Optional(found, k=None, model="any").k is None, "an annotation that cannot be resolved is not read"
+
+
+def test_a_search_derived_from_one_of_ours_is_checked():
+    class Turned(Words):
+        def search(self, queries, k, allowed=None):
+            scores, rows = super().search(queries, k, allowed)
+            return scores.flip(1), rows.flip(1)
+
+    index = GraphIndex.from_texts(["a loom", "a loom and a card"], bm25=False)
+    index = GraphIndex(index.graph, {"bm25": Turned(index.graph.contents())})
+    with pytest.raises(InvalidArgumentError, match="not in descending order"):
+        BM25(index).retrieve("loom card")
