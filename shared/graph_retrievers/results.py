@@ -221,6 +221,8 @@ class Ranking:
 
     def top(self, k: int) -> Ranking:
         """Return the first `k` of each list."""
+        if k >= self.width:
+            return self
         return replace(self, **{name: value[:, :k] for name, value in self._columns().items()})
 
     def reordered(self, order: Tensor) -> Ranking:

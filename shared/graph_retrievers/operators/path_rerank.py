@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 
 from graph_retrievers.arguments import fraction, positive
 from graph_retrievers.operators.operator import Algorithm, OperatorKind
-from graph_retrievers.operators.path_texts import path_texts
-from graph_retrievers.search.candidates import Candidates, ranking_of, replaced
+from graph_retrievers.operators.path_texts import PathTexts
+from graph_retrievers.search.candidates import Candidates, replaced
 from graph_retrievers.search.driver import Search
 from graph_retrievers.search.memory import Question
 from graph_retrievers.search.requests import Relevance
-from graph_retrievers.signals.relevance import RelevanceModel
+from graph_retrievers.signals.relevance import BiEncoder, RelevanceModel
 
 __all__ = ["PathRerank", "mixed_with_ranks"]
 
@@ -77,11 +76,11 @@ class PathRerank(Algorithm):
         places = np.flatnonzero(question.returned(found.nodes))[: self.depth]
         if self.weight == 0 or not len(places):
             return found
-        read, index = found.taken(places), question.queries.index
-        if self.model is not None:
-            index = index.with_models(relevance=self.model)
-        texts = path_texts(index, ranking_of([read], torch.device("cpu")))
-        scores = yield Relevance(read.nodes, texts=None if texts is None else texts[0], model=self.model)
+        read = found.taken(places)
+        # The similarity of vectors belongs to the nodes' own texts.
+        alone = isinstance(self.model or question.queries.index.relevance, BiEncoder)
+        texts = None if alone else (yield PathTexts(read))
+        scores = yield Relevance(read.nodes, texts=texts, model=self.model)
         return replaced(found, places, mixed_with_ranks(scores, self.weight))
 
 

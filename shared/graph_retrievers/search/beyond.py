@@ -119,4 +119,6 @@ def _table(parts: Sequence[np.ndarray], pad: float, device: torch.device) -> Any
 
 
 def _widened(paths: np.ndarray, length: int) -> np.ndarray:
+    if paths.shape[1] == length:
+        return paths
     return np.pad(paths, ((0, 0), (0, length - paths.shape[1])), constant_values=-1)

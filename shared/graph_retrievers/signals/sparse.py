@@ -13,7 +13,7 @@ from torch import Tensor
 from graph_retrievers.arguments import choice
 from graph_retrievers.cache import Cache
 from graph_retrievers.errors import InvalidArgumentError, InvalidVectorError, MissingSignalError, shown
-from graph_retrievers.graph.ragged import gather_rows, top_k
+from graph_retrievers.graph.ragged import top_k
 from graph_retrievers.signals.signal import Signal
 
 __all__ = ["Entries", "SparseEncoder", "SparseIndex", "TermSignal", "first_of_each", "followed"]
@@ -124,8 +124,12 @@ class TermSignal(Signal):
     def _entries(self, queries: Sequence[str]) -> tuple[Tensor, Tensor, Tensor]:
         """Return query, row and weighted score of each entry of the terms of queries, by query."""
         pointers, terms, weights = self._terms(queries)
-        owner = torch.repeat_interleave(torch.arange(len(queries), device=self.device), pointers.diff())
-        place, entry = gather_rows(self.indptr, terms)
+        start = self.indptr[terms]
+        length = self.indptr[terms + 1] - start
+        total = int(length.sum())
+        place = torch.repeat_interleave(length, output_size=total)
+        entry = torch.arange(total, device=self.device) + (start - length.cumsum(0) + length)[place]
+        owner = torch.repeat_interleave(pointers.diff(), output_size=terms.numel())
         return owner[place], self.rows[entry].long(), self.data[entry] * weights[place]
 
     def _added(self, count: int, owner: Tensor, rows: Tensor, scores: Tensor) -> Tensor:
@@ -191,33 +195,36 @@ class TermSignal(Signal):
         self, count: int, owner: Tensor, rows: Tensor, scores: Tensor, k: int, allowed: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Return what :meth:`search` does, by reading the rows that have a term alone: rare terms are in few of many rows."""
-        keys, order = torch.sort(owner * len(self) + rows, stable=True)
-        keys, at = torch.unique_consecutive(keys, return_inverse=True)
-        scores = torch.zeros(keys.numel(), device=self.device).index_add_(0, at, scores[order])
-        owner, rows = keys // len(self), keys % len(self)
+        entries, weights = (owner * len(self) + rows).cpu().numpy(), scores.cpu().numpy()
+        # Of most queries each row has one term, so that the entries are in order.
+        order = np.argsort(entries, kind="stable")
+        first = np.diff(entries[order], prepend=-1) > 0
+        totals = np.zeros(first.sum(), np.float32)
+        np.add.at(totals, np.cumsum(first) - 1, weights[order])
+        query, row = np.divmod(entries[order][first], len(self))
         if allowed is not None:
-            kept = allowed[rows] if allowed.dim() == 1 else allowed[owner, rows]
-            owner, rows, scores = owner[kept], rows[kept], scores[kept]
+            mask = allowed.cpu().numpy()
+            kept = np.flatnonzero(mask[row] if mask.ndim == 1 else mask[query, row])
+            query, row, totals = query[kept], row[kept], totals[kept]
         k = min(k, len(self))
         # A table of whole lists would be as wide as the longest: of each, what may be among the k best, up to rounding.
-        by = torch.sort(scores, descending=True, stable=True).indices
-        by = by[torch.sort(owner[by], stable=True).indices]
-        lengths = torch.bincount(owner, minlength=count)
-        starts = lengths.cumsum(0) - lengths
-        cut = torch.full((count,), -torch.inf, device=self.device)
-        full = lengths >= k
-        cut[full] = scores[by[starts[full] + k - 1]]
-        near = (scores < cut[owner]) & (scores >= cut[owner] - 2e-6 * cut[owner].abs())
-        near[by[torch.arange(owner.numel(), device=self.device) - starts[owner] < 2 * k]] = True
-        owner, rows, scores = owner[near], rows[near], scores[near]
-        lengths = torch.bincount(owner, minlength=count)
-        starts = lengths.cumsum(0) - lengths
-        table = torch.full((count, max(int(lengths.max()), k)), -torch.inf, device=self.device)
-        table[owner, torch.arange(owner.numel(), device=self.device) - starts[owner]] = scores
-        values, columns = top_k(table, k)
+        by = np.lexsort((-totals, query))
+        lengths = np.bincount(query, minlength=count)
+        starts = np.cumsum(lengths) - lengths
+        cut = np.full(count, -np.inf, np.float32)
+        full = np.flatnonzero(lengths >= k)
+        cut[full] = totals[by[starts[full] + k - 1]]
+        near = (totals < cut[query]) & (totals >= cut[query] - 2e-6 * np.abs(cut[query]))
+        near[by[np.arange(len(by)) - starts[query] < 2 * k]] = True
+        query, row, totals = query[near], row[near], totals[near]
+        lengths = np.bincount(query, minlength=count)
+        starts = np.cumsum(lengths) - lengths
+        shape, place = (count, max(int(lengths.max()), k)), np.arange(len(query)) - starts[query]
+        table, held = np.full(shape, -np.inf, np.float32), np.full(shape, -1)
+        table[query, place], held[query, place] = totals, row
+        values, columns = top_k(torch.from_numpy(table).to(self.device), k)
         match = values > 0
-        rows = torch.cat([rows, rows.new_full((1,), -1)])
-        found = rows[(starts[:, None] + columns).clamp(max=rows.numel() - 1)]
+        found = torch.from_numpy(held).to(self.device).gather(1, columns)
         return values.masked_fill(~match, float("-inf")), found.masked_fill(~match, -1)
 
 

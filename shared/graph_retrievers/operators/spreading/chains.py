@@ -241,8 +241,9 @@ class _Beam:
         # Summed in the order of size, so that a chain and its reverse have the same bits.
         values = np.sort(touched.level[chains], 1)
         total = np.add.accumulate(values, 1)[:, -1] if len(values) else values[:, 0]
-        chains = np.pad(chains, ((0, 0), (0, self.length + 1 - chains.shape[1])), constant_values=-1)
-        chains, means = np.concatenate([self.paths, chains]), np.append(self.means, total / values.shape[1])
+        padded = np.full((len(chains), self.length + 1), -1)
+        padded[:, : chains.shape[1]] = chains
+        chains, means = np.concatenate([self.paths, padded]), np.append(self.means, total / values.shape[1])
         copies = np.append(self.copies, copies)
         # Of equal means the shorter chain first: with maximal chains, shorter ones without a continuation are found late.
         by = np.lexsort(((chains >= 0).sum(1), -means)) if self.maximal else np.argsort(-means, kind="stable")
