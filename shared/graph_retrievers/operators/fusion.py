@@ -71,7 +71,7 @@ def fused(lists: Sequence[Candidates], parts: Sequence[np.ndarray], names: tuple
     turn = np.argsort(-part.astype(np.float32), kind="stable")
     everything = aligned(lists).taken(turn)
     nodes, first, at = np.unique(everything.nodes, return_index=True, return_inverse=True)
-    scores = np.bincount(at, part[turn], len(nodes))
+    scores = np.bincount(at, part[turn], len(nodes)).astype(np.float64)  # of nothing, numpy counts integers
     merged = everything.taken(first)
     context = merged.beside.get("context")
     if context is not None:
