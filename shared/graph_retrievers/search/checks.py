@@ -32,12 +32,11 @@ def check_candidates(found: Any, size: int, owner: str) -> None:
     if shapes[:3] != [(count,), (count,), (count, length)] or shapes[3] not in fits or (count and not length):
         given = f"nodes, scores, trails and relations of the shapes {shapes}"
         raise InvalidArgumentError(f"{owner} returned {given}; expected [K], [K], [K, L] and [K, L - 1].")
-    kinds = nodes.dtype.kind, scores.dtype.kind, trails.dtype.kind
-    if kinds != ("i", "f", "i"):
-        told = f"{nodes.dtype} rows, {scores.dtype} scores and {trails.dtype} trails"
-        raise InvalidArgumentError(f"{owner} returned {told}; expected integers, floats and integers.")
     if not count:
         return
+    if nodes.dtype.kind != "i" or scores.dtype.kind not in "fi" or trails.dtype.kind != "i":
+        told = f"{nodes.dtype} rows, {scores.dtype} scores and {trails.dtype} trails"
+        raise InvalidArgumentError(f"{owner} returned {told}; expected integers, numbers and integers.")
     if trails.min() < -1 or trails.max() >= size or nodes.min() < 0 or np.isnan(scores).any():
         wrong = (nodes < 0) | (nodes >= size) | np.isnan(scores)
         told = f"row {nodes[wrong][0]} with score {scores[wrong][0]}" if wrong.any() else "a trail with a row outside the graph"
