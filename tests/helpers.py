@@ -10,10 +10,28 @@ from graph_retrievers.graph.corpus_graph import Edge
 from graph_retrievers.graph.ragged import top_k
 from graph_retrievers.hits import to_hits
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.search.driver import run
 from graph_retrievers.search.memory import Memory, Question
 from graph_retrievers.signals.signal import Signal
+
+
+class Given(Operator):
+    """Finds what a ranking says: a list for each question, or the same for all."""
+
+    kind = OperatorKind.GRAPH_SEARCH
+
+    def __init__(self, ranking):
+        self.ranking = ranking
+
+    def search(self, question, found):
+        yield from ()
+        lists, place = Candidates.of(self.ranking), question.place if len(self.ranking) > 1 else 0
+        question.notes += self.ranking.notes[place] if self.ranking.notes else ()
+        if self.ranking.touched is not None:
+            question.touched = int(self.ranking.touched[place])
+        return lists[place]
 
 
 class HashEmbedding:

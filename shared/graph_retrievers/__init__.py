@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from graph_retrievers.graph import Edge, Node
     from graph_retrievers.hits import Hit, Hits
     from graph_retrievers.index import GraphIndex, IndexStore
-    from graph_retrievers.operators import Algorithm, Loop, Operator, Pipeline, ReciprocalRankFusion
+    from graph_retrievers.operators import Loop, Operator, Pipeline, ReciprocalRankFusion
     from graph_retrievers.retrievers import (
         BM25,
         GAR,
@@ -59,14 +59,14 @@ if TYPE_CHECKING:
 # Where each name is; loaded when first asked for, so that the version can be read without torch.
 _HOMES = {
     "errors": "GraphRetrieverError", "graph": "Edge Node", "hits": "Hit Hits", "index": "GraphIndex IndexStore",
-    "operators": "Algorithm Loop Operator Pipeline ReciprocalRankFusion",
+    "operators": "Loop Operator Pipeline ReciprocalRankFusion",
     "retrievers": "BM25 Decomposition Eager FastInsight GAR GRAG GRetriever HippoRAG HyDE Hybrid IRCoT LeSeGR LightRAG MMR MoR PPR "
     "PathRAG PathReranking Re2 Retriever Scored SpreadingActivation StoreRetriever Vector WalkFusion build_retriever",
     "signals.cross_encoder": "CrossEncoder", "signals.embedding": "SentenceEncoder minilm",
 }
 
 __all__ = [
-    "Algorithm", "BM25", "CrossEncoder", "Decomposition", "Eager", "Edge", "FastInsight", "GAR", "GRAG", "GRetriever", "GraphIndex",
+    "BM25", "CrossEncoder", "Decomposition", "Eager", "Edge", "FastInsight", "GAR", "GRAG", "GRetriever", "GraphIndex",
     "GraphRetrieverError", "HippoRAG", "Hit", "Hits", "HyDE", "Hybrid", "IRCoT", "IndexStore", "LeSeGR", "LightRAG", "Loop", "MMR",
     "MoR", "Node", "Operator", "PPR", "PathRAG", "PathReranking", "Pipeline", "Re2", "ReciprocalRankFusion", "Retriever", "Scored",
     "SentenceEncoder", "SpreadingActivation", "StoreRetriever", "Vector", "WalkFusion", "build_retriever", "minilm",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import accumulate
 from math import isnan
 from typing import Any, overload
 
@@ -487,8 +488,13 @@ class _Paths:
         row = self.graph.row(node)
         return self.graph.node(row) if self.may_show(row) else None
 
-    def of(self, trails: Sequence[Sequence[int]], relations: Sequence[Sequence[int]] | None = None) -> list[NodePath]:
-        """Return a path for each trail in one look-up; `relations` has the relation of each step, as in a ranking."""
+    def of(
+        self, trails: Sequence[Sequence[int]], owners: Sequence[str], relations: Sequence[Sequence[int]] | None = None
+    ) -> list[NodePath]:
+        """Return a path for each trail in one look-up; `relations` has the relation of each step, as in a ranking.
+
+        InvalidArgumentError for a step that is neither an edge nor a name: `owners` are the operators that returned the trails.
+        """
         graph = self.graph
         steps = [pair for trail in trails for pair in zip(trail, trail[1:], strict=False)]
         near, far = torch.tensor(steps, dtype=torch.int64, device=graph.device).reshape(-1, 2).unbind(1)
@@ -500,6 +506,11 @@ class _Paths:
         ahead: list[bool | None] = [along if row >= 0 else None for row, along in zip(rows.tolist(), forward.tolist(), strict=True)]
         start, found, texts = 0, [], [""] * len(steps)
         for step, (row, (a, b), name, along) in enumerate(zip(rows.tolist(), steps, names, ahead, strict=True)):
+            if row < 0 and not (given is not None and named_step(graph.texts[a], given[step])):
+                owner = owners[next(n for n, stop in enumerate(accumulate(len(trail) - 1 for trail in trails)) if step < stop)]
+                raise InvalidArgumentError(
+                    f"{owner} with a step from {graph.ids[a]!r} to {graph.ids[b]!r}, which no edge joins and no name in relations."
+                )
             ends = (a, b) if along else (b, a)
             if not (self.may_show(a) and self.may_show(b)):
                 continue
@@ -507,10 +518,7 @@ class _Paths:
                 self._rows[graph.ids[ends[0]], graph.ids[ends[1]], name] = row
                 texts[step] = graph.edge_texts[row] if graph.edge_texts else ""
             else:
-                names[step] = named_step(graph.texts[a], -1 if given is None else given[step])
-                if not names[step]:
-                    told = f"An operator returned a path with a step from {graph.ids[a]!r} to {graph.ids[b]!r}"
-                    raise InvalidArgumentError(f"{told}, which no edge joins and no name in relations.")
+                names[step] = named_step(graph.texts[a], given[step] if given else -1)
         for trail in trails:
             stop = start + len(trail) - 1
             titles = tuple(map(self.title, trail))
@@ -535,7 +543,8 @@ def _node_paths(paths: _Paths, found: Sequence[Candidates]) -> list[NodePath]:
             rows = [node for node in trail if node >= 0]
             trails.append(rows)
             relations.append(walked[len(trail) - len(rows) :])
-    return list(map(_scored, paths.of(trails, relations), scores))
+    owners = [f"{each.operators[origin]} returned a trail" for each in found for origin in each.origins.tolist()]
+    return list(map(_scored, paths.of(trails, owners, relations), scores))
 
 
 def _node_hit(graph: CorpusGraph, row: int, score: float, operator: str, path: NodePath, **found: Any) -> Hit:
@@ -556,7 +565,8 @@ def _chain_hits(chains: Chains | None, paths: _Paths, alike: Mapping[int, float 
         for rows, score in zip(chains.nodes.tolist(), chains.scores.tolist(), strict=True)
     ]
     kept = [(rows, score) for rows, score in found if all(map(paths.may_show, rows))]
-    walked = zip(paths.of([rows for rows, _ in kept]), kept, strict=True)
+    owners = [f"{chains.operator} returned a chain"] * len(kept)
+    walked = zip(paths.of([rows for rows, _ in kept], owners), kept, strict=True)
     told = [(_scored(path, score if chains.rising else None), score, _largest(alike, rows)) for path, (rows, score) in walked]
     return [Hit(" | ".join(p.nodes), p.text, s, chains.operator, p, kind="chain", similarity=near) for p, s, near in told]
 

@@ -11,7 +11,7 @@ from graph_retrievers.graph import Node
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.node_path import NodePath
 from graph_retrievers.hits import Hit, Hits
-from graph_retrievers.operators import FlowPruning, Operator
+from graph_retrievers.operators import FlowPruning
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 from tests.references.pathrag import best_paths, reliabilities, simple_paths
@@ -161,14 +161,3 @@ def test_keywords_find_the_entities():
     answer = json.dumps({"high_level_keywords": [], "low_level_keywords": ["other"]})
     model = PathRAG(index, backfill=False, top_k=1, language_model=lambda prompt: answer)
     assert [hit.id for hit in model.retrieve("What did they weave?")] == ["cloth"]
-
-
-def test_scores_of_trails_of_a_wrong_shape_are_refused():
-    class Wrong(Operator):
-        kind = FlowPruning.kind
-
-        def rank(self, queries, ranking):
-            return Ranking.of(torch.tensor([[0]]), torch.tensor([[1.0]]), "Wrong", trail_scores=torch.zeros(1, 2))
-
-    with pytest.raises(InvalidArgumentError, match="trail_scores"):
-        Wrong()(Queries.of(library(), ["?"]))

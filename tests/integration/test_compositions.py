@@ -4,6 +4,7 @@ from collections import deque
 from dataclasses import replace
 from functools import cache
 
+import numpy as np
 import pytest
 import torch
 
@@ -21,7 +22,9 @@ from graph_retrievers.operators import (
     TrajectoryReranker,
     VectorSearch,
 )
-from graph_retrievers.results import Facts, Ranking
+from graph_retrievers.operators.fusion import aligned
+from graph_retrievers.search.beyond import Facts
+from graph_retrievers.search.candidates import Candidates
 from langchain_graph_retrievers import GraphRetriever as LangChainRetriever
 from langchain_graph_retrievers import to_context as langchain_context
 from llama_graph_retrievers import GraphRetriever as LlamaRetriever
@@ -70,23 +73,20 @@ class ShortestPaths(Operator):
 
     kind = OperatorKind.GRAPH_SEARCH
 
-    def rank(self, queries, ranking):
-        graph, allowed = queries.index.graph, queries.walk_allowed
-        trails, facts = [], []
-        for seeds in ranking.nodes.tolist():
-            seeds = [seed for seed in seeds if seed >= 0]
-            paths = [path for seed in seeds[1:] if (path := self.path(graph, seeds[0], seed, allowed))]
-            trails.append(list({path[n]: path[: n + 1] for path in paths for n in range(1, len(path))}.values()))
-            steps = [step for path in paths for step in zip(path, path[1:], strict=False)]
-            near, far = torch.tensor(steps, dtype=torch.int64, device=graph.device).reshape(-1, 2).unbind(1)
-            rows, _ = graph.steps_between(near, far)
-            facts.append(list(dict.fromkeys(rows.tolist())))
-        table = padded([[[-1] * (9 - len(trail)) + trail for trail in row] for row in trails], [-1] * 9, graph.device)
-        found = Ranking.of(table[:, :, -1], torch.zeros(table.shape[:2], device=graph.device), self.name, table)
-        rows = padded(facts, -1, graph.device)
-        scores = -torch.arange(rows.shape[1], device=graph.device).float().expand(rows.shape)
-        scores = scores.masked_fill(rows < 0, float("-inf"))
-        return replace(ranking.append(found, 100).trimmed(), facts=Facts(rows, scores, self.name))
+    def search(self, question, found):
+        yield from ()
+        graph, allowed = question.queries.index.graph, question.queries.walk_allowed
+        seeds = found.nodes.tolist()
+        paths = [path for seed in seeds[1:] if (path := self.path(graph, seeds[0], seed, allowed))]
+        trails = {path[n]: path[: n + 1] for path in paths for n in range(1, len(path))}.values()
+        steps = [step for path in paths for step in zip(path, path[1:], strict=False)]
+        near, far = torch.tensor(steps, dtype=torch.int64, device=graph.device).reshape(-1, 2).unbind(1)
+        rows = np.array(list(dict.fromkeys(graph.steps_between(near, far)[0].tolist())), np.int64)
+        table = np.array([[-1] * (9 - len(trail)) + trail for trail in trails], np.int64).reshape(-1, 9)
+        made = Candidates(table[:, -1], np.zeros(len(table)), table, np.zeros(len(table), np.int64), (self.name,))
+        joined = aligned([found, made])
+        _, first = np.unique(joined.nodes, return_index=True)
+        return replace(joined.taken(np.sort(first)).top(100), facts=Facts(rows, -np.arange(float(len(rows))), self.name))
 
     @staticmethod
     def path(graph, start, end, allowed):
@@ -102,13 +102,6 @@ class ShortestPaths(Operator):
         while path and parents[path[0]] is not None:
             path.insert(0, parents[path[0]])
         return path if len(path) <= 9 else []
-
-
-def padded(rows, pad, device):
-    """Return lists as one table, filled up with `pad`."""
-    width = max((len(row) for row in rows), default=0)
-    shape = (len(rows), width, *([len(pad)] if isinstance(pad, list) else []))
-    return torch.tensor([row + [pad] * (width - len(row)) for row in rows], dtype=torch.int64, device=device).reshape(shape)
 
 
 def spreading():

@@ -271,10 +271,11 @@ class Refusing(Operator):
 
     kind = OperatorKind.VECTOR_SEARCH
 
-    def rank(self, queries, ranking):
-        if QUERIES[2].text in queries.texts:
+    def search(self, question, found):
+        yield from ()
+        if QUERIES[2].text == question.text:
             raise InvalidArgumentError("this question\nis refused.")
-        return ranking
+        return found
 
 
 def test_an_error_leaves_a_retriever_out_or_ends_the_evaluation(tmp_path):

@@ -129,10 +129,10 @@ def test_notes_of_the_search_reach_the_documents(index):
     class Noting(Operator):
         kind = OperatorKind.VECTOR_SEARCH
 
-        def rank(self, queries, ranking):
-            from dataclasses import replace
-
-            return replace(ranking, notes=tuple(("cut short",) if "census" in t else () for t in queries.texts))
+        def search(self, question, found):
+            yield from ()
+            question.notes += ["cut short"] if "census" in question.text else []
+            return found
 
     retriever = GraphRetriever.from_index(index, system=Pipeline(VectorSearch(2), Noting()), k=2, provenance=True)
     plain, noted = retriever.batch(QUESTIONS[:2])

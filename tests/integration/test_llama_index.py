@@ -299,9 +299,9 @@ async def test_four_async_retrieves_run_at_the_same_time():
     barrier = threading.Barrier(4, timeout=20)
 
     class Meeting(VectorSearch):
-        def rank(self, queries, ranking):
+        def search(self, question, found):
             barrier.wait()
-            return super().rank(queries, ranking)
+            return (yield from super().search(question, found))
 
     retriever = GraphRetriever(Retriever(linked_index(), Meeting()), similarity_top_k=2)
     results = await asyncio.gather(*(retriever.aretrieve(QUESTION) for _ in range(4)))
@@ -329,12 +329,12 @@ def test_a_batch_runs_in_lock_step():
     sizes = []
 
     class Counting(VectorSearch):
-        def rank(self, queries, ranking):
-            sizes.append(len(queries))
-            return super().rank(queries, ranking)
+        def search(self, question, found):
+            sizes.append(len(question.queries))
+            return (yield from super().search(question, found))
 
     GraphRetriever(Retriever(linked_index(), Counting())).retrieve_batch(["engine", "loom", "cards"])
-    assert sizes == [3]
+    assert sizes == [3, 3, 3]
 
 
 def test_a_batch_of_one_string_is_refused():

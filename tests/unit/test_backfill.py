@@ -9,14 +9,14 @@ from graph_retrievers.errors import MissingSignalError
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import Backfill, BM25Search
-from graph_retrievers.operators.operator import Operator, OperatorKind, Pipeline
+from graph_retrievers.operators.operator import Pipeline
 from graph_retrievers.operators.spreading.propagation import GatedPropagation
 from graph_retrievers.operators.vector_search import VectorSearch
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.retrievers.registry import build_retriever
-from tests.helpers import linked_index
+from tests.helpers import Given, linked_index
 
 ROWS = 8
 
@@ -137,18 +137,6 @@ def test_of_a_batch_each_query_is_filled_up_by_itself():
 def test_backfill_without_a_query_vector_uses_words():
     index = GraphIndex.from_texts(["a loom", "a card", "a loom card"], vectors=[[1.0], [0.5], [0.0]])
     assert [hit.id for hit in Retriever(index, BM25Search(1), k=2).retrieve("loom")] == ["0", "2"]
-
-
-class Given(Operator):
-    """What a test says, for every query."""
-
-    kind = OperatorKind.GRAPH_SEARCH
-
-    def __init__(self, ranking):
-        self.ranking = ranking
-
-    def rank(self, queries, ranking):
-        return self.ranking
 
 
 def given(node, **results):

@@ -272,8 +272,9 @@ def test_an_operator_of_your_own_follows_names():
     class Same(Operator):
         kind = OperatorKind.MODEL_SEARCH
 
-        def rank(self, queries, ranking):
-            return replace(ranking, relations=self.relations(ranking.relations))
+        def search(self, question, found):
+            yield from ()
+            return replace(found, relations=self.relations(found.relations))
 
     index = GraphIndex.from_texts(["Kismet starred Ada Holm.", "Ada Holm grew up in Lund."])
     same = Same()

@@ -1,5 +1,6 @@
 """Chains: bounds and notes of the search, chains as hits and as paths, passages, and hits as text."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -17,6 +18,7 @@ from graph_retrievers.operators.vector_search import VectorSearch
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Chains, Ranking
 from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.search.candidates import Candidates
 
 NODES = [
     Node("curie", "A physicist.", "Marie Curie", "person"),
@@ -223,8 +225,9 @@ def test_fusion_by_reciprocal_ranks():
             super().__init__(len(nodes))
             self.nodes = nodes
 
-        def rank(self, queries, ranking):
-            return Ranking.of(torch.tensor([self.nodes]), torch.arange(len(self.nodes), 0, -1)[None], self.name)
+        def search(self, question, found):
+            yield from ()
+            return Candidates.seeds(np.array(self.nodes), np.arange(len(self.nodes), 0, -1.0), self.name)
 
     batch = Queries.of(science(), [QUESTION], vectors=[VECTOR])
     fusion = ReciprocalRankFusion(Fixed([5, 1, 2]), Fixed([1, 0, 5, 3]), weights=(1.0, 2.0), constant=5)

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 import torch
 
-from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import Node
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge
 from graph_retrievers.hits import Hit, NodePath
@@ -32,6 +31,7 @@ from graph_retrievers.queries import Queries
 from graph_retrievers.results import Chains, Facts, Ranking
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.search.candidates import Candidates
 from tests.helpers import HashEmbedding, hits_of, linked_edges, linked_index, linked_nodes
 
 QUESTION = "Which machine of Charles Babbage reads punched cards?"
@@ -51,9 +51,11 @@ class Listed(Operator):
     def __init__(self, *nodes, name="Listed", **more):
         self.nodes, self.name, self.more = nodes, name, more
 
-    def rank(self, queries, ranking):
-        nodes = torch.tensor([self.nodes] * len(queries), dtype=torch.int64).reshape(len(queries), len(self.nodes))
-        return Ranking.of(nodes, torch.arange(len(self.nodes), 0, -1).expand(nodes.shape), self.name, **self.more)
+    def search(self, question, found):
+        yield from ()
+        nodes = torch.tensor([self.nodes], dtype=torch.int64)
+        scores = torch.arange(len(self.nodes), 0, -1)[None]
+        return Candidates.of(Ranking.of(nodes, scores, self.name, **self.more))[0]
 
 
 def fused(*operators, **options):
@@ -89,10 +91,6 @@ class TestRankings:
         assert found.append(other, 9).ranks.tolist() == [[[1, 2], [0, 0]]]
         assert found.append(other, 9).lists == ("A", "B")
 
-    def test_ranks_of_the_wrong_shape_are_refused(self):
-        wrong = Listed(1, 2, ranks=torch.ones(1, 2, 2, dtype=torch.int64), lists=("A",))
-        with pytest.raises(InvalidArgumentError, match=r"ranks of shape \[1, 2, 2\]; expected \[1, 2, 1\]"):
-            wrong(Queries.of(linked_index(), ["a"]))
 
 
 class TestFusion:

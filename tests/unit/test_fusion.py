@@ -8,13 +8,13 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, HybridSearch, VectorSearch
 from graph_retrievers.operators.fusion import ReciprocalRankFusion, min_max_parts
-from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers.baselines import Hybrid
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search import candidates as found_lists
 from graph_retrievers.signals.bm25 import BM25
+from tests.helpers import Given
 
 TEXTS = ["apple pie", "apple tree", "tree house", "house cat", "cat food", "apple apple"]
 
@@ -55,18 +55,6 @@ def test_weighted_fusion_by_hand():
     assert low < high
     for hit in hits:
         assert hit.score == pytest.approx(0.25 * dense[hit.id] + 0.75 * lexical.get(hit.id, 0.0))
-
-
-class Given(Operator):
-    """What a test says, for every query."""
-
-    kind = OperatorKind.GRAPH_SEARCH
-
-    def __init__(self, ranking):
-        self.ranking = ranking
-
-    def rank(self, queries, ranking):
-        return self.ranking
 
 
 def given(node, **results):

@@ -1,5 +1,7 @@
 """Operators and signals of others: what they return, and what of it is refused."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,30 +11,13 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, VectorSearch
-from graph_retrievers.operators.operator import Algorithm, Operator, OperatorKind, Pipeline
-from graph_retrievers.results import Chains, Facts, Ranking
+from graph_retrievers.operators.operator import Operator, OperatorKind, Pipeline
 from graph_retrievers.retrievers import Retriever
+from graph_retrievers.search.beyond import Chains, Facts
 from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.signals.bm25 import BM25 as Words
 from graph_retrievers.signals.dense import DenseIndex
 from tests.helpers import linked_index
-
-
-class Given(Operator):
-    """What a test says, for every query."""
-
-    kind = OperatorKind.GRAPH_SEARCH
-
-    def __init__(self, ranking):
-        self.ranking = ranking
-
-    def rank(self, queries, ranking):
-        return self.ranking
-
-
-def given(node, **results):
-    """An operator that finds one node for one query."""
-    return Given(Ranking.of(torch.tensor([[node]]), torch.tensor([[1.0]]), "Given", **results))
 
 
 @pytest.mark.parametrize("types", ["film", 3, ["film", None]])
@@ -41,36 +26,54 @@ def test_types_are_a_list_of_strings(types):
         Retriever(linked_index(), VectorSearch(), types=types)
 
 
+class Beside(Operator):
+    """The last of three nodes, with what a test says beside it."""
+
+    kind = OperatorKind.GRAPH_SEARCH
+
+    def __init__(self, results):
+        self.results = results
+
+    def search(self, question, found):
+        yield from ()
+        return replace(Candidates.seeds(np.array([2]), np.array([1.0]), self.name), **self.results)
+
+
 def chains(nodes, scores):
-    return {"chains": Chains(torch.tensor(nodes), torch.tensor(scores))}
+    return {"chains": Chains(np.array(nodes), np.array(scores), "Mine")}
 
 
 def facts(rows, scores):
-    return {"facts": Facts(torch.tensor(rows), torch.tensor(scores))}
+    return {"facts": Facts(np.array(rows), np.array(scores), "Mine")}
 
 
 @pytest.mark.parametrize(
     ("results", "told"),
     [
-        (facts([[0, 2]], [[2.0, 1.0]]), r"as facts, returned row 2 with score 1\.0; expected rows from -1 to 1"),
-        (facts([[1, 0]], [[2.0, float("nan")]]), "as facts, returned row 0 with score nan"),
-        (facts([[0], [1]], [[1.0], [1.0]]), "returned Facts of 2 queries for 1"),
-        (chains([[[0, 1]], [[1, 2]]], [[1.0], [1.0]]), "returned Chains of 2 queries for 1"),
-        (chains([[[0, 1], [1, 2]]], [[1.0]]), r"chains of shape \[1, 2, 2\] beside \[1, 1\]"),
-        ({"trails": torch.tensor([[[2, 1]]])}, "a trail that does not end in its node"),
-        ({"trails": torch.tensor([[[2, -1]]])}, "a trail that does not end in its node; pads stand before a trail"),
+        (facts([0, 2], [2.0, 1.0]), r"a fact with row 2 and score 1\.0; expected rows from 0 to 1 and numbers"),
+        (facts([1, 0], [2.0, float("nan")]), "a fact with row 0 and score nan"),
+        (facts([0, 1], [1.0]), r"facts of the shapes \[\(2,\), \(1,\)\]"),
+        (facts([0.0], [1.0]), "facts of the kinds"),
+        (chains([[0, 1], [1, 2]], [1.0]), r"chains of the shapes \[\(2, 2\), \(1,\)\]"),
+        (chains([0, 1], [1.0, 1.0]), r"chains of the shapes \[\(2,\), \(2,\)\]"),
+        (chains([[0, 7]], [1.0]), "a chain with row 7 and score 1.0; expected rows from -1 to 2"),
+        (chains([[0, 1]], [float("nan")]), "a chain with row 0 and score nan"),
+        ({"trails": np.array([[2, 1]])}, "a trail that does not end in its node"),
+        ({"trails": np.array([[2, -1]])}, "a trail that does not end in its node; pads stand before a trail"),
+        ({"beside": {"trail_scores": np.zeros(2)}}, r"trail_scores of the shape \(2,\); expected \(1,\)"),
+        ({"beside": {"ranks": np.ones((1, 2), np.int64)}, "lists": ("A",)}, r"ranks of the shape \(1, 2\); expected \(1, 1\)"),
     ],
 )
 def test_what_an_own_operator_returns_beside_nodes_is_checked(results, told):
     index = GraphIndex.from_texts(["a loom", "a card", "an engine"], edges=[("0", "1"), ("1", "2")])
-    with pytest.raises(InvalidArgumentError, match=f"Given.*{told}"):
-        Retriever(index, given(2, **results), backfill=False).retrieve("loom")
+    with pytest.raises(InvalidArgumentError, match=f"Beside returned {told}"):
+        Retriever(index, Beside(results), backfill=False).retrieve("loom")
 
 
 def test_facts_chains_and_trails_of_an_own_operator_are_returned():
     index = GraphIndex.from_texts(["a loom", "a card", "an engine"], edges=[("0", "1"), ("1", "2")])
-    results = {"trails": torch.tensor([[[-1, 1, 2]]]), **facts([[1, -1]], [[2.0, 1.0]]), **chains([[[0, 1, -1]]], [[1.0]])}
-    hits = Retriever(index, given(2, **results), backfill=False).retrieve("loom")
+    results = {"trails": np.array([[-1, 1, 2]]), **facts([1], [2.0]), **chains([[0, 1, -1]], [1.0])}
+    hits = Retriever(index, Beside(results), backfill=False).retrieve("loom")
     assert [(hit.kind, str(hit.path)) for hit in hits] == [("node", "1 -> 2"), ("chain", "0 -> 1"), ("fact", "1 -> 2")]
 
 
@@ -80,21 +83,22 @@ class Found(Operator):
     kind = OperatorKind.GRAPH_SEARCH
 
     def __init__(self, nodes, scores):
-        self.nodes, self.scores = torch.tensor([nodes]), torch.tensor([scores])
+        self.nodes, self.scores = np.array(nodes), np.array(scores)
 
-    def rank(self, queries, ranking):
-        return Ranking.of(self.nodes, self.scores, self.name)
+    def search(self, question, found):
+        yield from ()
+        return Candidates.seeds(self.nodes, self.scores, self.name)
 
 
 @pytest.mark.parametrize(
     ("nodes", "scores", "told"),
     [
         ([3, 3], [2.0, 1.0], "row 3 twice"),
-        ([3, 99], [2.0, 1.0], "row 99 with score 1.0; expected rows from -1 to 11"),
+        ([3, 99], [2.0, 1.0], "row 99 with score 1.0; expected rows from 0 to 11"),
         ([3, -7], [2.0, 1.0], "row -7 with score"),
         ([3, 1], [float("nan"), 2.0], "row 3 with score nan"),
         ([1.7], [1.0], "expected integers"),
-        ([1, 2], [1.0], "one score for each"),
+        ([1, 2], [1.0], r"expected \[K\], \[K\]"),
     ],
 )
 def test_what_an_operator_returns_is_checked(nodes, scores, told):
@@ -135,10 +139,10 @@ class Walked(Operator):
     def __init__(self, trail, chain):
         self.trail, self.chain = trail, chain
 
-    def rank(self, queries, ranking):
-        chains = Chains(torch.tensor([[self.chain]]), torch.tensor([[1.0]]))
-        nodes, scores = torch.tensor([[self.trail[-1]]]), torch.tensor([[1.0]])
-        return Ranking.of(nodes, scores, self.name, torch.tensor([[self.trail]]), chains=chains)
+    def search(self, question, found):
+        yield from ()
+        made = Candidates.seeds(np.array(self.trail[-1:]), np.ones(1), self.name)
+        return replace(made, trails=np.array([self.trail]), chains=Chains(np.array([self.chain]), np.ones(1), self.name))
 
 
 def test_a_path_along_edges_that_do_not_exist_is_refused():
@@ -149,7 +153,7 @@ def test_a_path_along_edges_that_do_not_exist_is_refused():
         Retriever(index, Walked([-1, 0, 2], [0, 1, -1])).retrieve("loom")
     with pytest.raises(InvalidArgumentError, match="Walked returned a chain with a step from '2' to '0'"):
         Retriever(index, Walked([-1, 0, 1], [1, 2, 0])).retrieve("loom")
-    with pytest.raises(InvalidArgumentError, match="a chain with row 7; expected rows from -1 to 2"):
+    with pytest.raises(InvalidArgumentError, match="a chain with row 7 and score 1.0; expected rows from -1 to 2"):
         Retriever(index, Walked([-1, 0, 1], [0, 7, 1])).retrieve("loom")
 
 
@@ -161,7 +165,7 @@ def test_a_class_of_the_user_may_annotate_as_it_likes():
     assert Loose(GraphIndex.from_texts(["a loom"])).retrieve("loom")[0].text == "a loom"
 
 
-class Finds(Algorithm):
+class Finds(Operator):
     """Candidates that a test gives, whatever was found before."""
 
     kind = OperatorKind.GRAPH_SEARCH
@@ -192,7 +196,7 @@ def candidates(nodes, scores, trails=None):
         (candidates([0.0], [1.0]), "Finds returned float64 rows"),
         (candidates([0], [1.0], [[0, 1]]), "a trail that does not end in its node"),
         (candidates([0], [1.0], [[7, 0]]), "a trail with a row outside the graph"),
-        (candidates([2], [1.0], [[0, 2]]), "a path with a step from '0' to '2', which no edge joins"),
+        (candidates([2], [1.0], [[0, 2]]), "Finds returned a trail with a step from '0' to '2', which no edge joins"),
     ],
 )
 def test_what_an_operator_finds_is_checked_inside_a_composition_too(found, message):

@@ -5,6 +5,7 @@ import dataclasses
 import math
 import pickle
 
+import numpy as np
 import pytest
 import torch
 
@@ -14,9 +15,9 @@ from graph_retrievers.graph import Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import GRanker, Operator, OperatorKind, Pipeline, Rerank, VectorSearch
 from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.signals.relevance import RelevanceModel
 from tests.helpers import HashEmbedding, WordOverlap, linked_index
 
@@ -165,10 +166,11 @@ class Echo(Operator):
     reads = ("wanted",)
     seen = ()
 
-    def rank(self, queries, ranking):
-        Echo.seen = queries.input("wanted")
-        rows = [[queries.index.graph.row(node)] if node else [-1] for node in Echo.seen]
-        return Ranking.of(torch.tensor(rows), torch.ones(len(rows), 1), self.name)
+    def search(self, question, found):
+        yield from ()
+        Echo.seen = wanted = question.input("wanted")
+        rows = [question.queries.index.graph.row(wanted)] if wanted else []
+        return Candidates.seeds(np.array(rows, np.int64), np.ones(len(rows)), self.name)
 
 
 def test_inputs_are_one_value_a_query_or_none():
@@ -182,7 +184,7 @@ def test_a_retriever_takes_the_inputs_that_its_operators_read():
     retriever = Retriever(linked_index(), Pipeline(Echo(), Echo()), backfill=False, batch_size=2)
     assert retriever.inputs == ("wanted",)
     assert [hit.id for hit in retriever.retrieve("q", wanted="ibm")] == ["ibm"]
-    assert list(retriever.retrieve("q")) == [] and Echo.seen == [None]
+    assert list(retriever.retrieve("q")) == [] and Echo.seen is None
     found = retriever.retrieve_batch(["a", "b", "c"], wanted=["ada", None, "loom"])
     assert [[hit.id for hit in hits] for hits in found] == [["ada"], [], ["loom"]]
     with pytest.raises(InvalidArgumentError, match="does not read 'plan'"):
@@ -356,11 +358,13 @@ def test_what_an_operator_writes_into_stays_with_its_queries():
     class Writes(Operator):
         kind = OperatorKind.GRAPH_SEARCH
 
-        def rank(self, queries, ranking):
+        def search(self, question, found):
+            yield from ()
+            queries = question.queries
             for tensor in (queries.allowed, queries.seeds_allowed, queries.vectors):
                 if tensor is not None:
                     tensor.zero_()
-            return ranking
+            return found
 
     nodes = [Node("0", "a loom", type="p"), Node("1", "a card", type="p")]
     index = GraphIndex.from_nodes(nodes, vectors=[[1.0, 0.0], [0.0, 1.0]])

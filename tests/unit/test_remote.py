@@ -36,7 +36,7 @@ from graph_retrievers.errors import (
     InvalidVectorError,
     UnknownNodeError,
 )
-from graph_retrievers.operators import BM25Search, GatedPropagation, HybridSearch, PathSearch, VectorSearch
+from graph_retrievers.operators import BM25Search, GatedPropagation, HybridSearch, VectorSearch
 from graph_retrievers.operators.mor import MixedTraversal
 from graph_retrievers.retrievers.baselines import BM25
 from graph_retrievers.stores.cypher import CypherDatabase, CypherGraphStore, GraphSchema
@@ -255,15 +255,6 @@ def test_the_form_of_walk_fusion_is_not_guessed_from_a_part():
     plain = [Node(node.id, node.text) for node in nodes], edges, vectors
     with pytest.raises(InvalidArgumentError, match="it reads 'type_names' of the whole graph"):
         RemoteRetriever(engines(plain)[3], WalkFusion)
-
-
-def test_an_operator_of_your_own_is_refused(corpus):
-    class Mine(VectorSearch):
-        def rank(self, queries, ranking):
-            return super().rank(queries, ranking)
-
-    with pytest.raises(InvalidArgumentError, match="Mine is not known to read only neighbours"):
-        RemoteRetriever(engines(corpus)[3], Retriever, operator=Pipeline(Mine(), PathSearch()))
 
 
 def test_values_of_the_whole_graph_are_refused_in_a_run(corpus):

@@ -6,7 +6,6 @@ import zlib
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,8 +27,8 @@ from graph_retrievers.operators import (
 )
 from graph_retrievers.operators.feedback_search import FeedbackSearch
 from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers import Decomposition, HyDE, IRCoT
+from graph_retrievers.search.candidates import Candidates
 from tests.helpers import HashEmbedding, WordOverlap, linked_edges, linked_index, linked_nodes
 from tests.references import rewriting as literal
 
@@ -397,9 +396,9 @@ def test_a_node_that_a_filter_hides_keeps_its_rank_in_a_decomposition_as_in_othe
         def __init__(self, given):
             self.given = given
 
-        def rank(self, queries, ranking):
-            rows = torch.tensor([self.given[text] for text in queries.texts])
-            return Ranking.of(rows, -torch.arange(3.0).expand(rows.shape), self.name)
+        def search(self, question, found):
+            yield from ()
+            return Candidates.seeds(np.array(self.given[question.text]), -np.arange(3.0), self.name)
 
     index, given = GraphIndex.from_texts(["a", "b", "c"]), {"whole?": [0, 1, 2], "part?": [1, 0, 2]}
     split = QueryDecomposition(Fixed(given), lambda prompt: '{"questions": ["part?"]}')

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from graph_retrievers import GraphIndex, Pipeline, ReciprocalRankFusion, Retriever
 from graph_retrievers.graph.ragged import descending
 from graph_retrievers.operators import BM25Search, GatedPropagation, GRanker, HybridSearch, OperatorKind, Rerank, VectorSearch
-from graph_retrievers.operators.operator import Algorithm
+from graph_retrievers.operators.operator import Operator
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import LONGEST_TRAIL, Ranking
 from graph_retrievers.search.beyond import Chains, Facts
@@ -292,7 +292,7 @@ def test_relevance_is_read_once_a_pair_and_smoothed_where_a_row_is_not_zero():
     assert smoothed(latents, mix, 0.25).tolist() == [[1.5, 2.5], [3.0, 4.0]] and smoothed(latents, None, 0.5) is latents
 
 
-class Neighborhood(Algorithm):
+class Neighborhood(Operator):
     """The neighbours of the best node, with a note."""
 
     kind = OperatorKind.GRAPH_SEARCH
@@ -312,23 +312,11 @@ def test_an_operator_of_ten_lines_runs_alone_in_batches_and_between_others():
         assert [hit.path.text for hit in loom] == ["0", "0 -> 2", "0 -> 3"] and loom.notes == ("2 neighbours",)
         assert [hit.path.text for hit in card] == ["1", "1 -> 2"] and card.notes == ("1 neighbours",)
         assert retriever.retrieve("card", vector=torch.eye(4)[1]) == card
-    assert search.by_question and Pipeline(search, Neighborhood()).formula() == "O_vs -> O_gs -> O_gs"
-
-
-def test_a_subclass_that_writes_rank_is_asked_for_it():
-    class Twice(VectorSearch):
-        def rank(self, queries, ranking):
-            found = super().rank(queries, ranking)
-            return found.rescored(2 * found.scores)
-
-    index = GraphIndex.from_texts(["a loom", "a card"], vectors=torch.eye(2))
-    for search in (Twice(1), Pipeline(Twice(2), Neighborhood()), Pipeline(Pipeline(Twice(1)), Neighborhood())):
-        assert not search.by_question
-        assert Retriever(index, search, backfill=False).retrieve("loom", vector=[1.0, 0.0])[0].score == 2.0
+    assert Pipeline(search, Neighborhood()).formula() == "O_vs -> O_gs -> O_gs"
 
 
 def test_chains_and_facts_pass_operators_that_have_none_and_are_joined_by_a_fusion():
-    class Told(Algorithm):
+    class Told(Operator):
         kind = OperatorKind.GRAPH_SEARCH
 
         def __init__(self, paths, facts):
@@ -340,7 +328,7 @@ def test_chains_and_facts_pass_operators_that_have_none_and_are_joined_by_a_fusi
             facts = Facts(self.facts, np.ones(len(self.facts)), self.name)
             return replace(found, chains=Chains(self.paths, scores, self.name), facts=facts)
 
-    class Silent(Algorithm):
+    class Silent(Operator):
         kind = OperatorKind.GRAPH_SEARCH
 
         def search(self, question, found):

@@ -135,15 +135,16 @@ def test_calls_share_batches_on_a_gpu_by_default(monkeypatch):
     class Batches(Operator):
         kind = OperatorKind.VECTOR_SEARCH
 
-        def rank(self, queries, ranking):
-            seen.append(len(queries))
-            return ranking
+        def search(self, question, found):
+            yield from ()
+            seen.append(question.place)
+            return found
 
     index = GraphIndex.from_texts(["a loom", "a card"])
     assert Retriever(index, Pipeline(BM25Search(), Batches()))._shared_calls is None
     shared = Retriever(index, Pipeline(BM25Search(), Batches()), share_batches=True, batch_size=4)
     assert shared._shared_calls.limit == 4
     shared.retrieve_batch(["loom"] * 6)
-    assert seen == [4, 2]
+    assert seen == [0, 1, 2, 3, 0, 1]
     monkeypatch.setattr(type(index), "device", torch.device("cuda"))
     assert Retriever(index, BM25Search())._shared_calls is not None

@@ -195,8 +195,9 @@ def test_an_operator_of_your_own_behind_a_vector_search_has_it():
         # What it calls a signal is none of the index.
         signal = torch.ones(3)
 
-        def rank(self, queries, ranking):
-            return ranking.rescored(-ranking.scores)
+        def search(self, question, found):
+            yield from ()
+            return found.rescored(-found.scores)
 
     index = linked_index()
     hits = Retriever(index, Pipeline(VectorSearch(5), Reversed()), k=5).retrieve(QUESTIONS[0])

@@ -11,9 +11,9 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import HybridSearch, PersonalizedPageRank, Pipeline, STeX, VectorSearch
 from graph_retrievers.operators.fusion import ReciprocalRankFusion
 from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers import MMR, Retriever
 from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.signals import dense
 from graph_retrievers.signals.dense import DenseIndex
 
@@ -183,9 +183,9 @@ def test_stex_adds_equal_candidates_by_row(seed):
 
 def fixed(nodes):
     class Fixed(VectorSearch):
-        def rank(self, queries, ranking):
-            scores = torch.arange(len(nodes), 0, -1)[None].float()
-            return Ranking.of(torch.tensor([nodes]), scores, self.name)
+        def search(self, question, found):
+            yield from ()
+            return Candidates.seeds(np.array(nodes), np.arange(len(nodes), 0, -1.0), self.name)
 
     return Fixed()
 

@@ -181,7 +181,7 @@ def _sentence(note: str) -> str:
 def _components(graph: CorpusGraph) -> Tensor:
     """Return for each node the lowest row of its connected component: Tensor, shape [N], int64.
 
-    Zhang, Azad and Hu, "FastSV: A Distributed-Memory Connected Component Algorithm with Fast Convergence", 2020: a number of
+    Zhang, Azad and Hu, "FastSV: A Distributed-Memory Connected Component Operator with Fast Convergence", 2020: a number of
     rounds that grows with the logarithm of the longest path.
     """
     parent = torch.arange(len(graph), device=graph.device)

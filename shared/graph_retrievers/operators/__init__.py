@@ -15,7 +15,7 @@ from graph_retrievers.operators.keywords import KeywordSearch
 from graph_retrievers.operators.lesegr import LeSeGRModel, LexicalSemanticSearch
 from graph_retrievers.operators.metapath_search import MetapathSearch
 from graph_retrievers.operators.mor import MixedTraversal, TrajectoryReranker
-from graph_retrievers.operators.operator import Algorithm, Composite, Loop, Operator, OperatorKind, Pipeline
+from graph_retrievers.operators.operator import Composite, Loop, Operator, OperatorKind, Pipeline
 from graph_retrievers.operators.pagerank import PersonalizedPageRank
 from graph_retrievers.operators.passage_walk import PassageWalk
 from graph_retrievers.operators.path_rerank import PathRerank
@@ -32,7 +32,6 @@ from graph_retrievers.results import Chains, Facts, Ranking
 
 __all__ = [
     "AdaptiveReranking",
-    "Algorithm",
     "BM25Search",
     "Backfill",
     "ChainSearch",
@@ -53,9 +52,9 @@ __all__ = [
     "GRanker",
     "GatedPropagation",
     "HybridSearch",
-    "KeywordSearch",
     "HypotheticalDocuments",
     "InterleavedReasoning",
+    "KeywordSearch",
     "LeSeGRModel",
     "LexicalSemanticSearch",
     "Loop",

@@ -7,7 +7,7 @@ from math import inf
 import numpy as np
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.operators.operator import Algorithm, OperatorKind
+from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.search.candidates import Candidates, best, found_by, order
 from graph_retrievers.search.driver import Search
 from graph_retrievers.search.memory import Question
@@ -16,7 +16,7 @@ from graph_retrievers.search.requests import Neighbors, Relevance
 __all__ = ["AdaptiveReranking"]
 
 
-class AdaptiveReranking(Algorithm):
+class AdaptiveReranking(Operator):
     """Score batches taken in turn from the first ranking and from the neighbours of high-scoring nodes.
 
     Even rounds take the best `nodes_per_round` of the first ranking, odd rounds the best of the frontier; an empty pool is

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graph_retrievers.operators.operator import Algorithm, OperatorKind
+from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.search.driver import Search
 from graph_retrievers.search.memory import Question
@@ -13,7 +13,7 @@ from graph_retrievers.search.requests import Nearest
 __all__ = ["Backfill"]
 
 
-class Backfill(Algorithm):
+class Backfill(Operator):
     """Fill a ranking up to k nodes with the best of vector search, or of BM25 where there are no vectors.
 
     Notes

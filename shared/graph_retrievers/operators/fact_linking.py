@@ -15,7 +15,7 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.filters import type_mask
 from graph_retrievers.operators.facts import NearestEdges, edges_within
 from graph_retrievers.operators.fusion import min_max
-from graph_retrievers.operators.operator import Algorithm, OperatorKind
+from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.queries import Queries, both
 from graph_retrievers.search.beyond import Facts
 from graph_retrievers.search.candidates import Candidates, best
@@ -87,7 +87,7 @@ def phrase_graph(graph: CorpusGraph, passage_type: str) -> PhraseGraph:
     return graph.cache.get(("phrases", passage_type), make)
 
 
-class FactLinking(Algorithm):
+class FactLinking(Operator):
     r"""The nodes of the facts that match the question, weighted as HippoRAG 2 weighs its phrases.
 
     A fact is an edge between two phrases, not one that joins a passage to what it mentions. With :math:`s_f` the similarity of

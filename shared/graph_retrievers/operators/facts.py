@@ -12,7 +12,7 @@ from torch import Tensor
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.operators.operator import Algorithm, OperatorKind
+from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.queries import Queries, both
 from graph_retrievers.search.beyond import Facts
 from graph_retrievers.search.candidates import Candidates
@@ -72,7 +72,7 @@ def edges_within(queries: Queries, nodes: Tensor | None) -> Tensor | None:
     return None if nodes is None else nodes[graph.sources] & nodes[graph.targets]
 
 
-class FactSearch(Algorithm):
+class FactSearch(Operator):
     """The edges whose texts match the query best, and the nodes they join.
 
     Parameters

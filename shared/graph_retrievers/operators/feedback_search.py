@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.operators.operator import Algorithm, OperatorKind
+from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.search.driver import Search
 from graph_retrievers.search.memory import Question
@@ -12,7 +12,7 @@ from graph_retrievers.search.requests import Nearest, Texts
 __all__ = ["FeedbackSearch"]
 
 
-class FeedbackSearch(Algorithm):
+class FeedbackSearch(Operator):
     """BM25 with the question and the text of the best node found so far as the query.
 
     The words of a passage that answers the first half of a question often name what the second half needs, even where no

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from graph_retrievers.arguments import positive
-from graph_retrievers.operators.operator import Composite, Operator, searched
-from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
+from graph_retrievers.operators.operator import Composite, Operator
 from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.search.driver import Search
 from graph_retrievers.search.memory import Question
@@ -35,19 +31,9 @@ class FirstStage(Composite):
         super().__init__(operator)
         self.depth = positive("depth", depth)
 
-    @property
-    def by_question(self) -> bool:  # type: ignore[override]
-        """Whether the operator is written for one question."""
-        return self.operators[0].by_question
-
     def formula(self) -> str:
         """Return that of the operator."""
         return self.operators[0].formula()
-
-    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
-        """Return what the operator finds."""
-        deeper = replace(queries, k=max(queries.k, self.depth))
-        return searched(self, queries, ranking) if self.by_question else self.operators[0](deeper, ranking)
 
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return what the operator finds."""

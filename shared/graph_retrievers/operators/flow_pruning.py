@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from graph_retrievers.arguments import choice, fraction, positive, strings
-from graph_retrievers.operators.operator import Algorithm, OperatorKind
+from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.operators.round_robin import turns
 from graph_retrievers.search.beyond import Chains
 from graph_retrievers.search.candidates import Candidates, best, concatenated, order
@@ -32,7 +32,7 @@ class _Paths(NamedTuple):
     end: np.ndarray
 
 
-class FlowPruning(Algorithm):
+class FlowPruning(Operator):
     r"""The most reliable paths of up to three steps between any two of the ranked nodes.
 
     For a start s and an end t among the ranked nodes, all simple paths of one to three steps from s to t make a graph, in which

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import torch
@@ -13,14 +12,12 @@ from torch import Tensor
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.operators.operator import Composite, Operator, list_weights, searched, side_by_side
-from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
-from graph_retrievers.search.candidates import Candidates, concatenated, falling, order, places_of, ranking_of
+from graph_retrievers.operators.operator import Composite, Operator, list_weights, side_by_side
+from graph_retrievers.search.candidates import Candidates, concatenated, falling, order, places_of
 from graph_retrievers.search.driver import Search
 from graph_retrievers.search.memory import Question
 
-__all__ = ["ReciprocalRankFusion", "aligned", "fused", "fused_rankings", "min_max", "min_max_parts", "reciprocal_rank_parts"]
+__all__ = ["ReciprocalRankFusion", "aligned", "fused", "min_max", "min_max_parts", "reciprocal_rank_parts"]
 
 
 def reciprocal_rank_parts(found: Candidates, constant: int) -> np.ndarray:
@@ -98,26 +95,6 @@ def aligned(lists: Sequence[Candidates]) -> Candidates:
     return concatenated(parts)
 
 
-def fused_rankings(
-    rankings: Sequence[Ranking],
-    part: Callable[[Candidates], np.ndarray],
-    names: tuple[str, ...] = (),
-    weights: Sequence[float] = (),
-) -> Ranking:
-    """Return :func:`fused` for each query of a batch, with the chains, facts and notes of all rankings.
-
-    `part` gives the parts of a list, which `weights`, all 1 by default, multiply.
-    """
-    weights = weights or [1.0] * len(rankings)
-    device = rankings[0].nodes.device
-    tables = zip(*map(Candidates.of, rankings), strict=True)
-    found = [fused(lists, [w * part(one) for w, one in zip(weights, lists, strict=True)], names) for lists in tables]
-    joined = ranking_of(found, device) if found else Ranking.empty(0, device)
-    for ranking in rankings:
-        joined = joined.beside(ranking)
-    return joined
-
-
 class ReciprocalRankFusion(Composite):
     r"""Run operators side by side; a node scores :math:`\sum_s w_s / (c + r_s)` over the lists s that hold it at rank r_s.
 
@@ -163,24 +140,10 @@ class ReciprocalRankFusion(Composite):
         """Return the parts joined by plus signs."""
         return "(" + " + ".join(operator.formula() for operator in self.operators) + ")"
 
-    @property
-    def by_question(self) -> bool:  # type: ignore[override]
-        """Whether all operators that are searched are written for one question."""
-        return all(operator.by_question for operator, *_ in self.used())
-
     def used(self) -> list[tuple[Operator, float, str]]:
         """Return the operators that are searched, each with its weight and the name of its list."""
         named = zip(self.operators, self.weights, _list_names(self.operators), strict=True)
         return [(operator, weight, name) for operator, weight, name in named if weight > 0]
-
-    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
-        """Return the nodes of all lists by fused score."""
-        if self.by_question:
-            return searched(self, queries, ranking)
-        used = self.used()
-        lists = [operator(queries, ranking).top(self.depth) for operator, *_ in used]
-        part = partial(reciprocal_rank_parts, constant=self.constant)
-        return fused_rankings(lists, part, tuple(name for *_, name in used), [weight for _, weight, _ in used])
 
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return the nodes of all lists by fused score."""

@@ -14,7 +14,7 @@ from graph_retrievers.arguments import choice, positive, strings
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.filters import type_mask
 from graph_retrievers.graph.tokens import estimate_tokens
-from graph_retrievers.operators.operator import Algorithm, OperatorKind
+from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.search.beyond import Facts
 from graph_retrievers.search.candidates import Candidates, best, places_of
 from graph_retrievers.search.driver import Search
@@ -81,7 +81,7 @@ class Relations(Request):
         return found
 
 
-class RelationGathering(Algorithm):
+class RelationGathering(Operator):
     """The relations of the ranked nodes as facts, those between nodes of many neighbours first.
 
     Relations are relationship rows with a ranked node at one end. Each is taken once, in order of the degrees of its two ends
@@ -145,7 +145,7 @@ def _degrees(graph: CorpusGraph, types: tuple[str, ...]) -> np.ndarray:
     return graph.cache.get(("degrees without", types), make)
 
 
-class ChunkGathering(Algorithm):
+class ChunkGathering(Operator):
     """The chunks of the ranked entities, or of their relations.
 
     Parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from graph_retrievers.arguments import choice, fraction, positive
-from graph_retrievers.operators.operator import Algorithm, OperatorKind
+from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.operators.path_texts import PathTexts
 from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.search.driver import Search
@@ -44,7 +44,7 @@ def propagation_matrix(weights: np.ndarray, degree: np.ndarray) -> np.ndarray:
     return np.divide(shares, total, out=np.zeros_like(shares), where=total > 0)
 
 
-class GRanker(Algorithm):
+class GRanker(Operator):
     r"""Rerank nodes by relevance latents smoothed along the edges among them: O_gm.
 
     One gradient step on the Laplacian-regularised objective :math:`\frac12 \|H' - H\|^2 + \frac\lambda2

@@ -149,15 +149,11 @@ class KeywordSearch(Composite):
         exclude_types: Sequence[str] = (),
     ) -> None:
         super().__init__(operator)
-        if not operator.by_question:
-            raise InvalidArgumentError(f"KeywordSearch runs a search that derives from Algorithm, got {shown(operator)}.")
         self.level, self.alone = choice("level", level, ("low", "high", None)), alone
         self.extractor = None if extractor is None else as_extractor(extractor)
         if not is_number(threshold) or not -1 <= threshold <= 1:
             raise InvalidArgumentError(f"threshold must be a cosine, from -1 to 1, got {shown(threshold)}.")
         self.threshold, self.exclude_types = float(threshold), strings("exclude_types", exclude_types)
-
-    by_question = True
 
     @property
     def reads(self) -> tuple[str, ...]:  # type: ignore[override]

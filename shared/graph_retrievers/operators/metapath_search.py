@@ -17,7 +17,7 @@ from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, sh
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.mor.plan import GraphSchema, PathStep, ReasoningPath
-from graph_retrievers.operators.operator import Algorithm, OperatorKind
+from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.search.candidates import Candidates, best, falling
 from graph_retrievers.search.driver import Search
 from graph_retrievers.search.memory import Question
@@ -69,7 +69,7 @@ def metapaths(graph: CorpusGraph, start: str, length: int = 3, limit: int = 500)
     return found
 
 
-class MetapathSearch(Algorithm):
+class MetapathSearch(Operator):
     r"""Follow, from the nodes that a question names, the metapaths whose text resembles the question.
 
     A metapath is a sequence of node types and relations, such as movie, starred actors, person, directed by, movie. With

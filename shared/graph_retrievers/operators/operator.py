@@ -11,18 +11,13 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from enum import Enum
 from inspect import Parameter, signature
-from itertools import groupby
 from numbers import Real
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from graph_retrievers.arguments import positive, typed
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.graph.corpus_graph import CorpusGraph
-from graph_retrievers.graph.names import named_step
-from graph_retrievers.graph.ragged import ranked_lists
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 from graph_retrievers.search.candidates import Candidates, ranking_of
@@ -30,7 +25,7 @@ from graph_retrievers.search.checks import check_candidates
 from graph_retrievers.search.driver import Named, Search, Together, Trace, run
 from graph_retrievers.search.memory import Memory, Question
 
-__all__ = ["Algorithm", "Composite", "Loop", "Operator", "OperatorKind", "Pipeline", "kind_of", "list_weights", "side_by_side"]
+__all__ = ["Composite", "Loop", "Operator", "OperatorKind", "Pipeline", "kind_of", "list_weights", "side_by_side", "told_of"]
 
 
 class OperatorKind(Enum):
@@ -67,10 +62,11 @@ def kind_of(trace: Trace) -> OperatorKind | None:
 
 
 class Operator(ABC):
-    """One step of retrieval: ``P . R``, a pruning function after a ranking function (FastInsight, section 3.1).
+    """One step of retrieval: ``P . R``, a pruning function after a ranking function (FastInsight, section 3.1): an abstract class.
 
-    Subclasses set `kind`, and `name` if it is not the class name, and implement :meth:`rank`. Results beyond nodes (chains, facts,
-    notes) belong in the ranking; those of earlier operators are kept automatically.
+    Written for one question, top to bottom as in its paper. Subclasses set `kind`, and `name` if it is not the class name, and
+    implement :meth:`search`, a generator that yields what it needs (:mod:`graph_retrievers.search.requests`) and is sent the
+    answer. The questions of a batch go on side by side, and what they ask at the same time is answered together.
 
     Attributes
     ----------
@@ -79,34 +75,32 @@ class Operator(ABC):
     name : str
         Name in hits.
     k : int or None
-        Number of nodes that :meth:`prune` keeps; None keeps all.
+        Number of nodes that are kept; None keeps all.
     reads : tuple of str
         Names of the inputs (``Queries.inputs``) that the operator reads besides the text.
     reason : str
         Why it was chosen, where that depends on the index; hits explain it (:attr:`graph_retrievers.hits.Hit.reason`).
     whole : str
         What of the whole graph it reads, which a graph in a database does not give; "" for nothing.
-    by_question : bool
-        Whether it is written for one question (:class:`Algorithm`), or made of such operators alone.
 
     Examples
     --------
     An operator that adds the neighbours of the best node:
 
-    >>> import torch
+    >>> import numpy as np
+    >>> from graph_retrievers import GraphIndex, Retriever
+    >>> from graph_retrievers.operators import BM25Search
+    >>> from graph_retrievers.search.candidates import reached
+    >>> from graph_retrievers.search.requests import Neighbors
     >>> class FirstNeighbors(Operator):
     ...     kind = OperatorKind.GRAPH_SEARCH
     ...
-    ...     def rank(self, queries, ranking):
-    ...         graph, best = queries.index.graph, ranking.nodes[:, 0].tolist()
-    ...         rows = [graph.indices[graph.indptr[row] : graph.indptr[row + 1]] for row in best]
-    ...         nodes = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=-1)
-    ...         return ranking.append(Ranking.of(nodes, torch.zeros(nodes.shape), self.name), 10)
-    >>> Pipeline(FirstNeighbors(), FirstNeighbors())
-    Pipeline(
-      FirstNeighbors(),
-      FirstNeighbors(),
-    )
+    ...     def search(self, question, found):
+    ...         near = yield Neighbors(found.nodes[:1])
+    ...         return found.joined(reached(found, near.owner, near.node, np.zeros(len(near.node)), self.name))
+    >>> index = GraphIndex.from_texts(["a loom", "a card", "a mill"], edges=[("0", "2")])
+    >>> [hit.path.text for hit in Retriever(index, Pipeline(BM25Search(1), FirstNeighbors())).retrieve("loom", k=2)]
+    ['0', '0 -> 2']
     """
 
     kind: OperatorKind
@@ -115,7 +109,6 @@ class Operator(ABC):
     reads: tuple[str, ...] = ()
     reason: str = ""
     whole: str = ""
-    by_question: bool = False
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         """Name the operator after its class where the class body does not; check arguments by the annotations of the class."""
@@ -124,30 +117,29 @@ class Operator(ABC):
             cls.__init__ = typed(cls.__init__)  # type: ignore[method-assign]
         if "name" not in cls.__dict__:
             cls.name = cls.__name__
-        if "rank" in cls.__dict__ and "search" not in cls.__dict__:
-            # A class that writes `rank` anew is asked for it.
-            cls.by_question = False
 
     @abstractmethod
-    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
-        """Return the candidates of B queries, best first (the ranking function R).
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the candidates of one question, best first (the ranking function R); `found` has those of the operator before."""
 
-        `ranking` has the results of earlier operators; it is empty for the first.
+    def stepped(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the best `k` of what :meth:`search` returns (the pruning function P after the ranking function).
+
+        Chains and facts of earlier operators stay, where the operator has none of its own.
         """
-
-    def prune(self, ranking: Ranking) -> Ranking:
-        """Keep the best `k` of each list (the pruning function P)."""
-        return ranking if self.k is None else ranking.top(self.k)
+        after: Candidates = yield Named(self.name, self.search(question, found))
+        check_candidates(after, question, self.name)
+        return after.top(self.k).after(found)
 
     def __call__(self, queries: Queries, ranking: Ranking | None = None) -> Ranking:
-        """Return ``prune(rank(queries, ranking))``, with the earlier results beyond nodes."""
-        before = ranking if ranking is not None else Ranking.empty(len(queries), queries.index.device)
-        found = self.rank(queries, before)
-        if not isinstance(found, Ranking) or len(found) != len(queries):
-            raise InvalidArgumentError(f"{self.name}.rank gave {shown(found)}; expected a Ranking of {len(queries)} queries.")
-        if not self.by_question:
-            _check_results(queries.index.graph, found, self.name)
-        return self.prune(found).after(before)
+        """Return what is kept for each query of a batch; `ranking` has the results of earlier operators."""
+        before = [Candidates.none()] * len(queries) if ranking is None else Candidates.of(ranking)
+        questions = [Question(queries, place) for place in range(len(queries))]
+        for question, notes in zip(questions, (ranking and ranking.notes) or [()] * len(queries), strict=True):
+            question.notes += notes
+        searches = [self.stepped(*pair) for pair in zip(questions, before, strict=True)]
+        found = ranking_of(run(Memory(queries), searches, queries.trace, self.name), queries.index.device)
+        return told_of(found if ranking is None else replace(found, touched=ranking.touched), questions)
 
     def parts(self) -> Iterator[Operator]:
         """Yield the basic operators this one is made of, in order."""
@@ -181,70 +173,17 @@ class Operator(ABC):
         return f"{type(self).__name__}({', '.join(parts)})"
 
 
-class Algorithm(Operator):
-    """An operator that is written for one question, top to bottom as in its paper: an abstract class.
-
-    Subclasses set `kind` and implement :meth:`search`, a generator that yields what it needs
-    (:mod:`graph_retrievers.search.requests`) and is sent the answer. The questions of a batch go on side by side, and what they
-    ask at the same time is answered together.
-
-    Examples
-    --------
-    An operator that adds the neighbours of the best node:
-
-    >>> import numpy as np
-    >>> from graph_retrievers import GraphIndex, Pipeline, Retriever
-    >>> from graph_retrievers.operators import BM25Search, OperatorKind
-    >>> from graph_retrievers.search.candidates import reached
-    >>> from graph_retrievers.search.requests import Neighbors
-    >>> class FirstNeighbors(Algorithm):
-    ...     kind = OperatorKind.GRAPH_SEARCH
-    ...
-    ...     def search(self, question, found):
-    ...         near = yield Neighbors(found.nodes[:1])
-    ...         return found.joined(reached(found, near.owner, near.node, np.zeros(len(near.node)), self.name))
-    >>> index = GraphIndex.from_texts(["a loom", "a card", "a mill"], edges=[("0", "2")])
-    >>> [hit.path.text for hit in Retriever(index, Pipeline(BM25Search(1), FirstNeighbors())).retrieve("loom", k=2)]
-    ['0', '0 -> 2']
-    """
-
-    by_question = True
-
-    @abstractmethod
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
-        """Return the candidates of one question, best first; `found` has those of the operator before."""
-
-    def stepped(self, question: Question, found: Candidates) -> Search[Candidates]:
-        """Return the best `k` of what :meth:`search` returns, the pruning function after the ranking function.
-
-        Chains and facts of earlier operators stay, where the operator has none of its own.
-        """
-        after: Candidates = yield Named(self.name, self.search(question, found))
-        check_candidates(after, question.size, self.name)
-        return after.top(self.k).after(found)
-
-    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
-        """Return the candidates of B queries."""
-        return searched(self, queries, ranking)
-
-
-def searched(algorithm: Any, queries: Queries, ranking: Ranking) -> Ranking:
-    """Return what the `search` of an operator finds for each query of a batch."""
-    questions = [Question(queries, place) for place in range(len(queries))]
-    searches = [algorithm.search(*pair) for pair in zip(questions, Candidates.of(ranking), strict=True)]
-    lists = run(Memory(queries), searches, queries.trace, algorithm.name)
-    for each in lists:
-        check_candidates(each, len(queries.index), algorithm.name)
-    found = ranking_of(lists, queries.index.device)
+def told_of(found: Ranking, questions: Sequence[Question]) -> Ranking:
+    """Return a ranking with the notes and counts of the questions that it answers."""
     if any(question.notes for question in questions):
         found = replace(found, notes=tuple(tuple(dict.fromkeys(question.notes)) for question in questions))
     counts = [question.touched for question in questions]
     if counts and None not in counts:
-        found = replace(found, touched=torch.tensor(counts, device=queries.index.device))
+        found = replace(found, touched=torch.tensor(counts, device=found.nodes.device))
     return found
 
 
-def side_by_side(operators: Sequence[Any], question: Question, found: Candidates) -> Search[list[Candidates]]:
+def side_by_side(operators: Sequence[Operator], question: Question, found: Candidates) -> Search[list[Candidates]]:
     """Return what each of some operators keeps for a question; their notes are in the order of the operators."""
     asked = [question.apart() for _ in operators]
     lists = yield Together([operator.stepped(own, found) for operator, own in zip(operators, asked, strict=True)])
@@ -295,20 +234,10 @@ class Composite(Operator):
         """Return what any of the operators has to do without, each once."""
         return tuple(dict.fromkeys(part for operator in self.operators for part in operator.lacks(given)))
 
-    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
-        """Run the operators one after another, each on what the one before it kept."""
-        if self.by_question:
-            return searched(self, queries, ranking)
-        for together, group in groupby(self.operators, key=lambda operator: operator.by_question):
-            operators = tuple(group)
-            for operator in (Pipeline(*operators),) if together and len(operators) > 1 else operators:
-                ranking = operator(queries, ranking)
-        return ranking
-
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
-        """Run the operators one after another for one question, if all of them are written for one."""
+        """Run the operators one after another, each on what the one before it kept."""
         for operator in self.operators:
-            found = yield from operator.stepped(question, found)  # type: ignore[attr-defined]
+            found = yield from operator.stepped(question, found)
         return found
 
     def stepped(self, question: Question, found: Candidates) -> Search[Candidates]:
@@ -337,11 +266,6 @@ class Pipeline(Composite):
     >>> print(Pipeline(VectorSearch(10), GRanker()).formula())
     O_vs -> O_gm
     """
-
-    @property
-    def by_question(self) -> bool:  # type: ignore[override]
-        """Whether all operators are written for one question."""
-        return all(operator.by_question for operator in self.operators)
 
     def formula(self) -> str:
         """Return the parts joined by arrows."""
@@ -373,79 +297,13 @@ class Loop(Pipeline):
         """Return the round in brackets with a star."""
         return f"({super().formula()})*"
 
-    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
-        """Repeat the round."""
-        if self.by_question:
-            return searched(self, queries, ranking)
-        sizes = ranking.lengths()
-        go_on = bool((sizes < self.budget).any()) and ranking.width > 0
-        while go_on:
-            ranking = super().rank(queries, ranking)
-            grown = ranking.lengths()
-            go_on = bool(((grown > sizes).any()) & (grown < self.budget).any())
-            sizes = grown
-        return ranking
-
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
-        """Repeat the round for one question."""
+        """Repeat the round."""
         size = 0
         while size < len(found) < self.budget:
             size = len(found)
             found = yield from super().search(question, found)
         return found
-
-
-def _check_results(graph: CorpusGraph, found: Ranking, owner: str) -> None:
-    """Raise InvalidArgumentError unless a ranking holds what its attributes say, for the nodes and edges of the graph."""
-    ranked_lists(found.nodes, found.scores, len(graph), owner)
-    _check_trails(graph, found.trails, found.nodes, f"{owner} returned a trail", found.relations)
-    if bool((found.trails[..., -1:].squeeze(-1) != found.nodes).any()):
-        raise InvalidArgumentError(f"{owner} returned a trail that does not end in its node; pads stand before a trail.")
-    if found.chains is not None:
-        _check_trails(graph, found.chains.nodes, found.chains.scores, f"{owner} returned a chain")
-        if bool(torch.isnan(found.chains.scores).any()):
-            raise InvalidArgumentError(f"{owner} returned a chain whose score is NaN; expected numbers.")
-    if found.facts is not None:
-        ranked_lists(found.facts.rows, found.facts.scores, graph.num_edges, f"{owner}, as facts,")
-    expected = {
-        "relations": (*found.nodes.shape, found.trails.shape[2] - 1),
-        "seed_scores": found.nodes.shape,
-        "trail_scores": found.nodes.shape,
-        "ranks": (*found.nodes.shape, len(found.lists)),
-        "touched": (len(found),),
-    }
-    for name, shape in expected.items():
-        given = getattr(found, name)
-        if given is not None and given.shape != shape:
-            raise InvalidArgumentError(f"{owner} returned {name} of shape {list(given.shape)}; expected {list(shape)}.")
-    if found.notes and len(found.notes) != len(found):
-        raise InvalidArgumentError(f"{owner} returned notes on {len(found.notes)} queries; expected {len(found)}.")
-    for beside in (found.chains, found.facts):
-        if beside is not None and len(beside.scores) != len(found):
-            raise InvalidArgumentError(f"{owner} returned {beside.operator} of {len(beside.scores)} queries for {len(found)}.")
-
-
-def _check_trails(graph: CorpusGraph, trails: Tensor, beside: Tensor, what: str, relations: Tensor | None = None) -> None:
-    """Raise InvalidArgumentError unless `trails` has the shape of `beside`, [B, K], and L, and each step an edge or a name."""
-    if (
-        trails.dim() != 3
-        or trails.shape[:2] != beside.shape
-        or trails.is_floating_point()
-        or (beside.numel() and not trails.shape[2])
-    ):
-        shapes = f"{what.replace(' a ', ' ')}s of shape {list(trails.shape)} beside {list(beside.shape)}"
-        raise InvalidArgumentError(f"{shapes}; expected rows [B, K, L].")
-    wrong = trails[(trails < -1) | (trails >= len(graph))][:1].tolist()
-    if wrong:
-        raise InvalidArgumentError(f"{what} with row {wrong[0]}; expected rows from -1 to {len(graph) - 1}.")
-    real = (trails[..., :-1] >= 0) & (trails[..., 1:] >= 0)
-    steps = torch.stack([trails[..., :-1], trails[..., 1:]])[:, real]
-    codes = relations[real] if relations is not None and relations.shape == real.shape else steps.new_full(steps.shape[1:], -1)
-    apart = graph.steps_between(*steps)[0] < 0
-    for near, far, code in zip(*steps[:, apart].tolist(), codes[apart].tolist(), strict=True):
-        if not named_step(graph.texts[near], code):
-            ends = f"{graph.ids[near]!r} to {graph.ids[far]!r}"
-            raise InvalidArgumentError(f"{what} with a step from {ends}, which no edge joins and no name in relations.")
 
 
 def list_weights(weights: Sequence[float], count: int) -> tuple[float, ...]:

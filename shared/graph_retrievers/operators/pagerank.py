@@ -17,7 +17,7 @@ from graph_retrievers.errors import ConvergenceError, InvalidArgumentError, show
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.ragged import top_k
 from graph_retrievers.operators.fusion import min_max
-from graph_retrievers.operators.operator import Algorithm, OperatorKind
+from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.queries import Queries
 from graph_retrievers.search.candidates import Candidates, followed, places_of
 from graph_retrievers.search.driver import Search
@@ -256,7 +256,7 @@ def walk_parents(graph: TransitionGraph, nodes: np.ndarray, shares: np.ndarray, 
     return parents
 
 
-class PersonalizedPageRank(Algorithm):
+class PersonalizedPageRank(Operator):
     """Rank all nodes by a random walk that restarts at the nodes found so far: O_gs.
 
     The seeds of a query share a restart weight of 1 in proportion to their positive scores; all nodes together share

@@ -15,7 +15,7 @@ from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.operators.fact_linking import phrase_graph
 from graph_retrievers.operators.fusion import min_max
-from graph_retrievers.operators.operator import Algorithm, OperatorKind
+from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.operators.pagerank import TransitionGraph, Walk, check_damping, similarities, walk_parents
 from graph_retrievers.operators.vector_search import VectorSearch
 from graph_retrievers.queries import Queries
@@ -54,7 +54,7 @@ def synonyms(names: Sequence[str], vectors: Tensor, threshold: float = 0.8) -> E
     return near, far, cosines
 
 
-class PassageWalk(Algorithm):
+class PassageWalk(Operator):
     r"""Rank passages by a walk that restarts at weighted phrases, and a little at every passage.
 
     The restart weight of a node is its score in the ranking before it; a passage adds `passage_weight` times its similarity to the

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from graph_retrievers.arguments import fraction, positive
-from graph_retrievers.operators.operator import Algorithm, OperatorKind
+from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.operators.path_texts import PathTexts
 from graph_retrievers.search.candidates import Candidates, replaced
 from graph_retrievers.search.driver import Search
@@ -16,7 +16,7 @@ from graph_retrievers.signals.relevance import BiEncoder, RelevanceModel
 __all__ = ["PathRerank", "mixed_with_ranks"]
 
 
-class PathRerank(Algorithm):
+class PathRerank(Operator):
     r"""Rerank nodes by a relevance model that reads the way to them, mixed with their ranks.
 
     .. math:: s_n = w\, z\big(m(q, n \oplus (p_n \to n) \oplus p_n)\big) + (1 - w)\, z(-\log r_n)

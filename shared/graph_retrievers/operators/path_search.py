@@ -9,7 +9,7 @@ import numpy as np
 from graph_retrievers.arguments import fraction, is_number, positive
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.operators.bridges import bridges
-from graph_retrievers.operators.operator import Algorithm, OperatorKind
+from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.search.candidates import Candidates, best, concatenated, falling, places_of, reached
 from graph_retrievers.search.driver import Search
 from graph_retrievers.search.memory import Question
@@ -18,7 +18,7 @@ from graph_retrievers.search.requests import Neighbors, Scores, TermScores
 __all__ = ["PathSearch"]
 
 
-class PathSearch(Algorithm):
+class PathSearch(Operator):
     r"""Score each candidate alone and as the end of a path from one of the best nodes found so far.
 
     The candidates are the ranked nodes and the neighbours of the best `seeds` of them. What a node v, or two linked nodes u and

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.operators.operator import Algorithm, OperatorKind
+from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.search.driver import Search
 from graph_retrievers.search.memory import Question
@@ -12,7 +12,7 @@ from graph_retrievers.search.requests import Relevance
 __all__ = ["Rerank"]
 
 
-class Rerank(Algorithm):
+class Rerank(Operator):
     """Rerank nodes by the relevance model of the index, each node on its own.
 
     Parameters

@@ -49,8 +49,6 @@ def _texts_schema(name: str) -> dict[str, Any]:
 class _Rewriting(Composite):
     """An operator with a language model in front; without one, or where it fails, the operator alone and a note."""
 
-    by_question = True
-
     def __init__(self, operator: Operator, language_model: Any) -> None:
         super().__init__(operator)
         self.language_model = None if language_model is None else as_language_model(language_model)

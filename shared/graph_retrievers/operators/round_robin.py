@@ -7,11 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from graph_retrievers.operators.fusion import aligned
-from graph_retrievers.operators.operator import Composite, searched, side_by_side
-from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
+from graph_retrievers.operators.operator import Composite, side_by_side
 from graph_retrievers.search.beyond import Facts
-from graph_retrievers.search.candidates import Candidates, ranking_of
+from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.search.driver import Search
 from graph_retrievers.search.memory import Question
 
@@ -51,22 +49,6 @@ class RoundRobin(Composite):
     def formula(self) -> str:
         """Return the parts joined by plus signs."""
         return "(" + " + ".join(operator.formula() for operator in self.operators) + ")"
-
-    @property
-    def by_question(self) -> bool:  # type: ignore[override]
-        """Whether all operators are written for one question."""
-        return all(operator.by_question for operator in self.operators)
-
-    def rank(self, queries: Queries, ranking: Ranking) -> Ranking:
-        """Return the nodes and the facts of all lists in turns."""
-        if self.by_question:
-            return searched(self, queries, ranking)
-        rankings = [operator(queries, ranking) for operator in self.operators]
-        tables = zip(*map(Candidates.of, (*rankings, ranking)), strict=True)
-        merged = ranking_of([_merged(lists, before) for *lists, before in tables], ranking.nodes.device)
-        for each in rankings:
-            merged = merged.beside(each)
-        return merged
 
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return the nodes and the facts of all lists in turns."""

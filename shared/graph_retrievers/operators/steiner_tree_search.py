@@ -10,7 +10,7 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.steiner_tree import prize_collecting_steiner_tree
 from graph_retrievers.operators.facts import NearestEdges, edge_mask, started_edges
 from graph_retrievers.operators.gathering import Relations
-from graph_retrievers.operators.operator import Algorithm, OperatorKind
+from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.results import LONGEST_TRAIL
 from graph_retrievers.search.beyond import Facts
 from graph_retrievers.search.candidates import Candidates, falling, order
@@ -68,7 +68,7 @@ def edge_prizes(similarities: np.ndarray, count: int) -> np.ndarray:
     return prizes
 
 
-class SteinerTreeSearch(Algorithm):
+class SteinerTreeSearch(Operator):
     r"""The subgraph that joins the nodes found before and the edges nearest to the question: a prize-collecting Steiner tree.
 
     .. math:: S^* = \arg\max_{S \text{ connected}} \sum_{n \in S} p(n) + \sum_{e \in S} p(e) - c \, |E_S|

@@ -8,7 +8,7 @@ import numpy as np
 
 from graph_retrievers.arguments import is_number, positive
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.operators.operator import Algorithm, OperatorKind
+from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.search.candidates import Candidates, best, places_of, reached
 from graph_retrievers.search.driver import Search
 from graph_retrievers.search.memory import Question
@@ -17,7 +17,7 @@ from graph_retrievers.search.requests import Degree, Neighbors, Scores
 __all__ = ["STeX"]
 
 
-class STeX(Algorithm):
+class STeX(Operator):
     r"""Expand ranked nodes to their neighbours, by structure and similarity: O_vgs.
 
     A candidate n is a neighbour of the ranked nodes that is not among them. With A(n) the ranked nodes it is linked

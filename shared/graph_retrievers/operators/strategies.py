@@ -10,7 +10,7 @@ import numpy as np
 from graph_retrievers.arguments import fraction, is_number, positive
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import Node
-from graph_retrievers.operators.operator import Algorithm, OperatorKind
+from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.search.candidates import Candidates, best, order, stacked
 from graph_retrievers.search.driver import Search
 from graph_retrievers.search.memory import Question
@@ -76,7 +76,7 @@ class _Pool:
         return stacked(self.start, np.array(origin, np.int64), steps, scores[kept], name)
 
 
-class _Traversal(Algorithm):
+class _Traversal(Operator):
     """Visit nodes in rounds; the best neighbours of those visited are found by the next round."""
 
     kind = OperatorKind.VECTOR_GRAPH_SEARCH

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from graph_retrievers.arguments import choice, positive
 from graph_retrievers.operators.fusion import fused, min_max_parts, reciprocal_rank_parts
-from graph_retrievers.operators.operator import Algorithm, OperatorKind, list_weights
+from graph_retrievers.operators.operator import Operator, OperatorKind, list_weights
 from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.search.driver import Search
 from graph_retrievers.search.memory import Question
@@ -15,7 +15,7 @@ from graph_retrievers.search.requests import Nearest
 __all__ = ["BM25Search", "HybridSearch", "VectorSearch"]
 
 
-class VectorSearch(Algorithm):
+class VectorSearch(Operator):
     """The k nodes with the largest dot product of node and query vector.
 
     Parameters
@@ -73,7 +73,7 @@ class BM25Search(VectorSearch):
         super().__init__(k, returned=returned, signal=signal)
 
 
-class HybridSearch(Algorithm):
+class HybridSearch(Operator):
     r"""Dense and lexical search fused.
 
     With ``fusion="rrf"`` (reciprocal rank fusion, Cormack et al., SIGIR 2009) a node scores

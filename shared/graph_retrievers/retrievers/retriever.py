@@ -8,6 +8,7 @@ from copy import copy
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
+import numpy as np
 from torch import Tensor
 
 from graph_retrievers.arguments import check_keywords, positive, strings
@@ -19,7 +20,7 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.adaptive_reranking import AdaptiveReranking
 from graph_retrievers.operators.backfill import Backfill
 from graph_retrievers.operators.granker import GRanker
-from graph_retrievers.operators.operator import Operator
+from graph_retrievers.operators.operator import Operator, told_of
 from graph_retrievers.operators.path_rerank import PathRerank
 from graph_retrievers.operators.rerank import Rerank
 from graph_retrievers.queries import DEFAULT_K, Queries
@@ -29,7 +30,7 @@ from graph_retrievers.retrievers.protocol import BaseRetriever, Call
 from graph_retrievers.retrievers.shared_calls import SharedCalls
 from graph_retrievers.retrievers.signatures import class_knobs, published_settings
 from graph_retrievers.retrievers.similarity import similarities
-from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.search.candidates import Candidates, ranking_of
 from graph_retrievers.search.driver import Search, Trace, run
 from graph_retrievers.search.memory import Memory, Question
 from graph_retrievers.signals.relevance import BiEncoder
@@ -229,26 +230,42 @@ class Retriever(BaseRetriever):
         """Return all that the operators find, filters applied, before anything is cut to k or filled up."""
         if queries.index is not self.index:
             return self.over(queries.index).rank(queries)
-        queries = self._narrowed(queries)
-        ranking = self.operator(queries)
-        return ranking if queries.allowed is None else ranking.only(queries.allowed)
+        questions = self._questions(queries)
+        found = run(Memory(questions[0].queries), list(map(self.found, questions)), queries.trace) if questions else []
+        return told_of(ranking_of(found, self.index.device), questions)
 
     def hits(self, queries: Queries, ranking: Ranking) -> list[Hits]:
         """Return a ranking as hits: filled up if need be, cut to ``queries.k``."""
         if queries.index is not self.index:
             return self.over(queries.index).hits(queries, ranking)
-        narrowed, lists = self._narrowed(queries), Candidates.of(ranking)
-        questions = [Question(narrowed, place) for place in range(len(queries))]
+        questions = self._questions(queries)
         for question, told in zip(questions, ranking.notes or [()] * len(questions), strict=True):
             question.notes += told
-        answers = [self.answer(*pair) for pair in zip(questions, lists, strict=True)]
-        found = run(Memory(narrowed), answers, queries.trace)
+        return self._hits(queries, questions, map(self.answer, questions, Candidates.of(ranking)))
+
+    def _questions(self, queries: Queries) -> list[Question]:
+        narrowed = self._narrowed(queries)
+        return [Question(narrowed, place) for place in range(len(queries))]
+
+    def _hits(self, queries: Queries, questions: list[Question], answers: Iterable[Search[Candidates]]) -> list[Hits]:
+        if not questions:
+            return []
+        narrowed = questions[0].queries
+        found = run(Memory(narrowed), list(answers), queries.trace)
         searchable = self.index.has_bm25 or (self.index.has_dense and queries.has_vectors)
         plain = PlainSearch(narrowed).rank if searchable and reads_graph(self.operator) else None
         alike, trace = similarities(questions, self.operator, found), Trace(queries.trace)
         shown = None if queries.allowed is None else queries.allowed.cpu().numpy()
         notes = [tuple(dict.fromkeys(question.notes)) for question in questions]
         return to_hits(found, self.index.graph, shown, plain, self.reason, alike, trace, notes)
+
+    def found(self, question: Question) -> Search[Candidates]:
+        """Return all that the operators find for a question, filters applied."""
+        found = yield from self.operator.stepped(question, Candidates.none())
+        return found.taken(np.flatnonzero(question.returned(found.nodes)))
+
+    def _searched(self, question: Question) -> Search[Candidates]:
+        return (yield from self.answer(question, (yield from self.found(question))))
 
     def answer(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return what becomes the hits of a question: cut to k, filled up, with what a reader should know in its notes."""
@@ -310,7 +327,8 @@ class Retriever(BaseRetriever):
                 inputs={name: values[part] for name, values in call.inputs.items()},
                 **masks,
             )
-            results.extend(self.hits(queries, self.rank(queries)))
+            questions = self._questions(queries)
+            results.extend(self._hits(queries, questions, map(self._searched, questions)))
         return results
 
 

@@ -8,23 +8,28 @@ import numpy as np
 
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.search.memory import Question
 
 __all__ = ["check_candidates"]
 
 
-def check_candidates(found: Any, size: int, owner: str) -> None:
-    """Raise InvalidArgumentError unless an operator found distinct nodes of a graph of `size`, with numbers and the trails to them.
+def check_candidates(found: Any, question: Question, owner: str) -> None:
+    """Raise InvalidArgumentError unless an operator found distinct nodes with numbers and trails, and what stands beside them fits.
 
     Examples
     --------
+    >>> from graph_retrievers import GraphIndex
+    >>> from graph_retrievers.queries import Queries
+    >>> question = Question(Queries.of(GraphIndex.from_texts(["a loom", "a card"]), ["Which card?"]), 0)
     >>> try:
-    ...     check_candidates(Candidates.seeds(np.array([4, 4]), np.array([0.9, 0.8]), "Mine"), 10, "Mine")
+    ...     check_candidates(Candidates.seeds(np.array([1, 1]), np.array([0.9, 0.8]), "Mine"), question, "Mine")
     ... except InvalidArgumentError as error:
     ...     print(error)
-    Mine returned row 4 twice for one query.
+    Mine returned row 1 twice for one query.
     """
     if not isinstance(found, Candidates):
         raise InvalidArgumentError(f"{owner}.search returned {shown(found)}; expected Candidates.")
+    size = question.size
     nodes, scores, trails, relations = found.nodes, found.scores, found.trails, found.relations
     shapes = [None if array is None else getattr(array, "shape", type(array)) for array in (nodes, scores, trails, relations)]
     count, length = len(found), trails.shape[-1] if getattr(trails, "ndim", 0) == 2 else 0
@@ -32,6 +37,14 @@ def check_candidates(found: Any, size: int, owner: str) -> None:
     if shapes[:3] != [(count,), (count,), (count, length)] or shapes[3] not in fits or (count and not length):
         given = f"nodes, scores, trails and relations of the shapes {shapes}"
         raise InvalidArgumentError(f"{owner} returned {given}; expected [K], [K], [K, L] and [K, L - 1].")
+    for name, column in found.beside.items():
+        expected = (count, len(found.lists)) if name == "ranks" else (count, *column.shape[1:])
+        if column.shape != expected:
+            raise InvalidArgumentError(f"{owner} returned {name} of the shape {column.shape}; expected {expected}.")
+    if found.chains is not None:
+        _check_list("chain", found.chains.nodes, found.chains.scores, -1, size, owner)
+    if found.facts is not None:
+        _check_list("fact", found.facts.rows, found.facts.scores, 0, question.edges, owner)
     if not count:
         return
     if nodes.dtype.kind != "i" or scores.dtype.kind not in "fi" or trails.dtype.kind != "i":
@@ -46,3 +59,22 @@ def check_candidates(found: Any, size: int, owner: str) -> None:
     if len(set(rows := nodes.tolist())) < count:
         twice = next(row for place, row in enumerate(rows) if row in rows[:place])
         raise InvalidArgumentError(f"{owner} returned row {twice} twice for one query.")
+
+
+def _check_list(what: str, rows: np.ndarray, scores: np.ndarray, least: int, size: int, owner: str) -> None:
+    """Raise InvalidArgumentError unless chains [K, L], or facts [M], have rows of the graph and a number each."""
+    if rows.ndim != (2 if what == "chain" else 1) or scores.shape != rows.shape[:1]:
+        raise InvalidArgumentError(
+            f"{owner} returned {what}s of the shapes {[rows.shape, scores.shape]}; expected one score for each."
+        )
+    if rows.size and (rows.dtype.kind != "i" or scores.dtype.kind not in "fi"):
+        raise InvalidArgumentError(
+            f"{owner} returned {what}s of the kinds {[rows.dtype, scores.dtype]}; expected integers and floats."
+        )
+    outside = (rows < least) | (rows >= size)
+    wrong = np.flatnonzero((outside.any(1) if what == "chain" else outside) | np.isnan(scores))
+    if len(wrong):
+        line, score = np.atleast_1d(rows[wrong[0]]), scores[wrong[0]]
+        row = next((row for row in line.tolist() if not least <= row < size), line[0])
+        expected = f"expected rows from {least} to {size - 1} and numbers"
+        raise InvalidArgumentError(f"{owner} returned a {what} with row {row} and score {score}; {expected}.")

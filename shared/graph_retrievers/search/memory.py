@@ -73,7 +73,7 @@ class Question:
     """
 
     def __init__(self, queries: Queries, place: int) -> None:
-        self.queries, self.text, self.k = queries, queries.texts[place], queries.k
+        self.queries, self.place, self.text, self.k = queries, place, queries.texts[place], queries.k
         self.ids, self.size = queries.index.graph.ids, len(queries.index)
         self.signals = tuple(queries.index.signals)
         self.notes: list[str] = []
@@ -90,6 +90,10 @@ class Question:
         other = copy(self)
         other.k = k
         return other
+
+    def input(self, name: str) -> Any:
+        """Return the question's value of an input (``Operator.reads``); None if it is not given."""
+        return self.queries.input(name)[self.place]
 
     def returned(self, nodes: np.ndarray) -> np.ndarray:
         """Return which nodes, shape [n], may be returned: bool, shape [n]."""
@@ -113,6 +117,11 @@ class Question:
         """Return the type of each of some nodes, shape [n]."""
         graph = self.queries.index.graph
         return [graph.types[row] for row in nodes.tolist()]
+
+    @property
+    def edges(self) -> int:
+        """Number of relationship rows of the graph."""
+        return self.queries.index.graph.num_edges
 
     def ends(self, facts: np.ndarray) -> np.ndarray:
         """Return the node rows that some relationship rows, shape [M], join: int64, shape [M, 2]."""

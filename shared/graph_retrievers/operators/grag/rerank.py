@@ -15,7 +15,7 @@ from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError
 from graph_retrievers.operators.grag.document_graph import normalized
 from graph_retrievers.operators.grag.evidence import DocumentSet, mean_ranks
 from graph_retrievers.operators.grag.model import DocumentGraphNetwork, EvidenceNetwork
-from graph_retrievers.operators.operator import Algorithm, OperatorKind
+from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.search.candidates import Candidates, replaced
 from graph_retrievers.search.driver import Search
 from graph_retrievers.search.memory import Question
@@ -45,7 +45,7 @@ class NetworkInputs:
     unparsed: int
 
 
-class DocumentGraphRerank(Algorithm):
+class DocumentGraphRerank(Operator):
     """G-RAG: rerank documents by a graph neural network over the graph of what their meaning graphs share.
 
     Parameters

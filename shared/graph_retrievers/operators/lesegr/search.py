@@ -18,7 +18,7 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.scores import check_scores
 from graph_retrievers.operators.lesegr.model import LeSeGRModel
 from graph_retrievers.operators.lesegr.neighborhood import DIRECTIONS, Adjacency, Neighborhood, Senders, sparse_signal
-from graph_retrievers.operators.operator import Algorithm, OperatorKind
+from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.queries import Queries
 from graph_retrievers.search.candidates import Candidates, places_of, reached
 from graph_retrievers.search.driver import Search
@@ -35,7 +35,7 @@ _EDGES_AT_A_TIME = 1 << 16
 _NODES_AT_A_TIME = {True: 1 << 22, False: 1 << 15}
 
 
-class LexicalSemanticSearch(Algorithm):
+class LexicalSemanticSearch(Operator):
     r"""LeSeGR: messages pass between the ranked nodes and their neighbours, and the entangled representations are scored.
 
     .. math:: s(q, c_i) = q \cdot H_i, \qquad H_i = g_\Phi(\{h_j, \delta_{qj}, \alpha_{ij} : j \in \{i\} \cup N(i)\})

@@ -18,7 +18,7 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.checkpoint import read_weights, restored
 from graph_retrievers.learning.scores import check_scores
 from graph_retrievers.operators.mor.traversal import matching_signal
-from graph_retrievers.operators.operator import Algorithm, OperatorKind
+from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.search.driver import Search
 from graph_retrievers.search.memory import Question
@@ -92,7 +92,7 @@ class TrajectoryScorer(nn.Module):
         return self.fc2(self.fc1(whole)).squeeze(-1)
 
 
-class TrajectoryReranker(Algorithm):
+class TrajectoryReranker(Operator):
     """Order the candidates of a mixed traversal by their trajectories.
 
     Parameters

@@ -15,7 +15,7 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.operators.mor.parse import read_plan
 from graph_retrievers.operators.mor.plan import GraphSchema, PathStep, PlanCheck, PlanningGraph, ReasoningPath, check_plan
 from graph_retrievers.operators.mor.planner import Planner, as_planner
-from graph_retrievers.operators.operator import Algorithm, OperatorKind
+from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.search.candidates import Candidates, best, concatenated, falling, places_of
 from graph_retrievers.search.driver import Search, Together
 from graph_retrievers.search.memory import Question
@@ -29,7 +29,7 @@ _logger = logging.getLogger(__name__)
 Found = tuple[np.ndarray, np.ndarray]
 
 
-class MixedTraversal(Algorithm):
+class MixedTraversal(Operator):
     r"""Follow each query's plan through the graph, and return the nodes it leads to.
 
     Every reasoning path starts at the `seeds` nodes of its first type that match query and restriction best. Each step goes to

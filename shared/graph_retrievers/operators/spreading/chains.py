@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from graph_retrievers.arguments import choice, positive
-from graph_retrievers.operators.operator import Algorithm, OperatorKind
+from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.operators.spreading.propagation import SEMANTICS
 from graph_retrievers.search.beyond import Chains
 from graph_retrievers.search.candidates import Candidates, concatenated, places_of
@@ -33,7 +33,7 @@ _SCOUTS = 64
 _SLACK = 1e-12
 
 
-class ChainSearch(Algorithm):
+class ChainSearch(Operator):
     """The best chains from a seed through touched nodes, by mean activation.
 
     A chain has 1 to `length` edges, begins at a seed, passes through touched nodes only, through none twice and, after the seed,

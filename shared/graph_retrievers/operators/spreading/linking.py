@@ -14,7 +14,7 @@ import numpy as np
 from graph_retrievers.arguments import choice, positive, strings
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.names import name_table
-from graph_retrievers.operators.operator import Algorithm, OperatorKind
+from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.operators.traits import names_identify
 from graph_retrievers.operators.vector_search import VectorSearch
 from graph_retrievers.search.candidates import Candidates, falling, order
@@ -123,7 +123,7 @@ class Mentioned(Request):
         return [names.find(backend.queries.texts[place]) for place, _ in asked]
 
 
-class EntityLinking(Algorithm):
+class EntityLinking(Operator):
     """Seeds from the names in a question.
 
     The entities of a question are the input ``entities``; else what `language_model` extracts; else the names of nodes that are

@@ -8,7 +8,7 @@ import numpy as np
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.operators.operator import Algorithm, OperatorKind
+from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.operators.spreading.propagation import Gate, check_gate, gates, largest_givers, received
 from graph_retrievers.search.candidates import Candidates, order, reached
 from graph_retrievers.search.driver import Search
@@ -18,7 +18,7 @@ from graph_retrievers.search.requests import Neighbors
 __all__ = ["PassageGathering"]
 
 
-class PassageGathering(Algorithm):
+class PassageGathering(Operator):
     r"""Passages ranked by the activation they gather from the entities that they mention.
 
     A passage p linked to the activated entities M(p) scores :math:`\sigma(p) \sum_{e \in M(p)} r(e)`: one more step of equation

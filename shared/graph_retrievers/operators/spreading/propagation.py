@@ -12,7 +12,7 @@ from torch import Tensor
 
 from graph_retrievers.arguments import choice, fraction, is_number, positive, strings
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.operators.operator import Algorithm, OperatorKind
+from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.queries import Queries
 from graph_retrievers.search.candidates import Candidates, found_by, order
 from graph_retrievers.search.driver import Search
@@ -42,7 +42,7 @@ def check_gate(gate: str | Gate) -> str | Gate:
     return gate
 
 
-class GatedPropagation(Algorithm):
+class GatedPropagation(Operator):
     r"""Activation of nodes after T steps from the seeds, each step gated by the query.
 
     A seed u with matching score s_u starts with :math:`r(u) = s_u / \max s`. In each step, and for all nodes at once,

@@ -32,8 +32,7 @@ def answered(retriever: Retriever, backend: Stores) -> list[Hits]:
 
 def _answer(retriever: Retriever, question: StoredQuestion) -> Search[Candidates]:
     """Return what becomes hits: the filter applied, cut to k, filled up."""
-    found = yield from retriever.operator.stepped(question, Candidates.none())  # type: ignore[attr-defined]
+    found = yield from retriever.found(question)
     if found.facts is not None:
         raise WholeGraphError("facts, which are edges by their rows in")
-    found = found.taken(np.flatnonzero(question.returned(found.nodes)))
     return (yield from retriever.answer(question, found))

@@ -182,11 +182,10 @@ class RemoteRetriever(BaseRetriever):
         if not isinstance(made, Retriever):
             raise InvalidArgumentError(f"{name} gave {shown(made)}; expected a Retriever, which runs operators on an index.")
         for part in _parts(made.operator):
-            if part.whole or not part.by_question:
-                why = f"reads {part.whole}" if part.whole else "is not known to read only neighbours and searches"
+            if part.whole:
                 raise InvalidArgumentError(
-                    f"{made.name} cannot run on a graph in a database: {type(part).__name__} {why}. Load the graph into a "
-                    "GraphIndex."
+                    f"{made.name} cannot run on a graph in a database: {type(part).__name__} reads {part.whole}. Load the graph "
+                    "into a GraphIndex."
                 )
             if isinstance(part, MixedTraversal):
                 index.read_schema()
