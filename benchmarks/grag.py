@@ -35,6 +35,7 @@ from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.retrievers.splits import labelled_queries
+from graph_retrievers.search.candidates import Candidates, ranking_of
 from graph_retrievers.signals.embedding import minilm
 from graph_retrievers.signals.meaning_cache import MeaningCache
 
@@ -96,7 +97,9 @@ def tied(queries: Queries, ranking: Ranking) -> Ranking:
     """Return a ranking scored as language models score: by relevance from 0 to 100 in steps of 5."""
     batch = torch.arange(len(queries)).unsqueeze(1).expand_as(ranking.nodes)
     cosine = queries.cosines(batch, ranking.nodes.clamp(min=0)).float()
-    return ranking.rescored((20 * cosine.clamp(0, 1)).round() * 5)
+    told = ((20 * cosine.clamp(0, 1)).round() * 5).numpy()
+    lists = [found.rescored(scores[: len(found)]) for found, scores in zip(Candidates.of(ranking), told, strict=True)]
+    return ranking_of(lists, ranking.nodes.device)
 
 
 def trained(index: GraphIndex, data: Any, network: Any, first: Operator, cache: MeaningCache, seed: int, **options: Any) -> Any:

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -13,6 +14,8 @@ from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers.baselines import Re2
 from graph_retrievers.retrievers.fastinsight import FastInsight
+from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.search.candidates import ranking_of as as_ranking
 from graph_retrievers.search.memory import Memory, smoothed
 from graph_retrievers.search.requests import Weights
 from tests.toy import toy_index
@@ -52,8 +55,8 @@ def ask(index, count=1):
 
 def candidates(stex, index, ranking):
     """The candidates of STeX alone, without the ranked nodes before them."""
-    found = stex(ask(index), ranking)
-    return found.kept((torch.arange(found.width, device=index.device) >= ranking.width)[None] & (found.nodes >= 0))
+    (found,) = Candidates.of(stex(ask(index), ranking))
+    return as_ranking([found.taken(np.arange(ranking.width, len(found)))], index.device)
 
 
 @pytest.mark.parametrize(

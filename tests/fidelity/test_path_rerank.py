@@ -5,6 +5,7 @@ import statistics
 import zlib
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -195,7 +196,6 @@ def test_without_a_relevance_model_the_vectors_judge_and_that_is_said():
     hits = retriever.retrieve("q", vector=index.dense.vectors[2].tolist())
     assert [hit.id for hit in hits][0] == "n2" and any("no relevance model" in note for note in hits.notes)
     assert retriever.lacks() == ("a relevance model (pass relevance=)",)
-    assert path_texts(index, Ranking.empty(1, torch.device("cpu"))) is None
     owned = Retriever(index, Pipeline(VectorSearch(4), PathRerank(1.0, model=PairScorer(hashed))))
     assert owned.lacks() == () and not owned.retrieve("q", vector=[1.0] + [0.0] * 7).notes
 
@@ -290,21 +290,21 @@ def test_similarity_as_the_model_of_its_own_is_not_what_another_model_computed()
 def test_a_step_that_a_name_joins_is_told_by_it():
     texts = ["It stars Ada Holm.", "In Lund, Ada Holm went to school."]
     index = GraphIndex.from_texts(texts, titles=["Kismet", ""], relevance=PairScorer(hashed))
-    trails, one = torch.tensor([[[0, 1]]]), torch.tensor([[1]])
-    ranking = Ranking.of(one, torch.zeros(1, 1), "x", trails, relations=torch.tensor([[[-2]]]))
-    assert path_texts(index, ranking) == [[f'{texts[1]}\nKismet -["Ada Holm"]- 1\nKismet. {texts[0]}']]
-    assert path_texts(index, Ranking.of(one, torch.zeros(1, 1), "x", trails)) == [[texts[1]]]
+    unnamed = replace(Candidates.seeds(np.array([1]), np.zeros(1), "x"), trails=np.array([[0, 1]]))
+    named = replace(unnamed, relations=np.array([[-2]]))
+    assert path_texts(index.graph, named) == [f'{texts[1]}\nKismet -["Ada Holm"]- 1\nKismet. {texts[0]}']
+    assert path_texts(index.graph, unnamed) == [texts[1]]
     edges = [Edge("0", "0", "of", text="told elsewhere")]
     other = GraphIndex.from_graph(CorpusGraph(["0", "1"], texts, edges=edges), relevance=PairScorer(hashed))
-    assert path_texts(other, ranking) == [[f'{texts[1]}\n0 -["Ada Holm"]- 1\n{texts[0]}']], "no edge, no text of an edge"
+    assert path_texts(other.graph, named) == [f'{texts[1]}\n0 -["Ada Holm"]- 1\n{texts[0]}'], "no edge, no text of an edge"
 
 
 def test_a_step_that_neither_an_edge_nor_a_name_joins_is_not_told():
     index = index_of([("n0", "n1", "knew")], PairScorer(hashed))
-    trails = torch.tensor([[[0, 3], [0, 1]]])
+    walked = replace(Candidates.seeds(np.array([3, 1]), np.zeros(2), "x"), trails=np.array([[0, 3], [0, 1]]))
     for found in (index, index_of([], PairScorer(hashed))):
-        texts = path_texts(found, Ranking.of(torch.tensor([[3, 1]]), torch.zeros(1, 2), "x", trails))
-        assert texts[0][0] == TEXTS[3] and ("knew" in texts[0][1]) == (found is index)
+        texts = path_texts(found.graph, walked)
+        assert texts[0] == TEXTS[3] and ("knew" in texts[1]) == (found is index)
 
 
 def test_texts_that_are_not_one_for_each_node_are_refused():

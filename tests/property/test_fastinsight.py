@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +12,7 @@ from graph_retrievers.operators.stex import STeX
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers.fastinsight import FastInsight
+from graph_retrievers.search.candidates import Candidates, ranking_of
 from tests.references import fastinsight as literal
 from tests.toy import toy_index
 
@@ -58,7 +60,7 @@ def test_one_round_of_granker_and_stex_equals_the_literal_algorithms(case, count
 
     for beta in (0.0, 1.0, math.inf):
         found = STeX(beta, nodes_per_round=20)(queries, ranking)
-        found = found.kept(torch.arange(found.width)[None] >= ranking.width)
+        found = ranking_of([Candidates.of(found)[0].taken(np.arange(ranking.width, int(found.lengths())))], index.device)
         wanted = literal.stex(retrieved, similarity, adjacent, beta)
         got = [(index.graph.ids[r], s) for r, s in zip(found.nodes[0].tolist(), found.scores[0].tolist(), strict=True) if r >= 0]
         assert_same_order([n for n, _ in got], [s for _, s in got], [n for n, _ in wanted], dict(wanted))

@@ -24,7 +24,7 @@ ROOMS = {
     "datasets": {"errors", "arguments", "graph"},
     "index": {"errors", "arguments", "cache", "graph", "signals", "construction"},
     "queries": {"errors", "arguments", "cache", "graph", "signals", "index"},
-    "results": {"errors", "graph"},
+    "results": {"errors"},
     "search": {"errors", "graph", "signals", "queries", "results"},
     "hits": {"errors", "graph", "signals", "search"},
     "operators": {

@@ -27,7 +27,7 @@ def filled(scores):
     index = GraphIndex.from_graph(graph, vectors=[[1.0 - row / ROWS] for row in range(ROWS)], bm25=False)
     queries = Queries.of(index, ["q"], vectors=[[1.0]], k=ROWS)
     found = torch.arange(ROWS - len(scores), ROWS).unsqueeze(0)
-    ranking = Backfill()(queries, Ranking.of(found, torch.tensor([scores]), "Mine")).top(ROWS)
+    ranking = Backfill()(queries, Ranking.of(found, torch.tensor([scores]), "Mine"))
     return ranking.nodes[0].tolist(), ranking.scores[0].tolist()
 
 
@@ -128,7 +128,7 @@ def test_of_a_batch_each_query_is_filled_up_by_itself():
     built = GraphIndex.from_graph(CorpusGraph([*"0123"], ["text"] * 4), vectors=[[1 - row / 4] for row in range(4)], bm25=False)
     queries = Queries.of(built, ["q", "r"], vectors=[[1.0], [1.0]], k=3)
     ranking = Ranking.of(torch.tensor([[3], [-1]]), torch.tensor([[0.5], [float("-inf")]]), "Mine")
-    filled = Backfill()(queries, ranking).top(3)
+    filled = Backfill()(queries, ranking)
     assert filled.nodes.tolist() == [[3, 0, 1], [0, 1, 2]]
     assert filled.scores[1].tolist() == [1, 0.75, 0.5]
     assert [round(score, 4) for score in filled.scores[0].tolist()] == [0.5, 0.25, 0.1667]

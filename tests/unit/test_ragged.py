@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graph_retrievers.graph.ragged import columns_of, gather_rows, top_k
+from graph_retrievers.graph.ragged import gather_rows, top_k
 from graph_retrievers.search.candidates import Candidates, replaced
 from graph_retrievers.signals.dense import DenseIndex
 
@@ -50,18 +50,6 @@ def test_gather_rows_reads_rows_in_the_order_asked_and_nothing_for_pads():
     owner, entry = gather_rows(indptr, torch.tensor([2, -1, 0, 1]))
     assert owner.tolist() == [0, 0, 0, 2, 2]
     assert entry.tolist() == [2, 3, 4, 0, 1]
-
-
-def test_columns_of_equals_a_search_by_hand():
-    rng = np.random.default_rng(3)
-    for width, wanted in ((0, 4), (1, 4), (7, 9), (40, 3), (5, 0)):
-        table = torch.tensor(np.array([rng.permutation(50)[:width] for _ in range(3)]).reshape(3, width), dtype=torch.int64)
-        if width:
-            table[1, -1] = -1
-        nodes = torch.tensor(rng.integers(-1, 50, (3, wanted)))
-        rows, sought = table.tolist(), nodes.tolist()
-        expected = [[row.index(n) if n >= 0 and n in row else -1 for n in asked] for row, asked in zip(rows, sought, strict=True)]
-        assert columns_of(table, nodes).tolist() == expected
 
 
 def test_what_moves_is_placed_among_what_stays_and_scores_do_not_rise():

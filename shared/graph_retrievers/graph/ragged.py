@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import torch
 from torch import Tensor
 
 from graph_retrievers.errors import InvalidArgumentError
 
 __all__ = [
-    "columns_of",
     "descending",
     "falling",
     "gather_rows",
     "pads_last",
     "ranked_lists",
-    "row_pieces",
     "top_k",
 ]
 
@@ -130,34 +126,6 @@ def pads_last(real: Tensor) -> Tensor:
     return torch.sort((~real).to(torch.int8), dim=-1, stable=True).indices
 
 
-def columns_of(table: Tensor, nodes: Tensor) -> Tensor:
-    """Return the columns of nodes in the same row of a table.
-
-    Parameters
-    ----------
-    table : Tensor, shape [B, K], int64
-        Distinct node rows, in any order; -1 pads.
-    nodes : Tensor, shape [B, M], int64
-        Node rows to look for; -1 is not found.
-
-    Returns
-    -------
-    Tensor, shape [B, M], int64
-        -1 where a node is not in the table. The work grows with (K + M) log K.
-
-    Examples
-    --------
-    >>> columns_of(torch.tensor([[7, 3, -1]]), torch.tensor([[3, 5]]))
-    tensor([[ 1, -1]])
-    """
-    if table.shape[1] == 0:
-        return torch.full_like(nodes, -1)
-    ascending, order = torch.sort(table, dim=1)
-    place = torch.searchsorted(ascending, nodes.contiguous()).clamp(max=table.shape[1] - 1)
-    found = (ascending.gather(1, place) == nodes) & (nodes >= 0)
-    return torch.where(found, order.gather(1, place), -1)
-
-
 def gather_rows(indptr: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     """Return the CSR entries of many rows as one flat list.
 
@@ -193,23 +161,6 @@ def gather_rows(indptr: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     shift = start - torch.cumsum(length, 0) + length
     entry = torch.arange(total, device=rows.device) + shift.index_select(0, owner)
     return owner, entry
-
-
-def row_pieces(indptr: Tensor, rows: Tensor, limit: int) -> Iterator[slice]:
-    """Yield slices that cover `rows` and together read at most `limit` CSR entries each, or hold a single row.
-
-    `indptr` and `rows` are those of :func:`gather_rows`, without -1; `limit` bounds its memory.
-    """
-    if rows.numel() == 0:
-        return
-    ends = torch.cumsum(indptr[rows + 1] - indptr[rows], 0)
-    start, done, last = 0, 0, int(ends[-1])
-    while last - done > limit and start < rows.numel():
-        stop = max(int(torch.searchsorted(ends, done + limit, right=True)), start + 1)
-        yield slice(start, stop)
-        start, done = stop, int(ends[stop - 1])
-    if start < rows.numel():
-        yield slice(start, rows.numel())
 
 
 def top_k(scores: Tensor, k: int, tolerance: Tensor | float | None = None) -> tuple[Tensor, Tensor]:

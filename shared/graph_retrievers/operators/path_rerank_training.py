@@ -23,6 +23,7 @@ from graph_retrievers.operators.operator import Operator
 from graph_retrievers.operators.path_rerank import mixed_with_ranks
 from graph_retrievers.operators.path_texts import path_texts
 from graph_retrievers.queries import Queries
+from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.signals.cross_encoder import CrossEncoder
 
 __all__ = ["WEIGHTS", "fit_path_rerank"]
@@ -155,13 +156,11 @@ def _examples(
     with tqdm(total=len(questions), desc="candidates", unit="question", disable=not show_progress) as bar:
         for start in range(0, len(questions), _QUERIES_AT_A_TIME):
             part = questions[start : start + _QUERIES_AT_A_TIME]
-            ranking = first(Queries.of(index, [question.text for question in part])).top(depth)
-            read = path_texts(index, ranking)
-            assert read is not None
-            for question, texts, rows in zip(part, read, ranking.nodes.tolist(), strict=True):
-                gold = set(question.gold)
-                kept = [(text, row in gold) for text, row in zip(texts, rows, strict=True) if row >= 0]
-                made.append(_Example(question.text, [text for text, _ in kept], [is_gold for _, is_gold in kept], len(gold)))
+            lists = Candidates.of(first(Queries.of(index, [question.text for question in part])))
+            for question, found in zip(part, lists, strict=True):
+                gold, head = set(question.gold), found.top(depth)
+                relevant = [row in gold for row in head.nodes.tolist()]
+                made.append(_Example(question.text, path_texts(index.graph, head), relevant, len(gold)))
                 bar.update(1)
     return made
 

@@ -12,63 +12,29 @@ import torch
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.names import named_step
 from graph_retrievers.graph.node_path import NodePath
-from graph_retrievers.index import GraphIndex
-from graph_retrievers.results import Ranking
 from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.search.requests import Request
-from graph_retrievers.signals.relevance import BiEncoder
 
 __all__ = ["PathTexts", "path_texts"]
 
 
-def path_texts(index: GraphIndex, ranking: Ranking) -> list[list[str]] | None:
-    r"""Return the text of each node of a ranking with that of the node it was reached from; "" for pads.
+def path_texts(graph: CorpusGraph, found: Candidates) -> list[str]:
+    r"""Return the text of each candidate with that of the node it was reached from.
 
     The candidate's text comes first, so that a model that reads so many tokens cuts the other one; then the last step of the
     candidate's trail, as ``parent -[relation]-> candidate``, and the text of its edge, if it has one; then the parent's text.
     Where a name led to the candidate, it stands for the relation. A node that a search found, without a step, has its own text
     alone, and so has one that neither an edge nor a name joins.
 
-    None if the relevance model of the index is the similarity of its vectors, which belong to the nodes' own texts.
-
     Examples
     --------
-    >>> import torch
-    >>> from graph_retrievers.signals.relevance import PairScorer
-    >>> index = GraphIndex.from_texts(
-    ...     ["A loom weaves.", "Cards drive looms."], titles=["Loom", "Card"], edges=[("1", "0", "drives")],
-    ...     relevance=PairScorer(lambda pairs: [0.0 for _ in pairs]),
+    >>> graph = CorpusGraph(
+    ...     ["0", "1"], ["A loom weaves.", "Cards drive looms."], titles=["Loom", "Card"], edges=[("1", "0", "drives")]
     ... )
-    >>> trails = torch.tensor([[[-1, 0], [0, 1]]])
-    >>> path_texts(index, Ranking.of(torch.tensor([[0, 1]]), torch.zeros(1, 2), "Mine", trails))
-    [['Loom. A loom weaves.', 'Card. Cards drive looms.\nLoom <-[drives]- Card\nLoom. A loom weaves.']]
+    >>> found = Candidates(np.array([0, 1]), np.zeros(2), np.array([[-1, 0], [0, 1]]), np.zeros(2, np.int64), ("Mine",))
+    >>> path_texts(graph, found)
+    ['Loom. A loom weaves.', 'Card. Cards drive looms.\nLoom <-[drives]- Card\nLoom. A loom weaves.']
     """
-    if isinstance(index.relevance, BiEncoder):
-        return None
-    lists = [_read(index.graph, found) for found in Candidates.of(ranking)]
-    return [texts + [""] * (ranking.width - len(texts)) for texts in lists]
-
-
-@dataclass(frozen=True, eq=False)
-class PathTexts(Request):
-    """What a relevance model reads of candidates and of the way to each (see :func:`path_texts`): list of str."""
-
-    reads = "graph"
-    found: Candidates
-
-    @property
-    def size(self) -> int:
-        """How many candidates they are."""
-        return len(self.found)
-
-    @classmethod
-    def together(cls, backend: Any, asked: Sequence[tuple[int, PathTexts]]) -> list[list[str]]:
-        """Return the texts of each question's candidates."""
-        graph, lists = backend.part([request.found for _, request in asked])
-        return [_read(graph, found) for found in lists]
-
-
-def _read(graph: CorpusGraph, found: Candidates) -> list[str]:
     texts = [graph.content(row) for row in found.nodes.tolist()]
     if found.trails.shape[1] < 2:
         return texts
@@ -87,3 +53,22 @@ def _read(graph: CorpusGraph, found: Candidates) -> list[str]:
         told = graph.edge_texts[edge] if joined and graph.edge_texts else ""
         texts[place] = "\n".join(filter(None, (texts[place], step, told, graph.content(parent))))
     return texts
+
+
+@dataclass(frozen=True, eq=False)
+class PathTexts(Request):
+    """What a relevance model reads of candidates and of the way to each (see :func:`path_texts`): list of str."""
+
+    reads = "graph"
+    found: Candidates
+
+    @property
+    def size(self) -> int:
+        """How many candidates they are."""
+        return len(self.found)
+
+    @classmethod
+    def together(cls, backend: Any, asked: Sequence[tuple[int, PathTexts]]) -> list[list[str]]:
+        """Return the texts of each question's candidates."""
+        graph, lists = backend.part([request.found for _, request in asked])
+        return [path_texts(graph, found) for found in lists]
