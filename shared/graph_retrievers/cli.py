@@ -299,38 +299,9 @@ def _inspect(args: argparse.Namespace) -> None:
 
 
 def _taxonomy(args: argparse.Namespace) -> None:
-    from graph_retrievers.graph.corpus_graph import Node
-    from graph_retrievers.index import GraphIndex
-    from graph_retrievers.operators.mor.reranker import TrajectoryReranker, TrajectoryScorer
-    from graph_retrievers.operators.operator import OperatorKind
-    from graph_retrievers.retrievers.registry import build_retriever, retriever_names
+    from graph_retrievers.commands.taxonomy import print_taxonomy
 
-    # Two passages of an encyclopedia are enough: on other graphs, some retrievers have fewer lists.
-    nodes = [Node("a", "A text of Other.", "One", "thing"), Node("b", "Another text.", "Other", "thing")]
-    index = GraphIndex.from_nodes(
-        nodes,
-        [("a", "b", "mentions")],
-        embedding=lambda texts: [[1.0, 0.0]] * len(texts),
-        vectors=[[1.0, 0.0], [0.0, 1.0]],
-        # Without one, retrievers warn that they have fallen back.
-        relevance=lambda pairs: [0.0] * len(pairs),
-    )
-    # A checkpoint would bring it.
-    trained = {"mor": {"reranker": TrajectoryReranker(TrajectoryScorer())}}
-    rows = [("retriever", "composition", "operators")]
-    for name in retriever_names():
-        try:
-            operator = build_retriever(name, index, **trained.get(name, {})).operator
-        except GraphRetrieverError as error:
-            rows.append((name, "-", " ".join(str(error).split())))
-        else:
-            rows.append((name, operator.formula(), ", ".join(dict.fromkeys(f"{p.name} {p.kind.value}" for p in operator.parts()))))
-    widths = [max(len(row[column]) for row in rows) for column in range(2)]
-    for name, formula, made_of in rows:
-        print(f"{name:<{widths[0]}}  {formula:<{widths[1]}}  {made_of}")
-    print()
-    for member in OperatorKind:
-        print(f"{member.value:<6} {member.name.lower().replace('_', ' ')}")
+    print_taxonomy(args)
 
 
 if __name__ == "__main__":

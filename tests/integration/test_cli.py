@@ -259,6 +259,9 @@ class TestTaxonomy:
         assert rows["fastinsight"].endswith("VectorSearch O_vs, GRanker O_gm, STeX O_vgs")
         # With the reranker that a checkpoint brings, as published.
         assert rows["mor"].split(maxsplit=1)[1].startswith("O_vgs -> O_gm  ") and " -> " not in rows["mor-no-rerank"]
+        asked = {line.split()[0]: line.split(maxsplit=2)[1:] for line in lines[lines.index("") + 2 : -6]}
+        assert asked["STeX"] == ["O_vgs", "Neighbors, Degree, Scores"] and asked["Rerank"] == ["O_m", "Relevance"]
+        assert "-" not in {requests for _, requests in asked.values()}
         assert [line.split()[0] for line in lines[-5:]] == ["O_vs", "O_gs", "O_m", "O_vgs", "O_gm"]
 
 

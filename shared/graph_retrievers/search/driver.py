@@ -182,7 +182,7 @@ def run(backend: Any, algorithms: Sequence[Search[T]], trace: list[Asked] | None
             if trace is not None:
                 seconds, names = perf_counter() - start, tuple(dict.fromkeys(now[number][0].name for number, _ in group))
                 nodes, questions = sum(request.size for _, request in requests), len({place for place, _ in requests})
-                trace.append(Asked(step, type(requests[0][1]), names, questions, nodes, seconds))
+                trace.append(Asked(step, requests[0][1].asked, names, questions, nodes, seconds))
                 start = perf_counter()
             for (number, slot), answer in zip(group, found, strict=True):
                 answers[number][slot] = answer

@@ -71,6 +71,11 @@ class Request:
         """How many nodes it asks about, or for."""
         return len(getattr(self, "nodes", ()))
 
+    @property
+    def asked(self) -> type[Request]:
+        """What the trace has of it."""
+        return type(self)
+
 
 class Near(NamedTuple):
     """Neighbours of n nodes, T in all.
@@ -375,14 +380,14 @@ class Instead(Request):
     returned: bool = False
 
     @property
-    def reads(self) -> str:  # type: ignore[override]
-        """What the answer to the request comes from."""
-        return str(self.request.reads)
-
-    @property
     def size(self) -> int:
         """How many nodes the request asks about, or for."""
         return int(self.request.size)
+
+    @property
+    def asked(self) -> type[Request]:
+        """The type of the request."""
+        return self.request.asked  # type: ignore[no-any-return]
 
     def key(self) -> Hashable:
         """Return that of the request, and what else is asked together."""

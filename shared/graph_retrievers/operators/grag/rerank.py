@@ -170,6 +170,7 @@ class DocumentGraphRerank(Operator):
 class Meanings(Request):
     """The question and the documents of nodes, shape [n], as meaning graphs: :class:`DocumentSet`."""
 
+    reads = "graph"
     shared = ("operator",)
     operator: DocumentGraphRerank
     nodes: np.ndarray

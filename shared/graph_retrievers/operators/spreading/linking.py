@@ -110,6 +110,7 @@ class Entities(Request):
 class Mentioned(Request):
     """The names of nodes in the question: list of (name as it is spelled there, rows); none where names do not identify nodes."""
 
+    reads = "signals"
     shared = ("fold",)
     fold: bool
 

@@ -1,0 +1,71 @@
+"""The kinds that operators declare, against what they are seen to ask."""
+
+import numpy as np
+import pytest
+
+from graph_retrievers import GraphIndex, Node, build_retriever
+from graph_retrievers.operators.mor import TrajectoryReranker, TrajectoryScorer
+from graph_retrievers.operators.operator import OperatorKind, Trace, kind_of
+from graph_retrievers.retrievers.registry import retriever_names
+from graph_retrievers.search.driver import Asked
+from graph_retrievers.search.requests import Degree, Nearest, Neighbors, Relevance, Request, Similarity
+
+
+@pytest.mark.parametrize(
+    ("asked", "kind"),
+    [
+        ([Nearest, Similarity], OperatorKind.VECTOR_SEARCH),
+        ([Neighbors, Degree], OperatorKind.GRAPH_SEARCH),
+        ([Relevance], OperatorKind.MODEL_SEARCH),
+        ([Nearest, Relevance], OperatorKind.MODEL_SEARCH),
+        ([Neighbors, Similarity], OperatorKind.VECTOR_GRAPH_SEARCH),
+        ([Relevance, Neighbors, Similarity], OperatorKind.GRAPH_MODEL_SEARCH),
+        ([Request], None),
+        ([], None),
+    ],
+)
+def test_the_kind_follows_from_what_is_read(asked, kind):
+    assert kind_of(Trace(Asked(1, request, ("Mine",), 1, 1, 0.0) for request in asked)) is kind
+
+
+# Where the papers name another kind than what is asked shows, and why.
+OTHERWISE = {
+    # Its model reads no graph; what it scores comes from neighbours.
+    "AdaptiveReranking": (OperatorKind.MODEL_SEARCH, OperatorKind.GRAPH_MODEL_SEARCH),
+    # It takes the best edges itself, which the paper's example 4 counts as a search before it.
+    "SteinerTreeSearch": (OperatorKind.GRAPH_SEARCH, OperatorKind.VECTOR_GRAPH_SEARCH),
+    # The graph that its model reads is in the trails, which were walked before.
+    "TrajectoryReranker": (OperatorKind.GRAPH_MODEL_SEARCH, OperatorKind.MODEL_SEARCH),
+}
+MADE = {"mor": {"reranker": TrajectoryReranker(TrajectoryScorer(structure_width=5))}}
+PLAN = [{"type": "film", "restriction": "Kismet"}, {"type": "person"}]
+
+
+def test_every_operator_asks_what_its_kind_says():
+    nodes = [
+        Node("0", "Ada Holm grew up in Lund.", "Ada Holm", "person"),
+        Node("1", "Lund is a town.", "Lund", "town"),
+        Node("2", "Kismet starred Ada Holm.", "Kismet", "film"),
+        Node("3", "Cleo Marsh sang.", "Cleo Marsh", "person"),
+        Node("4", "Glass is by Cleo Marsh.", "Glass", "passage"),
+    ]
+    edges = [("0", "1", "born in"), ("2", "0", "starred"), ("4", "3", "by"), ("2", "4", "before")]
+
+    def embed(texts):
+        counts = np.array([[1.0 + text.count(word) for word in "abcde"] for text in texts])
+        return counts / np.linalg.norm(counts, axis=1, keepdims=True)
+
+    index = GraphIndex.from_nodes(
+        nodes, edges, embedding=embed, relevance=lambda pairs: [float(len(text)) for _, text in pairs], edge_signals=True
+    )
+    kinds, seen = {}, {}
+    for name in retriever_names():
+        retriever = build_retriever(name, index, **MADE.get(name, {}))
+        kinds |= {part.name: part.kind for part in retriever.operator.parts()}
+        plan = {"plan": PLAN} if "plan" in retriever.operator.reads else {}
+        for asked in retriever.retrieve("Where was the star of Kismet born?", **plan).trace:
+            for operator in asked.operators:
+                seen.setdefault(operator, Trace()).append(asked)
+    found = {name: kind_of(seen.get(name, Trace())) for name in kinds}
+    assert found == {**kinds, **{name: asked for name, (_, asked) in OTHERWISE.items()}}
+    assert {name: kinds[name] for name in OTHERWISE} == {name: declared for name, (declared, _) in OTHERWISE.items()}
