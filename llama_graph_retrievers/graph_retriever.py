@@ -27,7 +27,6 @@ from graph_retrievers.graph.filters import Filter, filter_mask
 from graph_retrievers.hits import Hits
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.operator import Operator
-from graph_retrievers.retrievers.plain_search import walks
 from graph_retrievers.retrievers.protocol import RetrieverProtocol
 from graph_retrievers.retrievers.registry import build_retriever, default_retriever, retriever_class, retriever_names
 from graph_retrievers.retrievers.retriever import Retriever, tell_unused_relevance
@@ -349,7 +348,7 @@ class GraphRetriever(BaseRetriever):
             isinstance(index, VectorStoreIndex)
             and edges is None
             and isinstance(retriever.engine, Retriever)
-            and walks(retriever.engine.operator)
+            and retriever.engine.operator.walks
         ):
             tell_lost_edges(index.vector_store, made.graph)
         return retriever

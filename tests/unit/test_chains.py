@@ -308,12 +308,6 @@ def test_a_chain_that_a_longer_one_ends_with_backwards_is_absorbed():
     assert chains(4) == [("s", "m", "t")]
 
 
-def test_chains_that_end_elsewhere_become_pads_without_a_score():
-    chains = Chains(torch.tensor([[[0, 1, -1], [1, 0, 2], [2, 1, 0]]]), torch.tensor([[3.0, 2.0, 1.0]]))
-    kept = chains.ending_in(torch.tensor([True, False, True]))
-    assert kept.nodes.tolist() == [[[-1, -1, -1], [1, 0, 2], [2, 1, 0]]]
-    assert kept.scores.tolist() == [[-float("inf"), 2.0, 1.0]]
-
 
 def chains(nodes, scores):
     return {"chains": Chains(torch.tensor(nodes), torch.tensor(scores))}

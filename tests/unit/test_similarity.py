@@ -24,7 +24,6 @@ from graph_retrievers.operators import (
 )
 from graph_retrievers.retrievers import StoreRetriever
 from graph_retrievers.retrievers.registry import build_retriever
-from graph_retrievers.retrievers.similarity import compares_vectors
 from graph_retrievers.signals.dense import DenseIndex
 from tests.helpers import HashEmbedding, linked_edges, linked_index, linked_nodes
 
@@ -97,10 +96,10 @@ def test_what_reads_words_and_edges_alone_embeds_no_question_for_it(name):
 def test_what_leaves_vectors_out_by_its_weights_does_not_count():
     index = linked_index()
     for weighted, compares in ((HybridSearch(weights=(0, 1)), False), (HybridSearch(), True)):
-        assert compares_vectors(weighted, index) is compares
+        assert weighted.compares_vectors(index) is compares
     for weighted, compares in ((PathSearch(dense_weight=0), False), (PathSearch(), True)):
-        assert compares_vectors(Pipeline(BM25Search(), weighted), index) is compares
-    assert compares_vectors(Pipeline(BM25Search(), STeX()), index) and not compares_vectors(BM25Search(), index)
+        assert Pipeline(BM25Search(), weighted).compares_vectors(index) is compares
+    assert Pipeline(BM25Search(), STeX()).compares_vectors(index) and not BM25Search().compares_vectors(index)
 
 
 def test_hits_that_fill_up_after_words_have_none_in_any_batch():

@@ -49,6 +49,9 @@ class AdaptiveReranking(Operator):
     """
 
     kind = OperatorKind.MODEL_SEARCH
+    asks_relevance = True
+    # A search by a model in the taxonomy, which takes its candidates from neighbours.
+    walks = True  # type: ignore[assignment]
     name = "AdaptiveReranking"
 
     def __init__(self, budget: int = 100, nodes_per_round: int = 10) -> None:

@@ -83,6 +83,7 @@ class GRanker(Operator):
     """
 
     kind = OperatorKind.GRAPH_MODEL_SEARCH
+    asks_relevance = True
 
     def __init__(self, alpha: float = 0.2, *, degree: str = "graph", paths: bool = False, k: int | None = None) -> None:
         self.alpha, self.degree = fraction("alpha", alpha), choice("degree", degree, ("graph", "subgraph"))

@@ -18,12 +18,14 @@ import torch
 
 from graph_retrievers.arguments import positive, typed
 from graph_retrievers.errors import InvalidArgumentError, shown
+from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 from graph_retrievers.search.candidates import Candidates, ranking_of
 from graph_retrievers.search.checks import check_candidates
 from graph_retrievers.search.driver import Named, Search, Together, Trace, run
 from graph_retrievers.search.memory import Memory, Question
+from graph_retrievers.signals.signal import VectorSignal
 
 __all__ = ["Composite", "Loop", "Operator", "OperatorKind", "Pipeline", "kind_of", "list_weights", "side_by_side", "told_of"]
 
@@ -82,6 +84,10 @@ class Operator(ABC):
         Why it was chosen, where that depends on the index; hits explain it (:attr:`graph_retrievers.hits.Hit.reason`).
     whole : str
         What of the whole graph it reads, which a graph in a database does not give; "" for nothing.
+    walks : bool
+        Whether it finds more where there are edges; by default what its kind says.
+    asks_relevance : bool
+        Whether it asks the relevance model of the index.
 
     Examples
     --------
@@ -109,6 +115,7 @@ class Operator(ABC):
     reads: tuple[str, ...] = ()
     reason: str = ""
     whole: str = ""
+    asks_relevance: bool = False
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         """Name the operator after its class where the class body does not; check arguments by the annotations of the class."""
@@ -140,6 +147,19 @@ class Operator(ABC):
         searches = [self.stepped(*pair) for pair in zip(questions, before, strict=True)]
         found = ranking_of(run(Memory(queries), searches, queries.trace, self.name), queries.index.device)
         return told_of(found if ranking is None else replace(found, touched=ranking.touched), questions)
+
+    @property
+    def walks(self) -> bool:
+        """Whether it finds more where there are edges."""
+        return self.kind in (OperatorKind.GRAPH_SEARCH, OperatorKind.VECTOR_GRAPH_SEARCH, OperatorKind.GRAPH_MODEL_SEARCH)
+
+    def compares_vectors(self, index: GraphIndex) -> bool:
+        """Return whether it compares the vector of every question with vectors of nodes or edges: by default its ``signal`` tells.
+
+        One that does so for some questions only, as entity linking where no name is found, does not count.
+        """
+        name = getattr(self, "signal", None)
+        return isinstance(name, str) and isinstance(index.signals.get(name), VectorSignal)
 
     def parts(self) -> Iterator[Operator]:
         """Yield the basic operators this one is made of, in order."""
@@ -214,6 +234,15 @@ class Composite(Operator):
     def reads(self) -> tuple[str, ...]:  # type: ignore[override]
         """Inputs that any of the operators reads, each once."""
         return tuple(dict.fromkeys(name for operator in self.operators for name in operator.reads))
+
+    @property
+    def walks(self) -> bool:
+        """Whether one of them finds more where there are edges."""
+        return any(operator.walks for operator in self.operators)
+
+    def compares_vectors(self, index: GraphIndex) -> bool:
+        """Return whether one of them does."""
+        return any(operator.compares_vectors(index) for operator in self.operators)
 
     def parts(self) -> Iterator[Operator]:
         """Yield the basic operators inside, in order."""

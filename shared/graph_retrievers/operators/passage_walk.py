@@ -13,6 +13,7 @@ from torch import Tensor
 from graph_retrievers.arguments import is_number, positive
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.fact_linking import phrase_graph
 from graph_retrievers.operators.fusion import min_max
 from graph_retrievers.operators.operator import Operator, OperatorKind
@@ -125,6 +126,10 @@ class PassageWalk(Operator):
             raise InvalidArgumentError(f"synonyms must be a cosine above 0 and at most 1, or None, got {shown(synonyms)}.")
         self.k, self.damping, self.passage_weight = None if k is None else positive("k", k), float(damping), float(passage_weight)
         self.synonyms, self.passage_type = synonyms, passage_type
+
+    def compares_vectors(self, index: GraphIndex) -> bool:
+        """Return whether it does, as always."""
+        return True
 
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return passages by their share of the walk."""

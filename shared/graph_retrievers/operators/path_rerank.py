@@ -71,6 +71,11 @@ class PathRerank(Operator):
         self.weight, self.depth, self.model = fraction("weight", weight), positive("depth", depth), model
         self.k = None if k is None else positive("k", k)
 
+    @property
+    def asks_relevance(self) -> bool:  # type: ignore[override]
+        """Whether the model is that of the index, and counts."""
+        return self.model is None and self.weight > 0
+
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return the same nodes, the first `depth` that may be returned by the mixed scores."""
         places = np.flatnonzero(question.returned(found.nodes))[: self.depth]

@@ -8,6 +8,7 @@ import numpy as np
 
 from graph_retrievers.arguments import fraction, is_number, positive
 from graph_retrievers.errors import InvalidArgumentError, shown
+from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.bridges import bridges
 from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.search.candidates import Candidates, best, concatenated, falling, places_of, reached
@@ -90,6 +91,10 @@ class PathSearch(Operator):
             raise InvalidArgumentError(f"dense_weight must be a number from 0 to 1e30, got {shown(dense_weight)}.")
         self.dense_weight, self.bridges = float(dense_weight), positive("bridges", bridges, least=0)
         self.k = None if k is None else positive("k", k)
+
+    def compares_vectors(self, index: GraphIndex) -> bool:
+        """Return whether vectors have a weight."""
+        return self.dense_weight > 0
 
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return the candidates by S."""

@@ -33,6 +33,7 @@ class Rerank(Operator):
     """
 
     kind = OperatorKind.MODEL_SEARCH
+    asks_relevance = True
 
     def __init__(self, k: int | None = None) -> None:
         self.k = None if k is None else positive("k", k)

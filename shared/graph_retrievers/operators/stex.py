@@ -8,6 +8,7 @@ import numpy as np
 
 from graph_retrievers.arguments import is_number, positive
 from graph_retrievers.errors import InvalidArgumentError, shown
+from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.search.candidates import Candidates, best, places_of, reached
 from graph_retrievers.search.driver import Search
@@ -65,6 +66,10 @@ class STeX(Operator):
         self.beta = float(beta)
         self.nodes_per_round = positive("nodes_per_round", nodes_per_round)
         self.budget = None if budget is None else positive("budget", budget)
+
+    def compares_vectors(self, index: GraphIndex) -> bool:
+        """Return whether it does, as always."""
+        return True
 
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return the ranked nodes with the best candidates behind them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graph_retrievers.arguments import choice, positive
+from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.fusion import fused, min_max_parts, reciprocal_rank_parts
 from graph_retrievers.operators.operator import Operator, OperatorKind, list_weights
 from graph_retrievers.search.candidates import Candidates
@@ -118,6 +119,10 @@ class HybridSearch(Operator):
         self.fusion, self.weights = choice("fusion", fusion, ("rrf", "weighted")), list_weights(weights, 2)
         self.constant, self.depth = positive("constant", constant), positive("depth", depth)
         self.returned = returned
+
+    def compares_vectors(self, index: GraphIndex) -> bool:
+        """Return whether vectors have a weight."""
+        return self.weights[0] > 0
 
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return nodes by fused score; what came before is not read."""

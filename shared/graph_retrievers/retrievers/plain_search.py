@@ -5,37 +5,13 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from graph_retrievers.operators.adaptive_reranking import AdaptiveReranking
-from graph_retrievers.operators.grag import DocumentGraphRerank
-from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.operators.vector_search import BM25Search, HybridSearch, VectorSearch
 from graph_retrievers.queries import Queries
 
-__all__ = ["PLAIN_DEPTH", "PlainSearch", "reads_graph", "walks"]
+__all__ = ["PLAIN_DEPTH", "PlainSearch"]
 
 PLAIN_DEPTH = 100
 """Nodes of the search without the graph that are looked at."""
-
-_GRAPH_KINDS = (OperatorKind.GRAPH_SEARCH, OperatorKind.VECTOR_GRAPH_SEARCH, OperatorKind.GRAPH_MODEL_SEARCH)
-
-
-def reads_graph(operator: Operator) -> bool:
-    """Return whether an operator reads edges.
-
-    >>> reads_graph(VectorSearch())
-    False
-    """
-    # Adaptive reranking is a search by a model in the taxonomy, and takes its candidates from neighbours.
-    return any(part.kind in _GRAPH_KINDS or isinstance(part, AdaptiveReranking) for part in operator.parts())
-
-
-def walks(operator: Operator) -> bool:
-    """Return whether an operator finds more where there are edges: of those that read a graph, G-RAG makes its own.
-
-    >>> walks(VectorSearch()), walks(DocumentGraphRerank())
-    (False, False)
-    """
-    return any(reads_graph(part) and not isinstance(part, DocumentGraphRerank) for part in operator.parts())
 
 
 class PlainSearch:

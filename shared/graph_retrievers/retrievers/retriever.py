@@ -17,15 +17,11 @@ from graph_retrievers.graph.description import NO_EDGES, NO_EDGES_NOTE, tell_no_
 from graph_retrievers.graph.filters import Filter, filter_mask, type_mask
 from graph_retrievers.hits import NOTHING_FOUND, Hits, to_hits
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.adaptive_reranking import AdaptiveReranking
 from graph_retrievers.operators.backfill import Backfill
-from graph_retrievers.operators.granker import GRanker
-from graph_retrievers.operators.operator import Operator, told_of
-from graph_retrievers.operators.path_rerank import PathRerank
-from graph_retrievers.operators.rerank import Rerank
+from graph_retrievers.operators.operator import Operator, OperatorKind, told_of
 from graph_retrievers.queries import DEFAULT_K, Queries
 from graph_retrievers.results import Ranking
-from graph_retrievers.retrievers.plain_search import PlainSearch, reads_graph, walks
+from graph_retrievers.retrievers.plain_search import PlainSearch
 from graph_retrievers.retrievers.protocol import BaseRetriever, Call
 from graph_retrievers.retrievers.shared_calls import SharedCalls
 from graph_retrievers.retrievers.signatures import class_knobs, published_settings
@@ -43,9 +39,6 @@ _FALLS_BACK = "no relevance model: reranked by the similarity of the vectors"
 
 _EMPTY_SCOPE = "no node is in the scope"
 _NO_EDGES_IN_SCOPE = "there are no edges in the scope, so that graph retrievers find little more than search does"
-
-# Operators whose scores are those of the index's relevance model.
-_READ_RELEVANCE = (AdaptiveReranking, GRanker, PathRerank, Rerank)
 
 
 class Retriever(BaseRetriever):
@@ -131,7 +124,7 @@ class Retriever(BaseRetriever):
         self.backfill, self.types = backfill, None if types is None else strings("types", types)
         self.name = name or type(self).__name__
         self._told_unused = False
-        if walks(operator) and not index.graph.has_edges:
+        if operator.walks and not index.graph.has_edges:
             tell_no_edges(index.graph)
         if self._falls_back:
             _logger.warning(
@@ -181,7 +174,7 @@ class Retriever(BaseRetriever):
     @property
     def _falls_back(self) -> bool:
         """Whether vectors stand in for a relevance model that the composition asks for; that of a scope may ask for none."""
-        return _reranks(self.operator) and isinstance(self.index.relevance, BiEncoder)
+        return _asks_relevance(self.operator) and isinstance(self.index.relevance, BiEncoder)
 
     @property
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -198,7 +191,7 @@ class Retriever(BaseRetriever):
 
     @property
     def _lacks_edges(self) -> bool:
-        return walks(self.operator) and not self.index.graph.has_edges
+        return self.operator.walks and not self.index.graph.has_edges
 
     def lacks(self, given: Collection[str] = ()) -> tuple[str, ...]:
         """Return what the system has and this retriever has not, such as "a plan"; it falls back, and finds something else.
@@ -253,7 +246,7 @@ class Retriever(BaseRetriever):
         narrowed = questions[0].queries
         found = run(Memory(narrowed), list(answers), queries.trace)
         searchable = self.index.has_bm25 or (self.index.has_dense and queries.has_vectors)
-        plain = PlainSearch(narrowed).rank if searchable and reads_graph(self.operator) else None
+        plain = PlainSearch(narrowed).rank if searchable and _reads_graph(self.operator) else None
         alike, trace = similarities(questions, self.operator, found), Trace(queries.trace)
         shown = None if queries.allowed is None else queries.allowed.cpu().numpy()
         notes = [tuple(dict.fromkeys(question.notes)) for question in questions]
@@ -336,7 +329,7 @@ def tell_unused_relevance(retriever: Any) -> None:
     """Warn, once, if the index of a retriever has a relevance model and the retriever's operators do not read it."""
     if not isinstance(retriever, Retriever) or retriever._told_unused or isinstance(retriever.index.relevance, BiEncoder):
         return
-    if not _reranks(retriever.operator):
+    if not _asks_relevance(retriever.operator):
         retriever._told_unused = True
         _logger.warning(
             "%s does not use the relevance model %s. The systems 're2', 'gar', 'fastinsight' and 'path-reranking' do; pass "
@@ -346,9 +339,10 @@ def tell_unused_relevance(retriever: Any) -> None:
         )
 
 
-def _reranks(operator: Operator) -> bool:
-    return any(isinstance(part, _READ_RELEVANCE) and _asks_index(part) for part in operator.parts())
+def _asks_relevance(operator: Operator) -> bool:
+    """Return whether an operator asks the relevance model of the index."""
+    return any(part.asks_relevance for part in operator.parts())
 
 
-def _asks_index(part: Operator) -> bool:
-    return not isinstance(part, PathRerank) or (part.model is None and part.weight > 0)
+def _reads_graph(operator: Operator) -> bool:
+    return any(part.walks or part.kind is OperatorKind.GRAPH_MODEL_SEARCH for part in operator.parts())

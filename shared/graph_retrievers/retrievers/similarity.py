@@ -9,19 +9,12 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.hits import Similarities
-from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.mor import MixedTraversal
 from graph_retrievers.operators.operator import Operator
-from graph_retrievers.operators.passage_walk import PassageWalk
-from graph_retrievers.operators.path_search import PathSearch
-from graph_retrievers.operators.spreading import GatedPropagation
-from graph_retrievers.operators.stex import STeX
-from graph_retrievers.operators.vector_search import HybridSearch
 from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.search.memory import Question
 from graph_retrievers.signals.signal import VectorSignal
 
-__all__ = ["compares_vectors", "similarities"]
+__all__ = ["similarities"]
 
 
 def similarities(questions: Sequence[Question], operator: Operator, found: Sequence[Candidates]) -> Similarities:
@@ -59,7 +52,7 @@ def similarities(questions: Sequence[Question], operator: Operator, found: Seque
     index = queries.index
     if not isinstance(index.signals.get("dense"), VectorSignal) or not queries.has_vectors:
         return {}
-    if not isinstance(queries.given, Tensor) and not compares_vectors(operator, index):
+    if not isinstance(queries.given, Tensor) and not operator.compares_vectors(index):
         return {}
     named = [_named(*pair) for pair in zip(questions, found, strict=True)]
     batch, rows = np.repeat(np.arange(len(named)), list(map(len, named))), np.concatenate(named)
@@ -82,24 +75,3 @@ def _named(question: Question, found: Candidates) -> np.ndarray:
     if found.facts is not None:
         rows.append(question.ends(found.facts.rows).ravel())
     return np.unique(np.concatenate(rows))
-
-
-def compares_vectors(operator: Operator, index: GraphIndex) -> bool:
-    """Return whether an operator compares the vector of every question with vectors of nodes or edges.
-
-    One that does so for some questions only, as entity linking where no name is found, does not count.
-    """
-    return any(_compares(part, index) for part in operator.parts())
-
-
-def _compares(part: Operator, index: GraphIndex) -> bool:
-    if isinstance(part, HybridSearch):
-        return part.weights[0] > 0
-    if isinstance(part, PathSearch):
-        return part.dense_weight > 0
-    if isinstance(part, GatedPropagation):
-        return part.gate != "uniform"
-    # The name of the signal that it searches, of an operator of this package.
-    name = getattr(part, "signal", None)
-    searched = index.signals.get(name) if isinstance(name, str) else None
-    return isinstance(part, (STeX, MixedTraversal, PassageWalk)) or isinstance(searched, VectorSignal)

@@ -102,6 +102,8 @@ class DocumentGraphRerank(Operator):
     """
 
     kind = OperatorKind.GRAPH_MODEL_SEARCH
+    # It makes a graph of its own.
+    walks = False  # type: ignore[assignment]
 
     def __init__(
         self,

@@ -12,6 +12,7 @@ import numpy as np
 from graph_retrievers.arguments import positive
 from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, InvalidPlanError, MissingSignalError, reason
 from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.mor.parse import read_plan
 from graph_retrievers.operators.mor.plan import GraphSchema, PathStep, PlanCheck, PlanningGraph, ReasoningPath, check_plan
 from graph_retrievers.operators.mor.planner import Planner, as_planner
@@ -169,6 +170,10 @@ class MixedTraversal(Operator):
         for row, plan in zip(missing, made, strict=True):
             plans[row] = plan
         return plans
+
+    def compares_vectors(self, index: GraphIndex) -> bool:
+        """Return whether it does, as always."""
+        return True
 
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return the nodes that the question's plan leads to, best first; what was found before is not read."""

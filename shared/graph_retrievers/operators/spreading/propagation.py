@@ -12,6 +12,7 @@ from torch import Tensor
 
 from graph_retrievers.arguments import choice, fraction, is_number, positive, strings
 from graph_retrievers.errors import InvalidArgumentError, shown
+from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.queries import Queries
 from graph_retrievers.search.candidates import Candidates, found_by, order
@@ -130,6 +131,10 @@ class GatedPropagation(Operator):
         self.gate, self.hub_exponent = check_gate(gate), fraction("hub_exponent", hub_exponent)
         self.exclude_types = strings("exclude_types", exclude_types)
         self.k = None if k is None else positive("k", k)
+
+    def compares_vectors(self, index: GraphIndex) -> bool:
+        """Return whether the gate does."""
+        return self.gate != "uniform"
 
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return all touched nodes by activation; the nodes of `found` are the seeds."""
