@@ -32,11 +32,11 @@ from graph_retrievers.graph.addresses import AddressBook
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.graph.filters import filter_mask
 from graph_retrievers.graph.names import NameTable, name_words
-from graph_retrievers.operators.mor.parse import read_plan
 from graph_retrievers.signals.concept_parser import ConceptParser
 from graph_retrievers.signals.language import complete_json
 from graph_retrievers.signals.meaning_parsers import PenmanParser
 from graph_retrievers.stores.cypher.questions import word_runs
+from graph_retrievers.systems.mor.parse import read_plan
 
 LIMIT = 1.2
 FOLDER = Path(tempfile.mkdtemp())

@@ -23,17 +23,15 @@ from graphs import corpus_graph, power_law_pairs, unit_vectors
 
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.granker import GRanker
-from graph_retrievers.operators.mor.traversal import MixedTraversal
-from graph_retrievers.operators.operator import Operator, Pipeline
-from graph_retrievers.operators.pagerank import PersonalizedPageRank
-from graph_retrievers.operators.spreading.propagation import GatedPropagation
-from graph_retrievers.operators.stex import STeX
-from graph_retrievers.operators.vector_search import VectorSearch
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
-from graph_retrievers.retrievers.fastinsight import FastInsight
+from graph_retrievers.search.operator import Operator, Pipeline
+from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.signals.cross_encoder import CrossEncoder
+from graph_retrievers.systems.fastinsight import FastInsight, GRanker, STeX
+from graph_retrievers.systems.mor.traversal import MixedTraversal
+from graph_retrievers.systems.pagerank import PersonalizedPageRank
+from graph_retrievers.systems.spreading.propagation import GatedPropagation
 
 WIDTH = 384
 TOLERANCE = 1e-4

@@ -30,14 +30,14 @@ from graph_retrievers.evaluation.ties import tied_hits, tied_reciprocal_rank
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.labelled import LabelledQuery
 from graph_retrievers.operators import DocumentGraphNetwork, DocumentGraphRerank, EvidenceNetwork, Operator, Rerank
-from graph_retrievers.operators.grag.training import fit_document_graph
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
-from graph_retrievers.retrievers.registry import build_retriever
-from graph_retrievers.retrievers.splits import labelled_queries
 from graph_retrievers.search.candidates import Candidates, ranking_of
 from graph_retrievers.signals.embedding import minilm
 from graph_retrievers.signals.meaning_cache import MeaningCache
+from graph_retrievers.systems.grag.training import fit_document_graph
+from graph_retrievers.systems.registry import build_retriever
+from graph_retrievers.systems.splits import labelled_queries
 
 DEPTH = 100
 ABLATIONS: dict[str, dict[str, Any]] = {

@@ -25,12 +25,13 @@ from graph_retrievers.evaluation.cache import cached_vectors
 from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import HybridSearch, LexicalSemanticSearch, ReciprocalRankFusion
-from graph_retrievers.operators.lesegr.neighborhood import Adjacency
-from graph_retrievers.retrievers import LeSeGR, Retriever, WalkFusion
-from graph_retrievers.retrievers.lesegr import fit_lesegr
-from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.retrievers import Retriever
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.embedding import minilm
+from graph_retrievers.systems import LeSeGR, WalkFusion
+from graph_retrievers.systems.lesegr.neighborhood import Adjacency
+from graph_retrievers.systems.lesegr.retriever import fit_lesegr
+from graph_retrievers.systems.registry import build_retriever
 
 BASELINES = ("vector", "bm25", "hybrid")
 SMALL = {"hidden": 256, "layers": 2}

@@ -24,8 +24,8 @@ from graph_retrievers.construction import build_edges, read_folder
 from graph_retrievers.datasets import read_dataset
 from graph_retrievers.evaluation.cache import cached_vectors
 from graph_retrievers.graph.corpus_graph import CorpusGraph
-from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.signals.cross_encoder import CrossEncoder
+from graph_retrievers.systems.registry import build_retriever
 
 OURS = ("vector", "bm25", "hybrid", "ppr", "spreading", "walk-fusion")
 K = 10

@@ -13,13 +13,13 @@ import torch
 from graph_retrievers.datasets import Query, read_dataset
 from graph_retrievers.evaluation.cache import cached_vectors
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.mor.parse import read_plan
-from graph_retrievers.operators.mor.trained import TrainedPlanner, same_plan
-from graph_retrievers.operators.mor.training import Example, fit_trajectory_reranker
-from graph_retrievers.operators.mor.traversal import MixedTraversal
-from graph_retrievers.retrievers.mor import MoR, fit_mor
-from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.signals.embedding import minilm
+from graph_retrievers.systems.mor.parse import read_plan
+from graph_retrievers.systems.mor.retriever import MoR, fit_mor
+from graph_retrievers.systems.mor.trained import TrainedPlanner, same_plan
+from graph_retrievers.systems.mor.training import Example, fit_trajectory_reranker
+from graph_retrievers.systems.mor.traversal import MixedTraversal
+from graph_retrievers.systems.registry import build_retriever
 
 COLUMNS = ("H@1", "H@5", "R@20", "MRR")
 

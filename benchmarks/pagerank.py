@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from graphs import corpus_graph, power_law_pairs
 
-from graph_retrievers.operators.pagerank import TransitionGraph, personalized_pagerank
+from graph_retrievers.systems.pagerank import TransitionGraph, personalized_pagerank
 
 
 def main() -> None:

@@ -25,12 +25,13 @@ from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.evaluation.significance import randomization_test
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import Pipeline, Rerank
-from graph_retrievers.operators.first_stage import FirstStage
-from graph_retrievers.retrievers import FastInsight, PathReranking, Retriever
-from graph_retrievers.retrievers.path_reranking import fit_path_reranking
-from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.retrievers import Retriever
+from graph_retrievers.search.first_stage import FirstStage
 from graph_retrievers.signals.cross_encoder import CrossEncoder
 from graph_retrievers.signals.embedding import minilm
+from graph_retrievers.systems import FastInsight, PathReranking
+from graph_retrievers.systems.path_reranking.retriever import fit_path_reranking
+from graph_retrievers.systems.registry import build_retriever
 
 DATASETS, DEPTH = ("wiki-multihop", "postgres-docs", "citations"), 30
 METRICS = {"recall@10": "Recall@10", "ndcg@10": "nDCG@10", "mrr": "MRR"}

@@ -23,10 +23,10 @@ from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.evaluation.outcome import Evaluation
 from graph_retrievers.evaluation.significance import holm, randomization_test
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.retrievers.registry import retriever_class, retriever_names
 from graph_retrievers.retrievers.signatures import class_knobs
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.embedding import minilm
+from graph_retrievers.systems.registry import retriever_class, retriever_names
 
 K, _MANY = 10, 1000
 DATASETS = ("wiki-multihop", "metaqa", "citations", "postgres-docs")

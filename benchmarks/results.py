@@ -31,10 +31,10 @@ from graph_retrievers.evaluation.report import write_report
 from graph_retrievers.evaluation.sweeps import sweep_all
 from graph_retrievers.evaluation.tables import results_table
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.retrievers.mor import fit_mor
-from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.signals.cross_encoder import CrossEncoder
 from graph_retrievers.signals.embedding import minilm
+from graph_retrievers.systems.mor.retriever import fit_mor
+from graph_retrievers.systems.registry import build_retriever
 
 RERANKER = "minilm-reranker"
 SPLIT = "test"

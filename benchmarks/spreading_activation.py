@@ -22,11 +22,11 @@ import torch
 from graphs import corpus_graph, power_law_pairs, unit_vectors
 
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.spreading.chains import ChainSearch
-from graph_retrievers.operators.spreading.propagation import GatedPropagation
-from graph_retrievers.operators.vector_search import VectorSearch
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
+from graph_retrievers.search.vector_search import VectorSearch
+from graph_retrievers.systems.spreading.chains import ChainSearch
+from graph_retrievers.systems.spreading.propagation import GatedPropagation
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.references.spreading import adjacency, spread

@@ -28,9 +28,9 @@ from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.evaluation.significance import randomization_test
 from graph_retrievers.evaluation.tuning import tune
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.retrievers.registry import build_retriever, default_retriever
-from graph_retrievers.retrievers.tuned import load_retriever
 from graph_retrievers.signals.embedding import minilm
+from graph_retrievers.systems.registry import build_retriever, default_retriever
+from graph_retrievers.systems.tuned import load_retriever
 
 DATASETS = ("wiki-multihop", "postgres-docs", "citations", "pubmedqa", "metaqa")
 METRICS = {"recall@10": "Recall@10", "ndcg@10": "nDCG@10", "mrr": "MRR"}

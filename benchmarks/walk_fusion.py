@@ -20,10 +20,11 @@ from graph_retrievers.evaluation.outcome import Evaluation
 from graph_retrievers.evaluation.significance import randomization_test
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.traits import names_mentioned
-from graph_retrievers.retrievers import Retriever, WalkFusion
-from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.retrievers import Retriever
 from graph_retrievers.signals.embedding import minilm
+from graph_retrievers.systems import WalkFusion
+from graph_retrievers.systems.registry import build_retriever
+from graph_retrievers.systems.traits import names_mentioned
 
 K, TIMED = 10, 50
 DATASETS = ("wiki-multihop", "postgres-docs", "citations", "pubmedqa", "metaqa")

@@ -57,7 +57,7 @@ def to_documents(hits: Hits, *, provenance: bool = False) -> list[Document]:
     Examples
     --------
     >>> from graph_retrievers import GraphIndex
-    >>> from graph_retrievers.retrievers import BM25
+    >>> from graph_retrievers.systems import BM25
     >>> index = GraphIndex.from_texts(["a loom", "a punched card"], titles=["Loom", "Card"])
     >>> hits = BM25(index).retrieve("Which loom uses a card?", 2)
     >>> to_documents(hits)[0]

@@ -18,10 +18,10 @@ from graph_retrievers.arguments import positive
 from graph_retrievers.errors import MissingSignalError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.grag import DocumentGraphRerank
 from graph_retrievers.retrievers.excerpt import check_same_model, known_vectors, rerank
-from graph_retrievers.retrievers.grag import grag_reranker
 from graph_retrievers.signals.embedding import CachedEmbedding
+from graph_retrievers.systems.grag import DocumentGraphRerank
+from graph_retrievers.systems.grag.retriever import grag_reranker
 from langchain_graph_retrievers.documents import as_node, with_metadata
 from langchain_graph_retrievers.keywords import KnownFields
 from langchain_graph_retrievers.pickling import PickledFields
@@ -43,7 +43,7 @@ class GRAGCompressor(PickledFields, KnownFields, BaseDocumentCompressor):
     network : EvidenceNetwork or DocumentGraphNetwork, optional
         In place of a checkpoint.
     parser : MeaningParser, MeaningCache, callable or None
-        See :class:`graph_retrievers.operators.grag.rerank.DocumentGraphRerank`.
+        See :class:`graph_retrievers.systems.grag.rerank.DocumentGraphRerank`.
     embedding : Embeddings, optional
         Embeds questions and documents; by default the index's model.
     index : GraphIndex, optional
@@ -70,7 +70,7 @@ class GRAGCompressor(PickledFields, KnownFields, BaseDocumentCompressor):
 
     References
     ----------
-    Dong et al., "Don't Forget to Connect!", 2024; see :class:`graph_retrievers.operators.grag.rerank.DocumentGraphRerank`.
+    Dong et al., "Don't Forget to Connect!", 2024; see :class:`graph_retrievers.systems.grag.rerank.DocumentGraphRerank`.
 
     Examples
     --------

@@ -11,9 +11,9 @@ from pydantic import ConfigDict, Field
 
 from graph_retrievers.errors import MissingSignalError
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.granker import GRanker
 from graph_retrievers.retrievers.excerpt import rerank
 from graph_retrievers.signals.models import as_relevance_model
+from graph_retrievers.systems.fastinsight import GRanker
 from langchain_graph_retrievers.documents import as_node, with_metadata
 from langchain_graph_retrievers.keywords import KnownFields
 from langchain_graph_retrievers.pickling import PickledFields
@@ -62,7 +62,7 @@ class GRankerCompressor(PickledFields, KnownFields, BaseDocumentCompressor):
 
     References
     ----------
-    FastInsight, section 3.3, Algorithm 2; see :class:`graph_retrievers.operators.granker.GRanker`.
+    FastInsight, section 3.3, Algorithm 2; see :class:`graph_retrievers.systems.fastinsight.GRanker`.
 
     Examples
     --------

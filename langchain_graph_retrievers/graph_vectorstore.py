@@ -18,11 +18,11 @@ from langchain_core.vectorstores.utils import maximal_marginal_relevance
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, UnknownNodeError
 from graph_retrievers.hits import Hits
 from graph_retrievers.index import IndexStore
-from graph_retrievers.operators.operator import Operator
-from graph_retrievers.retrievers.registry import build_retriever
-from graph_retrievers.retrievers.store_retriever import EMPTY_STORE, StoreRetriever
+from graph_retrievers.search.operator import Operator
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.embedding import Embedding, embed_queries
+from graph_retrievers.systems.registry import build_retriever
+from graph_retrievers.systems.store_retriever import EMPTY_STORE, StoreRetriever
 from langchain_graph_retrievers.documents import to_documents
 from langchain_graph_retrievers.retrievers import GraphRetriever
 
@@ -171,7 +171,7 @@ class GraphVectorStore(VectorStore):
         Parameters
         ----------
         system : str or Operator, optional
-            See :class:`~graph_retrievers.retrievers.store_retriever.StoreRetriever`.
+            See :class:`~graph_retrievers.systems.store_retriever.StoreRetriever`.
         options : mapping, optional
             Keywords of the engine's class.
         **fields

@@ -11,12 +11,12 @@ from pydantic import Field
 
 from graph_retrievers.cache import Cache
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.operator import Operator
 from graph_retrievers.retrievers.protocol import RetrieverProtocol
-from graph_retrievers.retrievers.registry import build_retriever, retriever_class
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.retrievers.signatures import class_documentation, class_knobs, published_settings
-from graph_retrievers.retrievers.tuned import load_retriever
+from graph_retrievers.search.operator import Operator
+from graph_retrievers.systems.registry import build_retriever, retriever_class
+from graph_retrievers.systems.tuned import load_retriever
 from langchain_graph_retrievers.base import EngineRetriever
 from langchain_graph_retrievers.keywords import check_fields
 
@@ -103,9 +103,9 @@ class GraphRetriever(EngineRetriever):
         ----------
         index : GraphIndex
         system : str or Operator, optional
-            A name of :func:`graph_retrievers.retrievers.registry.retriever_names`, or operators of your own. By default what
+            A name of :func:`graph_retrievers.systems.registry.retriever_names`, or operators of your own. By default what
             measured best on indexes with the signals of this one, mostly WalkFusion: see
-            :func:`graph_retrievers.retrievers.registry.default_retriever`.
+            :func:`graph_retrievers.systems.registry.default_retriever`.
         published : bool, default False
             Whether the system is configured as its paper or its published code does it: see
             :meth:`graph_retrievers.retrievers.retriever.Retriever.published`.
@@ -164,7 +164,7 @@ class IndexRetriever(EngineRetriever):
     """
 
     system: ClassVar[str]
-    """A name of :func:`graph_retrievers.retrievers.registry.retriever_names`."""
+    """A name of :func:`graph_retrievers.systems.registry.retriever_names`."""
 
     keywords: ClassVar[tuple[str, ...]]
     """Fields that the engine's class is constructed with."""

@@ -14,10 +14,10 @@ from torch import Tensor
 from graph_retrievers.construction.documents import unit_vectors
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.grag import DocumentGraphRerank
 from graph_retrievers.retrievers.excerpt import check_same_model, known_vectors, rerank
-from graph_retrievers.retrievers.grag import grag_reranker
 from graph_retrievers.signals.embedding import CachedEmbedding
+from graph_retrievers.systems.grag import DocumentGraphRerank
+from graph_retrievers.systems.grag.retriever import grag_reranker
 from llama_graph_retrievers.reranking import RerankingPostprocessor
 from llama_graph_retrievers.vectors import QueryVectors, default_embed_model, node_vectors
 
@@ -47,7 +47,7 @@ class GRAGPostprocessor(RerankingPostprocessor):
     network : EvidenceNetwork or DocumentGraphNetwork, optional
         In place of a checkpoint.
     parser : MeaningParser, MeaningCache, callable or None
-        See :class:`graph_retrievers.operators.grag.rerank.DocumentGraphRerank`.
+        See :class:`graph_retrievers.systems.grag.rerank.DocumentGraphRerank`.
     embed_model : BaseEmbedding, optional
         Embeds query and nodes; by default the index's model, else ``Settings.embed_model``.
     index : GraphIndex, optional
@@ -61,7 +61,7 @@ class GRAGPostprocessor(RerankingPostprocessor):
 
     References
     ----------
-    Dong et al., "Don't Forget to Connect!", 2024; see :class:`graph_retrievers.operators.grag.rerank.DocumentGraphRerank`.
+    Dong et al., "Don't Forget to Connect!", 2024; see :class:`graph_retrievers.systems.grag.rerank.DocumentGraphRerank`.
 
     Examples
     --------

@@ -12,10 +12,10 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 from graph_retrievers.arguments import typed
 from graph_retrievers.construction.edges import Relationships
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.granker import GRanker
 from graph_retrievers.retrievers.excerpt import rerank
 from graph_retrievers.signals.models import as_relevance_model
 from graph_retrievers.signals.relevance import RelevanceModel
+from graph_retrievers.systems.fastinsight import GRanker
 from llama_graph_retrievers.reranking import RerankingPostprocessor, as_embedded
 from llama_graph_retrievers.vectors import QueryVectors, node_vectors
 
@@ -61,7 +61,7 @@ class GRankerPostprocessor(RerankingPostprocessor):
 
     References
     ----------
-    FastInsight, section 3.3, Algorithm 2; see :class:`graph_retrievers.operators.granker.GRanker`.
+    FastInsight, section 3.3, Algorithm 2; see :class:`graph_retrievers.systems.fastinsight.GRanker`.
 
     Examples
     --------

@@ -26,14 +26,14 @@ from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, Unexp
 from graph_retrievers.graph.filters import Filter, filter_mask
 from graph_retrievers.hits import Hits
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.operator import Operator
 from graph_retrievers.retrievers.protocol import RetrieverProtocol
-from graph_retrievers.retrievers.registry import build_retriever, default_retriever, retriever_class, retriever_names
 from graph_retrievers.retrievers.retriever import Retriever, tell_unused_relevance
 from graph_retrievers.retrievers.signatures import Knob, class_knobs, published_settings
-from graph_retrievers.retrievers.tuned import load_retriever
+from graph_retrievers.search.operator import Operator
 from graph_retrievers.signals.embedding import Embedding
 from graph_retrievers.signals.signal import VectorSignal
+from graph_retrievers.systems.registry import build_retriever, default_retriever, retriever_class, retriever_names
+from graph_retrievers.systems.tuned import load_retriever
 from llama_graph_retrievers.metadata_filters import engine_filter
 from llama_graph_retrievers.nodes import NodeLookup, NodeSource, scored_nodes
 from llama_graph_retrievers.stores import index_nodes, tell_lost_edges
@@ -193,9 +193,9 @@ class GraphRetriever(BaseRetriever):
         ----------
         index : GraphIndex
         system : str or Operator, optional
-            A name of :func:`graph_retrievers.retrievers.registry.retriever_names`, or operators of your own. By default what
+            A name of :func:`graph_retrievers.systems.registry.retriever_names`, or operators of your own. By default what
             measured best on indexes with the signals of this one, mostly WalkFusion: see
-            :func:`graph_retrievers.retrievers.registry.default_retriever`.
+            :func:`graph_retrievers.systems.registry.default_retriever`.
         published : bool, default False
             Whether the system is configured as its paper or its published code does it: see
             :meth:`graph_retrievers.retrievers.retriever.Retriever.published`.

@@ -25,10 +25,10 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.filters import filter_mask
 from graph_retrievers.hits import Hit, NodePath
 from graph_retrievers.index import IndexStore
-from graph_retrievers.retrievers.registry import build_retriever
-from graph_retrievers.retrievers.store_retriever import EMPTY_STORE
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.embedding import check_vectors
+from graph_retrievers.systems.registry import build_retriever
+from graph_retrievers.systems.store_retriever import EMPTY_STORE
 from llama_graph_retrievers.metadata_filters import engine_filter
 from llama_graph_retrievers.nodes import node_of, tell_nothing_found
 
@@ -46,7 +46,7 @@ class GraphVectorStore(BasePydanticVectorStore):
 
     ``insert``, ``refresh_ref_docs``, ``update_ref_doc`` and ``delete_ref_doc`` of a ``VectorStoreIndex`` on it change the graph
     too: nodes come and go with their edges, by default their relationships. Each call is on the disk when it returns. A
-    :class:`~graph_retrievers.retrievers.store_retriever.StoreRetriever` in a :class:`~llama_graph_retrievers.GraphRetriever`
+    :class:`~graph_retrievers.systems.store_retriever.StoreRetriever` in a :class:`~llama_graph_retrievers.GraphRetriever`
     searches what the store holds at the moment of the query.
 
     Parameters
@@ -63,7 +63,7 @@ class GraphVectorStore(BasePydanticVectorStore):
     --------
     >>> from tempfile import TemporaryDirectory
     >>> from llama_index.core import Document, MockEmbedding, VectorStoreIndex
-    >>> from graph_retrievers.retrievers.store_retriever import StoreRetriever
+    >>> from graph_retrievers.systems.store_retriever import StoreRetriever
     >>> from llama_graph_retrievers import GraphRetriever
     >>> with TemporaryDirectory() as folder:
     ...     store = IndexStore(folder)

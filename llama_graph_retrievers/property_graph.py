@@ -26,7 +26,7 @@ from graph_retrievers.graph.corpus_graph import Edge
 from graph_retrievers.hits import Hit, Hits
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
-from graph_retrievers.retrievers.spreading_activation import SpreadingActivation
+from graph_retrievers.systems.spreading.retriever import SpreadingActivation
 from llama_graph_retrievers.graph_retriever import engine_knobs
 from llama_graph_retrievers.nodes import provenance, tell_nothing_found, told, with_provenance
 from llama_graph_retrievers.stores import entity_vectors
@@ -89,7 +89,7 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
     threshold : float, default 0.001
         Smallest activation that is passed on.
     **knobs
-        Further keywords of :class:`graph_retrievers.retrievers.spreading_activation.SpreadingActivation`, such as
+        Further keywords of :class:`graph_retrievers.systems.spreading.retriever.SpreadingActivation`, such as
         ``steps``, ``hub_exponent``, ``language_model`` and ``chain_search``.
 
     Notes

@@ -10,9 +10,9 @@ from llama_index.core.indices.base import BaseIndex
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.protocol import RetrieverProtocol
-from graph_retrievers.retrievers.registry import retriever_class
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.retrievers.signatures import Knob, class_documentation, class_knobs, published_settings
+from graph_retrievers.systems.registry import retriever_class
 from llama_graph_retrievers.graph_retriever import GraphRetriever, engine_knobs
 
 __all__ = [
@@ -64,7 +64,7 @@ class IndexRetriever(GraphRetriever):
     engine_class: ClassVar[type[Retriever]]
     """The engine's class."""
     system: ClassVar[str]
-    """Its name in :func:`graph_retrievers.retrievers.registry.retriever_names`."""
+    """Its name in :func:`graph_retrievers.systems.registry.retriever_names`."""
 
     def __init_subclass__(cls, system: str = "", embeds_nodes: bool = True, **keywords: Any) -> None:
         """Give a class that names a system the keywords and the documentation of the engine's class."""

@@ -10,10 +10,10 @@ from graph_retrievers.graph.corpus_graph import Edge
 from graph_retrievers.graph.ragged import top_k
 from graph_retrievers.hits import to_hits
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.operator import Operator, OperatorKind
 from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.search.driver import run
 from graph_retrievers.search.memory import Memory, Question
+from graph_retrievers.search.operator import Operator, OperatorKind
 from graph_retrievers.signals.signal import Signal
 
 

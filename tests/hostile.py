@@ -46,12 +46,12 @@ from graph_retrievers.graph import Node
 from graph_retrievers.graph.addresses import AddressBook
 from graph_retrievers.graph.filters import filter_mask
 from graph_retrievers.index.storage import _manifest_text
-from graph_retrievers.operators.mor.parse import read_plan
-from graph_retrievers.operators.mor.planner import LanguageModelPlanner
-from graph_retrievers.retrievers.registry import build_retriever, retriever_names
 from graph_retrievers.signals.cross_encoder import CrossEncoder
 from graph_retrievers.signals.language import complete_json
 from graph_retrievers.signals.meaning_parsers import PenmanParser, penman_graph
+from graph_retrievers.systems.mor.parse import read_plan
+from graph_retrievers.systems.mor.planner import LanguageModelPlanner
+from graph_retrievers.systems.registry import build_retriever, retriever_names
 
 
 def nested(levels, inside=1):

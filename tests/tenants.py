@@ -22,9 +22,9 @@ from graph_retrievers.operators import (
     MetapathSearch,
     PathSearch,
 )
-from graph_retrievers.operators.mor.planner import LanguageModelPlanner
-from graph_retrievers.retrievers.registry import build_retriever, retriever_names
 from graph_retrievers.signals.relevance import RelevanceModel
+from graph_retrievers.systems.mor.planner import LanguageModelPlanner
+from graph_retrievers.systems.registry import build_retriever, retriever_names
 from tests.helpers import HashEmbedding
 
 WORDS = "loom card engine brass gear wheel shaft lever drum pattern thread weaver program number table mill".split()

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from graph_retrievers.hits import Hit, Hits
     from graph_retrievers.index import GraphIndex, IndexStore
     from graph_retrievers.operators import Loop, Operator, Pipeline, ReciprocalRankFusion
-    from graph_retrievers.retrievers import (
+    from graph_retrievers.retrievers import Retriever
+    from graph_retrievers.signals.cross_encoder import CrossEncoder
+    from graph_retrievers.signals.embedding import SentenceEncoder, minilm
+    from graph_retrievers.systems import (
         BM25,
         GAR,
         GRAG,
@@ -45,7 +48,6 @@ if TYPE_CHECKING:
         PathRAG,
         PathReranking,
         Re2,
-        Retriever,
         Scored,
         SpreadingActivation,
         StoreRetriever,
@@ -53,15 +55,14 @@ if TYPE_CHECKING:
         WalkFusion,
         build_retriever,
     )
-    from graph_retrievers.signals.cross_encoder import CrossEncoder
-    from graph_retrievers.signals.embedding import SentenceEncoder, minilm
 
 # Where each name is; loaded when first asked for, so that the version can be read without torch.
 _HOMES = {
     "errors": "GraphRetrieverError", "graph": "Edge Node", "hits": "Hit Hits", "index": "GraphIndex IndexStore",
     "operators": "Loop Operator Pipeline ReciprocalRankFusion",
-    "retrievers": "BM25 Decomposition Eager FastInsight GAR GRAG GRetriever HippoRAG HyDE Hybrid IRCoT LeSeGR LightRAG MMR MoR PPR "
-    "PathRAG PathReranking Re2 Retriever Scored SpreadingActivation StoreRetriever Vector WalkFusion build_retriever",
+    "retrievers": "Retriever",
+    "systems": "BM25 Decomposition Eager FastInsight GAR GRAG GRetriever HippoRAG HyDE Hybrid IRCoT LeSeGR LightRAG MMR MoR PPR "
+    "PathRAG PathReranking Re2 Scored SpreadingActivation StoreRetriever Vector WalkFusion build_retriever",
     "signals.cross_encoder": "CrossEncoder", "signals.embedding": "SentenceEncoder minilm",
 }
 

@@ -243,9 +243,9 @@ def _shown_log() -> Iterator[None]:
 
 def _search(args: argparse.Namespace) -> None:
     from graph_retrievers.index import GraphIndex
-    from graph_retrievers.retrievers.registry import build_retriever
     from graph_retrievers.retrievers.retriever import tell_unused_relevance
-    from graph_retrievers.retrievers.tuned import load_retriever
+    from graph_retrievers.systems.registry import build_retriever
+    from graph_retrievers.systems.tuned import load_retriever
 
     if args.published and not args.retriever:
         raise InvalidArgumentError("--published says how a retriever is configured; name one with --retriever NAME.")

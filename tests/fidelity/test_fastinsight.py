@@ -7,17 +7,14 @@ import pytest
 import torch
 
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.operators.granker import GRanker, propagation_matrix
-from graph_retrievers.operators.rerank import Rerank
-from graph_retrievers.operators.stex import STeX
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
-from graph_retrievers.retrievers.baselines import Re2
-from graph_retrievers.retrievers.fastinsight import FastInsight
 from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.search.candidates import ranking_of as as_ranking
 from graph_retrievers.search.memory import Memory, smoothed
 from graph_retrievers.search.requests import Weights
+from graph_retrievers.systems.baselines import Re2, Rerank
+from graph_retrievers.systems.fastinsight import FastInsight, GRanker, STeX, propagation_matrix
 from tests.toy import toy_index
 
 # Two worked graphs; "4" (and "9") stand alone.

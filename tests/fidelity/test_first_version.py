@@ -28,7 +28,7 @@ from graph_retrievers.operators import (
     VectorSearch,
 )
 from graph_retrievers.retrievers import Retriever
-from graph_retrievers.retrievers.registry import build_retriever, retriever_names
+from graph_retrievers.systems.registry import build_retriever, retriever_names
 
 pytestmark = pytest.mark.slow
 

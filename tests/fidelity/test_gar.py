@@ -9,11 +9,10 @@ import torch
 
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.adaptive_reranking import AdaptiveReranking
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
-from graph_retrievers.retrievers.gar import GAR
 from graph_retrievers.signals.relevance import PairScorer
+from graph_retrievers.systems.gar import GAR, AdaptiveReranking
 
 
 def run(ids, edges, initial, scores, budget, batch, queries=1):

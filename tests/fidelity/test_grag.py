@@ -12,10 +12,6 @@ from graph_retrievers import GRAG, GraphIndex, Pipeline, Retriever
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError, MissingSignalError
 from graph_retrievers.evaluation.ties import tied_hits, tied_reciprocal_rank
 from graph_retrievers.operators import DocumentGraphNetwork, DocumentGraphRerank, EvidenceNetwork, VectorSearch
-from graph_retrievers.operators.grag.document_graph import edge_features, joined, maximal_paths, normalized, path_concepts
-from graph_retrievers.operators.grag.evidence import DocumentSet, mean_ranks
-from graph_retrievers.operators.grag.model import CHANNELS, EVIDENCE
-from graph_retrievers.operators.grag.rerank import Meanings
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 from graph_retrievers.search.candidates import Candidates
@@ -23,6 +19,10 @@ from graph_retrievers.search.driver import run
 from graph_retrievers.search.memory import Memory, Question
 from graph_retrievers.signals.meaning import MeaningGraph
 from graph_retrievers.signals.meaning_cache import MeaningCache
+from graph_retrievers.systems.grag.document_graph import edge_features, joined, maximal_paths, normalized, path_concepts
+from graph_retrievers.systems.grag.evidence import DocumentSet, mean_ranks
+from graph_retrievers.systems.grag.model import CHANNELS, EVIDENCE
+from graph_retrievers.systems.grag.rerank import Meanings
 from tests.references import grag as reference
 
 WORDS = "question loom card engine brass mill weaver cloth".split()

@@ -14,12 +14,11 @@ from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.graph.description import NO_EDGES_NOTE
 from graph_retrievers.graph.steiner_tree import prize_collecting_steiner_tree
 from graph_retrievers.operators import VectorSearch, steiner_tree_search
-from graph_retrievers.operators.steiner_tree_search import SteinerTreeSearch, edge_prizes
 from graph_retrievers.queries import Queries
-from graph_retrievers.retrievers.gretriever import GRetriever
 from graph_retrievers.search.driver import run
 from graph_retrievers.search.memory import Memory, Question
 from graph_retrievers.signals.dense import DenseIndex
+from graph_retrievers.systems.gretriever import GRetriever, SteinerTreeSearch, edge_prizes
 from tests.references import gretriever as reference
 
 ENDS = [(0, 1), (1, 2), (2, 3), (3, 4), (0, 4), (4, 5)]

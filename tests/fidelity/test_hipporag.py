@@ -13,13 +13,13 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.graph.description import NO_EDGES_NOTE
 from graph_retrievers.operators import passage_walk
-from graph_retrievers.operators.fact_linking import FactLinking
-from graph_retrievers.operators.pagerank import TransitionGraph, personalized_pagerank
-from graph_retrievers.operators.passage_walk import PassageWalk, synonyms
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
-from graph_retrievers.retrievers.hipporag import HippoRAG
 from graph_retrievers.signals.dense import DenseIndex
+from graph_retrievers.systems.hipporag.fact_linking import FactLinking
+from graph_retrievers.systems.hipporag.passage_walk import PassageWalk, synonyms
+from graph_retrievers.systems.hipporag.retriever import HippoRAG
+from graph_retrievers.systems.pagerank import TransitionGraph, personalized_pagerank
 from tests.references import hipporag as reference
 
 QUERY = [1.0, 0.0]

@@ -20,8 +20,6 @@ from graph_retrievers.operators import (
     ReciprocalRankFusion,
     VectorSearch,
 )
-from graph_retrievers.operators.lesegr import search as search_module
-from graph_retrievers.operators.lesegr.model import ENCODERS
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers.retriever import Retriever
@@ -30,6 +28,8 @@ from graph_retrievers.search.driver import run
 from graph_retrievers.search.memory import Memory, Question
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.signal import Signal
+from graph_retrievers.systems.lesegr import search as search_module
+from graph_retrievers.systems.lesegr.model import ENCODERS
 
 
 class Given(Signal):

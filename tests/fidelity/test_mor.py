@@ -11,13 +11,13 @@ from safetensors.torch import load_file
 
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.mor.parse import parse_metapath, read_plan
-from graph_retrievers.operators.mor.plan import GraphSchema, check_plan
-from graph_retrievers.operators.mor.reranker import TrajectoryReranker, TrajectoryScorer
-from graph_retrievers.operators.mor.traversal import MixedTraversal
-from graph_retrievers.operators.operator import OperatorKind
 from graph_retrievers.queries import Queries
-from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.search.operator import OperatorKind
+from graph_retrievers.systems.mor.parse import parse_metapath, read_plan
+from graph_retrievers.systems.mor.plan import GraphSchema, check_plan
+from graph_retrievers.systems.mor.reranker import TrajectoryReranker, TrajectoryScorer
+from graph_retrievers.systems.mor.traversal import MixedTraversal
+from graph_retrievers.systems.registry import build_retriever
 from tests.helpers import Written, trajectories
 
 GENE = "gene/protein"

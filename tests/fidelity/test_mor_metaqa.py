@@ -4,9 +4,9 @@ import pytest
 
 from graph_retrievers.datasets import read_dataset
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.mor.parse import read_plan
-from graph_retrievers.operators.mor.trained import TrainedPlanner, same_plan
-from graph_retrievers.retrievers.mor import MoR
+from graph_retrievers.systems.mor.parse import read_plan
+from graph_retrievers.systems.mor.retriever import MoR
+from graph_retrievers.systems.mor.trained import TrainedPlanner, same_plan
 
 pytestmark = pytest.mark.slow
 

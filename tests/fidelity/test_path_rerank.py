@@ -15,13 +15,13 @@ from graph_retrievers import GraphIndex, PathReranking, Pipeline, Retriever
 from graph_retrievers.errors import InvalidArgumentError, InvalidVectorError
 from graph_retrievers.graph import CorpusGraph, Edge
 from graph_retrievers.operators import GRanker, Operator, OperatorKind, PathRerank, Rerank, STeX, VectorSearch
-from graph_retrievers.operators.path_rerank import mixed_with_ranks
-from graph_retrievers.operators.path_texts import path_texts
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
-from graph_retrievers.retrievers import FastInsight
 from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.search.path_texts import path_texts
 from graph_retrievers.signals.relevance import BiEncoder, PairScorer, RelevanceModel
+from graph_retrievers.systems import FastInsight
+from graph_retrievers.systems.path_reranking.path_rerank import mixed_with_ranks
 
 TEXTS = ["Ada knew Babbage.", "He built engines.", "A mill of steam.", "Cards drive looms."]
 

@@ -10,11 +10,11 @@ from graph_retrievers import GraphIndex, Node, Pipeline, Retriever
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.operators import BM25Search, EntityLinking, HybridSearch, MetapathSearch, PathSearch, VectorSearch
-from graph_retrievers.operators.metapath_search import metapaths
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.signal import Signal
+from graph_retrievers.systems.walk_fusion.metapath_search import metapaths
 
 WORDS = "loom card film drama valve cipher census cloth paper river ferry harbour winter".split()
 
@@ -323,7 +323,7 @@ def test_metapaths_need_an_embedding_model_and_named_nodes():
 
 
 def test_a_walk_that_reads_too_many_edges_is_cut_short_with_a_note(monkeypatch):
-    monkeypatch.setattr("graph_retrievers.operators.metapath_search._MOST_EDGES", 1)
+    monkeypatch.setattr("graph_retrievers.systems.walk_fusion.metapath_search._MOST_EDGES", 1)
     nodes = [Node("m", "", "Kismet", "movie"), *(Node(f"p{i}", "", f"Person{i}", "person") for i in range(700))]
     edges = [("m", f"p{i}", "starred_actors") for i in range(700)]
     index = GraphIndex.from_nodes(nodes, edges, embedding=counting)

@@ -7,11 +7,11 @@ import torch
 
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.spreading.chains import ChainSearch
-from graph_retrievers.operators.spreading.propagation import GatedPropagation
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
-from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.systems.registry import build_retriever
+from graph_retrievers.systems.spreading.chains import ChainSearch
+from graph_retrievers.systems.spreading.propagation import GatedPropagation
 from tests.references.spreading import adjacency, all_chains, deduped, spread
 
 NAMES = ["s1", "s2", "a", "b", "c", "d"]

@@ -14,7 +14,7 @@ from graph_retrievers.errors import InvalidArgumentError, LanguageModelError
 from graph_retrievers.graph import Node
 from graph_retrievers.graph.corpus_graph import Edge
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.retrievers import LeSeGR
+from graph_retrievers.systems import LeSeGR
 from langchain_graph_retrievers import BM25Retriever, LeSeGRRetriever, create_cg_rag_chain, to_context
 from llama_graph_retrievers import CGRAGQueryEngine, provenance
 from llama_graph_retrievers import LeSeGRRetriever as LlamaLeSeGRRetriever

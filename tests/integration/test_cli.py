@@ -12,7 +12,7 @@ from graph_retrievers.cli import main
 from graph_retrievers.errors import MissingSignalError
 from graph_retrievers.graph.corpus_graph import Edge, Node
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.retrievers.registry import build_retriever, retriever_names
+from graph_retrievers.systems.registry import build_retriever, retriever_names
 from tests.helpers import HashEmbedding, linked_edges, linked_index, linked_nodes
 
 PAGES = {

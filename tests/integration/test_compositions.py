@@ -22,9 +22,9 @@ from graph_retrievers.operators import (
     TrajectoryReranker,
     VectorSearch,
 )
-from graph_retrievers.operators.fusion import aligned
 from graph_retrievers.search.beyond import Facts
 from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.search.fusion import aligned
 from langchain_graph_retrievers import GraphRetriever as LangChainRetriever
 from langchain_graph_retrievers import to_context as langchain_context
 from llama_graph_retrievers import GraphRetriever as LlamaRetriever

@@ -27,9 +27,6 @@ from graph_retrievers.errors import (
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.hits import NOTHING_FOUND
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.spreading.chains import ChainSearch
-from graph_retrievers.operators.spreading.linking import EntityLinking
-from graph_retrievers.retrievers.spreading_activation import SpreadingActivation
 from graph_retrievers.stores.cypher import (
     CypherDatabase,
     CypherSpreadingActivation,
@@ -40,6 +37,9 @@ from graph_retrievers.stores.cypher import (
 )
 from graph_retrievers.stores.cypher import database as database_module
 from graph_retrievers.stores.cypher.schema import quoted
+from graph_retrievers.systems.spreading.chains import ChainSearch
+from graph_retrievers.systems.spreading.linking import EntityLinking
+from graph_retrievers.systems.spreading.retriever import SpreadingActivation
 
 DIMENSION = 16
 

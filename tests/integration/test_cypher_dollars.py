@@ -4,8 +4,8 @@ import numpy as np
 
 from graph_retrievers import GraphIndex
 from graph_retrievers.graph import CorpusGraph
-from graph_retrievers.retrievers import SpreadingActivation
 from graph_retrievers.stores.cypher import CypherSpreadingActivation, index_names, write_graph
+from graph_retrievers.systems import SpreadingActivation
 
 IDS = ["$ids", "$rows", "$id", "$", "$$", "${id}", "$text", "plain"]
 

@@ -13,11 +13,11 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.graph.filters import filter_mask
 from graph_retrievers.hits import NOTHING_FOUND
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.spreading.chains import ChainSearch
-from graph_retrievers.operators.spreading.linking import EntityLinking
-from graph_retrievers.retrievers.spreading_activation import SpreadingActivation
 from graph_retrievers.stores.cypher import CypherSpreadingActivation, write_graph
 from graph_retrievers.stores.cypher.predicates import filter_predicate
+from graph_retrievers.systems.spreading.chains import ChainSearch
+from graph_retrievers.systems.spreading.linking import EntityLinking
+from graph_retrievers.systems.spreading.retriever import SpreadingActivation
 from tests.integration.test_cypher import DIMENSION, HOSTILE, Axis, RandomEmbedding, assert_same, vector_index
 
 WORDS = ["red", "green", "dark green", "Blue", "b", "", "naïve", "10"]

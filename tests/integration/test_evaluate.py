@@ -25,8 +25,9 @@ from graph_retrievers.evaluation.tables import results_table
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import EvidenceNetwork, LeSeGRModel, MixedTraversal, Operator, OperatorKind
-from graph_retrievers.retrievers import GRAG, LeSeGR, MoR, Retriever
-from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.retrievers import Retriever
+from graph_retrievers.systems import GRAG, LeSeGR, MoR
+from graph_retrievers.systems.registry import build_retriever
 from tests.helpers import HashEmbedding, WordOverlap, linked_edges, linked_index, linked_nodes
 from tests.integration.langchain_models import LangChainHashEmbeddings
 from tests.integration.llama_corpus import HashEmbed, llama_nodes

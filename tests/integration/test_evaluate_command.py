@@ -20,7 +20,7 @@ from graph_retrievers.evaluation.report import write_report
 from graph_retrievers.evaluation.run_files import read_qrels, read_run
 from graph_retrievers.evaluation.sweeps import sweep_all
 from graph_retrievers.graph import CorpusGraph
-from graph_retrievers.retrievers.registry import retriever_names
+from graph_retrievers.systems.registry import retriever_names
 from tests.helpers import HashEmbedding, linked_edges, linked_index, linked_nodes
 
 ROWS = [

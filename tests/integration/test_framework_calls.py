@@ -12,8 +12,8 @@ from llama_index.core.schema import IndexNode, QueryBundle, TextNode
 from graph_retrievers import GraphIndex, Node, Retriever, SpreadingActivation
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.operators import BM25Search, VectorSearch
-from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.signals.language import complete_json
+from graph_retrievers.systems.registry import build_retriever
 from langchain_graph_retrievers import BM25Retriever as LangChainBM25
 from langchain_graph_retrievers import GraphRetriever as LangChainRetriever
 from llama_graph_retrievers import BM25Retriever, provenance, to_context

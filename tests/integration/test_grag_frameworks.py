@@ -21,8 +21,8 @@ from graph_retrievers import GRAG, GraphIndex
 from graph_retrievers.cli import main
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.operators import EvidenceNetwork
-from graph_retrievers.operators.grag.model import CHANNELS
 from graph_retrievers.signals.meaning import MeaningGraph
+from graph_retrievers.systems.grag.model import CHANNELS
 from langchain_graph_retrievers import GRAGCompressor, GRAGRetriever, VectorRetriever
 from llama_graph_retrievers import GRAGPostprocessor, GRankerPostprocessor
 from llama_graph_retrievers import GRAGRetriever as LlamaGRAGRetriever

@@ -27,8 +27,8 @@ from graph_retrievers.operators import (
     Pipeline,
     VectorSearch,
 )
-from graph_retrievers.operators.granker import GRanker
 from graph_retrievers.retrievers import Retriever
+from graph_retrievers.systems.fastinsight import GRanker
 from langchain_graph_retrievers import (
     BM25Retriever,
     FastInsightRetriever,

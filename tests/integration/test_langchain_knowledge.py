@@ -16,9 +16,9 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.hits import NodePath
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import EntityLinking, pagerank
-from graph_retrievers.retrievers import SpreadingActivation, mor
-from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.stores.cypher import CypherSpreadingActivation, write_graph
+from graph_retrievers.systems import SpreadingActivation, mor
+from graph_retrievers.systems.registry import build_retriever
 from langchain_graph_retrievers import (
     GARRetriever,
     GraphRetriever,

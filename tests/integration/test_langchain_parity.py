@@ -8,8 +8,9 @@ import pytest
 
 import graph_retrievers.retrievers as engine
 import langchain_graph_retrievers as package
-from graph_retrievers.retrievers import Retriever, registry
-from graph_retrievers.retrievers.registry import retriever_class, retriever_names
+from graph_retrievers.retrievers import Retriever
+from graph_retrievers.systems import registry
+from graph_retrievers.systems.registry import retriever_class, retriever_names
 from langchain_graph_retrievers import EngineRetriever, IndexRetriever, retrievers
 from tests.helpers import linked_index
 

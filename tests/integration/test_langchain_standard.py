@@ -9,9 +9,10 @@ from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 import langchain_graph_retrievers as package
 from graph_retrievers.operators import HybridSearch, Pipeline, VectorSearch
-from graph_retrievers.operators.granker import GRanker
-from graph_retrievers.retrievers import Retriever, SpreadingActivation
+from graph_retrievers.retrievers import Retriever
 from graph_retrievers.stores.cypher import CypherSpreadingActivation, write_graph
+from graph_retrievers.systems import SpreadingActivation
+from graph_retrievers.systems.fastinsight import GRanker
 from langchain_graph_retrievers import EngineRetriever, IndexRetriever
 from tests.helpers import HashEmbedding, linked_index
 from tests.integration.langchain_models import RemoteRetriever

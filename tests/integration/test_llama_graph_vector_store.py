@@ -10,7 +10,7 @@ from llama_index.core.vector_stores.types import MetadataFilter, MetadataFilters
 from graph_retrievers.construction import Links
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.index import GraphIndex, IndexStore
-from graph_retrievers.retrievers import StoreRetriever
+from graph_retrievers.systems import StoreRetriever
 from llama_graph_retrievers import BM25Retriever, GraphRetriever, GraphVectorStore
 
 LONG = " ".join(f"The loom number {number} reads a punched card." for number in range(12))

@@ -29,8 +29,8 @@ from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, Missi
 from graph_retrievers.graph.corpus_graph import Edge, Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, Pipeline, ReciprocalRankFusion, STeX, VectorSearch
-from graph_retrievers.operators.granker import GRanker
 from graph_retrievers.retrievers import Retriever
+from graph_retrievers.systems.fastinsight import GRanker
 from llama_graph_retrievers import (
     BM25Retriever,
     FastInsightRetriever,

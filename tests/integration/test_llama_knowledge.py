@@ -29,9 +29,10 @@ from graph_retrievers.construction.knowledge_readers import from_property_graph_
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, MissingSignalError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import FactSearch, Pipeline, VectorSearch
-from graph_retrievers.retrievers import Retriever, SpreadingActivation
-from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.retrievers import Retriever
 from graph_retrievers.stores.cypher import CypherSpreadingActivation, write_graph
+from graph_retrievers.systems import SpreadingActivation
+from graph_retrievers.systems.registry import build_retriever
 from llama_graph_retrievers import (
     GARRetriever,
     GraphRetriever,

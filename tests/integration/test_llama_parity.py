@@ -9,7 +9,7 @@ import pytest
 import graph_retrievers.retrievers as engine
 import llama_graph_retrievers as package
 from graph_retrievers.retrievers import Retriever
-from graph_retrievers.retrievers.registry import retriever_class, retriever_names
+from graph_retrievers.systems.registry import retriever_class, retriever_names
 from llama_graph_retrievers import GraphRetriever
 from tests.helpers import linked_index
 

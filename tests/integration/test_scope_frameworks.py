@@ -14,9 +14,9 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.hits import Hits
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.retrievers import PPR, SpreadingActivation
 from graph_retrievers.stores.cypher import CypherSpreadingActivation, write_graph
 from graph_retrievers.stores.cypher.database import PLAIN_COSINE
+from graph_retrievers.systems import PPR, SpreadingActivation
 from tests.helpers import HashEmbedding
 from tests.integration.test_cypher import RandomEmbedding, assert_same, vector_index
 from tests.integration.test_cypher_filters import filtered_index

@@ -8,8 +8,8 @@ import pytest
 from graph_retrievers import IndexStore, Pipeline, Retriever, StoreRetriever, WalkFusion
 from graph_retrievers.errors import UnexpectedArgumentError
 from graph_retrievers.operators import BM25Search, GRanker, Rerank, VectorSearch
-from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.signals.relevance import BiEncoder
+from graph_retrievers.systems.registry import build_retriever
 from tests.helpers import HashEmbedding
 from tests.tenants import KINDS, compare, everything, foreign, index_of, interleaved, of_kind, questions, retrievers, world
 

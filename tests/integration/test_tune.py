@@ -13,8 +13,8 @@ from graph_retrievers.datasets import Query
 from graph_retrievers.errors import DatasetError, InvalidArgumentError, MissingSignalError
 from graph_retrievers.evaluation import tuning
 from graph_retrievers.evaluation.tuning import candidates, tune
-from graph_retrievers.retrievers.grag import fit_grag
-from graph_retrievers.retrievers.tuned import load_retriever, write_choice
+from graph_retrievers.systems.grag.retriever import fit_grag
+from graph_retrievers.systems.tuned import load_retriever, write_choice
 from langchain_graph_retrievers import GraphRetriever
 from llama_graph_retrievers import GraphRetriever as LlamaGraphRetriever
 from tests.helpers import HashEmbedding, linked_edges, linked_index, linked_nodes

@@ -17,7 +17,7 @@ from graph_retrievers.index import GraphIndex, IndexStore
 from graph_retrievers.operators import GatedPropagation
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
-from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.systems.registry import build_retriever
 from tests.helpers import HashEmbedding
 
 WORDS = ["loom", "card", "engine", "cipher", "Ada Lovelace", "weaves", "the", "of", "1843", "punched"]

@@ -9,8 +9,8 @@ import torch
 
 from graph_retrievers.graph import Node
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.retrievers.registry import build_retriever, retriever_names
 from graph_retrievers.signals.relevance import RelevanceModel
+from graph_retrievers.systems.registry import build_retriever, retriever_names
 from tests.helpers import HashEmbedding, linked_edges, linked_nodes
 from tests.movies import movie_edges, movie_nodes
 

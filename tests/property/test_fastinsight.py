@@ -7,12 +7,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graph_retrievers.operators.granker import GRanker
-from graph_retrievers.operators.stex import STeX
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
-from graph_retrievers.retrievers.fastinsight import FastInsight
 from graph_retrievers.search.candidates import Candidates, ranking_of
+from graph_retrievers.systems.fastinsight import FastInsight, GRanker, STeX
 from tests.references import fastinsight as literal
 from tests.toy import toy_index
 

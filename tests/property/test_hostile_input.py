@@ -18,9 +18,9 @@ from graph_retrievers.errors import DatasetError, InvalidPlanError, LanguageMode
 from graph_retrievers.evaluation.run_files import read_run
 from graph_retrievers.graph import Node
 from graph_retrievers.graph.names import NameTable, composed
-from graph_retrievers.operators.mor.parse import read_plan
 from graph_retrievers.signals.language import complete_json
 from graph_retrievers.stores.cypher.questions import word_runs
+from graph_retrievers.systems.mor.parse import read_plan
 from tests.hostile import Fuzzer, nested
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "string"}}}}

@@ -11,8 +11,8 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge
 from graph_retrievers.graph.tokens import estimate_tokens
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
-from graph_retrievers.retrievers.lightrag import LightRAG
 from graph_retrievers.signals.dense import DenseIndex
+from graph_retrievers.systems.lightrag.retriever import LightRAG
 from tests.references import lightrag as reference
 
 # Angles, so that cosines tie often and none is near the threshold; 9 is no vector at all.

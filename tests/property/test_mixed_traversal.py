@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.graph import typed_adjacency as module
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.mor.reranker import TrajectoryReranker, TrajectoryScorer
-from graph_retrievers.operators.mor.traversal import MixedTraversal
 from graph_retrievers.queries import Queries
 from graph_retrievers.search.memory import Memory
 from graph_retrievers.search.requests import Steps
+from graph_retrievers.systems.mor.reranker import TrajectoryReranker, TrajectoryScorer
+from graph_retrievers.systems.mor.traversal import MixedTraversal
 from tests.helpers import Written, trajectories
 from tests.references import mor as reference
 

@@ -9,8 +9,8 @@ import torch
 from graph_retrievers.graph import Edge, Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import LeSeGRModel
-from graph_retrievers.retrievers.registry import build_retriever, retriever_names
 from graph_retrievers.signals.relevance import RelevanceModel
+from graph_retrievers.systems.registry import build_retriever, retriever_names
 
 QUESTIONS = [
     "Which loom of Ada Holm weaves the card of winter?",

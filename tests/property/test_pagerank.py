@@ -10,8 +10,7 @@ from graph_retrievers.errors import ConvergenceError, GraphRetrieverError, Inval
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search
-from graph_retrievers.operators.pagerank import TransitionGraph, personalized_pagerank
-from graph_retrievers.retrievers.ppr import PPR
+from graph_retrievers.systems.pagerank import PPR, TransitionGraph, personalized_pagerank
 
 
 def dense_solution(size, edges, restart, damping):

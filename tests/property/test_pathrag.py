@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import flow_pruning
-from graph_retrievers.operators.flow_pruning import FlowPruning
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
+from graph_retrievers.systems.pathrag import FlowPruning
 from tests.references.pathrag import best_paths, node_order
 
 

@@ -17,7 +17,6 @@ from graph_retrievers.operators import (
     Rerank,
     VectorSearch,
 )
-from graph_retrievers.operators.mor import MixedTraversal
 from graph_retrievers.queries import Queries
 from graph_retrievers.search.driver import run
 from graph_retrievers.search.memory import Memory
@@ -41,6 +40,7 @@ from graph_retrievers.search.requests import (
 )
 from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
 from graph_retrievers.stores.remote.backend import Stores
+from graph_retrievers.systems.mor import MixedTraversal
 from tests.remote import (
     QUESTIONS,
     CountingRelevance,

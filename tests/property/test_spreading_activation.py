@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.spreading import chains as chain_module
-from graph_retrievers.operators.spreading.chains import ChainSearch
-from graph_retrievers.operators.spreading.propagation import GatedPropagation
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
-from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.systems.registry import build_retriever
+from graph_retrievers.systems.spreading import chains as chain_module
+from graph_retrievers.systems.spreading.chains import ChainSearch
+from graph_retrievers.systems.spreading.propagation import GatedPropagation
 from tests.references.spreading import adjacency, best_chains, spread
 
 # Quarters make equal activations common, and exact in the reference.

@@ -15,9 +15,9 @@ from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.operators import EagerTraversal, EntityLinking, GatedPropagation, MMRTraversal, ScoredTraversal, VectorSearch
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
-from graph_retrievers.retrievers import MMR, Eager, Scored
 from graph_retrievers.search.memory import Memory
 from graph_retrievers.search.requests import Vectors
+from graph_retrievers.systems import MMR, Eager, Scored
 from tests.references import strategies as literal
 from tests.references.fastinsight import neighbours
 

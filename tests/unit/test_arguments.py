@@ -10,10 +10,10 @@ from graph_retrievers import PPR
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, HybridSearch
-from graph_retrievers.operators.granker import GRanker
-from graph_retrievers.operators.rerank import Rerank
-from graph_retrievers.operators.spreading import EntityLinking, GatedPropagation
-from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.systems.baselines import Rerank
+from graph_retrievers.systems.fastinsight import GRanker
+from graph_retrievers.systems.registry import build_retriever
+from graph_retrievers.systems.spreading import EntityLinking, GatedPropagation
 from tests.helpers import linked_index
 
 

@@ -25,24 +25,21 @@ ROOMS = {
     "index": {"errors", "arguments", "cache", "graph", "signals", "construction"},
     "queries": {"errors", "arguments", "cache", "graph", "signals", "index"},
     "results": {"errors"},
-    "search": {"errors", "graph", "signals", "queries", "results"},
+    "search": {"errors", "arguments", "graph", "signals", "index", "queries", "results"},
     "hits": {"errors", "graph", "signals", "search"},
-    "operators": {
-        *("errors", "arguments", "cache", "device", "graph", "signals", "learning", "index", "queries", "results"),
-        "search",
+    "retrievers": {"errors", "arguments", "graph", "signals", "construction", "index", "queries", "results", "search", "hits"},
+    "systems": {
+        *("errors", "arguments", "cache", "device", "graph", "signals", "learning", "datasets", "index", "queries", "results"),
+        *("search", "hits", "retrievers"),
     },
-    "retrievers": {
-        *("errors", "arguments", "cache", "graph", "signals", "learning", "construction", "datasets", "index"),
-        *("queries", "results", "search", "hits", "operators"),
-    },
+    "operators": {"results", "search", "systems"},
     "stores": {
-        *("errors", "arguments", "cache", "graph", "signals", "index", "queries", "search", "hits", "operators"),
-        "retrievers",
+        *("errors", "arguments", "cache", "graph", "signals", "index", "queries", "search", "hits", "retrievers", "systems"),
     },
-    "evaluation": {"errors", "arguments", "graph", "signals", "datasets", "index", "queries", "operators", "retrievers"},
-    "commands": {"errors", "signals", "datasets", "index", "retrievers", "evaluation"},
+    "evaluation": {"errors", "arguments", "graph", "signals", "datasets", "index", "queries", "retrievers", "systems"},
+    "commands": {"errors", "graph", "signals", "datasets", "index", "search", "retrievers", "systems", "evaluation"},
     "cli": {
-        *("errors", "graph", "signals", "construction", "datasets", "index", "hits", "operators", "retrievers"),
+        *("errors", "graph", "signals", "construction", "datasets", "index", "hits", "retrievers", "systems"),
         "commands",
     },
 }
@@ -204,12 +201,13 @@ def test_importing_the_engine_stays_light():
     assert not loaded_by(everything) & heavy
 
 
-@pytest.mark.parametrize(("room", "base"), [("operators", "operator.Operator"), ("retrievers", "retriever.Retriever")])
-def test_every_operator_and_retriever_can_be_imported_from_its_room(room, base):
-    package = import_module(f"graph_retrievers.{room}")
-    module, name = base.split(".")
-    root = getattr(import_module(f"graph_retrievers.{room}.{module}"), name)
-    modules = [import_module(name) for name in MODULES if room_of(name) == room]
+@pytest.mark.parametrize(
+    ("package", "base"), [("operators", "search.operator.Operator"), ("systems", "retrievers.retriever.Retriever")]
+)
+def test_every_operator_and_retriever_can_be_imported_from_one_place(package, base):
+    module, name = base.rsplit(".", 1)
+    root = getattr(import_module(f"graph_retrievers.{module}"), name)
+    modules = [import_module(name) for name in MODULES if room_of(name) in ("search", "systems")]
     classes = {
         public
         for module in modules
@@ -217,7 +215,7 @@ def test_every_operator_and_retriever_can_be_imported_from_its_room(room, base):
         if isinstance(value, type) and issubclass(value, root) and value.__module__ == module.__name__ and public[0] != "_"
     }
     assert len(classes) > 8
-    assert classes - {"Composite"} <= set(package.__all__)
+    assert classes - {"Composite"} <= set(import_module(f"graph_retrievers.{package}").__all__)
 
 
 def test_an_error_inside_a_module_is_not_hidden_behind_the_name(monkeypatch):

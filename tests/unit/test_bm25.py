@@ -7,10 +7,10 @@ import torch
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search
-from graph_retrievers.retrievers.baselines import BM25 as BM25Retriever
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.bm25 import BM25 as Words
+from graph_retrievers.systems.baselines import BM25 as BM25Retriever
 
 
 @pytest.mark.parametrize(

@@ -21,14 +21,14 @@ from graph_retrievers.operators import (
     ScoredTraversal,
     VectorSearch,
 )
-from graph_retrievers.operators.bridges import bridges
-from graph_retrievers.operators.operator import Operator, OperatorKind
-from graph_retrievers.operators.traits import names_mentioned
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 from graph_retrievers.search.candidates import Candidates, ranking_of, reached
 from graph_retrievers.search.driver import run
 from graph_retrievers.search.memory import Memory, Question
+from graph_retrievers.search.operator import Operator, OperatorKind
+from graph_retrievers.systems.traits import names_mentioned
+from graph_retrievers.systems.walk_fusion.bridges import bridges
 from tests.helpers import HashEmbedding
 
 FILM = "Kismet is a film with Ada Holm of Lund."

@@ -7,8 +7,8 @@ import torch
 from graph_retrievers.errors import DimensionMismatchError, EmptyGraphError, InvalidArgumentError, InvalidVectorError
 from graph_retrievers.graph import CorpusGraph, Node
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.retrievers.baselines import Vector
-from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.systems.baselines import Vector
+from graph_retrievers.systems.registry import build_retriever
 
 
 @pytest.mark.parametrize("columns", [{"texts": "ab"}, {"ids": "ab"}, {"titles": "ab"}, {"texts": {"a": "x", "b": "y"}}])

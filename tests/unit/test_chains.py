@@ -9,16 +9,16 @@ from graph_retrievers.graph import Node
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.hits import Hits
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.fusion import ReciprocalRankFusion
-from graph_retrievers.operators.operator import OperatorKind, Pipeline
-from graph_retrievers.operators.spreading.chains import ChainSearch
-from graph_retrievers.operators.spreading.passages import PassageGathering
-from graph_retrievers.operators.spreading.propagation import GatedPropagation
-from graph_retrievers.operators.vector_search import VectorSearch
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Chains, Ranking
-from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.search.fusion import ReciprocalRankFusion
+from graph_retrievers.search.operator import OperatorKind, Pipeline
+from graph_retrievers.search.vector_search import VectorSearch
+from graph_retrievers.systems.registry import build_retriever
+from graph_retrievers.systems.spreading.chains import ChainSearch
+from graph_retrievers.systems.spreading.passages import PassageGathering
+from graph_retrievers.systems.spreading.propagation import GatedPropagation
 
 NODES = [
     Node("curie", "A physicist.", "Marie Curie", "person"),

@@ -21,14 +21,14 @@ from graph_retrievers.learning.checkpoint import (
     restored,
     save_checkpoint,
 )
-from graph_retrievers.operators.grag import DocumentGraphNetwork, EvidenceNetwork
-from graph_retrievers.operators.lesegr import LeSeGRModel
-from graph_retrievers.operators.mor import TrainedPlanner, TrajectoryReranker
-from graph_retrievers.operators.mor.parse import read_plan
-from graph_retrievers.operators.mor.reranker import TrajectoryScorer
-from graph_retrievers.retrievers import GRAG, LeSeGR, MoR
 from graph_retrievers.signals.meaning import MeaningGraph
 from graph_retrievers.signals.meaning_cache import MeaningCache
+from graph_retrievers.systems import GRAG, LeSeGR, MoR
+from graph_retrievers.systems.grag import DocumentGraphNetwork, EvidenceNetwork
+from graph_retrievers.systems.lesegr import LeSeGRModel
+from graph_retrievers.systems.mor import TrainedPlanner, TrajectoryReranker
+from graph_retrievers.systems.mor.parse import read_plan
+from graph_retrievers.systems.mor.reranker import TrajectoryScorer
 from tests.helpers import HashEmbedding
 
 # Memory that no machine has.

@@ -10,8 +10,8 @@ from graph_retrievers.construction import ContextualCitations, build_edges, chun
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.graph import Node
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.retrievers import LeSeGR
 from graph_retrievers.signals.bm25 import BM25
+from graph_retrievers.systems import LeSeGR
 from tests.helpers import HashEmbedding
 
 

@@ -21,9 +21,10 @@ from torch import Tensor
 from graph_retrievers.errors import DeviceError, InvalidArgumentError, ModelHeadError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, Pipeline, Rerank
-from graph_retrievers.retrievers import FastInsight, Retriever
+from graph_retrievers.retrievers import Retriever
 from graph_retrievers.signals.cross_encoder import CrossEncoder
 from graph_retrievers.signals.models import as_relevance_model
+from graph_retrievers.systems import FastInsight
 
 SHARED = Path(os.environ.get("GRAPH_RETRIEVERS_SHARED", "../shared"))
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]

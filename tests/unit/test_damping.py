@@ -5,7 +5,7 @@ import torch
 
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.retrievers.spreading_activation import SpreadingActivation
+from graph_retrievers.systems.spreading.retriever import SpreadingActivation
 
 LONG = "words that fill a passage with more than twenty words so that it is one and not an entity of some knowledge graph "
 

@@ -4,12 +4,12 @@ import numpy as np
 
 from graph_retrievers.graph import Node
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.vector_search import BM25Search
-from graph_retrievers.retrievers.fastinsight import FastInsight
-from graph_retrievers.retrievers.ppr import PPR
-from graph_retrievers.retrievers.registry import build_retriever, retriever_class
-from graph_retrievers.retrievers.spreading_activation import SpreadingActivation
-from graph_retrievers.retrievers.walk_fusion import WalkFusion
+from graph_retrievers.search.vector_search import BM25Search
+from graph_retrievers.systems.fastinsight import FastInsight
+from graph_retrievers.systems.pagerank import PPR
+from graph_retrievers.systems.registry import build_retriever, retriever_class
+from graph_retrievers.systems.spreading.retriever import SpreadingActivation
+from graph_retrievers.systems.walk_fusion.retriever import WalkFusion
 from tests.helpers import linked_index
 from tests.unit.test_walk_fusion import index, manual
 

@@ -14,12 +14,12 @@ from graph_retrievers.construction.edges import TitleMentions
 from graph_retrievers.graph import CorpusGraph, Node
 from graph_retrievers.graph.description import describe
 from graph_retrievers.operators import BM25Search, Pipeline
-from graph_retrievers.operators.grag import DocumentGraphRerank
-from graph_retrievers.operators.traits import holds_passages, names_identify
 from graph_retrievers.retrievers import Retriever
-from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.dense import DenseIndex
+from graph_retrievers.systems.grag import DocumentGraphRerank
+from graph_retrievers.systems.registry import build_retriever
+from graph_retrievers.systems.traits import holds_passages, names_identify
 from tests.helpers import HashEmbedding
 
 LONG = "word " * 30

@@ -17,9 +17,9 @@ from graph_retrievers.errors import DatasetError, InvalidArgumentError, UnknownN
 from graph_retrievers.graph import CorpusGraph, Edge, Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import GRanker, Pipeline, VectorSearch
-from graph_retrievers.operators.pagerank import TransitionGraph, personalized_pagerank
 from graph_retrievers.retrievers import Retriever
-from graph_retrievers.retrievers.registry import build_retriever, retriever_names
+from graph_retrievers.systems.pagerank import TransitionGraph, personalized_pagerank
+from graph_retrievers.systems.registry import build_retriever, retriever_names
 from tests.helpers import HashEmbedding, linked_edges, linked_index, linked_nodes
 
 RICH = [

@@ -10,10 +10,10 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.names import NameTable, name_table
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, GatedPropagation, Pipeline, ReciprocalRankFusion, VectorSearch
-from graph_retrievers.operators.spreading import EntityLinking
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.retrievers.spreading_activation import SpreadingActivation
+from graph_retrievers.systems.spreading import EntityLinking
+from graph_retrievers.systems.spreading.retriever import SpreadingActivation
 from tests.helpers import linked_index
 
 VECTORS = {

@@ -27,12 +27,12 @@ from graph_retrievers.operators import (
     STeX,
     VectorSearch,
 )
-from graph_retrievers.operators.spreading import GatedPropagation
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Chains, Facts, Ranking
 from graph_retrievers.retrievers import Retriever
-from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.systems.registry import build_retriever
+from graph_retrievers.systems.spreading import GatedPropagation
 from tests.helpers import HashEmbedding, hits_of, linked_edges, linked_index, linked_nodes
 
 QUESTION = "Which machine of Charles Babbage reads punched cards?"

@@ -13,7 +13,7 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.graph.filters import filter_mask
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.systems.registry import build_retriever
 from tests.helpers import linked_index
 
 EDGES = [("a", "b", "cites"), ("b", "a", "cites"), ("a", "b", "links"), ("c", "c", "cites"), ("c", "a")]

@@ -7,13 +7,13 @@ import torch
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, HybridSearch, VectorSearch
-from graph_retrievers.operators.fusion import ReciprocalRankFusion, min_max_parts
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
-from graph_retrievers.retrievers.baselines import Hybrid
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search import candidates as found_lists
+from graph_retrievers.search.fusion import ReciprocalRankFusion, min_max_parts
 from graph_retrievers.signals.bm25 import BM25
+from graph_retrievers.systems.baselines import Hybrid
 from tests.helpers import Given
 
 TEXTS = ["apple pie", "apple tree", "tree house", "house cat", "cat food", "apple apple"]

@@ -5,14 +5,14 @@ import torch
 
 from graph_retrievers import GraphIndex, Node, Pipeline, Retriever
 from graph_retrievers.operators import DocumentGraphNetwork, DocumentGraphRerank, EvidenceNetwork, VectorSearch
-from graph_retrievers.operators.grag.document_graph import maximal_paths
-from graph_retrievers.operators.grag.evidence import DocumentSet
-from graph_retrievers.operators.grag.model import CHANNELS
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers.excerpt import rerank
 from graph_retrievers.signals.meaning import MeaningGraph
 from graph_retrievers.signals.meaning_cache import MeaningCache
+from graph_retrievers.systems.grag.document_graph import maximal_paths
+from graph_retrievers.systems.grag.evidence import DocumentSet
+from graph_retrievers.systems.grag.model import CHANNELS
 from tests.helpers import HashEmbedding
 from tests.unit.test_grag_training import words
 

@@ -13,11 +13,11 @@ from graph_retrievers.learning import loop
 from graph_retrievers.learning.labelled import LabelledQuery
 from graph_retrievers.learning.loss import listwise_cross_entropy, pairwise_hinge
 from graph_retrievers.operators import DocumentGraphNetwork, DocumentGraphRerank, EvidenceNetwork, VectorSearch
-from graph_retrievers.operators.grag import training
-from graph_retrievers.operators.grag.training import fit_document_graph
-from graph_retrievers.retrievers.grag import fit_grag, grag_reranker
 from graph_retrievers.signals.meaning import MeaningGraph
 from graph_retrievers.signals.meaning_cache import MeaningCache
+from graph_retrievers.systems.grag import training
+from graph_retrievers.systems.grag.retriever import fit_grag, grag_reranker
+from graph_retrievers.systems.grag.training import fit_document_graph
 from langchain_graph_retrievers import GRAGCompressor
 from llama_graph_retrievers import GRAGPostprocessor
 from tests.helpers import HashEmbedding

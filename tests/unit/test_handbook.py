@@ -7,9 +7,9 @@ from graph_retrievers import GraphIndex
 from graph_retrievers.construction import Links, build_edges, read_folder
 from graph_retrievers.construction.documents import to_nodes
 from graph_retrievers.graph.tokens import estimate_tokens
-from graph_retrievers.retrievers import WalkFusion
 from graph_retrievers.retrievers.excerpt import known_vectors
-from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.systems import WalkFusion
+from graph_retrievers.systems.registry import build_retriever
 
 TOOLS = "| Tool | Owner | What it is for |\n| :--- | --- | ---: |\n"
 FAR = "[the far page](far.md#budget)"

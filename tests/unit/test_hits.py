@@ -18,13 +18,13 @@ from graph_retrievers.graph.subgraph import Subgraph
 from graph_retrievers.hits import NOTHING_FOUND, Hit, Hits, NodePath
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import FactLinking, FactSearch, Pipeline
-from graph_retrievers.operators.mor.plan import GraphSchema
-from graph_retrievers.operators.spreading import GatedPropagation
-from graph_retrievers.operators.vector_search import BM25Search
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Chains, Facts, Ranking
 from graph_retrievers.retrievers import Retriever
-from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.search.vector_search import BM25Search
+from graph_retrievers.systems.mor.plan import GraphSchema
+from graph_retrievers.systems.registry import build_retriever
+from graph_retrievers.systems.spreading import GatedPropagation
 from langchain_graph_retrievers import to_context as langchain_context
 from langchain_graph_retrievers import to_documents
 from llama_graph_retrievers import to_context as llama_context

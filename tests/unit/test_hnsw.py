@@ -6,10 +6,10 @@ from torch.nn.functional import normalize
 
 from graph_retrievers import GraphIndex, Node
 from graph_retrievers.errors import CorruptIndexError, InvalidArgumentError
-from graph_retrievers.retrievers import build_retriever
 from graph_retrievers.signals import dense, hnsw
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.hnsw import HNSW
+from graph_retrievers.systems import build_retriever
 
 
 def around(count, dimension=24, clusters=40, seed=0, spread=0.3):

@@ -13,14 +13,13 @@ from graph_retrievers.errors import (
 from graph_retrievers.graph import Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, HybridSearch, Pipeline, VectorSearch
-from graph_retrievers.operators.granker import GRanker
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers import Retriever
-from graph_retrievers.retrievers.baselines import BM25 as BM25Retriever
-from graph_retrievers.retrievers.baselines import Hybrid, Re2, Vector
-from graph_retrievers.retrievers.fastinsight import FastInsight
-from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.signals.bm25 import BM25
+from graph_retrievers.systems.baselines import BM25 as BM25Retriever
+from graph_retrievers.systems.baselines import Hybrid, Re2, Vector
+from graph_retrievers.systems.fastinsight import FastInsight, GRanker
+from graph_retrievers.systems.registry import build_retriever
 from tests.helpers import HashEmbedding
 
 TEXTS = ["apple pie", "apple tree", "tree house", "house cat", "cat food", "apple apple"]

@@ -13,11 +13,11 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.checkpoint import load_checkpoint, save_checkpoint
 from graph_retrievers.learning.loop import fit
 from graph_retrievers.learning.loss import sampled_cross_entropy
-from graph_retrievers.operators.mor.reranker import TrajectoryReranker, TrajectoryScorer
-from graph_retrievers.operators.mor.training import Example, fit_trajectory_reranker
-from graph_retrievers.operators.mor.traversal import MixedTraversal
 from graph_retrievers.queries import Queries
-from graph_retrievers.retrievers.mor import MoR, fit_mor
+from graph_retrievers.systems.mor.reranker import TrajectoryReranker, TrajectoryScorer
+from graph_retrievers.systems.mor.retriever import MoR, fit_mor
+from graph_retrievers.systems.mor.training import Example, fit_trajectory_reranker
+from graph_retrievers.systems.mor.traversal import MixedTraversal
 from tests.helpers import HashEmbedding, trajectories
 from tests.movies import FILMS, PEOPLE, movie_edges, movie_nodes
 

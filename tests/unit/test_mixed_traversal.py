@@ -2,8 +2,8 @@
 
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.mor import MixedTraversal
 from graph_retrievers.queries import Queries
+from graph_retrievers.systems.mor import MixedTraversal
 from tests.helpers import Written
 
 

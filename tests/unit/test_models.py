@@ -6,11 +6,11 @@ import torch
 
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.signals.cross_encoder import CrossEncoder
 from graph_retrievers.signals.embedding import CachedEmbedding, SentenceEncoder, as_embedding, embed_queries, minilm
 from graph_retrievers.signals.models import as_relevance_model
 from graph_retrievers.signals.relevance import BiEncoder
+from graph_retrievers.systems.registry import build_retriever
 from tests.helpers import HashEmbedding, linked_index
 
 

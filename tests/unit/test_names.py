@@ -7,7 +7,7 @@ from graph_retrievers.graph import CorpusGraph, Node
 from graph_retrievers.graph.labels import is_random, label
 from graph_retrievers.graph.names import NameTable, name_table, name_words, nodes_titled
 from graph_retrievers.graph.tokens import estimate_tokens
-from graph_retrievers.operators.traits import names_identify
+from graph_retrievers.systems.traits import names_identify
 
 
 def chunk(identity, title, source="", text=""):

@@ -11,10 +11,10 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, VectorSearch
-from graph_retrievers.operators.operator import Operator, OperatorKind, Pipeline
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.search.beyond import Chains, Facts
 from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.search.operator import Operator, OperatorKind, Pipeline
 from graph_retrievers.signals.bm25 import BM25 as Words
 from graph_retrievers.signals.dense import DenseIndex
 from tests.helpers import linked_index

@@ -18,10 +18,10 @@ from graph_retrievers.graph import Edge, Node
 from graph_retrievers.learning.labelled import LabelledQuery
 from graph_retrievers.learning.loop import History
 from graph_retrievers.operators import GatedPropagation, Pipeline, VectorSearch, path_rerank_training
-from graph_retrievers.operators.path_rerank import mixed_with_ranks
-from graph_retrievers.operators.path_rerank_training import WEIGHTS, fit_path_rerank
-from graph_retrievers.retrievers import path_reranking
-from graph_retrievers.retrievers.path_reranking import fit_path_reranking
+from graph_retrievers.systems import path_reranking
+from graph_retrievers.systems.path_reranking.path_rerank import mixed_with_ranks
+from graph_retrievers.systems.path_reranking.retriever import fit_path_reranking
+from graph_retrievers.systems.path_reranking.training import WEIGHTS, fit_path_rerank
 from tests.unit.test_cross_encoder import WORDS, build, save, tokenizer
 
 QUESTIONS = 12

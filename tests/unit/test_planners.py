@@ -7,11 +7,11 @@ import torch
 
 from graph_retrievers.errors import InvalidArgumentError, InvalidPlanError, LanguageModelError
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.mor.parse import read_plan
-from graph_retrievers.operators.mor.plan import GraphSchema
-from graph_retrievers.operators.mor.planner import CausalPlanner, LanguageModelPlanner, as_planner, planning_prompt
-from graph_retrievers.operators.mor.trained import TrainedPlanner, same_plan
-from graph_retrievers.retrievers.mor import MoR
+from graph_retrievers.systems.mor.parse import read_plan
+from graph_retrievers.systems.mor.plan import GraphSchema
+from graph_retrievers.systems.mor.planner import CausalPlanner, LanguageModelPlanner, as_planner, planning_prompt
+from graph_retrievers.systems.mor.retriever import MoR
+from graph_retrievers.systems.mor.trained import TrainedPlanner, same_plan
 from tests.helpers import HashEmbedding
 from tests.movies import FILMS, PEOPLE, movie_edges, movie_nodes
 

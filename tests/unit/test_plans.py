@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from graph_retrievers.errors import InvalidArgumentError, InvalidPlanError, UnexpectedArgumentError
 from graph_retrievers.graph import CorpusGraph, Node
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.mor.parse import PLAN_SCHEMA, read_plan
-from graph_retrievers.operators.mor.plan import (
+from graph_retrievers.signals.language import check_schema
+from graph_retrievers.systems.mor.parse import PLAN_SCHEMA, read_plan
+from graph_retrievers.systems.mor.plan import (
     MAX_PATHS,
     MAX_STEPS,
     GraphSchema,
@@ -19,9 +20,8 @@ from graph_retrievers.operators.mor.plan import (
     ReasoningPath,
     check_plan,
 )
-from graph_retrievers.operators.mor.traversal import MixedTraversal
-from graph_retrievers.retrievers.mor import MoR
-from graph_retrievers.signals.language import check_schema
+from graph_retrievers.systems.mor.retriever import MoR
+from graph_retrievers.systems.mor.traversal import MixedTraversal
 from tests.helpers import HashEmbedding, Written
 from tests.movies import movie_edges, movie_nodes
 

@@ -14,12 +14,12 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import Edge
 from graph_retrievers.operators import VectorSearch
 from graph_retrievers.retrievers import Retriever
-from graph_retrievers.retrievers.datastax import Eager
-from graph_retrievers.retrievers.grag import GRAG, fit_grag
-from graph_retrievers.retrievers.lesegr import LeSeGR, fit_lesegr
-from graph_retrievers.retrievers.registry import build_retriever, retriever_class, retriever_names
 from graph_retrievers.retrievers.signatures import class_knobs
-from graph_retrievers.retrievers.spreading_activation import SpreadingActivation
+from graph_retrievers.systems.grag.retriever import GRAG, fit_grag
+from graph_retrievers.systems.lesegr.retriever import LeSeGR, fit_lesegr
+from graph_retrievers.systems.registry import build_retriever, retriever_class, retriever_names
+from graph_retrievers.systems.spreading.retriever import SpreadingActivation
+from graph_retrievers.systems.strategies import Eager
 from langchain_graph_retrievers import EagerRetriever, LeSeGRRetriever
 from langchain_graph_retrievers import GraphRetriever as LangChainRetriever
 from llama_graph_retrievers import EagerRetriever as LlamaEager

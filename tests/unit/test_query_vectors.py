@@ -6,10 +6,10 @@ import torch
 
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.vector_search import VectorSearch
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers import Retriever
-from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.search.vector_search import VectorSearch
+from graph_retrievers.systems.registry import build_retriever
 from tests.helpers import linked_index
 
 

@@ -5,8 +5,8 @@ import pytest
 from graph_retrievers import GraphIndex
 from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError
 from graph_retrievers.graph import Node
-from graph_retrievers.retrievers.registry import build_retriever, default_retriever, retriever_class, retriever_names
 from graph_retrievers.retrievers.signatures import class_knobs
+from graph_retrievers.systems.registry import build_retriever, default_retriever, retriever_class, retriever_names
 from tests.helpers import HashEmbedding, linked_index
 
 NAMES = {

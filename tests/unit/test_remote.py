@@ -37,12 +37,12 @@ from graph_retrievers.errors import (
     UnknownNodeError,
 )
 from graph_retrievers.operators import BM25Search, GatedPropagation, HybridSearch, VectorSearch
-from graph_retrievers.operators.mor import MixedTraversal
-from graph_retrievers.retrievers.baselines import BM25
 from graph_retrievers.stores.cypher import CypherDatabase, CypherGraphStore, GraphSchema
 from graph_retrievers.stores.cypher.writer import name_key
 from graph_retrievers.stores.remote import Page, RemoteIndex, RemoteRetriever, Titled
 from graph_retrievers.stores.remote.pages import within
+from graph_retrievers.systems.baselines import BM25
+from graph_retrievers.systems.mor import MixedTraversal
 from langchain_graph_retrievers import LangChainVectors
 from llama_graph_retrievers import LlamaIndexVectors
 from tests.remote import (

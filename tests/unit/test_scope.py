@@ -17,13 +17,14 @@ from graph_retrievers.hits import Hits
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.index.scope import induced_graph
 from graph_retrievers.operators import BM25Search, FactSearch, GatedPropagation, Pipeline, VectorSearch
-from graph_retrievers.operators.mor.planner import LanguageModelPlanner
 from graph_retrievers.queries import Queries
-from graph_retrievers.retrievers import BM25, PPR, MoR, Retriever, SpreadingActivation, WalkFusion
+from graph_retrievers.retrievers import Retriever
 from graph_retrievers.signals.bm25 import BM25 as BM25Signal
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.signal import VectorSignal
 from graph_retrievers.signals.sparse import SparseIndex
+from graph_retrievers.systems import BM25, PPR, MoR, SpreadingActivation, WalkFusion
+from graph_retrievers.systems.mor.planner import LanguageModelPlanner
 from tests.helpers import HashEmbedding
 from tests.tenants import Overlap
 

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from graph_retrievers import GraphIndex, Pipeline, ReciprocalRankFusion, Retriever
 from graph_retrievers.graph.ragged import descending
 from graph_retrievers.operators import BM25Search, GatedPropagation, GRanker, HybridSearch, OperatorKind, Rerank, VectorSearch
-from graph_retrievers.operators.operator import Operator
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import LONGEST_TRAIL, Ranking
 from graph_retrievers.search.beyond import Chains, Facts
 from graph_retrievers.search.candidates import Candidates, best, followed, found_by, order, ranking_of, reached, stacked
 from graph_retrievers.search.driver import run
 from graph_retrievers.search.memory import Memory, smoothed
+from graph_retrievers.search.operator import Operator
 from graph_retrievers.search.requests import (
     Degree,
     Links,

@@ -12,11 +12,11 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, EntityLinking, FactSearch, GatedPropagation, HybridSearch, Pipeline, VectorSearch
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers import Retriever
-from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.relevance import BiEncoder
 from graph_retrievers.signals.signal import Signal, VectorSignal
+from graph_retrievers.systems.registry import build_retriever
 from tests.helpers import HashEmbedding, linked_edges, linked_index, linked_nodes
 
 QUESTIONS = ["who wrote a program for an engine", "punched cards", "codebreakers at Bletchley Park", "zebra"]

@@ -22,9 +22,9 @@ from graph_retrievers.operators import (
     STeX,
     VectorSearch,
 )
-from graph_retrievers.retrievers import StoreRetriever
-from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.signals.dense import DenseIndex
+from graph_retrievers.systems import StoreRetriever
+from graph_retrievers.systems.registry import build_retriever
 from tests.helpers import HashEmbedding, linked_edges, linked_index, linked_nodes
 
 QUESTIONS = ["Which machine reads punched cards?", "Who broke a cipher?", "Who wrote a program for Charles Babbage?"]

@@ -8,11 +8,11 @@ from graph_retrievers import Retriever
 from graph_retrievers.errors import InvalidArgumentError, InvalidVectorError, MissingSignalError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search
-from graph_retrievers.retrievers import LeSeGR
 from graph_retrievers.signals import sparse
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.sparse import SparseIndex
 from graph_retrievers.signals.sparse_encoders import LexicalWeights, Splade
+from graph_retrievers.systems import LeSeGR
 from tests.helpers import HashEmbedding
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "loom", "card", "engine", "a", "of", "brass", "punched"]

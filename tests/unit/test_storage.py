@@ -20,8 +20,8 @@ from graph_retrievers.construction.edges import NearestNeighbors
 from graph_retrievers.errors import CorruptIndexError, IndexVersionError, InvalidArgumentError
 from graph_retrievers.graph import CorpusGraph, Edge, Node
 from graph_retrievers.index import GraphIndex, IndexStore, storage
-from graph_retrievers.retrievers.baselines import BM25
-from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.systems.baselines import BM25
+from graph_retrievers.systems.registry import build_retriever
 from tests.helpers import HashEmbedding, linked_index, linked_nodes
 
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from graph_retrievers import GraphIndex, Node, build_retriever
-from graph_retrievers.operators.mor import TrajectoryReranker, TrajectoryScorer
-from graph_retrievers.operators.operator import OperatorKind, Trace, kind_of
-from graph_retrievers.retrievers.registry import retriever_names
 from graph_retrievers.search.driver import Asked
+from graph_retrievers.search.operator import OperatorKind, Trace, kind_of
 from graph_retrievers.search.requests import Degree, Nearest, Neighbors, Relevance, Request, Similarity
+from graph_retrievers.systems.mor import TrajectoryReranker, TrajectoryScorer
+from graph_retrievers.systems.registry import retriever_names
 
 
 @pytest.mark.parametrize(

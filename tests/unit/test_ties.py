@@ -9,13 +9,14 @@ import torch
 from graph_retrievers.graph.ragged import descending, top_k
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import HybridSearch, PersonalizedPageRank, Pipeline, STeX, VectorSearch
-from graph_retrievers.operators.fusion import ReciprocalRankFusion
 from graph_retrievers.queries import Queries
-from graph_retrievers.retrievers import MMR, Retriever
-from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.retrievers import Retriever
 from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.search.fusion import ReciprocalRankFusion
 from graph_retrievers.signals import dense
 from graph_retrievers.signals.dense import DenseIndex
+from graph_retrievers.systems import MMR
+from graph_retrievers.systems.registry import build_retriever
 
 NOISE = 4e-7
 

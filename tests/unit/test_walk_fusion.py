@@ -9,16 +9,16 @@ import torch
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import CorpusGraph, Node
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.feedback_search import FeedbackSearch
-from graph_retrievers.operators.operator import Pipeline
-from graph_retrievers.operators.path_search import PathSearch
-from graph_retrievers.operators.spreading import GatedPropagation
-from graph_retrievers.operators.vector_search import BM25Search, HybridSearch
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers import Retriever
-from graph_retrievers.retrievers.registry import build_retriever, default_retriever
-from graph_retrievers.retrievers.walk_fusion import WalkFusion
+from graph_retrievers.search.operator import Pipeline
+from graph_retrievers.search.vector_search import BM25Search, HybridSearch
+from graph_retrievers.systems.registry import build_retriever, default_retriever
+from graph_retrievers.systems.spreading import GatedPropagation
+from graph_retrievers.systems.walk_fusion.feedback_search import FeedbackSearch
+from graph_retrievers.systems.walk_fusion.path_search import PathSearch
+from graph_retrievers.systems.walk_fusion.retriever import WalkFusion
 from tests.helpers import HashEmbedding, linked_index
 
 NODES = [

@@ -7,13 +7,13 @@ import torch
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import Pipeline
-from graph_retrievers.operators.pagerank import PersonalizedPageRank
-from graph_retrievers.operators.spreading import GatedPropagation
-from graph_retrievers.operators.vector_search import VectorSearch
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers import Retriever
-from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.search.vector_search import VectorSearch
+from graph_retrievers.systems.pagerank import PersonalizedPageRank
+from graph_retrievers.systems.registry import build_retriever
+from graph_retrievers.systems.spreading import GatedPropagation
 
 
 def test_all_nodes_together_restart_at_the_passage_weight():

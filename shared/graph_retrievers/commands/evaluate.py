@@ -125,9 +125,9 @@ def run_evaluate(args: argparse.Namespace) -> int:
     from graph_retrievers.datasets import read_dataset, read_queries
     from graph_retrievers.evaluation.harness import evaluate
     from graph_retrievers.evaluation.run_files import read_qrels, read_run
-    from graph_retrievers.retrievers.registry import retriever_class
     from graph_retrievers.retrievers.signatures import published_settings
-    from graph_retrievers.retrievers.tuned import load_retriever
+    from graph_retrievers.systems.registry import retriever_class
+    from graph_retrievers.systems.tuned import load_retriever
 
     # Arguments are checked before anything is embedded.
     if args.report:
@@ -336,7 +336,7 @@ def _listed(names: str) -> list[str]:
 
 def _names(args: argparse.Namespace) -> tuple[list[str], bool]:
     """Return the names of the retrievers, after checking them, and whether all are asked for."""
-    from graph_retrievers.retrievers.registry import retriever_class, retriever_names
+    from graph_retrievers.systems.registry import retriever_class, retriever_names
 
     names = _listed(args.retrievers)
     if not names and not args.runs:
@@ -349,8 +349,8 @@ def _names(args: argparse.Namespace) -> tuple[list[str], bool]:
 
 def _options(names: list[str], checkpoints: dict[str, str], language_model: Any) -> dict[str, dict[str, Any]]:
     """Return the keywords of the retrievers by name: their checkpoints, and the language model for those that take one."""
-    from graph_retrievers.retrievers.registry import retriever_class
     from graph_retrievers.retrievers.signatures import class_knobs
+    from graph_retrievers.systems.registry import retriever_class
 
     options: dict[str, dict[str, Any]] = {name: {"checkpoint": checkpoint} for name, checkpoint in checkpoints.items()}
     for name in names:

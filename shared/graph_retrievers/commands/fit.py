@@ -12,10 +12,10 @@ from typing import Any
 __all__ = ["FITTERS", "add_commands", "run_fit"]
 
 FITTERS: dict[str, tuple[str, str]] = {
-    "g-rag": ("graph_retrievers.retrievers.grag", "fit_grag"),
-    "lesegr": ("graph_retrievers.retrievers.lesegr", "fit_lesegr"),
-    "path-reranking": ("graph_retrievers.retrievers.path_reranking", "fit_path_reranking"),
-    "mor": ("graph_retrievers.retrievers.mor", "fit_mor"),
+    "g-rag": ("graph_retrievers.systems.grag.retriever", "fit_grag"),
+    "lesegr": ("graph_retrievers.systems.lesegr.retriever", "fit_lesegr"),
+    "path-reranking": ("graph_retrievers.systems.path_reranking.retriever", "fit_path_reranking"),
+    "mor": ("graph_retrievers.systems.mor.retriever", "fit_mor"),
 }
 """Name of a retriever -> module and function ``(dataset, index, folder, *, seed, show_progress) -> summary``."""
 

@@ -10,10 +10,10 @@ from typing import Any
 from graph_retrievers.errors import GraphRetrieverError
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.mor import TrajectoryReranker, TrajectoryScorer
-from graph_retrievers.operators.operator import OperatorKind
-from graph_retrievers.retrievers.registry import build_retriever, retriever_names
 from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.search.operator import OperatorKind
+from graph_retrievers.systems.mor import TrajectoryReranker, TrajectoryScorer
+from graph_retrievers.systems.registry import build_retriever, retriever_names
 
 __all__ = ["print_taxonomy"]
 

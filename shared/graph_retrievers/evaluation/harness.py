@@ -26,8 +26,8 @@ from graph_retrievers.evaluation.records import Records, Returned
 from graph_retrievers.evaluation.tables import listed
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
-from graph_retrievers.retrievers.registry import build_retriever
 from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.systems.registry import build_retriever
 
 __all__ = ["ANNOTATIONS", "evaluate"]
 
@@ -69,7 +69,7 @@ def evaluate(
         Questions with their relevant nodes; those without any are left out, with a note.
     retrievers : mapping of str to object, or sequence of str and Retriever
         By name. A value may be a :class:`Retriever`, a short name of
-        :func:`~graph_retrievers.retrievers.registry.build_retriever`, a LangChain or LlamaIndex retriever, a callable (see
+        :func:`~graph_retrievers.systems.registry.build_retriever`, a LangChain or LlamaIndex retriever, a callable (see
         :func:`~graph_retrievers.evaluation.foreign.as_search`), or a run by query id (see
         :func:`~graph_retrievers.evaluation.run_files.read_run`).
     k : int, default 10

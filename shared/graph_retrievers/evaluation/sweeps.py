@@ -13,7 +13,7 @@ from graph_retrievers.datasets import Query
 from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.evaluation.outcome import Evaluation
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.retrievers.registry import build_retriever
+from graph_retrievers.systems.registry import build_retriever
 
 __all__ = ["ALPHAS", "BETAS", "BUDGETS", "Sweep", "sweep", "sweep_all"]
 

@@ -17,11 +17,11 @@ from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.evaluation.outcome import Evaluation
 from graph_retrievers.evaluation.significance import paired_bootstrap, randomization_test
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.traits import is_knowledge_graph
-from graph_retrievers.retrievers.grag import fit_grag
-from graph_retrievers.retrievers.registry import build_retriever, default_retriever
-from graph_retrievers.retrievers.tuned import drop_reranker, write_choice
-from graph_retrievers.retrievers.walk_fusion import WEIGHTS
+from graph_retrievers.systems.grag.retriever import fit_grag
+from graph_retrievers.systems.registry import build_retriever, default_retriever
+from graph_retrievers.systems.traits import is_knowledge_graph
+from graph_retrievers.systems.tuned import drop_reranker, write_choice
+from graph_retrievers.systems.walk_fusion.retriever import WEIGHTS
 
 __all__ = ["Trial", "candidates", "tune"]
 
@@ -127,7 +127,7 @@ def tune(
     queries : sequence of Query
         Questions of the split "test" are not read. If all others are of one split, a quarter of them counts as "dev".
     folder : str or Path
-        What :func:`~graph_retrievers.retrievers.tuned.load_retriever` opens. Until tuning ends, what has been measured is kept in
+        What :func:`~graph_retrievers.systems.tuned.load_retriever` opens. Until tuning ends, what has been measured is kept in
         its subfolder ``under-way``, so that tuning that was stopped goes on from there.
     k : int, default 10
     scored : bool, default False

@@ -12,9 +12,9 @@ from graph_retrievers.construction.edges import edge_items, edges_among, needs_v
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, EdgeLike, Node
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.operator import Operator
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
+from graph_retrievers.search.operator import Operator
 from graph_retrievers.signals.embedding import as_embedding, embed_texts
 from graph_retrievers.signals.models import as_relevance_model
 from graph_retrievers.signals.relevance import BiEncoder, RelevanceModel

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from graph_retrievers.operators.vector_search import BM25Search, HybridSearch, VectorSearch
 from graph_retrievers.queries import Queries
+from graph_retrievers.search.vector_search import BM25Search, HybridSearch, VectorSearch
 
 __all__ = ["PLAIN_DEPTH", "PlainSearch"]
 

@@ -17,8 +17,6 @@ from graph_retrievers.graph.description import NO_EDGES, NO_EDGES_NOTE, tell_no_
 from graph_retrievers.graph.filters import Filter, filter_mask, type_mask
 from graph_retrievers.hits import NOTHING_FOUND, Hits, to_hits
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators.backfill import Backfill
-from graph_retrievers.operators.operator import Operator, OperatorKind, told_of
 from graph_retrievers.queries import DEFAULT_K, Queries
 from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers.plain_search import PlainSearch
@@ -26,9 +24,11 @@ from graph_retrievers.retrievers.protocol import BaseRetriever, Call
 from graph_retrievers.retrievers.shared_calls import SharedCalls
 from graph_retrievers.retrievers.signatures import class_knobs, published_settings
 from graph_retrievers.retrievers.similarity import similarities
+from graph_retrievers.search.backfill import Backfill
 from graph_retrievers.search.candidates import Candidates, ranking_of
 from graph_retrievers.search.driver import Search, Trace, run
 from graph_retrievers.search.memory import Memory, Question
+from graph_retrievers.search.operator import Operator, OperatorKind, told_of
 from graph_retrievers.signals.relevance import BiEncoder
 
 __all__ = ["Retriever", "tell_unused_relevance"]
@@ -50,16 +50,16 @@ class Retriever(BaseRetriever):
     ----------
     index : GraphIndex
     operator : Operator, or function from a GraphIndex to one
-        Usually a :class:`~graph_retrievers.operators.operator.Pipeline`. An operator that depends on what the index holds is given
+        Usually a :class:`~graph_retrievers.search.operator.Pipeline`. An operator that depends on what the index holds is given
         as a function, so that a ``scope`` gets the one for what it holds.
     k : int, default 10
         Nodes to return, and so hits, unless chains or facts are asked for as hits of their own: by ``chains="hits"`` of
-        :class:`~graph_retrievers.retrievers.spreading_activation.SpreadingActivation`, or by an operator such as
+        :class:`~graph_retrievers.systems.spreading.retriever.SpreadingActivation`, or by an operator such as
         ``ChainSearch()`` or ``FactSearch()``. These come behind the nodes, as many as the operators bring.
     backfill : bool, default True
         Whether vector search (BM25 where the index has no vectors) fills up to k when the operators find fewer.
         Such hits come last, carry the operator name "Backfill" and scores below all others, on their scale (see
-        :class:`~graph_retrievers.operators.backfill.Backfill`).
+        :class:`~graph_retrievers.search.backfill.Backfill`).
     types : collection of str, optional
         Node types that may be returned, and that chains end at and facts join; all by default. Traversal passes through others.
     batch_size : int, default 32

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.hits import Similarities
-from graph_retrievers.operators.operator import Operator
 from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.search.memory import Question
+from graph_retrievers.search.operator import Operator
 from graph_retrievers.signals.signal import VectorSignal
 
 __all__ = ["similarities"]

@@ -50,7 +50,7 @@ class Request:
         Attributes that requests answered together have in common.
     reads : str
         What the answer comes from, "signals", "graph" or "model", which says what kind of operator asks
-        (:func:`graph_retrievers.operators.operator.kind_of`); "" for neither, such as texts.
+        (:func:`graph_retrievers.search.operator.kind_of`); "" for neither, such as texts.
     """
 
     verb: ClassVar[str] = ""

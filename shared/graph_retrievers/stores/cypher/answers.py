@@ -9,11 +9,11 @@ from dataclasses import replace
 from typing import Any
 
 from graph_retrievers.hits import Hit, Hits, NodePath
-from graph_retrievers.operators.spreading.chains import ChainSearch
-from graph_retrievers.operators.spreading.linking import EntityLinking
-from graph_retrievers.operators.spreading.passages import PassageGathering
-from graph_retrievers.operators.spreading.propagation import GatedPropagation
-from graph_retrievers.operators.vector_search import VectorSearch
+from graph_retrievers.search.vector_search import VectorSearch
+from graph_retrievers.systems.spreading.chains import ChainSearch
+from graph_retrievers.systems.spreading.linking import EntityLinking
+from graph_retrievers.systems.spreading.passages import PassageGathering
+from graph_retrievers.systems.spreading.propagation import GatedPropagation
 
 __all__ = ["ORIGIN", "answer", "node_metadata"]
 

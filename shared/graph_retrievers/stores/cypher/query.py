@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from graph_retrievers.operators.spreading.chains import ChainSearch
 from graph_retrievers.stores.cypher.database import CypherDatabase
 from graph_retrievers.stores.cypher.predicates import Predicate
+from graph_retrievers.systems.spreading.chains import ChainSearch
 
 __all__ = ["QueryPlan", "query_text"]
 
@@ -27,8 +27,8 @@ class QueryPlan:
     vectors are compared; `seeds_filtered` and `walk_filtered` exclude the types ``$no_seeds`` and ``$no_walk``; `passages`
     returns the nodes of ``$passage_type`` in place of the activated ones; the filters apply to nodes that are returned, that
     are seeds, and that are walked to; `scope`, which they contain, to nodes whose names are read. The other fields are those of
-    :class:`~graph_retrievers.operators.spreading.propagation.GatedPropagation` and
-    :class:`~graph_retrievers.operators.spreading.linking.EntityLinking`.
+    :class:`~graph_retrievers.systems.spreading.propagation.GatedPropagation` and
+    :class:`~graph_retrievers.systems.spreading.linking.EntityLinking`.
     """
 
     steps: int

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from graph_retrievers.errors import InvalidVectorError, MissingSignalError, shown
 from graph_retrievers.graph.names import name_words
-from graph_retrievers.operators.spreading.linking import missing_note, named_entities
 from graph_retrievers.retrievers.protocol import Call
 from graph_retrievers.signals.embedding import check_vectors, embed_queries
+from graph_retrievers.systems.spreading.linking import missing_note, named_entities
 
 __all__ = ["Question", "question_notes", "read_questions", "word_runs"]
 
@@ -39,7 +39,7 @@ def read_questions(call: Call, *, embedding: Any, language_model: Any, needs_vec
 
     `embedding` and `language_model` compute vectors and entities that are not given; either may be None. Raises
     MissingSignalError if vectors are needed and cannot be computed, and the errors of
-    :func:`~graph_retrievers.operators.spreading.linking.named_entities` and
+    :func:`~graph_retrievers.systems.spreading.linking.named_entities` and
     :func:`~graph_retrievers.signals.embedding.check_vectors`; a vector of zeros is an InvalidVectorError.
     """
     queries, vectors = call.queries, call.vectors

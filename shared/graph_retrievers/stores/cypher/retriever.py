@@ -10,9 +10,6 @@ from typing import Any
 from graph_retrievers.arguments import choice, positive
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
 from graph_retrievers.hits import NOTHING_FOUND, Hits
-from graph_retrievers.operators.spreading.chains import CHAIN_RESULTS, ChainSearch
-from graph_retrievers.operators.spreading.linking import EntityLinking
-from graph_retrievers.operators.spreading.propagation import GATES, GatedPropagation
 from graph_retrievers.retrievers.protocol import AsyncRetriever, Call
 from graph_retrievers.signals.embedding import as_embedding
 from graph_retrievers.stores.cypher.answers import answer
@@ -21,6 +18,9 @@ from graph_retrievers.stores.cypher.predicates import filter_predicate
 from graph_retrievers.stores.cypher.query import QueryPlan, query_text
 from graph_retrievers.stores.cypher.questions import Question, question_notes, read_questions, word_runs
 from graph_retrievers.stores.cypher.writer import name_key
+from graph_retrievers.systems.spreading.chains import CHAIN_RESULTS, ChainSearch
+from graph_retrievers.systems.spreading.linking import EntityLinking
+from graph_retrievers.systems.spreading.propagation import GATES, GatedPropagation
 
 __all__ = ["CypherSpreadingActivation"]
 
@@ -36,7 +36,7 @@ _Batch = tuple[list[Question], QueryPlan, dict[str, Any]]
 class CypherSpreadingActivation(AsyncRetriever):
     """Spreading activation as one Cypher query: seeds, T steps, entities and chains in one round trip.
 
-    Parameters and results are those of :class:`~graph_retrievers.retrievers.spreading_activation.SpreadingActivation` on the
+    Parameters and results are those of :class:`~graph_retrievers.systems.spreading.retriever.SpreadingActivation` on the
     same graph (activations to 1e-6), with these differences.
 
     Parameters
@@ -75,7 +75,7 @@ class CypherSpreadingActivation(AsyncRetriever):
 
     Results are not filled up from vector search. Names of more than 20 words, and names behind the first 200 words of a question,
     are not found in it. Chains are searched
-    in the database with the bounds of :class:`~graph_retrievers.operators.spreading.chains.ChainSearch`.
+    in the database with the bounds of :class:`~graph_retrievers.systems.spreading.chains.ChainSearch`.
 
     Scores of one question may differ by about 1e-7 from one time to another, see
     :class:`~graph_retrievers.stores.cypher.database.CypherDatabase`.

@@ -12,12 +12,11 @@ import numpy as np
 from graph_retrievers.arguments import positive
 from graph_retrievers.errors import DimensionMismatchError, EmptyGraphError, InvalidArgumentError, shown
 from graph_retrievers.hits import Hits
-from graph_retrievers.operators.fusion import ReciprocalRankFusion
-from graph_retrievers.operators.mor import MixedTraversal
-from graph_retrievers.operators.operator import Composite, Operator
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.protocol import BaseRetriever, Call
 from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.search.fusion import ReciprocalRankFusion
+from graph_retrievers.search.operator import Composite, Operator
 from graph_retrievers.signals.embedding import as_embedding
 from graph_retrievers.signals.models import as_relevance_model
 from graph_retrievers.signals.signal import Signal, VectorSignal
@@ -26,6 +25,7 @@ from graph_retrievers.stores.remote.backend import Stores
 from graph_retrievers.stores.remote.pages import Limits, Pages, asked_of
 from graph_retrievers.stores.remote.ports import GraphStore, VectorStore
 from graph_retrievers.stores.remote.stored_index import StoredGraph, StoredIndex, WholeGraphError
+from graph_retrievers.systems.mor import MixedTraversal
 
 __all__ = ["RemoteIndex", "RemoteRetriever"]
 

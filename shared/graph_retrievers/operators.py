@@ -1,0 +1,82 @@
+"""Operators of five kinds, and how they compose: those of :mod:`graph_retrievers.search` and of all systems."""
+
+from graph_retrievers.results import Chains, Facts, Ranking
+from graph_retrievers.search.backfill import Backfill
+from graph_retrievers.search.facts import FactSearch
+from graph_retrievers.search.first_stage import FirstStage
+from graph_retrievers.search.fusion import ReciprocalRankFusion
+from graph_retrievers.search.operator import Composite, Loop, Operator, OperatorKind, Pipeline
+from graph_retrievers.search.round_robin import RoundRobin
+from graph_retrievers.search.vector_search import BM25Search, HybridSearch, VectorSearch
+from graph_retrievers.systems.baselines import Rerank
+from graph_retrievers.systems.fastinsight import GRanker, STeX
+from graph_retrievers.systems.gar import AdaptiveReranking
+from graph_retrievers.systems.grag import DocumentGraphNetwork, DocumentGraphRerank, EvidenceNetwork
+from graph_retrievers.systems.gretriever import SteinerTreeSearch
+from graph_retrievers.systems.hipporag.fact_linking import FactLinking
+from graph_retrievers.systems.hipporag.passage_walk import PassageWalk
+from graph_retrievers.systems.lesegr import LeSeGRModel, LexicalSemanticSearch
+from graph_retrievers.systems.lightrag.gathering import ChunkGathering, RelationGathering
+from graph_retrievers.systems.lightrag.keywords import KeywordSearch
+from graph_retrievers.systems.mor import MixedTraversal, TrajectoryReranker
+from graph_retrievers.systems.pagerank import PersonalizedPageRank
+from graph_retrievers.systems.path_reranking.path_rerank import PathRerank
+from graph_retrievers.systems.pathrag import FlowPruning
+from graph_retrievers.systems.rewriting import HypotheticalDocuments, InterleavedReasoning, QueryDecomposition
+from graph_retrievers.systems.spreading import ChainSearch, EntityLinking, GatedPropagation, PassageGathering
+from graph_retrievers.systems.strategies import EagerTraversal, MMRTraversal, ScoredTraversal
+from graph_retrievers.systems.walk_fusion.feedback_search import FeedbackSearch
+from graph_retrievers.systems.walk_fusion.metapath_search import MetapathSearch
+from graph_retrievers.systems.walk_fusion.path_search import PathSearch
+
+__all__ = [
+    "AdaptiveReranking",
+    "BM25Search",
+    "Backfill",
+    "ChainSearch",
+    "Chains",
+    "ChunkGathering",
+    "Composite",
+    "DocumentGraphNetwork",
+    "DocumentGraphRerank",
+    "EagerTraversal",
+    "EntityLinking",
+    "EvidenceNetwork",
+    "FactLinking",
+    "FactSearch",
+    "Facts",
+    "FeedbackSearch",
+    "FirstStage",
+    "FlowPruning",
+    "GRanker",
+    "GatedPropagation",
+    "HybridSearch",
+    "HypotheticalDocuments",
+    "InterleavedReasoning",
+    "KeywordSearch",
+    "LeSeGRModel",
+    "LexicalSemanticSearch",
+    "Loop",
+    "MMRTraversal",
+    "MetapathSearch",
+    "MixedTraversal",
+    "Operator",
+    "OperatorKind",
+    "PassageGathering",
+    "PassageWalk",
+    "PathRerank",
+    "PathSearch",
+    "PersonalizedPageRank",
+    "Pipeline",
+    "QueryDecomposition",
+    "Ranking",
+    "ReciprocalRankFusion",
+    "RelationGathering",
+    "Rerank",
+    "RoundRobin",
+    "STeX",
+    "ScoredTraversal",
+    "SteinerTreeSearch",
+    "TrajectoryReranker",
+    "VectorSearch",
+]

@@ -1,6 +1,0 @@
-"""LeSeGR, lexical-semantic graph retrieval (Hu et al., "CG-RAG", 2025): model, search, training."""
-
-from graph_retrievers.operators.lesegr.model import LeSeGRModel
-from graph_retrievers.operators.lesegr.search import LexicalSemanticSearch
-
-__all__ = ["LeSeGRModel", "LexicalSemanticSearch"]

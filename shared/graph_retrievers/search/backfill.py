@@ -1,0 +1,54 @@
+"""Results of vector search appended to a ranking that is too short."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.memory import Question
+from graph_retrievers.search.operator import Operator, OperatorKind
+from graph_retrievers.search.requests import Nearest
+
+__all__ = ["Backfill"]
+
+
+class Backfill(Operator):
+    """Fill a ranking up to k nodes with the best of vector search, or of BM25 where there are no vectors.
+
+    Notes
+    -----
+    Nodes of the ranking keep their places. Added nodes come last and have the operator name "Backfill". In a list that was
+    empty they have the scores of the search. Else their scores fall from the score s of the last node of the ranking: the j-th
+    added node has ``s - |s| * j / (j + 1)``, which is s / 2, s / 3, ... for a positive s, and 3/2 s, 5/3 s, ... for a negative
+    one. So they stay on the scale of the others, and are negative only if s is; if s is 0, they are 0.
+
+    Examples
+    --------
+    >>> from graph_retrievers import GraphIndex, Retriever
+    >>> from graph_retrievers.operators import BM25Search
+    >>> index = GraphIndex.from_texts(["a loom", "a card", "a loom card"])
+    >>> retriever = Retriever(index, BM25Search(1), k=2)
+    >>> first, second = retriever.retrieve("loom")
+    >>> (first.id, first.operator), (second.id, second.operator), second.score == first.score / 2
+    (('0', 'BM25Search'), ('2', 'Backfill'), True)
+    """
+
+    kind = OperatorKind.VECTOR_SEARCH
+
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the candidates with the added nodes at their end."""
+        queries, k = question.queries, min(question.k, question.size)
+        dense = queries.index.has_dense and (queries.has_vectors or not queries.index.has_bm25)
+        if len(found) >= k or not (dense or queries.index.has_bm25):
+            return found
+        nodes, scores = yield Nearest(k, "dense" if dense else "bm25", among="return")
+        own = np.full(len(nodes), len(found.operators))
+        added = Candidates(nodes, scores, nodes[:, None], own, (*found.operators, self.name))
+        filled = found.joined(added).top(k)
+        if len(found):
+            # Half of infinity is infinity; and in single precision, neighbours far down would be equal.
+            last = min(float(found.scores.min()), float(np.finfo(np.float32).max))
+            number = np.arange(1, len(filled) - len(found) + 1)
+            filled.scores = np.append(found.scores, last - abs(last) * number / (number + 1))
+        return filled

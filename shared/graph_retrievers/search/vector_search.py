@@ -1,0 +1,134 @@
+"""Vector search, O_vs: nodes by vectors, words or both (FastInsight, Definition 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graph_retrievers.arguments import choice, positive
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.fusion import fused, min_max_parts, reciprocal_rank_parts
+from graph_retrievers.search.memory import Question
+from graph_retrievers.search.operator import Operator, OperatorKind, list_weights
+from graph_retrievers.search.requests import Nearest
+
+__all__ = ["BM25Search", "HybridSearch", "VectorSearch"]
+
+
+class VectorSearch(Operator):
+    """The k nodes with the largest dot product of node and query vector.
+
+    Parameters
+    ----------
+    k : int, optional
+        Nodes to find; by default the number of hits requested.
+    returned : bool, default True
+        Whether the return filter applies: True where the nodes are the result, False where they are seeds of a traversal,
+        which may pass through nodes that are not returned.
+    signal : str, default "dense"
+        Name of the signal that is searched.
+
+    Notes
+    -----
+    Exact. Ties go to the lower node row. For unit vectors the dot product is the cosine.
+
+    Examples
+    --------
+    >>> from graph_retrievers import GraphIndex, Retriever
+    >>> index = GraphIndex.from_texts(["a loom", "a card"], vectors=[[1, 0], [0, 1]])
+    >>> Retriever(index, VectorSearch(1)).retrieve("cards", vector=[0.1, 0.9])[0].text
+    'a card'
+    """
+
+    kind = OperatorKind.VECTOR_SEARCH
+
+    def __init__(self, k: int | None = None, *, returned: bool = True, signal: str = "dense") -> None:
+        self.k = None if k is None else positive("k", k)
+        self.returned, self.signal = returned, signal
+
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the k best nodes; what came before is not read."""
+        nodes, scores = yield Nearest(self.k or question.k, self.signal, self.returned)
+        return Candidates.seeds(nodes, scores, self.name)
+
+
+class BM25Search(VectorSearch):
+    """The k nodes with the largest BM25 score; nodes that share no word with the query are not found.
+
+    Parameters
+    ----------
+    k, returned
+        As for :class:`VectorSearch`.
+    signal : str, default "bm25"
+
+    Examples
+    --------
+    >>> from graph_retrievers import GraphIndex, Retriever
+    >>> index = GraphIndex.from_texts(["a loom", "a card", "one card"])
+    >>> [hit.text for hit in Retriever(index, BM25Search(), backfill=False).retrieve("card")]
+    ['a card', 'one card']
+    """
+
+    def __init__(self, k: int | None = None, *, returned: bool = True, signal: str = "bm25") -> None:
+        super().__init__(k, returned=returned, signal=signal)
+
+
+class HybridSearch(Operator):
+    r"""Dense and lexical search fused.
+
+    With ``fusion="rrf"`` (reciprocal rank fusion, Cormack et al., SIGIR 2009) a node scores
+    :math:`\sum_s w_s / (c + r_s)` over the searches s that find it among their `depth` best, at rank r_s >= 1.
+    With ``fusion="weighted"`` it scores :math:`\sum_s w_s \hat{x}_s`, where each search's scores are brought to [0, 1] by
+    min-max over its `depth` best; a node that a search does not find has 0 there.
+
+    Parameters
+    ----------
+    k, returned
+        As for :class:`VectorSearch`.
+    fusion : {"rrf", "weighted"}, default "rrf"
+    weights : sequence of two floats, default (1.0, 1.0)
+        Of dense search and BM25. A search of weight 0 is left out.
+    depth : int, default 100
+        Nodes taken from each search (k if that is larger).
+    constant : int, default 60
+        The c of reciprocal rank fusion.
+
+    Examples
+    --------
+    >>> from graph_retrievers import GraphIndex, Retriever
+    >>> index = GraphIndex.from_texts(["a loom", "a card"], vectors=[[1, 0], [0, 1]])
+    >>> hits = Retriever(index, HybridSearch(constant=1)).retrieve("card", vector=[1, 0])
+    >>> [(hit.text, round(hit.score, 3)) for hit in hits]
+    [('a card', 0.833), ('a loom', 0.5)]
+    """
+
+    kind = OperatorKind.VECTOR_SEARCH
+
+    def __init__(
+        self,
+        k: int | None = None,
+        *,
+        fusion: str = "rrf",
+        weights: Sequence[float] = (1.0, 1.0),
+        depth: int = 100,
+        constant: int = 60,
+        returned: bool = True,
+    ) -> None:
+        self.k = None if k is None else positive("k", k)
+        self.fusion, self.weights = choice("fusion", fusion, ("rrf", "weighted")), list_weights(weights, 2)
+        self.constant, self.depth = positive("constant", constant), positive("depth", depth)
+        self.returned = returned
+
+    def compares_vectors(self, index: GraphIndex) -> bool:
+        """Return whether vectors have a weight."""
+        return self.weights[0] > 0
+
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return nodes by fused score; what came before is not read."""
+        k = self.k or question.k
+        used = [(name, weight) for name, weight in zip(("dense", "bm25"), self.weights, strict=True) if weight > 0]
+        answers = yield tuple(Nearest(max(self.depth, k), name, self.returned) for name, _ in used)
+        lists = [Candidates.seeds(nodes, scores, self.name) for nodes, scores in answers]
+        parts = [reciprocal_rank_parts(part, self.constant) if self.fusion == "rrf" else min_max_parts(part) for part in lists]
+        return fused(lists, [weight * part for (_, weight), part in zip(used, parts, strict=True)]).top(k)

@@ -1,0 +1,49 @@
+"""Published systems, one file or folder each: the algorithm of the paper, and the retriever with its settings."""
+
+from graph_retrievers.systems.baselines import BM25, Hybrid, Re2, Vector
+from graph_retrievers.systems.fastinsight import FastInsight
+from graph_retrievers.systems.gar import GAR
+from graph_retrievers.systems.grag.retriever import GRAG
+from graph_retrievers.systems.gretriever import GRetriever
+from graph_retrievers.systems.hipporag.retriever import HippoRAG
+from graph_retrievers.systems.lesegr.retriever import LeSeGR
+from graph_retrievers.systems.lightrag.retriever import LightRAG
+from graph_retrievers.systems.mor.retriever import MoR
+from graph_retrievers.systems.pagerank import PPR
+from graph_retrievers.systems.path_reranking.retriever import PathReranking
+from graph_retrievers.systems.pathrag import PathRAG
+from graph_retrievers.systems.registry import build_retriever, retriever_names
+from graph_retrievers.systems.rewriting import Decomposition, HyDE, IRCoT
+from graph_retrievers.systems.spreading.retriever import SpreadingActivation
+from graph_retrievers.systems.store_retriever import StoreRetriever
+from graph_retrievers.systems.strategies import MMR, Eager, Scored
+from graph_retrievers.systems.walk_fusion.retriever import WalkFusion
+
+__all__ = [
+    "BM25",
+    "GAR",
+    "GRAG",
+    "MMR",
+    "PPR",
+    "Eager",
+    "Decomposition",
+    "FastInsight",
+    "HyDE",
+    "IRCoT",
+    "GRetriever",
+    "HippoRAG",
+    "Hybrid",
+    "LeSeGR",
+    "LightRAG",
+    "MoR",
+    "PathRAG",
+    "PathReranking",
+    "Re2",
+    "Scored",
+    "SpreadingActivation",
+    "StoreRetriever",
+    "Vector",
+    "WalkFusion",
+    "build_retriever",
+    "retriever_names",
+]

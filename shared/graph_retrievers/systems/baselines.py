@@ -1,0 +1,143 @@
+"""What other retrievers are compared with: vector search, BM25, both fused, and retrieve and rerank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from graph_retrievers.arguments import positive
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.memory import Question
+from graph_retrievers.search.operator import Operator, OperatorKind, Pipeline
+from graph_retrievers.search.requests import Relevance
+from graph_retrievers.search.vector_search import BM25Search, HybridSearch, VectorSearch
+
+__all__ = ["BM25", "Hybrid", "Re2", "Rerank", "Vector"]
+
+
+class Rerank(Operator):
+    """Rerank nodes by the relevance model of the index, each node on its own.
+
+    Parameters
+    ----------
+    k : int, optional
+        Nodes to keep; all by default.
+
+    Notes
+    -----
+    The scores are the model's own outputs (raw logits of a cross-encoder). Equal scores keep their present order.
+    A (query, node) pair is encoded once, also across operators.
+
+    Examples
+    --------
+    >>> from graph_retrievers.operators import BM25Search, Pipeline
+    >>> print(Pipeline(BM25Search(100), Rerank(10)).formula())
+    O_vs -> O_m
+    """
+
+    kind = OperatorKind.MODEL_SEARCH
+    asks_relevance = True
+
+    def __init__(self, k: int | None = None) -> None:
+        self.k = None if k is None else positive("k", k)
+
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the same nodes ordered by the model's score."""
+        return found.rescored((yield Relevance(found.nodes)))
+
+
+class Vector(Retriever):
+    """Vector search: nodes by dot product with the query.
+
+    Parameters
+    ----------
+    index : GraphIndex
+    **options
+        Keywords of :class:`Retriever`.
+
+    Examples
+    --------
+    >>> index = GraphIndex.from_texts(["a loom", "a card"], vectors=[[1, 0], [0, 1]])
+    >>> Vector(index).retrieve("cards", k=1, vector=[0.1, 0.9])[0].text
+    'a card'
+    """
+
+    PUBLISHED = {}
+
+    def __init__(self, index: GraphIndex, **options: Any) -> None:
+        super().__init__(index, VectorSearch(), **options)
+
+
+class BM25(Retriever):
+    """BM25: nodes by the words they share with the query.
+
+    Parameters
+    ----------
+    index : GraphIndex
+    **options
+        Keywords of :class:`Retriever`.
+
+    Examples
+    --------
+    >>> BM25(GraphIndex.from_texts(["a loom", "a card"])).retrieve("Which card?", k=1)[0].text
+    'a card'
+    """
+
+    PUBLISHED = {}
+
+    def __init__(self, index: GraphIndex, **options: Any) -> None:
+        super().__init__(index, BM25Search(), **options)
+
+
+class Hybrid(Retriever):
+    """Vector search and BM25 fused.
+
+    Parameters
+    ----------
+    index : GraphIndex
+    fusion : {"rrf", "weighted"}, default "rrf"
+        Reciprocal ranks, or a weighted sum of scores brought to [0, 1].
+    weights : sequence of two floats, default (1.0, 1.0)
+        Of vector search and BM25.
+    **options
+        Keywords of :class:`Retriever`.
+
+    Examples
+    --------
+    >>> index = GraphIndex.from_texts(["a loom", "a card"], vectors=[[1, 0], [0, 1]])
+    >>> [hit.text for hit in Hybrid(index).retrieve("card", vector=[1, 0])]
+    ['a card', 'a loom']
+    """
+
+    PUBLISHED = {"fusion": "rrf", "weights": (1.0, 1.0)}
+
+    def __init__(self, index: GraphIndex, *, fusion: str = "rrf", weights: Sequence[float] = (1.0, 1.0), **options: Any) -> None:
+        super().__init__(index, HybridSearch(fusion=fusion, weights=weights), **options)
+
+
+class Re2(Retriever):
+    """Retrieve-then-rerank: the best of a first search, reordered by the relevance model.
+
+    Parameters
+    ----------
+    index : GraphIndex
+    depth : int, default 100
+        Nodes to rerank.
+    first : Operator, optional
+        First search; vector search by default.
+    **options
+        Keywords of :class:`Retriever`.
+
+    Examples
+    --------
+    >>> print(Re2(GraphIndex.from_texts(["a loom"], vectors=[[1]])).operator.formula())
+    O_vs -> O_m
+    """
+
+    PUBLISHED = {"depth": 100, "backfill": False}
+
+    def __init__(self, index: GraphIndex, *, depth: int = 100, first: Operator | None = None, **options: Any) -> None:
+        super().__init__(index, Pipeline(first or VectorSearch(depth), Rerank()), **options)

@@ -1,0 +1,273 @@
+"""FastInsight: GRanker and STeX interleaved (An et al., SIGIR 2026)."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from graph_retrievers.arguments import choice, fraction, is_number, positive
+from graph_retrievers.errors import InvalidArgumentError, shown
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.search.candidates import Candidates, best, places_of, reached
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.memory import Question
+from graph_retrievers.search.operator import Loop, Operator, OperatorKind, Pipeline
+from graph_retrievers.search.path_texts import PathTexts
+from graph_retrievers.search.requests import Degree, Neighbors, Relevance, Scores, Weights
+from graph_retrievers.search.vector_search import VectorSearch
+from graph_retrievers.signals.relevance import BiEncoder
+from graph_retrievers.systems.pagerank import fused_with_search
+
+__all__ = ["FastInsight", "GRanker", "STeX", "propagation_matrix"]
+
+
+class STeX(Operator):
+    r"""Expand ranked nodes to their neighbours, by structure and similarity: O_vgs.
+
+    A candidate n is a neighbour of the ranked nodes that is not among them. With A(n) the ranked nodes it is linked
+    to, :math:`r_{best}` the best rank among them (1 is first), R the number of ranked nodes and
+    :math:`C = \min(\deg(n), R)`, it scores
+
+    .. math:: S_n = v_q \cdot v_n + \beta \left(1 - \frac{r_{best} - 1}{R - 1} + \frac{|A(n)| - 1}{C - 1}\right),
+
+    where the first fraction is dropped (with its 1) for R = 1 and the second for C <= 1. The degree counts distinct
+    neighbours in the whole graph. The direction of edges is ignored: line 1 of the paper follows edges one way and line 4
+    tests them the other way, so A(n) is never empty only if edges are symmetric.
+
+    Parameters
+    ----------
+    beta : float, default 1.0
+        Score ratio; 0 for similarity alone, ``math.inf`` for structure alone.
+    nodes_per_round : int, default 10
+        Candidates added a round.
+    budget : int, optional
+        Nodes a list may reach (hard cap, lines 5 and 6 of Algorithm 1).
+
+    Notes
+    -----
+    Equal scores go to the lower node row. Scores of different rounds are not comparable, since R grows.
+
+    References
+    ----------
+    FastInsight, section 3.4, Algorithm 3.
+
+    Examples
+    --------
+    >>> from graph_retrievers import GraphIndex, Pipeline, Retriever
+    >>> from graph_retrievers.operators import BM25Search
+    >>> index = GraphIndex.from_texts(["a loom", "a card", "an engine"], edges=[("0", "1"), ("1", "2")], vectors=[[1], [0], [0]])
+    >>> retriever = Retriever(index, Pipeline(BM25Search(1), STeX()), backfill=False)
+    >>> [hit.path.text for hit in retriever.retrieve("loom", vector=[1])]
+    ['0', '0 -> 1']
+    """
+
+    kind = OperatorKind.VECTOR_GRAPH_SEARCH
+
+    def __init__(self, beta: float = 1.0, *, nodes_per_round: int = 10, budget: int | None = None) -> None:
+        if not is_number(beta) or not beta >= 0:
+            raise InvalidArgumentError(f"beta must be at least 0 (math.inf for structure alone), got {shown(beta)}.")
+        self.beta = float(beta)
+        self.nodes_per_round = positive("nodes_per_round", nodes_per_round)
+        self.budget = None if budget is None else positive("budget", budget)
+
+    def compares_vectors(self, index: GraphIndex) -> bool:
+        """Return whether it does, as always."""
+        return True
+
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the ranked nodes with the best candidates behind them."""
+        new = yield from self.candidates(found)
+        room = min(self.nodes_per_round, self.budget - len(found)) if self.budget is not None else self.nodes_per_round
+        return found.joined(new.top(max(room, 0))).top(self.budget)
+
+    def candidates(self, found: Candidates) -> Search[Candidates]:
+        """Return the best `nodes_per_round` candidates: the N_add of the paper, cut."""
+        ranked = len(found)  # R
+        near = yield Neighbors(found.nodes)
+        # Neighbours come in rank order, so the first of a node is its best-ranked one.
+        nodes, first, linked = np.unique(near.node, return_index=True, return_counts=True)
+        new = places_of(found.nodes, nodes) < 0
+        nodes, rank, linked = nodes[new], near.owner[first][new], linked[new]
+        degree, *similarity = yield (Degree(nodes),) if math.isinf(self.beta) else (Degree(nodes), Scores(nodes))
+        structure = 1 - rank / (ranked - 1) if ranked > 1 else np.zeros(len(nodes))
+        most = np.minimum(degree, ranked)  # C
+        structure = structure + np.where(most > 1, (linked - 1) / np.maximum(most - 1, 1), 0)
+        scores = similarity[0] + self.beta * structure if similarity else structure
+        by = best(scores, self.nodes_per_round, nodes)
+        return reached(found, rank[by], nodes[by], scores[by], self.name)
+
+
+def propagation_matrix(weights: np.ndarray, degree: np.ndarray) -> np.ndarray:
+    r"""Return :math:`P = \mathrm{diag}(W 1)^{-1} W` with :math:`W = A D^{-1}` (Algorithm 2, lines 4 and 5).
+
+    Parameters
+    ----------
+    weights : array-like, shape [n, n]
+        Weights of the edges among the retrieved nodes, the A of the paper: symmetric, no self loops.
+    degree : array-like, shape [n]
+        Degree of each node: the sum of its weights. A neighbour counts inversely to its own degree.
+
+    Returns
+    -------
+    ndarray, shape [n, n], float32
+        Rows sum to 1; the row of a node without neighbours is zero.
+
+    Examples
+    --------
+    >>> propagation_matrix([[0, 1, 1], [1, 0, 0], [1, 0, 0]], [2, 1, 3])
+    array([[0.  , 0.75, 0.25],
+           [1.  , 0.  , 0.  ],
+           [1.  , 0.  , 0.  ]], dtype=float32)
+    """
+    degree = np.asarray(degree, np.float32)
+    shares = np.asarray(weights, np.float32) / np.where(degree > 0, degree, 1)
+    total = shares.sum(1, keepdims=True)
+    return np.divide(shares, total, out=np.zeros_like(shares), where=total > 0)
+
+
+class GRanker(Operator):
+    r"""Rerank nodes by relevance latents smoothed along the edges among them: O_gm.
+
+    One gradient step on the Laplacian-regularised objective :math:`\frac12 \|H' - H\|^2 + \frac\lambda2
+    \mathrm{Tr}(H'^\top (I - P) H')` gives :math:`H' = (1 - \alpha) H + \alpha P H`; the head of the relevance
+    model turns H' into scores.
+
+    Parameters
+    ----------
+    alpha : float, default 0.2
+        Smoothing factor; 0 is plain reranking by the model.
+    degree : {"graph", "subgraph"}, default "graph"
+        Degree in D. The paper's text says the subgraph's, its line 3 the whole graph's, which STeX uses too.
+    paths : bool, default False
+        Whether the model reads each node together with the node that it was reached from (see
+        :func:`~graph_retrievers.search.path_texts.path_texts`); the paper's reads it alone.
+    k : int, optional
+        Nodes to keep; all by default.
+
+    Notes
+    -----
+    Edge weights replace the ones of the paper's binary A, and D holds their sums; of parallel edges the largest weight counts.
+    The latent of a (query, node) pair is computed once and kept with the queries. Equal scores keep their present order.
+
+    References
+    ----------
+    FastInsight, section 3.3, Algorithm 2.
+
+    Examples
+    --------
+    >>> from graph_retrievers.operators import Pipeline, VectorSearch
+    >>> Pipeline(VectorSearch(10), GRanker(alpha=0.3))
+    Pipeline(
+      VectorSearch(k=10, returned=True, signal='dense'),
+      GRanker(alpha=0.3, degree='graph', paths=False),
+    )
+    """
+
+    kind = OperatorKind.GRAPH_MODEL_SEARCH
+    asks_relevance = True
+
+    def __init__(self, alpha: float = 0.2, *, degree: str = "graph", paths: bool = False, k: int | None = None) -> None:
+        self.alpha, self.degree = fraction("alpha", alpha), choice("degree", degree, ("graph", "subgraph"))
+        self.paths = bool(paths)
+        self.k = None if k is None else positive("k", k)
+
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the same nodes ordered by ``score(H')``."""
+        by_texts = self.paths and not isinstance(question.queries.index.relevance, BiEncoder)
+        told = (yield PathTexts(found)) if by_texts else None
+        if self.alpha == 0:
+            return found.rescored((yield Relevance(found.nodes, texts=told)))
+        weights, strength = yield Weights(found.nodes)  # lines 1 to 3
+        mix = propagation_matrix(weights, strength if self.degree == "graph" else weights.sum(1))
+        return found.rescored((yield Relevance(found.nodes, mix, self.alpha, told)))  # lines 6 to 8
+
+
+class FastInsight(Retriever):
+    r"""Vector search, then expansion and graph reranking in turns until the budget is met (Algorithm 1).
+
+    .. math:: O_{vs} \to O_{gm} \to (O_{vgs} \to O_{gm})^*
+
+    Parameters
+    ----------
+    index : GraphIndex
+        With vectors; its relevance model is a cross-encoder, or the bi-encoder fallback.
+    budget : int, default 100
+        Nodes to retrieve and score, the paper's b_max.
+    nodes_per_round : int, default 10
+        Nodes of the first search and nodes added a round, the paper's BATCH.
+    alpha : float, default 0.2
+        Smoothing factor of GRanker.
+    beta : float, default 1.0
+        Score ratio of STeX.
+    first : Operator, optional
+        First search; vector search by default, ``HybridSearch(10, returned=False)`` for vector search and BM25 fused.
+    degree : {"graph", "subgraph"}, default "graph"
+        Degree that GRanker divides by.
+    paths : bool, default False
+        Whether the model reads each node together with the node that it was reached from (see
+        :class:`~graph_retrievers.systems.fastinsight.GRanker`); the paper's reads it alone.
+    fuse : bool, optional
+        Whether the ranking is fused with that of a search by reciprocal ranks, c = 5: with vector search, or with hybrid search
+        where names do not identify nodes, as in manuals (see :func:`~graph_retrievers.systems.traits.names_identify`). By
+        default only there; the paper does not. It helps where the relevance model is weak on the documents at hand, such as
+        sections of a manual that are longer than it reads. With False, the ranking is that of the paper everywhere.
+    **options
+        Keywords of :class:`Retriever`.
+
+    Notes
+    -----
+    Departures from the printed algorithm, so that it ends: the loop stops when a round finds no new node, and the first search
+    returns at most `budget` nodes. Vector search fills the result up to k, marked as such (``backfill``).
+
+    References
+    ----------
+    An, Hyun and Kim, "FastInsight: Fast and Insightful Retrieval via Fusion Operators for Graph RAG", SIGIR 2026,
+    section 3.2, Algorithm 1; defaults of section 4.1.
+
+    Examples
+    --------
+    >>> print(FastInsight(GraphIndex.from_texts(["a loom"], titles=["Loom"], vectors=[[1]])).operator.formula())
+    O_vs -> O_gm -> (O_vgs -> O_gm)*
+    """
+
+    PUBLISHED = {
+        "budget": 100,
+        "nodes_per_round": 10,
+        "alpha": 0.2,
+        "beta": 1.0,
+        "degree": "graph",
+        "paths": False,
+        "fuse": False,
+        "backfill": False,
+    }
+
+    def __init__(
+        self,
+        index: GraphIndex,
+        *,
+        budget: int = 100,
+        nodes_per_round: int = 10,
+        alpha: float = 0.2,
+        beta: float = 1.0,
+        first: Operator | None = None,
+        degree: str = "graph",
+        paths: bool = False,
+        fuse: bool | None = None,
+        **options: Any,
+    ) -> None:
+        positive("budget", budget)
+        positive("nodes_per_round", nodes_per_round)
+        algorithm = Pipeline(
+            first or VectorSearch(min(nodes_per_round, budget), returned=False),  # line 1
+            GRanker(alpha, degree=degree, paths=paths),  # line 2
+            Loop(  # lines 3 to 8
+                STeX(beta, nodes_per_round=nodes_per_round, budget=budget),
+                GRanker(alpha, degree=degree, paths=paths),
+                budget=budget,
+            ),
+        )
+        super().__init__(index, partial(fused_with_search, algorithm, fuse), **options)

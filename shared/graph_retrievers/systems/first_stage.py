@@ -1,0 +1,52 @@
+"""The search whose nodes a reranker orders: another retriever by name, or an operator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextvars import ContextVar
+from typing import Any
+
+from graph_retrievers.errors import InvalidArgumentError, shown
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.search.first_stage import FirstStage
+from graph_retrievers.search.operator import Operator, Pipeline
+from graph_retrievers.systems.registry import build_retriever
+
+__all__ = ["first_stage", "reranked"]
+
+# The checkpoints whose retrievers are being built, each as the first search of the one before.
+_UNDER_WAY: ContextVar[tuple[str, ...]] = ContextVar("checkpoints of first searches", default=())
+
+
+def first_stage(index: GraphIndex, first: str | Operator, settings: Mapping[str, Any], depth: int) -> Operator:
+    """Return the operator `first`, or that of the retriever of this name with these settings, as a search for `depth` nodes.
+
+    Raises InvalidArgumentError if that retriever is of a checkpoint which names itself as its first search, or another that does.
+
+    >>> first_stage(GraphIndex.from_texts(["a loom"]), "bm25", {}, 100).formula()
+    'O_vs'
+    """
+    if isinstance(first, Operator):
+        return FirstStage(first, depth)
+    under_way, checkpoint = _UNDER_WAY.get(), settings.get("checkpoint")
+    named = () if checkpoint is None else (str(checkpoint),)
+    if set(named) & set(under_way):
+        raise InvalidArgumentError(
+            f"The checkpoint {shown(checkpoint)} names itself as its first search (first_settings); pass another search as first=, "
+            "or fit it again behind another."
+        )
+    token = _UNDER_WAY.set((*under_way, *named))
+    try:
+        return FirstStage(build_retriever(first, index, **settings).operator, depth)
+    finally:
+        _UNDER_WAY.reset(token)
+
+
+def reranked(index: GraphIndex, *, first: str | Operator, settings: Mapping[str, Any], reranker: Any) -> Operator:
+    """Return :func:`first_stage` with an operator behind it, which says by `depth` how many nodes it reads.
+
+    >>> from graph_retrievers.operators import PathRerank
+    >>> reranked(GraphIndex.from_texts(["a loom"]), first="bm25", settings={}, reranker=PathRerank()).formula()
+    'O_vs -> O_gm'
+    """
+    return Pipeline(first_stage(index, first, settings, reranker.depth), reranker)

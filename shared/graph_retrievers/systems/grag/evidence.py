@@ -1,0 +1,191 @@
+"""What a network of G-RAG reads of a question and its documents, made of their meaning graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from graph_retrievers.signals.meaning import MeaningGraph
+from graph_retrievers.systems.grag.document_graph import (
+    edge_features,
+    joined,
+    maximal_paths,
+    membership,
+    normalized,
+    path_concepts,
+)
+
+__all__ = ["LEAD", "DocumentSet", "mean_ranks"]
+
+LEAD = 4
+"""How many first concepts of a document stand for its subject."""
+
+
+def mean_ranks(scores: Tensor) -> Tensor:
+    """Return the rank of each score, shape [n], from 1 for the highest; equal scores share their mean rank.
+
+    >>> mean_ranks(torch.tensor([0.5, 0.9, 0.5]))
+    tensor([2.5000, 1.0000, 2.5000])
+    """
+    rising = torch.sort(scores).values
+    below = torch.searchsorted(rising, scores)
+    not_above = torch.searchsorted(rising, scores, right=True)
+    return scores.numel() - (below + not_above - 1).float() / 2
+
+
+@dataclass(frozen=True)
+class DocumentSet:
+    """A question and its documents as meaning graphs, and what they share.
+
+    Attributes
+    ----------
+    question : MeaningGraph
+    documents : sequence of MeaningGraph, length n
+        An empty one for a document that could not be parsed.
+    together : bool, default False
+        Whether the graphs of the documents are those of the question and the document parsed as one text, as published.
+
+    Examples
+    --------
+    >>> loom, card = (MeaningGraph.of(words.split(), []) for words in ("loom weaver", "card loom"))
+    >>> found = DocumentSet(MeaningGraph.of(["question", "weaver"], []), (loom, card))
+    >>> found.coverage.tolist()
+    [1.0, 0.0]
+    """
+
+    question: MeaningGraph
+    documents: Sequence[MeaningGraph]
+    together: bool = False
+
+    @cached_property
+    def graphs(self) -> list[MeaningGraph]:
+        """Graph of each document together with the question; an empty one where the document has none."""
+        if self.together:
+            return list(self.documents)
+        return [joined(self.question, document) if document.concepts else document for document in self.documents]
+
+    @cached_property
+    def shared(self) -> Tensor:
+        """Common concepts and relations of each two documents: Tensor, shape [n, n, 2] (equation 3)."""
+        return edge_features(self.graphs)
+
+    @property
+    def connected(self) -> Tensor:
+        """Which documents, together with the question, share anything with another one: Tensor, shape [n], bool."""
+        return (self.shared > 0).any(-1).any(-1)
+
+    @property
+    def paths(self) -> list[str]:
+        r"""The sequence :math:`a_i` of each document: the concepts on its paths from the question, joined by blanks."""
+        return [" ".join(path_concepts(graph)) for graph in self.graphs]
+
+    @cached_property
+    def _columns(self) -> dict[Hashable, int]:
+        return {concept: c for c, concept in enumerate(dict.fromkeys(c for graph in self.documents for c in graph.concepts))}
+
+    def _table(self, sets: Sequence[Sequence[str]]) -> Tensor:
+        return membership(sets, self._columns)
+
+    @cached_property
+    def _held(self) -> Tensor:
+        return self._table([graph.concepts for graph in self.documents])
+
+    @cached_property
+    def _rarity(self) -> Tensor:
+        """Weight of each concept, shape [V]: log((n + 1) / number of documents that have it)."""
+        return ((len(self.documents) + 1) / self._held.sum(0)).log()
+
+    @cached_property
+    def _leads(self) -> Tensor:
+        """Weights of the first concepts of each document, shape [n, V]; rows sum to 1."""
+        weights = self._table([graph.concepts[:LEAD] for graph in self.documents]) * self._rarity
+        return weights / weights.sum(1, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny)
+
+    @cached_property
+    def _asked(self) -> Tensor:
+        """Which concepts the question has, shape [V]."""
+        return self._table([self.question.concepts])[0]
+
+    @property
+    def coverage(self) -> Tensor:
+        """Share of the question's concepts that each document has, by rarity: Tensor, shape [n]."""
+        weights = self._rarity * self._asked
+        return self._held @ weights / weights.sum().clamp(min=torch.finfo(torch.float32).tiny)
+
+    @property
+    def lead(self) -> Tensor:
+        """Share of each document's first concepts that the question has, by rarity: Tensor, shape [n]."""
+        return self._leads @ self._asked
+
+    @cached_property
+    def mentions(self) -> Tensor:
+        """Share of v's first concepts that u has, by rarity: Tensor, shape [n (v), n (u)]."""
+        return (self._leads @ self._held.T).fill_diagonal_(0)
+
+    @cached_property
+    def reached(self) -> Tensor:
+        """As :attr:`mentions`, of concepts on u's paths from the question alone.
+
+        A concept counts half as much for each further one on its path that is not of the question.
+        """
+        table, asked = torch.zeros_like(self._held), self._asked.tolist()
+        for row, graph in enumerate(self.graphs):
+            for path in maximal_paths(graph):
+                new = 0
+                for node in path:
+                    column = self._columns.get(graph.concepts[node])
+                    if column is not None:
+                        new += int(not asked[column])
+                        table[row, column] = 0.5 ** max(new - 1, 0)
+        return (self._leads @ table.T).fill_diagonal_(0)
+
+    def node_evidence(self, names: Sequence[str], similarity: Tensor, ranks: Tensor) -> Tensor:
+        """Return what is known of each document: Tensor, shape [n, len(names)].
+
+        Parameters
+        ----------
+        names : sequence of str
+            Of :data:`~graph_retrievers.systems.grag.model.EVIDENCE`.
+        similarity : Tensor, shape [n]
+            Cosine of the vectors of question and document.
+        ranks : Tensor, shape [n]
+            By the scores that the retriever gave.
+        """
+        made = {
+            # Three times, as the cosines of one question's documents lie closer together than the shares do.
+            "similarity": lambda: 3 * similarity,
+            "rank": lambda: -ranks.log(),
+            "coverage": lambda: self.coverage,
+            "lead": lambda: self.lead,
+        }
+        return torch.stack([made[name]().float().cpu() for name in names], -1)
+
+    def pair_evidence(self, names: Sequence[str], links: Tensor | None = None) -> Tensor:
+        """Return what is known of each two documents: Tensor, shape [n, n, len(names)], the receiver of a message first.
+
+        `links`, shape [n, n], bool, says which documents an edge joins; by default none.
+        ``concepts`` and ``relations`` are normalised by row, then by column. Of leads and paths squares are taken, so that a
+        document that has all of a subject counts more than many that have a word of it. Each row of these and of the links is
+        divided by its sum.
+        """
+        made = {
+            "concepts": lambda: normalized(self.shared)[..., 0],
+            "relations": lambda: normalized(self.shared)[..., 1],
+            "leads-in": lambda: _rows(self.mentions**2),
+            "leads-out": lambda: _rows(self.mentions.T**2),
+            "paths-in": lambda: _rows(self.reached**2),
+            "paths-out": lambda: _rows(self.reached.T**2),
+            "links": lambda: torch.zeros_like(self.mentions) if links is None else _rows(links.to(self.mentions)),
+        }
+        if not names:
+            return torch.zeros(len(self.documents), len(self.documents), 0)
+        return torch.stack([made[name]() for name in names], -1)
+
+
+def _rows(values: Tensor) -> Tensor:
+    total = values.sum(1, keepdim=True)
+    return torch.where(total > 0, values / total.clamp(min=torch.finfo(values.dtype).tiny), 0)

@@ -1,0 +1,251 @@
+"""Reranking over a document graph, O_gm: a graph neural network scores what a question's documents share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graph_retrievers.arguments import positive
+from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError, MissingSignalError
+from graph_retrievers.search.candidates import Candidates, replaced
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.memory import Question
+from graph_retrievers.search.operator import Operator, OperatorKind
+from graph_retrievers.search.requests import Links, Request, Similarity
+from graph_retrievers.signals.embedding import embed_texts
+from graph_retrievers.signals.meaning_cache import MeaningCache
+from graph_retrievers.systems.grag.document_graph import normalized
+from graph_retrievers.systems.grag.evidence import DocumentSet, mean_ranks
+from graph_retrievers.systems.grag.model import DocumentGraphNetwork, EvidenceNetwork
+
+__all__ = ["DocumentGraphRerank", "NetworkInputs"]
+
+
+@dataclass(frozen=True)
+class NetworkInputs:
+    """What a network reads of one question.
+
+    Attributes
+    ----------
+    arguments : tuple of Tensor
+        Of the network's ``forward``.
+    connected : ndarray, shape [n], bool
+        Which documents, together with the question, share anything with another one.
+    unparsed : int
+        Documents without a meaning graph.
+    """
+
+    arguments: tuple[Tensor, ...]
+    connected: np.ndarray
+    unparsed: int
+
+
+class DocumentGraphRerank(Operator):
+    """G-RAG: rerank documents by a graph neural network over the graph of what their meaning graphs share.
+
+    Parameters
+    ----------
+    network : EvidenceNetwork or DocumentGraphNetwork, optional
+        Trained by ``graph-retrievers fit g-rag``. By default an untrained :class:`EvidenceNetwork`, which adds up what is known of
+        each document and uses no edges.
+    parser : MeaningParser, MeaningCache, callable or None
+        Finds the meaning graphs of questions and documents; a new
+        :class:`~graph_retrievers.signals.concept_parser.ConceptParser` by default. Each text is parsed once.
+    depth : int, default 100
+        Nodes to rerank; those behind them keep their places.
+    together : bool, default False
+        Parse question and document as one text, ``question:<question><document>``, as the paper does: every document is parsed
+        anew for every question. Only for a :class:`DocumentGraphNetwork`.
+    k : int, optional
+        Nodes to keep; all by default.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If `together` is set with an :class:`EvidenceNetwork`, or the network is something else.
+    MissingSignalError
+        If the network reads vectors and there are none, and no embedding model.
+    DimensionMismatchError
+        If the vectors have another width than the network.
+    InvalidVectorError
+        If the network gives NaN or infinity.
+
+    Notes
+    -----
+    By default the question, as ``question: <question>``, and the documents are parsed apart and joined where they have a concept
+    in common, so that a document is parsed once for all questions.
+
+    A document keeps its place if its graph, together with the question's, shares nothing with any other: if it could not be
+    parsed or is alone, or has no words in common with others where the question could not be parsed. The paper removes such
+    documents, and then cannot rank them. It gets the score of the document above it, so that scores do not rise; where no document
+    may move, all keep the scores they came with. How documents are ordered before counts only by their scores, if the network
+    reads ranks: the same documents in another order get the same scores.
+
+    References
+    ----------
+    Dong et al., "Don't Forget to Connect! Improving RAG with Graph-based Reranking", 2024, section 3.
+
+    Examples
+    --------
+    >>> from graph_retrievers import GraphIndex, Pipeline, Retriever
+    >>> from graph_retrievers.operators import VectorSearch
+    >>> texts = ["The mill bought engines.", "Ada wrote programs.", "Ada knew Babbage."]
+    >>> index = GraphIndex.from_texts(texts, vectors=[[1, 0], [0.9, 0.1], [0.8, 0.2]])
+    >>> retriever = Retriever(index, Pipeline(VectorSearch(), DocumentGraphRerank()))
+    >>> [hit.text for hit in retriever.retrieve("Who wrote programs?", vector=[1, 0])]
+    ['Ada wrote programs.', 'The mill bought engines.', 'Ada knew Babbage.']
+    """
+
+    kind = OperatorKind.GRAPH_MODEL_SEARCH
+    # It makes a graph of its own.
+    walks = False  # type: ignore[assignment]
+
+    def __init__(
+        self,
+        network: EvidenceNetwork | DocumentGraphNetwork | None = None,
+        *,
+        parser: Any = None,
+        depth: int = 100,
+        together: bool = False,
+        k: int | None = None,
+    ) -> None:
+        network = EvidenceNetwork() if network is None else network
+        if not isinstance(network, EvidenceNetwork | DocumentGraphNetwork):
+            raise InvalidArgumentError(f"Expected an EvidenceNetwork or a DocumentGraphNetwork, got {type(network).__name__}.")
+        if together and isinstance(network, EvidenceNetwork):
+            raise InvalidArgumentError(
+                "together=True is for a DocumentGraphNetwork; an EvidenceNetwork compares graphs parsed apart."
+            )
+        self.network = network.eval()
+        self.parser = parser if isinstance(parser, MeaningCache) else MeaningCache(parser)
+        self.depth, self.together = positive("depth", depth), bool(together)
+        self.k = None if k is None else positive("k", k)
+
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the same nodes, the first `depth` by the network's scores."""
+        head = found.top(self.depth)
+        if not len(head):
+            return found
+        # Section 3.1: the meaning graphs of question and documents, and what they share.
+        documents = yield Meanings(self, head.nodes)
+        if not documents.question.concepts and not self.together:
+            question.notes.append("the question could not be parsed: its concepts count for nothing")
+        # Section 3.2: features of documents and of pairs, and the network over them.
+        inputs = yield from self.inputs(question, head, documents)
+        scores = yield NetworkScores(self, inputs)
+        if inputs.unparsed:
+            question.notes.append(f"{inputs.unparsed} of the documents could not be parsed and keep their places")
+        places = np.flatnonzero(inputs.connected)
+        return replaced(found, places, scores[places]) if len(places) else found
+
+    def inputs(self, question: Question, head: Candidates, documents: DocumentSet) -> Search[NetworkInputs]:
+        """Return what the network reads of a question and its documents."""
+        if np.isnan(head.scores).any():
+            raise InvalidArgumentError("A document was found with the score NaN; expected numbers.")
+        network, nodes = self.network, head.nodes
+        arguments: tuple[Tensor, ...]
+        if isinstance(network, EvidenceNetwork):
+            similarity, links = torch.zeros(len(nodes)), None
+            if "similarity" in network.evidence:
+                similarity = torch.from_numpy((yield Similarity(nodes)))
+            if "links" in network.channels:
+                near, links = (yield Links(nodes)), torch.zeros(len(nodes), len(nodes), dtype=torch.bool)
+                links[near.owner, near.node] = True
+            ranks = mean_ranks(torch.from_numpy(head.scores))
+            arguments = (
+                documents.node_evidence(network.evidence, similarity, ranks),
+                documents.pair_evidence(network.channels, links),
+            )
+        else:
+            vectors, asked = yield DocumentVectors(network, nodes, documents)
+            arguments = (vectors, normalized(documents.shared, network.normalization), asked)
+        device, unparsed = question.queries.index.device, sum(not graph.concepts for graph in documents.documents)
+        return NetworkInputs(tuple(part.to(device) for part in arguments), documents.connected.numpy(), unparsed)
+
+
+@dataclass(frozen=True, eq=False)
+class Meanings(Request):
+    """The question and the documents of nodes, shape [n], as meaning graphs: :class:`DocumentSet`."""
+
+    reads = "graph"
+    shared = ("operator",)
+    operator: DocumentGraphRerank
+    nodes: np.ndarray
+
+    @classmethod
+    def together(cls, backend: Any, asked: Sequence[tuple[int, Meanings]]) -> list[DocumentSet]:
+        """Return answers; all texts are parsed together, each once."""
+        operator, graph, texts = asked[0][1].operator, backend.graph, [backend.queries.texts[b] for b, _ in asked]
+        lists = [[graph.content(row) for row in request.nodes.tolist()] for _, request in asked]
+        if operator.together:
+            lists = [[f"question:{text}{content}" for content in part] for text, part in zip(texts, lists, strict=True)]
+        parsed = iter(operator.parser.parse([*(f"question: {text}" for text in texts), *(each for part in lists for each in part)]))
+        questions = [next(parsed) for _ in texts]
+        return [
+            DocumentSet(question, tuple(next(parsed) for _ in part), operator.together)
+            for question, part in zip(questions, lists, strict=True)
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class DocumentVectors(Request):
+    """The vectors of documents that a DocumentGraphNetwork reads (equations 1 and 2), [n, d], and that of the question, [d]."""
+
+    reads = "signals"
+    shared = ("network",)
+    network: DocumentGraphNetwork
+    nodes: np.ndarray
+    documents: DocumentSet
+
+    @classmethod
+    def together(cls, backend: Any, asked: Sequence[tuple[int, DocumentVectors]]) -> list[tuple[Tensor, Tensor]]:
+        """Return answers; texts of all questions are embedded together."""
+        network, index = asked[0][1].network, backend.queries.index
+        rows = np.concatenate([request.nodes for _, request in asked])
+        known = getattr(index.dense, "vectors", None)
+        if not network.paths and isinstance(known, Tensor):
+            vectors = known[torch.from_numpy(rows).to(known.device)]
+        elif index.embedding is None:
+            raise MissingSignalError("This network of G-RAG embeds texts and the index has no embedding model; pass embedding=.")
+        else:
+            texts = [backend.graph.content(row) for row in rows.tolist()]
+            if network.paths:
+                # The paths stand last, so that they are cut first where the text is too long for the model.
+                paths = [path for _, request in asked for path in request.documents.paths]
+                texts = [f"{text} {path}".strip() for text, path in zip(texts, paths, strict=True)]
+            vectors = embed_texts(index.embedding, texts)
+        if vectors.shape[1] != network.dimension:
+            raise DimensionMismatchError(
+                f"This network of G-RAG is for vectors of {network.dimension} dimensions, got {vectors.shape[1]}; train it "
+                "with the same embedding model."
+            )
+        parts = vectors.split([len(request.nodes) for _, request in asked])
+        return [(part, backend.queries.vectors[b]) for part, (b, _) in zip(parts, asked, strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkScores(Request):
+    """The network's scores of a question's documents: float32, shape [n]; InvalidVectorError if one is NaN or infinite."""
+
+    reads = "model"
+    shared = ("operator",)
+    operator: DocumentGraphRerank
+    inputs: NetworkInputs
+
+    @classmethod
+    @torch.inference_mode()
+    def together(cls, backend: Any, asked: Sequence[tuple[int, NetworkScores]]) -> list[np.ndarray]:
+        """Return scores, a document graph at a time."""
+        # A network that was trained in the meantime would drop values at random.
+        network, scores = asked[0][1].operator.network.to(backend.queries.index.device).eval(), []
+        for b, request in asked:
+            scores.append(network(*request.inputs.arguments).cpu().numpy())
+            if not np.isfinite(scores[-1]).all():
+                text = backend.queries.texts[b][:60]
+                raise InvalidVectorError(f"The network of G-RAG gave NaN or infinity for {text!r}; retrain it.")
+        return scores

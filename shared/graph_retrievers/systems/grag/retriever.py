@@ -1,0 +1,268 @@
+"""G-RAG: reranking over a document graph (Dong et al., "Don't Forget to Connect!", 2024)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from graph_retrievers.arguments import positive, seed_number
+from graph_retrievers.datasets import Dataset
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.learning.checkpoint import check_trained, checkpoint_folder, load_checkpoint, load_part, save_checkpoint
+from graph_retrievers.learning.state import clear_state
+from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.retrievers.signatures import published_settings
+from graph_retrievers.search.operator import Operator
+from graph_retrievers.signals.meaning_cache import MeaningCache
+from graph_retrievers.systems.first_stage import first_stage, reranked
+from graph_retrievers.systems.grag import DocumentGraphNetwork, DocumentGraphRerank, EvidenceNetwork
+from graph_retrievers.systems.grag.model import network_of_config
+from graph_retrievers.systems.grag.training import fit_document_graph
+from graph_retrievers.systems.splits import labelled_queries
+
+__all__ = ["CHECKPOINT_FILES", "GRAG", "fit_grag", "grag_reranker"]
+
+_PART, _FIRST, _DEPTH = "g-rag", "walk-fusion", 100
+_DEFAULTS: dict[str, Any] = {
+    "first": None,
+    "first_settings": {},
+    "depth": _DEPTH,
+    "together": False,
+    "parser": None,
+    "embedding": None,
+}
+_SETTINGS: dict[str, tuple[type, ...]] = {
+    "network": (dict,),
+    "first": (str, type(None)),
+    "first_settings": (dict,),
+    "depth": (int,),
+    "together": (bool,),
+    "parser": (str, type(None)),
+    "embedding": (str, type(None)),
+}
+
+CHECKPOINT_FILES = (f"{_PART}.safetensors", f"{_PART}.json")
+"""What a checkpoint consists of."""
+
+Network = EvidenceNetwork | DocumentGraphNetwork
+
+
+class GRAG(Retriever):
+    r"""A first search, then reranking by a graph neural network over the graph of what the found documents share.
+
+    .. math:: O_{vs} \to O_{gm}
+
+    Documents and question become meaning graphs, and concepts and relations in common join the documents. Which of them answer is
+    learnt from questions with known answers (``graph-retrievers fit g-rag``). Without a checkpoint no edge is used: documents are
+    scored by rank, similarity and the concepts they share with the question.
+
+    Parameters
+    ----------
+    index : GraphIndex
+    checkpoint : str or Path, optional
+        Folder written by ``graph-retrievers fit g-rag``.
+    network : EvidenceNetwork, DocumentGraphNetwork or mapping, optional
+        In place of a checkpoint. A mapping has keywords of a
+        :class:`~graph_retrievers.systems.grag.model.DocumentGraphNetwork`, which is untrained then; with a checkpoint, they have
+        to be those that it was trained with.
+    first : str or Operator, optional
+        First search: a name of :func:`~graph_retrievers.systems.registry.retriever_names`, or an operator. By default the one
+        that the checkpoint was trained behind, ``"walk-fusion"`` without a checkpoint.
+    depth : int, optional
+        Nodes to find first and to rerank. By default as many as the checkpoint was trained with, 100 without a checkpoint.
+    parser : MeaningParser, MeaningCache, callable or None
+        See :class:`~graph_retrievers.systems.grag.rerank.DocumentGraphRerank`.
+    **options
+        Keywords of :class:`Retriever`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If both a checkpoint and a network are given, or the checkpoint was trained with another parser, embedding model or network,
+        or behind an operator that is not given.
+
+    Notes
+    -----
+    Documents are parsed when they are first found. To parse a corpus ahead, or to keep its graphs on disk, pass a
+    :class:`~graph_retrievers.signals.meaning_cache.MeaningCache` and call its
+    ``parse(index.graph.contents(), show_progress=True)``.
+
+    References
+    ----------
+    Dong et al., "Don't Forget to Connect! Improving RAG with Graph-based Reranking", 2024.
+
+    Examples
+    --------
+    >>> texts = ["The mill bought engines.", "Ada wrote programs.", "Ada knew Babbage."]
+    >>> index = GraphIndex.from_texts(texts, vectors=[[1, 0], [0.9, 0.1], [0.8, 0.2]])
+    >>> [hit.text for hit in GRAG(index, first="vector").retrieve("Who wrote programs?", vector=[1, 0])]
+    ['Ada wrote programs.', 'The mill bought engines.', 'Ada knew Babbage.']
+    """
+
+    PUBLISHED = {
+        "network": {"layer": "gcn", "hidden": 8, "layers": 2, "dropout": 0.1, "paths": True},
+        "first": "vector",
+        "depth": 100,
+        "backfill": False,
+    }
+
+    def __init__(
+        self,
+        index: GraphIndex,
+        *,
+        checkpoint: str | Path | None = None,
+        network: Network | Mapping[str, Any] | None = None,
+        first: str | Operator | None = None,
+        depth: int | None = None,
+        parser: Any = None,
+        **options: Any,
+    ) -> None:
+        trained = checkpoint is not None or isinstance(network, Network)
+        if isinstance(network, Mapping):
+            network = _of_settings(network, index, checkpoint)
+        settings: Mapping[str, Any] = {}
+        if first is None:
+            config: dict[str, Any] = {"first": _FIRST, "first_settings": {}} if checkpoint is None else _read(checkpoint)[1]
+            first, settings = config["first"], config["first_settings"]
+        if first is None:
+            raise InvalidArgumentError(f"{checkpoint} was trained behind an operator without a name; pass it as first=.")
+        reranker = grag_reranker(checkpoint, network, parser=parser, depth=depth, embedding=index.embedding_name)
+        super().__init__(index, partial(reranked, first=first, settings=settings, reranker=reranker), **options)
+        if not trained:
+            self._untrained = ("a trained network (pass checkpoint=)",)
+
+
+def _of_settings(settings: Mapping[str, Any], index: GraphIndex, checkpoint: str | Path | None) -> DocumentGraphNetwork | None:
+    """Return an untrained network of some settings; None if a checkpoint brings one, which must have been trained with them."""
+    if checkpoint is None:
+        return DocumentGraphNetwork(index.dense.dimension, **settings)
+    trained = load_checkpoint(checkpoint, _PART)[1].get("network")
+    trained = trained if isinstance(trained, Mapping) else {}
+    wanted = {"kind": DocumentGraphNetwork.kind, **settings}
+    check_trained(trained, wanted, f"{checkpoint} was trained with a network of", "fit g-rag")
+    return None
+
+
+def grag_reranker(
+    checkpoint: str | Path | None = None,
+    network: Network | None = None,
+    *,
+    parser: Any = None,
+    depth: int | None = None,
+    embedding: str | None = None,
+) -> DocumentGraphRerank:
+    """Return the operator of a checkpoint or a network; an untrained one if neither is given.
+
+    `embedding` is the name of the model that made the vectors, if it is known. Raises InvalidArgumentError if both a checkpoint and
+    a network are given, the checkpoint does not fit the parser or the embedding model, or it is not one of G-RAG.
+    """
+    if checkpoint is None:
+        return DocumentGraphRerank(network, parser=parser, depth=_DEPTH if depth is None else depth)
+    if network is not None:
+        raise InvalidArgumentError("Pass either checkpoint= or network=.")
+    tensors, config = _read(checkpoint)
+    made = network_of_config(config["network"], tensors)
+    depth = config["depth"] if depth is None else depth
+    reranker = DocumentGraphRerank(made, parser=parser, depth=depth, together=config["together"])
+    if config["parser"] != reranker.parser.name:
+        raise InvalidArgumentError(
+            f"{checkpoint} was trained with the parser {config.get('parser')!r}, this is {reranker.parser.name!r}; pass parser=."
+        )
+    # An EvidenceNetwork reads similarities, not vectors.
+    trained = config["embedding"]
+    if isinstance(made, DocumentGraphNetwork) and trained and embedding and trained != embedding:
+        raise InvalidArgumentError(
+            f"{checkpoint} was trained with vectors of {trained!r}, these are of {embedding!r}; train it with this model."
+        )
+    return reranker
+
+
+def _read(checkpoint: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    return load_part(checkpoint, _PART, _SETTINGS, "G-RAG", _DEFAULTS)
+
+
+def fit_grag(
+    dataset: Dataset,
+    index: GraphIndex,
+    folder: str | Path,
+    *,
+    seed: int = 0,
+    show_progress: bool = False,
+    first: str | Operator = _FIRST,
+    first_settings: Mapping[str, Any] | None = None,
+    depth: int = _DEPTH,
+    parser: Any = None,
+    together: bool = False,
+    network: Network | None = None,
+    training: dict[str, Any] | None = None,
+    published: bool = False,
+) -> dict[str, Any]:
+    """Train G-RAG on a dataset and write it as a checkpoint; a run that was stopped goes on from its last epoch.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Its queries of the splits "train" and "dev" are read.
+    index : GraphIndex
+        Of the dataset's graph.
+    folder : str or Path
+        For the checkpoint, and for the state of a training that is under way.
+    seed : int, default 0
+    show_progress : bool, default False
+    first, depth, parser, together
+        See :class:`GRAG` and :class:`~graph_retrievers.systems.grag.rerank.DocumentGraphRerank`.
+    first_settings : mapping, optional
+        Keywords of the first search where it is named; the checkpoint keeps them.
+    network : EvidenceNetwork or DocumentGraphNetwork, optional
+        Trained in place; by default a new EvidenceNetwork.
+    training : mapping, optional
+        Keywords of :func:`~graph_retrievers.systems.grag.training.fit_document_graph`.
+    published : bool, default False
+        Whether the settings of :attr:`GRAG.PUBLISHED` take the place of `first` and `depth`, and of a network that is not given.
+
+    Returns
+    -------
+    dict
+        How the training went, for JSON.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If a split has no questions, or the folder cannot be made.
+    """
+    of_paper = published_settings(GRAG)
+    if published:
+        first, depth = of_paper["first"], of_paper["depth"]
+    depth, seed, together = positive("depth", depth), seed_number(seed), bool(together)
+    folder = checkpoint_folder(folder)
+    train, dev = labelled_queries(dataset, index, "G-RAG")
+    torch.manual_seed(seed)
+    if network is None:
+        network = DocumentGraphNetwork(index.dense.dimension, **of_paper["network"]) if published else EvidenceNetwork()
+    settings = dict(first_settings or {})
+    cache = parser if isinstance(parser, MeaningCache) else MeaningCache(parser)
+    reranker = DocumentGraphRerank(network, parser=cache, depth=depth, together=together)
+    options = {"resume": folder / "under-way", **(training or {})}
+    candidates = first_stage(index, first, settings, depth)
+    history = fit_document_graph(index, train, dev, reranker, candidates, seed=seed, show_progress=show_progress, **options)
+    config = {
+        "network": network.config(),
+        "first": first if isinstance(first, str) else None,
+        "first_settings": settings,
+        "depth": depth,
+        "together": together,
+        "parser": cache.name,
+        "embedding": index.embedding_name,
+        "seed": seed,
+        "history": history.to_dict(),
+    }
+    save_checkpoint(folder, _PART, network.state_dict(), config)
+    if options["resume"] is not None:
+        clear_state(options["resume"])
+    return {"quality_on_dev": history.best_score, "epoch": history.best_epoch, "epochs": len(history.losses)}

@@ -1,0 +1,162 @@
+"""Training G-RAG's networks: which documents answer, learnt from questions with relevant nodes (G-RAG, section 3.2.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graph_retrievers.arguments import choice, positive
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.learning.labelled import LabelledQuery, questions_digest
+from graph_retrievers.learning.loop import History, fit
+from graph_retrievers.learning.loss import listwise_cross_entropy, pairwise_hinge
+from graph_retrievers.queries import Queries
+from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.search.driver import Search, run
+from graph_retrievers.search.memory import Memory, Question
+from graph_retrievers.search.operator import Operator
+from graph_retrievers.systems.grag.model import DocumentGraphNetwork, EvidenceNetwork
+from graph_retrievers.systems.grag.rerank import DocumentGraphRerank, Meanings, NetworkInputs
+
+__all__ = ["LOSSES", "fit_document_graph"]
+
+LOSSES = {"hinge": pairwise_hinge, "cross-entropy": listwise_cross_entropy}
+"""The two losses of the paper, equations 10 and 9."""
+
+_QUERIES_AT_A_TIME = 32
+
+
+def fit_document_graph(
+    index: GraphIndex,
+    train: Sequence[LabelledQuery],
+    dev: Sequence[LabelledQuery],
+    reranker: DocumentGraphRerank,
+    first: Operator,
+    *,
+    loss: str = "hinge",
+    batch_size: int = 16,
+    k: int = 10,
+    seed: int = 0,
+    resume: str | Path | None = None,
+    show_progress: bool = False,
+    **options: Any,
+) -> History:
+    """Train the network of a reranker in place; at the end it has the weights that rank best on `dev`.
+
+    Parameters
+    ----------
+    index : GraphIndex
+    train, dev : sequence of LabelledQuery
+    reranker : DocumentGraphRerank
+    first : Operator
+        Finds the documents that are reranked, as it will for the trained network.
+    loss : {"hinge", "cross-entropy"}, default "hinge"
+    batch_size : int, default 16
+        Questions in a step (the paper: 5).
+    k : int, default 10
+        The measure on `dev` is the mean of MRR and MHits@k, both over the relevant nodes that `first` finds.
+    seed, resume, show_progress, **options
+        See :func:`graph_retrievers.learning.loop.fit`; by default the learning rate is 1.5e-3, the weight decay 0.01, and training
+        stops after 20 epochs without a better result, after 150 at most.
+
+    Returns
+    -------
+    History
+
+    Raises
+    ------
+    InvalidArgumentError
+        If no training question has a relevant node among those that `first` finds, or there is no question to measure on.
+
+    Notes
+    -----
+    Vectors of documents and questions are not trained. Questions without a relevant node that is found are left out; on `dev`
+    they count 0, as in the paper's code base. The paper warms the learning rate up over 1,000 steps and trains for 50,000; the
+    networks here are smaller and stop early instead.
+
+    References
+    ----------
+    Dong et al., "Don't Forget to Connect!", 2024, sections 3.2.4 and 4.1.
+    """
+    measure = LOSSES[choice("loss", loss, LOSSES)]
+    for name, value in (("k", k), ("batch_size", batch_size)):
+        positive(name, value)
+    learnt = _prepared(index, train, reranker, first, show_progress)
+    held = _prepared(index, dev, reranker, first, show_progress)
+    useful = [example for example in learnt if bool(example[1].any())]
+    if not useful:
+        raise InvalidArgumentError("No training question has a relevant node among those that are found; check the gold nodes.")
+    if not held:
+        raise InvalidArgumentError("There is no dev question to measure on; G-RAG needs a few to know when to stop.")
+    if not any(inputs.unparsed < len(inputs.connected) for inputs, _ in useful):
+        raise InvalidArgumentError(f"The parser {reranker.parser.name!r} gave no meaning graph for any document; check the parser.")
+    network = reranker.network.to(index.device)
+
+    def batches(random: torch.Generator) -> Iterable[list[tuple[NetworkInputs, Tensor]]]:
+        for part in torch.randperm(len(useful), generator=random).split(batch_size):
+            yield [useful[number] for number in part.tolist()]
+
+    def mean_loss(batch: list[tuple[NetworkInputs, Tensor]]) -> Tensor:
+        scores = _scores(network, [inputs for inputs, _ in batch])
+        return torch.stack([measure(found, relevant) for found, (_, relevant) in zip(scores, batch, strict=True)]).mean()
+
+    def quality() -> float:
+        scores = _scores(network, [inputs for inputs, _ in held])
+        return sum(_quality(found, relevant, k) for found, (_, relevant) in zip(scores, held, strict=True)) / len(dev)
+
+    options = {"learning_rate": 1.5e-3, "weight_decay": 0.01, "patience": 20, "epochs": 150, "description": "fit g-rag", **options}
+    settings: dict[str, Any] = {"network": network.config(), "loss": loss, "batch_size": batch_size, "k": k}
+    settings |= {"first": repr(first), "depth": reranker.depth, "together": reranker.together, "parser": reranker.parser.name}
+    settings |= {"questions": questions_digest(train, dev), "index": index.digest(), "embedding": index.embedding_name}
+    return fit(
+        network, batches, mean_loss, quality, seed=seed, resume=resume, about=settings, show_progress=show_progress, **options
+    )
+
+
+def _scores(network: EvidenceNetwork | DocumentGraphNetwork, inputs: Sequence[NetworkInputs]) -> list[Tensor]:
+    """Return the scores of each question's documents; questions with equally many documents run together where they can."""
+    sizes = {len(each.connected) for each in inputs}
+    if isinstance(network, EvidenceNetwork) and len(sizes) == 1:
+        return list(network(*(torch.stack(parts) for parts in zip(*(each.arguments for each in inputs), strict=True))))
+    return [network(*each.arguments) for each in inputs]
+
+
+def _quality(scores: Tensor, relevant: Tensor, k: int) -> float:
+    """Return the mean of the reciprocal ranks and of the hits of the relevant documents of one list."""
+    if not bool(relevant.any()):
+        return 0.0
+    places = torch.sort(scores, descending=True, stable=True).indices
+    ranks = relevant[places].nonzero().flatten() + 1
+    return float(((1 / ranks).mean() + (ranks <= k).float().mean()) / 2)
+
+
+@torch.no_grad()
+def _prepared(
+    index: GraphIndex, examples: Sequence[LabelledQuery], reranker: DocumentGraphRerank, first: Operator, show_progress: bool
+) -> list[tuple[NetworkInputs, Tensor]]:
+    """Return what the network reads of each question, and which of its documents are relevant."""
+    from tqdm.auto import tqdm
+
+    def gathered(question: Question, found: Candidates) -> Search[tuple[NetworkInputs, np.ndarray] | None]:
+        head = found.top(reranker.depth)
+        documents = yield Meanings(reranker, head.nodes)
+        return ((yield from reranker.inputs(question, head, documents)), head.nodes) if len(head) else None
+
+    made = []
+    with tqdm(total=len(examples), desc="document graphs", unit="question", disable=not show_progress) as bar:
+        for start in range(0, len(examples), _QUERIES_AT_A_TIME):
+            part = examples[start : start + _QUERIES_AT_A_TIME]
+            queries = Queries.of(index, [example.text for example in part])
+            lists = enumerate(Candidates.of(first(queries)))
+            found = run(Memory(queries), [gathered(Question(queries, place), head) for place, head in lists])
+            for example, read in zip(part, found, strict=True):
+                if read is not None:
+                    made.append((read[0], torch.from_numpy(np.isin(read[1], example.gold)).to(index.device)))
+                bar.update(1)
+    return made

@@ -1,0 +1,352 @@
+"""G-Retriever: a prize-collecting Steiner tree as the result, O_gs (He et al., 2024)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graph_retrievers.arguments import is_number, positive
+from graph_retrievers.errors import InvalidArgumentError, shown
+from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.graph.steiner_tree import prize_collecting_steiner_tree
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.results import LONGEST_TRAIL
+from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.search.beyond import Facts
+from graph_retrievers.search.candidates import Candidates, falling, order
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.facts import NearestEdges, edge_mask, started_edges
+from graph_retrievers.search.memory import Question, column
+from graph_retrievers.search.operator import Operator, OperatorKind, Pipeline
+from graph_retrievers.search.requests import Neighbors, Scores
+from graph_retrievers.search.vector_search import VectorSearch
+from graph_retrievers.systems.lightrag.gathering import Relations
+
+__all__ = ["GRetriever", "SteinerTreeSearch", "edge_prizes"]
+
+# The c of the published code, by which prizes of less similar edges fall at least; similarities nearer than this are equal.
+_FALL, _ROUNDING = 0.01, 1e-6
+_EDGES_PER_NODE = 20
+_NO_PRIZES = "edges have no prizes, for the index has no signal {!r}; build it with edge_signals=True"
+_LEFT_OUT = "the subgraph was searched among the {:,} nodes nearest to the nodes and edges that match"
+
+
+def edge_prizes(similarities: np.ndarray, count: int) -> np.ndarray:
+    """Return the prizes of edges by their similarity to the question, as G-Retriever gives them.
+
+    With K the smaller of `count` and the number of distinct similarities, the edges of the largest similarity share a prize of K,
+    those of the next share K - 1 and so on: m equally similar edges have an m-th each. Prizes fall strictly: none is above 0.99
+    times that of the more similar ones.
+
+    Parameters
+    ----------
+    similarities : ndarray, shape [m]
+        -inf for an edge without a prize; values that differ by a millionth only are equal.
+    count : int
+        0 or more.
+
+    Returns
+    -------
+    ndarray, shape [m], float64
+
+    Notes
+    -----
+    The published code tests similarities for equality in the array that it writes prizes to, so that a similarity of 0, or one that
+    equals a prize, may be prized twice. Here the two are apart.
+
+    Examples
+    --------
+    >>> edge_prizes(np.array([0.5, 0.5, 0.5, 0.1, 0.1, 0.3]), 3).tolist()
+    [1.0, 1.0, 1.0, 0.5, 0.5, 0.99]
+    """
+    left, groups = np.asarray(similarities, np.float64).copy(), list[np.ndarray]()
+    prizes = np.zeros(len(left))
+    while len(groups) < count and (left > -np.inf).any():
+        best = left.max()
+        groups.append(left >= best - _ROUNDING * abs(best))
+        left[groups[-1]] = -np.inf
+    last = float(len(groups))
+    for place, alike in enumerate(groups):
+        prize = min((len(groups) - place) / alike.sum(), last)
+        prizes[alike], last = prize, prize * (1 - _FALL)
+    return prizes
+
+
+class SteinerTreeSearch(Operator):
+    r"""The subgraph that joins the nodes found before and the edges nearest to the question: a prize-collecting Steiner tree.
+
+    .. math:: S^* = \arg\max_{S \text{ connected}} \sum_{n \in S} p(n) + \sum_{e \in S} p(e) - c \, |E_S|
+
+    The i-th of K nodes found before has the prize K - i + 1, and other nodes have none; for edges see :func:`edge_prizes`. An edge
+    with a prize above the cost c becomes a node of prize p - c with an edge of cost 0 to either end; others cost c - p. Where edges
+    have prizes, c is at most 0.995 times the highest one, so that the most similar edges are worth more than they cost.
+
+    Parameters
+    ----------
+    seed_edges : int, default 3
+        Distinct similarities of edges that have prizes; the published code takes 5 for WebQSP. With 0, edges have no prizes.
+    cost : float, default 0.5
+        The c of the equation, above 0, where no prize of an edge is as small.
+    signal : str, default "edge_dense"
+        Signal over the edges that gives their similarity.
+    candidates : int, default 1000
+        The most nodes that the tree is searched among.
+    facts : bool, default False
+        Whether the edges of the subgraph are results too: they are then hits of their own behind the k nodes, by prize, then row.
+    k : int, optional
+        Nodes to keep; the whole subgraph by default.
+
+    Raises
+    ------
+    InvalidArgumentError
+        For a value outside its range, or a signal over nodes.
+
+    Notes
+    -----
+    Nodes are ranked by the sum of their prize and their similarity to the question, and each path leads along the tree from its
+    best node that was searched for.
+
+    Each question of the published data brings a small graph. Here its place is taken by the neighbourhood of the nodes and edges
+    that match: all nodes within one edge, two and so on, until there are `candidates`. Of the ring that does not fit, nodes with
+    two neighbours inside come first, then those most similar to the question; a note says so. Of more than 20 edges a candidate,
+    the most similar are read. Prizes of equally similar edges are split among the edges of the candidates: edges elsewhere in the
+    graph, in parts that no match lies in too, have no share, however similar. The search takes O(n) steps over the edges of n
+    candidates at most, in practice some milliseconds.
+
+    The limit of c is that of the published code since 22 May 2024. Before, c was the `cost` everywhere, and where many edges are
+    equally similar and share a prize, as edges of one relation do, the result could be a node without edges.
+
+    The published code embeds the relation of an edge alone. Here the vector of an edge is that of its text, and of "source
+    relation target" where it has none, so that fewer edges tie; edges whose text is the relation (``Edge(a, b, relation,
+    text=relation)``) are read as there.
+
+    Departures: growth is followed by strong pruning, where the published code prunes less (``"gw"``); see
+    :func:`~graph_retrievers.graph.steiner_tree.prize_collecting_steiner_tree`. Edges at nodes that the traversal filter excludes
+    are not used, and edges with an end that may not start a traversal have no prize. In an index without the signal no edge has a
+    prize, and a note says so.
+
+    References
+    ----------
+    He et al., "G-Retriever: Retrieval-Augmented Generation for Textual Graph Understanding and Question Answering", NeurIPS 2024,
+    section 5.3; the prizes are those of its public code. FastInsight, Example 4.
+
+    Examples
+    --------
+    >>> from graph_retrievers import Edge, GraphIndex, Node, Pipeline, Retriever
+    >>> from graph_retrievers.operators import VectorSearch
+    >>> nodes = [Node("ada", "", "Ada"), Node("engine", "", "Engine"), Node("babbage", "", "Babbage"), Node("loom", "", "Loom")]
+    >>> edges = [("ada", "engine", "wrote for"), ("babbage", "engine", "built"), ("engine", "loom", "recalls")]
+    >>> index = GraphIndex.from_nodes(nodes, edges, vectors=[[1, 0], [0, 1], [0.8, 0.6], [0, 1]])
+    >>> search = Pipeline(VectorSearch(2), SteinerTreeSearch(seed_edges=0))
+    >>> for hit in Retriever(index, search, backfill=False).retrieve("Who?", vector=[1, 0]):
+    ...     print(round(hit.score, 1), hit.path.text)
+    3.0 Ada
+    1.8 Ada -[wrote for]-> Engine <-[built]- Babbage
+    0.0 Ada -[wrote for]-> Engine
+    """
+
+    kind = OperatorKind.GRAPH_SEARCH
+
+    def __init__(
+        self,
+        *,
+        seed_edges: int = 3,
+        cost: float = 0.5,
+        signal: str = "edge_dense",
+        candidates: int = 1000,
+        facts: bool = False,
+        k: int | None = None,
+    ) -> None:
+        if not is_number(cost) or not 0 < cost <= 1e30:
+            raise InvalidArgumentError(f"cost must be above 0 and at most 1e30, got {shown(cost)}.")
+        self.seed_edges, self.candidates = positive("seed_edges", seed_edges, least=0), positive("candidates", candidates)
+        self.cost, self.k = float(cost), None if k is None else positive("k", k)
+        self.signal, self.facts = signal, facts
+
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the nodes of the subgraph; those of `found` have prizes."""
+        queries, graph, nodes = question.queries, question.queries.index.graph, found.nodes
+        prized, starts = self._prizes_edges(question), nodes
+        sources, targets = column(graph, "sources"), column(graph, "targets")
+        if prized:
+            rows, *_ = yield NearestEdges(self.seed_edges, self.signal, started_edges)
+            starts = np.concatenate([nodes, sources[rows], targets[rows]])
+        pool, rows = yield from self._candidates(question, starts, prized)
+        if self.seed_edges and not prized and graph.num_edges:
+            question.notes.append(_NO_PRIZES.format(self.signal))
+        prizes, gains = np.zeros(len(pool)), np.zeros(len(rows))
+        prizes[np.searchsorted(pool, nodes)] = np.arange(len(nodes), 0, -1)
+        if prized:
+            likeness, may = (yield Scores(rows, self.signal)), edge_mask(queries, started_edges)
+            gains = edge_prizes(likeness if may is None else np.where(may.cpu().numpy()[rows], likeness, -np.inf), self.seed_edges)
+        places, chosen = self._tree(np.searchsorted(pool, sources[rows]), np.searchsorted(pool, targets[rows]), prizes, gains)
+        scores = prizes[places] + (yield from _similarities(question, pool[places]))
+        by, by_gain = order(scores), order(gains[chosen])
+        ranked = pool[places][by]
+        trails, relations = _paths(graph, ranked.tolist(), set(starts.tolist()), rows[chosen])
+        made = Candidates(ranked, falling(scores[by]), trails, np.zeros(len(by), np.int64), (self.name,), relations)
+        made.facts = Facts(rows[chosen][by_gain], gains[chosen][by_gain], self.name) if self.facts else None
+        return made
+
+    def _prizes_edges(self, question: Question) -> bool:
+        there = self.seed_edges > 0 and self.signal in question.signals
+        if there and question.queries.index.signal(self.signal).covers != "edges":
+            raise InvalidArgumentError(f"SteinerTreeSearch gives prizes to edges; the signal {self.signal!r} covers nodes.")
+        return there
+
+    def _candidates(self, question: Question, starts: np.ndarray, prized: bool) -> Search[tuple[np.ndarray, np.ndarray]]:
+        """Return the nodes around some nodes, and the relationship rows among them, ascending; a note says if some are left out."""
+        held = np.zeros(question.size, bool)
+        held[starts] = True
+        front, cut = np.flatnonzero(held), False
+        room = self.candidates - len(front)
+        while len(front) and not cut:
+            near = (yield Neighbors(front)).node
+            near, count = np.unique(near[~held[near]], return_counts=True)
+            cut = len(near) > room
+            if cut:
+                by = order((yield from _similarities(question, near)))
+                near = near[by[np.argsort(count[by] < 2, kind="stable")]][: max(room, 0)]
+            held[near] = True
+            front, room = near, room - len(near)
+        pool = np.flatnonzero(held)
+        owner, rows, far = yield Relations(pool)
+        rows = np.unique(rows[held[far] & question.walked(pool)[owner]])
+        most = _EDGES_PER_NODE * self.candidates
+        if len(rows) > most:
+            likeness = (yield Scores(rows, self.signal)) if prized else np.zeros(len(rows))
+            rows, cut = np.sort(rows[order(likeness)[:most]]), True
+        if cut:
+            question.notes.append(_LEFT_OUT.format(self.candidates))
+        return pool, rows
+
+    def _tree(self, sources: np.ndarray, targets: np.ndarray, prizes: np.ndarray, gains: np.ndarray) -> tuple[list[int], list[int]]:
+        """Return the chosen nodes and edges of a small graph, ascending; `gains` are the prizes of its edges."""
+        dearest = gains.max(initial=0.0)
+        cost = min(self.cost, dearest * (1 - _FALL / 2)) if dearest > 0 else self.cost
+        size, plain, own = prizes.size, np.flatnonzero(gains <= cost), np.flatnonzero(gains > cost)
+        middle = size + np.arange(own.size)
+        near = np.concatenate([sources[plain], sources[own], middle])
+        far = np.concatenate([targets[plain], middle, targets[own]])
+        costs = np.concatenate([cost - gains[plain], np.zeros(2 * own.size)])
+        nodes, edges = prize_collecting_steiner_tree(near, far, np.concatenate([prizes, gains[own] - cost]), costs)
+        chosen = np.union1d(plain[edges[edges < plain.size]], own[nodes[nodes >= size] - size])
+        held = np.unique(np.concatenate([nodes[nodes < size], sources[chosen], targets[chosen]]))
+        return held.tolist(), chosen.tolist()
+
+
+def _similarities(question: Question, nodes: np.ndarray) -> Search[np.ndarray]:
+    """Return the similarity of the question and each node, as float64; 0 without vectors."""
+    if not (question.queries.index.has_dense and question.queries.has_vectors):
+        return np.zeros(len(nodes))
+    return (yield Scores(nodes)).astype(np.float64)  # type: ignore[no-any-return]
+
+
+def _paths(graph: CorpusGraph, nodes: list[int], starts: set[int], rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return a shortest path along rows to each of some connected nodes, from the first that is a start, and its relations.
+
+    They have the shape of the trails and relations of :class:`~graph_retrievers.search.candidates.Candidates`.
+    """
+    near: dict[int, list[tuple[int, int]]] = {node: [] for node in nodes}
+    columns = (column(graph, name)[rows].tolist() for name in ("sources", "targets", "relations"))
+    for source, target, relation in zip(*columns, strict=True):
+        near[source].append((target, relation))
+        near[target].append((source, relation))
+    reached = [next((node for node in nodes if node in starts), best) for best in nodes[:1]]
+    paths: dict[int, tuple[list[int], list[int]]] = {node: ([node], []) for node in reached}
+    for node in reached:
+        for other, relation in near[node]:
+            if other not in paths:
+                trail, relations = paths[node]
+                paths[other] = ([*trail, other][-LONGEST_TRAIL:], [*relations, relation][1 - LONGEST_TRAIL :])
+                reached.append(other)
+    longest = max((len(trail) for trail, _ in paths.values()), default=1)
+    trails, steps = np.full((len(nodes), longest), -1), np.full((len(nodes), longest - 1), -1)
+    for place, node in enumerate(nodes):
+        trail, relations = paths[node]
+        trails[place, longest - len(trail) :], steps[place, longest - len(trail) :] = trail, relations
+    return trails, steps
+
+
+class GRetriever(Retriever):
+    r"""The nodes and edges that match the question, joined to one subgraph.
+
+    .. math:: O_{vs} \to O_{gs}
+
+    The nodes and the edges most similar to the question have prizes, and the subgraph is a tree that collects prizes and pays for
+    its edges. Its nodes are the hits, by prize and similarity, each with its path in the tree. Where they are fewer than k,
+    vector search fills up behind them (``backfill=False`` returns the subgraph alone); of more, the first k are returned.
+
+    Parameters
+    ----------
+    index : GraphIndex
+        With vectors, and with ``edge_signals=True`` for prizes on edges.
+    seeds : int, default 3
+        Nodes that have prizes.
+    seed_edges : int, default 3
+    cost : float, default 0.5
+    signal : str, default "edge_dense"
+    candidates : int, default 1000
+    facts : bool, default False
+        Edges that have prizes, the cost of an edge, the signal of edges, the nodes that are looked at, and whether edges of the
+        subgraph are hits of their own: see :class:`~graph_retrievers.systems.gretriever.SteinerTreeSearch`, which says
+        too where it departs from the published code.
+    first : Operator, optional
+        Finds the nodes that have prizes; vector search by default.
+    **options
+        Keywords of :class:`Retriever`.
+
+    Notes
+    -----
+    ``hits.subgraph()`` is the subgraph: with ``facts=True`` and a k that holds all of it, exactly, else without the edges that no
+    path follows. ``hits.subgraph().to_csv()`` writes it as published, ``hits.to_context()`` as paths, facts and texts.
+
+    References
+    ----------
+    He et al., "G-Retriever: Retrieval-Augmented Generation for Textual Graph Understanding and Question Answering", NeurIPS 2024.
+
+    Examples
+    --------
+    >>> from graph_retrievers import Edge, Node
+    >>> nodes = [Node("ada", "", "Ada"), Node("engine", "", "Engine"), Node("loom", "", "Loom")]
+    >>> edges = [Edge("ada", "engine", "wrote for"), Edge("engine", "loom", "recalls")]
+    >>> def embed(texts):
+    ...     return [[float("wrote" in text or text == "Ada"), 0.6] for text in texts]
+    >>> index = GraphIndex.from_nodes(nodes, edges, embedding=embed, edge_signals=True, metric="cosine")
+    >>> hits = GRetriever(index, seeds=1, seed_edges=1, facts=True, backfill=False).retrieve("Who wrote for the engine?")
+    >>> print(hits.subgraph().to_csv())
+    node_id,node_attr
+    0,Ada
+    1,Engine
+    <BLANKLINE>
+    src,edge_attr,dst
+    0,wrote for,1
+    """
+
+    reads_edge_signals = True
+
+    PUBLISHED = {
+        "seeds": 3,
+        "seed_edges": 3,
+        "cost": 0.5,
+        "facts": True,
+        "k": 1000,
+        "backfill": False,
+    }
+
+    def __init__(
+        self,
+        index: GraphIndex,
+        *,
+        seeds: int = 3,
+        seed_edges: int = 3,
+        cost: float = 0.5,
+        signal: str = "edge_dense",
+        candidates: int = 1000,
+        facts: bool = False,
+        first: Operator | None = None,
+        **options: Any,
+    ) -> None:
+        search = SteinerTreeSearch(seed_edges=seed_edges, cost=cost, signal=signal, candidates=candidates, facts=facts)
+        super().__init__(index, Pipeline(first or VectorSearch(positive("seeds", seeds), returned=False), search), **options)

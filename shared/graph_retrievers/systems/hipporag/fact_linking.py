@@ -1,0 +1,215 @@
+"""Phrases of the facts that match a question, O_vs (HippoRAG 2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graph_retrievers.arguments import positive
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.graph.filters import type_mask
+from graph_retrievers.queries import Queries, both
+from graph_retrievers.search.beyond import Facts
+from graph_retrievers.search.candidates import Candidates, best
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.facts import NearestEdges, edges_within
+from graph_retrievers.search.fusion import min_max
+from graph_retrievers.search.memory import Question, column
+from graph_retrievers.search.operator import Operator, OperatorKind
+from graph_retrievers.search.requests import Completion
+from graph_retrievers.signals.language import as_language_model
+
+__all__ = ["FactLinking", "PhraseGraph", "phrase_graph"]
+
+_PROMPT = (
+    "Which of the numbered facts below help to answer the question, directly or as a step on the way? Give their numbers; none, if "
+    "no fact helps.\n\nQuestion: {question}\n\nFacts:\n{facts}"
+)
+
+
+@dataclass(frozen=True)
+class PhraseGraph:
+    """The nodes of a graph as HippoRAG 2 sees them: phrases, and passages that mention them; :func:`phrase_graph` makes it.
+
+    Attributes
+    ----------
+    phrases, passages : Tensor, shape [N], bool
+    facts : Tensor, shape [R], bool
+        Relationship rows between two phrases.
+    doubled : bool
+        Whether every node is both: its title is a phrase, its text a passage.
+    mentioned : Tensor, shape [N], int64
+        Passages that mention each phrase.
+    """
+
+    phrases: Tensor
+    passages: Tensor
+    facts: Tensor
+    doubled: bool
+    mentioned: Tensor
+
+
+def phrase_graph(graph: CorpusGraph, passage_type: str) -> PhraseGraph:
+    """Return which nodes are phrases and passages; made once for a graph.
+
+    Nodes of the type are passages and mention the phrases they are linked to. In a graph without nodes of the type, and in one with
+    no others, every node is both. Its text then mentions its own title and those that its edges lead to, as the text of a page has
+    its links; so its edges are facts.
+
+    Examples
+    --------
+    >>> graph = CorpusGraph(["ada", "loom"], ["", ""], edges=[("ada", "loom", "wrote of")])
+    >>> found = phrase_graph(graph, "passage")
+    >>> found.doubled, found.facts.tolist(), found.mentioned.tolist()
+    (True, [True], [1, 2])
+    """
+
+    def make() -> PhraseGraph:
+        passages, size = type_mask(graph, (passage_type,)), len(graph)
+        doubled = bool(passages.all()) or not bool(passages.any())
+        phrases, passages = (torch.ones_like(passages),) * 2 if doubled else (~passages, passages)
+        source, target = graph.sources, graph.targets
+        if doubled:
+            own = torch.arange(size, device=graph.device)
+            pairs = torch.cat([source, own]) * size + torch.cat([target, own])
+        else:
+            links = passages[source] != passages[target]
+            near, far = source[links], target[links]
+            pairs = torch.where(passages[near], near, far) * size + torch.where(passages[near], far, near)
+        mentioned = torch.bincount(torch.unique(pairs) % size, minlength=size)
+        return PhraseGraph(phrases, passages, phrases[source] & phrases[target], doubled, mentioned)
+
+    return graph.cache.get(("phrases", passage_type), make)
+
+
+class FactLinking(Operator):
+    r"""The nodes of the facts that match the question, weighted as HippoRAG 2 weighs its phrases.
+
+    A fact is an edge between two phrases, not one that joins a passage to what it mentions. With :math:`s_f` the similarity of
+    question and fact, brought to [0, 1] over all facts by min-max, F the facts that are kept and :math:`n_v` the passages that
+    mention v,
+
+    .. math:: w_v = \frac{1}{n_v \, |F_v|} \sum_{f \in F_v} s_f, \qquad F_v = \{f \in F : v \in f\}.
+
+    Parameters
+    ----------
+    limit : int, default 5
+        Facts that are kept, and nodes at most.
+    signal : str, default "edge_dense"
+        Signal over the edges: ``"edge_dense"`` or ``"edge_bm25"`` (``GraphIndex.from_graph(..., edge_signals=True)``).
+    language_model : object, optional
+        Says which of these facts help (see :func:`graph_retrievers.signals.language.as_language_model`), one prompt a question.
+    passage_type : str, default "passage"
+        Node type of passages; see :func:`phrase_graph` for graphs without it.
+    facts : bool, default False
+        Whether the kept facts are results too: hits of their own behind the k nodes.
+
+    Notes
+    -----
+    If all facts are equally similar, each has :math:`s_f = 1`. A node that no passage mentions has :math:`n_v = 1`. A node
+    of the worst fact of all has weight 0 and stays; the published code stops with an error there. Edges with an end that may not
+    start a traversal are not facts.
+
+    The model is shown, and so may keep, only facts between nodes that pass ``filter`` and ``traversal_filter``. A phrase passes
+    ``filter`` too if a passage that passes it mentions it.
+
+    The model answers with the numbers of facts, where the published code maps texts back to facts, with repeats. If it fails,
+    all are kept and a note says so. Without the signal, no fact is found, and a note says so.
+
+    References
+    ----------
+    Gutiérrez et al., "From RAG to Memory" (HippoRAG 2), ICML 2025, sections 3.2 to 3.4; the weights are those of the public code.
+
+    Examples
+    --------
+    >>> from graph_retrievers import GraphIndex, Node, Retriever
+    >>> nodes = [Node("ada", ""), Node("engine", ""), Node("loom", "")]
+    >>> edges = [("ada", "engine", "wrote for"), ("engine", "loom", "recalls")]
+    >>> index = GraphIndex.from_nodes(nodes, edges, edge_signals=True)
+    >>> hits = Retriever(index, FactLinking(2, signal="edge_bm25"), backfill=False).retrieve("Who wrote a program?")
+    >>> [(hit.id, hit.score) for hit in hits]
+    [('ada', 1.0), ('engine', 0.5)]
+    """
+
+    kind = OperatorKind.VECTOR_SEARCH
+
+    def __init__(
+        self,
+        limit: int = 5,
+        *,
+        signal: str = "edge_dense",
+        language_model: Any = None,
+        passage_type: str = "passage",
+        facts: bool = False,
+    ) -> None:
+        self.limit, self.signal = positive("limit", limit), signal
+        self.language_model = None if language_model is None else as_language_model(language_model)
+        self.passage_type, self.facts = passage_type, facts
+
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the weighted nodes of the kept facts; what came before is not read."""
+        index, graph = question.queries.index, question.queries.index.graph
+        if self.signal not in index.signals:
+            if graph.num_edges:
+                question.notes.append(
+                    f"no fact is looked for, as the index has no signal {self.signal!r}; build it with edge_signals=True"
+                )
+            return Candidates.seeds(np.empty(0, np.int64), np.empty(0), self.name)
+        if index.signal(self.signal).covers != "edges":
+            raise InvalidArgumentError(f"FactLinking searches edges; the signal {self.signal!r} covers nodes.")
+        rows, found_scores, least = yield NearestEdges(self.limit, self.signal, self._allowed, least=True)
+        # s_f: between the worst and the best of all facts.
+        bounds = torch.tensor([[least, *found_scores[:1].tolist()]]).double()
+        scores = min_max(torch.from_numpy(found_scores).double(), bounds[:, :1], bounds[:, -1:])[0].numpy()
+        if self.language_model is not None and len(rows):
+            answer = yield Completion(self.language_model, self._prompt(question, rows), _schema(len(rows)))
+            if isinstance(answer, Exception):
+                question.notes.append("the language model failed: all facts are kept")
+            else:
+                kept = np.unique(np.array(answer["facts"], np.int64)) - 1
+                rows, scores = rows[kept], scores[kept]
+        # w_v: the mean of s_f over the kept facts of a node, divided by the number of passages that mention it.
+        ends = np.append(column(graph, "sources")[rows], column(graph, "targets")[rows])
+        nodes, place, count = np.unique(ends, return_inverse=True, return_counts=True)
+        mentioned = phrase_graph(graph, self.passage_type).mentioned.cpu().numpy()[nodes]
+        weights = np.bincount(place, np.tile(scores, 2), len(nodes)) / (count * np.maximum(mentioned, 1))
+        by = best(weights.astype(np.float32), self.limit, nodes)
+        made = Candidates.seeds(nodes[by], weights[by], self.name)
+        made.facts = Facts(rows, scores, self.name) if self.facts else None
+        return made
+
+    def _allowed(self, queries: Queries) -> Tensor:
+        """Return which edges are facts that may be found: Tensor, shape [R], bool."""
+        parts, starts = phrase_graph(queries.index.graph, self.passage_type), queries.named_allowed
+        if self.language_model is not None:
+            starts = both(starts, both(_passing(queries, parts), queries.walk_allowed))
+        within = edges_within(queries, starts)
+        return parts.facts if within is None else parts.facts & within
+
+    def _prompt(self, question: Question, rows: np.ndarray) -> str:
+        # One line each, so that no document can write a fact of the list.
+        contents = question.queries.index.graph.edge_contents(rows.tolist())
+        told = [f"{number}. {' '.join(text.split())}" for number, text in enumerate(contents, 1)]
+        return _PROMPT.format(question=question.text, facts="\n".join(told))
+
+
+def _passing(queries: Queries, parts: PhraseGraph) -> Tensor | None:
+    """Return which nodes pass the filter, or are phrases of a passage that does: Tensor, shape [N], bool, or None for all."""
+    passing, graph = queries.filtered, queries.index.graph
+    if passing is None or parts.doubled:
+        return passing
+    source, target, passages = graph.sources, graph.targets, parts.passages & passing
+    named = passing.clone()
+    named[target[passages[source]]] = True
+    named[source[passages[target]]] = True
+    return named
+
+
+def _schema(count: int) -> dict[str, Any]:
+    numbers = {"type": "array", "items": {"type": "integer", "minimum": 1, "maximum": count}}
+    return {"type": "object", "properties": {"facts": numbers}, "required": ["facts"]}

@@ -1,0 +1,224 @@
+"""Passages by a random walk among phrases and passages, O_gs (HippoRAG 2)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graph_retrievers.arguments import is_number, positive
+from graph_retrievers.errors import InvalidArgumentError, shown
+from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.queries import Queries
+from graph_retrievers.search.candidates import Candidates, falling, followed, order
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.fusion import min_max
+from graph_retrievers.search.memory import Question
+from graph_retrievers.search.operator import Operator, OperatorKind
+from graph_retrievers.search.requests import Instead, Nearest
+from graph_retrievers.search.vector_search import VectorSearch
+from graph_retrievers.signals.dense import DenseIndex
+from graph_retrievers.signals.embedding import embed_texts
+from graph_retrievers.systems.hipporag.fact_linking import phrase_graph
+from graph_retrievers.systems.pagerank import TransitionGraph, Walk, check_damping, similarities, walk_parents
+
+__all__ = ["PassageWalk", "synonyms"]
+
+_MOST_SYNONYMS, _MOST_NAMES = 101, 100_000
+_BLOCK = 1024
+
+Edges = tuple[Tensor, Tensor, Tensor]
+
+
+def synonyms(names: Sequence[str], vectors: Tensor, threshold: float = 0.8) -> Edges:
+    """Return which names are similar: near, far, shape [E], int64, and their cosines, float32, of at least the threshold.
+
+    Each name has the 101 most similar others at most, and none if it has two letters and digits or fewer; others may still have it.
+    """
+    signal, spelled = DenseIndex(vectors, metric="cosine"), torch.tensor([len(re.findall(r"[^\W_]", name)) > 2 for name in names])
+    parts = []
+    for start in range(0, len(names), _BLOCK):
+        own = torch.arange(start, min(start + _BLOCK, len(names)))
+        own = own[spelled[own]].unsqueeze(1).to(vectors.device)
+        # One more than wanted, since a name finds itself; among many equal names it may not, and the last is dropped.
+        cosines, rows = signal.search(signal.vectors[own[:, 0]], _MOST_SYNONYMS + 1)
+        keep = (rows != own) & (rows >= 0)
+        keep &= (torch.cumsum(keep, 1) <= _MOST_SYNONYMS) & (cosines >= threshold)
+        near, column = keep.nonzero(as_tuple=True)
+        parts.append((own[near, 0], rows[near, column], cosines[near, column]))
+    near, far, cosines = (torch.cat(column) for column in zip(*parts, strict=True))
+    return near, far, cosines
+
+
+class PassageWalk(Operator):
+    r"""Rank passages by a walk that restarts at weighted phrases, and a little at every passage.
+
+    The restart weight of a node is its score in the ranking before it; a passage adds `passage_weight` times its similarity to the
+    question, brought to [0, 1] over all passages by min-max, 1 for each if they are equal up to rounding. Where the ranking is
+    empty, passages are ranked by similarity alone.
+
+    Parameters
+    ----------
+    k : int, optional
+        Passages to keep; by default as many as the hits requested, at least 100.
+    damping : float, default 0.5
+        Probability of following an edge.
+    passage_weight : float, default 0.05
+        Restart weight of the passage most similar to the question.
+    synonyms : float or None, default 0.8
+        Least cosine of the names of two phrases that an edge joins; None for no such edges.
+    passage_type : str, default "passage"
+        Node type of passages; see :func:`~graph_retrievers.systems.hipporag.fact_linking.phrase_graph` for graphs without it.
+
+    Notes
+    -----
+    The published code counts a fact in both directions and keeps both as edges, so a fact weighs twice its weight, and an edge at a
+    passage once. A synonym edge takes the place of the facts in its direction and weighs the cosine; found from both ends, it
+    weighs twice that. Rows between the same nodes are added; self loops are dropped. Where every node is both, the walk has two
+    nodes for each, and the passage's edges are those to its own phrase, of weight 1, and to the phrases that its rows lead to. A
+    hit's path follows, node by node, the neighbour ranked before it that sends it most of the walk's mass, from the last synonym
+    edge on.
+
+    Names are titles, or ids where there is no title. They are embedded and compared when the walk is first made, and the edges are
+    kept with the graph: for 40,000 phrases that takes a minute or two on two cores. Without an embedding model there are no
+    synonym edges, nor with more than 100,000 phrases, which a note says.
+
+    Departures: ties go to the lower row, not to the higher; letters and digits of all scripts count where short names are left
+    out; the walk goes to a stated tolerance (1e-7 in all). As published, the mass of nodes without edges returns to the restart
+    distribution. The seed filter applies to the restart at passages too.
+
+    References
+    ----------
+    Gutiérrez et al., "From RAG to Memory" (HippoRAG 2), ICML 2025, section 3; weights and rules are those of the public code.
+
+    Examples
+    --------
+    >>> from graph_retrievers import GraphIndex, Node, Pipeline, Retriever
+    >>> nodes = [Node("p", "Ada wrote a program.", type="passage"), Node("ada", "", "Ada"), Node("engine", "", "Engine")]
+    >>> edges = [("p", "ada"), ("ada", "engine", "wrote for")]
+    >>> index = GraphIndex.from_nodes(nodes, edges, vectors=[[0.5, 0.5], [1, 0], [0, 1]])
+    >>> walk = Retriever(index, Pipeline(VectorSearch(1, returned=False), PassageWalk(1)), backfill=False)
+    >>> walk.retrieve("?", vector=[0, 1])[0].path.text
+    'Engine <-[wrote for]- Ada <- p'
+    """
+
+    kind = OperatorKind.GRAPH_SEARCH
+    whole = "where a walk over the whole graph is most often"
+
+    def __init__(
+        self,
+        k: int | None = None,
+        *,
+        damping: float = 0.5,
+        passage_weight: float = 0.05,
+        synonyms: float | None = 0.8,
+        passage_type: str = "passage",
+    ) -> None:
+        check_damping(damping)
+        if not is_number(passage_weight) or not 0 <= passage_weight <= 1e30:
+            raise InvalidArgumentError(f"passage_weight must be at least 0 and at most 1e30, got {shown(passage_weight)}.")
+        if synonyms is not None and (not is_number(synonyms) or not 0 < synonyms <= 1):
+            raise InvalidArgumentError(f"synonyms must be a cosine above 0 and at most 1, or None, got {shown(synonyms)}.")
+        self.k, self.damping, self.passage_weight = None if k is None else positive("k", k), float(damping), float(passage_weight)
+        self.synonyms, self.passage_type = synonyms, passage_type
+
+    def compares_vectors(self, index: GraphIndex) -> bool:
+        """Return whether it does, as always."""
+        return True
+
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return passages by their share of the walk."""
+        queries = question.queries
+        graph, size = queries.index.graph, question.size
+        parts = phrase_graph(graph, self.passage_type)
+        # Where every node is both, its passage stands this far behind its phrase.
+        shift = size if parts.doubled else 0
+        keep = min(self.k or max(question.k, 100), size)
+        transitions, returned = self._transitions(question, shift), torch.nn.functional.pad(parts.passages, (shift, 0))
+        if not len(found):
+            others = () if parts.doubled else tuple(name for name in graph.type_names if name != self.passage_type)
+            nodes, scores = yield Instead(Nearest(keep, returned=True), question.text, others, returned=True)
+            return Candidates.seeds(nodes, scores, VectorSearch.name)
+        # Paths lead through phrases, which are not returned.
+        best = (returned, keep), (~returned, max(keep, 100))
+        weights = np.maximum(found.scores, 0).astype(np.float64)
+        nodes, shares = yield Walk(transitions, found.nodes, weights, self.passage_weight, self._passages, best, self.damping)
+        by = order(shares.astype(np.float32))
+        nodes, shares = nodes[by], falling(shares[by])
+        trails = followed(nodes, walk_parents(transitions, nodes, shares, found.nodes))
+        kept = np.flatnonzero(returned.cpu().numpy()[nodes])[:keep]
+        rows, trails = nodes[kept] % size, np.where(trails[kept] < 0, -1, trails[kept] % size)
+        return Candidates(rows, shares[kept], _along_edges(graph, trails), np.zeros(len(kept), np.int64), (self.name,))
+
+    def _passages(self, queries: Queries) -> Tensor:
+        """Return restart weights of all nodes of the walk by similarity of passages, 1 for the most similar: [B, N] or [B, 2 N]."""
+        parts = phrase_graph(queries.index.graph, self.passage_type)
+        allowed = parts.passages if queries.seeds_allowed is None else parts.passages & queries.seeds_allowed
+        similarity = similarities(queries)
+        low = similarity.masked_fill(~allowed, torch.inf).amin(1, keepdim=True)
+        high = similarity.masked_fill(~allowed, -torch.inf).amax(1, keepdim=True)
+        passages = min_max(similarity, low, high).masked_fill(~allowed, 0.0)
+        return torch.cat([torch.zeros_like(passages), passages], 1) if parts.doubled else passages
+
+    def _transitions(self, question: Question, shift: int) -> TransitionGraph:
+        """Return the graph of the walk; a note says if synonyms are not looked for."""
+        queries = question.queries
+        edges, whole = self._edges(queries)
+        if not whole:
+            question.notes.append(f"no synonyms are looked for among more than {_MOST_NAMES:,} phrases")
+        size, walk = question.size + shift, queries.walk_allowed
+        mask = walk.repeat(2) if walk is not None and shift else walk
+        # Edges and filter are kept with the graph, so that their ids are not used again.
+        cache = (queries.index.graph if walk is None else queries).cache
+        key = ("walk", id(edges), id(walk))
+        made: tuple[TransitionGraph, Any, Any]
+        made = cache.get(key, lambda: (TransitionGraph.of_edges(size, *edges, mask), edges, walk))
+        return made[0]
+
+    def _edges(self, queries: Queries) -> tuple[Edges, bool]:
+        """Return sources, targets and weights of the walk's edges, and whether synonyms could be looked for."""
+        graph, model = queries.index.graph, queries.index.embedding
+        parts = phrase_graph(graph, self.passage_type)
+        wanted = self.synonyms is not None and model is not None
+        few = int(parts.phrases.sum()) <= _MOST_NAMES
+
+        def make() -> tuple[object, Edges]:
+            near, far, weights, facts = graph.sources, graph.targets, graph.weights.double(), parts.facts
+            joined = torch.cat([near[facts], far[facts]]), torch.cat([far[facts], near[facts]]), weights[facts].repeat(2)
+            rest = near[~facts], far[~facts], weights[~facts]
+            if parts.doubled:
+                own, links = torch.arange(len(graph), device=graph.device), near != far
+                rest = (
+                    torch.cat([near[links], own]) + len(graph),
+                    torch.cat([far[links], own]),
+                    torch.cat([weights[links], torch.ones_like(own, dtype=torch.float64)]),
+                )
+            if model is None or not (wanted and few):
+                return model, tuple(map(torch.cat, zip(joined, rest, strict=True)))  # type: ignore[return-value]
+            rows = parts.phrases.nonzero().flatten()
+            names = [graph.titles[row] or graph.ids[row] for row in rows.tolist()]
+            alike = synonyms(names, embed_texts(model, names).to(graph.device), float(self.synonyms or 0))
+            alike = rows[alike[0]], rows[alike[1]], alike[2].double()
+            kept = ~torch.isin(joined[0] * len(graph) + joined[1], alike[0] * len(graph) + alike[1])
+            left = tuple(part[kept] for part in joined)
+            return model, tuple(map(torch.cat, zip(left, alike, rest, strict=True)))  # type: ignore[return-value]
+
+        # The model is kept with the edges, so that its id is not used again.
+        key = ("phrase edges", id(model), self.synonyms, self.passage_type)
+        return graph.cache.get(key, make)[1], few or not wanted
+
+
+def _along_edges(graph: CorpusGraph, trails: np.ndarray) -> np.ndarray:
+    """Return trails, [K, L], from their last step that follows no edge; a node that follows itself is kept once."""
+    near, far = trails[:, :-1], trails[:, 1:]
+    linked = graph.adjacent(*(torch.from_numpy(part).to(graph.device) for part in (near, far))).cpu().numpy()
+    apart = (near >= 0) & (near != far) & ~linked
+    # A step that no edge joins, and all before it.
+    gone = np.flip(np.cumsum(np.flip(apart, 1), 1), 1) > 0
+    trails = np.concatenate([np.where(gone | (near == far), -1, near), trails[:, -1:]], 1)
+    return np.take_along_axis(trails, np.argsort(trails >= 0, axis=1, kind="stable"), 1)

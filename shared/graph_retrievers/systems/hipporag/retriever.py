@@ -1,0 +1,110 @@
+"""HippoRAG 2 as published: facts of the question, and a walk from their phrases to passages."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.search.operator import Pipeline
+from graph_retrievers.systems.hipporag.fact_linking import FactLinking, phrase_graph
+from graph_retrievers.systems.hipporag.passage_walk import PassageWalk
+
+__all__ = ["HippoRAG"]
+
+
+class HippoRAG(Retriever):
+    r"""The facts that match the question, then passages by a walk that restarts at their phrases.
+
+    .. math:: O_{vs} \to O_{gs}
+
+    Phrases and passages are nodes of one graph: facts join phrases, and a passage is linked to the phrases that it mentions, as
+    :class:`~graph_retrievers.construction.knowledge.KnowledgeGraphBuilder` makes it. Only passages are hits. Where no fact matches,
+    or a language model keeps none, passages are ranked by vector search. :class:`~graph_retrievers.PPR` is the form
+    for corpus graphs, whose seeds are nodes.
+
+    Parameters
+    ----------
+    index : GraphIndex
+        With vectors, and with ``edge_signals=True`` for facts.
+    facts : int, default 5
+        Facts that are kept, and phrases that the walk restarts at (the published linking_top_k).
+    language_model : object, optional
+        Filters the facts; without one, the most similar are kept.
+    signal : str, default "edge_dense"
+        Signal over the edges: see :class:`~graph_retrievers.systems.hipporag.fact_linking.FactLinking`.
+    damping : float, default 0.5
+    passage_weight : float, default 0.05
+    synonyms : float or None, default 0.8
+        The walk: see :class:`~graph_retrievers.systems.hipporag.passage_walk.PassageWalk`, which says too where it departs from the
+        published code.
+    passage_type : str, default "passage"
+        Node type of passages.
+    **options
+        Keywords of :class:`Retriever`.
+
+    Notes
+    -----
+    In a graph without passages, or with nothing else, every node is a phrase, by its title, and a passage, by its text: so in a
+    knowledge graph, whose nodes are then the hits, and in a graph of pages. There each edge is a fact, by its text, or the titles
+    of its ends around the relation, and stands in the text of its source.
+
+    References
+    ----------
+    Gutiérrez et al., "From RAG to Memory: Non-Parametric Continual Learning for Large Language Models" (HippoRAG 2),
+    ICML 2025.
+
+    Examples
+    --------
+    >>> from graph_retrievers import Node
+    >>> nodes = [Node("p1", "On Ada.", type="passage"), Node("p2", "On engines.", type="passage")]
+    >>> nodes += [Node("ada", "", "Ada"), Node("engine", "", "Engine")]
+    >>> edges = [("p1", "ada", "mentions"), ("p2", "engine", "mentions"), ("ada", "engine", "wrote for")]
+    >>> def embed(texts):
+    ...     return [[float("Ada" in text), float("ngine" in text), 0.1] for text in texts]
+    >>> index = GraphIndex.from_nodes(nodes, edges, embedding=embed, edge_signals=True, metric="cosine")
+    >>> for hit in HippoRAG(index).retrieve("What did Ada write?"):
+    ...     print(hit.id, hit.path.text)
+    p1 Ada <-[mentions]- p1
+    p2 Engine <-[mentions]- p2
+    """
+
+    reads_edge_signals = True
+
+    PUBLISHED = {
+        "facts": 5,
+        "damping": 0.5,
+        "passage_weight": 0.05,
+        "synonyms": 0.8,
+    }
+
+    def __init__(
+        self,
+        index: GraphIndex,
+        *,
+        facts: int = 5,
+        language_model: Any = None,
+        signal: str = "edge_dense",
+        damping: float = 0.5,
+        passage_weight: float = 0.05,
+        synonyms: float | None = 0.8,
+        passage_type: str = "passage",
+        **options: Any,
+    ) -> None:
+        linking = FactLinking(facts, signal=signal, language_model=language_model, passage_type=passage_type)
+        walk = PassageWalk(damping=damping, passage_weight=passage_weight, synonyms=synonyms, passage_type=passage_type)
+        super().__init__(index, Pipeline(linking, walk), **options)
+        self._passage_type = passage_type if self.types is None else None
+        self.types = self._returned()
+
+    def over(self, index: GraphIndex) -> Self:
+        """Return this retriever on another index with the same signals; whether it has passages is seen there."""
+        made = super().over(index)
+        made.types = made._returned()
+        return made
+
+    def _returned(self) -> tuple[str, ...] | None:
+        """Return the node types that may be returned: those given, or that of passages where other nodes are phrases."""
+        if self._passage_type is None:
+            return self.types
+        return None if phrase_graph(self.index.graph, self._passage_type).doubled else (self._passage_type,)

@@ -1,0 +1,218 @@
+"""LeSeGR: lexical-semantic graph retrieval, the retriever of CG-RAG (Hu et al., 2025)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from graph_retrievers.arguments import seed_number
+from graph_retrievers.datasets import Dataset
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.learning.checkpoint import check_trained, checkpoint_folder, load_part, save_checkpoint
+from graph_retrievers.learning.state import clear_state
+from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.retrievers.signatures import published_settings
+from graph_retrievers.search.operator import Operator, Pipeline
+from graph_retrievers.search.vector_search import HybridSearch, VectorSearch
+from graph_retrievers.systems.lesegr import LeSeGRModel, LexicalSemanticSearch
+from graph_retrievers.systems.lesegr.training import fit_lesegr_model
+from graph_retrievers.systems.splits import labelled_queries
+
+__all__ = ["LeSeGR", "fit_lesegr"]
+
+_PART = "lesegr"
+_SETTINGS: dict[str, tuple[type, ...]] = {"model": (dict,), "hops": (int, type(None)), "sparse": (str,), "direction": (str,)}
+# Compared with the index.
+_SETTINGS |= dict.fromkeys(("dimension", "embedding", "sparse_kind"), (object,))
+
+
+class LeSeGR(Retriever):
+    r"""Hybrid search, then message passing in which lexical and semantic scores gate what neighbours say.
+
+    .. math:: O_{vs} \to O_{gm}
+
+    A node is scored by its own text and by what its neighbours' texts say about the question. Which neighbours to listen to is
+    learnt from questions with known answers (``graph-retrievers fit lesegr``); without a checkpoint no neighbour is heard, and
+    the retriever is a product of the sparse and the dense score. Each hit has the neighbours that gave it context
+    (``Hit.context``), and :func:`graph_retrievers.hits.Hits.to_context` prints them.
+
+    Parameters
+    ----------
+    index : GraphIndex
+        With vectors and BM25.
+    checkpoint : str or Path, optional
+        Folder written by ``graph-retrievers fit lesegr``. It is refused if the vectors of the index are not of the model that it
+        was trained with.
+    model : LeSeGRModel or mapping, optional
+        In place of a checkpoint. A mapping has keywords of a :class:`~graph_retrievers.systems.lesegr.model.LeSeGRModel`, which
+        is untrained then; with a checkpoint, they, `hops` and `direction` have to be those that it was trained with.
+    candidates : int, default 100
+        Nodes of hybrid search (vector search without BM25) that the neighbourhoods are made of.
+    hops : int or None, default 1
+    sparse : str, default "bm25"
+    direction : {"both", "in"}, default "both"
+    context : int or None, default 4
+        Where messages pass, the sparse signal, who sends messages, and neighbours kept with each hit: see
+        :class:`~graph_retrievers.systems.lesegr.search.LexicalSemanticSearch`. A checkpoint brings its own first three.
+    first : Operator, optional
+        Finds the candidates in its place.
+    **options
+        Keywords of :class:`Retriever`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If both a checkpoint and a model are given, or the checkpoint was trained for another index or with other settings.
+    MissingSignalError
+        If the index lacks the sparse signal.
+
+    References
+    ----------
+    Hu et al., "CG-RAG: Research Question Answering by Citation Graph Retrieval-Augmented LLMs", 2025, section 4.3.
+
+    Examples
+    --------
+    >>> vectors = [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]
+    >>> index = GraphIndex.from_texts(["a loom", "a loom card", "an engine"], vectors=vectors, edges=[("0", "2")])
+    >>> [hit.text for hit in LeSeGR(index, backfill=False).retrieve("Which loom?", vector=[1.0, 0.0])]
+    ['a loom', 'a loom card', 'an engine']
+    """
+
+    PUBLISHED = {
+        "model": {"encoder": "transformer", "layers": 2, "hidden": 1024, "heads": 4, "hub_exponent": 0.0},
+        "hops": None,
+        "direction": "in",
+        "context": None,
+        "backfill": False,
+    }
+
+    def __init__(
+        self,
+        index: GraphIndex,
+        *,
+        checkpoint: str | Path | None = None,
+        model: LeSeGRModel | Mapping[str, Any] | None = None,
+        candidates: int = 100,
+        hops: int | None = 1,
+        sparse: str = "bm25",
+        direction: str = "both",
+        context: int | None = 4,
+        first: Operator | None = None,
+        **options: Any,
+    ) -> None:
+        if checkpoint is not None and isinstance(model, LeSeGRModel):
+            raise InvalidArgumentError("Pass either checkpoint= or model=.")
+        if checkpoint is not None:
+            tensors, settings = load_part(checkpoint, _PART, _SETTINGS, "LeSeGR")
+            if isinstance(model, Mapping):
+                wanted = {**model, "hops": hops, "direction": direction}
+                check_trained({**settings["model"], **settings}, wanted, f"{checkpoint} was trained with", "fit lesegr")
+            hops, sparse, direction = settings["hops"], settings["sparse"], settings["direction"]
+            _check_index(settings, index, checkpoint)
+            model = LeSeGRModel.of_config(settings["model"], tensors)
+        if not isinstance(model, LeSeGRModel):
+            self._untrained = ("a trained model (pass checkpoint=)",)
+            model = LeSeGRModel(index.dense.dimension, **(model or {}))
+        # An index without it is refused now, not at the first question.
+        index.signal(sparse)
+        search = LexicalSemanticSearch(model, hops=hops, sparse=sparse, direction=direction, context=context)
+        super().__init__(index, Pipeline(first or _candidates(index, candidates), search), **options)
+
+
+def _candidates(index: GraphIndex, count: int) -> Operator:
+    return HybridSearch(count) if index.has_bm25 else VectorSearch(count)
+
+
+def _check_index(config: dict[str, Any], index: GraphIndex, checkpoint: str | Path) -> None:
+    """Raise InvalidArgumentError if a checkpoint was trained on vectors or a sparse signal of another kind."""
+    there = {
+        "dimension": index.dense.dimension,
+        "embedding": index.embedding_name,
+        "sparse_kind": index.signal(config["sparse"]).kind,
+    }
+    for name, value in there.items():
+        trained = config[name]
+        # Vectors that were computed elsewhere have no model to compare.
+        if trained != value and not (name == "embedding" and "" in (trained, value)):
+            raise InvalidArgumentError(
+                f"{checkpoint} was trained for an index with {name} {trained!r}, this one has {value!r}; train it on this index."
+            )
+
+
+def fit_lesegr(
+    dataset: Dataset,
+    index: GraphIndex,
+    folder: str | Path,
+    *,
+    seed: int = 0,
+    show_progress: bool = False,
+    hops: int | None = 1,
+    sparse: str = "bm25",
+    direction: str = "both",
+    candidates: int = 100,
+    training: dict[str, Any] | None = None,
+    published: bool = False,
+    **model: Any,
+) -> dict[str, Any]:
+    """Train LeSeGR on a dataset and write it as a checkpoint; a run that was stopped goes on from its last epoch.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Its queries of the splits "train" and "dev" are read.
+    index : GraphIndex
+        Of the dataset's graph.
+    folder : str or Path
+        For the checkpoint, and for the state of a training that is under way.
+    seed : int, default 0
+    show_progress : bool, default False
+    hops, sparse, direction, candidates
+        See :class:`LeSeGR`.
+    training : mapping, optional
+        Keywords of :func:`~graph_retrievers.systems.lesegr.training.fit_lesegr_model`.
+    published : bool, default False
+        Whether the settings of :attr:`LeSeGR.PUBLISHED` take the place of `hops`, `direction` and of keywords of the model that are
+        not given.
+    **model
+        Keywords of :class:`~graph_retrievers.systems.lesegr.model.LeSeGRModel`.
+
+    Returns
+    -------
+    dict
+        How the training went, for JSON.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If a split has no questions, or the folder cannot be made.
+    """
+    if published:
+        settings = published_settings(LeSeGR)
+        hops, direction, model = settings["hops"], settings["direction"], settings["model"] | model
+    train, dev = labelled_queries(dataset, index, "LeSeGR")
+    folder = checkpoint_folder(folder)
+    torch.manual_seed(seed_number(seed))
+    network = LeSeGRModel(index.dense.dimension, **model)
+    search = LexicalSemanticSearch(network, hops=hops, sparse=sparse, direction=direction)
+    options = {"resume": folder / "under-way", **(training or {})}
+    first = _candidates(index, candidates)
+    history = fit_lesegr_model(index, train, dev, search, first, seed=seed, show_progress=show_progress, **options)
+    config = {
+        "model": network.config(),
+        "hops": hops,
+        "sparse": sparse,
+        "direction": direction,
+        "dimension": index.dense.dimension,
+        "embedding": index.embedding_name,
+        "sparse_kind": index.signal(sparse).kind,
+        "seed": seed,
+        "history": history.to_dict(),
+    }
+    save_checkpoint(folder, _PART, network.state_dict(), config)
+    if options["resume"] is not None:
+        clear_state(options["resume"])
+    return {"recall_on_dev": history.best_score, "epoch": history.best_epoch, "epochs": len(history.losses)}

@@ -1,0 +1,253 @@
+"""Lexical-semantic graph retrieval, O_gm: nodes by representations that entangle their own signals and their neighbours'."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graph_retrievers.arguments import choice, positive
+from graph_retrievers.cache import Cache
+from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, MissingSignalError
+from graph_retrievers.graph.ragged import descending
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.learning.scores import check_scores
+from graph_retrievers.queries import Queries
+from graph_retrievers.search.candidates import Candidates, places_of, reached
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.memory import Question
+from graph_retrievers.search.operator import Operator, OperatorKind
+from graph_retrievers.search.requests import Neighbors, Request
+from graph_retrievers.systems.lesegr.model import LeSeGRModel
+from graph_retrievers.systems.lesegr.neighborhood import DIRECTIONS, Adjacency, Neighborhood, Senders, sparse_signal
+
+__all__ = ["LexicalSemanticSearch", "node_vectors"]
+
+# Scores [n], contexts [n, M] and whether no node has a word of the question.
+Scored = tuple[np.ndarray, np.ndarray, bool]
+
+_EDGES_AT_A_TIME = 1 << 16
+# Nodes of all queries of a group together: an encoder with weights holds several vectors of its hidden width for each.
+_NODES_AT_A_TIME = {True: 1 << 22, False: 1 << 15}
+
+
+class LexicalSemanticSearch(Operator):
+    r"""LeSeGR: messages pass between the ranked nodes and their neighbours, and the entangled representations are scored.
+
+    .. math:: s(q, c_i) = q \cdot H_i, \qquad H_i = g_\Phi(\{h_j, \delta_{qj}, \alpha_{ij} : j \in \{i\} \cup N(i)\})
+
+    (CG-RAG, Algorithm 1 and equations 4 to 9; see :class:`~graph_retrievers.systems.lesegr.model.LeSeGRModel`.)
+
+    Parameters
+    ----------
+    model : LeSeGRModel
+        Trained by ``graph-retrievers fit lesegr``, or untrained: a product of the sparse and the dense score.
+    hops : int or None, default 1
+        Messages pass in the nodes of the ranking before and all nodes at most so many edges away; all of them are ranked. None:
+        in the whole graph, as published, whatever the ranking before.
+    sparse : str, default "bm25"
+        Signal of the index that gives :math:`\delta`: BM25, or a sparse encoder.
+    direction : {"both", "in"}, default "both"
+        N(i): all neighbours, or those with an edge to i. In a contextual citation graph edges lead from the context to its
+        reader, so that ``"in"`` is the paper's.
+    context : int or None, default 4
+        Neighbours of each node that are kept as its context, those whose messages weigh most (see ``Hit.context``); None for all.
+    k : int, optional
+        Nodes to keep; all that are scored by default.
+
+    Raises
+    ------
+    MissingSignalError
+        If the index has no such signal, or no vectors that can be read.
+    DimensionMismatchError
+        If the vectors have another width than the model.
+
+    Notes
+    -----
+    With `hops` not below the number of layers the scores of the nodes of the ranking before are those of the whole graph. What
+    a traversal filter excludes sends and hears no messages, and moves no other score by its words or its edges; only the word
+    statistics of BM25 are those of all nodes. If it is in the ranking before, it keeps the product of its own two signals.
+
+    :math:`\delta` is divided by the largest sparse score of the query, which changes no order where the encoder is a sum or a
+    mean. For a query that shares no word with any node :math:`\delta` is 1, and a note says so. Dense signals do not depend
+    on the query and are computed once for an index.
+
+    The context of a node are the neighbours that may be returned and whose sparse signal is not 0, in order of
+    :math:`|\delta_{qj} \alpha_{ij}|`, then of :math:`\delta_{qj}`, then of node rows. The paper keeps all neighbours of a retrieved
+    chunk, which on hubs are more than a language model reads.
+
+    Examples
+    --------
+    >>> from graph_retrievers import GraphIndex, Pipeline, Retriever
+    >>> from graph_retrievers.operators import HybridSearch
+    >>> vectors = [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]
+    >>> index = GraphIndex.from_texts(["a loom", "a loom card", "an engine"], vectors=vectors, edges=[("0", "2")])
+    >>> retriever = Retriever(index, Pipeline(HybridSearch(2), LexicalSemanticSearch(LeSeGRModel(2))), backfill=False)
+    >>> for hit in retriever.retrieve("Which loom?", vector=[1.0, 0.0]):
+    ...     print(hit.text, [node.text for node in hit.context.nodes])
+    a loom []
+    a loom card []
+    an engine ['a loom']
+    """
+
+    kind = OperatorKind.GRAPH_MODEL_SEARCH
+
+    def __init__(
+        self,
+        model: LeSeGRModel,
+        *,
+        hops: int | None = 1,
+        sparse: str = "bm25",
+        direction: str = "both",
+        context: int | None = 4,
+        k: int | None = None,
+    ) -> None:
+        if not isinstance(model, LeSeGRModel):
+            raise InvalidArgumentError(f"Expected a LeSeGRModel, got {type(model).__name__}.")
+        self.model, self.sparse, self.direction = model.eval(), sparse, choice("direction", direction, DIRECTIONS)
+        self.hops = None if hops is None else positive("hops", hops)
+        self.context, self.k = None if context is None else positive("context", context), None if k is None else positive("k", k)
+        self._alphas = Cache(limit=4)
+
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the nodes of the neighbourhood by the scores of their entangled representations."""
+        node_vectors(question.queries.index, self.model)
+        pool = yield from self.pool(question, found)
+        # By node row: rescored keeps the order of equal scores.
+        pool = pool.taken(np.argsort(pool.nodes, kind="stable"))
+        if not len(pool):
+            return pool
+        scores, context, silent = yield Entangled(self, pool.nodes)
+        if silent:
+            who = "no node" if question.queries.walk_allowed is None else "no node that may be walked to"
+            question.notes.append(f"{who} has a word of the query: words count for nothing")
+        return replace(pool, beside={**pool.beside, "context": context}).rescored(scores)
+
+    def pool(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the nodes that messages pass between, in no particular order."""
+        if self.hops is None:
+            rows = np.arange(question.size)
+            rows = rows[question.walked(rows)]
+            return Candidates.seeds(rows, np.zeros(len(rows)), self.name)
+        start = 0
+        for _ in range(self.hops):
+            place = start + np.flatnonzero(question.walked(found.nodes[start:]))
+            heard = found.nodes[place]
+            near = yield Neighbors(heard) if self.direction == "both" else Senders(heard)
+            nodes, first = np.unique(near.node, return_index=True)
+            new = places_of(found.nodes, nodes) < 0
+            if not new.any():
+                break
+            start, place = len(found), place[near.owner[first[new]]]
+            found = found.joined(reached(found, place, nodes[new], np.zeros(len(place)), self.name))
+        return found
+
+    def answered(self, queries: Queries, places: Sequence[int], nodes: Sequence[np.ndarray]) -> list[Scored]:
+        """Return scores, contexts and silence for the nodes of some questions, each ascending, in one pass through the network."""
+        self.model.to(queries.index.device)
+        adjacency = Adjacency.of(queries.index.graph, self.direction)
+        degree = adjacency.degree_within(queries.walk_allowed)
+        near = Neighborhood.of(len(queries.index), adjacency, nodes, queries.walk_allowed)
+        batch = torch.tensor(places, device=near.rows.device)[near.query]
+        delta, silent = sparse_signal(queries, self.sparse, batch, near.rows)
+        delta = delta if self.model.sparse_gate else torch.ones_like(delta)
+        alpha = self.alphas(queries.index, adjacency)[near.entries]
+        with torch.inference_mode():
+            scores = entangled_scores(self.model, queries, batch, near, delta, alpha, degree)
+        check_scores(scores, "LeSeGR")
+        ends = np.cumsum([len(part) for part in nodes])[:-1]
+        tables = (np.split(part.cpu().numpy(), ends) for part in (scores, self._heard(near, delta, alpha, queries.allowed)))
+        return [(*pair, silent[place]) for *pair, place in zip(*tables, places, strict=True)]
+
+    def _heard(self, near: Neighborhood, delta: Tensor, alpha: Tensor, allowed: Tensor | None) -> Tensor:
+        """Return the rows of the neighbours that each node hears most of, best first: Tensor, shape [n, M], int64; -1 pads."""
+        speaks = delta[near.edges[0]] > 0
+        if allowed is not None:
+            speaks &= allowed[near.rows[near.edges[0]]]
+        (source, target), alpha = near.edges[:, speaks], alpha[speaks]
+        count = near.rows.numel()
+        # From the last key to the first: every sort keeps the order of equal entries.
+        order = descending(delta[source])
+        order = order[descending((delta[source] * alpha).abs()[order])]
+        order = order[torch.sort(target[order], stable=True).indices]
+        target, rows = target[order], near.rows[source[order]]
+        starts = torch.searchsorted(target, torch.arange(count, device=target.device))
+        column = torch.arange(target.numel(), device=target.device) - starts[target]
+        width = int(column.max()) + 1 if column.numel() else 0
+        width = width if self.context is None else min(width, self.context)
+        kept = (column < width).nonzero().flatten()
+        table = torch.full((count, width), -1, dtype=torch.int64, device=target.device)
+        table[target[kept], column[kept]] = rows[kept]
+        return table
+
+    def alphas(self, index: GraphIndex, adjacency: Adjacency) -> Tensor:
+        """Return the dense signal of every entry of the adjacency: Tensor, shape [M], float32; computed once for an index."""
+
+        def make() -> tuple[GraphIndex, Tensor]:
+            vectors = node_vectors(index, self.model)
+            owners = adjacency.owners()
+            pieces = range(0, owners.numel(), _EDGES_AT_A_TIME)
+            parts = [slice(start, start + _EDGES_AT_A_TIME) for start in pieces]
+            with torch.inference_mode():
+                found = [self.model.alpha(vectors[owners[part]] - vectors[adjacency.neighbors[part]]) for part in parts]
+            return index, torch.cat(found) if found else torch.zeros(0, device=index.device)
+
+        # The index is kept with its signals, so that no other takes over its id; weights that are changed get another version.
+        versions = tuple(parameter._version for parameter in self.model.mlp.parameters())
+        return self._alphas.get((id(index), versions), make)[1]
+
+
+def entangled_scores(
+    model: LeSeGRModel, queries: Queries, batch: Tensor, near: Neighborhood, delta: Tensor, alpha: Tensor, degree: Tensor
+) -> Tensor:
+    """Return the score of each node of a neighbourhood: Tensor, shape [n], float32.
+
+    `batch`, shape [n], is the query of each node in `queries`; `delta`, shape [n], and `alpha`, shape [E], are the signals, and
+    `degree`, shape [N], the numbers of neighbours in the whole graph.
+    """
+    if model.linear:
+        # Sums and means treat all dimensions alike, so the scores themselves are the messages.
+        own = queries.scores(batch, near.rows).unsqueeze(1)
+        return model(own, near.edges, delta, alpha, degree[near.rows]).squeeze(1)  # type: ignore[no-any-return]
+    vectors = node_vectors(queries.index, model)
+    made = model(vectors[near.rows], near.edges, delta, alpha, degree[near.rows])
+    return (made * queries.vectors[batch]).sum(1)  # type: ignore[no-any-return]
+
+
+def node_vectors(index: GraphIndex, model: LeSeGRModel) -> Tensor:
+    """Return the vectors of all nodes that a model reads: Tensor, shape [N, d], float32."""
+    vectors = getattr(index.dense, "vectors", None)
+    if not isinstance(vectors, Tensor):
+        raise MissingSignalError(f"LeSeGR reads the vectors of nodes, which {type(index.dense).__name__} does not give.")
+    if vectors.shape[1] != model.dimension:
+        raise DimensionMismatchError(
+            f"This LeSeGR model is for vectors of {model.dimension} dimensions, the index has {vectors.shape[1]}; train it on an "
+            "index with the same embedding model."
+        )
+    return vectors
+
+
+@dataclass(frozen=True, eq=False)
+class Entangled(Request):
+    """What the network of LeSeGR makes of the nodes, shape [n] and ascending, and the messages between them.
+
+    The answer is their scores, shape [n], the rows of the neighbours that each hears most of, [n, M] with -1 as pads, and whether
+    no node has a word of the question.
+    """
+
+    reads = "model"
+    shared = ("operator",)
+    operator: LexicalSemanticSearch
+    nodes: np.ndarray
+
+    @classmethod
+    def together(cls, backend: Any, asked: Sequence[tuple[int, Entangled]]) -> list[Scored]:
+        """Return answers, as many questions at a time as memory allows."""
+        operator, places, nodes = asked[0][1].operator, [b for b, _ in asked], [request.nodes for _, request in asked]
+        group = max(1, _NODES_AT_A_TIME[operator.model.linear] // max(map(len, nodes)))
+        parts = [slice(start, start + group) for start in range(0, len(asked), group)]
+        return [found for part in parts for found in operator.answered(backend.queries, places[part], nodes[part])]

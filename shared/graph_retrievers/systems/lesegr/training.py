@@ -1,0 +1,174 @@
+"""Training LeSeGR: which neighbours to listen to, learnt from questions with relevant nodes (CG-RAG, section 5.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graph_retrievers.arguments import positive
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.learning.labelled import LabelledQuery, questions_digest
+from graph_retrievers.learning.loop import History, fit
+from graph_retrievers.queries import Queries
+from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.search.driver import run
+from graph_retrievers.search.memory import Memory, Question
+from graph_retrievers.search.operator import Operator
+from graph_retrievers.systems.lesegr.neighborhood import Adjacency, Neighborhood, sparse_signal
+from graph_retrievers.systems.lesegr.search import LexicalSemanticSearch, entangled_scores, node_vectors
+
+__all__ = ["fit_lesegr_model"]
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Questions with the nodes that messages pass between, and what no training changes."""
+
+    queries: Queries
+    near: Neighborhood
+    delta: Tensor  # [n]
+    gold: Tensor  # [n], bool
+    weight: Tensor  # [n], 1 / number of relevant nodes found, on relevant nodes
+
+
+def fit_lesegr_model(
+    index: GraphIndex,
+    train: Sequence[LabelledQuery],
+    dev: Sequence[LabelledQuery],
+    search: LexicalSemanticSearch,
+    first: Operator,
+    *,
+    k: int = 10,
+    batch_size: int = 16,
+    seed: int = 0,
+    resume: str | Path | None = None,
+    show_progress: bool = False,
+    **options: Any,
+) -> History:
+    """Train the model of a search in place; at the end it has the weights with the best recall on `dev`.
+
+    Parameters
+    ----------
+    index : GraphIndex
+    train, dev : sequence of LabelledQuery
+    search : LexicalSemanticSearch
+        Its settings say which nodes messages pass between.
+    first : Operator
+        Finds the nodes that the neighbourhoods are made of, as it will for the trained model.
+    k : int, default 10
+        The measure on `dev` is the recall among the first k, divided by what k places can hold.
+    batch_size : int, default 16
+        Questions in a step.
+    seed, resume, show_progress, **options
+        See :func:`graph_retrievers.learning.loop.fit`; by default the learning rate is 1e-3, the weight decay 0.01, and training
+        stops after 12 epochs without a better result, after 40 at most.
+
+    Returns
+    -------
+    History
+
+    Raises
+    ------
+    InvalidArgumentError
+        If no training question has a relevant node in its neighbourhood, or there is no question to measure on.
+
+    Notes
+    -----
+    The loss is the cross entropy of each relevant node among all nodes that are scored for its question, averaged over the
+    relevant nodes; its negatives are the other nodes of the neighbourhood. Vectors of nodes and queries are not trained, and
+    BM25 is a constant. The paper gives the loss and AdamW, but neither learning rate, batch size, epochs nor negatives.
+
+    References
+    ----------
+    Hu et al., "CG-RAG", section 5.1, "Implementations".
+    """
+    positive("k", k)
+    model, vectors = search.model, node_vectors(index, search.model)
+    adjacency = Adjacency.of(index.graph, search.direction)
+    learnt = _prepared(index, train, search, first, positive("batch_size", batch_size), show_progress)
+    held = _prepared(index, dev, search, first, batch_size, show_progress)
+    if not any(bool(batch.gold.any()) for batch in learnt):
+        raise InvalidArgumentError("No training question has a relevant node among those that are scored; check the gold nodes.")
+    if not held:
+        raise InvalidArgumentError("There is no dev question to measure on; LeSeGR needs a few to know when to stop.")
+    owners = adjacency.owners()
+    model.to(index.device)
+
+    def scores(batch: _Batch) -> Tensor:
+        # Each edge is read once, however many questions of the batch have it.
+        entries, place = torch.unique(batch.near.entries, return_inverse=True)
+        alpha = model.alpha(vectors[owners[entries]] - vectors[adjacency.neighbors[entries]])[place]
+        return entangled_scores(model, batch.queries, batch.near.query, batch.near, batch.delta, alpha, adjacency.degree)
+
+    def loss(batch: _Batch) -> Tensor:
+        count = len(batch.queries)
+        logits = scores(batch) * model.log_scale.exp()
+        query = batch.near.query
+        top = torch.full((count,), float("-inf"), device=logits.device).scatter_reduce(0, query, logits.detach(), "amax")
+        total = torch.zeros(count, device=logits.device).index_add(0, query, (logits - top[query]).exp())
+        surprise = top[query] + total[query].log() - logits
+        return (surprise * batch.weight).sum() / query[batch.gold].unique().numel()
+
+    def batches(random: torch.Generator) -> Iterable[_Batch]:
+        for number in torch.randperm(len(learnt), generator=random).tolist():
+            if bool(learnt[number].gold.any()):
+                yield learnt[number]
+
+    def recall() -> float:
+        found = [_recall(batch, scores(batch), wanted, k) for batch, wanted in zip(held, _parts(dev, batch_size), strict=True)]
+        return sum(found) / len(dev)
+
+    options = {"learning_rate": 1e-3, "weight_decay": 0.01, "patience": 12, "epochs": 40, "description": "fit lesegr", **options}
+    settings: dict[str, Any] = {name: getattr(search, name) for name in ("hops", "sparse", "direction")}
+    settings |= {"model": model.config(), "first": repr(first), "k": k, "batch_size": batch_size}
+    settings |= {"questions": questions_digest(train, dev), "index": index.digest(), "embedding": index.embedding_name}
+    return fit(model, batches, loss, recall, seed=seed, resume=resume, about=settings, show_progress=show_progress, **options)
+
+
+def _parts(examples: Sequence[LabelledQuery], size: int) -> list[Sequence[LabelledQuery]]:
+    return [examples[start : start + size] for start in range(0, len(examples), size)]
+
+
+@torch.no_grad()
+def _prepared(
+    index: GraphIndex,
+    examples: Sequence[LabelledQuery],
+    search: LexicalSemanticSearch,
+    first: Operator,
+    size: int,
+    show_progress: bool,
+) -> list[_Batch]:
+    """Return questions with their neighbourhoods, `size` together."""
+    from tqdm.auto import tqdm
+
+    adjacency, batches = Adjacency.of(index.graph, search.direction), []
+    for part in tqdm(_parts(examples, size), desc="neighborhoods", unit="batch", disable=not show_progress):
+        queries = Queries.of(index, [example.text for example in part])
+        firsts = enumerate(Candidates.of(first(queries)))
+        pools = run(Memory(queries), [search.pool(Question(queries, place), part) for place, part in firsts])
+        near = Neighborhood.of(len(index), adjacency, [np.sort(pool.nodes) for pool in pools])
+        delta, _ = sparse_signal(queries, search.sparse, near.query, near.rows)
+        wanted = torch.tensor(
+            [b * len(index) + row for b, example in enumerate(part) for row in example.gold], dtype=torch.int64, device=index.device
+        )
+        gold = torch.isin(near.query * len(index) + near.rows, wanted)
+        found = torch.bincount(near.query[gold], minlength=len(part))
+        batches.append(_Batch(queries, near, delta, gold, torch.where(gold, 1.0 / found.clamp(min=1)[near.query], 0.0)))
+    return batches
+
+
+def _recall(batch: _Batch, scores: Tensor, examples: Sequence[LabelledQuery], k: int) -> float:
+    """Return the sum of the recalls of a batch's questions, each divided by what k places can hold."""
+    total = 0.0
+    for b, example in enumerate(examples):
+        mine = (batch.near.query == b).nonzero().flatten()
+        best = mine[torch.sort(scores[mine], descending=True, stable=True).indices[:k]]
+        total += float(batch.gold[best].sum()) / min(k, len(set(example.gold)))
+    return total

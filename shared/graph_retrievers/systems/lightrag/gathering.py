@@ -1,0 +1,297 @@
+"""Relations of entities, and the chunks of entities and relations: the graph search of LightRAG."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+
+from graph_retrievers.arguments import choice, positive, strings
+from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.graph.filters import type_mask
+from graph_retrievers.graph.tokens import estimate_tokens
+from graph_retrievers.search.beyond import Facts
+from graph_retrievers.search.candidates import Candidates, best, places_of
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.memory import Question, column, slices
+from graph_retrievers.search.operator import Operator, OperatorKind
+from graph_retrievers.search.requests import Near, Neighbors, Request, Similarity
+
+__all__ = ["ChunkGathering", "RelationGathering", "chunk_quotas", "within_tokens"]
+
+# Quotas of all items together fit into 64 bits.
+_MOST_RELATED = 1 << 31
+
+
+def chunk_quotas(count: int, most: int = 5) -> list[int]:
+    """Return how many chunks each of `count` items may bring: from `most` for the first down to 1, evenly (LightRAG, "WEIGHT").
+
+    Python's rounding: a half goes to the even number.
+
+    >>> chunk_quotas(3), chunk_quotas(2), chunk_quotas(1)
+    ([5, 3, 1], [5, 1], [5])
+    """
+    return [round(most - place / max(count - 1, 1) * (most - 1)) for place in range(count)]
+
+
+@lru_cache
+def _quotas(count: int, most: int) -> np.ndarray:
+    return np.array(chunk_quotas(count, most), np.int64)
+
+
+def within_tokens(graph: CorpusGraph, of: str, rows: np.ndarray, budget: int) -> np.ndarray:
+    """Return which entries of a list come before their texts exceed a number of tokens: bool, shape [K].
+
+    `rows`, shape [K], are node rows (`of` is "nodes") or relationship rows ("edges"); the texts are those that signals read, and
+    their tokens are estimated (:func:`~graph_retrievers.graph.tokens.estimate_tokens`).
+    """
+    contents: Callable[[], list[str]] = graph.contents if of == "nodes" else graph.edge_contents
+    tokens = graph.cache.get(("tokens", of), lambda: np.array([estimate_tokens(text) for text in contents()], np.int64))
+    return np.cumsum(tokens[rows]) <= budget  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, eq=False)
+class Relations(Request):
+    """The relationship rows at nodes, shape [n], whose other ends may be walked to: ``(owner [T], rows [T], far [T])``.
+
+    `owner` has the place of the node of each, ascending, and `far` its other end.
+    """
+
+    reads = "graph"
+    nodes: np.ndarray
+
+    @classmethod
+    def together(cls, backend: Any, asked: Sequence[tuple[int, Relations]]) -> list[tuple[np.ndarray, ...]]:
+        """Return the rows of each question."""
+        view, walk = backend.graph.incidence, backend.queries.walk_allowed
+        parts = view.indptr, view.neighbors, view.rows
+        made = backend.graph.cache.get("incidence on the host", lambda: [part.cpu() for part in parts])
+        indptr, neighbors, rows = (part.numpy() for part in made)
+        found: list[tuple[np.ndarray, ...]] = []
+        for _, request in asked:
+            owner, entry = slices(indptr, request.nodes)
+            if walk is not None:
+                kept = np.flatnonzero(walk.cpu().numpy()[neighbors[entry]])
+                owner, entry = owner[kept], entry[kept]
+            found.append((owner, rows[entry].astype(np.int64), neighbors[entry]))
+        return found
+
+
+class RelationGathering(Operator):
+    """The relations of the ranked nodes as facts, those between nodes of many neighbours first.
+
+    Relations are relationship rows with a ranked node at one end. Each is taken once, in order of the degrees of its two ends
+    together, then of its weight, largest first; equal ones in the order in which they are first seen: those of the first node, in
+    row order, then those of the next.
+
+    Parameters
+    ----------
+    tokens : int, default 8000
+        Budget for the texts of the relations; the rest is cut off.
+    exclude_types : sequence of str, default ()
+        Node types that are not entities: edges at them are not relations, and do not count for degrees.
+
+    Notes
+    -----
+    The degree of a node is its number of distinct neighbours. The original joins parallel edges to one; here each is a relation.
+    The work is that of reading all edges of the ranked nodes.
+
+    References
+    ----------
+    LightRAG, ``operate.py``.
+
+    Examples
+    --------
+    >>> from graph_retrievers import GraphIndex, Pipeline, Retriever
+    >>> from graph_retrievers.operators import VectorSearch
+    >>> index = GraphIndex.from_texts(["a loom", "a card", "a mill"], edges=[("0", "1"), ("1", "2")], vectors=[[0], [1], [0]])
+    >>> search = Pipeline(VectorSearch(1, returned=False), RelationGathering())
+    >>> [hit.text for hit in Retriever(index, search).retrieve("?", vector=[1]).facts]
+    ['0 -> 1', '1 -> 2']
+    """
+
+    kind = OperatorKind.GRAPH_SEARCH
+
+    def __init__(self, tokens: int = 8000, *, exclude_types: Sequence[str] = ()) -> None:
+        self.tokens, self.exclude_types = positive("tokens", tokens), strings("exclude_types", exclude_types)
+
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the ranked nodes with their relations as facts."""
+        graph = question.queries.index.graph
+        owner, rows, far = yield Relations(found.nodes)
+        kept = np.flatnonzero(~question.typed(far, self.exclude_types))
+        rows, seen = np.unique(rows[kept[np.lexsort((rows[kept], owner[kept]))]], return_index=True)
+        degree = _degrees(graph, self.exclude_types)
+        degrees = degree[column(graph, "sources")[rows]] + degree[column(graph, "targets")[rows]]
+        rows = rows[np.lexsort((seen, -column(graph, "weights")[rows], -degrees))]
+        rows = rows[within_tokens(graph, "edges", rows, self.tokens)]
+        return replace(found, facts=Facts(rows, 1 / np.arange(1, len(rows) + 1), self.name))
+
+
+def _degrees(graph: CorpusGraph, types: tuple[str, ...]) -> np.ndarray:
+    """Return the number of distinct neighbours of each node that are not of some types: int64, shape [N]."""
+    if not types:
+        return column(graph, "degree")
+
+    def make() -> np.ndarray:
+        counted = (~type_mask(graph, types)[graph.indices.long()]).double()
+        degrees = torch.segment_reduce(counted, "sum", offsets=graph.indptr, initial=0.0)
+        return degrees.long().cpu().numpy()  # type: ignore[no-any-return]
+
+    return graph.cache.get(("degrees without", types), make)
+
+
+class ChunkGathering(Operator):
+    """The chunks of the ranked entities, or of their relations.
+
+    Parameters
+    ----------
+    of : {"entities", "relations"}
+        What chunks are gathered for: the ranked nodes, or the ranking's facts. Chunks of entities are not gathered again for
+        relations.
+    pick : {"vector", "weight"}, default "vector"
+        Which chunks are taken. ``"vector"``: of n items with chunks, the ``related * n // 2`` that are most similar to the
+        question. ``"weight"``: an item brings up to its quota of :func:`chunk_quotas`, those of most items first; what quotas leave
+        over goes to the first items that have more.
+    chunk_types : sequence of str, default ()
+        Node types that are chunks. Those of an entity are its neighbours of these types; those of a relation, which the original
+        reads from where it was extracted, are linked to both of its ends. Without types, every node is its own chunk, and a
+        relation has its two ends.
+    related : int, default 5
+        Chunks for an item.
+    entity_tokens, relation_tokens : int, default 6000 and 8000
+        Budgets for the texts of the entities and of the relations; only those within them bring chunks.
+
+    Notes
+    -----
+    A chunk of several items belongs to the first. As published, entities count for n and for quotas though all of their chunks
+    belong to others, and relations do not. By ``"vector"``, equal cosines go to the lower row. The n-th chunk scores 1 / n.
+    Only edges lead to chunks: a graph search, and with ``"vector"`` a vector-graph search.
+
+    References
+    ----------
+    LightRAG, ``operate.py``.
+
+    Examples
+    --------
+    >>> from graph_retrievers import GraphIndex, Node, Pipeline, Retriever
+    >>> from graph_retrievers.operators import VectorSearch
+    >>> nodes = [Node("p", "Ada.", type="passage"), Node("a", "", "Ada", "person")]
+    >>> index = GraphIndex.from_nodes(nodes, [("p", "a", "mentions")], vectors=[[0], [1]])
+    >>> search = Pipeline(VectorSearch(1, returned=False), ChunkGathering(chunk_types=["passage"]))
+    >>> Retriever(index, search).retrieve("?", vector=[1])[0].path.text
+    'Ada <-[mentions]- p'
+    """
+
+    @property
+    def kind(self) -> OperatorKind:  # type: ignore[override]
+        """Whether vectors pick the chunks."""
+        return OperatorKind.VECTOR_GRAPH_SEARCH if self.pick == "vector" else OperatorKind.GRAPH_SEARCH
+
+    def __init__(
+        self,
+        of: str = "entities",
+        *,
+        pick: str = "vector",
+        chunk_types: Sequence[str] = (),
+        related: int = 5,
+        entity_tokens: int = 6000,
+        relation_tokens: int = 8000,
+    ) -> None:
+        self.of, self.pick = choice("of", of, ("entities", "relations")), choice("pick", pick, ("vector", "weight"))
+        self.chunk_types, self.related = strings("chunk_types", chunk_types), min(positive("related", related), _MOST_RELATED)
+        self.entity_tokens = positive("entity_tokens", entity_tokens)
+        self.relation_tokens = positive("relation_tokens", relation_tokens)
+
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the chunks, each with the trail of the entity that it belongs to, and itself."""
+        chunk, via = yield from self._picked(question, (yield from self._of_entities(question, found)))
+        if self.of == "relations":
+            chunk, via = yield from self._picked(question, (yield from self._of_relations(question, found)), chunk)
+        own = places_of(found.nodes, chunk)
+        origin, held = np.where(own >= 0, own, via), np.flatnonzero(own >= 0)
+        trails, relations = _extended(found.trails, origin, chunk), None
+        # An entity that is a chunk has its own trail.
+        trails[held, 0], trails[held, 1:] = -1, found.trails[own[held]]
+        if found.relations is not None:
+            relations = _extended(found.relations, origin, np.full(len(chunk), -1))
+            relations[held, 0], relations[held, 1:] = -1, found.relations[own[held]]
+        scores, origins = 1 / np.arange(1, len(chunk) + 1), np.zeros(len(chunk), np.int64)
+        return Candidates(chunk, scores, trails, origins, (self.name,), relations)
+
+    def _of_entities(self, question: Question, found: Candidates) -> Search[tuple[np.ndarray, ...]]:
+        """Return item, chunk, and the place of the entity that leads to it, of all chunks of entities, each [T]."""
+        item = np.flatnonzero(within_tokens(question.queries.index.graph, "nodes", found.nodes, self.entity_tokens))
+        if not self.chunk_types:
+            return item, found.nodes[item], item
+        owner, chunk = yield from self._linked(question, found.nodes[item])
+        return item[owner], chunk, item[owner]
+
+    def _of_relations(self, question: Question, found: Candidates) -> Search[tuple[np.ndarray, ...]]:
+        """Return what :meth:`_of_entities` does, of the chunks of relations."""
+        graph, rows = question.queries.index.graph, found.nodes[:0] if found.facts is None else found.facts.rows
+        rows = rows[within_tokens(graph, "edges", rows, self.relation_tokens)]
+        near, far = column(graph, "sources")[rows], column(graph, "targets")[rows]
+        item, both = np.arange(len(rows)), np.append(near, far)
+        at_near, at_far = places_of(found.nodes, both).reshape(2, -1)
+        if not self.chunk_types:
+            return np.tile(item, 2), both, np.append(at_far, at_near)
+        ends = np.unique(both, return_index=True)[0]
+        owner, chunk = yield from self._linked(question, ends)
+        # Through the end of fewer chunks, so that no hub is gone through for each of its relations.
+        indptr = np.searchsorted(owner, np.arange(len(ends) + 1))
+        one, other = np.searchsorted(ends, near), np.searchsorted(ends, far)
+        fewer = np.diff(indptr)[one] <= np.diff(indptr)[other]
+        one, other = np.where(fewer, one, other), np.where(fewer, other, one)
+        relation, entry = slices(indptr, one)
+        shared = np.isin(other[relation] * question.size + chunk[entry], owner * question.size + chunk)
+        return relation[shared], chunk[entry[shared]], np.where(at_near >= 0, at_near, at_far)[relation[shared]]
+
+    def _linked(self, question: Question, nodes: np.ndarray) -> Search[Near]:
+        """Return the chunks linked to nodes."""
+        near = yield Neighbors(nodes)
+        return near.kept(question.typed(near.node, self.chunk_types))  # type: ignore[no-any-return]
+
+    def _picked(
+        self, question: Question, found: tuple[np.ndarray, ...], taken: np.ndarray | None = None
+    ) -> Search[tuple[np.ndarray, np.ndarray]]:
+        """Return the chunks that are picked, and the places that lead to them.
+
+        Without chunks `taken`, each item with chunks counts for quotas; with them, each that is the first of one not taken.
+        """
+        # By chunk, and each chunk by item: the first of a chunk is that of its first item.
+        by = np.lexsort(found[:2])
+        item, chunk, via = (values[by] for values in found)
+        fresh = np.append(True, chunk[1:] != chunk[:-1])[: len(by)]
+        pair = np.append(True, item[1:] != item[:-1])[: len(by)] | fresh
+        times, items = np.bincount(np.cumsum(fresh) - 1, pair), item
+        chunk, item, via = chunk[fresh], item[fresh], via[fresh]
+        if taken is not None:
+            left = np.ones(question.size, bool)
+            left[taken] = False
+            kept = left[chunk]
+            chunk, item, via, times = chunk[kept], item[kept], via[kept], times[kept]
+            items = item
+        counts = np.bincount(items) > 0
+        count = int(counts.sum())
+        if self.pick == "vector":
+            cosines = yield Similarity(chunk)
+            by = best(cosines.astype(np.float32), self.related * count // 2, chunk)
+        else:
+            quotas = _quotas(count, self.related)
+            by = np.lexsort((-times, item))
+            own = (np.cumsum(counts) - 1)[item[by]]
+            number = np.arange(len(by)) - np.searchsorted(own, own)
+            # What quotas leave over goes to the first items that have more.
+            by = by[np.argsort(number >= quotas[own], kind="stable")][: quotas.sum()]
+        return chunk[by], via[by]
+
+
+def _extended(table: np.ndarray, place: np.ndarray, last: np.ndarray) -> np.ndarray:
+    """Return rows of a table, [K, L], none for a place of -1, with one more column."""
+    above = np.append(table, np.full((1, table.shape[1]), -1), 0)[place]
+    return np.concatenate([above, last[:, None]], 1)

@@ -1,0 +1,272 @@
+"""Keywords of a question, by a language model or from the caller, and searches by them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from torch import Tensor
+
+from graph_retrievers.arguments import choice, is_number, listed, positive, strings
+from graph_retrievers.errors import InvalidArgumentError, reason, shown
+from graph_retrievers.graph.plain import check_text
+from graph_retrievers.queries import Queries
+from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.search.driver import Search, changed
+from graph_retrievers.search.memory import Question, column
+from graph_retrievers.search.operator import Composite, Operator
+from graph_retrievers.search.requests import Instead, Nearest, Pairs, Request, Similarity
+from graph_retrievers.signals.language import as_language_model, complete_many
+from graph_retrievers.signals.signal import VectorSignal
+
+__all__ = ["KEYWORDS_SCHEMA", "KeywordExtractor", "KeywordSearch", "Keywords", "LanguageModelKeywords", "as_extractor"]
+
+_HIGH, _LOW = "high_level_keywords", "low_level_keywords"
+KEYWORDS_SCHEMA = {
+    "type": "object",
+    "properties": {name: {"type": "array", "items": {"type": "string", "minLength": 1}} for name in (_HIGH, _LOW)},
+    "required": [_HIGH, _LOW],
+}
+"""JSON schema of the keywords of a question."""
+
+_PROMPT = (
+    "List keywords for searching a knowledge graph for what the question below asks. High-level keywords say what it is about as a "
+    "whole: themes, kinds of relations, what is asked for. Low-level keywords are what it mentions: names, things, places, dates, "
+    "terms. Take them from the question; a question without any of one kind gets an empty list.\n\nQuestion: "
+)
+
+
+class Keywords(NamedTuple):
+    """High-level and low-level keywords of a question.
+
+    >>> Keywords(("inventions",), ("Ada Lovelace",)).low
+    ('Ada Lovelace',)
+    """
+
+    high: tuple[str, ...]
+    low: tuple[str, ...]
+
+
+@runtime_checkable
+class KeywordExtractor(Protocol):
+    """What an operator asks of an extractor of keywords."""
+
+    def extract(self, questions: Sequence[str]) -> list[Any]:
+        """Return a mapping for each question, as :data:`KEYWORDS_SCHEMA` describes it.
+
+        A question without keywords gets a GraphRetrieverError that says why, returned and not raised. Other keys are ignored.
+        """
+
+
+class LanguageModelKeywords:
+    """Keywords by any language model (LightRAG, section 3.2, "dual-level retrieval").
+
+    Parameters
+    ----------
+    model : object
+        See :func:`graph_retrievers.signals.language.as_language_model`.
+    attempts : int, default 3
+        Times to ask for the keywords of one question.
+    workers : int, default 4
+        Questions that are asked at the same time.
+
+    Examples
+    --------
+    >>> answer = '{"high_level_keywords": ["inventions"], "low_level_keywords": ["Ada Lovelace"]}'
+    >>> LanguageModelKeywords(lambda prompt: answer).extract(["What did Ada Lovelace invent?"])[0]["low_level_keywords"]
+    ['Ada Lovelace']
+    """
+
+    def __init__(self, model: Any, *, attempts: int = 3, workers: int = 4) -> None:
+        self.model = as_language_model(model)
+        self.attempts, self.workers = positive("attempts", attempts), positive("workers", workers)
+
+    def extract(self, questions: Sequence[str]) -> list[Any]:
+        """Return the keywords of each question, or the LanguageModelError of the question that got none."""
+        prompts = [_PROMPT + question for question in questions]
+        found = dict(complete_many(self.model, prompts, KEYWORDS_SCHEMA, attempts=self.attempts, workers=self.workers))
+        return [found[place] for place in range(len(prompts))]
+
+
+def as_extractor(model: Any) -> KeywordExtractor:
+    """Return an object with ``extract`` as it is, and a language model as :class:`LanguageModelKeywords`."""
+    return model if isinstance(model, KeywordExtractor) and not isinstance(model, type) else LanguageModelKeywords(model)
+
+
+class KeywordSearch(Composite):
+    """Run a search with keywords in place of the question, and keep what is near enough to them.
+
+    The keywords of a level are joined with ", " and searched as one text. They are the input ``keywords``, a mapping with
+    ``high_level_keywords`` and ``low_level_keywords`` (one may be missing); else what `extractor` finds; else the question itself
+    stands for both levels. It does so too, with a note, where the extractor fails.
+
+    Parameters
+    ----------
+    operator : Operator
+        The search, such as ``VectorSearch(40, returned=False)`` or ``FactSearch(40)``. What it finds is where a traversal starts:
+        the filter for the start holds, that of the result does not.
+    level : {"low", "high", None}
+        Which keywords; None searches by the question.
+    extractor : object, optional
+        See :func:`as_extractor`.
+    alone : bool, default True
+        Whether the question stands for a level without keywords. If False, a question that has keywords of the other level only is
+        not searched.
+    threshold : float, default 0.2
+        Cosine that a node, or an edge, must exceed. Not asked of searches by words.
+    exclude_types : sequence of str, default ()
+        Node types that are not found, nor edges at them.
+
+    References
+    ----------
+    Guo et al., "LightRAG: Simple and Fast Retrieval-Augmented Generation", EMNLP Findings 2025, and its code, ``operate.py``.
+    There, a question of 50 characters or more without keywords gets no answer, and one without low-level keywords is searched by
+    the high-level ones although local search was asked for.
+
+    Examples
+    --------
+    >>> from graph_retrievers import GraphIndex, Retriever
+    >>> from graph_retrievers.operators import VectorSearch
+    >>> embed = lambda texts: [[float("loom" in text), float("card" in text)] for text in texts]
+    >>> index = GraphIndex.from_texts(["a loom", "a card"], embedding=embed)
+    >>> retriever = Retriever(index, KeywordSearch(VectorSearch(5), "low"), backfill=False)
+    >>> [hit.text for hit in retriever.retrieve("What weaves?", keywords={"low_level_keywords": ["loom"]})]
+    ['a loom']
+    """
+
+    def __init__(
+        self,
+        operator: Operator,
+        level: str | None,
+        *,
+        extractor: Any = None,
+        alone: bool = True,
+        threshold: float = 0.2,
+        exclude_types: Sequence[str] = (),
+    ) -> None:
+        super().__init__(operator)
+        self.level, self.alone = choice("level", level, ("low", "high", None)), alone
+        self.extractor = None if extractor is None else as_extractor(extractor)
+        if not is_number(threshold) or not -1 <= threshold <= 1:
+            raise InvalidArgumentError(f"threshold must be a cosine, from -1 to 1, got {shown(threshold)}.")
+        self.threshold, self.exclude_types = float(threshold), strings("exclude_types", exclude_types)
+
+    @property
+    def reads(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The keywords, where a level is searched."""
+        return ("keywords",) if self.level else ()
+
+    def formula(self) -> str:
+        """Return that of the search."""
+        return self.operators[0].formula()
+
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return what the search finds by the keywords; what came before is not read."""
+        text: str | None = question.text
+        if self.level is not None:
+            words, notes = yield Extraction(self.extractor)
+            question.notes += notes
+            own, other = (words.low, words.high) if self.level == "low" else (words.high, words.low)
+            text = ", ".join(own) or (question.text if self.alone or not other else None)
+        nothing = Candidates.seeds(found.nodes[:0], found.scores[:0], self.operators[0].name)
+        if text is None:
+            return nothing.after(found)
+        asked = copy(question)
+        asked.text = text
+        change = partial(self._instead, question, text)
+        made = yield from changed(self.operators[0].stepped(asked, nothing), change)  # type: ignore[attr-defined]
+        return (yield from changed(self._near(asked, made), change)).after(found)
+
+    def _instead(self, question: Question, text: str, request: Any) -> Request:
+        """Return a request that is asked of a text in place of the question."""
+        known = isinstance(request, Similarity) or (isinstance(request, Nearest) and not request.returned)
+        same = text == question.text and not self.exclude_types
+        return request if known and same else Instead(request, text, self.exclude_types)
+
+    def _near(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return what is above the threshold."""
+        signal = getattr(self.operators[0], "signal", "dense")
+        if not isinstance(question.queries.index.signal(signal), VectorSignal):
+            return found
+        if found.facts is None:
+            cosines = yield Similarity(found.nodes)
+            return found.taken(np.flatnonzero(cosines > self.threshold))
+        lengths = yield Pairs(self._lengths, found.facts.rows)
+        cosines = found.facts.scores / np.maximum(lengths.astype(np.float32), 1e-30)
+        facts = found.facts.taken(cosines > self.threshold)
+        graph = question.queries.index.graph
+        near = np.isin(found.nodes, np.append(column(graph, "sources")[facts.rows], column(graph, "targets")[facts.rows]))
+        return replace(found.taken(np.flatnonzero(near)), facts=facts)
+
+    def _lengths(self, queries: Queries, batch: Tensor, rows: Tensor) -> Tensor:
+        """Return the products of the lengths of questions and edges, which their scores are divided by for cosines."""
+        signal: Any = queries.index.signal(self.operators[0].signal)  # type: ignore[attr-defined]
+        return signal.norms[rows] * queries.lengths[batch]  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, eq=False)
+class Extraction(Request):
+    """The keywords of the question, and notes on how they were found: (:class:`Keywords`, tuple of str)."""
+
+    extractor: KeywordExtractor | None
+
+    def key(self) -> tuple[Any, ...]:
+        """Return the extractor, which is asked for all questions at once."""
+        return Extraction, id(self.extractor)
+
+    @classmethod
+    def together(cls, backend: Any, asked: Sequence[tuple[int, Extraction]]) -> list[tuple[Keywords, tuple[str, ...]]]:
+        """Return the keywords of each question."""
+        extractor = asked[0][1].extractor
+        # Both levels ask for the same keywords; the extractor is kept with them, so that its id is not used again.
+        made = backend.queries.cache.get(("keywords", id(extractor)), lambda: (extractor, _keywords(backend.queries, extractor)))
+        return [made[1][place] for place, _ in asked]
+
+
+def _keywords(queries: Queries, extractor: KeywordExtractor | None) -> list[tuple[Keywords, tuple[str, ...]]]:
+    """Return the keywords of each query, and notes on those that the extractor failed for."""
+    given = queries.input("keywords")
+    found = [Keywords((), ()) if words is None else _read(words, f"keywords of query {b}") for b, words in enumerate(given)]
+    notes: list[tuple[str, ...]] = [()] * len(given)
+    asked = [b for b, words in enumerate(given) if words is None and extractor is not None]
+    if asked and extractor is not None:
+        name = type(extractor).__name__
+        try:
+            given = extractor.extract([queries.texts[b] for b in asked])
+            # A generator fails when it is read.
+            given = list(given) if isinstance(given, Iterator) else given
+        except Exception as error:
+            given = [error] * len(asked)
+        answers = listed(f"What {name}.extract returned", given, f"{len(asked)} mappings with keywords, one for each question")
+        if len(answers) != len(asked):
+            raise InvalidArgumentError(
+                f"{name}.extract returned {shown(answers)} for {len(asked)} questions; expected one mapping each."
+            )
+        for b, answer in zip(asked, answers, strict=True):
+            try:
+                found[b] = _answered(answer, name)
+            except Exception as error:
+                notes[b] = (f"no keywords, so the question itself is searched: {reason(error):.200}",)
+    return list(zip(found, notes, strict=True))
+
+
+def _answered(answer: Any, name: str) -> Keywords:
+    """Return the keywords of an extractor's answer, whatever other keys it has; raise the exception that an answer is."""
+    if isinstance(answer, Exception):
+        raise answer
+    levels = {key: answer[key] for key in (_HIGH, _LOW) if key in answer} if isinstance(answer, Mapping) else {}
+    return _read(levels or answer, f"keywords that {name} gave")
+
+
+def _read(words: Any, what: str) -> Keywords:
+    """Return keywords given as a mapping; InvalidArgumentError for anything else."""
+    known = isinstance(words, Mapping) and set(words) <= {_HIGH, _LOW}
+    if not known or not all(isinstance(v, (list, tuple)) and all(isinstance(w, str) for w in v) for v in words.values()):
+        raise InvalidArgumentError(f"The {what} are {shown(words)}; expected a mapping with lists of strings: {_HIGH} and {_LOW}.")
+    for word in (word for part in words.values() for word in part):
+        check_text(word, f"One of the {what}")
+    return Keywords(*(tuple(dict.fromkeys(word for word in words.get(name, ()) if word.strip())) for name in (_HIGH, _LOW)))

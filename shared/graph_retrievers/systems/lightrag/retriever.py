@@ -1,0 +1,231 @@
+"""LightRAG: entities and relations by two levels of keywords, and the chunks that they lead to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from graph_retrievers.arguments import choice, positive
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.facts import FactSearch
+from graph_retrievers.search.memory import Question
+from graph_retrievers.search.operator import Operator, Pipeline
+from graph_retrievers.search.round_robin import RoundRobin
+from graph_retrievers.search.vector_search import VectorSearch
+from graph_retrievers.systems.lightrag.gathering import ChunkGathering, RelationGathering, within_tokens
+from graph_retrievers.systems.lightrag.keywords import KeywordSearch, as_extractor
+from graph_retrievers.systems.traits import holds_passages
+
+__all__ = ["LightRAG", "passage_types"]
+
+_MODES = (None, "local", "global", "hybrid", "mix")
+
+
+class LightRAG(Retriever):
+    r"""Entities by low-level keywords, relations by high-level keywords, and the chunks that belong to both.
+
+    .. math:: O_{vs} \to O_{gs}
+
+    ``"local"`` searches entities, in order of similarity, and takes their relations, those between nodes of many neighbours first.
+    ``"global"`` searches relations and takes the nodes they join, in the order of the relations, source before target.
+    ``"hybrid"`` does both and takes entities and relations in turns, local ones first. ``"mix"`` adds a search of the chunks by the
+    question itself.
+
+    Parameters
+    ----------
+    index : GraphIndex
+        With vectors. Relations are searched by the signal ``"edge_dense"``, or else ``"edge_bm25"``
+        (``GraphIndex.from_graph(..., edge_signals=True)``).
+    mode : {"local", "global", "hybrid", "mix"}, optional
+        By default ``"local"`` where there is nothing to search relations by; else ``"mix"``, the authors' default, where there are
+        passages, and ``"hybrid"`` in a knowledge graph without, which are the same there.
+    language_model : object, optional
+        Finds the keywords of a question (see :func:`graph_retrievers.signals.language.as_language_model`), or an object with
+        ``extract(questions)`` (see :class:`~graph_retrievers.systems.lightrag.keywords.KeywordExtractor`).
+    top_k : int, default 40
+        Entities, and relations, that are searched.
+    chunk_top_k : int, default 20
+        Chunks that ``"mix"`` searches.
+    related_chunks : int, default 5
+        See :class:`~graph_retrievers.systems.lightrag.gathering.ChunkGathering`.
+    chunk_pick : {"vector", "weight"}, optional
+        Which chunks of entities and relations are taken, see there: by default ``"vector"`` where there are passages, and
+        ``"weight"`` among the entities of a knowledge graph without, which then keep their order.
+    threshold : float, default 0.2
+        Cosine that entities, relations and chunks of a search must exceed.
+    entity_tokens, relation_tokens : int, default 6000 and 8000
+        Budgets for the texts of entities and relations.
+    facts : bool, default False
+        Whether the relations are hits of their own, of kind "fact", behind the k nodes.
+    passage_type : str, default "passage"
+        Node type of chunks, as :class:`~graph_retrievers.construction.knowledge.KnowledgeGraphBuilder` names it. In a graph where
+        no node, or every node, is of this type, each node is an entity and its own chunk.
+    **options
+        Keywords of :class:`Retriever`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        For a mode other than "local" on an index that has no signal over its edges, or whose edges have neither texts nor
+        relations.
+
+    Notes
+    -----
+    One ranking: the chunks of the search, of entities and of relations, in turns, then the entities, in turns.
+    ``types=["passage"]`` leaves only passages. ``retrieve`` takes ``keywords={"high_level_keywords": [...], "low_level_keywords":
+    [...]}``; without them and without a language model, the question stands for both levels.
+
+    Departures from the published code: the chunks of a relation are the passages linked to both of its ends, as edges do not say
+    which text they are from; parallel edges are relations of their own; an edge without a text is searched as "source relation
+    target"; the ends of a relation come source before target, where the original stores them in alphabetical order; a question
+    without keywords is searched itself, whatever its length; a mode for one level does not turn into another when that level has no
+    keywords; tokens are estimated, and there is no budget for the whole prompt, since k limits the hits.
+
+    References
+    ----------
+    Guo et al., "LightRAG: Simple and Fast Retrieval-Augmented Generation", EMNLP Findings 2025, section 3.2, and its code,
+    ``operate.py``.
+
+    Examples
+    --------
+    >>> embed = lambda texts: [[float(word in text) for word in ("loom", "card")] for text in texts]
+    >>> index = GraphIndex.from_texts(["a loom", "paper", "an engine"], edges=[("0", "1", "reads")], embedding=embed)
+    >>> [hit.path.text for hit in LightRAG(index, backfill=False).retrieve("Which loom?")]
+    ['0', '0 -[reads]-> 1']
+    """
+
+    reads_edge_signals = True
+
+    PUBLISHED = {
+        "mode": "mix",
+        "top_k": 40,
+        "chunk_top_k": 20,
+        "related_chunks": 5,
+        "chunk_pick": "vector",
+        "threshold": 0.2,
+        "entity_tokens": 6000,
+        "relation_tokens": 8000,
+        "facts": True,
+        "backfill": False,
+    }
+
+    def __init__(
+        self,
+        index: GraphIndex,
+        *,
+        mode: str | None = None,
+        language_model: Any = None,
+        top_k: int = 40,
+        chunk_top_k: int = 20,
+        related_chunks: int = 5,
+        chunk_pick: str | None = None,
+        threshold: float = 0.2,
+        entity_tokens: int = 6000,
+        relation_tokens: int = 8000,
+        facts: bool = False,
+        passage_type: str = "passage",
+        **options: Any,
+    ) -> None:
+        choice("mode", mode, _MODES), positive("top_k", top_k), positive("chunk_top_k", chunk_top_k)
+        gathering = {"related": related_chunks, "entity_tokens": entity_tokens, "relation_tokens": relation_tokens}
+        compose = partial(
+            _composed,
+            mode=mode,
+            top_k=top_k,
+            chunk_top_k=chunk_top_k,
+            pick=chunk_pick,
+            gathering=gathering,
+            # One for both levels, so that it is asked once.
+            searching={"extractor": None if language_model is None else as_extractor(language_model), "threshold": threshold},
+            passage_type=passage_type,
+            facts=facts,
+        )
+        super().__init__(index, compose, **options)
+
+
+class _Levels(Pipeline):
+    """A pipeline that returns relations only if they are to be hits, as many as the budget lets in."""
+
+    def __init__(self, *operators: Operator, facts: bool, relation_tokens: int) -> None:
+        super().__init__(*operators)
+        self.facts, self.relation_tokens = facts, relation_tokens
+
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return all that the operators find; relations only if they are to be hits."""
+        found = yield from super().search(question, found)
+        if not self.facts or found.facts is None:
+            return replace(found, facts=None)
+        kept = within_tokens(question.queries.index.graph, "edges", found.facts.rows, self.relation_tokens)
+        return replace(found, facts=found.facts.taken(kept))
+
+
+def passage_types(graph: CorpusGraph, passage_type: str) -> tuple[str, ...]:
+    """Return the type of passages if some nodes are of it and some are not; else an empty tuple.
+
+    >>> passage_types(CorpusGraph(["p", "a"], ["", ""], types=["passage", "person"]), "passage")
+    ('passage',)
+    """
+    return (passage_type,) if passage_type in graph.type_names and len(graph.type_names) > 1 else ()
+
+
+def _relation_signal(index: GraphIndex) -> str:
+    """Return the signal over the edges; InvalidArgumentError, with the reason, if relations cannot be searched."""
+    graph = index.graph
+    found = next((name for name in ("edge_dense", "edge_bm25") if name in index.signals), None)
+    bare = graph.num_edges == 0
+    if bare and index.rows is None:
+        raise InvalidArgumentError("Relations cannot be searched, as the graph has no edges. Add some, or choose mode='local'.")
+    # A scope may have no edges: a mode that was asked for finds no relations then.
+    if found is None or not (any(graph.edge_texts) or any(graph.relation_names) or bare):
+        reason = "edges have neither texts nor relations" if found else "index has no signal over its edges"
+        raise InvalidArgumentError(
+            f"Relations cannot be searched by high-level keywords, as the {reason}. Give edges texts or relations and build the "
+            "index with edge_signals=True and embedding=, or choose mode='local'."
+        )
+    return found
+
+
+def _composed(
+    index: GraphIndex,
+    *,
+    mode: str | None,
+    top_k: int,
+    chunk_top_k: int,
+    pick: str | None,
+    gathering: dict[str, Any],
+    searching: dict[str, Any],
+    passage_type: str,
+    facts: bool,
+) -> Operator:
+    graph = index.graph
+    chunks = passage_types(graph, passage_type)
+    passages = bool(chunks) or holds_passages(graph)
+    if mode is None and not graph.num_edges:
+        mode = "local"
+    if mode is None:
+        try:
+            mode = "mix" if _relation_signal(index) and passages else "hybrid"
+        except InvalidArgumentError:
+            mode = "local"
+    searching = {**searching, "alone": mode in ("local", "global"), "exclude_types": chunks}
+    entities = Pipeline(
+        KeywordSearch(VectorSearch(top_k, returned=False), "low", **searching),
+        RelationGathering(gathering["relation_tokens"], exclude_types=chunks),
+    )
+    levels: Operator = entities
+    if mode != "local":
+        relations = KeywordSearch(FactSearch(top_k, signal=_relation_signal(index)), "high", **searching)
+        levels = relations if mode == "global" else RoundRobin(entities, relations)
+    gathering = gathering | {"pick": pick or ("vector" if passages else "weight"), "chunk_types": chunks}
+    lists: list[Operator] = [ChunkGathering(of, **gathering) for of in ("entities", "relations")]
+    if mode == "mix" and passages:
+        others = tuple(name for name in graph.type_names if chunks and name not in chunks)
+        search = VectorSearch(chunk_top_k, returned=False)
+        lists.insert(0, KeywordSearch(search, None, threshold=searching["threshold"], exclude_types=others))
+    return _Levels(levels, RoundRobin(*lists), facts=facts, relation_tokens=gathering["relation_tokens"])

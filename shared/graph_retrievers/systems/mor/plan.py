@@ -1,0 +1,239 @@
+"""Planning graphs (MoR, section 3.1), the schema of a graph, and the rules that plans must pass (section 4.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.corpus_graph import CorpusGraph
+
+__all__ = ["MAX_PATHS", "MAX_STEPS", "GraphSchema", "PathStep", "PlanCheck", "PlanningGraph", "ReasoningPath", "check_plan"]
+
+MAX_PATHS, MAX_STEPS = 16, 8
+"""Paths of a plan, and steps of a path, at most; planners write one to four paths."""
+
+
+@dataclass(frozen=True)
+class PathStep:
+    """One node of a reasoning path.
+
+    Attributes
+    ----------
+    type : str
+        Node type.
+    relation : str or None
+        Relation of the edge from the step before, in either direction; None for the first step, and for any relation.
+    restriction : tuple of str
+        Phrases of the question that the node must fit; empty where there is none.
+    """
+
+    type: str
+    relation: str | None = None
+    restriction: tuple[str, ...] = ()
+
+    @property
+    def phrase(self) -> str:
+        """The restriction as one text."""
+        return " ".join(self.restriction)
+
+
+@dataclass(frozen=True)
+class ReasoningPath:
+    """Steps from the nodes where a search starts to the nodes asked for."""
+
+    steps: tuple[PathStep, ...]
+
+    def __len__(self) -> int:
+        """Return the number of steps."""
+        return len(self.steps)
+
+    def __str__(self) -> str:
+        """Return the path as text, e.g. ``person<Tom Hanks> -[starred_actors]- movie``."""
+        links = ["", *(f" -[{step.relation}]- " if step.relation else " - " for step in self.steps[1:])]
+        nodes = [step.type + (f"<{step.phrase}>" if step.restriction else "") for step in self.steps]
+        return "".join(link + node for link, node in zip(links, nodes, strict=False))
+
+
+@dataclass(frozen=True)
+class PlanningGraph:
+    """A plan: reasoning paths that all lead to the nodes asked for (MoR, section 3.1.1).
+
+    Examples
+    --------
+    >>> start = PathStep("person", restriction=("Tom Hanks",))
+    >>> plan = PlanningGraph((ReasoningPath((start, PathStep("movie", "starred_actors"))),))
+    >>> print(plan)
+    person<Tom Hanks> -[starred_actors]- movie
+    >>> plan.to_dict()["paths"][0][1]
+    {'type': 'movie', 'relation': 'starred_actors'}
+    """
+
+    paths: tuple[ReasoningPath, ...] = ()
+
+    def __str__(self) -> str:
+        """Return the paths as text, joined by " & "."""
+        return " & ".join(str(path) for path in self.paths)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan in the JSON form that :func:`graph_retrievers.systems.mor.parse.read_plan` reads."""
+        return {"paths": [[_step_dict(step) for step in path.steps] for path in self.paths]}
+
+
+def _step_dict(step: PathStep) -> dict[str, Any]:
+    fields = {"type": step.type, "relation": step.relation, "restriction": list(step.restriction)}
+    return {name: value for name, value in fields.items() if value or name == "type"}
+
+
+class GraphSchema:
+    """The node types of a graph, and the relations that join them.
+
+    Parameters
+    ----------
+    triples : iterable of (type, relation, type)
+        Edges as the graph has them; a relation can be walked in either direction.
+    types : iterable of str, optional
+        Node types; those of the triples are added.
+    targets : iterable of str, optional
+        Types that questions ask for: a path must end in one of them. All types by default.
+
+    Examples
+    --------
+    >>> schema = GraphSchema([("movie", "directed_by", "person"), ("movie", "written_by", "person")])
+    >>> schema.relations("person", "movie")
+    ['directed_by', 'written_by']
+    """
+
+    def __init__(
+        self, triples: Iterable[tuple[str, str, str]], *, types: Iterable[str] = (), targets: Iterable[str] | None = None
+    ) -> None:
+        self.given = sorted(set(triples))
+        self.triples = {t for a, r, b in self.given for t in ((a, r, b), (b, r, a))}
+        self.types = sorted({*types, *(t for a, _, b in self.given for t in (a, b))})
+        self.targets = self.types if targets is None else sorted(set(targets))
+        unknown = [t for t in self.targets if t not in self.types]
+        if unknown:
+            raise InvalidArgumentError(f"Target types {unknown} are not in the graph; its types are {', '.join(self.types)}.")
+        self._between: dict[tuple[str, str], list[str]] = {}
+        for a, r, b in sorted(self.triples):
+            self._between.setdefault((a, b), []).append(r)
+
+    @classmethod
+    def of(cls, graph: CorpusGraph, targets: Iterable[str] | None = None) -> GraphSchema:
+        """Return the schema of a corpus graph, read from its relationship rows."""
+        return cls(graph.cache.get("schema triples", lambda: _triples(graph)), types=graph.type_names, targets=targets)
+
+    def relations(self, near: str, far: str) -> list[str]:
+        """Return the relations that join two types, in alphabetical order."""
+        return self._between.get((near, far), [])
+
+    def describe(self) -> str:
+        """Return the schema as text for a prompt: the types, then a line for each triple."""
+        lines = [f"{a} -[{r}]-> {b}" if r else f"{a} --> {b}" for a, r, b in self.given]
+        told = ["Node types: " + ", ".join(t or "(none)" for t in self.types), "Relations:", *lines]
+        return "\n".join(" ".join(line.split()) for line in told)
+
+
+def _triples(graph: CorpusGraph) -> list[tuple[str, str, str]]:
+    """Return the distinct (type, relation, type) of a graph's relationship rows."""
+    names, relations = graph.type_names, graph.relation_names
+    kinds, size = graph.node_types.long(), max(len(relations), 1)
+    codes = torch.unique((kinds[graph.sources] * size + graph.relations.long()) * len(names) + kinds[graph.targets])
+    parts = [(*divmod(code // len(names), size), code % len(names)) for code in codes.tolist()]
+    return [(names[head], relations[relation], names[tail]) for head, relation, tail in parts]
+
+
+@dataclass(frozen=True)
+class PlanCheck:
+    """What :func:`check_plan` says about a plan.
+
+    `plan` has the paths that can be walked; without any, text retrieval takes place. `reason` is "" if there is one, else
+    "empty", "single node", "invalid" or "no start restriction". `dropped` counts paths that do not fit the schema, `skipped`
+    those without a restriction at their start; `note` says the same for a person to read, "" if every path can be walked.
+    """
+
+    plan: PlanningGraph
+    reason: str = ""
+    dropped: int = 0
+    skipped: int = 0
+    note: str = ""
+
+
+def check_plan(plan: PlanningGraph, schema: GraphSchema, last_steps: int | None = None) -> PlanCheck:
+    """Apply the validity rules to a plan (MoR, section 4.1, and its published code).
+
+    In order: a plan without a path is empty; one path of one node has no step to take; a path is dropped if it does not end in
+    a target type, has an unknown type, or takes a step that the schema does not have; a path is skipped if its first node has
+    no restriction, because the search would have no start.
+
+    Parameters
+    ----------
+    plan : PlanningGraph
+    schema : GraphSchema
+    last_steps : int, optional
+        Keep this many steps at the end of each path, as the published code does (3) for two of its graphs. All by default.
+
+    Returns
+    -------
+    PlanCheck
+        Nothing is raised: faults of the plan are in the note.
+
+    Examples
+    --------
+    >>> from graph_retrievers.systems.mor import read_plan
+    >>> schema = GraphSchema([("movie", "directed_by", "person")])
+    >>> plan = read_plan([{"type": "person", "restriction": "Ada"}, {"type": "movie", "relation": "sings"}])
+    >>> check_plan(plan, schema).note
+    "The plan cannot be walked: no relation 'sings' joins person and movie; text retrieval was used instead."
+    """
+    paths = plan.paths
+    if len(paths) > MAX_PATHS or any(len(p) > MAX_STEPS for p in paths):
+        sizes = f"{len(paths)} paths of up to {max(len(p) for p in paths)} steps"
+        return _refused("invalid", f"it has {sizes}, but at most {MAX_PATHS} of {MAX_STEPS} are walked", dropped=len(paths))
+    if not any(len(path) for path in paths):
+        return _refused("empty", "it has no path")
+    if len(paths) == 1 and len(paths[0]) == 1:
+        return _refused("single node", f"it is the single node {paths[0]}, without a step")
+    faults = [_fault(path, schema) for path in paths]
+    fitting = [ReasoningPath(p.steps[-last_steps:]) if last_steps else p for p, f in zip(paths, faults, strict=True) if not f]
+    dropped, parts = len(paths) - len(fitting), list(dict.fromkeys(fault for fault in faults if fault))
+    if not fitting:
+        return _refused("invalid", "; ".join(parts), dropped)
+    started = [path for path in fitting if any(phrase.strip() for phrase in path.steps[0].restriction)]
+    skipped = len(fitting) - len(started)
+    if not started:
+        return _refused("no start restriction", "no path has a restriction on its first node", dropped, skipped)
+    if skipped:
+        parts.append("a path without a restriction on its first node was skipped")
+    note = f"Part of the plan was left out: {'; '.join(parts)}." if parts else ""
+    return PlanCheck(PlanningGraph(tuple(started)), "", dropped, skipped, note)
+
+
+def _refused(reason: str, why: str, dropped: int = 0, skipped: int = 0) -> PlanCheck:
+    note = f"The plan cannot be walked: {why}; text retrieval was used instead."
+    return PlanCheck(PlanningGraph(), reason, dropped, skipped, note)
+
+
+def _fault(path: ReasoningPath, schema: GraphSchema) -> str:
+    """Return why a path cannot be walked, or ""."""
+    steps = path.steps
+    if not steps or steps[-1].type not in schema.targets:
+        return f"a path ends in {_short(steps[-1].type if steps else '')}, which is not asked for"
+    for step in steps:
+        if step.type not in schema.types:
+            return f"{_short(step.type)} is not a node type"
+    if len(steps) < 2:
+        return "a path of one node has no step"
+    for near, far in zip(steps, steps[1:], strict=False):
+        known = schema.relations(near.type, far.type)
+        if not known or (far.relation is not None and far.relation not in known):
+            return f"no relation {_short(far.relation or '')} joins {near.type} and {far.type}"
+    return ""
+
+
+def _short(text: str, limit: int = 60) -> str:
+    """Return untrusted text for a note: quoted and cut."""
+    return repr(text if len(text) <= limit else text[:limit] + "...")

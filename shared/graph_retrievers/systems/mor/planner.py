@@ -1,0 +1,221 @@
+"""Planners (MoR, section 3.1.2): from a question to a plan, by a language model of any kind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from graph_retrievers.arguments import called
+from graph_retrievers.device import resolve_device
+from graph_retrievers.errors import InvalidArgumentError, shown
+from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.signals.language import as_language_model, complete_many
+from graph_retrievers.signals.loading import no_loading_bar
+from graph_retrievers.systems.mor.parse import PLAN_SCHEMA, read_plan
+from graph_retrievers.systems.mor.plan import GraphSchema
+
+__all__ = ["EXAMPLES", "CausalPlanner", "LanguageModelPlanner", "Planner", "as_planner", "planning_prompt"]
+
+EXAMPLES: tuple[tuple[str, Any], ...] = (
+    (
+        "Publications by Northfield University authors on galaxy rotation curves",
+        [
+            {"type": "institution", "restriction": ["Northfield University"]},
+            {"type": "author", "relation": "affiliated_with"},
+            {"type": "paper", "relation": "writes", "restriction": ["galaxy rotation curves"]},
+        ],
+    ),
+    (
+        "Which drugs treat asthma and target the gene ADRB2?",
+        {
+            "paths": [
+                [{"type": "disease", "restriction": ["asthma"]}, {"type": "drug", "relation": "indication"}],
+                [{"type": "gene", "restriction": ["ADRB2"]}, {"type": "drug", "relation": "target"}],
+            ]
+        },
+    ),
+)
+"""Questions with their plans for prompts; examples of one's own graph are better."""
+
+_SCHEMA_LINES = 300
+"""Lines of a schema that are written to a prompt."""
+
+_TASK = """You plan a search in a graph of typed nodes. Write the paths that lead from nodes named in the question to the \
+nodes it asks for.
+- A path is a list of steps. The first step is a node type with a restriction: the words of the question that name where \
+to start.
+- Each further step is a node type, and the relation that leads to it from the step before; relations can be walked in \
+either direction. Leave the relation out if any will do.
+- A step has a restriction where the question says something about that node.
+- Every path ends in the type of the nodes the question asks for. Where several conditions must hold, write one path for each.
+- Use only the node types and relations of the graph."""
+
+
+@runtime_checkable
+class Planner(Protocol):
+    """What a retriever asks of a planner."""
+
+    def plan(self, queries: Sequence[str], graph: CorpusGraph) -> list[Any]:
+        """Return a plan for each question, in any form that :func:`~graph_retrievers.systems.mor.parse.read_plan` reads.
+
+        A question without a plan gets a GraphRetrieverError that says why, returned and not raised.
+        """
+
+
+def planning_prompt(question: str, schema: GraphSchema, examples: Sequence[tuple[str, Any]] = EXAMPLES) -> str:
+    """Return a prompt for a plan: the task, the graph's schema, examples of questions with plans, and the question.
+
+    Examples
+    --------
+    >>> schema = GraphSchema([("movie", "directed_by", "person")])
+    >>> print(planning_prompt("Films by Ada?", schema, examples=()).partition("The graph:")[2])
+    <BLANKLINE>
+    Node types: movie, person
+    Relations:
+    movie -[directed_by]-> person
+    <BLANKLINE>
+    Question: "Films by Ada?"
+    Plan:
+    """
+    lines = schema.describe().split("\n")
+    if len(lines) > _SCHEMA_LINES:
+        lines[_SCHEMA_LINES:] = [f"({len(lines) - _SCHEMA_LINES} more)"]
+    shown = [f"Question: {json.dumps(q)}\nPlan: {json.dumps(read_plan(plan).to_dict())}" for q, plan in examples]
+    header = ["Examples, of other graphs:"] if shown else []
+    parts = [[_TASK], ["The graph:", *lines], header + shown, [f"Question: {json.dumps(question)}", "Plan:"]]
+    return "\n\n".join("\n".join(part) for part in parts if part)
+
+
+class LanguageModelPlanner:
+    """Plans by any language model, as JSON that fits :data:`~graph_retrievers.systems.mor.parse.PLAN_SCHEMA`.
+
+    Parameters
+    ----------
+    model : object
+        See :func:`graph_retrievers.signals.language.as_language_model`.
+    examples : sequence of (str, plan), default :data:`EXAMPLES`
+    attempts : int, default 3
+        Times to ask for one plan.
+    workers : int, default 4
+        Questions that are asked at the same time.
+
+    Examples
+    --------
+    >>> answer = '{"paths": [[{"type": "person", "restriction": "Ada"}, {"type": "movie"}]]}'
+    >>> plans = LanguageModelPlanner(lambda prompt: answer).plan(["Which film did Ada write?"], CorpusGraph(["p"], [""]))
+    >>> print(read_plan(plans[0]))
+    person<Ada> - movie
+    """
+
+    name = "language-model-planner"
+
+    def __init__(self, model: Any, *, examples: Sequence[tuple[str, Any]] = EXAMPLES, attempts: int = 3, workers: int = 4) -> None:
+        self.model = as_language_model(model)
+        self.examples, self.attempts, self.workers = list(examples), attempts, workers
+
+    def plan(self, queries: Sequence[str], graph: CorpusGraph) -> list[Any]:
+        """Return a plan for each question, or the LanguageModelError of the question that got none."""
+        schema = GraphSchema.of(graph)
+        prompts = [planning_prompt(query, schema, self.examples) for query in queries]
+        plans = dict(complete_many(self.model, prompts, PLAN_SCHEMA, attempts=self.attempts, workers=self.workers))
+        return [plans[place] for place in range(len(prompts))]
+
+
+class CausalPlanner:
+    """Plans by a local Hugging Face causal language model, such as the paper's fine-tuned Llama.
+
+    Parameters
+    ----------
+    model : str or Path
+        Name on a hub, or a folder. It is loaded with the first question.
+    examples : sequence of (str, plan), optional
+        For a model that was not fine-tuned: the prompt of :func:`planning_prompt` with these examples. By default the question
+        alone is the prompt, for a model that was.
+    max_new_tokens : int, default 128
+        Of the plan, as published.
+    batch_size : int, default 8
+        Questions at a time.
+    device : str or torch.device, optional
+        Where the model runs; the CPU by default.
+
+    Notes
+    -----
+    Decoding is greedy, so that a question always gets the same plan; the published code samples at temperature 1.5. A chat
+    template of the tokenizer is used, without a system prompt. Weights are read from safetensors only; code of a model
+    repository is never run.
+    """
+
+    name = "causal-planner"
+
+    def __init__(
+        self,
+        model: str | Path,
+        *,
+        examples: Sequence[tuple[str, Any]] | None = None,
+        max_new_tokens: int = 128,
+        batch_size: int = 8,
+        device: Any = None,
+    ) -> None:
+        self._source, self.examples = str(model), examples
+        self.max_new_tokens, self.batch_size = max_new_tokens, batch_size
+        self.device = resolve_device(device)
+        self._loaded: tuple[Any, Any] | None = None
+
+    def _model(self) -> tuple[Any, Any]:
+        if self._loaded is None:
+            from transformers import AutoModelForCausalLM, AutoTokenizer
+
+            tokenizer = AutoTokenizer.from_pretrained(self._source, trust_remote_code=False, padding_side="left")
+            if tokenizer.pad_token is None:
+                tokenizer.pad_token = tokenizer.eos_token
+            with no_loading_bar():
+                model = AutoModelForCausalLM.from_pretrained(self._source, trust_remote_code=False, use_safetensors=True)
+            self._loaded = tokenizer, model.eval().to(self.device)
+        return self._loaded
+
+    def plan(self, queries: Sequence[str], graph: CorpusGraph) -> list[str]:
+        """Return the text the model writes for each question."""
+        import torch
+
+        tokenizer, model = self._model()
+        schema = GraphSchema.of(graph)
+        prompts = [q if self.examples is None else planning_prompt(q, schema, self.examples) for q in queries]
+        chat = bool(getattr(tokenizer, "chat_template", None))
+        if chat:
+            turns = [[{"role": "user", "content": prompt}] for prompt in prompts]
+            prompts = [tokenizer.apply_chat_template(turn, tokenize=False, add_generation_prompt=True) for turn in turns]
+        texts: list[str] = []
+        for start in range(0, len(prompts), self.batch_size):
+            # A chat template adds the special tokens itself.
+            part = prompts[start : start + self.batch_size]
+            batch = tokenizer(part, return_tensors="pt", padding=True, add_special_tokens=not chat).to(self.device)
+            inputs = {key: batch[key] for key in ("input_ids", "attention_mask")}
+            limits = {"max_new_tokens": self.max_new_tokens, "do_sample": False, "pad_token_id": tokenizer.pad_token_id}
+            with torch.inference_mode():
+                written = model.generate(**inputs, **limits)
+            texts += tokenizer.batch_decode(written[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
+        return texts
+
+
+class _CallablePlanner:
+    """A function from a question to a plan, as a planner."""
+
+    def __init__(self, function: Callable[[str], Any]) -> None:
+        self._function = function
+
+    def plan(self, queries: Sequence[str], graph: CorpusGraph) -> list[Any]:
+        return [called("The planner", self._function, query) for query in queries]
+
+
+def as_planner(planner: Any) -> Planner:
+    """Return a :class:`Planner`, or a function from a question to a plan as one; InvalidArgumentError for anything else."""
+    if callable(getattr(planner, "plan", None)) and not isinstance(planner, type):
+        return planner  # type: ignore[no-any-return]
+    if callable(planner) and not isinstance(planner, type):
+        return _CallablePlanner(planner)
+    raise InvalidArgumentError(
+        f"{shown(planner)} is not a planner; pass an object with plan(queries, graph), such as LanguageModelPlanner(model), "
+        "or a function from a question to a plan."
+    )

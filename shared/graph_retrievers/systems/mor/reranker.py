@@ -1,0 +1,224 @@
+"""Trajectory reranker, O_gm: candidates scored by how the traversal reached them (MoR, section 3.3 and appendix B.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from graph_retrievers.arguments import positive
+from graph_retrievers.cache import Cache
+from graph_retrievers.errors import DimensionMismatchError, MissingSignalError
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.learning.checkpoint import read_weights, restored
+from graph_retrievers.learning.scores import check_scores
+from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.memory import Question
+from graph_retrievers.search.operator import Operator, OperatorKind
+from graph_retrievers.search.requests import Request, Scores
+from graph_retrievers.signals.embedding import as_embedding, check_vectors
+from graph_retrievers.systems.mor.traversal import matching_signal
+
+__all__ = ["PADDING", "Trajectories", "TrajectoryReranker", "TrajectoryScorer"]
+
+_TEXT, _STRUCTURE, PADDING = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class Trajectories:
+    """What the reranker reads of the trajectories of K candidates of a question, with L nodes of each, padded at the left."""
+
+    text: np.ndarray  # [K, L + 1], textual fingerprint: similarity of each node to the query, and the score of the candidate
+    patterns: list[tuple[str, ...]]  # K, structural fingerprint: the types of the nodes
+    identifier: np.ndarray  # [K, L], traversal identifier: 0 found by text, 1 by structure, 2 padding
+
+
+class TrajectoryScorer(nn.Module):
+    r"""The network of the structure-aware reranker.
+
+    .. math:: s = W_2 (W_1 [\mathrm{ReLU}(W_s\,SF); \mathrm{ReLU}(W_t\,TF); \mathrm{ReLU}(E[TI])] + b_1) + b_2
+
+    with SF the structural fingerprint as a text vector, TF the textual fingerprint and TI the traversal identifier.
+
+    Parameters
+    ----------
+    length : int, default 3
+        Nodes of a trajectory that are read.
+    structure_width : int, default 768
+        Width of the text vectors of the structural fingerprint.
+    hidden : int, default 256
+        Width of each part.
+
+    Notes
+    -----
+    As published, the two last layers have no activation between them and the first of them has one output, so that the head is
+    one affine map (the paper says "two fully connected layers"). Parameter names are those of the published weights.
+    """
+
+    def __init__(self, length: int = 3, structure_width: int = 768, hidden: int = 256) -> None:
+        super().__init__()
+        self.length, self.hidden = positive("length", length), positive("hidden", hidden)
+        self.structure_width = positive("structure_width", structure_width)
+        self.score_vec_enc = nn.Linear(length + 1, hidden)
+        self.text_emb_enc = nn.Linear(structure_width, hidden)
+        self.symb_enc = nn.Embedding(3, hidden)
+        self.fc1 = nn.Linear(hidden * (2 + length), 1)
+        self.fc2 = nn.Linear(1, 1)
+
+    @classmethod
+    def of_weights(cls, weights: Mapping[str, Tensor]) -> TrajectoryScorer:
+        """Return the network of some weights, which give its sizes; InvalidArgumentError for weights of another network."""
+
+        def make() -> TrajectoryScorer:
+            hidden, entries = weights["score_vec_enc.weight"].shape
+            return cls(entries - 1, weights["text_emb_enc.weight"].shape[1], hidden)
+
+        return restored(make, weights, "a trajectory reranker")
+
+    def forward(self, structure: Tensor, text: Tensor, identifier: Tensor) -> Tensor:
+        """Return scores [...] of `structure` [..., structure_width], `text` [..., L + 1] and `identifier` [..., L], int64."""
+        return self.score(torch.relu(self.text_emb_enc(structure)), text, identifier)
+
+    def score(self, structure: Tensor, text: Tensor, identifier: Tensor) -> Tensor:
+        """Return :meth:`forward` for a structural fingerprint that is encoded already, shape [..., hidden]."""
+        symbols = torch.relu(self.symb_enc(identifier)).flatten(-2)
+        whole = torch.cat([structure, torch.relu(self.score_vec_enc(text)), symbols], -1)
+        return self.fc2(self.fc1(whole)).squeeze(-1)
+
+
+class TrajectoryReranker(Operator):
+    """Order the candidates of a mixed traversal by their trajectories.
+
+    Parameters
+    ----------
+    scorer : TrajectoryScorer or Mapping of str to Tensor or str or Path
+        The network, its weights, or a safetensors file of them (the published ones fit).
+    embedding : object, optional
+        Text embedding of the structural fingerprint ("padding movie person"), of the scorer's width (see
+        :func:`~graph_retrievers.signals.embedding.as_embedding`); the index's own by default. The published weights need the
+        mean of the last hidden states of bert-base-uncased, 768 wide.
+    depth : int, optional
+        Rerank the best this many of each list and drop the rest; all by default.
+    node_only : bool, default False
+        Read the last node of each trajectory alone (the paper's Table 3).
+    matching : str, optional
+        Signal of textual similarity; by default BM25 if the index has it.
+
+    Notes
+    -----
+    The textual fingerprint is that of the published code: a node that text matching found keeps its similarity to query and
+    restriction, one reached by a step has that to the query alone (the paper's appendix B.2 says query and restriction for
+    all). The identifier depends on the length of the trajectory alone, because only its first node can come from text.
+    Trajectories longer than the network reads are cut at the start.
+
+    Examples
+    --------
+    >>> from graph_retrievers.operators import MixedTraversal, Pipeline
+    >>> print(Pipeline(MixedTraversal(), TrajectoryReranker(TrajectoryScorer(length=2))).formula())
+    O_vgs -> O_gm
+    """
+
+    kind = OperatorKind.GRAPH_MODEL_SEARCH
+
+    def __init__(
+        self,
+        scorer: TrajectoryScorer | Mapping[str, Tensor] | str | Path,
+        *,
+        embedding: Any = None,
+        depth: int | None = None,
+        node_only: bool = False,
+        matching: str | None = None,
+    ) -> None:
+        if isinstance(scorer, (str, Path)):
+            scorer = read_weights(scorer)
+        self.scorer = scorer if isinstance(scorer, TrajectoryScorer) else TrajectoryScorer.of_weights(scorer)
+        self.embedding = None if embedding is None else as_embedding(embedding)
+        self.depth, self.node_only = None if depth is None else positive("depth", depth), node_only
+        self.matching = matching
+        self._cache = Cache()
+
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the candidates in the order of the network's scores; InvalidArgumentError if one is NaN or infinite."""
+        found = found.top(self.depth)
+        if not len(found):
+            return found
+        seen = yield from self.trajectories(question, found)
+        return found.rescored((yield TrajectoryScores(self, seen)))
+
+    def trajectories(self, question: Question, found: Candidates) -> Search[Trajectories]:
+        """Return the trajectories of candidates, of :class:`MixedTraversal` or another, as the network reads them."""
+        length, width = self.scorer.length, found.trails.shape[1]
+        # One column more, so that the node before the last can be read in every case.
+        full = np.pad(found.trails, ((0, 0), (max(length - width, 0) + 1, 0)), constant_values=-1)
+        seen = full[:, -length:].copy()
+        if self.node_only:
+            seen[:, :-1] = -1
+        real = seen >= 0
+        # Textual fingerprint: a first node that text matched keeps its similarity to query and restriction.
+        similarity = np.zeros(seen.shape, np.float32)
+        similarity[real] = yield Scores(seen[real], matching_signal(question, self.matching))
+        first = (full >= 0) & (np.cumsum(full >= 0, 1) == 1)
+        known = found.beside.get("seed_scores", np.full(len(found), np.nan))
+        kept = first[:, -length:] & real & ~np.isnan(known)[:, None]
+        similarity[kept] = known[kept.any(1)]
+        # Structural fingerprint.
+        kinds = np.full(seen.shape, "padding", object)
+        kinds[real] = question.types(seen[real])
+        # Traversal identifier: what has a node before it was reached by a step.
+        after = np.pad(real[:, :-1], ((0, 0), (1, 0)))
+        if self.node_only:
+            after[:, -1] = full[:, -2] >= 0
+        identifier = np.where(real, np.where(after, _STRUCTURE, _TEXT), PADDING)
+        text = np.concatenate([similarity, found.scores[:, None].astype(np.float32)], 1)
+        return Trajectories(text, list(map(tuple, kinds.tolist())), identifier)
+
+    def structure_vectors(self, index: GraphIndex, patterns: Sequence[tuple[str, ...]]) -> Tensor:
+        """Return the text vectors of sequences of node types: Tensor, shape [S, structure_width]; each is embedded once."""
+        model = self.embedding or index.embedding
+        if model is None:
+            raise MissingSignalError("The reranker reads node types through a text embedding; pass embedding=.")
+        # The model is kept with its vectors, so that its id cannot be given to another.
+        _, held = self._cache.get(id(model), lambda: (model, dict[tuple[str, ...], Tensor]()))
+        new = [p for p in patterns if p not in held]
+        if new:
+            vectors = check_vectors(model.embed_documents([" ".join(p) for p in new]), len(new))
+            if vectors.shape[1] != self.scorer.structure_width:
+                raise DimensionMismatchError(
+                    f"The embedding of node types is {vectors.shape[1]} wide, the reranker was trained on "
+                    f"{self.scorer.structure_width}; pass the embedding it was trained with as embedding=."
+                )
+            held.update(zip(new, vectors, strict=True))
+        return torch.stack([held[p] for p in patterns]).to(index.device)
+
+
+@dataclass(frozen=True, eq=False)
+class TrajectoryScores(Request):
+    """The network's scores of trajectories: float32, shape [K]; InvalidArgumentError if one is NaN or infinite."""
+
+    reads = "model"
+    shared = ("reranker",)
+    reranker: TrajectoryReranker
+    seen: Trajectories
+
+    @classmethod
+    @torch.inference_mode()
+    def together(cls, backend: Any, asked: Sequence[tuple[int, TrajectoryScores]]) -> list[np.ndarray]:
+        """Return scores, one product for all questions."""
+        index, reranker, parts = backend.queries.index, asked[0][1].reranker, [request.seen for _, request in asked]
+        scorer = reranker.scorer.to(index.device)
+        number: dict[tuple[str, ...], int] = {}
+        pattern = [number.setdefault(kinds, len(number)) for seen in parts for kinds in seen.patterns]
+        structure = torch.relu(scorer.text_emb_enc(reranker.structure_vectors(index, list(number))))
+        text, identifier = (
+            torch.from_numpy(np.concatenate([getattr(seen, name) for seen in parts])).to(index.device)
+            for name in ("text", "identifier")
+        )
+        scores = scorer.score(structure[pattern], text, identifier)
+        check_scores(scores, "The reranker of MoR")
+        return np.split(scores.cpu().numpy(), np.cumsum([len(seen.text) for seen in parts])[:-1])

@@ -1,0 +1,179 @@
+"""MoR: plan, traverse, organise (Lei et al., mixture of structural-and-textual retrieval)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from graph_retrievers.arguments import as_path
+from graph_retrievers.datasets import Dataset
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.learning.checkpoint import load_part, save_checkpoint
+from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.search.operator import Pipeline
+from graph_retrievers.systems.mor import MixedTraversal, TrainedPlanner, TrajectoryReranker
+from graph_retrievers.systems.mor.training import Example, fit_trajectory_reranker
+
+__all__ = ["MoR", "fit_mor"]
+
+_RERANKER, _PLANNER = "reranker", "planner"
+
+
+class MoR(Retriever):
+    r"""A plan of typed paths, a traversal that mixes structure and text, and a reranker that reads the trajectories.
+
+    .. math:: O_{vgs} \to O_{gm}
+
+    A query's plan is the caller's (``retrieve(question, plan=...)``, see :func:`~graph_retrievers.systems.mor.parse.read_plan`
+    for its forms) or the planner's. A plan that cannot be walked gives text retrieval, and the result's notes say why. Each
+    hit's path is its trajectory.
+
+    Parameters
+    ----------
+    index : GraphIndex
+        With node types; with BM25 or vectors.
+    planner : Planner or callable, optional
+        Makes a plan if the caller gives none: see :mod:`graph_retrievers.systems.mor.planner`, and
+        :class:`~graph_retrievers.systems.mor.trained.TrainedPlanner`.
+    reranker : TrajectoryReranker, optional
+        Without one, candidates are ordered by the similarity of their vectors (BM25 without vectors), the paper's ablation.
+    checkpoint : str or Path, optional
+        Folder written by ``graph-retrievers fit mor``: its planner and reranker are used if none are given.
+    rerank : bool, default True
+        False leaves the checkpoint's reranker out.
+    seeds, matches, candidates : int, default 5, 10 and 100
+        Nodes each path starts from, text matches in each layer with a restriction (0 for structure alone), and candidates.
+    structure : bool, default True
+        False takes no step in the graph, the ablation by text alone.
+    fill : bool, optional
+        Whether text fills up the candidates before they are ordered; by default if a reranker or no structure orders them.
+        Otherwise text comes after what the plan found, as the retriever's backfill. The paper always fills, which without a
+        reranker lets similar texts outrank what the plan leads to.
+    traversal : MixedTraversal, optional
+        For its other options; replaces the five above, and the planner.
+    **options
+        Keywords of :class:`Retriever`.
+
+    References
+    ----------
+    Lei et al., "Mixture of Structural-and-Textual Retrieval over Text-rich Graph Knowledge Bases", sections 3.1 to 3.3; defaults
+    of section 4.1.
+
+    Examples
+    --------
+    >>> from graph_retrievers.graph import CorpusGraph
+    >>> graph = CorpusGraph(["ada", "loom"], ["", ""], titles=["Ada", "Loom"], types=["person", "movie"],
+    ...     edges=[("ada", "loom", "directed")])
+    >>> plan = [{"type": "movie", "restriction": "Loom"}, {"type": "person", "relation": "directed"}]
+    >>> print(MoR(GraphIndex.from_graph(graph)).retrieve("Who directed Loom?", plan=plan)[0].path.text)
+    Loom <-[directed]- Ada
+    """
+
+    PUBLISHED = {
+        "rerank": True,
+        "seeds": 5,
+        "matches": 10,
+        "candidates": 100,
+        "structure": True,
+        "fill": True,
+        "backfill": False,
+    }
+
+    def __init__(
+        self,
+        index: GraphIndex,
+        *,
+        planner: Any = None,
+        reranker: TrajectoryReranker | None = None,
+        checkpoint: str | Path | None = None,
+        rerank: bool = True,
+        seeds: int = 5,
+        matches: int = 10,
+        candidates: int = 100,
+        structure: bool = True,
+        fill: bool | None = None,
+        traversal: MixedTraversal | None = None,
+        **options: Any,
+    ) -> None:
+        if checkpoint is not None:
+            planner, reranker = _loaded(checkpoint, index, planner, reranker if rerank else None, rerank)
+        if traversal is None:
+            fill = (reranker is not None or not structure) if fill is None else fill
+            traversal = MixedTraversal(seeds, matches, candidates, fill=fill, structure=structure, planner=planner)
+        super().__init__(index, Pipeline(traversal, *([reranker] if reranker is not None else [])), **options)
+        if rerank and reranker is None:
+            self._untrained = ("a trained reranker (pass checkpoint=)",)
+
+
+def _loaded(
+    checkpoint: str | Path, index: GraphIndex, planner: Any, reranker: TrajectoryReranker | None, rerank: bool
+) -> tuple[Any, TrajectoryReranker | None]:
+    """Return planner and reranker, those of a checkpoint where none is given."""
+    held = {part: (as_path("checkpoint", checkpoint) / f"{part}.json").is_file() for part in (_PLANNER, _RERANKER)}
+    if not any(held.values()):
+        raise InvalidArgumentError(f"{checkpoint} has neither a planner nor a reranker; make one with graph-retrievers fit mor.")
+    if planner is None and held[_PLANNER]:
+        planner = TrainedPlanner.load(checkpoint)
+    if rerank and reranker is None and held[_RERANKER]:
+        tensors, settings = load_part(checkpoint, _RERANKER, {"node_only": (bool,)}, "MoR", {"node_only": False})
+        reranker = TrajectoryReranker(tensors, node_only=settings["node_only"])
+    return planner, reranker
+
+
+def fit_mor(
+    dataset: Dataset, index: GraphIndex, folder: str | Path, *, node_only: bool = False, seed: int = 0, show_progress: bool = False
+) -> dict[str, Any]:
+    """Train MoR's planner and reranker on a dataset, and write both as a checkpoint.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Its queries of the splits "train" and "dev" that have plans are read.
+    index : GraphIndex
+        Of the dataset's graph.
+    folder : str or Path
+        For the checkpoint.
+    node_only : bool, default False
+        Train the reranker that reads the last node of each trajectory alone (the paper's ablation).
+    seed : int, default 0
+    show_progress : bool, default False
+
+    Returns
+    -------
+    dict
+        How the training went, for JSON.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If no query of one of the splits has a plan.
+
+    Notes
+    -----
+    The reranker learns from the candidates of the given plans, and from those of text retrieval for the same questions, which
+    it will get if a plan cannot be walked.
+    """
+    train = [query for query in dataset.queries if query.split == "train" and query.plan]
+    dev = [query for query in dataset.queries if query.split == "dev" and query.plan]
+    if not train or not dev:
+        found = f"{len(train)} train and {len(dev)} dev queries with a plan"
+        raise InvalidArgumentError(f"{dataset.name} has {found}; MoR learns from both.")
+    options: dict[str, Any] = {"seed": seed, "show_progress": show_progress}
+    pairs = [[(query.text, list(query.plan)) for query in split] for split in (train, dev)]
+    planner, planned = TrainedPlanner.fit(pairs[0], pairs[1], index.graph, **options)
+    planner.save(folder)
+    row = index.graph.row
+    examples = [[Example(q.text, list(q.plan), tuple(map(row, q.gold))) for q in split] for split in (train, dev)]
+    by_text = [replace(example, plan=None) for example in examples[0]]
+    length = max(len(query.plan) for query in train)
+    reranker, ranked = fit_trajectory_reranker(
+        index, examples[0] + by_text, examples[1], MixedTraversal(), length=length, node_only=node_only, **options
+    )
+    config = {"node_only": node_only, "embedding": index.embedding_name, "seed": seed, "history": ranked.to_dict()}
+    save_checkpoint(folder, _RERANKER, reranker.scorer.state_dict(), config)
+    return {
+        "planner": {"right_on_dev": planned.best_score, "plans": planned.classes, "left_out": planned.left_out},
+        "reranker": {"mrr_on_dev": ranked.best_score, "epoch": ranked.best_epoch},
+    }

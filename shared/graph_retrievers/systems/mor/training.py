@@ -1,0 +1,175 @@
+"""Training the trajectory reranker (MoR, section 3.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graph_retrievers.arguments import seed_number
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.ragged import pads_last
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.learning.loop import History, fit
+from graph_retrievers.learning.loss import sampled_cross_entropy
+from graph_retrievers.queries import Queries
+from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.search.driver import Search, run
+from graph_retrievers.search.memory import Memory, Question
+from graph_retrievers.signals.embedding import check_vectors
+from graph_retrievers.systems.mor.reranker import PADDING, Trajectories, TrajectoryReranker, TrajectoryScorer
+from graph_retrievers.systems.mor.traversal import MixedTraversal
+
+__all__ = ["Example", "fit_trajectory_reranker"]
+
+_GROUP = 32
+
+
+@dataclass(frozen=True)
+class Example:
+    """A question with its plan, in any form or None for text retrieval, and the rows of its relevant nodes."""
+
+    text: str
+    plan: Any
+    gold: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _Candidates:
+    """K candidates of each of Q questions as the network reads them, with trajectories of L nodes."""
+
+    text: Tensor  # [Q, K, L + 1]
+    pattern: Tensor  # [Q, K]
+    identifier: Tensor  # [Q, K, L]
+    real: Tensor  # [Q, K]
+    gold: Tensor  # [Q, K]
+
+
+def fit_trajectory_reranker(
+    index: GraphIndex,
+    train: Sequence[Example],
+    dev: Sequence[Example],
+    traversal: MixedTraversal,
+    *,
+    length: int = 3,
+    embedding: Any = None,
+    node_only: bool = False,
+    negatives: int = 100,
+    batch_size: int = 64,
+    seed: int = 0,
+    show_progress: bool = False,
+    **options: Any,
+) -> tuple[TrajectoryReranker, History]:
+    """Return a reranker trained on the candidates that a traversal returns.
+
+    For every relevant candidate, `negatives` others of the same question are drawn with replacement, and the loss is the cross
+    entropy of the relevant one among them; questions without a relevant candidate are not used.
+
+    Parameters
+    ----------
+    index : GraphIndex
+    train, dev : sequence of Example
+        The measure on `dev` is the mean reciprocal rank.
+    traversal : MixedTraversal
+        Finds the candidates, as it will for the trained reranker.
+    length : int, default 3
+        Nodes of a trajectory the network reads.
+    embedding, node_only
+        See :class:`~graph_retrievers.systems.mor.reranker.TrajectoryReranker`.
+    negatives : int, default 100
+    batch_size : int, default 64
+        Relevant candidates in a step.
+    seed, show_progress, **options
+        See :func:`graph_retrievers.learning.loop.fit`; the learning rate is 1e-3 by default.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If no training question has both a relevant candidate and another.
+
+    Notes
+    -----
+    Loss, sampling and optimiser are those of the published code (equation 7 has a softmax over the whole candidate set
+    instead). Departures: examples are shuffled, the code reads them in order; the measure on `dev` is the mean reciprocal rank,
+    the code's the hit rate at 1; the learning rate is 1e-3, the code's 1e-4.
+    """
+    torch.manual_seed(seed_number(seed))
+    embedding = embedding if embedding is not None else index.embedding
+    if embedding is None:
+        raise InvalidArgumentError("The reranker reads node types through a text embedding; pass embedding=.")
+    width = check_vectors(embedding.embed_documents(["padding"]), 1).shape[1]
+    reranker = TrajectoryReranker(TrajectoryScorer(length, width), embedding=embedding, node_only=node_only)
+    patterns: dict[tuple[str, ...], int] = {}
+    learned = _gather(index, train, traversal, reranker, patterns, show_progress)
+    held = _gather(index, dev, traversal, reranker, patterns, show_progress)
+    structure = reranker.structure_vectors(index, list(patterns)) if patterns else torch.zeros((0, width))
+    other = learned.real & ~learned.gold
+    counts = other.sum(1)
+    # The columns of each question's negatives come first.
+    columns = pads_last(other)
+    positives = (learned.gold & (counts > 0).unsqueeze(1)).nonzero()
+    if not len(positives):
+        raise InvalidArgumentError("No training question has a relevant candidate beside others; check plans and gold nodes.")
+    scorer = reranker.scorer.to(index.device)
+
+    def scores(data: _Candidates, question: Tensor, column: Tensor) -> Tensor:
+        encoded = torch.relu(scorer.text_emb_enc(structure))[data.pattern[question, column]]
+        return scorer.score(encoded, data.text[question, column], data.identifier[question, column])
+
+    def batches(random: torch.Generator) -> Iterable[tuple[Tensor, Tensor, Tensor]]:
+        for rows in torch.randperm(len(positives), generator=random).to(index.device).split(batch_size):
+            question, column = positives[rows].unbind(1)
+            drawn = torch.rand((len(rows), negatives), generator=random).to(index.device) * counts[question].unsqueeze(1)
+            yield question, column, columns[question].gather(1, drawn.long())
+
+    def loss(batch: tuple[Tensor, Tensor, Tensor]) -> Tensor:
+        question, column, wrong = batch
+        everywhere = question.unsqueeze(1).expand_as(wrong)
+        return sampled_cross_entropy(scores(learned, question, column), scores(learned, everywhere, wrong))
+
+    def reciprocal_rank() -> float:
+        question, place = torch.ones_like(held.gold).nonzero().view(*held.gold.shape, 2).unbind(2)
+        values = scores(held, question, place).masked_fill(~held.real, float("-inf"))
+        right = held.gold.gather(1, torch.sort(values, dim=1, descending=True, stable=True).indices)
+        ranks = right.to(torch.int8).argmax(1) + 1.0
+        return float((right.any(1) / ranks).mean())
+
+    options = {"learning_rate": 1e-3, "description": "fit reranker", **options}
+    return reranker, fit(scorer, batches, loss, reciprocal_rank, seed=seed, show_progress=show_progress, **options)
+
+
+def _gather(
+    index: GraphIndex,
+    examples: Sequence[Example],
+    traversal: MixedTraversal,
+    reranker: TrajectoryReranker,
+    patterns: dict[tuple[str, ...], int],
+    show_progress: bool,
+) -> _Candidates:
+    """Return the candidates of questions; `patterns` numbers the sequences of node types of all of them."""
+    from tqdm.auto import tqdm
+
+    def gathered(question: Question) -> Search[tuple[np.ndarray, Trajectories]]:
+        found = yield from traversal.stepped(question, nothing)
+        return found.nodes, (yield from reranker.trajectories(question, found))
+
+    nothing = Candidates.seeds(np.zeros(0, np.int64), np.zeros(0), "")
+    width, length = traversal.candidates, reranker.scorer.length
+    shape = len(examples), width
+    text, identifier = np.zeros((*shape, length + 1), np.float32), np.full((*shape, length), PADDING)
+    pattern, real, gold = np.zeros(shape, np.int64), np.zeros(shape, bool), np.zeros(shape, bool)
+    for start in tqdm(range(0, len(examples), _GROUP), desc="candidates", unit="batch", disable=not show_progress):
+        group = examples[start : start + _GROUP]
+        queries = Queries.of(index, [example.text for example in group], inputs={"plan": [example.plan for example in group]})
+        found = run(Memory(queries), [gathered(Question(queries, place)) for place in range(len(group))])
+        for row, (example, (nodes, seen)) in enumerate(zip(group, found, strict=True), start):
+            count = len(nodes)
+            text[row, :count], identifier[row, :count], real[row, :count] = seen.text, seen.identifier, True
+            pattern[row, :count] = [patterns.setdefault(kinds, len(patterns)) for kinds in seen.patterns]
+            gold[row, :count] = np.isin(nodes, example.gold)
+    tables = (torch.from_numpy(table).to(index.device) for table in (text, pattern, identifier, real, gold))
+    return _Candidates(*tables)

@@ -1,0 +1,310 @@
+"""Planned mixed traversal, O_vgs: typed steps along a plan, with text matches in layers with a restriction (MoR, section 3.2)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from graph_retrievers.arguments import positive
+from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, InvalidPlanError, MissingSignalError, reason
+from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.search.candidates import Candidates, best, concatenated, falling, places_of
+from graph_retrievers.search.driver import Search, Together
+from graph_retrievers.search.memory import Question
+from graph_retrievers.search.operator import Operator, OperatorKind
+from graph_retrievers.search.requests import ByTitle, Nearest, Request, Scores, Steps
+from graph_retrievers.systems.mor.parse import read_plan
+from graph_retrievers.systems.mor.plan import GraphSchema, PathStep, PlanCheck, PlanningGraph, ReasoningPath, check_plan
+from graph_retrievers.systems.mor.planner import Planner, as_planner
+
+__all__ = ["MixedTraversal", "matching_signal"]
+
+_logger = logging.getLogger(__name__)
+
+# Nodes [n] that text matched, and their similarities.
+Found = tuple[np.ndarray, np.ndarray]
+
+
+class MixedTraversal(Operator):
+    r"""Follow each query's plan through the graph, and return the nodes it leads to.
+
+    Every reasoning path starts at the `seeds` nodes of its first type that match query and restriction best. Each step goes to
+    the neighbours of the planned type (equation 4), by the planned relation if there is one, in either direction; in a layer
+    with a restriction, the `matches` nodes of its type that match query and restriction best join them (equations 5 and 6).
+    Candidates are the nodes that all paths reach, or any path if no node is reached by all. Fewer than `candidates` are filled
+    up with nodes that match the query, more are cut, by the dot product of node and query vectors (BM25 if the index has no
+    vectors).
+
+    A query's plan is the input ``plan`` (see :func:`~graph_retrievers.systems.mor.parse.read_plan` for its forms), or the
+    planner's. A query without a plan that can be walked gets text retrieval, and a note with the reason.
+
+    Parameters
+    ----------
+    seeds : int, default 5
+        Nodes each path starts from.
+    matches : int, default 10
+        Nodes that textual matching adds in each layer with a restriction; with 0, structure alone is walked.
+    candidates : int, default 100
+        Nodes to return.
+    fill : bool, default True
+        Whether text fills up what the plan finds. False leaves that to what comes after (a retriever's backfill).
+    structure : bool, default True
+        False takes no step: text matches of the last layer, and the fill (the paper's ablation).
+    exact_titles : bool, default True
+        Whether nodes of the right type whose title is the restriction are the only seeds of a path.
+    check_types : bool, default True
+        False walks by relation alone, as the published code does, which never checks the neighbour's type.
+    targets : sequence of str, optional
+        Node types that questions ask for; all by default.
+    last_steps : int, optional
+        Keep this many steps at the end of each path (the published code: 3 for two of its graphs).
+    matching : str, optional
+        Signal of textual matching: ``"bm25"``, as in the paper for two of its graphs, or ``"dense"``, as for the third. By default
+        BM25 if the index has it.
+    max_edges : int, default 1000000
+        Edges a path may read in one step; a note says so if that cut a walk short.
+    planner : Planner or callable, optional
+        Makes a plan if the caller gives none: see :mod:`graph_retrievers.systems.mor.planner`.
+
+    Notes
+    -----
+    Trails are the trajectories. The longest of several ways to a node counts, among equal ones the first path of the plan,
+    within it the best matching start (in the published code it depends on the order of a hash set), then the lowest parent row.
+
+    Departures: restriction phrases are joined by a space (the code joins them by nothing); exact titles, above; a path never
+    returns to a start node given by its exact title; without a relation in the plan any relation between the two types is
+    walked (the code walks one); the fill has the types the plan asks for. With ``exact_titles=False, check_types=False`` the
+    walk is that of the code.
+
+    Examples
+    --------
+    >>> from graph_retrievers import GraphIndex
+    >>> from graph_retrievers.queries import Queries
+    >>> graph = CorpusGraph(["ada", "tom", "loom"], ["", "", ""], titles=["Ada", "Tom", "Loom"],
+    ...     types=["person", "person", "movie"], edges=[("ada", "loom", "directed"), ("tom", "loom", "wrote")])
+    >>> plan = [{"type": "movie", "restriction": "Loom"}, {"type": "person", "relation": "directed"}]
+    >>> queries = Queries.of(GraphIndex.from_graph(graph), ["Who directed Loom?"], inputs={"plan": [plan]})
+    >>> MixedTraversal(fill=False)(queries).trails[0, 0].tolist()
+    [2, 0]
+    """
+
+    kind = OperatorKind.VECTOR_GRAPH_SEARCH
+    reads = ("plan",)
+
+    def __init__(
+        self,
+        seeds: int = 5,
+        matches: int = 10,
+        candidates: int = 100,
+        *,
+        fill: bool = True,
+        structure: bool = True,
+        exact_titles: bool = True,
+        check_types: bool = True,
+        targets: Sequence[str] | None = None,
+        last_steps: int | None = None,
+        matching: str | None = None,
+        max_edges: int = 1_000_000,
+        planner: Any = None,
+    ) -> None:
+        self.seeds = positive("seeds", seeds)
+        self.matches = positive("matches", matches, least=0)
+        self.k = self.candidates = positive("candidates", candidates)
+        self.fill, self.structure = fill, structure
+        self.exact_titles, self.check_types = exact_titles, check_types
+        self.targets = None if targets is None else list(targets)
+        self.last_steps = None if last_steps is None else positive("last_steps", last_steps)
+        self.matching = matching
+        self.max_edges = positive("max_edges", max_edges)
+        self.planner: Planner | None = None if planner is None else as_planner(planner)
+        self._warned = False
+
+    def schema(self, graph: CorpusGraph) -> GraphSchema:
+        """Return the schema plans for this graph must fit."""
+        key = ("schema", None if self.targets is None else tuple(self.targets))
+        return graph.cache.get(key, lambda: GraphSchema.of(graph, self.targets))
+
+    def lacks(self, given: Collection[str] = ()) -> tuple[str, ...]:
+        """Return a plan, unless there is a planner or queries come with plans."""
+        return () if self.planner is not None or "plan" in given else ("a plan (pass plan=, planner= or checkpoint=)",)
+
+    def check(self, plan: object, graph: CorpusGraph) -> PlanCheck:
+        """Return what :func:`check_plan` says about a plan in any form, about the error of a planner, or about None, no plan."""
+        if plan is None:
+            return PlanCheck(PlanningGraph(), "empty")
+        try:
+            if isinstance(plan, GraphRetrieverError):
+                raise InvalidPlanError(str(plan))
+            return check_plan(read_plan(plan), self.schema(graph), self.last_steps)
+        except InvalidPlanError as error:
+            return PlanCheck(PlanningGraph(), "unreadable", note=f"{error} Text retrieval was used instead.")
+
+    def plans(self, texts: Sequence[str], plans: Sequence[Any], graph: CorpusGraph) -> list[Any]:
+        """Return the plan of each question: the caller's, the planner's, an error with the reason why there is none, or None.
+
+        `texts` and `plans` have the questions and the plans that the caller gave, None where there is none.
+        """
+        plans = list(plans)
+        missing = [row for row, plan in enumerate(plans) if plan is None or (isinstance(plan, (str, list, tuple)) and not plan)]
+        if self.planner is None:
+            if not self._warned and any(plan is None for plan in plans):
+                self._warned = True
+                _logger.warning(
+                    "There is no planner, so questions without a plan are answered by text retrieval; pass plan=, planner= or "
+                    "checkpoint=."
+                )
+            return plans
+        try:
+            made = list(self.planner.plan([texts[row] for row in missing], graph)) if missing else []
+        except GraphRetrieverError:
+            raise
+        except Exception as error:
+            made = [InvalidPlanError(f"The planner failed ({reason(error)}).")] * len(missing)
+        if len(made) != len(missing):
+            raise InvalidArgumentError(f"The planner gave {len(made)} plans for {len(missing)} questions; one each is needed.")
+        for row, plan in zip(missing, made, strict=True):
+            plans[row] = plan
+        return plans
+
+    def compares_vectors(self, index: GraphIndex) -> bool:
+        """Return whether it does, as always."""
+        return True
+
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the nodes that the question's plan leads to, best first; what was found before is not read."""
+        # Section 3.1: the planning graph, its paths and the types that they end in.
+        checked, schema = yield Planning(self)
+        question.notes += [checked.note] if checked.note else []
+        paths = checked.plan.paths
+        # Section 3.2: every path is followed, with structure and text.
+        walks = (yield Together([self._follow(question, path, schema) for path in paths])) if paths else []
+        none = np.zeros(0, np.int64)
+        reached = _merged([walk for walk, _ in walks]) if walks else Candidates.seeds(none, none, self.name)
+        reached = reached.taken(np.flatnonzero(question.returned(reached.nodes)))
+        # Section 4.1: text fills up what the plan finds, and takes its place where it cannot be walked.
+        signal, room = matching_signal(question, self.matching), self.candidates - len(reached)
+        if room > 0 and (self.fill or not paths):
+            ends = tuple(dict.fromkeys(path.steps[-1].type for path in paths)) or tuple(schema.targets)
+            filler, _ = yield Nearest(self.candidates + len(reached), signal, returned=True, types=ends)
+            filler = filler[places_of(reached.nodes, filler) < 0][:room]
+            reached = concatenated([reached, Candidates.seeds(filler, np.zeros(len(filler)), self.name)])
+        scores = yield Scores(reached.nodes, "dense" if "dense" in question.signals else signal)
+        by = best(scores, self.candidates, reached.nodes)
+        result = reached.taken(by)
+        return replace(
+            result,
+            scores=falling(scores[by]),
+            operators=(self.name, "TextMatching"),
+            # A node that no step reached was found by text.
+            origins=np.where(result.trails[:, -2:-1] >= 0, 0, 1).min(1, initial=1),
+            beside={"seed_scores": _seed_scores(result.trails, [part for _, matched in walks for part in matched])},
+        )
+
+    def _follow(self, question: Question, path: ReasoningPath, schema: GraphSchema) -> Search[tuple[Candidates, list[Found]]]:
+        """Follow one reasoning path, layer by layer; return what it leads to, and what text matched on the way."""
+        signal, (first, *rest) = matching_signal(question, self.matching), path.steps
+
+        def matching(step: PathStep, k: int) -> Nearest:
+            # Equation 5: the nodes of a type that are most similar to the question and the restriction.
+            return Nearest(k, signal, text=_restricted(question, step), types=(step.type,), among="name")
+
+        restricted = [layer for layer, step in enumerate(rest) if step.phrase.strip() and self.matches]
+        titles = first.restriction if self.exact_titles else ()
+        wanted = [matching(first, self.seeds), *(matching(rest[layer], self.matches) for layer in restricted)]
+        seeds, *matched, named = yield *wanted, ByTitle(titles, first.type)
+        if len(named):
+            seeds = named, (yield Scores(named, signal, _restricted(question, first)))
+        by_text = dict(zip(restricted, matched, strict=True))
+        # V of the layer, by the start of each trajectory (better matches and earlier layers first), then by row.
+        nodes, start = seeds[0], np.arange(len(seeds[0]))
+        trails, entered = nodes[:, None], len(nodes)
+        for layer, (near_step, step) in enumerate(zip(path.steps, rest, strict=False)):
+            # Equation 4: the neighbours of the planned type.
+            reached, parent = nodes[:0], nodes[:0]
+            if self.structure:
+                near, whole = yield Steps(nodes, *self._edges(near_step, step, schema), self.max_edges)
+                if not whole:
+                    question.notes.append(f"A walk was cut short after reading {self.max_edges} edges in one step.")
+                reached, once = np.unique(near.node, return_index=True)
+                parent = near.owner[once]
+                by = np.argsort(start[parent], kind="stable")
+                reached, parent = reached[by], parent[by]
+            # Equation 6: text matches join them.
+            new = by_text[layer][0] if layer in by_text else nodes[:0]
+            new = new[places_of(reached, new) < 0]
+            start = np.concatenate([start[parent], entered + np.arange(len(new))])
+            trails = np.concatenate([trails[parent], np.full((len(new), trails.shape[1]), -1)])
+            nodes, entered = np.concatenate([reached, new]), entered + len(new)
+            trails = np.concatenate([trails, nodes[:, None]], 1)
+            if len(named):
+                others = places_of(named, nodes) < 0
+                nodes, start, trails = nodes[others], start[others], trails[others]
+        found = Candidates.seeds(nodes, np.zeros(len(nodes)), self.name)
+        relations = np.tile([question.relation(step.relation) for step in rest], (len(nodes), 1))
+        return replace(found, trails=trails, relations=relations), [seeds, *matched]
+
+    def _edges(self, near: PathStep, far: PathStep, schema: GraphSchema) -> tuple[str | None, str | None]:
+        """Return type and relation of a step, None for any."""
+        if self.check_types:
+            return far.type, far.relation
+        return None, far.relation if far.relation is not None else schema.relations(near.type, far.type)[-1]
+
+
+def _merged(walks: Sequence[Candidates]) -> Candidates:
+    """Return the nodes that all paths reach, or that any does if there is none, ascending.
+
+    Of several ways to a node the longest counts, of equal ones that of the first path. Paths that lead nowhere do not count.
+    """
+    found, route = concatenated(walks), np.repeat(np.arange(len(walks)), [len(walk) for walk in walks])
+    by = np.lexsort((route, -(found.trails >= 0).sum(1)))
+    _, first, times = np.unique(found.nodes[by], return_index=True, return_counts=True)
+    shared = times == sum(len(walk) > 0 for walk in walks)
+    return found.taken(by[first[shared] if shared.any() else first])
+
+
+@dataclass(frozen=True, eq=False)
+class Planning(Request):
+    """The plan of a question as far as it can be walked, and the schema: ``(PlanCheck, GraphSchema)``.
+
+    The planner is asked for the plans of all questions at once.
+    """
+
+    shared = ("traversal",)
+    traversal: MixedTraversal
+
+    @classmethod
+    def together(cls, backend: Any, asked: Sequence[tuple[int, Planning]]) -> list[tuple[PlanCheck, GraphSchema]]:
+        """Return plans, checked."""
+        traversal, queries, graph = asked[0][1].traversal, backend.queries, backend.graph
+        given, schema = queries.input("plan"), traversal.schema(graph)
+        plans = traversal.plans([queries.texts[b] for b, _ in asked], [given[b] for b, _ in asked], graph)
+        return [(traversal.check(plan, graph), schema) for plan in plans]
+
+
+def matching_signal(question: Question, name: str | None = None) -> str:
+    """Return the signal of textual matching: the given one, else BM25, else vectors; MissingSignalError if there is neither."""
+    for signal in ("bm25", "dense") if name is None else ():
+        if signal in question.signals:
+            return signal
+    if name is None:
+        raise MissingSignalError("Textual matching needs BM25 or vectors; build the index with bm25=True or embedding=.")
+    return name
+
+
+def _restricted(question: Question, step: PathStep) -> str:
+    return f"{question.text} {step.phrase}"
+
+
+def _seed_scores(trails: np.ndarray, matched: Sequence[Found]) -> np.ndarray:
+    """Return the best similarity of the first node of each trail if text matched it, else NaN: shape [n]."""
+    known: dict[int, float] = {}
+    for nodes, scores in matched:
+        for node, score in zip(nodes.tolist(), scores.tolist(), strict=True):
+            known[node] = max(score, known.get(node, score))
+    starts = trails[np.arange(len(trails)), (trails >= 0).argmax(1)]
+    return np.array([known.get(node, np.nan) for node in starts.tolist()], np.float32)

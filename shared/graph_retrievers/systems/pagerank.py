@@ -1,0 +1,422 @@
+"""Personalized PageRank, O_gs (FastInsight, Example 2; HippoRAG 2), from the seeds of a vector search."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graph_retrievers.arguments import is_number, positive
+from graph_retrievers.errors import ConvergenceError, InvalidArgumentError, shown
+from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.graph.ragged import top_k
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.queries import Queries
+from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.search.candidates import Candidates, followed, places_of
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.fusion import ReciprocalRankFusion, min_max
+from graph_retrievers.search.memory import Question, slices
+from graph_retrievers.search.operator import Operator, OperatorKind, Pipeline
+from graph_retrievers.search.requests import Request
+from graph_retrievers.search.vector_search import HybridSearch, VectorSearch
+from graph_retrievers.systems.traits import names_identify
+
+__all__ = ["PPR", "PersonalizedPageRank", "TransitionGraph", "Walk", "check_damping", "personalized_pagerank", "walk_parents"]
+
+_MAX_STEPS = 10_000
+# Bound on the error of a walk that is asked for by a request.
+_TOLERANCE = 1e-7
+
+
+class TransitionGraph:
+    """Undirected weighted adjacency for random walks, as CSR: weights of parallel rows are added, self loops dropped.
+
+    Parameters
+    ----------
+    graph : CorpusGraph
+    walk_allowed : Tensor, shape [N], bool, optional
+        Nodes that may be walked to, all by default. Other nodes can be left but not entered.
+
+    Attributes
+    ----------
+    indptr : Tensor, shape [N + 1], int64
+    neighbors : Tensor, shape [nnz], int32
+    weights : Tensor, shape [nnz], float64
+        Sum of the weights of the relationship rows between the two nodes.
+    strength : Tensor, shape [N], float64
+        Sum of the weights of the edges that leave a node.
+    """
+
+    def __init__(self, graph: CorpusGraph, walk_allowed: Tensor | None = None) -> None:
+        self._join(len(graph), graph.sources, graph.targets, graph.weights, walk_allowed)
+
+    @classmethod
+    def of_edges(
+        cls, size: int, sources: Tensor, targets: Tensor, weights: Tensor, walk_allowed: Tensor | None = None
+    ) -> TransitionGraph:
+        """Return the graph of `size` nodes and of edges that are given, each as a tensor of shape [E]."""
+        made = cls.__new__(cls)
+        made._join(size, sources, targets, weights, walk_allowed)
+        return made
+
+    def _join(self, size: int, sources: Tensor, targets: Tensor, weights: Tensor, walk_allowed: Tensor | None) -> None:
+        proper = sources != targets
+        source, target = sources[proper], targets[proper]
+        keys, place = torch.unique(torch.cat([source * size + target, target * size + source]), return_inverse=True)
+        summed = torch.zeros(keys.numel(), dtype=torch.float64, device=sources.device)
+        summed.index_add_(0, place, weights[proper].double().repeat(2))
+        if walk_allowed is not None:
+            entered = walk_allowed[keys // max(size, 1)]
+            keys, summed = keys[entered], summed[entered]
+        rows, columns = keys // max(size, 1), keys % max(size, 1)
+        self.size, self.weights, self.neighbors = size, summed, columns.to(torch.int32)
+        self.indptr = torch.zeros(size + 1, dtype=torch.int64, device=sources.device)
+        self.indptr[1:] = torch.cumsum(torch.bincount(rows, minlength=size), 0)
+        self.strength = torch.zeros(size, dtype=torch.float64, device=sources.device).index_add_(0, columns, summed)
+
+    @cached_property
+    def product(self) -> Tensor:
+        """W D^-1 as a sparse CSR matrix, shape [N, N], float64: entry (v, u) is w(u, v) / strength(u)."""
+        values = self.weights / self.strength[self.neighbors.long()]
+        shape = (self.size, self.size)
+        with warnings.catch_warnings():
+            # torch warns at the first CSR tensor of a process that these tensors are in beta.
+            warnings.simplefilter("ignore", UserWarning)
+            return torch.sparse_csr_tensor(self.indptr.to(torch.int32), self.neighbors, values, shape, check_invariants=False)
+
+    @cached_property
+    def lists(self) -> tuple[np.ndarray, ...]:
+        """`indptr`, `neighbors`, `weights` and `strength` on the host."""
+        return tuple(part.cpu().numpy() for part in (self.indptr, self.neighbors, self.weights, self.strength))
+
+
+def _normalised(restart: Tensor) -> Tensor:
+    total = restart.sum(1, keepdim=True, dtype=torch.float64)
+    # A row with NaN or infinity has no finite sum.
+    if not bool(torch.isfinite(total).all()) or (restart.numel() and bool(restart.amin() < 0)):
+        raise InvalidArgumentError("Restart weights must be finite and not negative.")
+    if bool((total <= 0).any()):
+        row = int((total.flatten() <= 0).nonzero()[0])
+        raise InvalidArgumentError(f"Restart weights of query {row} are all zero; give at least one seed.")
+    return restart / total
+
+
+def personalized_pagerank(graph: TransitionGraph, restart: Tensor, *, damping: float = 0.5, tolerance: float = 1e-9) -> Tensor:
+    r"""Return the stationary distribution of a walk that restarts with probability 1 - damping, by power iteration.
+
+    .. math:: p = (1 - d) s + d \, (W D^{-1} p + s \sum_{\deg u = 0} p_u)
+
+    Parameters
+    ----------
+    graph : TransitionGraph
+    restart : Tensor, shape [B, N]
+        Restart weights, not negative; each row is brought to sum 1.
+    damping : float, default 0.5
+        Probability d of following an edge; FastInsight's alpha is 1 - d.
+    tolerance : float, default 1e-9
+        Bound on the L1 error of each row, its rounding included.
+
+    Returns
+    -------
+    Tensor, shape [B, N], float64
+        Rows sum to 1. A node without edges sends its mass back to the restart distribution.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If damping is not in [0, 1) or a row of restart weights is negative or all zero.
+    ConvergenceError
+        If the bound is not met after 10,000 steps, or cannot be met in double precision.
+
+    Notes
+    -----
+    With c the change of the last step and e its rounding, the L1 error is at most (d c + e) / (1 - d). Dividing the row by its
+    sum S multiplies the error by at most 2 / S.
+
+    Examples
+    --------
+    >>> graph = TransitionGraph(CorpusGraph(["a", "b", "c"], [""] * 3, edges=[("a", "b"), ("b", "c")]))
+    >>> personalized_pagerank(graph, torch.tensor([[1.0, 0.0, 0.0]])).numpy().round(3)
+    array([[0.583, 0.333, 0.083]])
+    """
+    check_damping(damping)
+    restart = _normalised(restart)
+    # Relative rounding error of one step; a node has as many additions as edges.
+    rounding = torch.finfo(torch.float64).eps * (torch.diff(graph.indptr) + 4).double()
+    # The columns are queries: one sparse product a step serves all of them. For one query the vector form is faster.
+    start = restart.T.contiguous() if restart.shape[0] != 1 else restart[0].clone()
+    value, restarted = start, (1 - damping) * start
+    before: float | Tensor = float("inf")
+    for _ in range(_MAX_STEPS):
+        # Isolated nodes are left out of the walk: by linearity, the mass they return only rescales the result.
+        new = (graph.product @ value).mul_(damping).add_(restarted)
+        change = value.sub_(new).abs_().sum(0)
+        value = new
+        error = 2 * (damping * change + rounding @ value) / ((1 - damping) * value.sum(0))
+        left = error > tolerance
+        if not bool(left.any()):
+            value = value.T if value.dim() == 2 else value.unsqueeze(0)
+            return value / value.sum(1, keepdim=True)
+        # Without rounding, each change is smaller than the one before by the factor d.
+        if bool((left & (change >= before)).any()):
+            raise ConvergenceError(
+                f"PageRank with damping {damping} cannot meet the tolerance {tolerance:g} on this graph: rounding alone leaves "
+                f"an error of up to {float(error.max()):.1e}. Lower the damping or raise the tolerance."
+            )
+        before = change
+    # Two distributions are never further apart than 2.
+    raise ConvergenceError(
+        f"PageRank with damping {damping} has not converged after {_MAX_STEPS:,} steps; the bound on its error is still "
+        f"{min(2.0, float(error.max())):.1e}. Lower the damping or raise the tolerance."
+    )
+
+
+def check_damping(damping: float) -> None:
+    """Raise InvalidArgumentError unless the damping lies in [0, 1)."""
+    if not is_number(damping) or not 0 <= damping < 1:
+        raise InvalidArgumentError(f"damping must lie in [0, 1), got {shown(damping)}.")
+
+
+@dataclass(frozen=True, eq=False)
+class Walk(Request):
+    """The nodes where a random walk is most often that restarts at weighted nodes: ``(nodes [n], shares [n])``, all above 0.
+
+    All questions share one product with the matrix of the graph in each step.
+
+    Attributes
+    ----------
+    graph : TransitionGraph
+    nodes, weights : ndarray, shape [S]
+        Where it restarts, in proportion to the weights.
+    spread : float
+        Weight of what `elsewhere` gives.
+    elsewhere : callable
+        Further restart weights, Tensor, shape [B, N], of :class:`~graph_retrievers.queries.Queries`; not asked where no question
+        has a `spread`.
+    best : sequence of (Tensor, shape [N], bool, or None, int)
+        Nodes that are asked for, None for all, and how many: best first, those of each pair behind those of the one before.
+    damping : float, default 0.5
+        Probability of following an edge.
+    """
+
+    reads = "graph"
+    shared = ("graph", "damping", "elsewhere")
+    graph: TransitionGraph
+    nodes: np.ndarray
+    weights: np.ndarray
+    spread: float
+    elsewhere: Callable[[Queries], Tensor]
+    best: Sequence[tuple[Tensor | None, int]]
+    damping: float = 0.5
+
+    @classmethod
+    def together(cls, backend: Any, asked: Sequence[tuple[int, Walk]]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return the nodes of all questions, whose walks go on side by side."""
+        first, device = asked[0][1], backend.queries.index.device
+        batch = np.repeat(np.arange(len(asked)), [len(request.nodes) for _, request in asked])
+        nodes, weights = (np.concatenate([getattr(request, name) for _, request in asked]) for name in ("nodes", "weights"))
+        seeds, given = torch.from_numpy(np.stack([batch, nodes])).to(device), torch.from_numpy(weights).to(device)
+        restart = torch.zeros((len(asked), first.graph.size), dtype=torch.float64, device=device)
+        restart.index_put_((seeds[0], seeds[1]), given, accumulate=True)
+        spread = torch.tensor([request.spread for _, request in asked], dtype=torch.float64, device=device)
+        if bool(spread.any()):
+            restart += spread[:, None] * first.elsewhere(backend.queries)[[b for b, _ in asked]]
+        # The weights of a question without restart nodes do not matter: its results are dropped.
+        nowhere = restart.sum(1, keepdim=True) <= 0
+        shares = personalized_pagerank(
+            first.graph, restart.masked_fill(nowhere, 1.0), damping=first.damping, tolerance=_TOLERANCE
+        ).masked_fill(nowhere, 0.0)
+        parts = [top_k(shares if mask is None else shares.masked_fill(~mask, 0.0), k) for mask, k in first.best]
+        values, rows = (torch.cat(column, 1).cpu().numpy() for column in zip(*parts, strict=True))
+        return [(row[value > 0], value[value > 0]) for row, value in zip(rows, values, strict=True)]
+
+
+def walk_parents(graph: TransitionGraph, nodes: np.ndarray, shares: np.ndarray, seeds: np.ndarray) -> np.ndarray:
+    """Return for each node, shape [K], the one ranked before it that sends it most of the walk's mass: [K]; -1 for `seeds`.
+
+    Parents are ranked before, so they lead back to a seed, or to a node reached from nodes that were not kept.
+    """
+    indptr, neighbors, weights, strength = graph.lists
+    at = np.full(graph.size, len(nodes))
+    at[nodes] = np.arange(len(nodes))
+    walked = np.flatnonzero(places_of(seeds, nodes) < 0)
+    owner, entry = slices(indptr, nodes[walked])
+    place, near = walked[owner], neighbors[entry]
+    before = np.flatnonzero(at[near] < place)
+    place, near, entry = place[before], near[before], entry[before]
+    flow = shares.astype(np.float32)[at[near]] * (weights[entry] / strength[near]).astype(np.float32)
+    # The largest flow of each place; of equal ones that of the lower row.
+    by = np.lexsort((near, -flow, place))
+    found, first = np.unique(place[by], return_index=True)
+    parents = np.full(len(nodes), -1)
+    parents[found] = near[by[first]]
+    return parents
+
+
+class PersonalizedPageRank(Operator):
+    """Rank all nodes by a random walk that restarts at the nodes found so far: O_gs.
+
+    The seeds of a query share a restart weight of 1 in proportion to their positive scores; all nodes together share
+    `passage_weight` in proportion to their vector similarity to the query, brought to [0, 1] by min-max.
+
+    Parameters
+    ----------
+    k : int, optional
+        Nodes to keep; by default as many as the hits requested, at least 100.
+    damping : float, default 0.5
+        Probability of following an edge.
+    passage_weight : float, default 0.05
+        Restart weight of all nodes together, next to the seeds' 1. With 0 the walk restarts at the seeds alone.
+
+    Notes
+    -----
+    A hit's path follows, node by node, the neighbour ranked before it that sends it most of the walk's mass.
+
+    Weights of parallel relationship rows are added, direction is ignored, and a node without edges sends its mass to the restart
+    distribution. A query without seeds restarts by similarity alone; without similarities it finds nothing. The seed filter
+    applies to similarity too.
+
+    HippoRAG 2 gives *each* passage 0.05 of its similarity. There passages are leaves attached to phrases; in a corpus graph
+    passages link to each other, and thousands of such weights would outweigh the seeds. Hence one weight for all together.
+
+    References
+    ----------
+    Gutiérrez et al., "From RAG to Memory" (HippoRAG 2), ICML 2025; Jeh and Widom, "Scaling Personalized Web
+    Search", WWW 2003; FastInsight, Example 2.
+
+    Examples
+    --------
+    >>> from graph_retrievers import GraphIndex, Pipeline, Retriever
+    >>> from graph_retrievers.operators import BM25Search
+    >>> index = GraphIndex.from_texts(["a loom", "a card", "an engine"], edges=[("0", "1"), ("1", "2")])
+    >>> walk = Pipeline(BM25Search(1), PersonalizedPageRank(passage_weight=0))
+    >>> [hit.path.text for hit in Retriever(index, walk).retrieve("loom")]
+    ['0', '0 -> 1', '0 -> 1 -> 2']
+    """
+
+    kind = OperatorKind.GRAPH_SEARCH
+    whole = "where a walk over the whole graph is most often"
+
+    def __init__(self, k: int | None = None, *, damping: float = 0.5, passage_weight: float = 0.05) -> None:
+        check_damping(damping)
+        if not is_number(passage_weight) or not 0 <= passage_weight <= 1e30:
+            raise InvalidArgumentError(f"passage_weight must be at least 0 and at most 1e30, got {shown(passage_weight)}.")
+        self.k = None if k is None else positive("k", k)
+        self.damping, self.passage_weight = float(damping), float(passage_weight)
+
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return nodes by their share of the walk."""
+        queries = question.queries
+        weights = np.maximum(found.scores, 0).astype(np.float64)
+        # Without a positive score, seeds are alike.
+        weights = weights / weights.sum() if weights.any() else np.full(len(found), 1 / max(len(found), 1))
+        spread = self.passage_weight if len(found) else float(queries.index.has_dense and queries.has_vectors)
+        graph, keep = _transitions(queries), min(self.k or max(question.k, 100), question.size)
+        nodes, shares = yield Walk(graph, found.nodes, weights, spread, self._similar, ((None, keep),), self.damping)
+        trails = followed(nodes, walk_parents(graph, nodes, shares, found.nodes))
+        return Candidates(nodes, shares, trails, np.zeros(len(nodes), np.int64), (self.name,))
+
+    def _similar(self, queries: Queries) -> Tensor:
+        """Return restart weights of all nodes by similarity to each question, 1 together: Tensor, shape [B, N], float64."""
+        similarity = similarities(queries)
+        passages = min_max(similarity, similarity.amin(1, keepdim=True), similarity.amax(1, keepdim=True))
+        # What only rounding lifts above the lowest would share all weight where a filter leaves nothing else.
+        passages = passages.masked_fill(passages < 1e-6, 0.0)
+        if queries.seeds_allowed is not None:
+            passages = passages.masked_fill(~queries.seeds_allowed, 0.0)
+        return passages / passages.sum(1, keepdim=True).clamp(min=1e-30)
+
+
+def similarities(queries: Queries) -> Tensor:
+    """Return the dot products of questions with all nodes: Tensor, shape [B, N], float64."""
+    table = queries.table("dense")
+    return (queries.index.dense.table(queries.vectors) if table is None else table).double()
+
+
+def _transitions(queries: Queries) -> TransitionGraph:
+    """Return the graph that questions walk on: one for the corpus, and one for each filter of the walk."""
+    corpus, walk = queries.index.graph, queries.walk_allowed
+    if walk is None:
+        return corpus.cache.get("transitions", lambda: TransitionGraph(corpus))
+    # The filter is kept with the graph, so that its id is not used again.
+    made: tuple[Tensor, TransitionGraph]
+    made = queries.cache.get(("transitions", id(walk)), lambda: (walk, TransitionGraph(corpus, walk)))
+    return made[1]
+
+
+class PPR(Retriever):
+    """Search for seeds, then rank all nodes by a random walk that restarts at them.
+
+    Parameters
+    ----------
+    index : GraphIndex
+    seeds : int, default 5
+        Seeds taken from the first search (HippoRAG 2's linking_top_k).
+    damping : float, default 0.5
+        Probability of following an edge, in [0, 1).
+    passage_weight : float, default 0.05
+        Restart weight of all nodes together, by vector similarity, next to the seeds' 1.
+    first : Operator, optional
+        Search for seeds; vector search by default, entity linking to restart at the names in the question.
+    fuse : bool, optional
+        Whether the ranking is fused with that of a search by reciprocal ranks, c = 5: with vector search, or with hybrid search
+        where names do not identify nodes, as in manuals (see :func:`~graph_retrievers.systems.traits.names_identify`). By
+        default only there, where the walk alone finds less than its seeds promise.
+    **options
+        Keywords of :class:`Retriever`.
+
+    Notes
+    -----
+    HippoRAG 2 links phrases of extracted facts. A corpus graph has none, so seeds are nodes, as in FastInsight, section 4.1.
+
+    References
+    ----------
+    Gutiérrez et al., "From RAG to Memory: Non-Parametric Continual Learning for Large Language Models" (HippoRAG 2),
+    ICML 2025.
+
+    Examples
+    --------
+    >>> print(PPR(GraphIndex.from_texts(["a loom"], titles=["Loom"], vectors=[[1]])).operator.formula())
+    O_vs -> O_gs
+    """
+
+    PUBLISHED = {
+        "seeds": 5,
+        "damping": 0.5,
+        "passage_weight": 0.05,
+        "fuse": False,
+        "backfill": False,
+    }
+
+    def __init__(
+        self,
+        index: GraphIndex,
+        *,
+        seeds: int = 5,
+        damping: float = 0.5,
+        passage_weight: float = 0.05,
+        first: Operator | None = None,
+        fuse: bool | None = None,
+        **options: Any,
+    ) -> None:
+        search = first or VectorSearch(positive("seeds", seeds), returned=False)
+        walk = Pipeline(search, PersonalizedPageRank(damping=damping, passage_weight=passage_weight))
+        super().__init__(index, partial(fused_with_search, walk, fuse), **options)
+
+
+def fused_with_search(operator: Operator, fuse: bool | None, index: GraphIndex) -> Operator:
+    """Return an operator fused with vector search, or with hybrid search where names do not identify nodes.
+
+    With None for `fuse`, it is fused only there.
+    """
+    words = index.has_dense and not names_identify(index)
+    if not (words if fuse is None else fuse):
+        return operator
+    return ReciprocalRankFusion(operator, HybridSearch(100) if words else VectorSearch(100), constant=5)

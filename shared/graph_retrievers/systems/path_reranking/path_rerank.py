@@ -1,0 +1,110 @@
+"""Path reranking, O_gm: a relevance model reads each node together with the node that it was reached from."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graph_retrievers.arguments import fraction, positive
+from graph_retrievers.search.candidates import Candidates, replaced
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.memory import Question
+from graph_retrievers.search.operator import Operator, OperatorKind
+from graph_retrievers.search.path_texts import PathTexts
+from graph_retrievers.search.requests import Relevance
+from graph_retrievers.signals.relevance import BiEncoder, RelevanceModel
+
+__all__ = ["PathRerank", "mixed_with_ranks"]
+
+
+class PathRerank(Operator):
+    r"""Rerank nodes by a relevance model that reads the way to them, mixed with their ranks.
+
+    .. math:: s_n = w\, z\big(m(q, n \oplus (p_n \to n) \oplus p_n)\big) + (1 - w)\, z(-\log r_n)
+
+    for the first `depth` nodes that may be returned, where m is the relevance model of the index, :math:`p_n` the node before n
+    on its trail, :math:`r_n \ge 1` its rank so far among them, and z takes the mean of a question's nodes away and divides by their
+    standard deviation.
+
+    Parameters
+    ----------
+    weight : float, default 0.5
+        The w of the equation, in [0, 1]: 0 keeps the order and asks no model, 1 leaves the ranks out.
+    depth : int, default 30
+        Nodes to rerank; those behind them keep their places.
+    model : RelevanceModel, optional
+        In place of that of the index, for instance one that was trained to read paths.
+    k : int, optional
+        Nodes to keep; all by default.
+
+    Notes
+    -----
+    A second passage often does not mention what the question asks about; the first one, which links to it, does. Read together,
+    they can be judged. What the model reads is said in :func:`~graph_retrievers.search.path_texts.path_texts`. Nodes without a
+    path, and all nodes where the relevance model is the similarity of vectors, are read alone. A node's own text comes first, so
+    that one that fills what the model reads (``max_length``) leaves no room for its path. Of the nodes that a `filter` leaves out,
+    the model reads those on paths; a `scope` or a `traversal_filter` keeps them from it.
+
+    References
+    ----------
+    A composition of this package. MoR (Lei et al., section 3.3) reranks by features of trajectories; monoT5 and other rerankers
+    read a candidate alone.
+
+    Examples
+    --------
+    >>> from graph_retrievers import GraphIndex
+    >>> from graph_retrievers.operators import Pipeline, STeX, VectorSearch
+    >>> from graph_retrievers.queries import Queries
+    >>> index = GraphIndex.from_texts(
+    ...     ["Ada knew Babbage.", "He built engines.", "A mill."], edges=[("0", "1")], vectors=[[1, 0], [0, 1], [0.6, 0.8]],
+    ...     relevance=lambda pairs: [float("Ada" in text and "engines" in text) for _, text in pairs],
+    ... )
+    >>> queries = Queries.of(index, ["Which engines did Ada's friend build?"], vectors=[[1, 0]])
+    >>> Pipeline(VectorSearch(1), STeX(), PathRerank(1.0, k=2))(queries).nodes
+    tensor([[1, 0]])
+    """
+
+    kind = OperatorKind.GRAPH_MODEL_SEARCH
+
+    def __init__(
+        self, weight: float = 0.5, *, depth: int = 30, model: RelevanceModel | None = None, k: int | None = None
+    ) -> None:
+        self.weight, self.depth, self.model = fraction("weight", weight), positive("depth", depth), model
+        self.k = None if k is None else positive("k", k)
+
+    @property
+    def asks_relevance(self) -> bool:  # type: ignore[override]
+        """Whether the model is that of the index, and counts."""
+        return self.model is None and self.weight > 0
+
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the same nodes, the first `depth` that may be returned by the mixed scores."""
+        places = np.flatnonzero(question.returned(found.nodes))[: self.depth]
+        if self.weight == 0 or not len(places):
+            return found
+        read = found.taken(places)
+        # The similarity of vectors belongs to the nodes' own texts.
+        alone = isinstance(self.model or question.queries.index.relevance, BiEncoder)
+        texts = None if alone else (yield PathTexts(read))
+        scores = yield Relevance(read.nodes, texts=texts, model=self.model)
+        return replaced(found, places, mixed_with_ranks(scores, self.weight))
+
+
+def mixed_with_ranks(scores: np.ndarray, weight: float) -> np.ndarray:
+    """Return the scores of the equation of :class:`PathRerank`: float64, shape [n].
+
+    `scores`, shape [n], are those of the relevance model, in the order of the ranking.
+
+    >>> mixed_with_ranks(np.array([0.0, 1.0]), 0.75)
+    array([-0.5,  0.5])
+    """
+    ranks = np.arange(1.0, len(scores) + 1)
+    return weight * _standardized(np.asarray(scores, np.float64)) + (1 - weight) * _standardized(-np.log(ranks))
+
+
+def _standardized(values: np.ndarray) -> np.ndarray:
+    if not len(values):
+        return values
+    centred = values - values.mean()
+    spread = np.sqrt(np.square(centred).mean())
+    # Of scores that are equal but for rounding, the differences tell nothing.
+    return centred / spread if spread > 1e-6 * np.abs(values).max() else np.zeros_like(values)

@@ -1,0 +1,201 @@
+"""Training a cross-encoder to read paths, and choosing how much its scores count."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from tqdm.auto import tqdm
+
+from graph_retrievers.arguments import positive, seed_number
+from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.learning.labelled import LabelledQuery
+from graph_retrievers.learning.loop import History, fit
+from graph_retrievers.learning.loss import sampled_cross_entropy
+from graph_retrievers.queries import Queries
+from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.search.operator import Operator
+from graph_retrievers.search.path_texts import path_texts
+from graph_retrievers.signals.cross_encoder import CrossEncoder
+from graph_retrievers.systems.path_reranking.path_rerank import mixed_with_ranks
+
+__all__ = ["WEIGHTS", "fit_path_rerank"]
+
+WEIGHTS = tuple(step / 20 for step in range(21))
+"""The weights of the model's scores that are tried."""
+
+_QUERIES_AT_A_TIME = 32
+
+
+@dataclass(frozen=True)
+class _Example:
+    """A question, what the model reads of each of its candidates, which of them are relevant, and how many nodes are."""
+
+    question: str
+    texts: Sequence[str]
+    relevant: Sequence[bool]
+    gold: int
+
+
+def fit_path_rerank(
+    index: GraphIndex,
+    train: Sequence[LabelledQuery],
+    dev: Sequence[LabelledQuery],
+    first: Operator,
+    *,
+    depth: int = 30,
+    negatives: int = 4,
+    batch_size: int = 4,
+    k: int = 10,
+    seed: int = 0,
+    resume: str | Path | None = None,
+    show_progress: bool = False,
+    **options: Any,
+) -> tuple[CrossEncoder, float, History]:
+    """Train a copy of the cross-encoder of an index for :class:`~graph_retrievers.systems.path_reranking.path_rerank.PathRerank`.
+
+    Parameters
+    ----------
+    index : GraphIndex
+        Its relevance model is the cross-encoder to start from.
+    train, dev : sequence of LabelledQuery
+    first : Operator
+        Finds the candidates, as it will for the trained model.
+    depth : int, default 30
+        Candidates of a question. Those that are not relevant are hard negatives: the walks found them.
+    negatives : int, default 4
+        Of them to compare each relevant one with, drawn anew in each epoch.
+    batch_size : int, default 4
+        Relevant candidates in a step.
+    k : int, default 10
+        The measure on `dev` is the mean of Recall@k and nDCG@k, with the weight of :data:`WEIGHTS` for which it is highest (the
+        lowest such weight).
+    seed, resume, show_progress, **options
+        See :func:`graph_retrievers.learning.loop.fit`; by default the learning rate is 2e-5, the weight decay 0.01, and there are
+        two epochs.
+
+    Returns
+    -------
+    model : CrossEncoder
+    weight : float
+        0 where the model does not help on `dev`.
+    history : History
+
+    Raises
+    ------
+    MissingSignalError
+        If the relevance model of the index is not a cross-encoder.
+    InvalidArgumentError
+        If no training question has both relevant and other candidates, there is no question to measure on, or the weights become
+        NaN or infinite.
+
+    Notes
+    -----
+    The loss is the cross entropy of each relevant candidate among its negatives.
+    """
+    for name, value in (("depth", depth), ("negatives", negatives), ("batch_size", batch_size), ("k", k)):
+        positive(name, value, most=10_000)
+    if not isinstance(index.relevance, CrossEncoder):
+        raise MissingSignalError("This index has no cross-encoder to train; pass relevance=, a model name or folder.")
+    if not dev:
+        raise InvalidArgumentError("There is no dev question to measure on; the weight of the model's scores is chosen on them.")
+    model = index.relevance.trainable()
+    # Two models may have one name.
+    settings: dict[str, Any] = {"weights": _digest(model.module)}
+    learnt = _examples(index, train, first, depth, show_progress)
+    held = _examples(index, dev, first, depth, show_progress)
+    # A relevant candidate of a question, by the places of both.
+    pairs = [
+        (place, column)
+        for place, example in enumerate(learnt)
+        if not all(example.relevant)
+        for column, relevant in enumerate(example.relevant)
+        if relevant
+    ]
+    if not pairs:
+        raise InvalidArgumentError(
+            "No training question has both a relevant node and another one among those that are found; check the gold nodes."
+        )
+
+    def batches(random: torch.Generator) -> Iterable[list[tuple[str, list[str]]]]:
+        for part in torch.randperm(len(pairs), generator=random).split(batch_size):
+            yield [_group(learnt[pairs[number][0]], pairs[number][1], negatives, random) for number in part.tolist()]
+
+    def mean_loss(batch: list[tuple[str, list[str]]]) -> Tensor:
+        questions = [question for question, texts in batch for _ in texts]
+        scores = model.logits(questions, [text for _, texts in batch for text in texts]).view(len(batch), -1)
+        return sampled_cross_entropy(scores[:, 0], scores[:, 1:])
+
+    def quality() -> float:
+        if not all(bool(torch.isfinite(value).all()) for value in model.module.parameters()):
+            raise InvalidArgumentError("The weights of the model became NaN or infinite; use a smaller learning_rate.")
+        return _chosen(model.reload(), held, k, show_progress)[1]
+
+    options = {"learning_rate": 2e-5, "weight_decay": 0.01, "epochs": 2, "description": "fit path-reranking", **options}
+    settings |= {"max_length": model.max_length, "negatives": negatives, "batch_size": batch_size, "k": k}
+    settings |= {"examples": hashlib.sha256(ascii([learnt, held]).encode()).hexdigest()}
+    # Dropout draws from torch's own generator.
+    torch.manual_seed(seed_number(seed))
+    history = fit(
+        model.module, batches, mean_loss, quality, seed=seed, resume=resume, about=settings, show_progress=show_progress, **options
+    )
+    return model.reload(), _chosen(model, held, k, show_progress)[0], history
+
+
+def _examples(
+    index: GraphIndex, questions: Sequence[LabelledQuery], first: Operator, depth: int, show_progress: bool
+) -> list[_Example]:
+    made = []
+    with tqdm(total=len(questions), desc="candidates", unit="question", disable=not show_progress) as bar:
+        for start in range(0, len(questions), _QUERIES_AT_A_TIME):
+            part = questions[start : start + _QUERIES_AT_A_TIME]
+            lists = Candidates.of(first(Queries.of(index, [question.text for question in part])))
+            for question, found in zip(part, lists, strict=True):
+                gold, head = set(question.gold), found.top(depth)
+                relevant = [row in gold for row in head.nodes.tolist()]
+                made.append(_Example(question.text, path_texts(index.graph, head), relevant, len(gold)))
+                bar.update(1)
+    return made
+
+
+def _group(example: _Example, column: int, negatives: int, random: torch.Generator) -> tuple[str, list[str]]:
+    """Return the question, and the text of a relevant candidate before those of `negatives` others; of few, some twice."""
+    others = [text for text, relevant in zip(example.texts, example.relevant, strict=True) if not relevant]
+    drawn = torch.randint(len(others), (negatives,), generator=random)
+    if len(others) >= negatives:
+        drawn = torch.randperm(len(others), generator=random)[:negatives]
+    return example.question, [example.texts[column], *(others[place] for place in drawn.tolist())]
+
+
+def _chosen(model: CrossEncoder, held: Sequence[_Example], k: int, show_progress: bool) -> tuple[float, float]:
+    """Return the weight with the highest measure on held-out questions, the lowest of equal ones, and the measure."""
+    totals = [0.0] * len(WEIGHTS)
+    for example in tqdm(held, desc="held out", unit="question", leave=False, disable=not show_progress):
+        scores = model.score(model.encode([example.question] * len(example.texts), example.texts)).cpu().numpy()
+        relevant = torch.tensor(example.relevant, dtype=torch.float64)
+        for place, weight in enumerate(WEIGHTS):
+            order = np.argsort(-mixed_with_ranks(scores, weight), kind="stable")[:k]
+            totals[place] += _quality(relevant[order], example.gold, k)
+    best = max(range(len(WEIGHTS)), key=totals.__getitem__)
+    return WEIGHTS[best], totals[best] / len(held)
+
+
+def _quality(relevant: Tensor, gold: int, k: int) -> float:
+    """Return the mean of Recall@k and nDCG@k: `relevant`, shape [n], n <= k, has 1 where the node at a place is relevant."""
+    gains = 1 / torch.arange(2, k + 2, dtype=torch.float64).log2()
+    return float((relevant.sum() / gold + relevant @ gains[: relevant.numel()] / gains[:gold].sum()) / 2)
+
+
+def _digest(module: torch.nn.Module) -> str:
+    made = hashlib.sha256()
+    for name, value in sorted(module.state_dict().items()):
+        made.update(name.encode())
+        made.update(value.detach().cpu().contiguous().numpy().tobytes())
+    return made.hexdigest()

@@ -1,0 +1,315 @@
+"""PathRAG: flow-pruned relational paths between the entities of a question (Chen et al., 2025)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from graph_retrievers.arguments import choice, fraction, positive, strings
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.search.beyond import Chains
+from graph_retrievers.search.candidates import Candidates, best, concatenated, order
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.memory import Question
+from graph_retrievers.search.operator import Operator, OperatorKind, Pipeline
+from graph_retrievers.search.requests import Degree, Neighbors
+from graph_retrievers.search.round_robin import RoundRobin, turns
+from graph_retrievers.search.vector_search import VectorSearch
+from graph_retrievers.systems.lightrag.gathering import ChunkGathering
+from graph_retrievers.systems.lightrag.keywords import KeywordSearch
+from graph_retrievers.systems.lightrag.retriever import passage_types
+
+__all__ = ["FlowPruning", "PathRAG"]
+
+# Paths of two and of three steps of one question, and edges read for those of three.
+_MOST_PATHS, _MOST_EDGES = 1 << 18, 1 << 20
+_NOTE = "not all paths were looked at, as there are too many"
+
+
+class _Paths(NamedTuple):
+    """Paths of one to three steps: node rows [P, 4], -1 pads on the right, and the ranks of start and end among the seeds, [P]."""
+
+    nodes: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+
+
+class FlowPruning(Operator):
+    r"""The most reliable paths of up to three steps between any two of the ranked nodes.
+
+    For a start s and an end t among the ranked nodes, all simple paths of one to three steps from s to t make a graph, in which
+    :math:`F(u)` are the nodes that follow u on some path. A resource of 1 flows from s:
+
+    .. math::
+        r_1(s, b) = \frac{1}{|F(s)|}, \qquad
+        r_2(b, c) = \frac{\alpha\, r_1(s, b)}{|F(b)|} \;\text{ if } r_1(s, b) > \theta,\; b \ne t, \qquad
+        r_3(c, d) = \sum_{b:\, r_2(b, c) > \theta} \frac{\alpha\, r_2(b, c)}{|F(c)|} \;\text{ if } c \ne t,
+
+    each over the nodes that follow. The resource of an edge is the sum over the three levels, and the reliability of a path the
+    mean of the resources of its edges, 0 for an edge that no resource reaches.
+
+    Parameters
+    ----------
+    paths : int, default 15
+        Paths to keep. Of paths through the same nodes, in any order, only the most reliable counts.
+    alpha : float in [0, 1], default 0.8
+        Decay of the resource from one step to the next.
+    theta : float in [0, 1], default 0.3
+        A resource up to this does not flow on.
+    exclude_types : sequence of str, default ()
+        Node types that no path leads through.
+    chains : {"path", "hits"}, default "path"
+        Whether a path is only that of its nodes, or also a result of its own (``Ranking.chains``).
+
+    Notes
+    -----
+    The result has the ranked nodes and the nodes of the paths in turns, a ranked one first: best path first, in the order of the
+    path. A node's trail is the first path that has it, up to there. The n-th node scores 1 / n. Of equally reliable paths that
+    comes first whose start, then whose end, stands higher in the ranking, then the shorter, then that of lower node rows.
+
+    Departures from the published code. There, resources are added up while sets are walked, so that they depend on the order of a
+    set; here, level by level. There, the number of paths is also at most half of all paths that there are, which never binds in an
+    undirected graph, where each path is found from both of its ends. There, all paths are enumerated by depth-first search. Here,
+    the work for a question is bounded: middle nodes of few neighbours come first, paths of two steps end at 262,144, those of three
+    at 262,144 and at 1,048,576 edges that are read between neighbours of ranked nodes; where a bound cuts paths off, a note says
+    so.
+
+    References
+    ----------
+    Chen et al., "PathRAG: Pruning Graph-based Retrieval Augmented Generation with Relational Paths", arXiv:2502.14902, 2025,
+    and its code, ``operate.py``.
+
+    Examples
+    --------
+    >>> from graph_retrievers import GraphIndex, Pipeline, Retriever
+    >>> from graph_retrievers.operators import VectorSearch
+    >>> edges = [*map(tuple, "sx xt sy yz zt".split())]
+    >>> index = GraphIndex.from_texts([*"sxyzt"], ids=[*"sxyzt"], edges=edges, vectors=[[1], [0], [0], [0], [1]])
+    >>> search = Pipeline(VectorSearch(2, returned=False), FlowPruning(chains="hits"))
+    >>> [(hit.text, round(hit.score, 3)) for hit in Retriever(index, search).retrieve("?", vector=[1]).chains]
+    [('s -> x -> t', 0.45), ('s -> y -> z -> t', 0.407)]
+    """
+
+    kind = OperatorKind.GRAPH_SEARCH
+
+    def __init__(
+        self, paths: int = 15, *, alpha: float = 0.8, theta: float = 0.3, exclude_types: Sequence[str] = (), chains: str = "path"
+    ) -> None:
+        self.paths, self.alpha, self.theta = positive("paths", paths), fraction("alpha", alpha), fraction("theta", theta)
+        self.exclude_types, self.chains = strings("exclude_types", exclude_types), choice("chains", chains, ("path", "hits"))
+
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the ranked nodes and those of the best paths in turns."""
+        paths = yield from self._between(question, found.nodes)
+        scores = self._reliability(paths, found.nodes, question.size)
+        kept = self._kept(paths, scores)
+        best_paths = Chains(paths.nodes[kept], scores[kept], self.name, rising=True)
+        on_paths = _nodes_of(best_paths, found)
+        merged = concatenated([on_paths, found]).taken(turns([on_paths.nodes, found.nodes], [1, 0]))
+        chains = best_paths if self.chains == "hits" else merged.chains
+        return replace(merged, scores=1 / np.arange(1, len(merged) + 1), chains=chains)
+
+    def _between(self, question: Question, seeds: np.ndarray) -> Search[_Paths]:
+        """Return all simple paths of one to three steps from one of the seeds to another."""
+        near = yield Neighbors(seeds)
+        near = near.kept(~question.typed(near.node, self.exclude_types))
+        by = np.argsort(near.node, kind="stable")
+        rank, node = near.owner[by], near.node[by]
+        # The seeds at the i-th middle node are those of the entries from first[i] on, counts[i] of them.
+        middle, first, counts = np.unique(node, return_index=True, return_counts=True)
+        degree = yield Degree(middle)
+        by_degree, place = np.argsort(degree, kind="stable"), np.full(question.size, -1)
+        # Edges between middle nodes: those of few neighbours are read first, and an edge is found if one of its ends is read.
+        read, unread = _first(by_degree, degree, _MOST_EDGES)
+        around = yield Neighbors(middle[read])
+        place[middle] = np.arange(len(middle))
+        held = np.flatnonzero(place[around.node] >= 0)
+        one, other = read[around.owner[held]], place[around.node[held]]
+        edges = np.unique(np.append(one * len(middle) + other, other * len(middle) + one))
+        one, other = np.divmod(edges, max(len(middle), 1))
+
+        # Two seeds at one middle node, or at the ends of an edge, make a path of two or of three steps.
+        two, cut = _first(by_degree, counts * counts, _MOST_PATHS)
+        three, left = _first(np.argsort(degree[one] + degree[other], kind="stable"), counts[one] * counts[other], _MOST_PATHS)
+        parts = []
+        for near_start, near_end in ((two, two), (one[three], other[three])):
+            start, end, at = _joined(first, counts, near_start, near_end)
+            parts.append((rank[start], rank[end], middle[near_start[at]], middle[near_end[at]]))
+        if cut or left or unread:
+            question.notes.append(_NOTE)
+        start, end, b, c = map(np.concatenate, zip(*parts, strict=True))
+        s, t = seeds[start], seeds[end]
+        may = question.walked(seeds) & ~question.typed(seeds, self.exclude_types)
+        simple = np.flatnonzero((s != t) & (b != s) & (b != t) & (c != s) & (c != t) & may[end])
+        nodes = np.stack([s, b, np.where(b == c, t, c), np.where(b == c, -1, t)], 1)
+
+        place[middle], place[seeds] = -1, np.arange(len(seeds))
+        step = np.flatnonzero(place[node] >= 0)
+        direct = np.stack([seeds[rank[step]], node[step], *np.full((2, len(step)), -1)], 1)
+        start, end = np.append(start[simple], rank[step]), np.append(end[simple], place[node[step]])
+        return _Paths(np.concatenate([nodes[simple], direct]), start, end)
+
+    def _reliability(self, paths: _Paths, seeds: np.ndarray, size: int) -> np.ndarray:
+        """Return the mean resource of the edges of each path: float64, shape [P]."""
+        real = paths.nodes[:, 1:] >= 0
+        pair = paths.start * len(seeds) + paths.end
+        # The nodes of the paths of each pair that have followers, the edges to these, and their number.
+        nodes, at = np.unique((pair[:, None] * size + paths.nodes[:, :-1])[real], return_inverse=True)
+        edges, edge = np.unique(at * size + paths.nodes[:, 1:][real], return_inverse=True)
+        near, far = np.divmod(edges, size)
+        pair, node = np.divmod(nodes, size)
+        share = (1 / np.bincount(near, minlength=len(nodes)))[near]
+        going = far != seeds[pair % len(seeds)][near]
+        onward = np.searchsorted(nodes, pair[near] * size + far)
+        # r_1, r_2 and r_3 of each edge.
+        carried = np.where((node == seeds[pair // len(seeds)])[near], share, 0.0)
+        resources = carried.copy()
+        for _ in range(2):
+            flows = np.flatnonzero(going & (carried > self.theta))
+            carried = self.alpha * np.bincount(onward[flows], carried[flows], len(nodes))[near] * share
+            resources += carried
+        return np.bincount(np.nonzero(real)[0], resources[edge], len(real)) / real.sum(1)
+
+    def _kept(self, paths: _Paths, scores: np.ndarray) -> list[int]:
+        """Return the places of the best paths; of those through the same nodes, in any order, only the first."""
+        if not len(scores):
+            return []
+        # Four nodes have 24 orders, so of so many, enough differ.
+        least = scores[best(scores, min(24 * self.paths, len(scores)))[-1]]
+        near = np.flatnonzero(scores >= least - 2e-6 * abs(least))
+        # Of equal scores come first the start, then the end, of a higher rank, then fewer steps, then lower rows.
+        rows = paths.nodes[near]
+        near = near[np.lexsort((*rows.T[::-1], (rows >= 0).sum(1), paths.end[near], paths.start[near]))]
+        seen, kept = set[frozenset[int]](), list[int]()
+        for place in near[order(scores[near])].tolist():
+            if len(kept) == self.paths:
+                break
+            if (through := frozenset(paths.nodes[place].tolist())) not in seen:
+                seen.add(through)
+                kept.append(place)
+        return kept
+
+
+def _first(order: np.ndarray, costs: np.ndarray, most: int) -> tuple[np.ndarray, bool]:
+    """Return the first of `order` whose costs add up to `most`, and whether others remain."""
+    kept = order[np.cumsum(costs[order]) <= most]
+    return kept, len(kept) < len(order)
+
+
+def _joined(first: np.ndarray, counts: np.ndarray, left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return all pairs of an entry of list ``left[i]`` and one of list ``right[i]``: both entries, and i, each [T]."""
+    sizes = counts[left] * counts[right]
+    at = np.repeat(np.arange(len(left)), sizes)
+    one, other = np.divmod(np.arange(len(at)) - (np.cumsum(sizes) - sizes)[at], counts[right][at])
+    return first[left][at] + one, first[right][at] + other, at
+
+
+def _nodes_of(chains: Chains, before: Candidates) -> Candidates:
+    """Return the nodes of paths in order, each once with the first path that has it, up to it, as its trail."""
+    nodes, first = np.unique(chains.nodes, return_index=True)
+    path, column = np.divmod(np.sort(first[nodes >= 0]), 4)
+    # The path up to the node, moved to the right.
+    place = np.arange(-3, 1) + column[:, None]
+    trails = np.where(place >= 0, chains.nodes[path[:, None], place], -1)
+    operators = tuple(dict.fromkeys((*before.operators, chains.operator)))
+    origins = np.full(len(path), operators.index(chains.operator))
+    scores = chains.scores[path]
+    return Candidates(trails[:, -1], scores, trails, origins, operators, beside={"trail_scores": scores})
+
+
+class PathRAG(Retriever):
+    r"""Entities by low-level keywords, and the most reliable paths between them.
+
+    .. math:: O_{vs} \to O_{gs}
+
+    A hit's path is the most reliable path that has it, up to it. :meth:`~graph_retrievers.hits.Hits.to_context` lists paths with
+    the most reliable last, as published, since language models overlook the middle of a prompt.
+
+    Parameters
+    ----------
+    index : GraphIndex
+        With vectors.
+    top_k : int, default 40
+        Entities that are searched.
+    paths : int, default 15
+    alpha : float, default 0.8
+    theta : float, default 0.3
+        The pruning: see :class:`~graph_retrievers.systems.pathrag.FlowPruning`, which also says where it departs from the
+        published code and how its work is bounded.
+    chains : {"path", "hits"}, default "path"
+        ``"hits"``: the paths are also hits of their own, of kind "chain" and scored by their reliability, behind the k nodes.
+    language_model : object, optional
+        Finds the keywords of a question, see :class:`~graph_retrievers.systems.lightrag.retriever.LightRAG`.
+    threshold : float, default 0.2
+        Cosine that entities must exceed.
+    passage_type : str, default "passage"
+        Node type of chunks: see there. No path leads through chunks; those of the entities are ranked first.
+    **options
+        Keywords of :class:`Retriever`.
+
+    Notes
+    -----
+    The published system gives a model a list of entities and a list of paths; the one ranking has the entities, in order of
+    similarity, and the nodes of the paths in turns. Where chunks are nodes of their own, the chunks of all these come first: of n
+    with chunks, the ``5 * n // 2`` most similar to the question. ``retrieve`` takes ``keywords={"low_level_keywords": [...]}``;
+    without them and without a language model, the question is searched itself. The published system also shows the model the
+    relations that high-level keywords find, which are those of ``LightRAG(index, mode="global", facts=True)``.
+
+    References
+    ----------
+    Chen et al., "PathRAG: Pruning Graph-based Retrieval Augmented Generation with Relational Paths", arXiv:2502.14902, 2025.
+
+    Examples
+    --------
+    >>> embed = lambda texts: [[float("loom" in text), float("card" in text)] for text in texts]
+    >>> edges = [("0", "1", "woven on"), ("1", "2", "drives")]
+    >>> index = GraphIndex.from_texts(["a loom", "cloth", "a card"], edges=edges, embedding=embed)
+    >>> hits = PathRAG(index, backfill=False).retrieve("Does the loom need a card?")
+    >>> [hit.path.text for hit in hits]
+    ['0', '0 -[woven on]-> 1 -[drives]-> 2', '0 -[woven on]-> 1']
+    """
+
+    PUBLISHED = {
+        "top_k": 40,
+        "paths": 15,
+        "alpha": 0.8,
+        "theta": 0.3,
+        "chains": "hits",
+        "threshold": 0.2,
+        "backfill": False,
+    }
+
+    def __init__(
+        self,
+        index: GraphIndex,
+        *,
+        top_k: int = 40,
+        paths: int = 15,
+        alpha: float = 0.8,
+        theta: float = 0.3,
+        chains: str = "path",
+        language_model: Any = None,
+        threshold: float = 0.2,
+        passage_type: str = "passage",
+        **options: Any,
+    ) -> None:
+        compose = partial(
+            _composed,
+            top_k=positive("top_k", top_k),
+            pruning={"paths": paths, "alpha": alpha, "theta": theta, "chains": chains},
+            searching={"extractor": language_model, "threshold": threshold},
+            passage_type=passage_type,
+        )
+        super().__init__(index, compose, **options)
+
+
+def _composed(index: GraphIndex, *, top_k: int, pruning: dict[str, Any], searching: dict[str, Any], passage_type: str) -> Operator:
+    chunks = passage_types(index.graph, passage_type)
+    entities = KeywordSearch(VectorSearch(top_k, returned=False), "low", exclude_types=chunks, **searching)
+    gathered = [RoundRobin(ChunkGathering(chunk_types=chunks))] if chunks else []
+    return Pipeline(entities, FlowPruning(exclude_types=chunks, **pruning), *gathered)

@@ -1,0 +1,491 @@
+"""HyDE, decomposition and IRCoT: searches that a language model rewrites the question for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graph_retrievers.arguments import positive
+from graph_retrievers.errors import LanguageModelError, MissingSignalError
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.search.candidates import Candidates, ranking_of
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.fusion import fused, reciprocal_rank_parts
+from graph_retrievers.search.memory import Question
+from graph_retrievers.search.operator import Composite, Operator
+from graph_retrievers.search.requests import Completion, Request
+from graph_retrievers.signals.embedding import embed_texts
+from graph_retrievers.signals.language import as_language_model
+from graph_retrievers.systems.registry import build_retriever
+
+__all__ = ["Decomposition", "HyDE", "HypotheticalDocuments", "IRCoT", "InterleavedReasoning", "QueryDecomposition"]
+
+# Characters of a passage that a prompt holds.
+_LONGEST = 2000
+
+_PASSAGES = "Please write a passage to answer the question. Write {count} different passages.\n\nQuestion: {question}"
+_QUESTIONS = (
+    "Break the question below into the simpler questions that must be answered to answer it, at most {count}. Each must be "
+    "understandable by itself: repeat names in place of pronouns. If the question is simple, give none.\n\nQuestion: {question}"
+)
+_THOUGHT = (
+    "Answer the question below step by step, one sentence at a time, from the passages. Write only the next sentence of the "
+    "reasoning: one fact, with names in place of pronouns. Once the reasoning is complete, write instead: So the answer is: "
+    "...\n\n{passages}\n\nQuestion: {question}\nReasoning so far: {thoughts}"
+)
+_END, _WHOLE = "answer is", "the question itself was searched"
+_SENTENCE = {"type": "object", "properties": {"sentence": {"type": "string", "minLength": 1}}, "required": ["sentence"]}
+
+
+def _texts_schema(name: str) -> dict[str, Any]:
+    """Return the schema of an object that holds texts."""
+    texts = {"type": "array", "items": {"type": "string", "minLength": 1}}
+    return {"type": "object", "properties": {name: texts}, "required": [name]}
+
+
+class _Rewriting(Composite):
+    """An operator with a language model in front; without one, or where it fails, the operator alone and a note."""
+
+    def __init__(self, operator: Operator, language_model: Any) -> None:
+        super().__init__(operator)
+        self.language_model = None if language_model is None else as_language_model(language_model)
+
+    def formula(self) -> str:
+        """Return that of the operator, with the name of this one."""
+        return f"{self.name}({self.operators[0].formula()})"
+
+    def lacks(self, given: Collection[str] = ()) -> tuple[str, ...]:
+        """Return a language model if there is none, and what the operator inside lacks."""
+        own = ("a language model (pass language_model=)",) if self.language_model is None else ()
+        return (*own, *super().lacks(given))
+
+    def _written(self, question: Question, prompt: str, schema: dict[str, Any], name: str, most: int = 1) -> Search[list[str]]:
+        """Return the first texts that the model writes; none with a note where it fails."""
+        if self.language_model is None:
+            return self._without(question, "there is no language model")
+        answer = yield Completion(self.language_model, prompt, schema)
+        if isinstance(answer, LanguageModelError):
+            return self._without(question, f"{str(answer):.200}".rstrip("."))
+        given = [answer[name]] if isinstance(answer[name], str) else answer[name]
+        texts = list(dict.fromkeys(text.strip() for text in given if text.strip()))[:most]
+        # A question that is simple has no parts.
+        simple = not given and name == "questions"
+        return texts if texts or simple else self._without(question, "the language model wrote nothing")
+
+    def _without(self, question: Question, reason: str) -> list[str]:
+        question.notes.append(f"{self.name}: {reason}; {_WHOLE}")
+        return []
+
+
+@dataclass(frozen=True, eq=False)
+class SubQuestion(Request):
+    """What an operator finds for a question, or for another in its place: ``(Candidates, notes)``.
+
+    Attributes
+    ----------
+    operator : Operator
+    found : Candidates
+        What the operator starts from.
+    k : int
+        Nodes requested.
+    text : str, optional
+        The other question; the vector is that of the text then.
+    vector : Tensor, shape [d], optional
+        In place of the question's.
+    """
+
+    shared = ("operator", "k")
+    operator: Operator
+    found: Candidates
+    k: int
+    text: str | None = None
+    vector: Tensor | None = None
+
+    def key(self) -> Hashable:
+        """Return the operator, and what takes the place of the question."""
+        return *super().key(), self.text is None, self.vector is None  # type: ignore[misc]
+
+    @classmethod
+    def together(cls, backend: Any, asked: Sequence[tuple[int, SubQuestion]]) -> list[tuple[Candidates, tuple[str, ...]]]:
+        """Return answers: one batch of questions."""
+        first, queries, places = asked[0][1], backend.queries, [b for b, _ in asked]
+        texts = [queries.texts[b] if request.text is None else request.text for b, request in asked]
+        given = [request.vector for _, request in asked if request.vector is not None]
+        vectors = torch.stack(given) if given else None
+        own = first.text is None and first.vector is None
+        if own and isinstance(queries.given, Tensor):
+            vectors = queries.given[places]
+        inner = queries if own and places == list(range(len(queries))) else queries.rewritten(texts, places, vectors=vectors)
+        ranking = first.operator(
+            replace(inner, k=first.k), ranking_of([request.found for _, request in asked], queries.index.device)
+        )
+        if inner is not queries:
+            queries.latents.encoded += inner.latents.encoded
+        return list(zip(Candidates.of(ranking), ranking.notes or [()] * len(asked), strict=True))
+
+
+class HypotheticalDocuments(_Rewriting):
+    r"""HyDE: run an operator with the vector of passages that a language model writes to answer the question.
+
+    .. math:: v = \frac{1}{N + 1} \Bigl(f(q) + \sum_{i=1}^{N} f(d_i)\Bigr)
+
+    where f is the embedding model of the index, q the question and :math:`d_i` the N passages. Names and facts in a passage may
+    be wrong; its vector is near those of real passages that answer the question.
+
+    Parameters
+    ----------
+    operator : Operator
+        What searches, such as ``VectorSearch()`` or the operator of any retriever. Its words and relevance model read the
+        question as it is.
+    language_model : object, optional
+        See :func:`~graph_retrievers.signals.language.as_language_model`.
+    documents : int, default 1
+        Passages to write, the N of the equation (8 in the published code, sampled one by one; here one answer holds all).
+
+    Raises
+    ------
+    MissingSignalError
+        When passages are to be embedded and the index has no embedding model.
+
+    Notes
+    -----
+    Without a language model, and where it fails or writes nothing, the operator runs on the question, and a note says so. Of more
+    passages than asked for, the first are taken.
+
+    References
+    ----------
+    Gao, Ma, Lin and Callan, "Precise Zero-Shot Dense Retrieval without Relevance Labels", ACL 2023, equation 8.
+
+    Examples
+    --------
+    >>> from graph_retrievers import GraphIndex, Retriever
+    >>> from graph_retrievers.operators import VectorSearch
+    >>> embed = lambda texts: [[float("weaves" in text), float("card" in text)] for text in texts]
+    >>> index = GraphIndex.from_texts(["It weaves.", "Driven by cards."], embedding=embed)
+    >>> model = lambda prompt: '{"passages": ["The Jacquard loom reads punched cards."]}'
+    >>> search = HypotheticalDocuments(VectorSearch(1), model)
+    >>> [hit.text for hit in Retriever(index, search, backfill=False).retrieve("What controls a loom?")]
+    ['Driven by cards.']
+    """
+
+    def __init__(self, operator: Operator, language_model: Any = None, *, documents: int = 1) -> None:
+        super().__init__(operator, language_model)
+        self.documents = positive("documents", documents)
+
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return what the operator finds with the mean of the vectors."""
+        prompt = _PASSAGES.format(count=self.documents, question=question.text)
+        passages = yield from self._written(question, prompt, _texts_schema("passages"), "passages", self.documents)
+        vector = (yield MeanVector(passages)) if passages else None
+        result, notes = yield SubQuestion(self.operators[0], found, question.k, vector=vector)
+        question.notes[:0] = notes
+        return result  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, eq=False)
+class MeanVector(Request):
+    """The mean of the vectors of the question and of passages: Tensor, shape [d]; MissingSignalError without an embedding model."""
+
+    passages: list[str]
+
+    @classmethod
+    def together(cls, backend: Any, asked: Sequence[tuple[int, MeanVector]]) -> list[Tensor]:
+        """Return means; the passages of all questions are embedded together."""
+        queries, index = backend.queries, backend.queries.index
+        if index.embedding is None:
+            raise MissingSignalError("HyDE embeds the passages that a language model writes; pass embedding= to the index.")
+        passages = [text for _, request in asked for text in request.passages]
+        made = index.dense.prepared(embed_texts(index.embedding, passages)).to(queries.vectors.device)
+        parts = made.split([len(request.passages) for _, request in asked])
+        means = [(queries.vectors[b] + part.sum(0)) / (1 + len(part)) for (b, _), part in zip(asked, parts, strict=True)]
+        return list(index.dense.prepared(torch.stack(means)))
+
+
+class QueryDecomposition(_Rewriting):
+    r"""Run an operator for the question and for the simpler questions that a language model breaks it into, fused by rank.
+
+    A node scores :math:`\sum_s 1 / (c + r_s)` over the question and its parts s that find it, at rank :math:`r_s \ge 1`.
+
+    Parameters
+    ----------
+    operator : Operator
+        What searches.
+    language_model : object, optional
+        See :func:`~graph_retrievers.signals.language.as_language_model`.
+    questions : int, default 4
+        Most parts of a question; of more, the first are taken.
+    constant : int, default 60
+        The c of the sum.
+
+    Notes
+    -----
+    Without a language model, and where it fails or leaves a question whole, the operator runs on the question; a note says so
+    in the first two cases. The parts are made before anything is searched, so a part cannot use the answer of another; see
+    :class:`InterleavedReasoning` for that. A node that a search finds and a filter hides keeps its rank there, as in
+    :class:`~graph_retrievers.search.fusion.ReciprocalRankFusion`.
+
+    References
+    ----------
+    Khot et al., "Decomposed Prompting", ICLR 2023, for decomposition; Cormack et al., SIGIR 2009, for the fusion.
+
+    Examples
+    --------
+    >>> from graph_retrievers import GraphIndex, Retriever
+    >>> from graph_retrievers.operators import BM25Search
+    >>> index = GraphIndex.from_texts(["Ada was born in London.", "Babbage was born in Southwark.", "A mill in York."])
+    >>> model = lambda prompt: '{"questions": ["Where was Ada born?", "Where was Babbage born?"]}'
+    >>> search = QueryDecomposition(BM25Search(), model)
+    >>> [hit.text for hit in Retriever(index, search, backfill=False).retrieve("Do both come from one town?")]
+    ['Ada was born in London.', 'Babbage was born in Southwark.']
+    """
+
+    def __init__(self, operator: Operator, language_model: Any = None, *, questions: int = 4, constant: int = 60) -> None:
+        super().__init__(operator, language_model)
+        self.questions, self.constant = positive("questions", questions), positive("constant", constant)
+
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the nodes that the question and its parts find."""
+        prompt = _QUESTIONS.format(count=self.questions, question=question.text)
+        parts = yield from self._written(question, prompt, _texts_schema("questions"), "questions", self.questions)
+        answers = yield tuple(SubQuestion(self.operators[0], found, question.k, text) for text in (None, *parts))
+        question.notes[:0] = [note for _, notes in answers for note in notes]
+        lists = [result for result, _ in answers]
+        if not parts:
+            return lists[0]  # type: ignore[no-any-return]
+        return fused(lists, [reciprocal_rank_parts(part, self.constant) for part in lists])
+
+
+class InterleavedReasoning(_Rewriting):
+    """IRCoT: search by the question, then by each sentence that a language model reasons from what was found.
+
+    Parameters
+    ----------
+    operator : Operator
+        What searches.
+    language_model : object, optional
+        See :func:`~graph_retrievers.signals.language.as_language_model`.
+    passages : int, default 4
+        Nodes kept of each search, the paper's K (2 to 8, chosen for each dataset).
+    budget : int, default 15
+        Most nodes of a question; the first found are kept.
+    steps : int, default 8
+        Most sentences. A sentence with the words "answer is" is the last, and is not searched.
+
+    Notes
+    -----
+    Nodes stand in the order in which they were found, the score of the r-th is 1 / r. Only nodes that may be returned are kept and
+    shown to the model, which reads the first 2,000 characters of each. The paper shows it some 20 questions with their reasoning;
+    here the prompt says what to do. Without a language model, and where its first sentence fails or is blank, the result is that of
+    the operator, with a note; where a later one does, what was found until then.
+
+    References
+    ----------
+    Trivedi, Balasubramanian, Khot and Sabharwal, "Interleaving Retrieval with Chain-of-Thought Reasoning for Knowledge-Intensive
+    Multi-Step Questions", ACL 2023, section 3.
+
+    Examples
+    --------
+    >>> from graph_retrievers import GraphIndex, Retriever
+    >>> from graph_retrievers.operators import BM25Search
+    >>> index = GraphIndex.from_texts(["Kismet starred Ada Holm.", "Ada Holm grew up in Lund.", "Kismet opened in May."])
+    >>> def model(prompt):
+    ...     reasoned = "starred Ada Holm." in prompt.partition("Reasoning so far:")[2]
+    ...     return '{"sentence": "So the answer is: Lund"}' if reasoned else '{"sentence": "The film starred Ada Holm."}'
+    >>> search = InterleavedReasoning(BM25Search(), model, passages=1)
+    >>> [hit.text for hit in Retriever(index, search, backfill=False).retrieve("Where did the star of Kismet grow up?")]
+    ['Ada Holm grew up in Lund.', 'Kismet starred Ada Holm.']
+    """
+
+    def __init__(
+        self, operator: Operator, language_model: Any = None, *, passages: int = 4, budget: int = 15, steps: int = 8
+    ) -> None:
+        super().__init__(operator, language_model)
+        self.passages, self.budget, self.steps = (
+            positive("passages", passages),
+            positive("budget", budget),
+            positive("steps", steps),
+        )
+
+    def formula(self) -> str:
+        """Return that of the operator, repeated, with the name of this one."""
+        return f"{self.name}(({self.operators[0].formula()})*)"
+
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the nodes in the order in which they were found."""
+        first, notes = yield self._step(question, found)
+        first = first.taken(np.flatnonzero(question.returned(first.nodes)))
+        seen, thoughts, told = first.top(min(self.passages, self.budget)), list[str](), len(question.notes)
+        for _ in range(self.steps):
+            # Reason: the next sentence, from what was found so far.
+            sentence = yield from self._written(question, self._prompt(question, seen, thoughts), _SENTENCE, "sentence")
+            thoughts += sentence
+            if not sentence or _END in sentence[0].lower():
+                break
+            # Retrieve: by that sentence.
+            more, new = yield self._step(question, found, sentence[0])
+            more = more.taken(np.flatnonzero(question.returned(more.nodes)))
+            notes, seen = (*notes, *new), seen.joined(more.top(self.passages)).top(self.budget)
+        own = [note.replace(_WHOLE, "the search ended there") if thoughts else note for note in question.notes[told:]]
+        question.notes[told:] = [*notes, *own]
+        return replace(seen, scores=1.0 / np.arange(1, len(seen) + 1)) if thoughts else first  # type: ignore[no-any-return]
+
+    def _step(self, question: Question, found: Candidates, text: str | None = None) -> SubQuestion:
+        return SubQuestion(self.operators[0], found, max(question.k, self.passages), text)
+
+    def _prompt(self, question: Question, seen: Candidates, thoughts: Sequence[str]) -> str:
+        graph = question.queries.index.graph
+        passages = "\n\n".join(graph.content(row)[:_LONGEST] for row in seen.nodes.tolist())
+        return _THOUGHT.format(passages=passages, question=question.text, thoughts=" ".join(thoughts))
+
+
+class _Around(Retriever):
+    """A retriever around the operator of another, whose node types it returns unless it is given others."""
+
+    def __init__(self, index: GraphIndex, kind: Callable[..., Operator], search: str | Operator, options: dict[str, Any]) -> None:
+        self._kind, self._search, self._chosen = kind, search, options.get("types")
+        inner = self._inside(index)
+        super().__init__(index, kind(inner.operator), **options)
+        self._follow(inner)
+
+    def over(self, index: GraphIndex) -> Self:
+        """Return this retriever on another index with the same signals, around what the other retriever is there."""
+        made, inner = super().over(index), self._inside(index)
+        made.operator = made._kind(inner.operator)
+        made._follow(inner)
+        return made
+
+    def _inside(self, index: GraphIndex) -> Retriever:
+        return Retriever(index, self._search) if isinstance(self._search, Operator) else build_retriever(self._search, index)
+
+    def _follow(self, inner: Retriever) -> None:
+        self._untrained = inner._untrained
+        if self._chosen is None:
+            self.types = inner.types
+
+
+class HyDE(_Around):
+    """A search by the vector of a passage that a language model writes to answer the question.
+
+    Parameters
+    ----------
+    index : GraphIndex
+        With vectors and an embedding model.
+    search : str or Operator, default "vector"
+        What searches: the short name of any retriever, or an operator.
+    language_model : object, optional
+        See :func:`~graph_retrievers.signals.language.as_language_model`. Without one the result is that of the search, with a note.
+    documents : int, default 1
+        See :class:`~graph_retrievers.systems.rewriting.HypotheticalDocuments`, which also states the departures.
+    **options
+        Keywords of :class:`Retriever`.
+
+    References
+    ----------
+    Gao, Ma, Lin and Callan, "Precise Zero-Shot Dense Retrieval without Relevance Labels", ACL 2023.
+
+    Examples
+    --------
+    >>> index = GraphIndex.from_texts(["a loom"], titles=["Loom"], vectors=[[1]])
+    >>> print(HyDE(index, search="fastinsight").operator.formula())
+    HypotheticalDocuments(O_vs -> O_gm -> (O_vgs -> O_gm)*)
+    """
+
+    PUBLISHED = {"search": "vector", "documents": 8}
+
+    def __init__(
+        self,
+        index: GraphIndex,
+        *,
+        search: str | Operator = "vector",
+        language_model: Any = None,
+        documents: int = 1,
+        **options: Any,
+    ) -> None:
+        given = {"language_model": language_model, "documents": documents}
+        super().__init__(index, partial(HypotheticalDocuments, **given), search, options)
+
+
+class Decomposition(_Around):
+    """A search by the question and by the simpler questions that a language model breaks it into, fused by rank.
+
+    Parameters
+    ----------
+    index : GraphIndex
+    search : str or Operator, default "hybrid"
+    language_model : object, optional
+        As for :class:`HyDE`.
+    questions, constant : int, default 4 and 60
+        See :class:`~graph_retrievers.systems.rewriting.QueryDecomposition`.
+    **options
+        Keywords of :class:`Retriever`.
+
+    References
+    ----------
+    Khot et al., "Decomposed Prompting", ICLR 2023.
+
+    Examples
+    --------
+    >>> print(Decomposition(GraphIndex.from_texts(["a loom"]), search="bm25").operator.formula())
+    QueryDecomposition(O_vs)
+    """
+
+    def __init__(
+        self,
+        index: GraphIndex,
+        *,
+        search: str | Operator = "hybrid",
+        language_model: Any = None,
+        questions: int = 4,
+        constant: int = 60,
+        **options: Any,
+    ) -> None:
+        given = {"language_model": language_model, "questions": questions, "constant": constant}
+        super().__init__(index, partial(QueryDecomposition, **given), search, options)
+
+
+class IRCoT(_Around):
+    """A search by the question, then by each sentence of the reasoning that a language model writes from what was found.
+
+    Parameters
+    ----------
+    index : GraphIndex
+    search : str or Operator, default "bm25"
+    language_model : object, optional
+        As for :class:`HyDE`.
+    passages, budget, steps : int, default 4, 15 and 8
+        See :class:`~graph_retrievers.systems.rewriting.InterleavedReasoning`, which also states the departures.
+    **options
+        Keywords of :class:`Retriever`.
+
+    References
+    ----------
+    Trivedi et al., "Interleaving Retrieval with Chain-of-Thought Reasoning for Knowledge-Intensive Multi-Step Questions", ACL 2023.
+
+    Examples
+    --------
+    >>> print(IRCoT(GraphIndex.from_texts(["a loom"])).operator.formula())
+    InterleavedReasoning((O_vs)*)
+    """
+
+    PUBLISHED = {"search": "bm25", "passages": 4, "budget": 15, "steps": 8, "backfill": False}
+
+    def __init__(
+        self,
+        index: GraphIndex,
+        *,
+        search: str | Operator = "bm25",
+        language_model: Any = None,
+        passages: int = 4,
+        budget: int = 15,
+        steps: int = 8,
+        **options: Any,
+    ) -> None:
+        given = {"language_model": language_model, "passages": passages, "budget": budget, "steps": steps}
+        super().__init__(index, partial(InterleavedReasoning, **given), search, options)

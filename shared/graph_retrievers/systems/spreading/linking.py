@@ -1,0 +1,238 @@
+"""Entity linking, O_vs: the nodes that a question names, or the nodes nearest to it.
+
+Glybovets and Makarov, "Query-Aware Spreading Activation", section III-B and Algorithm 1, lines 3 to 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graph_retrievers.arguments import choice, positive, strings
+from graph_retrievers.errors import InvalidArgumentError, shown
+from graph_retrievers.graph.names import name_table
+from graph_retrievers.search.candidates import Candidates, falling, order
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.memory import Question
+from graph_retrievers.search.operator import Operator, OperatorKind
+from graph_retrievers.search.requests import Closest, Request, Similarity, Titled
+from graph_retrievers.search.vector_search import VectorSearch
+from graph_retrievers.signals.language import complete_many
+from graph_retrievers.systems.traits import names_identify
+
+__all__ = ["EntityLinking", "extract_entities", "missing_note", "named_entities"]
+
+_PROMPT = (
+    "List the named entities that the question below mentions: people, organisations, places, events, works. Give each "
+    "once, by its full name and as the question spells it; no pronouns, no general nouns, nothing that the question "
+    "does not mention.\n\nQuestion: "
+)
+_SCHEMA = {
+    "type": "object",
+    "properties": {"entities": {"type": "array", "items": {"type": "string", "minLength": 1}}},
+    "required": ["entities"],
+}
+
+
+def extract_entities(language_model: Any, questions: Sequence[str]) -> list[list[str]]:
+    """Return the named entities of each question, as a language model lists them.
+
+    Parameters
+    ----------
+    language_model : object
+        See :func:`graph_retrievers.signals.language.as_language_model`.
+    questions : sequence of str, length B
+
+    Raises
+    ------
+    LanguageModelError
+        If the model failed or its answer does not fit the schema.
+
+    Examples
+    --------
+    >>> extract_entities(lambda prompt: '{"entities": ["Ada Lovelace"]}', ["Who taught Ada Lovelace?"])
+    [['Ada Lovelace']]
+    """
+    entities: list[list[str]] = [[] for _ in questions]
+    for position, answer in complete_many(language_model, [_PROMPT + question for question in questions], _SCHEMA):
+        if isinstance(answer, Exception):
+            raise answer
+        entities[position] = [name for name in answer["entities"] if name.strip()]
+    return entities
+
+
+def named_entities(given: Sequence[Any], questions: Sequence[str], language_model: Any = None) -> list[list[str] | None]:
+    """Return the entities of each question, each once: those given, or what a language model extracts; None if neither exists.
+
+    Raises InvalidArgumentError for anything that is neither None nor a list of strings that are not empty.
+    """
+    entities = list(given)
+    for b, names in enumerate(entities):
+        plain = isinstance(names, (list, tuple)) and all(isinstance(name, str) and name.strip() for name in names)
+        if names is not None and not plain:
+            raise InvalidArgumentError(f"entities of query {b} are {shown(names)}; expected a list of non-empty strings, or None.")
+    asked = [b for b, names in enumerate(entities) if names is None and language_model is not None]
+    if asked:
+        for b, names in zip(asked, extract_entities(language_model, [questions[b] for b in asked]), strict=True):
+            entities[b] = names
+    return [None if names is None else list(dict.fromkeys(names)) for names in entities]
+
+
+def missing_note(missing: Sequence[str], room: int) -> str:
+    """Return the note on entities without a node of their name, of which the first `room` are searched by vector."""
+    note = f"no node is named {', '.join(map(repr, missing[:room]))}: seeds from vector search"
+    rest = ", ".join(map(repr, missing[room:]))
+    return f"{note}; not searched, as the budget is used up: {rest}" if rest else note
+
+
+@dataclass(frozen=True, eq=False)
+class Entities(Request):
+    """The entities of the question: those given, or what a language model extracts; None if there is neither."""
+
+    language_model: Any = None
+
+    def key(self) -> Hashable:
+        """Return the language model."""
+        return Entities, id(self.language_model)
+
+    @classmethod
+    def together(cls, backend: Any, asked: Sequence[tuple[int, Entities]]) -> list[list[str] | None]:
+        """Ask the language model for all questions at once."""
+        queries = backend.queries
+        found = named_entities(queries.input("entities"), queries.texts, asked[0][1].language_model)
+        return [found[place] for place, _ in asked]
+
+
+@dataclass(frozen=True)
+class Mentioned(Request):
+    """The names of nodes in the question: list of (name as it is spelled there, rows); none where names do not identify nodes."""
+
+    reads = "signals"
+    shared = ("fold",)
+    fold: bool
+
+    @classmethod
+    def together(cls, backend: Any, asked: Sequence[tuple[int, Mentioned]]) -> list[list[tuple[str, list[int]]]]:
+        """Look names up in the table of the graph."""
+        index = backend.queries.index
+        if index.has_dense and not names_identify(index):
+            return [[] for _ in asked]
+        names = name_table(index.graph, fold=asked[0][1].fold)
+        return [names.find(backend.queries.texts[place]) for place, _ in asked]
+
+
+class EntityLinking(Operator):
+    """Seeds from the names in a question.
+
+    The entities of a question are the input ``entities``; else what `language_model` extracts; else the names of nodes that are
+    part of the question (longest match, one pass). Each entity is matched to all nodes of that name, with score 1. An entity
+    without such a node is searched by the vector of its name: ``max(1, budget // number of entities)`` nodes, at most `budget`
+    in all. If a question has no entity at all, its own vector finds `budget` nodes; so it is, too, where the titles of the index do
+    not identify its nodes, as headings of a manual do not (see :func:`~graph_retrievers.systems.traits.names_identify`), unless
+    entities are given.
+
+    Parameters
+    ----------
+    language_model : object, optional
+        Extracts entities (see :func:`graph_retrievers.signals.language.as_language_model`).
+    case : {"fold", "exact"}, default "fold"
+        Whether case is folded when names are compared; of names that differ in case only, the one written as in the question is
+        taken. Either way, words in lower case are names only in questions that name nothing with a capital (see
+        :meth:`graph_retrievers.graph.names.NameTable.find`).
+    budget : int >= 0, default 5
+        Nodes that vector search may add for one question; with 0, only names find nodes.
+    fallback_score : {"cosine", "index"}, default "cosine"
+        Score of a node that vector search finds: the cosine of question and node, as in the paper; or (1 + cosine of entity and
+        node) / 2, as in the vector index of the paper's database, with which even unrelated nodes start at half of an exact
+        match.
+    exclude_types : sequence of str, default ()
+        Node types that are not entities.
+
+    Raises
+    ------
+    InvalidArgumentError
+        For an unknown option, or entities that are not a list of strings.
+    LanguageModelError
+        If the language model failed.
+
+    Notes
+    -----
+    A node's name is its title, or its id if the title is empty. Nodes whose score is not positive are not seeds. A node matched
+    by several entities keeps its best score. Seeds that no name matched carry the operator name "VectorSearch". Entities beyond
+    the budget, in the order given, are not searched and a note says so.
+
+    Examples
+    --------
+    >>> from graph_retrievers import GraphIndex
+    >>> from graph_retrievers.graph import CorpusGraph
+    >>> from graph_retrievers.queries import Queries
+    >>> graph = CorpusGraph(["a", "b"], ["", ""], titles=["Ada Lovelace", "Charles Babbage"])
+    >>> EntityLinking()(Queries.of(GraphIndex.from_graph(graph), ["Who taught Ada Lovelace?"])).nodes.tolist()
+    [[0]]
+    """
+
+    kind = OperatorKind.VECTOR_SEARCH
+    reads = ("entities",)
+
+    def __init__(
+        self,
+        *,
+        language_model: Any = None,
+        case: str = "fold",
+        budget: int = 5,
+        fallback_score: str = "cosine",
+        exclude_types: Sequence[str] = (),
+    ) -> None:
+        self.language_model, self.exclude_types = language_model, strings("exclude_types", exclude_types)
+        self.case, self.budget = choice("case", case, ("fold", "exact")), positive("budget", budget, least=0)
+        self.fallback_score = choice("fallback_score", fallback_score, ("cosine", "index"))
+
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the seeds with their matching scores; what came before is not read."""
+        fold, given = self.case == "fold", (yield Entities(self.language_model))
+        if given is None:
+            matches = yield Mentioned(fold)
+        else:
+            matches = list(zip(given, (yield Titled(tuple(given), fold)), strict=True))
+        matches = [(name, self._started(question, rows)) for name, rows in matches]
+        missing = [name for name, rows in matches if not len(rows) and given is not None]
+        named = np.concatenate([np.empty(0, np.int64), *(rows for _, rows in matches)])
+        nodes, scores = named, np.ones(len(named))
+        searches = self._searches(question, len(named), given or (), missing)
+        if searches:
+            near, cosines = map(np.concatenate, zip(*(yield searches), strict=True))
+            if self.fallback_score == "index":
+                cosines = (1 + cosines) / 2
+            elif missing:
+                cosines = yield Similarity(near)
+            nodes, scores = np.append(named, near[cosines > 0]), np.append(scores, cosines[cosines > 0])
+        # Every node once, with its best score.
+        nodes, at = np.unique(nodes, return_inverse=True)
+        best = np.zeros(len(nodes), np.float32)
+        np.maximum.at(best, at, scores)
+        by = order(best, nodes)
+        nodes, best = nodes[by], falling(best[by])
+        operators = (self.name, VectorSearch.name) if searches else (self.name,)
+        return Candidates(nodes, best, nodes[:, None], (~np.isin(nodes, named)).astype(np.int64), operators)
+
+    def _started(self, question: Question, rows: Sequence[int]) -> np.ndarray:
+        nodes = np.array(rows, np.int64)
+        return nodes[question.started(nodes) & ~question.typed(nodes, self.exclude_types)]
+
+    def _searches(self, question: Question, named: int, given: Sequence[str], missing: Sequence[str]) -> tuple[Closest, ...]:
+        """Return what is searched by vector: entities that no node is named after, or the question."""
+        if not self.budget or (not missing and (named or given)):
+            return ()
+        if "dense" not in question.signals:
+            told = f"no node is named {', '.join(map(repr, missing))}" if missing else "no entity of the graph is named"
+            question.notes.append(f"{told}; there are no vectors to search by")
+            return ()
+        if not given:
+            # An ordinary case, in which the seeds carry the name of the search: no note.
+            return (Closest(self.budget, exclude_types=self.exclude_types),)
+        question.notes.append(missing_note(missing, self.budget))
+        each = max(1, self.budget // len(given))
+        return tuple(Closest(each, name, self.exclude_types) for name in missing[: self.budget])

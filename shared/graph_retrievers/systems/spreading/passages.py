@@ -1,0 +1,78 @@
+"""Passages by the activation of the entities they mention."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from graph_retrievers.arguments import positive
+from graph_retrievers.errors import InvalidArgumentError, shown
+from graph_retrievers.search.candidates import Candidates, order, reached
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.memory import Question
+from graph_retrievers.search.operator import Operator, OperatorKind
+from graph_retrievers.search.requests import Neighbors
+from graph_retrievers.systems.spreading.propagation import Gate, check_gate, gates, largest_givers, received
+
+__all__ = ["PassageGathering"]
+
+
+class PassageGathering(Operator):
+    r"""Passages ranked by the activation they gather from the entities that they mention.
+
+    A passage p linked to the activated entities M(p) scores :math:`\sigma(p) \sum_{e \in M(p)} r(e)`: one more step of equation
+    1 of Glybovets and Makarov, from all touched entities to the passages, without decay and threshold. The paper names it as
+    future work (section VII) and gives no formula.
+
+    Parameters
+    ----------
+    types : sequence of str, default ("passage",)
+        Node types that are passages.
+    gate : {"cosine", "uniform"} or callable, default "cosine"
+        See :class:`~graph_retrievers.systems.spreading.propagation.GatedPropagation`; with the cosine gate, a passage without a
+        vector gathers nothing.
+    k : int, optional
+        Passages to keep; all by default.
+
+    Notes
+    -----
+    A passage's path is that of the entity that gives it most, and itself. Passages that the traversal filter excludes gather
+    nothing. The work is that of one step of propagation.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from graph_retrievers import GraphIndex
+    >>> from graph_retrievers.graph import CorpusGraph
+    >>> from graph_retrievers.queries import Queries
+    >>> from graph_retrievers.results import Ranking
+    >>> graph = CorpusGraph(["ada", "p"], ["", ""], types=["person", "passage"], edges=[("p", "ada")])
+    >>> entities = Ranking.of(torch.tensor([[0]]), torch.tensor([[0.5]]), "Entities")
+    >>> ranking = PassageGathering(gate="uniform")(Queries.of(GraphIndex.from_graph(graph), ["?"]), entities)
+    >>> ranking.nodes.tolist(), ranking.scores.tolist()
+    ([[1]], [[0.5]])
+    """
+
+    kind = OperatorKind.VECTOR_GRAPH_SEARCH
+
+    def __init__(self, types: Sequence[str] = ("passage",), *, gate: str | Gate = "cosine", k: int | None = None) -> None:
+        if isinstance(types, str) or not types:
+            raise InvalidArgumentError(f"types are {shown(types)}; expected at least one node type, in a list.")
+        self.types = tuple(types)
+        self.gate = check_gate(gate)
+        self.k = None if k is None else positive("k", k)
+
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the passages linked to the nodes of `found`, by the sum of their activations."""
+        places = np.flatnonzero((found.scores > 0) & ~question.typed(found.nodes, self.types))
+        places = places[np.argsort(found.nodes[places], kind="stable")]
+        given = found.scores[places].astype(np.float64)
+        near = yield Neighbors(found.nodes[places])
+        near = near.kept(question.typed(near.node, self.types))
+        nodes, sums = received(near, given, question.size)
+        sums = sums * (yield from gates(self.gate, nodes))
+        nodes, sums = nodes[sums > 0], sums[sums > 0]
+        by = order(sums, nodes)
+        giver = places[largest_givers(near, given, nodes)]
+        return reached(found, giver[by], nodes[by], sums[by], self.name)

@@ -1,0 +1,202 @@
+"""Query-aware spreading activation over knowledge graphs, and its fusion with vector search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Self
+
+from graph_retrievers.arguments import choice
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.search.operator import Operator, Pipeline
+from graph_retrievers.systems.pagerank import fused_with_search
+from graph_retrievers.systems.spreading import ChainSearch, EntityLinking, GatedPropagation, PassageGathering
+from graph_retrievers.systems.spreading.chains import CHAIN_RESULTS
+from graph_retrievers.systems.spreading.propagation import Gate
+from graph_retrievers.systems.traits import holds_passages
+
+__all__ = ["DAMPED", "SpreadingActivation"]
+
+DAMPED = {"hub_exponent": 1.0, "threshold": 0.001}
+"""How activation walks over passages, which mention much that they are not about: hubs divide what they give."""
+
+
+class SpreadingActivation(Retriever):
+    """Entities by the activation that reaches them from the entities of the question, gated by the question.
+
+    Entity linking finds the seeds, gated propagation runs a fixed number of steps, and the most activated nodes are the hits,
+    each with the path that first carried activation to it. Options add the best chains, rank passages instead, or fuse the
+    result with vector search.
+
+    Parameters
+    ----------
+    index : GraphIndex
+        Needs vectors, unless the gate is uniform.
+    steps : int, default 3
+    decay : float, default 0.7
+    threshold : float, optional
+    gate : {"cosine", "uniform"} or callable, default "cosine"
+    semantics : {"set", "rows"}, default "set"
+    hub_exponent : float, optional
+        The propagation: see :class:`~graph_retrievers.systems.spreading.propagation.GatedPropagation`. By default, the paper's
+        form, 0 with a threshold of 0.01, for the entities of a knowledge graph; and 1 with 0.001 for passages (see
+        :func:`~graph_retrievers.systems.traits.holds_passages`), which damps hubs: a node then divides its activation among its
+        neighbours, so that the activation of all nodes together stays below ``(1 + decay) ** steps`` times that of the seeds. A
+        seed with more than 700 neighbours then gives each of them less than the threshold.
+    language_model : object, optional
+        Extracts the entities of a question; without one, entities are the names of nodes in the question.
+    linking : EntityLinking, optional
+        Finds the seeds; replaces `language_model` and allows further options.
+    chains : {"hits", "path"}, optional
+        ``"hits"``: chains come after the k nodes as up to 30 further hits of kind "chain", whatever k is, without those with
+        a node that may not be returned. ``"path"``: a hit's path is the best chain that leads to it, if there is one. By
+        default no chains are searched.
+    chain_search : ChainSearch, optional
+        Finds the chains; 30 of 1 to 4 edges by default.
+    passages : bool, optional
+        For graphs with passages that are linked to the entities they mention. True: activation walks among entities only, and
+        the hits are passages, by the activation of their entities. False: passages are neither entered nor returned. By default
+        all nodes are alike. Without effect if no node, or every node, is a passage.
+    passage_type : str, default "passage"
+        Node type of passages.
+    fuse : bool, optional
+        Whether the ranking is fused with that of a search by reciprocal ranks, c = 5: the first ranks of either count more than
+        with the usual 60 (see :class:`~graph_retrievers.search.fusion.ReciprocalRankFusion`). The search is vector search, or
+        hybrid search where names do not identify nodes, as in manuals (see
+        :func:`~graph_retrievers.systems.traits.names_identify`). By default only there.
+    k : int, default 30
+        Nodes to return (the paper's K_e). They are all hits there are, except with ``chains="hits"``.
+    **options
+        Keywords of :class:`Retriever`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        For an option outside its range.
+
+    Notes
+    -----
+    ``retrieve`` takes ``entities=[...]``, names that the question mentions, which replace extraction. Departures from the paper:
+    if no entity is found in the question, its vector finds the seeds, and if fewer than k nodes are activated, vector search
+    fills up (``backfill=False`` returns what the paper would).
+
+    References
+    ----------
+    Glybovets and Makarov, "Query-Aware Spreading Activation for Multi-Hop Retrieval over Knowledge Graphs", arXiv:2606.30133,
+    2026.
+
+    Examples
+    --------
+    >>> from graph_retrievers.graph import CorpusGraph
+    >>> graph = CorpusGraph(["a", "b"], ["", ""], titles=["Ada", "Loom"], edges=[("a", "b", "wrote")])
+    >>> hits = SpreadingActivation(GraphIndex.from_graph(graph), gate="uniform").retrieve("What did Ada write?")
+    >>> [hit.path.text for hit in hits]
+    ['Ada', 'Ada -[wrote]-> Loom']
+    """
+
+    PUBLISHED = {
+        "steps": 3,
+        "decay": 0.7,
+        "threshold": 0.01,
+        "gate": "cosine",
+        "semantics": "set",
+        "hub_exponent": 0.0,
+        "chains": "hits",
+        "passages": None,
+        "fuse": False,
+        "k": 30,
+        "backfill": False,
+    }
+
+    def __init__(
+        self,
+        index: GraphIndex,
+        *,
+        steps: int = 3,
+        decay: float = 0.7,
+        threshold: float | None = None,
+        gate: str | Gate = "cosine",
+        semantics: str = "set",
+        hub_exponent: float | None = None,
+        language_model: Any = None,
+        linking: EntityLinking | None = None,
+        chains: str | None = None,
+        chain_search: ChainSearch | None = None,
+        passages: bool | None = None,
+        passage_type: str = "passage",
+        fuse: bool | None = None,
+        k: int = 30,
+        **options: Any,
+    ) -> None:
+        choice("chains", chains, CHAIN_RESULTS)
+        if linking is not None and language_model is not None:
+            raise InvalidArgumentError("Pass either linking= or language_model=; linking takes a language_model of its own.")
+        compose = partial(
+            _composed,
+            spreading={"steps": steps, "decay": decay, "gate": gate, "semantics": semantics},
+            threshold=threshold,
+            hub_exponent=hub_exponent,
+            linking=linking or partial(EntityLinking, language_model=language_model),
+            chains=chains,
+            chain_search=chain_search or ChainSearch(semantics=semantics, as_trails=chains == "path"),
+            passages=passages,
+            passage_type=passage_type,
+            fuse=fuse,
+        )
+        super().__init__(index, compose, k=k, **options)
+        self._passages = None if self.types is not None or passages is None else (passages, passage_type)
+        self.types = self._returned()
+
+    def over(self, index: GraphIndex) -> Self:
+        """Return this retriever on another index with the same signals; what follows from its texts and types is its own."""
+        made = super().over(index)
+        made.types = made._returned()
+        return made
+
+    def _returned(self) -> tuple[str, ...] | None:
+        """Return the node types that may be returned: those given, or passages or what is not one."""
+        if self._passages is None:
+            return self.types
+        passages, kind = self._passages
+        graph = self.index.graph
+        if not _mixed(graph, kind):
+            return None
+        return (kind,) if passages else tuple(name for name in graph.type_names if name != kind)
+
+
+def _mixed(graph: CorpusGraph, passage_type: str) -> bool:
+    """Return whether some nodes are passages and some are not."""
+    return passage_type in graph.type_names and len(graph.type_names) > 1
+
+
+def _composed(
+    index: GraphIndex,
+    *,
+    spreading: dict[str, Any],
+    threshold: float | None,
+    hub_exponent: float | None,
+    linking: EntityLinking | Callable[..., EntityLinking],
+    chains: str | None,
+    chain_search: ChainSearch,
+    passages: bool | None,
+    passage_type: str,
+    fuse: bool | None,
+) -> Operator:
+    if hub_exponent is None:
+        hub_exponent = DAMPED["hub_exponent"] if holds_passages(index.graph) else 0.0
+    if threshold is None:
+        threshold = DAMPED["threshold"] if hub_exponent else 0.01
+    excluded = (passage_type,) if passages is not None and _mixed(index.graph, passage_type) else ()
+    operators: list[Operator] = [
+        linking if isinstance(linking, EntityLinking) else linking(exclude_types=excluded),
+        GatedPropagation(**spreading, threshold=threshold, hub_exponent=hub_exponent, exclude_types=excluded),
+    ]
+    # Chains lead through entities only, so none is the path of a passage.
+    if chains == "hits" or (chains == "path" and not (passages and excluded)):
+        operators.append(chain_search)
+    if passages and excluded:
+        operators.append(PassageGathering(excluded, gate=spreading["gate"]))
+    return fused_with_search(Pipeline(*operators), fuse, index)

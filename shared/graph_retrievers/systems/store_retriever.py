@@ -1,0 +1,106 @@
+"""StoreRetriever: a retriever on the present index of a store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from torch import Tensor
+
+from graph_retrievers.cache import Cache
+from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
+from graph_retrievers.graph.filters import Filter
+from graph_retrievers.hits import Hits
+from graph_retrievers.index import IndexStore
+from graph_retrievers.queries import DEFAULT_K
+from graph_retrievers.retrievers.protocol import BaseRetriever, Call
+from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.search.operator import Operator
+from graph_retrievers.systems.registry import build_retriever
+
+__all__ = ["EMPTY_STORE", "StoreRetriever"]
+
+EMPTY_STORE = "the store holds no documents"
+"""Note on a query to a store without documents."""
+
+
+class StoreRetriever(BaseRetriever):
+    """A retriever that asks the index which a store holds at the moment of the call.
+
+    A call is answered by one index, whatever is written meanwhile. A store without documents gives no hits, and a note. Filters are
+    mappings or functions: a mask, which says by row which nodes it selects, raises InvalidArgumentError, since rows hold other
+    nodes after a change.
+
+    Parameters
+    ----------
+    store : IndexStore
+    system : str or Operator, optional
+        As for :func:`~graph_retrievers.systems.registry.build_retriever`, or operators of your own; by default what measured
+        best on indexes with the signals of the present one.
+    k : int, default 10
+    **options
+        Keywords of the retriever's class.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from graph_retrievers.graph import Node
+    >>> with TemporaryDirectory() as folder:
+    ...     store = IndexStore(folder)
+    ...     retriever = StoreRetriever(store, "bm25", k=1)
+    ...     print(retriever.retrieve("Which card?").notes)
+    ...     store.update(upsert=[Node("loom", "A loom."), Node("card", "A card.")])
+    ...     print(retriever.retrieve("Which card?")[0].text)
+    ('the store holds no documents',)
+    A card.
+    """
+
+    def __init__(self, store: IndexStore, system: str | Operator | None = None, *, k: int = DEFAULT_K, **options: Any) -> None:
+        self.store, self.system, self.k, self._options = store, system, k, options
+        self.name = system if isinstance(system, str) else "store"
+        # One retriever an index: that of an index before may still answer.
+        self._made = Cache(2)
+        if len(store):
+            # Wrong options are refused now.
+            self._present()
+
+    @property
+    def embedding(self) -> Any:
+        """The embedding model of the store, or None."""
+        return self.store.embedding
+
+    @property
+    def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Further per-query arguments that the retriever of the present index reads."""
+        return self._present().inputs if len(self.store) else ()
+
+    def search(self, call: Call) -> list[Hits]:
+        """Return the hits of each query of a call: list of Hits, length B."""
+        for name, condition in call.filters.items():
+            if isinstance(condition, Tensor):
+                # Not only of another number of rows: a change that keeps it would be answered with the nodes of others.
+                raise InvalidArgumentError(
+                    f"{name} is a mask, which is of one index, and the index of a store changes; give a mapping, such as "
+                    '{"field": value}, or a function of a Node.'
+                )
+        try:
+            return self._present().search(call)
+        except EmptyGraphError:
+            return [Hits((), [EMPTY_STORE]) for _ in call.queries]
+
+    def _check_inputs(self, names: Iterable[str], filters: Mapping[str, Filter]) -> None:
+        if len(self.store):
+            self._present()._check_inputs(names, filters)
+        else:
+            super()._check_inputs(names, filters)
+
+    def _present(self) -> Retriever:
+        index = self.store.index
+
+        def make() -> Retriever:
+            if isinstance(self.system, Operator):
+                return Retriever(index, self.system, k=self.k, **self._options)
+            return build_retriever(self.system, index, k=self.k, **self._options)
+
+        # The retriever keeps its index, so that no other object takes over the id.
+        return self._made.get(id(index), make)

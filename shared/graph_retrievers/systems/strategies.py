@@ -1,0 +1,444 @@
+"""Eager, MMR and Scored: the traversal strategies of DataStax's graph-retriever, O_vgs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from graph_retrievers.arguments import fraction, is_number, positive
+from graph_retrievers.errors import InvalidArgumentError, shown
+from graph_retrievers.graph.corpus_graph import Node
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.search.candidates import Candidates, best, order, stacked
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.memory import Question
+from graph_retrievers.search.operator import Operator, OperatorKind, Pipeline
+from graph_retrievers.search.requests import Contents, Neighbors, Similarity, Vectors
+from graph_retrievers.search.vector_search import VectorSearch
+
+__all__ = ["Eager", "EagerTraversal", "MMR", "MMRTraversal", "Scored", "ScoredTraversal"]
+
+Scorer = Callable[[Node, float, int], float]
+
+# The largest score of single precision.
+_LARGEST = float(np.finfo(np.float32).max)
+# Nodes that are visited at most for each that is selected, where a filter keeps nodes from being selected.
+_VISITED = 10
+# Scores of MMR nearer to each other than this are equal.
+_EQUAL = 1e-6
+_NOTE = "the traversal ended after {} nodes, most of which the filter does not allow"
+
+
+class _Pool:
+    """The nodes found for one question, the start first, by their places: 0, 1, ... in the order in which they were found."""
+
+    def __init__(self, question: Question, start: Candidates, most: int) -> None:
+        self.question, self.start, self.most = question, start, most
+        self.nodes = start.nodes
+        self.depth, self.parent = np.zeros(len(start), np.int64), np.full(len(start), -1)
+        self.found, self.offered = np.zeros(question.size, bool), np.zeros(question.size, bool)
+        self.found[start.nodes] = True
+        self.visited, self.scores, self.selected = list[int](), list[float](), 0
+
+    @property
+    def left(self) -> int:
+        """How many nodes are still to be selected; 0 where the search has visited too many for them."""
+        return 0 if len(self.visited) >= _VISITED * self.most else max(self.most - self.selected, 0)
+
+    def add(self, nodes: np.ndarray, parent: np.ndarray) -> np.ndarray:
+        """Add nodes that were reached from places; return their own places."""
+        self.nodes, self.parent = np.append(self.nodes, nodes), np.append(self.parent, parent)
+        self.depth = np.append(self.depth, self.depth[parent] + 1)
+        self.found[nodes] = True
+        return np.arange(len(self.nodes) - len(nodes), len(self.nodes))
+
+    def visit(self, places: np.ndarray, scores: np.ndarray) -> None:
+        self.visited += places.tolist()
+        self.scores += scores.tolist()
+        self.selected += int(self.question.returned(self.nodes[places]).sum())
+
+    def result(self, name: str, by: np.ndarray | None = None) -> Candidates:
+        """Return the nodes that may be returned, in the order of their visits or in that of `by`."""
+        if len(self.visited) >= _VISITED * self.most > 0 and self.selected < self.most:
+            self.question.notes.append(_NOTE.format(_VISITED * self.most))
+        places, scores = np.array(self.visited, np.int64), np.array(self.scores, np.float32)
+        if by is not None:
+            places, scores = places[by], scores[by]
+        kept = np.flatnonzero(self.question.returned(self.nodes[places]))[: self.most]
+        steps, origin = [], []
+        for place in places[kept].tolist():
+            walked = list[int]()
+            while self.parent[place] >= 0:
+                walked.insert(0, int(self.nodes[place]))
+                place = self.parent[place]
+            steps.append(walked)
+            origin.append(place)
+        return stacked(self.start, np.array(origin, np.int64), steps, scores[kept], name)
+
+
+class _Traversal(Operator):
+    """Visit nodes in rounds; the best neighbours of those visited are found by the next round."""
+
+    kind = OperatorKind.VECTOR_GRAPH_SEARCH
+
+    def __init__(self, select_k: int | None = None, *, adjacent_k: int = 10, max_depth: int | None = None) -> None:
+        self.k = self.select_k = None if select_k is None else positive("select_k", select_k)
+        self.adjacent_k = positive("adjacent_k", adjacent_k)
+        self.max_depth = None if max_depth is None else positive("max_depth", max_depth, least=0)
+
+    def _pool(self, question: Question, start: Candidates) -> _Pool:
+        return _Pool(question, start, min(self.select_k or question.k, question.size))
+
+    def _walked(self, pool: _Pool, places: np.ndarray) -> np.ndarray:
+        """Return which nodes have their neighbours read: bool, of the shape of `places`."""
+        return np.ones(len(places), bool) if self.max_depth is None else pool.depth[places] < self.max_depth
+
+    def _neighbors(self, pool: _Pool, visited: np.ndarray) -> Search[tuple[np.ndarray, np.ndarray]]:
+        """Find the best neighbours of the nodes at some places, visited in this order: their own places and cosines."""
+        # The parent of a node is the least deep of those that lead to it, of several the one visited first.
+        walked = visited[self._walked(pool, visited)]
+        walked = walked[np.argsort(pool.depth[walked], kind="stable")]
+        near = yield Neighbors(pool.nodes[walked])
+        fresh = ~pool.offered[near.node]
+        nodes, first = np.unique(near.node[fresh], return_index=True)
+        parent = walked[near.owner[fresh][first]]
+        pool.offered[nodes] = True
+        cosines = yield Similarity(nodes)
+        by = best(cosines, self.adjacent_k, nodes)
+        # A start node that a neighbour leads to takes one of the places, as in the original.
+        by = by[~pool.found[nodes[by]]]
+        return pool.add(nodes[by], parent[by]), cosines[by]
+
+
+class EagerTraversal(_Traversal):
+    """Visit all that is found, layer by layer (breadth first), until enough nodes are selected.
+
+    Parameters
+    ----------
+    select_k : int, optional
+        Nodes to return; by default the number of hits requested.
+    adjacent_k : int, default 10
+        Neighbours that a round adds to what is found: those of all nodes visited in the round before, by cosine with the query.
+    max_depth : int, optional
+        Edges between a start node and a node whose neighbours are read, less one: 0 reads none. Without it there is no limit.
+
+    Notes
+    -----
+    The nodes of the ranking before are the start (``VectorSearch(4, returned=False)``, the original's `start_k`). A neighbour
+    counts among the `adjacent_k` once: if it is not one of the best then, it is not found by another edge later; a start node
+    takes a place though it was found before. All this is as in the package graph-retriever 0.8.0, with links as edges.
+
+    Departures: edges are followed both ways; ties go to the lower node row; the depth of a node is that by its own edges, where
+    the package gives all nodes of a round that of the first; an edge from a node to itself leads nowhere, where in the package a
+    start node that links to itself takes a place among its own neighbours; `max_traverse`, which the package declares and does
+    not read, is left out. Nodes that a filter does not allow may be walked through; ten times as many nodes as are asked for are
+    visited at most, and a note says if that ended the search.
+
+    The score is the cosine, less 2 for each edge from the start, so that it falls along the layers.
+
+    References
+    ----------
+    DataStax, graph-retriever, ``graph_retriever.strategies.Eager``, https://datastax.github.io/graph-rag.
+
+    Examples
+    --------
+    >>> from graph_retrievers import GraphIndex, Pipeline, Retriever
+    >>> from graph_retrievers.operators import VectorSearch
+    >>> vectors = [[1, 0], [0, 1], [0.8, 0.6]]
+    >>> index = GraphIndex.from_texts(["a loom", "a card", "a mill"], edges=[("0", "1"), ("0", "2")], vectors=vectors)
+    >>> search = Pipeline(VectorSearch(1, returned=False), EagerTraversal())
+    >>> [hit.path.text for hit in Retriever(index, search).retrieve("loom", vector=[1, 0])]
+    ['0', '0 -> 2', '0 -> 1']
+    """
+
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the nodes visited; those of `found` are the start."""
+        pool, new = self._pool(question, found), np.arange(len(found))
+        cosines = yield Similarity(found.nodes)
+        while len(new) and pool.left:
+            pool.visit(new, cosines - 2 * pool.depth[new])
+            new, cosines = yield from self._neighbors(pool, new)
+        return pool.result(self.name)
+
+
+class ScoredTraversal(_Traversal):
+    """Visit the nodes with the best scores of all that is found, as many a round as are still to be selected.
+
+    Parameters
+    ----------
+    select_k, adjacent_k, max_depth
+        As for :class:`EagerTraversal`, as are the notes.
+    scorer : callable, optional
+        From a node, its cosine with the query and its depth to a number; called once for each node that is found. By default
+        the cosine.
+    per_iteration_limit : int, optional
+        Nodes to visit in a round at most; fewer look further into the graph.
+
+    References
+    ----------
+    DataStax, graph-retriever, ``graph_retriever.strategies.Scored``.
+
+    Examples
+    --------
+    >>> from graph_retrievers import GraphIndex, Pipeline, Retriever
+    >>> from graph_retrievers.operators import VectorSearch
+    >>> vectors = [[1, 0], [0, 1], [0.8, 0.6]]
+    >>> index = GraphIndex.from_texts(["a loom", "a card", "a mill"], edges=[("0", "1"), ("0", "2")], vectors=vectors)
+    >>> longest = ScoredTraversal(scorer=lambda node, similarity, depth: similarity + len(node.title or node.text) / 100)
+    >>> search = Pipeline(VectorSearch(1, returned=False), longest)
+    >>> [hit.text for hit in Retriever(index, search).retrieve("loom", vector=[1, 0])]
+    ['a loom', 'a mill', 'a card']
+    """
+
+    def __init__(
+        self,
+        select_k: int | None = None,
+        *,
+        adjacent_k: int = 10,
+        max_depth: int | None = None,
+        scorer: Scorer | None = None,
+        per_iteration_limit: int | None = None,
+    ) -> None:
+        super().__init__(select_k, adjacent_k=adjacent_k, max_depth=max_depth)
+        if scorer is not None and not callable(scorer):
+            raise InvalidArgumentError(f"scorer must be a function of a node, its similarity and its depth, got {shown(scorer)}.")
+        self.scorer = scorer
+        self.per_iteration_limit = None if per_iteration_limit is None else positive("per_iteration_limit", per_iteration_limit)
+
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the nodes visited, best first; those of `found` are the start."""
+        pool, waiting = self._pool(question, found), np.arange(len(found))
+        scores = yield from self._scored(pool, waiting, (yield Similarity(found.nodes)))
+        while len(waiting) and pool.left:
+            limit = min(pool.left, self.per_iteration_limit or pool.left)
+            waiting = waiting[order(scores[waiting], pool.nodes[waiting])]
+            # Nodes whose neighbours are not read do not count.
+            counted = self._walked(pool, waiting)
+            now = waiting[np.cumsum(counted) - counted < limit]
+            pool.visit(now, scores[now])
+            new, cosines = yield from self._neighbors(pool, now)
+            scores = np.append(scores, (yield from self._scored(pool, new, cosines)))
+            waiting = np.append(waiting[len(now) :], new)
+        # By score; equal ones in the order of their visits.
+        return pool.result(self.name, order(np.array(pool.scores)))
+
+    def _scored(self, pool: _Pool, places: np.ndarray, cosines: np.ndarray) -> Search[np.ndarray]:
+        if self.scorer is None:
+            return cosines
+        nodes, scores = (yield Contents(pool.nodes[places])), list[float]()
+        for node, cosine, depth in zip(nodes, cosines.tolist(), pool.depth[places].tolist(), strict=True):
+            score = self.scorer(node, cosine, depth)
+            if not is_number(score) or not abs(score) <= _LARGEST:
+                raise InvalidArgumentError(
+                    f"scorer gave {shown(score)} for node {node.id!r}; expected a number up to {_LARGEST:.2g}."
+                )
+            scores.append(float(score))
+        return np.array(scores)
+
+
+class MMRTraversal(_Traversal):
+    r"""Visit one node at a time: the one most like the query and least like those visited before (maximal marginal relevance).
+
+    A node n that is found and not visited scores, with V the visited nodes,
+
+    .. math:: \lambda \cos(q, n) - (1 - \lambda) \max_{v \in V} \cos(n, v).
+
+    Parameters
+    ----------
+    select_k, adjacent_k, max_depth
+        As for :class:`EagerTraversal`, as are the notes.
+    lambda_mult : float in [0, 1], default 0.5
+        The lambda of the equation: 1 for similarity alone, 0 for diversity alone.
+    min_mmr_score : float, default -inf
+        The traversal ends when the best score is below this.
+
+    Notes
+    -----
+    As in the package, the maximum is 0 where nothing was visited, and is not below 0 for the start nodes. The score of a hit is
+    the lowest with which it or one before it was visited.
+
+    References
+    ----------
+    DataStax, graph-retriever, ``graph_retriever.strategies.Mmr``. Carbonell and Goldstein, "The use of MMR, diversity-based
+    reranking for reordering documents and producing summaries", SIGIR 1998.
+
+    Examples
+    --------
+    >>> from graph_retrievers import GraphIndex, Pipeline, Retriever
+    >>> from graph_retrievers.operators import VectorSearch
+    >>> vectors = [[1, 0], [1, 0.1], [0.7, -0.7]]
+    >>> index = GraphIndex.from_texts(["a loom", "the loom", "a mill"], edges=[("0", "1"), ("0", "2")], vectors=vectors)
+    >>> search = Pipeline(VectorSearch(1, returned=False), MMRTraversal(2, lambda_mult=0.4))
+    >>> [hit.text for hit in Retriever(index, search).retrieve("loom", k=2, vector=[1, 0])]
+    ['a loom', 'a mill']
+    """
+
+    def __init__(
+        self,
+        select_k: int | None = None,
+        *,
+        adjacent_k: int = 10,
+        max_depth: int | None = None,
+        lambda_mult: float = 0.5,
+        min_mmr_score: float = -math.inf,
+    ) -> None:
+        super().__init__(select_k, adjacent_k=adjacent_k, max_depth=max_depth)
+        self.lambda_mult = fraction("lambda_mult", lambda_mult)
+        if not is_number(min_mmr_score) or math.isnan(min_mmr_score):
+            raise InvalidArgumentError(f"min_mmr_score must be a number, got {shown(min_mmr_score)}.")
+        self.min_mmr_score = float(min_mmr_score)
+
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the nodes visited; those of `found` are the start."""
+        pool, waits = self._pool(question, found), np.ones(len(found), bool)
+        cosines, vectors = yield Similarity(found.nodes), Vectors(found.nodes)
+        redundancy = np.zeros(len(found))  # the largest cosine of each node with one that was visited
+        while waits.any() and pool.left:
+            scores = np.where(waits, self.lambda_mult * cosines - (1 - self.lambda_mult) * redundancy, -math.inf)
+            if scores.max() < self.min_mmr_score - _EQUAL:
+                break
+            # The best; of equal ones that of the lowest row.
+            level = np.flatnonzero(scores >= scores.max() - _EQUAL)
+            now = level[np.argmin(pool.nodes[level])][None]
+            pool.visit(now, scores[now])
+            waits[now] = False
+            redundancy = np.maximum(redundancy, vectors @ vectors[now[0]])
+            new, near = yield from self._neighbors(pool, now)
+            added = yield Vectors(pool.nodes[new])
+            like = added @ vectors[pool.visited].T
+            redundancy = np.append(redundancy, like.max(1))
+            cosines, vectors = np.append(cosines, near), np.append(vectors, added, 0)
+            waits = np.append(waits, np.ones(len(new), bool))
+        return pool.result(self.name)
+
+
+_PUBLISHED = {"start_k": 4, "adjacent_k": 10, "max_depth": None, "k": 5, "backfill": False}
+
+
+def _from_start(start_k: int, traversal: Operator) -> Operator:
+    return Pipeline(VectorSearch(positive("start_k", start_k), returned=False), traversal)
+
+
+class Eager(Retriever):
+    """Vector search, then all neighbours layer by layer: breadth-first traversal.
+
+    Parameters
+    ----------
+    index : GraphIndex
+        With vectors.
+    start_k : int, default 4
+        Nodes of vector search that the traversal starts from.
+    adjacent_k : int, default 10
+    max_depth : int, optional
+        See :class:`~graph_retrievers.systems.strategies.EagerTraversal`, which also states the departures.
+    **options
+        Keywords of :class:`Retriever`. `k` is the original's `select_k` (default there: 5); where the traversal finds fewer,
+        vector search fills up unless ``backfill=False``.
+
+    References
+    ----------
+    DataStax, graph-retriever (langchain-graph-retriever), strategy ``Eager``, https://datastax.github.io/graph-rag.
+
+    Examples
+    --------
+    >>> print(Eager(GraphIndex.from_texts(["a loom"], vectors=[[1]])).operator.formula())
+    O_vs -> O_vgs
+    """
+
+    PUBLISHED = _PUBLISHED
+
+    def __init__(
+        self, index: GraphIndex, *, start_k: int = 4, adjacent_k: int = 10, max_depth: int | None = None, **options: Any
+    ) -> None:
+        traversal = EagerTraversal(adjacent_k=adjacent_k, max_depth=max_depth)
+        super().__init__(index, _from_start(start_k, traversal), **options)
+
+
+class MMR(Retriever):
+    """Vector search, then neighbour by neighbour what is like the question and unlike what was visited before.
+
+    Parameters
+    ----------
+    index : GraphIndex
+        With vectors in memory.
+    start_k, adjacent_k, max_depth
+        As for :class:`Eager`.
+    lambda_mult : float in [0, 1], default 0.5
+    min_mmr_score : float, default -inf
+        See :class:`~graph_retrievers.systems.strategies.MMRTraversal`.
+    **options
+        As for :class:`Eager`.
+
+    References
+    ----------
+    DataStax, graph-retriever (langchain-graph-retriever), strategy ``Mmr``, https://datastax.github.io/graph-rag.
+
+    Examples
+    --------
+    >>> print(MMR(GraphIndex.from_texts(["a loom"], vectors=[[1]])).operator.formula())
+    O_vs -> O_vgs
+    """
+
+    PUBLISHED = {**_PUBLISHED, "lambda_mult": 0.5, "min_mmr_score": -math.inf}
+
+    def __init__(
+        self,
+        index: GraphIndex,
+        *,
+        start_k: int = 4,
+        adjacent_k: int = 10,
+        max_depth: int | None = None,
+        lambda_mult: float = 0.5,
+        min_mmr_score: float = -math.inf,
+        **options: Any,
+    ) -> None:
+        traversal = MMRTraversal(adjacent_k=adjacent_k, max_depth=max_depth, lambda_mult=lambda_mult, min_mmr_score=min_mmr_score)
+        super().__init__(index, _from_start(start_k, traversal), **options)
+
+
+class Scored(Retriever):
+    """Vector search, then what scores best among all that is found, with neighbours of what was visited.
+
+    Parameters
+    ----------
+    index : GraphIndex
+        With vectors.
+    start_k, adjacent_k, max_depth
+        As for :class:`Eager`.
+    scorer : callable, optional
+    per_iteration_limit : int, optional
+        See :class:`~graph_retrievers.systems.strategies.ScoredTraversal`.
+    **options
+        As for :class:`Eager`.
+
+    References
+    ----------
+    DataStax, graph-retriever (langchain-graph-retriever), strategy ``Scored``, https://datastax.github.io/graph-rag.
+
+    Examples
+    --------
+    >>> print(Scored(GraphIndex.from_texts(["a loom"], vectors=[[1]])).operator.formula())
+    O_vs -> O_vgs
+    """
+
+    PUBLISHED = {**_PUBLISHED, "per_iteration_limit": None}
+
+    def __init__(
+        self,
+        index: GraphIndex,
+        *,
+        start_k: int = 4,
+        adjacent_k: int = 10,
+        max_depth: int | None = None,
+        scorer: Scorer | None = None,
+        per_iteration_limit: int | None = None,
+        **options: Any,
+    ) -> None:
+        traversal = ScoredTraversal(
+            adjacent_k=adjacent_k, max_depth=max_depth, scorer=scorer, per_iteration_limit=per_iteration_limit
+        )
+        super().__init__(index, _from_start(start_k, traversal), **options)

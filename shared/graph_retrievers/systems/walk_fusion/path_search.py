@@ -1,0 +1,146 @@
+"""Passages scored together with a linked passage that was found before, O_vgs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from graph_retrievers.arguments import fraction, is_number, positive
+from graph_retrievers.errors import InvalidArgumentError, shown
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.search.candidates import Candidates, best, concatenated, falling, places_of, reached
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.memory import Question
+from graph_retrievers.search.operator import Operator, OperatorKind
+from graph_retrievers.search.requests import Neighbors, Scores, TermScores
+from graph_retrievers.systems.walk_fusion.bridges import bridges
+
+__all__ = ["PathSearch"]
+
+
+class PathSearch(Operator):
+    r"""Score each candidate alone and as the end of a path from one of the best nodes found so far.
+
+    The candidates are the ranked nodes and the neighbours of the best `seeds` of them. What a node v, or two linked nodes u and
+    v together, have in common with the question is
+
+    .. math::
+        z(v) = w \frac{q \cdot v}{\max_x q \cdot x} + \frac{\sum_t b_t(v)}{\max_x \sum_t b_t(x)}, \qquad
+        z(u, v) = w \frac{\max(q \cdot u, q \cdot v)}{\max_x q \cdot x}
+        + \frac{\sum_t \max(b_t(u), b_t(v))}{\max_x \sum_t b_t(x)},
+
+    where t runs over the words of the question, :math:`b_t` is the BM25 score of one word, and x runs over the candidates. With S
+    the seeds, a candidate scores
+
+    .. math:: S_v = (1 - \lambda)\, z(v) + \lambda \max\Bigl(z(v), \max_{u \in S,\, (u, v) \in E} z(u, v)\Bigr).
+
+    A passage that answers the second half of a question has few of its words; together with the passage that leads to it, it
+    has most. A word that both contain counts once, so a neighbour that repeats what the seed says gains little.
+
+    Parameters
+    ----------
+    seeds : int, default 5
+        Nodes of the ranking before it whose neighbours are read.
+    share : float in [0, 1], default 0.5
+        The lambda of the equation; 0 scores each candidate alone.
+    dense_weight : float, default 1
+        The w of the equation, at least 0. Where texts are long and questions are put in other words, as on manuals, similarities of
+        candidates differ by less than their BM25 scores do, and a larger weight keeps what vector search puts first.
+    bridges : int, default 0
+        If above 0, names join passages where no edge does: for each name in the text of a seed that the question does not hold,
+        this many passages, the best by BM25 of the name, count as neighbours of the seed. Needs BM25; names are told by their
+        capitals (:func:`~graph_retrievers.graph.names.capitalized_names`).
+    k : int, optional
+        Nodes to keep; by default all candidates.
+
+    Notes
+    -----
+    The path of a hit leads from the seed u with which it scores best; a ranked node keeps its own path where that seed does not
+    help it or is ranked below it. Where a name leads from u to the hit, it stands in the place of the relation, in quotation marks:
+    ``0 -["Ada Holm"]- 1``.
+    Negative similarities count as 0. Edges are followed both ways. A signal that the index does not have is left out; a lexical
+    signal in an external store, which gives scores and not weights of words, counts for u and v together as for the better of
+    them (:meth:`graph_retrievers.signals.signal.Signal.term_scores`).
+
+    References
+    ----------
+    Our own. Asai et al., "Learning to Retrieve Reasoning Paths over Wikipedia Graph for Question Answering", ICLR 2020, score
+    paths with a trained model. Passages that share a name, the bridge entity: Yang et al., "HotpotQA", EMNLP 2018.
+
+    Examples
+    --------
+    >>> from graph_retrievers import GraphIndex, Pipeline, Retriever
+    >>> from graph_retrievers.operators import BM25Search
+    >>> texts = ["Kismet starred Ada Holm.", "Ada Holm grew up in Lund.", "Glass starred Cleo Marsh."]
+    >>> index = GraphIndex.from_texts(texts, edges=[("0", "1", "mentions")])
+    >>> retriever = Retriever(index, Pipeline(BM25Search(), PathSearch(seeds=1)), backfill=False)
+    >>> for hit in retriever.retrieve("Where was the star of Kismet born?"):
+    ...     print(round(hit.score, 2), hit.path)
+    1.0 0
+    0.5 0 -[mentions]-> 1
+    """
+
+    kind = OperatorKind.VECTOR_GRAPH_SEARCH
+
+    def __init__(
+        self, seeds: int = 5, *, share: float = 0.5, dense_weight: float = 1.0, bridges: int = 0, k: int | None = None
+    ) -> None:
+        self.seeds, self.share = positive("seeds", seeds), fraction("share", share)
+        if not is_number(dense_weight) or not 0 <= dense_weight <= 1e30:
+            raise InvalidArgumentError(f"dense_weight must be a number from 0 to 1e30, got {shown(dense_weight)}.")
+        self.dense_weight, self.bridges = float(dense_weight), positive("bridges", bridges, least=0)
+        self.k = None if k is None else positive("k", k)
+
+    def compares_vectors(self, index: GraphIndex) -> bool:
+        """Return whether vectors have a weight."""
+        return self.dense_weight > 0
+
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the candidates by S."""
+        if not len(found):
+            return found
+        seeds = found.nodes[: self.seeds]
+        # Pairs of a seed u and a neighbour v: the place of u, the row of v and, where a name joins them, its number.
+        place, far = yield Neighbors(seeds)
+        relation = np.full(len(place), -1)
+        if self.bridges and "bm25" in question.signals:
+            led = yield from bridges(question, seeds, self.bridges)
+            place, far, relation = (np.append(*pair) for pair in zip((place, far, relation), led, strict=True))
+        nodes, at = np.unique(np.append(found.nodes, far), return_inverse=True)
+        ranked, end = at[: len(found)], at[len(found) :]
+        alone, together = yield from self._common(question, nodes, ranked[place], end)
+        along = np.zeros(len(nodes))
+        np.maximum.at(along, end, together)
+        # The seed that leads to a node: the best, of equal ones the first; to a ranked node, only if it helps and is ranked above.
+        helps, none = together == along[end], len(found)
+        first = np.full(len(nodes), none)
+        np.minimum.at(first, end[helps], place[helps])
+        first[ranked[(along[ranked] <= alone[ranked]) | (first[ranked] > np.arange(none))]] = none
+        scores = (1 - self.share) * alone + self.share * np.maximum(alone, along)
+
+        by = best(scores, self.k or len(nodes), nodes)
+        walked, stays = by[first[by] < none], by[first[by] == none]
+        new = reached(found, first[walked], nodes[walked], np.zeros(len(walked)), self.name)
+        if (relation < -1).any() and len(walked):
+            # An edge from that seed comes before names, and of these the first.
+            leads, told = place == first[end], np.full(len(nodes), np.iinfo(np.int64).min)
+            np.maximum.at(told, end[leads], relation[leads])
+            steps = np.full_like(new.trails[:, 1:], -1) if new.relations is None else new.relations
+            new = replace(new, relations=np.concatenate([steps[:, :-1], told[walked, None]], 1))
+        both = concatenated([found.taken(places_of(found.nodes, nodes[stays])), new])
+        return replace(both.taken(places_of(both.nodes, nodes[by])), scores=falling(scores[by]))
+
+    def _common(self, question: Question, nodes: np.ndarray, seed: np.ndarray, end: np.ndarray) -> Search[tuple[np.ndarray, ...]]:
+        """Return z of each node alone, and of the pairs of nodes at the places `seed` and `end` together."""
+        alone, together = np.zeros(len(nodes)), np.zeros(len(end))
+        asked = {"dense": (Scores(nodes), self.dense_weight), "bm25": (TermScores(nodes), 1.0)}
+        used = [pair for name, pair in asked.items() if name in question.signals]
+        answers = yield tuple(request for request, _ in used)
+        for terms, (_, weight) in zip(answers, used, strict=True):
+            terms = terms.reshape(len(nodes), -1).astype(np.float64)
+            scores, pairs = (np.maximum(sums.sum(1), 0) for sums in (terms, np.maximum(terms[seed], terms[end])))
+            most = scores.max() or 1.0
+            alone += weight * scores / most
+            together += weight * pairs / most
+        return alone, together

@@ -1,0 +1,203 @@
+"""WalkFusion: vector search, BM25 and graph searches, fused by rank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from math import floor
+from typing import Any
+
+from graph_retrievers.arguments import choice, positive
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.search.fusion import ReciprocalRankFusion
+from graph_retrievers.search.operator import Operator, Pipeline, list_weights
+from graph_retrievers.search.vector_search import HybridSearch
+from graph_retrievers.systems.fastinsight import STeX
+from graph_retrievers.systems.spreading import EntityLinking, GatedPropagation
+from graph_retrievers.systems.spreading.retriever import DAMPED
+from graph_retrievers.systems.traits import is_knowledge_graph, names_identify, names_mentioned
+from graph_retrievers.systems.walk_fusion.metapath_search import MetapathSearch
+from graph_retrievers.systems.walk_fusion.path_search import PathSearch
+
+__all__ = ["WEIGHTS", "WalkFusion"]
+
+_SEEDS, _LINK_SEEDS, _DENSE_WEIGHT, _BRIDGES = 5, 20, 2.0, 3
+_FORMS = ("links", "names", "relations")
+WEIGHTS = {"names": (4.0, 1.0, 2.0), "relations": (1.0, 1.0, 3.0)}
+"""Weights of the lists of WalkFusion, by form."""
+
+# Where a smaller share of texts hold the name of another node, names lead nowhere.
+_MENTIONED = 0.2
+
+
+class WalkFusion(Retriever):
+    r"""Walks that start where the evidence is, side by side and fused by reciprocal ranks; needs no cross-encoder.
+
+    .. math:: S_n = \sum_{l} \frac{w_l}{c + r_l(n)}
+
+    over the lists l that hold node n at rank :math:`r_l(n) \ge 1`. The lists depend on the graph.
+
+    ``"names"``, for passages whose titles are names, as in an encyclopedia:
+
+    1. :class:`~graph_retrievers.operators.PathSearch` from hybrid search: passages with the passage that leads to them,
+       by an edge or by a name that it holds and the question does not;
+    2. STeX from the best nodes of hybrid search: these, and behind them their neighbours by similarity and structure;
+    3. gated spreading activation from the names in the question, which hubs divide among their neighbours, as in
+       :class:`~graph_retrievers.systems.spreading.retriever.SpreadingActivation` over passages.
+
+    ``"relations"``, for the entities of a knowledge graph:
+
+    1. hybrid search;
+    2. gated spreading activation from the names in the question;
+    3. :class:`~graph_retrievers.systems.walk_fusion.metapath_search.MetapathSearch` from these names.
+
+    ``"links"``, for all other graphs, such as manuals, whose headings are ordinary words, and papers, which do not name what
+    they cite: the first list of ``"names"`` alone, by edges only, with the neighbours of more nodes and twice the weight of
+    similarities.
+
+    Parameters
+    ----------
+    index : GraphIndex
+        With vectors and BM25.
+    seeds : int, optional
+        Nodes of hybrid search whose neighbours are read, and most named nodes that metapaths start from; by default 5, of
+        ``"links"`` 20, or a tenth of the nodes if that is less.
+    bridges : int, optional
+        Passages that each name in a text leads to, as for :class:`~graph_retrievers.operators.PathSearch`; by default 3
+        for ``"names"`` and 0 for ``"links"``. ``"relations"`` has no such list.
+    form : {"links", "names", "relations"}, optional
+        By default ``"relations"`` for a knowledge graph (see :func:`~graph_retrievers.systems.traits.is_knowledge_graph`) whose
+        edges have two relations or more, with an embedding model; otherwise ``"names"`` where titles identify nodes
+        (:func:`~graph_retrievers.systems.traits.names_identify`) and texts name each other
+        (:func:`~graph_retrievers.systems.traits.names_mentioned` of 0.2 or more), with edges or without.
+    weights : sequence of float, optional
+        The w of the equation, three; (4, 1, 2) for ``"names"`` and (1, 1, 3) for ``"relations"`` by default. 0 leaves a list out.
+        Without a `form`, they are for the lists of the form that fits the index, or the scope, that is asked. Where that is
+        ``"links"``, which has one list, they are not read, and :attr:`reason` says so.
+    constant : int, default 5
+        The c of the equation. With the usual 60, a node at rank 20 of two lists would pass the best of one.
+    depth : int, default 100
+        Nodes taken from each list.
+    **options
+        Keywords of :class:`Retriever`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        For a value outside its range, or weights with ``form="links"``, which has one list.
+
+    Notes
+    -----
+    Chosen on train and dev questions (all-MiniLM-L6-v2, Recall@10): see ``benchmarks/results/walk-fusion`` for each form and
+    list on every dataset.
+
+    ``retrieve`` takes ``entities=[...]``, names that the question mentions; they are read where a list starts from names.
+
+    References
+    ----------
+    A composition of this package. Its parts: Cormack et al., SIGIR 2009 (reciprocal rank fusion); Glybovets and Makarov, 2026
+    (gated spreading activation); An et al., SIGIR 2026 (STeX).
+
+    Examples
+    --------
+    >>> index = GraphIndex.from_texts(["a loom", "a card"], vectors=[[1, 0], [0, 1]], edges=[("0", "1", "reads")])
+    >>> [hit.text for hit in WalkFusion(index).retrieve("looms", vector=[1, 0])]
+    ['a loom', 'a card']
+    """
+
+    def __init__(
+        self,
+        index: GraphIndex,
+        *,
+        seeds: int | None = None,
+        bridges: int | None = None,
+        form: str | None = None,
+        weights: Sequence[float] | None = None,
+        constant: int = 5,
+        depth: int = 100,
+        **options: Any,
+    ) -> None:
+        choice("form", form, (None, *_FORMS))
+        positive("depth", depth), positive("seeds", 1 if seeds is None else seeds)
+        positive("bridges", 0 if bridges is None else bridges, least=0)
+        if weights is not None:
+            if form == "links":
+                raise InvalidArgumentError("WalkFusion has one list here, so weights= cannot be given; form='names' has three.")
+            list_weights(weights, 3)
+        self._form = form
+        compose = partial(_composed, seeds=seeds, bridges=bridges, form=form, weights=weights, constant=constant, depth=depth)
+        super().__init__(index, compose, **options)
+
+    @property
+    def form(self) -> str:
+        """The form that was given, or the one that fits the index."""
+        return self._form or _fitting(self.index)[0]
+
+
+def _fitting(index: GraphIndex) -> tuple[str, str]:
+    """Return the form whose lists fit an index, and why."""
+    graph, lacks = index.graph, ""
+    if is_knowledge_graph(graph) and len(graph.relation_names) > 1:
+        if index.embedding is not None:
+            return "relations", f"a knowledge graph of {len(graph.relation_names)} relations"
+        lacks = "no embedding model to compare relations with; "
+    if not names_identify(index):
+        return "links", lacks + ("titles do not identify most nodes" if any(graph.titles) else "no node has a title")
+    mentioned = names_mentioned(graph)
+    # Rounded down: what is below a fifth is not told as one.
+    told = f"{lacks}{floor(1000 * mentioned) / 10:g}% of the texts hold the title of another node"
+    return "names" if mentioned >= _MENTIONED else "links", told
+
+
+def _composed(
+    index: GraphIndex,
+    *,
+    seeds: int | None,
+    bridges: int | None,
+    form: str | None,
+    weights: Sequence[float] | None,
+    constant: int,
+    depth: int,
+) -> Operator:
+    form, why = (form, "as given") if form else _fitting(index)
+    if form == "links" and weights is not None:
+        why = f"{why}; weights= are for three lists, and this form has one"
+    operator = _of_form(index, form, seeds=seeds, bridges=bridges, weights=weights, constant=constant, depth=depth)
+    operator.reason = f"form {form}: {why}"
+    return operator
+
+
+def _of_form(
+    index: GraphIndex,
+    form: str,
+    *,
+    seeds: int | None,
+    bridges: int | None,
+    weights: Sequence[float] | None,
+    constant: int,
+    depth: int,
+) -> Operator:
+    if seeds is None:
+        # Neighbours of most nodes would tell nothing.
+        seeds = min(_LINK_SEEDS if form == "links" else _SEEDS, max(1, len(index) // 10))
+    dense_weight = _DENSE_WEIGHT if form == "links" else 1.0
+    if bridges is None:
+        bridges = _BRIDGES if form == "names" else 0
+    paths = Pipeline(HybridSearch(depth, returned=False), PathSearch(seeds, dense_weight=dense_weight, bridges=bridges, k=depth))
+    if form == "links":
+        return paths
+    if form == "names":
+        lists: list[Operator] = [
+            paths,
+            Pipeline(HybridSearch(seeds, returned=False), STeX()),
+            Pipeline(EntityLinking(), GatedPropagation(hub_exponent=DAMPED["hub_exponent"], threshold=DAMPED["threshold"])),
+        ]
+    else:
+        lists = [
+            HybridSearch(depth),
+            Pipeline(EntityLinking(), GatedPropagation()),
+            Pipeline(EntityLinking(budget=0), MetapathSearch(seeds, k=depth)),
+        ]
+    return ReciprocalRankFusion(*lists, weights=WEIGHTS[form] if weights is None else weights, depth=depth, constant=constant)
