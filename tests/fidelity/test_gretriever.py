@@ -13,11 +13,12 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.graph.description import NO_EDGES_NOTE
 from graph_retrievers.graph.steiner_tree import prize_collecting_steiner_tree
-from graph_retrievers.operators import VectorSearch, steiner_tree_search
+from graph_retrievers.operators import VectorSearch
 from graph_retrievers.queries import Queries
 from graph_retrievers.search.driver import run
 from graph_retrievers.search.memory import Memory, Question
 from graph_retrievers.signals.dense import DenseIndex
+from graph_retrievers.systems import gretriever
 from graph_retrievers.systems.gretriever import GRetriever, SteinerTreeSearch, edge_prizes
 from tests.references import gretriever as reference
 
@@ -279,7 +280,7 @@ def test_the_work_at_a_hub_of_many_neighbours_and_in_a_dense_graph_is_bounded(mo
         sizes.append((len(prizes), len(costs)))
         return prize_collecting_steiner_tree(sources, targets, prizes, costs)
 
-    monkeypatch.setattr(steiner_tree_search, "prize_collecting_steiner_tree", measured)
+    monkeypatch.setattr(gretriever, "prize_collecting_steiner_tree", measured)
     draw = np.random.default_rng(0)
     size = 10_003
     ends = [(0, n) for n in range(1, size)]

@@ -12,10 +12,10 @@ from graph_retrievers import GraphIndex, Node
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.graph.description import NO_EDGES_NOTE
-from graph_retrievers.operators import passage_walk
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 from graph_retrievers.signals.dense import DenseIndex
+from graph_retrievers.systems.hipporag import passage_walk
 from graph_retrievers.systems.hipporag.fact_linking import FactLinking
 from graph_retrievers.systems.hipporag.passage_walk import PassageWalk, synonyms
 from graph_retrievers.systems.hipporag.retriever import HippoRAG

@@ -15,9 +15,10 @@ from graph_retrievers.datasets import Dataset, Query
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.hits import NodePath
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators import EntityLinking, pagerank
+from graph_retrievers.operators import EntityLinking
 from graph_retrievers.stores.cypher import CypherSpreadingActivation, write_graph
-from graph_retrievers.systems import SpreadingActivation, mor
+from graph_retrievers.systems import SpreadingActivation, pagerank
+from graph_retrievers.systems.mor import retriever as mor
 from graph_retrievers.systems.registry import build_retriever
 from langchain_graph_retrievers import (
     GARRetriever,

@@ -6,7 +6,7 @@ from inspect import Parameter, signature
 
 import pytest
 
-import graph_retrievers.retrievers as engine
+import graph_retrievers.systems as engine
 import langchain_graph_retrievers as package
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.systems import registry

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-import graph_retrievers.retrievers as engine
+import graph_retrievers.systems as engine
 import llama_graph_retrievers as package
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.systems.registry import retriever_class, retriever_names

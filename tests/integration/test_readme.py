@@ -66,7 +66,7 @@ def working_folder(tmp_path, monkeypatch):
     os.symlink(ROOT / "examples", "examples")
 
 
-WITH_SERVER = ["databases.md", "scale-out.md"]
+WITH_SERVER = ["databases.md", "new-retriever.md", "scale-out.md"]
 CODE = [page for page in PAGES if page.name not in WITH_SERVER and any(blocks(page))]
 
 

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators import flow_pruning
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
+from graph_retrievers.systems import pathrag
 from graph_retrievers.systems.pathrag import FlowPruning
 from tests.references.pathrag import best_paths, node_order
 
@@ -81,10 +81,10 @@ def test_a_pair_of_hubs_is_answered_within_the_bounds(monkeypatch):
     edges = [(hub, n) for hub in (0, 1) for n in range(2, size)] + [(n, n + 1) for n in range(2, size - 1)]
     edges += [(n, n + step) for step in range(2, 8) for n in range(2, size - step)]
     joined = []
-    monkeypatch.setattr(flow_pruning, "_joined", lambda *given: joined.append(out := kept(*given)) or out)
+    monkeypatch.setattr(pathrag, "_joined", lambda *given: joined.append(out := kept(*given)) or out)
     found = run(index_of(size, edges), [[0, 1, 5], [0, 1]])
     assert [bool(notes) for notes in found.notes] == [True, True] and "too many" in found.notes[0][0]
-    assert all(len(out[0]) <= flow_pruning._MOST_PATHS for out in joined)
+    assert all(len(out[0]) <= pathrag._MOST_PATHS for out in joined)
     assert set(lists(found, 0)[0][0]) == {0, 5}, "a node of 60 neighbours and a hub that are linked"
 
 
@@ -98,7 +98,7 @@ def test_as_many_seeds_as_a_graph_has_nodes_give_the_reliabilities_of_few():
     assert found.unique().tolist() == pytest.approx(expected.sort().values.tolist())
 
 
-kept = flow_pruning._joined
+kept = pathrag._joined
 
 
 @pytest.mark.parametrize("bound", ["_MOST_PATHS", "_MOST_EDGES"])
@@ -108,7 +108,7 @@ def test_a_bound_keeps_middle_nodes_of_few_neighbours_and_says_so(monkeypatch, b
     index = index_of(20, edges, device)
     whole = run(index, [[0, 1]])
     assert not any(whole.notes) and set(lists(whole, 0)[0]) == {(0, 2, 1), (0, 3, 1), (0, 4, 5, 1)}
-    monkeypatch.setattr(flow_pruning, bound, 6)
+    monkeypatch.setattr(pathrag, bound, 6)
     found = run(index, [[0, 1]])
     assert found.notes == (("not all paths were looked at, as there are too many",),)
     assert {(0, 2, 1), (0, 4, 5, 1)} <= set(lists(found, 0)[0])

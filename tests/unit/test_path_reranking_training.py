@@ -17,8 +17,9 @@ from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.graph import Edge, Node
 from graph_retrievers.learning.labelled import LabelledQuery
 from graph_retrievers.learning.loop import History
-from graph_retrievers.operators import GatedPropagation, Pipeline, VectorSearch, path_rerank_training
-from graph_retrievers.systems import path_reranking
+from graph_retrievers.operators import GatedPropagation, Pipeline, VectorSearch
+from graph_retrievers.systems.path_reranking import retriever as path_reranking
+from graph_retrievers.systems.path_reranking import training as path_rerank_training
 from graph_retrievers.systems.path_reranking.path_rerank import mixed_with_ranks
 from graph_retrievers.systems.path_reranking.retriever import fit_path_reranking
 from graph_retrievers.systems.path_reranking.training import WEIGHTS, fit_path_rerank

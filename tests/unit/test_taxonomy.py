@@ -28,12 +28,14 @@ def test_the_kind_follows_from_what_is_read(asked, kind):
     assert kind_of(Trace(Asked(1, request, ("Mine",), 1, 1, 0.0) for request in asked)) is kind
 
 
-# Where the papers name another kind than what is asked shows, and why.
+# Where another kind is declared than what is asked shows, mostly as papers place it, and why.
 OTHERWISE = {
     # Its model reads no graph; what it scores comes from neighbours.
     "AdaptiveReranking": (OperatorKind.MODEL_SEARCH, OperatorKind.GRAPH_MODEL_SEARCH),
     # It takes the best edges itself, which the paper's example 4 counts as a search before it.
     "SteinerTreeSearch": (OperatorKind.GRAPH_SEARCH, OperatorKind.VECTOR_GRAPH_SEARCH),
+    # Vectors pick among the chunks that edges lead to.
+    "ChunkGathering": (OperatorKind.GRAPH_SEARCH, OperatorKind.VECTOR_GRAPH_SEARCH),
     # The graph that its model reads is in the trails, which were walked before.
     "TrajectoryReranker": (OperatorKind.GRAPH_MODEL_SEARCH, OperatorKind.MODEL_SEARCH),
 }

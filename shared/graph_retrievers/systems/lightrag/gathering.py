@@ -170,7 +170,7 @@ class ChunkGathering(Operator):
     -----
     A chunk of several items belongs to the first. As published, entities count for n and for quotas though all of their chunks
     belong to others, and relations do not. By ``"vector"``, equal cosines go to the lower row. The n-th chunk scores 1 / n.
-    Only edges lead to chunks: a graph search, and with ``"vector"`` a vector-graph search.
+    In the taxonomy this is a search of the graph: only edges lead to chunks.
 
     References
     ----------
@@ -187,10 +187,7 @@ class ChunkGathering(Operator):
     'Ada <-[mentions]- p'
     """
 
-    @property
-    def kind(self) -> OperatorKind:  # type: ignore[override]
-        """Whether vectors pick the chunks."""
-        return OperatorKind.VECTOR_GRAPH_SEARCH if self.pick == "vector" else OperatorKind.GRAPH_SEARCH
+    kind = OperatorKind.GRAPH_SEARCH
 
     def __init__(
         self,

@@ -1,0 +1,1 @@
+"""WalkFusion: searches along paths, metapaths and names, fused with hybrid search."""
