@@ -215,6 +215,37 @@ def test_a_graph_with_neither_titles_nor_edges_is_told_as_such():
     assert WalkFusion(linked).reason == "form links: no node has a title"
 
 
+PLAIN = ["Kismet is a film of 1955 with Ada Holm.", "As a child, Ada Holm lived in Lund.", "A loom.", "Cards.", "Mills."]
+
+
+def test_names_join_texts_that_have_neither_titles_nor_edges(caplog):
+    bare = GraphIndex.from_texts(PLAIN, embedding=HashEmbedding(), edges=[])
+    retriever, question = WalkFusion(bare), "Where did the star of Kismet live?"
+    assert "PathSearch(seeds=1, share=0.5, dense_weight=2.0, bridges=2, k=100)" in repr(retriever)
+    hits = retriever.retrieve(question, 2)
+    assert [hit.path.text for hit in hits] == ["0", '0 -["Ada Holm"]- 1'] and hits.notes == () and "no edges" not in caplog.text
+    told = "form links: no node has a title; there are no edges, so names in the texts lead from one to another"
+    assert [hit.explain().splitlines()[1] for hit in hits[1:]] == ['path: 0 -["Ada Holm"]- 1']
+    assert retriever.reason == told and hits[1].explain().splitlines()[-1] == told
+    # What is given stays, and what joins nodes in another way does it alone.
+    assert "bridges=0" in repr(WalkFusion(bare, bridges=0)) and "seeds=3" in repr(WalkFusion(bare, seeds=3))
+    assert WalkFusion(bare, bridges=0).retrieve(question).notes
+    linked = GraphIndex.from_texts(PLAIN, embedding=HashEmbedding(), edges=[("2", "3")])
+    titled = GraphIndex.from_texts(PLAIN, titles=["T", *[""] * 4], embedding=HashEmbedding(), edges=[])
+    nameless = GraphIndex.from_texts([text.lower() for text in PLAIN], embedding=HashEmbedding(), edges=[])
+    for index in (linked, titled, nameless):
+        assert "bridges=0" in repr(WalkFusion(index)) and "names in the texts" not in WalkFusion(index).reason
+    # A scope has the settings of what is in it.
+    assert retriever.over(bare.within({"$id": {"$in": ["0", "2", "3"]}})).reason == "form links: no node has a title; there are no edges"
+
+
+def test_seeds_of_plain_texts_are_ten_in_a_larger_corpus():
+    index = GraphIndex.from_texts(PLAIN * 60, embedding=HashEmbedding(), edges=[])
+    assert "seeds=10" in repr(WalkFusion(index))
+    linked = GraphIndex.from_texts(PLAIN * 60, embedding=HashEmbedding(), edges=[("0", "1")])
+    assert "seeds=20" in repr(WalkFusion(linked))
+
+
 def test_hubs_are_damped_among_passages_and_not_among_entities():
     inside = [(f"n{i}", f"n{i + 1}") for i in range(10)]
     for built, exponent in ((clusters(inside), 1.0), (entities(), 0.0)):

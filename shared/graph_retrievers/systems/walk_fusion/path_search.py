@@ -96,6 +96,11 @@ class PathSearch(Operator):
         """Return whether vectors have a weight."""
         return self.dense_weight > 0
 
+    @property
+    def walks(self) -> bool:
+        """Whether it needs edges: names join nodes too, with `bridges`."""
+        return not self.bridges
+
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return the candidates by S."""
         if not len(found):

@@ -17,13 +17,15 @@ from graph_retrievers.search.vector_search import HybridSearch
 from graph_retrievers.systems.fastinsight import STeX
 from graph_retrievers.systems.spreading import EntityLinking, GatedPropagation
 from graph_retrievers.systems.spreading.retriever import DAMPED
-from graph_retrievers.systems.traits import is_knowledge_graph, names_identify, names_mentioned
+from graph_retrievers.systems.traits import is_knowledge_graph, names_identify, names_mentioned, names_shared
 from graph_retrievers.systems.walk_fusion.metapath_search import MetapathSearch
 from graph_retrievers.systems.walk_fusion.path_search import PathSearch
 
 __all__ = ["WEIGHTS", "WalkFusion"]
 
 _SEEDS, _LINK_SEEDS, _DENSE_WEIGHT, _BRIDGES = 5, 20, 2.0, 3
+# Of the links form where names in the texts are all that joins them.
+_PLAIN_SEEDS, _PLAIN_BRIDGES = 10, 2
 _FORMS = ("links", "names", "relations")
 WEIGHTS = {"names": (4.0, 1.0, 2.0), "relations": (1.0, 1.0, 3.0)}
 """Weights of the lists of WalkFusion, by form."""
@@ -55,7 +57,8 @@ class WalkFusion(Retriever):
 
     ``"links"``, for all other graphs, such as manuals, whose headings are ordinary words, and papers, which do not name what
     they cite: the first list of ``"names"`` alone, by edges only, with the neighbours of more nodes and twice the weight of
-    similarities.
+    similarities. Where there are neither edges nor titles, and texts share names, which their capitals tell, names join passages
+    as edges do.
 
     Parameters
     ----------
@@ -63,10 +66,10 @@ class WalkFusion(Retriever):
         With vectors and BM25.
     seeds : int, optional
         Nodes of hybrid search whose neighbours are read, and most named nodes that metapaths start from; by default 5, of
-        ``"links"`` 20, or a tenth of the nodes if that is less.
+        ``"links"`` 20 and without edges and titles 10, or a tenth of the nodes if that is less.
     bridges : int, optional
         Passages that each name in a text leads to, as for :class:`~graph_retrievers.operators.PathSearch`; by default 3
-        for ``"names"`` and 0 for ``"links"``. ``"relations"`` has no such list.
+        for ``"names"``, and for ``"links"`` 2 without edges and titles and 0 with any of these. ``"relations"`` has no such list.
     form : {"links", "names", "relations"}, optional
         By default ``"relations"`` for a knowledge graph (see :func:`~graph_retrievers.systems.traits.is_knowledge_graph`) whose
         edges have two relations or more, with an embedding model; otherwise ``"names"`` where titles identify nodes
@@ -165,8 +168,16 @@ def _composed(
     if form == "links" and weights is not None:
         why = f"{why}; weights= are for three lists, and this form has one"
     operator = _of_form(index, form, seeds=seeds, bridges=bridges, weights=weights, constant=constant, depth=depth)
+    if form == "links" and bridges is None and _by_names(index):
+        why = f"{why}; there are no edges, so names in the texts lead from one to another"
     operator.reason = f"form {form}: {why}"
     return operator
+
+
+def _by_names(index: GraphIndex) -> bool:
+    """Return whether names in the texts are all that joins nodes: neither edges nor titles do, and texts share names."""
+    graph = index.graph
+    return not graph.has_edges and not any(graph.titles) and index.has_bm25 and names_shared(graph) > 0
 
 
 def _of_form(
@@ -179,12 +190,13 @@ def _of_form(
     constant: int,
     depth: int,
 ) -> Operator:
+    plain = form == "links" and _by_names(index)
     if seeds is None:
         # Neighbours of most nodes would tell nothing.
-        seeds = min(_LINK_SEEDS if form == "links" else _SEEDS, max(1, len(index) // 10))
+        seeds = min(_PLAIN_SEEDS if plain else _LINK_SEEDS if form == "links" else _SEEDS, max(1, len(index) // 10))
     dense_weight = _DENSE_WEIGHT if form == "links" else 1.0
     if bridges is None:
-        bridges = _BRIDGES if form == "names" else 0
+        bridges = _BRIDGES if form == "names" else _PLAIN_BRIDGES if plain else 0
     paths = Pipeline(HybridSearch(depth, returned=False), PathSearch(seeds, dense_weight=dense_weight, bridges=bridges, k=depth))
     if form == "links":
         return paths
