@@ -225,7 +225,7 @@ def test_names_join_texts_that_have_neither_titles_nor_edges(caplog):
     hits = retriever.retrieve(question, 2)
     assert [hit.path.text for hit in hits] == ["0", '0 -["Ada Holm"]- 1'] and hits.notes == () and "no edges" not in caplog.text
     told = "form links: no node has a title; there are no edges, so names in the texts lead from one to another"
-    assert [hit.explain().splitlines()[1] for hit in hits[1:]] == ['path: 0 -["Ada Holm"]- 1']
+    assert hits[1].explain().splitlines()[1:3] == ['path: 0 -["Ada Holm"]- 1', "without the graph: rank 2"]
     assert retriever.reason == told and hits[1].explain().splitlines()[-1] == told
     # What is given stays, and what joins nodes in another way does it alone.
     assert "bridges=0" in repr(WalkFusion(bare, bridges=0)) and "seeds=3" in repr(WalkFusion(bare, seeds=3))
@@ -236,7 +236,8 @@ def test_names_join_texts_that_have_neither_titles_nor_edges(caplog):
     for index in (linked, titled, nameless):
         assert "bridges=0" in repr(WalkFusion(index)) and "names in the texts" not in WalkFusion(index).reason
     # A scope has the settings of what is in it.
-    assert retriever.over(bare.within({"$id": {"$in": ["0", "2", "3"]}})).reason == "form links: no node has a title; there are no edges"
+    scope = bare.within({"$id": {"$in": ["0", "2", "3"]}})
+    assert retriever.over(scope).reason == "form links: no node has a title; there are no edges"
 
 
 def test_seeds_of_plain_texts_are_ten_in_a_larger_corpus():

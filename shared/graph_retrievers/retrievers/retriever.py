@@ -345,4 +345,6 @@ def _asks_relevance(operator: Operator) -> bool:
 
 
 def _reads_graph(operator: Operator) -> bool:
-    return any(part.walks or part.kind is OperatorKind.GRAPH_MODEL_SEARCH for part in operator.parts())
+    # A search by a model may take its candidates from neighbours.
+    plain = (OperatorKind.VECTOR_SEARCH, OperatorKind.MODEL_SEARCH)
+    return any(part.walks or part.kind not in plain for part in operator.parts())
