@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from graph_retrievers import GraphIndex, build_retriever
+from graph_retrievers import GraphIndex, WalkFusion, build_retriever
 from graph_retrievers.cli import main
 from graph_retrievers.datasets import Query
 from graph_retrievers.errors import DatasetError, InvalidArgumentError, MissingSignalError
 from graph_retrievers.evaluation import tuning
-from graph_retrievers.evaluation.tuning import candidates, tune
+from graph_retrievers.evaluation.tuning import Trial, candidates, choices, choose, tune
 from graph_retrievers.systems.grag.retriever import fit_grag
 from graph_retrievers.systems.tuned import load_retriever, write_choice
 from langchain_graph_retrievers import GraphRetriever
@@ -49,8 +49,11 @@ def test_what_is_surely_better_replaces_the_default(misled, tmp_path):
     # It alone finds every answer.
     assert (report["default"], report["retriever"], report["settings"]) == ("walk-fusion", "vector", {})
     gain, rows = report["gain"], {row["candidate"]: row for row in report["candidates"]}
-    assert gain["kept"] and gain["p"] < 0.01 and 0 < gain["low"] <= gain["difference"] <= gain["high"]
-    assert rows[gain["candidate"]]["score"] == 1.0 > rows["walk-fusion"]["score"]
+    step = report["steps"][-1]
+    assert [each["choice"] for each in report["steps"]] == ["form", "bridges", "rest"]
+    assert (step["candidate"], step["level"], step["kept"]) == ("vector", 0.05, True) and step["p"] < 0.01
+    assert 0 < gain["low"] <= gain["difference"] <= gain["high"]
+    assert rows["vector"]["score"] == 1.0 > rows["walk-fusion"]["score"]
     assert gain["difference"] == pytest.approx(1.0 - rows["walk-fusion"]["score"], abs=1e-3)
     assert rows["vector"] == {"candidate": "vector", "questions": COUNT, "score": 1.0}
     assert rows["bm25"]["questions"] == 40 and rows["bm25"]["score"] < 0.9
@@ -65,7 +68,8 @@ def test_what_is_surely_better_replaces_the_default(misled, tmp_path):
 def test_a_gain_on_too_few_questions_is_not_kept(misled, tmp_path):
     report = tune(misled, questions()[-4:], tmp_path, rerank=False)
     assert report["retriever"] == "walk-fusion" and report["settings"] == {}
-    assert report["gain"]["difference"] > 0 and not report["gain"]["kept"]
+    assert report["steps"][-1]["difference"] > 0 and not any(step["kept"] for step in report["steps"])
+    assert report["gain"] is None
 
 
 def test_questions_of_the_split_test_are_not_read(misled, tmp_path):
@@ -82,24 +86,102 @@ def test_questions_of_the_split_test_are_not_read(misled, tmp_path):
 
 def test_candidates_fit_the_index():
     index = linked_index(HashEmbedding())
-    labels = [trial.label for trial in candidates(index, "Which loom?")]
-    assert labels[0] == "walk-fusion" and len(labels) == len(set(labels))
-    assert {"walk-fusion form=links", "walk-fusion form=names seeds=3", "hybrid", "spreading steps=2"} <= set(labels)
-    assert {"walk-fusion form=links bridges=3", "walk-fusion form=names bridges=0", "ppr damping=0.7"} <= set(labels)
-    assert "walk-fusion form=names constant=30" in labels and "walk-fusion form=links constant=30" not in labels
+    assert choices(index) == {
+        "form": ({"form": "names"},) if WalkFusion(index).form == "links" else ({"form": "links"},),
+        "bridges": ({"bridges": 0}, {"bridges": 1}, {"bridges": 3}),
+    }
+    labels = [trial.label for trial in candidates(index, Trial("walk-fusion", {"form": "links"}))]
+    assert labels[:3] == ["walk-fusion form=links", "walk-fusion form=links seeds=3", "walk-fusion form=links seeds=10"]
+    # What a form does not read is not tried with it.
+    assert not any("weights" in label or "constant" in label for label in labels) and len(labels) == len(set(labels))
+    assert {"hybrid", "spreading steps=2", "ppr damping=0.7"} <= set(labels) and "fastinsight" not in labels
+    labels = [trial.label for trial in candidates(index, Trial("walk-fusion", {"form": "names"}))]
+    assert "walk-fusion form=names constant=30" in labels
     weights = [label.split("weights=")[1] for label in labels if "weights" in label]
     assert weights[:3] == ["[0.0, 1.0, 2.0]", "[8.0, 1.0, 2.0]", "[4.0, 0.0, 2.0]"]
     assert weights[3:] == ["[4.0, 2.0, 2.0]", "[4.0, 1.0, 0.0]", "[4.0, 1.0, 4.0]"]
-    assert not any("relations" in label for label in labels) and "fastinsight" not in labels
-    names = {trial.label for trial in candidates(index, "Which loom?", scored=True)}
+    names = {trial.label for trial in candidates(index, scored=True)}
     assert {"fastinsight", "fastinsight-hybrid", "gar", "path-reranking", "re2"} <= names
     assert {"fastinsight alpha=0.5", "fastinsight beta=2.0", "fastinsight paths=True", "gar budget=50"} <= names
-    no_vectors = GraphIndex.from_texts(["a loom", "a card"])
-    labels = [trial.label for trial in candidates(no_vectors, "Which loom?")]
-    assert labels[0] == "bm25" and not {"vector", "hybrid", "walk-fusion form=links", "ppr"} & set(labels)
+    # A search by words alone chooses nothing by a rule.
+    assert choices(GraphIndex.from_texts(["a loom", "a card"])) == {}
+
+
+def test_what_the_index_lacks_is_not_tried_and_a_default_that_fails_is_told(tmp_path):
+    asked = [Query("q1", "Which card?", ("1",)), Query("q2", "Which loom?", ("0",))]
+    report = tune(GraphIndex.from_texts(["a loom", "a card"]), asked, tmp_path)
+    labels = {row["candidate"] for row in report["candidates"]}
+    assert "bm25" in labels and not any(label.split()[0] in {"vector", "hybrid", "walk-fusion", "ppr"} for label in labels)
     wrong = GraphIndex.from_texts(["a loom", "a card"], vectors=[[1.0], [2.0]])
     with pytest.raises(MissingSignalError, match="embedding"):
-        candidates(wrong, "Which loom?")
+        tune(wrong, asked, tmp_path)
+
+
+class TestChoose:
+    """The decision, on scores that are given."""
+
+    DEFAULT, FORMS = Trial("walk-fusion"), {"form": [{"form": "links"}]}
+
+    @staticmethod
+    def chosen(gains, rest=(), count=40, alternatives=None, seed=0):
+        """Choose where each candidate gains so much on the first so many questions, and nothing on the others."""
+        asked = []
+
+        def measure(trials, number):
+            asked.append(([trial.label for trial in trials], number))
+            each = {trial.label: gains.get(trial.label, (0.0, 0)) for trial in trials}
+            return {label: ([gain] * better + [0.0] * count)[:number] for label, (gain, better) in each.items()}
+
+        alternatives = TestChoose.FORMS if alternatives is None else alternatives
+        found = choose(TestChoose.DEFAULT, alternatives, lambda best: [best, *rest], measure, count, seed=seed)
+        return (*found, asked)
+
+    @pytest.mark.parametrize(("better", "kept"), [(2, False), (3, True)])
+    def test_another_form_is_taken_on_weak_evidence(self, better, kept):
+        # All of so many questions that differ: one draw of 2 ** n by chance.
+        best, [step], _, _ = self.chosen({"walk-fusion form=links": (0.5, better)})
+        assert (best.label == "walk-fusion form=links") is step["kept"] is kept
+        assert step["p"] == pytest.approx(0.5**better, abs=0.02) and step["level"] == 0.2
+
+    @pytest.mark.parametrize(("better", "kept"), [(4, False), (5, True)])
+    def test_all_else_only_on_strong_evidence(self, better, kept):
+        best, [step], _, _ = self.chosen({"hybrid": (0.5, better)}, [Trial("hybrid"), Trial("bm25")], alternatives={})
+        assert (best.label == "hybrid") is step["kept"] is kept and step["level"] == 0.05
+
+    def test_of_few_questions_nothing_is_chosen(self):
+        best, steps, _, _ = self.chosen({"walk-fusion form=links": (1.0, 9), "hybrid": (1.0, 9)}, [Trial("hybrid")], count=9)
+        assert best is self.DEFAULT and [step["p"] < 0.01 for step in steps] == [True, True]
+
+    def test_choices_follow_each_other(self):
+        best, steps, _, asked = self.chosen(
+            {"walk-fusion form=links": (0.2, 10), "walk-fusion form=links bridges=1": (0.4, 10)},
+            [Trial("hybrid")],
+            alternatives={"form": [{"form": "links"}], "bridges": [{"bridges": 1}]},
+        )
+        assert best.settings == {"form": "links", "bridges": 1}
+        assert [step["against"] for step in steps] == ["walk-fusion", "walk-fusion form=links", best.label]
+        assert asked[-1][0] == [best.label, "hybrid"]
+
+    def test_a_loss_is_no_gain(self):
+        best, [step], _, _ = self.chosen({"walk-fusion form=links": (-0.5, 20)})
+        assert best is self.DEFAULT and step["difference"] == -0.25 and step["p"] > 0.99
+
+    def test_many_candidates_that_do_alike_hide_nothing(self):
+        # A hundred settings that gain on the same six questions; for Bonferroni, 100 / 2 ** 6 is no evidence at all.
+        alike = [Trial("ppr", {"seeds": number}) for number in range(100)]
+        best, [step], _, _ = self.chosen({trial.label: (0.5, 6) for trial in alike}, alike, alternatives={})
+        assert step["kept"] and best.retriever == "ppr" and step["p"] < 0.05
+
+    def test_a_default_without_candidates_is_measured(self):
+        best, steps, [trial], asked = self.chosen({"walk-fusion": (0.5, 40)}, alternatives={})
+        assert best is trial is self.DEFAULT and steps == [] and (trial.score, trial.questions) == (0.5, 40)
+
+    def test_candidates_are_halved(self):
+        many = [Trial("ppr", {"seeds": number}) for number in range(15)]
+        gains = {trial.label: (trial.settings["seeds"] / 20, 160) for trial in many}
+        best, [step], trials, asked = self.chosen(gains, many, count=160, alternatives={})
+        assert [(len(labels), number) for labels, number in asked] == [(16, 40), (8, 80), (4, 160)]
+        assert best.label == "ppr seeds=14" and sorted(t.questions for t in trials) == [40] * 8 + [80] * 4 + [160] * 4
 
 
 def test_splits_that_are_missing_are_drawn(misled):
@@ -124,14 +206,14 @@ def test_tuning_that_was_stopped_goes_on(misled, tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         tune(misled, questions(), tmp_path, rerank=False)
     assert not (tmp_path / "tuned.json").exists()
-    kept = (tmp_path / "under-way" / "round-0" / "results.jsonl").read_bytes()
-    held = tmp_path / "under-way" / "round-0" / "results.jsonl"
+    kept = (tmp_path / "under-way" / f"first-{COUNT}" / "results.jsonl").read_bytes()
+    held = tmp_path / "under-way" / f"first-{COUNT}" / "results.jsonl"
     other = GraphIndex.from_texts([f"a{number} other" for number in range(COUNT)], embedding=embed, include_titles=False)
     with pytest.raises(InvalidArgumentError, match="holds another evaluation"):
         tune(other, questions(), tmp_path, rerank=False)
     seen = []
     monkeypatch.setattr(tuning, "evaluate", lambda *a, **o: (evaluate(*a, **o), seen.append(held.read_bytes()))[0])
-    assert tune(misled, questions(), tmp_path, rerank=False)["gain"]["kept"]
+    assert tune(misled, questions(), tmp_path, rerank=False)["steps"][-1]["kept"]
     assert seen[0] == kept and not held.parent.parent.exists()
 
 
@@ -157,11 +239,11 @@ def test_a_reranker_is_kept_if_it_is_surely_better_on_dev(tmp_path, monkeypatch,
         seen.update(queries={query.id: query.split for query in dataset.queries}, **options)
         return fit_grag(dataset, index, folder, **options | {"training": options["training"] | {"epochs": 1}})
 
-    def gain(values, base, tests, seed):
-        return {"difference": 0.1, "low": 0.0, "high": 0.2, "p": 0.01, "kept": better}
+    def scores(evaluation, trial):
+        return [float(better == (trial.label == "reranked"))] * len(evaluation.queries)
 
     monkeypatch.setattr(tuning, "fit_grag", fit)
-    monkeypatch.setattr(tuning, "_gain", gain)
+    monkeypatch.setattr(tuning, "_scores", scores)
     report = tune(index, data.queries, tmp_path)
     dev = {query.id for query in data.queries if query.split == "dev"}
     # The questions that decide are not among those that training reads.
@@ -200,7 +282,7 @@ def test_a_reranker_that_was_not_compared_is_not_left(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("line", [b"\xff\n", b"[1]\n", b"null\n", b'{"of":"bm25","query":"q1"}\n'])
 def test_results_that_cannot_be_read_are_refused(misled, tmp_path, line):
-    file = tmp_path / "under-way" / "round-0" / "results.jsonl"
+    file = tmp_path / "under-way" / "first-4" / "results.jsonl"
     file.parent.mkdir(parents=True)
     file.write_bytes(line)
     with pytest.raises(DatasetError, match="line 1, is not .*; delete the file to start again"):

@@ -78,17 +78,17 @@ def _told(report: dict[str, Any], args: argparse.Namespace) -> str:
     rows = [[row["candidate"], str(row["questions"]), f"{row['score']:.3f}"] for row in report["candidates"]]
     settings = "".join(f" {name}={value}" for name, value in report["settings"].items())
     lines = [aligned([["candidate", "questions", f"(recall@{args.k} + ndcg@{args.k}) / 2"], *rows])]
-    lines += [f"default: {report['default']}; chosen: {report['retriever']}{settings}"]
-    if report["gain"]:
-        figures = _figures(report["gain"], ", corrected for all candidates")
-        lines.append(f"{report['gain']['candidate']} against the default: {figures}")
+    for step in report["steps"]:
+        figures = _figures(step, f", kept below {step['level']}")
+        lines.append(f"{step['candidate']} against {step['against']}: {figures}")
+    lines.append(f"default: {report['default']}; chosen: {report['retriever']}{settings}")
     reranker = report["reranker"]
     if reranker:
         lines.append("reranker: " + (reranker.get("error") or f"{_figures(reranker)}, on {reranker['questions']} dev questions"))
     return "\n".join([*lines, f"written to {Path(args.out)}"])
 
 
-def _figures(gain: dict[str, Any], corrected: str = "") -> str:
+def _figures(gain: dict[str, Any], rule: str = "") -> str:
     kept = "kept" if gain["kept"] else "not kept"
     interval = f"95 % interval {gain['low']:+.3f} to {gain['high']:+.3f}"
-    return f"{gain['difference']:+.3f} ({interval}; p {gain['p']:.4f}{corrected}): {kept}"
+    return f"{gain['difference']:+.3f} ({interval}; p {gain['p']:.4f}{rule}): {kept}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from graph_retrievers.datasets import Dataset, Query
 from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, shown
 from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.evaluation.outcome import Evaluation
-from graph_retrievers.evaluation.significance import paired_bootstrap, randomization_test
+from graph_retrievers.evaluation.significance import improvement_test, paired_bootstrap, randomization_test
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.systems.grag.retriever import fit_grag
 from graph_retrievers.systems.registry import build_retriever, default_retriever
@@ -23,10 +23,14 @@ from graph_retrievers.systems.traits import is_knowledge_graph
 from graph_retrievers.systems.tuned import drop_reranker, write_choice
 from graph_retrievers.systems.walk_fusion.retriever import WEIGHTS
 
-__all__ = ["Trial", "candidates", "tune"]
+__all__ = ["Trial", "candidates", "choices", "choose", "tune"]
 
-_FINALISTS, _FEWEST, _LEVEL = 4, 40, 0.05
-# Of fewer, the randomisation test cannot be significant, whatever the difference.
+_FINALISTS, _FEWEST = 4, 40
+# What a rule chose from the texts alone is replaced on weaker evidence than what was chosen by measurement on many corpora.
+_LIKELY, _SURE = 0.2, 0.05
+# Of fewer questions, one or two by chance would decide.
+_FEWEST_DECIDING = 10
+# Of fewer, the randomisation test of the reranker cannot be significant, whatever the difference.
 _DECIDING = 6
 _BASELINES = ("vector", "bm25", "hybrid", "ppr", "spreading", "spreading-hybrid")
 _SCORED = ("fastinsight", "fastinsight-hybrid", "gar", "path-reranking", "re2")
@@ -40,6 +44,9 @@ _SCORED_KNOBS: dict[str, tuple[dict[str, Any], ...]] = {
     "gar": ({"budget": 50},),
     "path-reranking": ({"weight": 0.25}, {"weight": 0.75}),
 }
+
+Measure = Callable[[Sequence["Trial"], int], dict[str, list[float]]]
+"""A function of trials and a number of questions: the score of each trial, by its label, on each of the first questions."""
 
 
 @dataclass
@@ -59,47 +66,149 @@ class Trial:
         """Name and settings, such as ``"walk-fusion seeds=3"``."""
         return " ".join([self.retriever, *(f"{name}={value}" for name, value in self.settings.items())])
 
+    def having(self, **settings: Any) -> Trial:
+        """Return the same retriever with further settings, not yet measured."""
+        return Trial(self.retriever, {**self.settings, **settings})
 
-def candidates(index: GraphIndex, question: str, *, scored: bool = False) -> list[Trial]:
-    """Return the retrievers and settings that :func:`tune` tries, the default for the index first.
+
+def choices(index: GraphIndex) -> dict[str, tuple[dict[str, Any], ...]]:
+    """Return what the default for an index chooses by a rule, with settings that could be chosen instead, by name.
+
+    Examples
+    --------
+    >>> choices(GraphIndex.from_texts(["a loom", "a card"], vectors=[[1, 0], [0, 1]]))
+    {'form': ({'form': 'names'},), 'bridges': ({'bridges': 0}, {'bridges': 1}, {'bridges': 3})}
+    """
+    if default_retriever(index) != "walk-fusion" or is_knowledge_graph(index.graph):
+        return {}
+    form = build_retriever("walk-fusion", index).form  # type: ignore[attr-defined]
+    return {
+        "form": tuple({"form": other} for other in ("links", "names") if other != form),
+        "bridges": ({"bridges": 0}, {"bridges": 1}, {"bridges": 3}),
+    }
+
+
+def candidates(index: GraphIndex, chosen: Trial | None = None, *, scored: bool = False) -> list[Trial]:
+    """Return the retrievers and settings that :func:`tune` compares with what it has chosen, which is the first.
 
     Parameters
     ----------
     index : GraphIndex
-        Those that need a signal it lacks are left out.
-    question : str
-        Asked of each, to see which these are.
+    chosen : Trial, optional
+        By default the default for the index.
     scored : bool, default False
-        Whether those that ask the relevance model are tried too.
+        Whether those that ask the relevance model are among them.
 
     Examples
     --------
-    >>> candidates(GraphIndex.from_texts(["a loom", "a card"]), "Which card?")[0].label
+    >>> candidates(GraphIndex.from_texts(["a loom", "a card"]))[0].label
     'bm25'
     """
-    tried = [Trial(default_retriever(index))]
-    for form in ("relations",) if is_knowledge_graph(index.graph) else ("links", "names"):
-        weights = WEIGHTS.get(form, ())
-        settings: list[dict[str, Any]] = [{}, {"seeds": 3}, {"seeds": 10}]
-        settings += [] if form == "relations" else [{"bridges": 3 if form == "links" else 0}]
-        for place in range(len(weights)):
-            settings += [{"weights": [w * factor if i == place else w for i, w in enumerate(weights)]} for factor in (0.0, 2.0)]
-        settings += [{"constant": 30}] if weights else []
-        tried += [Trial("walk-fusion", {"form": form, **each}) for each in settings]
+    chosen = chosen or Trial(default_retriever(index))
+    tried = [chosen]
+    walk = chosen if chosen.retriever == "walk-fusion" else Trial("walk-fusion")
+    form = build_retriever(walk.retriever, index, **walk.settings).form  # type: ignore[attr-defined]
+    weights = WEIGHTS.get(form, ())
+    tried += [walk, walk.having(seeds=3), walk.having(seeds=10)]
+    for place in range(len(weights)):
+        tried += [walk.having(weights=[w * factor if i == place else w for i, w in enumerate(weights)]) for factor in (0.0, 2.0)]
+    tried += [walk.having(constant=30)] if weights else []
     tried += [Trial(name) for name in (*_BASELINES, *(_SCORED if scored else ()))]
     for name, knobs in {**_KNOBS, **(_SCORED_KNOBS if scored else {})}.items():
         tried += [Trial(name, settings) for settings in knobs]
-    # What is wrong with the default is wrong with the index or its model, and is told.
-    build_retriever(tried[0].retriever, index).retrieve(question)
-    return [trial for trial in {trial.label: trial for trial in tried}.values() if _fits(trial, index, question)]
+    return list({trial.label: trial for trial in tried}.values())
 
 
-def _fits(trial: Trial, index: GraphIndex, question: str) -> bool:
-    try:
-        build_retriever(trial.retriever, index, **trial.settings).retrieve(question)
-    except GraphRetrieverError:
-        return False
-    return True
+def choose(
+    default: Trial,
+    alternatives: Mapping[str, Sequence[Mapping[str, Any]]],
+    rest: Callable[[Trial], Sequence[Trial]],
+    measure: Measure,
+    questions: int,
+    *,
+    seed: int = 0,
+) -> tuple[Trial, list[dict[str, Any]], list[Trial]]:
+    """Return what should replace a default, if anything: the decision of :func:`tune`, apart from how trials are measured.
+
+    Parameters
+    ----------
+    default : Trial
+    alternatives : mapping of str to sequence of mapping
+        See :func:`choices`. They are tried one choice after another, each with what the choices before it gave, on all questions.
+        The best replaces what was chosen if the test of :func:`~graph_retrievers.evaluation.significance.improvement_test` gives
+        less than 0.2 and there are ten questions or more.
+    rest : callable
+        From what was chosen so far to what it is compared with last, by successive halving, at 0.05.
+    measure : callable
+        From trials and a number n to their scores on the first n questions, by label.
+    questions : int
+    seed : int, default 0
+
+    Returns
+    -------
+    chosen : Trial
+    steps : list of dict
+        The best alternative of each choice: its ``candidate``, what it is ``against``, the ``difference`` with ``low`` and
+        ``high``, ``p``, the ``level``, and whether it was ``kept``.
+    trials : list of Trial
+        All that were measured.
+
+    Examples
+    --------
+    >>> better = {"walk-fusion": [0.0] * 10, "walk-fusion form=links": [0.5] * 10}
+    >>> chosen, steps, _ = choose(
+    ...     Trial("walk-fusion"), {"form": [{"form": "links"}]}, lambda chosen: [], lambda trials, n: better, 10
+    ... )
+    >>> chosen.label, steps[0]["p"]
+    ('walk-fusion form=links', 0.001)
+    """
+    tried = {default.label: default}
+
+    def measured(trials: Sequence[Trial], count: int) -> dict[str, list[float]]:
+        found = measure(trials, count)
+        for trial in trials:
+            trial.score, trial.questions = sum(found[trial.label]) / count, count
+            tried.setdefault(trial.label, trial)
+        return found
+
+    best, steps = default, []
+    for name, settings in alternatives.items():
+        others = [best.having(**each) for each in settings]
+        best, step = _decided(name, best, others, measured([best, *others], questions), _LIKELY, seed)
+        steps.append(step)
+    others = [trial for trial in rest(best) if trial.label != best.label]
+    found = _halved(best, others, measured, questions)
+    if others:
+        best, step = _decided("rest", best, others, found, _SURE, seed)
+        steps.append(step)
+    return best, steps, list(tried.values())
+
+
+def _halved(best: Trial, others: Sequence[Trial], measure: Measure, questions: int) -> dict[str, list[float]]:
+    """Return scores by label: of `best`, and of the others that were among the better ones until then, on all questions."""
+    found: dict[str, list[float]] = {}
+    size = len(others) + 1
+    rounds = max(0, math.ceil(math.log2(min(size / _FINALISTS, questions / _FEWEST))))
+    for number in range(rounds + 1):
+        found |= measure([best, *others], min(questions, max(_FEWEST, questions // 2 ** (rounds - number))))
+        if number < rounds:
+            kept = math.ceil(size * (_FINALISTS / size) ** ((number + 1) / rounds))
+            others = sorted(others, key=lambda trial: -trial.score)[: kept - 1]
+    return found
+
+
+def _decided(
+    name: str, best: Trial, others: Sequence[Trial], found: Mapping[str, list[float]], level: float, seed: int
+) -> tuple[Trial, dict[str, Any]]:
+    """Return the best of the others if chance hardly explains its gain over the best so far, else that; and the figures."""
+    base = found[best.label]
+    p_values = improvement_test([found[trial.label] for trial in others], base, seed=seed)
+    # Some were measured on the first questions alone: they count in the correction.
+    whole = [(trial, p) for trial, p in zip(others, p_values, strict=True) if trial.questions == len(base)]
+    other, p_value = max(whole, key=lambda pair: pair[0].score)
+    kept = p_value < level and len(base) >= _FEWEST_DECIDING
+    figures = {**_difference(found[other.label], base, seed), "p": round(p_value, 4), "level": level, "kept": kept}
+    return (other if kept else best), {"choice": name, "candidate": other.label, "against": best.label, **figures}
 
 
 def tune(
@@ -115,11 +224,16 @@ def tune(
 ) -> dict[str, Any]:
     """Choose a retriever and settings on questions with known answers, train a reranker, and keep what is surely better.
 
-    Candidates are compared by successive halving: all on a few questions, the better ones on twice as many, until four are
-    compared on all. The best replaces the default only if it is better by a paired randomisation test (p < 0.05 with Bonferroni's
-    correction for all candidates, so that it takes ten questions or more on which the two differ). Then G-RAG's network is
-    trained on the questions of the split "train" to rerank what the chosen retriever finds; a fifth of them say when to stop. It
-    is kept if it is better on the questions of the split "dev", of which it takes six, by the same test.
+    Few candidates come first: what the default chooses by a rule from texts and titles, such as its form (:func:`choices`). Another
+    one replaces it if a gain as large would come about by chance in less than 20 of 100 draws: a rule that was never measured here
+    deserves no more, and to change between equals costs nothing. Then come all others (:func:`candidates`), by successive halving:
+    all on a few questions, the better ones on twice as many, until four are compared on all. The best replaces what was chosen if
+    chance would give as much to any of them in less than 5 of 100 draws. Of fewer than ten questions, the default stays.
+    ``benchmarks/tune_power.py`` prints how often this finds a gain, and how often it errs.
+
+    Then G-RAG's network is trained on the questions of the split "train" to rerank what the chosen retriever finds; a fifth of them
+    say when to stop. It is kept if it is better on the questions of the split "dev", of which it takes six, by a paired
+    randomisation test (p < 0.05).
 
     Parameters
     ----------
@@ -140,8 +254,9 @@ def tune(
     Returns
     -------
     dict
-        What was chosen and why, for JSON: ``retriever``, ``settings``, ``reranked``, ``default``, the ``gain`` over the default
-        and over the list that is reranked with 95 % bootstrap intervals and p-values, and a row for each candidate.
+        What was chosen and why, for JSON: ``retriever``, ``settings``, ``reranked``, ``default``, the ``steps`` (see
+        :func:`choose`), the ``gain`` over the default with its 95 % bootstrap interval, that of the ``reranker`` over the list that
+        it reranks, and a row for each candidate.
 
     Raises
     ------
@@ -151,7 +266,7 @@ def tune(
     References
     ----------
     Jamieson and Talwalkar, "Non-stochastic best arm identification and hyperparameter optimization", AISTATS 2016 (successive
-    halving).
+    halving). Westfall and Young, "Resampling-Based Multiple Testing", 1993 (the correction).
 
     Examples
     --------
@@ -165,14 +280,27 @@ def tune(
     positive("k", k), seed_number(seed)
     queries = _shuffled(queries, seed)
     under_way = Path(folder) / "under-way"
-    options = {"k": k, "seed": seed, "timed_queries": 0, "show_progress": show_progress}
-    trials = candidates(index, queries[0].text, scored=scored)
-    finalists, evaluation = _halved(trials, index, queries, under_way, options)
-    default = trials[0]
-    chosen, gain = _better(evaluation, default, finalists, len(trials) - 1, seed)
+    options: dict[str, Any] = {"k": k, "seed": seed, "timed_queries": 0, "show_progress": show_progress}
+
+    def measure(trials: Sequence[Trial], count: int) -> dict[str, list[float]]:
+        built = {trial.label: build_retriever(trial.retriever, index, k=k, **trial.settings) for trial in trials}
+        # One folder for a number of questions, so that no trial runs on them twice.
+        evaluation = evaluate(index, queries[:count], built, resume=under_way / f"first-{count}", **options)
+        return {trial.label: _scores(evaluation, trial) for trial in trials}
+
+    def rest(chosen: Trial) -> list[Trial]:
+        return [trial for trial in candidates(index, chosen, scored=scored) if _fits(trial, index, queries[0].text)]
+
+    default = Trial(default_retriever(index))
+    # What is wrong with the default is wrong with the index or its model, and is told.
+    build_retriever(default.retriever, index).retrieve(queries[0].text)
+    chosen, steps, trials = choose(default, choices(index), rest, measure, len(queries), seed=seed)
     write_choice(folder, chosen.retriever, chosen.settings)
-    reranking = None
-    reranked = False
+    gain = None
+    if chosen.label != default.label:
+        found = measure([default, chosen], len(queries))
+        gain = _difference(found[chosen.label], found[default.label], seed)
+    reranking, reranked = None, False
     if rerank and index.has_dense:
         reranked, reranking = _reranked(index, queries, folder, chosen, under_way, options)
     report = {
@@ -181,6 +309,7 @@ def tune(
         "reranked": reranked,
         "default": default.retriever,
         "questions": len(queries),
+        "steps": steps,
         "gain": gain,
         "reranker": reranking,
         "candidates": [
@@ -191,6 +320,14 @@ def tune(
     write_choice(folder, chosen.retriever, chosen.settings, reranked=reranked, report=report)
     shutil.rmtree(under_way, ignore_errors=True)
     return report
+
+
+def _fits(trial: Trial, index: GraphIndex, question: str) -> bool:
+    try:
+        build_retriever(trial.retriever, index, **trial.settings).retrieve(question)
+    except GraphRetrieverError:
+        return False
+    return True
 
 
 def _shuffled(queries: Sequence[Query], seed: int) -> list[Query]:
@@ -216,48 +353,16 @@ def _split(queries: Sequence[Query], held: int) -> list[Query]:
     return [replace(query, split="dev" if place < max(1, held) else "train") for place, query in enumerate(queries)]
 
 
-def _halved(
-    trials: Sequence[Trial], index: GraphIndex, queries: Sequence[Query], under_way: Path, options: Mapping[str, Any]
-) -> tuple[list[Trial], Evaluation]:
-    """Return the best trials and their evaluation on all questions; the default, the first trial, is always one of them."""
-    rounds = max(0, math.ceil(math.log2(min(len(trials) / _FINALISTS, len(queries) / _FEWEST))))
-    left = list(trials)
-    for number in range(rounds + 1):
-        count = min(len(queries), max(_FEWEST, len(queries) // 2 ** (rounds - number)))
-        built = {trial.label: build_retriever(trial.retriever, index, k=options["k"], **trial.settings) for trial in left}
-        evaluation = evaluate(index, queries[:count], built, resume=under_way / f"round-{number}", **options)
-        for trial in left:
-            values = _scores(evaluation, trial)
-            trial.score, trial.questions = sum(values) / len(values), len(values)
-        if number < rounds:
-            best = sorted(left[1:], key=lambda trial: -trial.score)
-            kept = math.ceil(len(trials) * (_FINALISTS / len(trials)) ** ((number + 1) / rounds))
-            left = [left[0], *best[: kept - 1]]
-    return left, evaluation
-
-
 def _scores(evaluation: Evaluation, trial: Trial) -> list[float]:
     recall, ndcg = (evaluation.column(trial.label, f"{metric}@{evaluation.k}") for metric in ("recall", "ndcg"))
     return [(a + b) / 2 for a, b in zip(recall, ndcg, strict=True)]
 
 
-def _better(
-    evaluation: Evaluation, default: Trial, finalists: Sequence[Trial], tests: int, seed: int
-) -> tuple[Trial, dict[str, Any] | None]:
-    """Return the best trial if it is surely better than the default, otherwise the default; and the figures."""
-    best = max(finalists, key=lambda trial: trial.score)
-    if best is default:
-        return default, None
-    gain = _gain(_scores(evaluation, best), _scores(evaluation, default), tests, seed)
-    return (best if gain["kept"] else default), {"candidate": best.label, **gain}
-
-
-def _gain(values: list[float], base: list[float], tests: int, seed: int) -> dict[str, Any]:
+def _difference(values: list[float], base: list[float], seed: int) -> dict[str, Any]:
+    """Return the mean difference and its 95 % bootstrap interval."""
     low, high = paired_bootstrap(values, base, seed=seed)
-    p_value = min(1.0, tests * randomization_test(values, base, seed=seed))
     difference = (sum(values) - sum(base)) / len(values)
-    kept = difference > 0 and p_value < _LEVEL
-    return {"difference": round(difference, 4), "low": round(low, 4), "high": round(high, 4), "p": round(p_value, 4), "kept": kept}
+    return {"difference": round(difference, 4), "low": round(low, 4), "high": round(high, 4)}
 
 
 def _reranked(
@@ -284,7 +389,10 @@ def _reranked(
         # What was not compared is not left where it would be read.
         drop_reranker(folder)
         raise
-    gain = _gain(_scores(evaluation, trial), _scores(evaluation, chosen), 1, options["seed"])
-    if not gain["kept"]:
+    values, base = _scores(evaluation, trial), _scores(evaluation, chosen)
+    p_value = randomization_test(values, base, seed=options["seed"])
+    kept = sum(values) > sum(base) and p_value < _SURE
+    if not kept:
         drop_reranker(folder)
-    return gain["kept"], {"questions": len(dev), **gain}
+    figures = {**_difference(values, base, options["seed"]), "p": round(p_value, 4), "kept": kept}
+    return kept, {"questions": len(dev), **figures}
