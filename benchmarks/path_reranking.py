@@ -22,6 +22,7 @@ from typing import Any
 from graph_retrievers.datasets import Dataset, read_dataset
 from graph_retrievers.evaluation.cache import cached_vectors
 from graph_retrievers.evaluation.harness import evaluate
+from graph_retrievers.evaluation.outcome import ALL_FIVE, MULTI_HOP
 from graph_retrievers.evaluation.significance import randomization_test
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import Pipeline, Rerank
@@ -34,11 +35,11 @@ from graph_retrievers.systems.path_reranking.retriever import fit_path_reranking
 from graph_retrievers.systems.registry import build_retriever
 
 DATASETS, DEPTH = ("wiki-multihop", "postgres-docs", "citations"), 30
-METRICS = {"recall@10": "Recall@10", "ndcg@10": "nDCG@10", "mrr": "MRR"}
+METRICS = MULTI_HOP | {"recall@10": "Recall@10", "ndcg@10": "nDCG@10", "mrr": "MRR"}
 PREFACE = """Made by `benchmarks/path_reranking.py`: questions of test, all-MiniLM-L6-v2, and a cross-encoder of MiniLM's size that
 reads 160 tokens. "alone" reranks the first 30 nodes of WalkFusion by the cross-encoder's scores of each node alone; "weight" is how
 much its scores count beside the ranks, "trained" fine-tunes it to read paths and chooses the weight on dev. "p" is the p-value of a
-paired randomisation test of Recall@10 against WalkFusion, "ms" the median time of a question on two CPU cores."""
+paired randomisation test of Recall@10 against WalkFusion, "ms" the median time of a question on two CPU cores. {all_five}"""
 
 
 def retrievers(index: GraphIndex, dataset: Dataset, args: argparse.Namespace) -> tuple[dict[str, Retriever], dict[str, Any]]:
@@ -90,7 +91,7 @@ def measured(index: GraphIndex, dataset: Dataset, args: argparse.Namespace) -> l
 
 def page(lines: Sequence[dict[str, Any]]) -> str:
     """Return a page of what was printed."""
-    text = ["# Path reranking", "", PREFACE]
+    text = ["# Path reranking", "", PREFACE.format(all_five=ALL_FIVE)]
     for name in dict.fromkeys(line["dataset"] for line in lines):
         own = [line for line in lines if line["dataset"] == name]
         text += ["", f"## {name}", "", f"{own[0]['questions']} questions.", ""]

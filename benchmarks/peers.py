@@ -20,8 +20,9 @@ from graph_retrievers.commands.evaluate import imported
 from graph_retrievers.datasets import read_dataset
 from graph_retrievers.evaluation.cache import cached_vectors
 from graph_retrievers.evaluation.harness import evaluate
-from graph_retrievers.evaluation.outcome import Evaluation
+from graph_retrievers.evaluation.outcome import ALL_FIVE, Evaluation
 from graph_retrievers.evaluation.significance import holm, randomization_test
+from graph_retrievers.evaluation.tables import source_rows
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.signatures import class_knobs
 from graph_retrievers.signals.dense import DenseIndex
@@ -36,7 +37,7 @@ PREFACE = """# Every retriever by name
 Made by `benchmarks/peers.py`: test questions, all-MiniLM-L6-v2, {models}; every retriever sees the text of the question
 alone. "ms" is the mean time of one question alone, its embedding included. The columns against {bases} are differences of
 Recall@{k} with the p-value of a paired randomisation test, by Holm's correction over all tests of a table; bold where p < 0.05.
-Recall@{k} is capped: the share of what {k} places can hold."""
+Recall@{k} is capped: the share of what {k} places can hold. {all_five}"""
 Compared = Mapping[tuple[str, str], tuple[float, float]]
 
 
@@ -108,18 +109,25 @@ def against(evaluation: Evaluation) -> dict[tuple[str, str], tuple[float, float]
 
 def section(evaluation: Evaluation, compared: Compared) -> str:
     """Return the table of a dataset in Markdown, with who was left out."""
-    titles = ["retriever", f"Recall@{K}", f"nDCG@{K}", "MRR", "ms", *(f"against {base}" for base in BASES)]
+    shown = evaluation.multi_hop | {f"recall@{K}": f"Recall@{K}", f"ndcg@{K}": f"nDCG@{K}", "mrr": "MRR"}
+    titles = ["retriever", *shown.values(), "ms", *(f"against {base}" for base in BASES)]
     rows = [titles, ["---"] * len(titles)]
     results = evaluation.results()
     for name in sorted(results, key=lambda name: -results[name][f"recall@{K}"]):
         seconds = results[name].get("seconds_per_query")
-        cells = [f"{results[name][metric]:.3f}" for metric in (f"recall@{K}", f"ndcg@{K}", "mrr")]
+        cells = [f"{results[name][metric]:.3f}" for metric in shown]
         cells.append("-" if seconds is None else f"{1000 * seconds:.1f}")
         rows.append([name, *cells, *(_difference(compared.get((name, base))) for base in BASES)])
     graph = evaluation.graph
     head = f"## {evaluation.dataset}\n\n{len(evaluation.queries)} questions; {len(graph):,} nodes, {graph.num_edges:,} edges."
-    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    return "\n\n".join([head, table, "\n".join(f"- {note}" for note in evaluation.notes)])
+    parts = [head, _table(rows)]
+    if by_source := source_rows(evaluation):
+        parts.append(_table([by_source[0], ["---"] * len(by_source[0]), *by_source[1:]]))
+    return "\n\n".join([*parts, "\n".join(f"- {note}" for note in evaluation.notes)])
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def _difference(found: tuple[float, float] | None) -> str:
@@ -172,7 +180,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     models = f"{'the cross-encoder ' + Path(options.reranker).name if options.reranker else 'no cross-encoder'}, "
     models += "a language model" if options.language_model else "no language model"
     sentences = "\n".join(sentence(name, tables, ran) for name in retriever_names())
-    preface = PREFACE.format(models=models, bases=" and ".join(BASES), k=K)
+    preface = PREFACE.format(models=models, bases=" and ".join(BASES), k=K, all_five=ALL_FIVE)
     parts = [preface, *sections, f"## Where each wins and loses\n\n{sentences}"]
     options.page.parent.mkdir(parents=True, exist_ok=True)
     options.page.write_text("\n\n".join(parts) + "\n", encoding="utf-8")

@@ -10,9 +10,9 @@ from statistics import fmean
 from typing import Any
 
 from graph_retrievers.evaluation.analysis import FATES, fates
-from graph_retrievers.evaluation.outcome import Evaluation
+from graph_retrievers.evaluation.outcome import ALL_FIVE, Evaluation
 from graph_retrievers.evaluation.significance import Comparison, compare
-from graph_retrievers.evaluation.tables import format_seconds
+from graph_retrievers.evaluation.tables import format_seconds, source_rows
 
 PICTURES = {
     "overview": "Recall of each retriever, with 95 % bootstrap intervals.",
@@ -69,6 +69,7 @@ def write_page(evaluation: Evaluation, folder: Path, title: str, says: str, sett
         *evaluation.notes,
         _main(evaluation, comparisons),
         _types(numbers["types"], evaluation),
+        _sources(evaluation),
         _fates(found),
         *_pictures(folder),
         _settings(numbers["settings"]),
@@ -117,7 +118,8 @@ def write_contents(root: Path) -> None:
 def _main(evaluation: Evaluation, comparisons: Sequence[Comparison]) -> str:
     k, results = evaluation.k, evaluation.results()
     letters = dict(zip(results, string.ascii_letters, strict=False))
-    shown = {f"recall@{k}": f"Recall@{k}", f"ndcg@{k}": f"nDCG@{k}", "mrr": "MRR", "hit@1": "Hit@1", f"tr@{k}": f"TR@{k}"}
+    shown = evaluation.multi_hop | {f"recall@{k}": f"Recall@{k}", f"ndcg@{k}": f"nDCG@{k}"}
+    shown |= {"mrr": "MRR", "hit@1": "Hit@1", f"tr@{k}": f"TR@{k}"}
     timed = bool(evaluation.costs)
     encoded = any(values.get("encodes_per_query") for values in results.values())
     costs = [*(["time/query"] if timed else []), *(["encodes"] if encoded else [])]
@@ -130,7 +132,9 @@ def _main(evaluation: Evaluation, comparisons: Sequence[Comparison]) -> str:
             cells.append(f"{values.get('encodes_per_query', 0):.0f}")
         above = " ".join(letters[c.worse] for c in comparisons if c.better == name and c.real)
         rows.append([letters[name], name, *cells, above or "-"])
-    text = f"{_table(rows)}\n\nRecall@{k} is capped: the share of what {k} places can hold. TR: Topological Recall, with credit "
+    text = f"{_table(rows)}\n\nRecall@{k} is capped: the share of what {k} places can hold. "
+    text += f"{ALL_FIVE} " if evaluation.multi_hop else ""
+    text += "TR: Topological Recall, with credit "
     text += f"for missed nodes that lie close in the graph. Really above, by Recall@{k}: two-sided paired randomisation test, "
     text += f"p < 0.05 with Holm's correction over {len(comparisons)} pairs."
     if timed:
@@ -148,6 +152,11 @@ def _types(types: Mapping[str, Mapping[str, float]], evaluation: Evaluation) -> 
         best = max(values[name] for name in evaluation.retrievers)
         rows.append([kind, f"{values['queries']:.0f}", *(_bold(values[name], best) for name in evaluation.retrievers)])
     return f"## Recall@{evaluation.k} by type of question\n\n{_table(rows)}"
+
+
+def _sources(evaluation: Evaluation) -> str:
+    rows = source_rows(evaluation)
+    return f"## By source of the questions\n\n{_table(rows)}" if rows else ""
 
 
 def _fates(found: Mapping[str, Mapping[str, int]]) -> str:

@@ -16,8 +16,9 @@ from pathlib import Path
 from graph_retrievers.datasets import Query, read_dataset
 from graph_retrievers.evaluation.cache import cached_vectors
 from graph_retrievers.evaluation.harness import evaluate
-from graph_retrievers.evaluation.outcome import Evaluation
+from graph_retrievers.evaluation.outcome import ALL_FIVE, Evaluation
 from graph_retrievers.evaluation.significance import randomization_test
+from graph_retrievers.evaluation.tables import source_rows
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers import Retriever
@@ -43,7 +44,7 @@ KINDS: dict[str, Callable[[Query], str]] = {
 PREFACE = """Made by `benchmarks/walk_fusion.py --split {split} --page FILE`: Recall@10, all-MiniLM-L6-v2, no language model and no
 cross-encoder. "p" are the p-values of paired randomisation tests, against hybrid search and against WalkFusion. "ms" is the median
 time of one query alone, its embedding included. "shuffled edges" are the same edges with their targets drawn anew. Which form the
-graph gets is said in the documentation of `WalkFusion`; lists and constants were chosen on train and dev questions."""
+graph gets is said in the documentation of `WalkFusion`; lists and constants were chosen on train and dev questions. {all_five}"""
 
 
 def retrievers(index: GraphIndex) -> Iterator[tuple[str, Retriever]]:
@@ -96,7 +97,7 @@ def table(evaluation: Evaluation, kinds: dict[str, str], default: str) -> list[l
 
 def page(folder: Path, names: list[str], split: str) -> str:
     """Measure, and return the tables as a page."""
-    text = ["# WalkFusion, list by list", "", PREFACE.format(split=split)]
+    text = ["# WalkFusion, list by list", "", PREFACE.format(split=split, all_five=ALL_FIVE)]
     for name in names:
         dataset = read_dataset(folder / name)
         graph, embedding = dataset.graph(), minilm()
@@ -105,7 +106,8 @@ def page(folder: Path, names: list[str], split: str) -> str:
         queries = [query for query in dataset.queries if query.split == split]
         kinds = {query.id: KINDS.get(name, lambda query: query.type)(query) for query in queries}
         default = f"walk-fusion ({WalkFusion(index).form})"
-        lines = table(evaluate(index, queries, dict(retrievers(index)), k=K, timed_queries=TIMED), kinds, default)
+        evaluation = evaluate(index, queries, dict(retrievers(index)), k=K, timed_queries=TIMED)
+        lines = table(evaluation, kinds, default)
         moved = shuffled(index)
         both = {form or WalkFusion(moved).form: WalkFusion(moved, form=form) for form in (None, WalkFusion(index).form)}
         both = {f"shuffled edges ({form})": each for form, each in both.items()}
@@ -117,7 +119,10 @@ def page(folder: Path, names: list[str], split: str) -> str:
         text += [f"{len(queries)} questions, {len(graph):,} nodes; {names_mentioned(graph):.2f} of the texts name another node."]
         text += ["", f"| {' | '.join(heading)} |", "| --- " * len(heading) + "|"]
         text += [f"| {' | '.join(line)} |" for line in lines + random_lines]
-        print("\n".join(text[-len(lines + random_lines) - 5 :]), flush=True)
+        if by_source := source_rows(evaluation, (*OTHERS, default)):
+            text += ["", f"| {' | '.join(by_source[0])} |", "| --- " * len(by_source[0]) + "|"]
+            text += [f"| {' | '.join(row)} |" for row in by_source[1:]]
+        print("\n".join(text[text.index(f"## {name}") :]), flush=True)
     return "\n".join([*text, ""])
 
 

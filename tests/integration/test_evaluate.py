@@ -21,7 +21,7 @@ from graph_retrievers.evaluation.records import Returned
 from graph_retrievers.evaluation.report import write_report
 from graph_retrievers.evaluation.significance import compare
 from graph_retrievers.evaluation.sweeps import sweep_all
-from graph_retrievers.evaluation.tables import results_table
+from graph_retrievers.evaluation.tables import results_table, source_rows
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import EvidenceNetwork, LeSeGRModel, MixedTraversal, Operator, OperatorKind
@@ -499,3 +499,42 @@ def test_notes_on_questions_are_told_also_when_results_are_kept(tmp_path):
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     path.write_text("".join(json.dumps({k: v for k, v in line.items() if k != "notes"}) + "\n" for line in lines))
     assert evaluate(index, QUERIES, retrievers, k=3, timed_queries=0, resume=tmp_path).notes == []
+
+
+def test_tables_of_multi_hop_questions_have_what_papers_print_by_source(tmp_path):
+    index = linked_index()
+    ids = list(index.graph.ids[:4])
+    queries = [
+        Query("q1", "one", (ids[0], ids[1]), extra={"source": "musique"}),
+        Query("q2", "two", (ids[0], ids[1], ids[2]), extra={"source": "hotpot"}),
+        Query("q3", "three", (ids[3],), extra={"source": "hotpot"}),
+    ]
+    run = {"q1": [(ids[1], 2.0), (ids[2], 1.0)], "q2": [(node, 1.0) for node in ids[:3]], "q3": [(ids[0], 1.0)]}
+    evaluation = evaluate(index, queries, {"mine": run}, k=6, timed_queries=0)
+    values = evaluation.values["mine"]
+    # q2 has three relevant nodes: two of them are the most that two places hold, and they count as two thirds.
+    assert [round(values[q]["uncapped-recall@2"], 3) for q in ("q1", "q2", "q3")] == [0.5, 0.667, 0.0]
+    assert [round(values[q]["uncapped-recall@5"], 3) for q in ("q1", "q2", "q3")] == [0.5, 1.0, 0.0]
+    assert [values[q]["all-recall@5"] for q in ("q1", "q2", "q3")] == [0.0, 1.0, 0.0]
+    heading, row = results_table(evaluation).splitlines()
+    assert heading.split()[:5] == ["retriever", "Recall@2", "Recall@5", "All@5", "Recall@6"]
+    assert row.split()[1:4] == ["0.3889", "0.5000", "0.3333"]
+    assert source_rows(evaluation) == [
+        ["source", "questions", "retriever", "Recall@2", "Recall@5", "All@5", "Recall@6"],
+        ["hotpot", "2", "mine", "0.333", "0.500", "0.500", "0.500"],
+        ["musique", "1", "mine", "0.500", "0.500", "0.000", "0.500"],
+    ]
+    page = write_report(evaluation, tmp_path).read_text(encoding="utf-8")
+    assert "By source" in page and "All@5: the share of questions" in page and "<td>musique</td>" in page
+
+
+def test_tables_of_other_questions_stay_as_they_are():
+    index = linked_index()
+    ids = list(index.graph.ids[:4])
+    single = [Query(f"q{n}", "one", (node,), extra={"source": "a"}) for n, node in enumerate(ids)]
+    evaluation = evaluate(index, single, ["bm25"], k=6, timed_queries=0)
+    assert not evaluation.multi_hop and source_rows(evaluation) == []
+    assert results_table(evaluation).split()[1] == "Recall@6" and "All@5" not in results_table(evaluation)
+    few = [Query(f"q{n}", "one", tuple(ids[:2]), extra={"source": "a"}) for n in range(2)]
+    assert evaluate(index, few, ["bm25"], k=6, timed_queries=0).multi_hop
+    assert not evaluate(index, few, ["bm25"], k=5, timed_queries=0).multi_hop

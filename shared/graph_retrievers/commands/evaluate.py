@@ -245,11 +245,13 @@ def _write_results(args: argparse.Namespace, evaluation: Evaluation) -> None:
     """Print the table, and write the files that were asked for."""
     from graph_retrievers.evaluation.run_files import write_qrels, write_run
     from graph_retrievers.evaluation.significance import compare
-    from graph_retrievers.evaluation.tables import results_table
+    from graph_retrievers.evaluation.tables import aligned, results_table, source_rows
 
     comparisons = compare(evaluation, f"recall@{args.k}", seed=args.seed)
     sys.stdout.write(f"{printable(evaluation.dataset)}, split {args.split}: {len(evaluation.queries)} queries\n")
     sys.stdout.write(printable(results_table(evaluation, comparisons)) + "\n")
+    if rows := source_rows(evaluation):
+        sys.stdout.write(printable(aligned(rows)) + "\n")
     if comparisons:
         test = f"paired randomisation test, p < 0.05 with Holm's correction over {len(comparisons)} pairs"
         sys.stdout.write(f"really above: by Recall@{args.k}, {test}\n")

@@ -20,7 +20,7 @@ from collections.abc import Collection, Mapping, Sequence
 from graph_retrievers.arguments import positive
 from graph_retrievers.errors import InvalidArgumentError
 
-__all__ = ["Gold", "average_precision", "capped_recall", "hit", "ndcg", "recall", "reciprocal_rank", "relevant_nodes"]
+__all__ = ["Gold", "all_recall", "average_precision", "capped_recall", "hit", "ndcg", "recall", "reciprocal_rank", "relevant_nodes"]
 
 Gold = Collection[str] | Mapping[str, float]
 """Relevant ids, or a grade for each judged id."""
@@ -41,6 +41,16 @@ def recall(ranking: Sequence[str], gold: Gold, k: int | None = None) -> float:
     """Return the share of relevant nodes among the first `k` (among all for None)."""
     relevant = relevant_nodes(gold)
     return len(relevant.intersection(_top(ranking, k))) / len(relevant)
+
+
+def all_recall(ranking: Sequence[str], gold: Gold, k: int) -> float:
+    """Return 1.0 if all relevant nodes are among the first `k`, else 0.0.
+
+    References
+    ----------
+    Gutiérrez et al., "HippoRAG", NeurIPS 2024, section 4: all-recall of multi-hop questions.
+    """
+    return float(relevant_nodes(gold).issubset(_top(ranking, k)))
 
 
 def hit(ranking: Sequence[str], gold: Gold, k: int) -> float:

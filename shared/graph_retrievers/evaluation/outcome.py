@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import fmean
@@ -16,21 +16,26 @@ from graph_retrievers.evaluation.ties import tied_hits, tied_reciprocal_rank
 from graph_retrievers.evaluation.topological import topological_credit
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 
-__all__ = ["Evaluation", "query_metrics"]
+__all__ = ["ALL_FIVE", "MULTI_HOP", "Evaluation", "query_metrics"]
+
+MULTI_HOP = {"uncapped-recall@2": "Recall@2", "uncapped-recall@5": "Recall@5", "all-recall@5": "All@5"}
+"""What papers on multi-hop questions print: metrics, and their titles in tables."""
+ALL_FIVE = "Recall@2 and Recall@5 are not capped. All@5: the share of questions with all relevant nodes among the first five."
+"""What a table says of these."""
 
 
 def query_metrics(ranking: Sequence[str], gold: Gold, k: int) -> dict[str, float]:
     """Return the metrics of one ranked list, see :mod:`~graph_retrievers.evaluation.metrics`.
 
     They are ``recall@k`` (capped), ``uncapped-recall@k``, ``ndcg@k``, ``hit@1``, ``hit@k``, and ``mrr`` and ``map`` over the
-    first k.
+    first k; and those of :data:`MULTI_HOP` that the first k tell.
 
     Examples
     --------
     >>> query_metrics(["x", "a"], ["a", "b"], 2)["recall@2"]
     0.5
     """
-    return {
+    found = {
         f"recall@{k}": metrics.capped_recall(ranking, gold, k),
         f"uncapped-recall@{k}": metrics.recall(ranking, gold, k),
         f"ndcg@{k}": metrics.ndcg(ranking, gold, k),
@@ -39,6 +44,11 @@ def query_metrics(ranking: Sequence[str], gold: Gold, k: int) -> dict[str, float
         "hit@1": metrics.hit(ranking, gold, 1),
         f"hit@{k}": metrics.hit(ranking, gold, k),
     }
+    if k >= 2:
+        found["uncapped-recall@2"] = metrics.recall(ranking, gold, 2)
+    if k >= 5:
+        found |= {"uncapped-recall@5": metrics.recall(ranking, gold, 5), "all-recall@5": metrics.all_recall(ranking, gold, 5)}
+    return found
 
 
 @dataclass
@@ -122,12 +132,28 @@ class Evaluation:
         """Names of the metrics of every query."""
         return list(next(iter(next(iter(self.values.values())).values())))
 
+    @property
+    def multi_hop(self) -> dict[str, str]:
+        """The metrics of :data:`MULTI_HOP` with their titles; none where most queries have one relevant node, or k is below 6.
+
+        Of five hits or fewer, Recall@k tells as much.
+        """
+        several = sum(len(relevant_nodes(gold)) > 1 for gold in self.gold.values())
+        return dict(MULTI_HOP) if self.k > 5 and 2 * several > len(self.gold) else {}
+
     def types(self) -> dict[str, list[str]]:
         """Return the ids of the queries of each type, sorted by type; empty if no query has one."""
+        return self._grouped(lambda query: query.type)
+
+    def sources(self) -> dict[str, list[str]]:
+        """Return the ids of the queries of each ``source`` (a field of the query's row), sorted; empty if no query has one."""
+        return self._grouped(lambda query: str(query.extra.get("source") or ""))
+
+    def _grouped(self, name: Callable[[Query], str]) -> dict[str, list[str]]:
         groups: dict[str, list[str]] = {}
         for query in self.queries:
-            if query.type:
-                groups.setdefault(query.type, []).append(query.id)
+            if named := name(query):
+                groups.setdefault(named, []).append(query.id)
         return dict(sorted(groups.items()))
 
     def to_dict(self) -> dict[str, Any]:

@@ -12,11 +12,11 @@ from statistics import fmean
 from graph_retrievers.evaluation import plots
 from graph_retrievers.evaluation.analysis import FATES, fates, recall_gain_correlations
 from graph_retrievers.evaluation.metrics import relevant_nodes
-from graph_retrievers.evaluation.outcome import Evaluation
+from graph_retrievers.evaluation.outcome import ALL_FIVE, Evaluation
 from graph_retrievers.evaluation.run_files import write_text
 from graph_retrievers.evaluation.significance import Comparison, compare
 from graph_retrievers.evaluation.sweeps import Sweep
-from graph_retrievers.evaluation.tables import format_seconds, listed
+from graph_retrievers.evaluation.tables import format_seconds, listed, source_rows
 
 __all__ = ["write_numbers", "write_report"]
 
@@ -91,6 +91,7 @@ def write_report(
         _costs(evaluation, draw),
         _sweeps(sweeps or {}, draw),
         _types(evaluation, draw),
+        _sources(evaluation),
         _topology(evaluation, draw),
         _misses(evaluation, subject, draw),
         _examples(evaluation, subject, ranked),
@@ -133,7 +134,8 @@ def _head(evaluation: Evaluation, ranked: list[str], means: dict[str, float], co
 
 def _main_table(evaluation: Evaluation, comparisons: Sequence[Comparison]) -> str:
     k, results, letters = evaluation.k, evaluation.results(), _letters(evaluation)
-    columns = {f"recall@{k}": f"Recall@{k}", f"ndcg@{k}": f"nDCG@{k}", "mrr": "MRR", "map": "MAP", "hit@1": "Hit@1"}
+    columns = evaluation.multi_hop | {f"recall@{k}": f"Recall@{k}", f"ndcg@{k}": f"nDCG@{k}"}
+    columns |= {"mrr": "MRR", "map": "MAP", "hit@1": "Hit@1"}
     columns |= {f"hit@{k}": f"Hit@{k}", f"uncapped-recall@{k}": "uncapped", f"tr@{k}": f"TR@{k}", f"miss-tr@{k}": "MissTR"}
     columns |= {"mtrr": "MTRR", f"tmhits@{k}": f"TMHits@{k}"}
     best = {name: max(values[name] for values in results.values()) for name in columns}
@@ -152,7 +154,7 @@ def _main_table(evaluation: Evaluation, comparisons: Sequence[Comparison]) -> st
         "significantly above (p < 0.05, see below). TR: Topological Recall, recall with credit for missed nodes that are close in "
         "the graph; MissTR: the part from those. MTRR, TMHits: mean reciprocal rank and hits of the relevant nodes among all nodes "
         "that were scored, where equal scores are ties. Time: a single query, with its embedding."
-    )
+    ) + (f" {ALL_FIVE}" if evaluation.multi_hop else "")
     return _section("Results", _table(["retriever", *columns.values(), "time/query"], rows, caption))
 
 
@@ -233,6 +235,11 @@ def _types(evaluation: Evaluation, draw: _Draw) -> str:
     caption = f"Recall@{evaluation.k} by type of query."
     picture = draw("types", plots.plot_types(evaluation), caption + " In brackets: number of queries.")
     return _section("By type of query", picture + _table(["type", "queries", *names], rows, caption))
+
+
+def _sources(evaluation: Evaluation) -> str:
+    titles, *rows = source_rows(evaluation) or [[]]
+    return _section("By source", _table(titles, (map(_td, row) for row in rows), ALL_FIVE)) if rows else ""
 
 
 def _topology(evaluation: Evaluation, draw: _Draw) -> str:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean
 
 from graph_retrievers.evaluation.outcome import Evaluation
 from graph_retrievers.evaluation.significance import Comparison
 
-__all__ = ["aligned", "format_seconds", "listed", "results_table"]
+__all__ = ["aligned", "format_seconds", "listed", "results_table", "source_rows"]
 
 
 def results_table(evaluation: Evaluation, comparisons: Sequence[Comparison] = ()) -> str:
     """Return Recall@k (capped), nDCG@k, MRR, Hit@1, Hit@k and mean query time, with a line for each retriever.
 
-    If comparisons are given, a last column names the retrievers that are significantly worse.
+    Where most queries have several relevant nodes, Recall@2, Recall@5 and All@5 come before (``Evaluation.multi_hop``). If
+    comparisons are given, a last column names the retrievers that are significantly worse.
     """
     k = evaluation.k
-    names = [f"recall@{k}", f"ndcg@{k}", "mrr", *dict.fromkeys(["hit@1", f"hit@{k}"])]
-    titles = [f"Recall@{k}", f"nDCG@{k}", "MRR", *dict.fromkeys(["Hit@1", f"Hit@{k}"])]
+    names = [*evaluation.multi_hop, f"recall@{k}", f"ndcg@{k}", "mrr", *dict.fromkeys(["hit@1", f"hit@{k}"])]
+    titles = [*evaluation.multi_hop.values(), f"Recall@{k}", f"nDCG@{k}", "MRR", *dict.fromkeys(["Hit@1", f"Hit@{k}"])]
     rows = [["retriever", *titles, "time/query"]]
     for retriever, values in evaluation.results().items():
         rows.append([retriever, *(f"{values[name]:.4f}" for name in names), format_seconds(values.get("seconds_per_query"))])
@@ -28,6 +30,22 @@ def results_table(evaluation: Evaluation, comparisons: Sequence[Comparison] = ()
         endings = ["really above", *(above[name] or "-" for name in evaluation.retrievers)]
         lines = [f"{line.ljust(width)}  {ending}" for line, ending in zip(lines, endings, strict=True)]
     return "\n".join(lines)
+
+
+def source_rows(evaluation: Evaluation, retrievers: Sequence[str] | None = None) -> list[list[str]]:
+    """Return a table of multi-hop questions by their source, as rows of cells, the first of titles.
+
+    A row for each source and each of `retrievers` (all by default): Recall@2, Recall@5, All@5 (``Evaluation.multi_hop``) and
+    Recall@k. No rows where the questions are not multi-hop or name no source.
+    """
+    shown = evaluation.multi_hop | {f"recall@{evaluation.k}": f"Recall@{evaluation.k}"}
+    groups = evaluation.sources() if evaluation.multi_hop else {}
+    rows = [
+        [source, str(len(queries)), name, *(f"{fmean(evaluation.column(name, metric, queries)):.3f}" for metric in shown)]
+        for source, queries in groups.items()
+        for name in (evaluation.retrievers if retrievers is None else retrievers)
+    ]
+    return [["source", "questions", "retriever", *shown.values()], *rows] if rows else []
 
 
 def format_seconds(seconds: float | None) -> str:
