@@ -116,7 +116,8 @@ def page(folder: Path, names: list[str], split: str) -> str:
         groups = sorted(set(kinds.values()) - {""})
         heading = ["retriever", "all", *groups, "p, hybrid", "p, walk-fusion", "ms"]
         text += ["", f"## {name}", ""]
-        text += [f"{len(queries)} questions, {len(graph):,} nodes; {names_mentioned(graph):.2f} of the texts name another node."]
+        share = f"{names_mentioned(graph):.2f} of the texts open with their title as a name, or name another node"
+        text += [f"{len(queries)} questions, {len(graph):,} nodes; {share}."]
         text += ["", f"| {' | '.join(heading)} |", "| --- " * len(heading) + "|"]
         text += [f"| {' | '.join(line)} |" for line in lines + random_lines]
         if by_source := source_rows(evaluation, (*OTHERS, default)):

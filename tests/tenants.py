@@ -103,7 +103,7 @@ def of_kind(kind, name, size):
     rng, nodes = random.Random(f"{kind} {name}"), []
     for number in range(size):
         words = " ".join(rng.choices(WORDS, k=25))
-        title, text, node = f"Ada {name}{number}", f"{words} with Ada {name}{rng.randrange(size)}", "passage"
+        title, text, node = f"Ada N{name}{number}", f"{words} with Ada N{name}{rng.randrange(size)}", "passage"
         if kind == "relations":
             text, node = "", rng.choice(["person", "film"])
         elif kind == "links":

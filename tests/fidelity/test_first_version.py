@@ -111,7 +111,7 @@ def first_spreading_hybrid(index):
     return Retriever(index, ReciprocalRankFusion(spreading, VectorSearch(100), constant=5))
 
 
-# Walks are fused with a search now where names do not identify nodes, and WalkFusion has other lists.
+# Walks are fused with a search now where names do not lead, and WalkFusion has other lists.
 FIRST = {name: partial(build_retriever, name, fuse=False) for name in ("fastinsight", "ppr", "spreading", "spreading-uniform")}
 FIRST |= {"walk-fusion": first_walk_fusion, "spreading-hybrid": first_spreading_hybrid}
 

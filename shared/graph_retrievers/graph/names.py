@@ -9,7 +9,18 @@ from collections.abc import Sequence
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.page_order import named_rows
 
-__all__ = ["NameTable", "capitalized_names", "composed", "name_keys", "name_table", "name_words", "named_step", "nodes_titled"]
+__all__ = [
+    "NameTable",
+    "capitalized_names",
+    "composed",
+    "is_proper_name",
+    "name_keys",
+    "name_table",
+    "name_words",
+    "named_step",
+    "nodes_titled",
+    "opening_name",
+]
 
 # Words, single punctuation marks, and single characters of scripts without spaces between words.
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
@@ -27,6 +38,9 @@ _ENDS, _OPENING = frozenset(".!?:;\n"), frozenset("\"'([{*-#>|\u00a1\u00ab\u00bf
 _PARTICLES = frozenset("of the de da di du la le el al der van von bin ibn y".split())
 _TITLES = frozenset("Dr Mr Mrs Ms Prof St Mt Gen Col Capt Lt Rev".split())
 _READ, _MOST_WORDS, _MOST_CHARACTERS = 10_000, 8, 100
+# Characters of a text that may open with its title, besides those of the title, and words before it.
+_OPENING_READ, _BEFORE = 200, 2
+_HEADING_END = re.compile(r"\n|: ")
 
 
 def composed(text: str) -> str:
@@ -76,6 +90,44 @@ def capitalized_names(text: str) -> list[str]:
     return list(found)
 
 
+def is_proper_name(name: str) -> bool:
+    """Return whether a name is spelled as that of a person, a place or a work.
+
+    Each word, but for particles, begins with a capital, a digit or a letter of a script without capitals, and at least one has no
+    further capital: "CREATE TABLE" and "PyObject" are none.
+
+    >>> [is_proper_name(name) for name in ("The Tower of London", "London", "Technical data", "CREATE TABLE", "\u6771\u4eac")]
+    [True, True, False, False, True]
+    """
+    words = [word for word in name.split() if word[0].isalnum() and word not in _PARTICLES]
+    begun = all(_capital(word) or word[0].isdigit() or _caseless(word) for word in words)
+    return begun and any(_caseless(word) or (_capital(word) and word[1:].islower()) for word in words)
+
+
+def opening_name(title: str, text: str) -> str:
+    r"""Return the title with which a text opens, as the text spells it; "" if it does not.
+
+    Articles of an encyclopedia open so: "Ada Holm was born in Lund". A title in a line of its own or before a colon is a heading,
+    which is passed over. A title before a full stop or a capital does not count. At most two words or marks may come before it, and
+    its qualifier, such as "(film)", may be missing.
+
+    >>> opening_name("Kismet (film)", "# Kismet\nThe Kismet is a film."), opening_name("Loom", "# Loom\nA machine.")
+    ('Kismet', '')
+    """
+    words = name_words((title.endswith(")") and title.rpartition(" (")[0]) or title, fold=True)
+    for line in _HEADING_END.split(text[: 2 * len(title) + _OPENING_READ]):
+        written = name_words(line)
+        folded = [word.casefold() for word in written[: len(words) + _BEFORE]]
+        start = next((place for place in range(_BEFORE + 1) if words and folded[place : place + len(words)] == words), None)
+        if start is None:
+            if written:
+                break
+        elif after := written[start + len(words) :]:
+            stated = after[0] not in _ENDS and not _capital(after[0]) and written != name_words(title)
+            return " ".join(written[start : start + len(words)]) if stated else ""
+    return ""
+
+
 def name_keys(text: str) -> set[str]:
     """Return the words by which texts are said to share a name: folded, of two characters or more, without particles.
 
@@ -100,6 +152,10 @@ def named_step(near: str, relation: int) -> str:
 def _capital(word: str) -> bool:
     # A title case letter is neither upper nor lower case.
     return word[0] != word[0].lower()
+
+
+def _caseless(word: str) -> bool:
+    return word[0].isalpha() and word[0].lower() == word[0].upper()
 
 
 def _begins(words: list[str], place: int) -> bool:

@@ -26,7 +26,8 @@ from graph_retrievers.search.memory import Question, slices
 from graph_retrievers.search.operator import Operator, OperatorKind, Pipeline
 from graph_retrievers.search.requests import Request
 from graph_retrievers.search.vector_search import HybridSearch, VectorSearch
-from graph_retrievers.systems.traits import names_identify
+from graph_retrievers.signals.bm25 import BM25
+from graph_retrievers.systems.traits import holds_passages, names_lead
 
 __all__ = ["PPR", "PersonalizedPageRank", "TransitionGraph", "Walk", "check_damping", "personalized_pagerank", "walk_parents"]
 
@@ -367,8 +368,8 @@ class PPR(Retriever):
         Search for seeds; vector search by default, entity linking to restart at the names in the question.
     fuse : bool, optional
         Whether the ranking is fused with that of a search by reciprocal ranks, c = 5: with vector search, or with hybrid search
-        where names do not identify nodes, as in manuals (see :func:`~graph_retrievers.systems.traits.names_identify`). By
-        default only there, where the walk alone finds less than its seeds promise.
+        over passages where names do not lead, as in manuals and papers (see :func:`~graph_retrievers.systems.traits.names_lead`),
+        if there is BM25. By default only there, where the walk alone finds less than its seeds promise.
     **options
         Keywords of :class:`Retriever`.
 
@@ -412,11 +413,13 @@ class PPR(Retriever):
 
 
 def fused_with_search(operator: Operator, fuse: bool | None, index: GraphIndex) -> Operator:
-    """Return an operator fused with vector search, or with hybrid search where names do not identify nodes.
+    """Return an operator fused with vector search, or with hybrid search over passages where names do not lead.
 
     With None for `fuse`, it is fused only there.
     """
-    words = index.has_dense and not names_identify(index)
+    # A lexical signal in a store does not come with the graph, which is read here.
+    local = index.has_dense and isinstance(index.signals.get("bm25"), BM25)
+    words = local and holds_passages(index.graph) and not names_lead(index)
     if not (words if fuse is None else fuse):
         return operator
     return ReciprocalRankFusion(operator, HybridSearch(100) if words else VectorSearch(100), constant=5)

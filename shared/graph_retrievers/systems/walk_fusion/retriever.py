@@ -17,7 +17,7 @@ from graph_retrievers.search.vector_search import HybridSearch
 from graph_retrievers.systems.fastinsight import STeX
 from graph_retrievers.systems.spreading import EntityLinking, GatedPropagation
 from graph_retrievers.systems.spreading.retriever import DAMPED
-from graph_retrievers.systems.traits import is_knowledge_graph, names_identify, names_mentioned, names_shared
+from graph_retrievers.systems.traits import is_knowledge_graph, names_identify, names_lead, names_mentioned, names_shared
 from graph_retrievers.systems.walk_fusion.metapath_search import MetapathSearch
 from graph_retrievers.systems.walk_fusion.path_search import PathSearch
 
@@ -29,9 +29,6 @@ _PLAIN_SEEDS, _PLAIN_BRIDGES = 10, 2
 _FORMS = ("links", "names", "relations")
 WEIGHTS = {"names": (4.0, 1.0, 2.0), "relations": (1.0, 1.0, 3.0)}
 """Weights of the lists of WalkFusion, by form."""
-
-# Where a smaller share of texts hold the name of another node, names lead nowhere.
-_MENTIONED = 0.2
 
 
 class WalkFusion(Retriever):
@@ -74,7 +71,7 @@ class WalkFusion(Retriever):
         By default ``"relations"`` for a knowledge graph (see :func:`~graph_retrievers.systems.traits.is_knowledge_graph`) whose
         edges have two relations or more, with an embedding model; otherwise ``"names"`` where titles identify nodes
         (:func:`~graph_retrievers.systems.traits.names_identify`) and texts name each other
-        (:func:`~graph_retrievers.systems.traits.names_mentioned` of 0.2 or more), with edges or without.
+        (:func:`~graph_retrievers.systems.traits.names_mentioned` of 0.15 or more), with edges or without.
     weights : sequence of float, optional
         The w of the equation, three; (4, 1, 2) for ``"names"`` and (1, 1, 3) for ``"relations"`` by default. 0 leaves a list out.
         Without a `form`, they are for the lists of the form that fits the index, or the scope, that is asked. Where that is
@@ -148,10 +145,10 @@ def _fitting(index: GraphIndex) -> tuple[str, str]:
         lacks = "no embedding model to compare relations with; "
     if not names_identify(index):
         return "links", lacks + ("titles do not identify most nodes" if any(graph.titles) else "no node has a title")
-    mentioned = names_mentioned(graph)
-    # Rounded down: what is below a fifth is not told as one.
-    told = f"{lacks}{floor(1000 * mentioned) / 10:g}% of the texts hold the title of another node"
-    return "names" if mentioned >= _MENTIONED else "links", told
+    # Rounded down: what is below 15 % is not told as that.
+    share = floor(1000 * names_mentioned(graph)) / 10
+    told = f"{lacks}{share:g}% of the texts open with their title as a name, or name another node"
+    return "names" if names_lead(index) else "links", told
 
 
 def _composed(
