@@ -404,7 +404,7 @@ class Queries:
         new = {pair: place for place, pair in enumerate(pairs) if pair not in held}
         if new:
             places = torch.tensor(list(new.values()), device=batch.device)
-            found = self.index.relevance.encode([self.texts[b] for b, _ in new], [text for _, text in new]).to(self.index.device)
+            found = self._encoded([b for b, _ in new], [text for _, text in new])
             self._check_latents(found, batch[places], rows[places])
             held.update(zip(new, found, strict=True))
             self.latents.encoded += len(new)
@@ -426,9 +426,31 @@ class Queries:
             found = self.pair_scores if isinstance(self.index.dense, DenseIndex) else self.scores
             return found(batch, rows).unsqueeze(1)
         texts = [self.index.graph.content(row) for row in rows.tolist()]
-        latents = model.encode([self.texts[b] for b in batch.tolist()], texts).to(self.index.device)
+        latents = self._encoded(batch.tolist(), texts)
         self._check_latents(latents, batch, rows)
         return latents
+
+    def _encoded(self, batch: Sequence[int], texts: Sequence[str]) -> Tensor:
+        """Return the latents of pairs of a query and a text; those of a query are one list for the model, in their order."""
+        model, lists = self.index.relevance, dict[int, list[int]]()
+        for place, b in enumerate(batch):
+            lists.setdefault(b, []).append(place)
+        if not lists:
+            return model.encode([], []).to(self.index.device)
+        found = model.encode_lists([(self.texts[b], [texts[place] for place in places]) for b, places in lists.items()])
+        for b, (_, note) in zip(lists, found, strict=True):
+            self._notes().setdefault(b, []).extend([note] if note else [])
+        latents = torch.cat([part for part, _ in found])
+        back = torch.empty(len(batch), dtype=torch.long)
+        back[[place for places in lists.values() for place in places]] = torch.arange(len(batch))
+        return latents[back.to(latents.device)].to(self.index.device)
+
+    def relevance_notes(self, place: int) -> list[str]:
+        """Return what the relevance model had to tell of its scores for the query at a place."""
+        return self._notes().get(place, [])
+
+    def _notes(self) -> dict[int, list[str]]:
+        return self.cache.get("notes of the relevance model", dict)
 
     def _check_latents(self, latents: Tensor, batch: Tensor, nodes: Tensor) -> None:
         # Told here: mixed along edges, such a number would spread to other nodes.

@@ -20,7 +20,7 @@ from torch import Tensor
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.queries import Queries
 from graph_retrievers.signals.embedding import Embedding, as_embedding, check_vectors, embedded_batches
-from graph_retrievers.signals.relevance import BiEncoder
+from graph_retrievers.signals.relevance import BiEncoder, RelevanceModel
 
 __all__ = ["LatentStore", "cache_folder", "cached_vectors"]
 
@@ -132,7 +132,8 @@ def _filled(database: sqlite3.Connection, model: Embedding, contents: list[str],
 class LatentStore:
     """Latents of (query, node) pairs in a folder: one file for each query, relevance model and corpus.
 
-    Latents of the bi-encoder are not kept: computing them is faster than reading them.
+    Latents of the bi-encoder are not kept: computing them is faster than reading them. Nor are those of a listwise model, which
+    depend on what was judged with them.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -142,7 +143,7 @@ class LatentStore:
 
     def load(self, batch: Queries) -> None:
         """Add the stored latents of its queries to a new batch."""
-        if isinstance(batch.index.relevance, BiEncoder):
+        if not _kept(batch.index.relevance):
             return
         size, keys, latents = len(batch.index), [], []
         for position, path in enumerate(self._paths(batch)):
@@ -158,7 +159,7 @@ class LatentStore:
         """Write the latents of a batch to disk if it has encoded any since they were loaded."""
         held, size = batch.latents.tensors(), len(batch.index)
         # Texts with their paths are counted, and not kept.
-        if isinstance(batch.index.relevance, BiEncoder) or not batch.latents.encoded or not held:
+        if not _kept(batch.index.relevance) or not batch.latents.encoded or not held:
             return
         owner = held["keys"] // size
         for position, path in enumerate(self._paths(batch)):
@@ -174,6 +175,10 @@ class LatentStore:
             self._digests[id(graph)] = (graph, _digest([*graph.ids, *graph.contents()]))
         both = [self._digests[id(part)][1] for part in (model, graph)]
         return [self.folder / f"latents-{_digest([*both, text])}.safetensors" for text in batch.texts]
+
+
+def _kept(model: RelevanceModel) -> bool:
+    return not (isinstance(model, BiEncoder) or model.listwise)
 
 
 def _rounded(probe: Tensor) -> str:

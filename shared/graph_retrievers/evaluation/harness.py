@@ -217,6 +217,9 @@ class _Runner:
             batch = self._batches[id(retriever.index)] = Queries.of(retriever.index, [q.text for q in chunk], k=self.k)
             if self.store is not None:
                 self.store.load(batch)
+        if retriever.index.relevance.listwise:
+            # Grades of one retriever's candidates are none for another's.
+            batch = batch.afresh()
         # Vectors, similarities and latents are shared by the retrievers; their inputs are not.
         batch = replace(batch, inputs=self._inputs(retriever, chunk))
         ranking = retriever.rank(batch)

@@ -258,6 +258,9 @@ class Memory:
         if any(request.mix is not None for _, request in asked):
             parts = zip(latents.split([len(request.nodes) for _, request in asked]), asked, strict=True)
             latents = torch.cat([smoothed(part, request.mix, request.alpha) for part, (_, request) in parts])
+        for place, request in asked:
+            if request.notes is not None:
+                request.notes.extend(queries.relevance_notes(place))
         return self._split(queries.head(latents, batch, nodes), asked)
 
     def contents(self, asked: Sequence[tuple[int, Contents]]) -> list[list[Node]]:

@@ -13,9 +13,12 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.names import named_step
 from graph_retrievers.graph.node_path import NodePath
 from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.search.driver import Search
+from graph_retrievers.search.memory import Question
 from graph_retrievers.search.requests import Request
+from graph_retrievers.signals.relevance import BiEncoder, PathText, RelevanceModel
 
-__all__ = ["PathTexts", "path_texts"]
+__all__ = ["PathTexts", "path_texts", "texts_read"]
 
 
 def path_texts(graph: CorpusGraph, found: Candidates) -> list[str]:
@@ -24,7 +27,8 @@ def path_texts(graph: CorpusGraph, found: Candidates) -> list[str]:
     The candidate's text comes first, so that a model that reads so many tokens cuts the other one; then the last step of the
     candidate's trail, as ``parent -[relation]-> candidate``, and the text of its edge, if it has one; then the parent's text.
     Where a name led to the candidate, it stands for the relation. A node that a search found, without a step, has its own text
-    alone, and so has one that neither an edge nor a name joins.
+    alone, and so has one that neither an edge nor a name joins. Those with a step are a
+    :class:`~graph_retrievers.signals.relevance.PathText`.
 
     Examples
     --------
@@ -51,8 +55,29 @@ def path_texts(graph: CorpusGraph, found: Candidates) -> list[str]:
         ids, titles = zip(*((graph.ids[row], graph.titles[row]) for row in (parent, node)), strict=True)
         step = NodePath(ids, (relation,), (ahead if joined else None,), titles).text
         told = graph.edge_texts[edge] if joined and graph.edge_texts else ""
-        texts[place] = "\n".join(filter(None, (texts[place], step, told, graph.content(parent))))
+        texts[place] = PathText(texts[place], "\n".join(filter(None, (step, told))), graph.content(parent))
     return texts
+
+
+def texts_read(
+    question: Question, found: Candidates, paths: bool = False, model: RelevanceModel | None = None
+) -> Search[list[str] | None]:
+    """Return what a relevance model reads of candidates: their texts with the way to each, or None for their own texts alone.
+
+    Parameters
+    ----------
+    question, found
+        As an operator has them.
+    paths : bool, default False
+        Whether to show the way to a model that does not ask for it (``RelevanceModel.paths``). The similarity of vectors belongs to
+        the nodes' own texts, and never gets it.
+    model : RelevanceModel, optional
+        By default that of the index.
+    """
+    model = model or question.queries.index.relevance
+    if isinstance(model, BiEncoder) or not (paths or model.paths):
+        return None
+    return (yield PathTexts(found))  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, eq=False)

@@ -243,6 +243,8 @@ class Relevance(Request):
         What the model reads of each node; by default its title and text.
     model : RelevanceModel, optional
         In place of that of the index.
+    notes : list of str, optional
+        What the model has to tell of its scores is added to it, such as that it failed; give the notes of the question.
     """
 
     verb = "relevance"
@@ -252,6 +254,7 @@ class Relevance(Request):
     alpha: float = 0.0
     texts: list[str] | None = None
     model: RelevanceModel | None = None
+    notes: list[str] | None = None
 
     def key(self) -> Hashable:
         """Return the model, and whether the nodes have texts of their own."""

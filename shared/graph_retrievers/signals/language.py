@@ -121,7 +121,9 @@ def complete_text(model: LanguageModel, prompt: str, schema: Schema | None = Non
     return answer
 
 
-def complete_json(model: Any, prompt: str, schema: Schema, *, attempts: int = 3) -> Any:
+def complete_json(
+    model: Any, prompt: str, schema: Schema, *, attempts: int = 3, check: Callable[[Any], str] | None = None
+) -> Any:
     """Return a language model's answer as a JSON value that satisfies a schema; LanguageModelError if there is none.
 
     Parameters
@@ -135,6 +137,8 @@ def complete_json(model: Any, prompt: str, schema: Schema, *, attempts: int = 3)
     attempts : int, default 3
         How often to ask. Further prompts contain the rejected answer and the reason. Answers of more than 200,000 characters are
         rejected unread.
+    check : callable, optional
+        From a value that satisfies the schema to what else is wrong with it, such as "the id 3 comes twice"; "" for nothing.
 
     Examples
     --------
@@ -148,6 +152,7 @@ def complete_json(model: Any, prompt: str, schema: Schema, *, attempts: int = 3)
     for _ in range(positive("attempts", attempts)):
         answer = complete_text(port, asked, schema)
         value, fault = _read_answer(answer, schema)
+        fault = fault or (check(value) if check is not None else "")
         if not fault:
             return value
         asked = f"{task}\n\nAn earlier answer was rejected, since {fault}. It was:\n{answer[:2000]}"
@@ -163,6 +168,7 @@ def complete_many(
     schema: Schema | Sequence[Schema],
     *,
     attempts: int = 3,
+    check: Callable[[Any], str] | None = None,
     workers: int = 4,
     show_progress: bool = False,
     description: str = "asking",
@@ -171,7 +177,7 @@ def complete_many(
 
     Parameters
     ----------
-    model, attempts
+    model, attempts, check
         See :func:`complete_json`.
     prompts : sequence of str, length n
     schema : mapping, or sequence of mapping of length n
@@ -206,7 +212,7 @@ def complete_many(
 
     def ask(position: int) -> Any:
         try:
-            return complete_json(port, prompts[position], schemas[position], attempts=attempts)
+            return complete_json(port, prompts[position], schemas[position], attempts=attempts, check=check)
         except LanguageModelError as error:
             return error
 

@@ -16,6 +16,9 @@ from graph_retrievers.signals.relevance import PairScorer, RelevanceModel
 
 __all__ = ["as_relevance_model"]
 
+# Methods of the language models of LangChain and LlamaIndex, some of which are callable or have a method `predict`.
+_LANGUAGE_MODELS = (("invoke", "generate_prompt"), ("complete", "stream_complete"))
+
 # Where a document's place travels through a compressor.
 _PLACE = "graph_retrievers_place"
 
@@ -44,6 +47,8 @@ def as_relevance_model(model: Any) -> RelevanceModel:
     if isinstance(model, str) or hasattr(model, "__fspath__"):
         return CrossEncoder(model)
     name = type(model).__name__
+    if any(all(hasattr(model, method) for method in methods) for methods in _LANGUAGE_MODELS):
+        raise InvalidArgumentError(f"{name} is a language model; pass LanguageModelRelevance(model), and read what it costs.")
     if callable(getattr(model, "compress_documents", None)):
         score = getattr(getattr(model, "model", None), "score", None)
         return PairScorer(score if callable(score) else _Compressor(model), name)

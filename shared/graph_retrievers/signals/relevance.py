@@ -16,13 +16,55 @@ from torch import Tensor
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, shown
 from graph_retrievers.signals.embedding import Embedding, check_vectors, embed_queries
 
-__all__ = ["BiEncoder", "PairScorer", "RelevanceModel", "check_pairs"]
+__all__ = ["BiEncoder", "PairScorer", "PathText", "RelevanceModel", "check_pairs"]
+
+
+class PathText(str):
+    r"""The text of a node with the way to it, as one string, for models that read it so; others find its parts.
+
+    Parameters
+    ----------
+    node, way, parent : str
+        The text of the node, the step that led to it, and the text of the node it was reached from.
+
+    Examples
+    --------
+    >>> text = PathText("A loom weaves.", "Card -> Loom", "Cards drive looms.")
+    >>> text.parent, text.count("\n")
+    ('Cards drive looms.', 2)
+    """
+
+    node: str
+    way: str
+    parent: str
+
+    def __new__(cls, node: str, way: str, parent: str) -> PathText:
+        """Return the parts, a line each; the node comes first, so that a model that reads so many tokens cuts the parent."""
+        text = super().__new__(cls, "\n".join(filter(None, (node, way, parent))))
+        text.node, text.way, text.parent = node, way, parent
+        return text
+
+    def __getnewargs__(self) -> tuple[str, str, str]:  # type: ignore[override]
+        """Return the parts for a copy or a pickle."""
+        return self.node, self.way, self.parent
 
 
 class RelevanceModel(ABC):
-    """A model that scores pairs of query and text in two steps: an abstract class. Tables and traces use its `name`."""
+    """A model that scores pairs of query and text in two steps: an abstract class.
+
+    Attributes
+    ----------
+    name : str
+        For tables and traces.
+    paths : bool, default False
+        Whether operators show it each text with the way to it (:class:`PathText`), whatever they do otherwise.
+    listwise : bool, default False
+        Whether the score of a text depends on those that are judged with it, so that scores are not kept for other searches.
+    """
 
     name: str = ""
+    paths: bool = False
+    listwise: bool = False
 
     @abstractmethod
     def encode(self, queries: Sequence[str], texts: Sequence[str]) -> Tensor:
@@ -31,6 +73,15 @@ class RelevanceModel(ABC):
     @abstractmethod
     def score(self, latent: Tensor) -> Tensor:
         """Return the score of each latent: Tensor, shape [n], float32, from shape [n, d]."""
+
+    def encode_lists(self, lists: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[Tensor, str]]:
+        """Return the latents of the texts of each query, shape [n, d], and a note for the reader of its hits, "" for none.
+
+        `lists` has each query of a batch with its texts, at least one. By default they are pairs that do not know of each other.
+        """
+        pairs = [(query, text) for query, texts in lists for text in texts]
+        found = self.encode([query for query, _ in pairs], [text for _, text in pairs])
+        return [(part, "") for part in found.split([len(texts) for _, texts in lists])]
 
 
 def check_pairs(queries: Sequence[str], texts: Sequence[str]) -> None:

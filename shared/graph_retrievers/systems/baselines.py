@@ -12,6 +12,7 @@ from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.search.driver import Search
 from graph_retrievers.search.memory import Question
 from graph_retrievers.search.operator import Operator, OperatorKind, Pipeline
+from graph_retrievers.search.path_texts import texts_read
 from graph_retrievers.search.requests import Relevance
 from graph_retrievers.search.vector_search import BM25Search, HybridSearch, VectorSearch
 
@@ -19,7 +20,7 @@ __all__ = ["BM25", "Hybrid", "Re2", "Rerank", "Vector"]
 
 
 class Rerank(Operator):
-    """Rerank nodes by the relevance model of the index, each node on its own.
+    """Rerank nodes by the relevance model of the index.
 
     Parameters
     ----------
@@ -29,7 +30,8 @@ class Rerank(Operator):
     Notes
     -----
     The scores are the model's own outputs (raw logits of a cross-encoder). Equal scores keep their present order.
-    A (query, node) pair is encoded once, also across operators.
+    A (query, node) pair is encoded once, also across operators. A model that wants them is shown the ways to the nodes, too
+    (:func:`~graph_retrievers.search.path_texts.texts_read`).
 
     Examples
     --------
@@ -46,7 +48,8 @@ class Rerank(Operator):
 
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return the same nodes ordered by the model's score."""
-        return found.rescored((yield Relevance(found.nodes)))
+        texts = yield from texts_read(question, found)
+        return found.rescored((yield Relevance(found.nodes, texts=texts, notes=question.notes)))
 
 
 class Vector(Retriever):

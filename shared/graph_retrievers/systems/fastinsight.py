@@ -16,10 +16,9 @@ from graph_retrievers.search.candidates import Candidates, best, places_of, reac
 from graph_retrievers.search.driver import Search
 from graph_retrievers.search.memory import Question
 from graph_retrievers.search.operator import Loop, Operator, OperatorKind, Pipeline
-from graph_retrievers.search.path_texts import PathTexts
+from graph_retrievers.search.path_texts import texts_read
 from graph_retrievers.search.requests import Degree, Neighbors, Relevance, Scores, Weights
 from graph_retrievers.search.vector_search import VectorSearch
-from graph_retrievers.signals.relevance import BiEncoder
 from graph_retrievers.systems.pagerank import fused_with_search
 
 __all__ = ["FastInsight", "GRanker", "STeX", "propagation_matrix"]
@@ -144,7 +143,8 @@ class GRanker(Operator):
         Degree in D. The paper's text says the subgraph's, its line 3 the whole graph's, which STeX uses too.
     paths : bool, default False
         Whether the model reads each node together with the node that it was reached from (see
-        :func:`~graph_retrievers.search.path_texts.path_texts`); the paper's reads it alone.
+        :func:`~graph_retrievers.search.path_texts.path_texts`); the paper's reads it alone. A model that asks for paths, as a
+        language model does, gets them either way.
     k : int, optional
         Nodes to keep; all by default.
 
@@ -177,13 +177,12 @@ class GRanker(Operator):
 
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return the same nodes ordered by ``score(H')``."""
-        by_texts = self.paths and not isinstance(question.queries.index.relevance, BiEncoder)
-        told = (yield PathTexts(found)) if by_texts else None
+        texts = yield from texts_read(question, found, self.paths)
         if self.alpha == 0:
-            return found.rescored((yield Relevance(found.nodes, texts=told)))
+            return found.rescored((yield Relevance(found.nodes, texts=texts, notes=question.notes)))
         weights, strength = yield Weights(found.nodes)  # lines 1 to 3
         mix = propagation_matrix(weights, strength if self.degree == "graph" else weights.sum(1))
-        return found.rescored((yield Relevance(found.nodes, mix, self.alpha, told)))  # lines 6 to 8
+        return found.rescored((yield Relevance(found.nodes, mix, self.alpha, texts, notes=question.notes)))  # lines 6 to 8
 
 
 class FastInsight(Retriever):

@@ -14,6 +14,7 @@ from graph_retrievers.search.candidates import Candidates, best, found_by, order
 from graph_retrievers.search.driver import Search
 from graph_retrievers.search.memory import Question
 from graph_retrievers.search.operator import Operator, OperatorKind, Pipeline
+from graph_retrievers.search.path_texts import texts_read
 from graph_retrievers.search.requests import Neighbors, Relevance
 from graph_retrievers.search.vector_search import VectorSearch
 
@@ -82,8 +83,10 @@ class AdaptiveReranking(Operator):
             room = min(self.nodes_per_round, left)
             batch = frontier[best(priority[frontier], room)] if turn % 2 else found.nodes[initial[:room]]
             if len(batch):
-                scores, near = yield Relevance(batch), Neighbors(batch)
-                rounds.append((batch, scores, parent[batch] if turn % 2 else np.full(len(batch), -1), np.full(len(batch), turn)))
+                source = parent[batch] if turn % 2 else np.full(len(batch), -1)
+                texts = yield from texts_read(question, _stepped(batch, source))
+                scores, near = yield Relevance(batch, texts=texts, notes=question.notes), Neighbors(batch)
+                rounds.append((batch, scores, source, np.full(len(batch), turn)))
                 left, scored[batch] = left - len(batch), True
                 initial, frontier = initial[~scored[found.nodes[initial]]], frontier[~scored[frontier]]
                 # Line 9: the neighbours of the batch enter the frontier.
@@ -107,6 +110,11 @@ class AdaptiveReranking(Operator):
         rest = found.taken(initial[:left])
         rest.scores = ranked.scores.min() - 1 - np.arange(len(rest))
         return ranked.joined(rest)
+
+
+def _stepped(nodes: np.ndarray, parents: np.ndarray) -> Candidates:
+    """Return nodes with the node that each was reached from, -1 for none, as candidates."""
+    return Candidates(nodes, np.zeros(len(nodes)), np.stack([parents, nodes], 1), np.zeros(len(nodes), np.int64))
 
 
 class GAR(Retriever):

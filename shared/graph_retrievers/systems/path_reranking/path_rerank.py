@@ -9,9 +9,9 @@ from graph_retrievers.search.candidates import Candidates, replaced
 from graph_retrievers.search.driver import Search
 from graph_retrievers.search.memory import Question
 from graph_retrievers.search.operator import Operator, OperatorKind
-from graph_retrievers.search.path_texts import PathTexts
+from graph_retrievers.search.path_texts import texts_read
 from graph_retrievers.search.requests import Relevance
-from graph_retrievers.signals.relevance import BiEncoder, RelevanceModel
+from graph_retrievers.signals.relevance import RelevanceModel
 
 __all__ = ["PathRerank", "mixed_with_ranks"]
 
@@ -82,10 +82,8 @@ class PathRerank(Operator):
         if self.weight == 0 or not len(places):
             return found
         read = found.taken(places)
-        # The similarity of vectors belongs to the nodes' own texts.
-        alone = isinstance(self.model or question.queries.index.relevance, BiEncoder)
-        texts = None if alone else (yield PathTexts(read))
-        scores = yield Relevance(read.nodes, texts=texts, model=self.model)
+        texts = yield from texts_read(question, read, True, self.model)
+        scores = yield Relevance(read.nodes, texts=texts, model=self.model, notes=question.notes)
         return replaced(found, places, mixed_with_ranks(scores, self.weight))
 
 
