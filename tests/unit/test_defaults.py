@@ -1,6 +1,7 @@
 """Defaults of the retrievers, and what they are composed of on indexes of different kinds."""
 
 import numpy as np
+import torch
 
 from graph_retrievers.graph import Node
 from graph_retrievers.index import GraphIndex
@@ -9,6 +10,7 @@ from graph_retrievers.systems.fastinsight import FastInsight
 from graph_retrievers.systems.pagerank import PPR
 from graph_retrievers.systems.registry import build_retriever, retriever_class
 from graph_retrievers.systems.spreading.retriever import SpreadingActivation
+from graph_retrievers.systems.strategies import MMR, Eager, Scored
 from graph_retrievers.systems.walk_fusion.retriever import WalkFusion
 from tests.helpers import linked_index
 from tests.unit.test_walk_fusion import index, manual
@@ -43,6 +45,17 @@ def test_the_lists_and_their_constants():
     assert not has(WalkFusion(index(), form="relations", depth=7, seeds=3), *metapaths, *fusion)
 
 
+def reference():
+    """Sections of a reference manual: their titles are rare words, and no names."""
+    texts = [f"print_{n}(text) {LONG}; See print_{n + 1}" for n in range(30)]
+    return GraphIndex.from_texts(texts, titles=[f"print_{n}" for n in range(30)], vectors=torch.ones(30, 2), edges=[("0", "1")])
+
+
+def encyclopedia():
+    texts = [f"Ada{n} was born. {LONG}" for n in range(30)]
+    return GraphIndex.from_texts(texts, titles=[f"Ada{n}" for n in range(30)], vectors=torch.ones(30, 2), edges=[("0", "1")])
+
+
 def test_walks_over_passages_and_over_entities():
     damped = ("threshold=0.001", "hub_exponent=1.0", "steps=3, decay=0.7", "constant=5", "HybridSearch(k=100")
     assert not has(SpreadingActivation(manual()), *damped)
@@ -52,11 +65,12 @@ def test_walks_over_passages_and_over_entities():
 
 
 def test_walks_are_fused_with_hybrid_search_in_a_manual_and_with_vector_search_elsewhere():
-    for walk in (FastInsight, PPR, SpreadingActivation):
-        assert not has(walk(manual()), "Fusion", "HybridSearch(k=100", "constant=5")
-        assert repr(walk(manual(), fuse=True)) == repr(walk(manual()))
+    for walk in (FastInsight, PPR, SpreadingActivation, Eager, MMR, Scored):
+        for made in (manual(), reference()):
+            assert not has(walk(made), "Fusion", "HybridSearch(k=100", "constant=5")
+            assert repr(walk(made, fuse=True)) == repr(walk(made))
         assert not has(walk(index(), fuse=True), "Fusion", "VectorSearch(k=100", "constant=5")
-        for alone in (walk(manual(), fuse=False), walk(index())):
+        for alone in (walk(manual(), fuse=False), walk(reference(), fuse=False), walk(index()), walk(encyclopedia())):
             assert "Fusion" not in repr(alone) and "k=100" not in repr(alone)
 
 

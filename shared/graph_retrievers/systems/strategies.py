@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from graph_retrievers.search.memory import Question
 from graph_retrievers.search.operator import Operator, OperatorKind, Pipeline
 from graph_retrievers.search.requests import Contents, Neighbors, Similarity, Vectors
 from graph_retrievers.search.vector_search import VectorSearch
+from graph_retrievers.systems.pagerank import fused_with_search
 
 __all__ = ["Eager", "EagerTraversal", "MMR", "MMRTraversal", "Scored", "ScoredTraversal"]
 
@@ -316,11 +318,12 @@ class MMRTraversal(_Traversal):
         return pool.result(self.name)
 
 
-_PUBLISHED = {"start_k": 4, "adjacent_k": 10, "max_depth": None, "k": 5, "backfill": False}
+_PUBLISHED = {"start_k": 4, "adjacent_k": 10, "max_depth": None, "fuse": False, "k": 5, "backfill": False}
 
 
-def _from_start(start_k: int, traversal: Operator) -> Operator:
-    return Pipeline(VectorSearch(positive("start_k", start_k), returned=False), traversal)
+def _from_start(start_k: int, traversal: Operator, fuse: bool | None) -> Callable[[GraphIndex], Operator]:
+    walk = Pipeline(VectorSearch(positive("start_k", start_k), returned=False), traversal)
+    return partial(fused_with_search, walk, fuse)
 
 
 class Eager(Retriever):
@@ -335,6 +338,8 @@ class Eager(Retriever):
     adjacent_k : int, default 10
     max_depth : int, optional
         See :class:`~graph_retrievers.systems.strategies.EagerTraversal`, which also states the departures.
+    fuse : bool, optional
+        As for :class:`~graph_retrievers.systems.pagerank.PPR`.
     **options
         Keywords of :class:`Retriever`. `k` is the original's `select_k` (default there: 5); where the traversal finds fewer,
         vector search fills up unless ``backfill=False``.
@@ -352,10 +357,17 @@ class Eager(Retriever):
     PUBLISHED = _PUBLISHED
 
     def __init__(
-        self, index: GraphIndex, *, start_k: int = 4, adjacent_k: int = 10, max_depth: int | None = None, **options: Any
+        self,
+        index: GraphIndex,
+        *,
+        start_k: int = 4,
+        adjacent_k: int = 10,
+        max_depth: int | None = None,
+        fuse: bool | None = None,
+        **options: Any,
     ) -> None:
         traversal = EagerTraversal(adjacent_k=adjacent_k, max_depth=max_depth)
-        super().__init__(index, _from_start(start_k, traversal), **options)
+        super().__init__(index, _from_start(start_k, traversal, fuse), **options)
 
 
 class MMR(Retriever):
@@ -365,7 +377,7 @@ class MMR(Retriever):
     ----------
     index : GraphIndex
         With vectors in memory.
-    start_k, adjacent_k, max_depth
+    start_k, adjacent_k, max_depth, fuse
         As for :class:`Eager`.
     lambda_mult : float in [0, 1], default 0.5
     min_mmr_score : float, default -inf
@@ -394,10 +406,11 @@ class MMR(Retriever):
         max_depth: int | None = None,
         lambda_mult: float = 0.5,
         min_mmr_score: float = -math.inf,
+        fuse: bool | None = None,
         **options: Any,
     ) -> None:
         traversal = MMRTraversal(adjacent_k=adjacent_k, max_depth=max_depth, lambda_mult=lambda_mult, min_mmr_score=min_mmr_score)
-        super().__init__(index, _from_start(start_k, traversal), **options)
+        super().__init__(index, _from_start(start_k, traversal, fuse), **options)
 
 
 class Scored(Retriever):
@@ -407,7 +420,7 @@ class Scored(Retriever):
     ----------
     index : GraphIndex
         With vectors.
-    start_k, adjacent_k, max_depth
+    start_k, adjacent_k, max_depth, fuse
         As for :class:`Eager`.
     scorer : callable, optional
     per_iteration_limit : int, optional
@@ -436,9 +449,10 @@ class Scored(Retriever):
         max_depth: int | None = None,
         scorer: Scorer | None = None,
         per_iteration_limit: int | None = None,
+        fuse: bool | None = None,
         **options: Any,
     ) -> None:
         traversal = ScoredTraversal(
             adjacent_k=adjacent_k, max_depth=max_depth, scorer=scorer, per_iteration_limit=per_iteration_limit
         )
-        super().__init__(index, _from_start(start_k, traversal), **options)
+        super().__init__(index, _from_start(start_k, traversal, fuse), **options)
