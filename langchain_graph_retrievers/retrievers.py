@@ -96,7 +96,16 @@ class GraphRetriever(EngineRetriever):
         return index if isinstance(index, GraphIndex) else None
 
     @classmethod
-    def from_index(cls, index: GraphIndex, *, system: str | Operator | None = None, published: bool = False, **fields: Any) -> Self:
+    def from_index(
+        cls,
+        index: GraphIndex,
+        *,
+        system: str | Operator | None = None,
+        published: bool = False,
+        per_source: int | None = None,
+        source_field: str | None = None,
+        **fields: Any,
+    ) -> Self:
         """Return a retriever on an index.
 
         Parameters
@@ -109,14 +118,20 @@ class GraphRetriever(EngineRetriever):
         published : bool, default False
             Whether the system is configured as its paper or its published code does it: see
             :meth:`graph_retrievers.retrievers.retriever.Retriever.published`.
+        per_source : int, optional
+            At most so many documents that were split from one, such as 2 chunks of a page; by default as many as are found.
+        source_field : str, optional
+            Metadata field that says what a document was split from; by default ``source`` and others, see
+            :class:`graph_retrievers.retrievers.retriever.Retriever`.
         **fields
             Those of the class.
         """
         check_fields(cls.__name__, fields, (cls.model_fields.keys() - {"retriever"}) | {"system"})
+        limits: dict[str, Any] = {"per_source": per_source, "source_field": source_field}
         if isinstance(system, Operator):
-            engine = Retriever(index, system, **published_settings(Retriever, published))
+            engine = Retriever(index, system, **published_settings(Retriever, published), **limits)
         else:
-            engine = build_retriever(system, index, published=published)
+            engine = build_retriever(system, index, published=published, **limits)
         return cls(retriever=engine, **fields)
 
     @classmethod

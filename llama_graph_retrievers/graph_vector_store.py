@@ -19,8 +19,9 @@ from llama_index.core.vector_stores.types import (
 from torch import Tensor
 
 from graph_retrievers.arguments import fraction
-from graph_retrievers.construction.documents import node_source, unit_vectors
+from graph_retrievers.construction.documents import unit_vectors
 from graph_retrievers.errors import InvalidArgumentError, UnknownNodeError
+from graph_retrievers.graph.addresses import node_source
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.filters import filter_mask
 from graph_retrievers.hits import Hit, NodePath

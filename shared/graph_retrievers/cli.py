@@ -111,6 +111,9 @@ def _parser() -> argparse.ArgumentParser:
     search.add_argument("--max-length", type=int, default=160, metavar="TOKENS", help=tokens)
     search.add_argument("--embedding", metavar="NAME_OR_DIR", help="embedding model (default: the one that built the index)")
     search.add_argument("--device", help="torch device, such as cuda (default: cpu)")
+    limit = "at most N hits of one document, such as chunks of a page (default: no limit)"
+    search.add_argument("--per-source", type=int, metavar="N", help=limit)
+    search.add_argument("--source-field", metavar="FIELD", help="metadata field that says from which document a node is")
     search.add_argument("--explain", action="store_true", help="say below each hit why it is there, and what the search asked")
     search.add_argument("--json", action="store_true", help="print JSON")
     search.set_defaults(run=_search)
@@ -255,10 +258,12 @@ def _search(args: argparse.Namespace) -> None:
 
         reranker = CrossEncoder(args.reranker, max_length=args.max_length, device=args.device)
     index = GraphIndex.load(args.index, embedding=query_embedding(args, args.index), relevance=reranker, device=args.device)
+    given = {"per_source": args.per_source, "source_field": args.source_field}
+    limits: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if args.tuned:
-        retriever = load_retriever(index, args.tuned)
+        retriever = load_retriever(index, args.tuned, **limits)
     else:
-        retriever = build_retriever(args.retriever, index, published=args.published)
+        retriever = build_retriever(args.retriever, index, published=args.published, **limits)
     tell_unused_relevance(retriever)
     hits = retriever.retrieve(args.question, args.k)
     if args.json:

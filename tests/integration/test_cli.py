@@ -160,6 +160,19 @@ class TestSearch:
         expected = "id score similarity title text type operator path metadata kind context ranks plain_rank reason"
         assert set(found["hits"][0]) == set(expected.split())
 
+    def test_hits_of_one_document_are_limited(self, tmp_path, capsys):
+        nodes = [Node(f"{page}{n}", "a loom", metadata={"source": f"{page}.md", "book": n}) for page in "abc" for n in range(3)]
+        GraphIndex.from_nodes(nodes, []).save(tmp_path / "index")
+
+        def found(*flags):
+            _, out, _ = run(capsys, "search", tmp_path / "index", "loom", "-k", "4", "--json", "--retriever", "bm25", *flags)
+            return [hit["id"] for hit in json.loads(out)["hits"]]
+
+        assert found() == ["a0", "a1", "a2", "b0"] and found("--per-source", "1") == ["a0", "b0", "c0"]
+        assert found("--per-source", "1", "--source-field", "book") == ["a0", "a1", "a2"]
+        status, _, err = run(capsys, "search", tmp_path / "index", "loom", "--per-source", "0")
+        assert status == 2 and "per-source must be an integer of at least 1" in err
+
     def test_a_person_reads_rank_score_operator_node_path_and_text(self, tmp_path, capsys, monkeypatch):
         monkeypatch.setenv("COLUMNS", "100")
         linked_index().save(tmp_path / "index")

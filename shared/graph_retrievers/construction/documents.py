@@ -14,12 +14,11 @@ from torch import Tensor
 from graph_retrievers.arguments import listed
 from graph_retrievers.construction.headings import heading_title
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.graph.addresses import page_address
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.graph.labels import is_random
 from graph_retrievers.signals.embedding import check_vectors
 
-__all__ = ["document_vectors", "node_origin", "node_source", "node_title", "text_nodes", "to_nodes", "unit_vectors"]
+__all__ = ["document_vectors", "node_origin", "node_title", "text_nodes", "to_nodes", "unit_vectors"]
 
 logger = logging.getLogger(__name__)
 
@@ -163,26 +162,6 @@ def _dumped(document: Any) -> dict[str, Any]:
 def node_origin(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a dumped LlamaIndex node that are neither id, text, metadata nor vector, and its ``class_name``."""
     return {name: value for name, value in fields.items() if name in _ORIGIN or name == "class_name"}
-
-
-def node_source(node: str, metadata: Mapping[str, Any], origin: Mapping[str, Any]) -> str:
-    """Return the document that a node was made from, by the node's id, metadata and origin.
-
-    It is the source of a LlamaIndex node (``ref_doc_id``); else the metadata field ``document``, which
-    :func:`~graph_retrievers.construction.contextual.chunk_documents` writes; else the page's address, from ``url``, ``source``,
-    ``path`` or ``file_path``; else the node itself.
-
-    Examples
-    --------
-    >>> node_source("a#2", {"source": "docs/a.md"}, {}), node_source("b", {}, {})
-    ('docs/a.md', 'b')
-    """
-    # "1" is the number of this relationship in LlamaIndex.
-    related = origin.get("relationships", {}).get("1")
-    if isinstance(related, Mapping) and related.get("node_id"):
-        return str(related["node_id"])
-    held = metadata.get("document")
-    return held if isinstance(held, str) and held else page_address(metadata) or node
 
 
 def document_vectors(documents: Sequence[Any], embed: Callable[[list[int]], Tensor] | None) -> Tensor | None:

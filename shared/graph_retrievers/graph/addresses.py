@@ -10,7 +10,7 @@ from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from graph_retrievers.errors import InvalidArgumentError, shown
 
-__all__ = ["ADDRESS_FIELDS", "AddressBook", "check_site", "page_address"]
+__all__ = ["ADDRESS_FIELDS", "AddressBook", "check_site", "node_source", "page_address"]
 
 # In this order: a loader of web pages may write both an address and the file it was kept in.
 ADDRESS_FIELDS = ("url", "source", "path", "file_path")
@@ -38,6 +38,26 @@ def page_address(metadata: Mapping[str, Any], fields: Sequence[str] = ADDRESS_FI
     """
     values = (metadata.get(name) for name in fields)
     return next((text for value in values if value is not None and (text := _text(value))), "")
+
+
+def node_source(node: str, metadata: Mapping[str, Any], origin: Mapping[str, Any]) -> str:
+    """Return the document that a node was made from, by the node's id, metadata and origin.
+
+    It is the source of a LlamaIndex node (``ref_doc_id``); else the metadata field ``document``, which
+    :func:`~graph_retrievers.construction.contextual.chunk_documents` writes; else the page's address, from ``url``, ``source``,
+    ``path`` or ``file_path``; else the node itself.
+
+    Examples
+    --------
+    >>> node_source("a#2", {"source": "docs/a.md"}, {}), node_source("b", {}, {})
+    ('docs/a.md', 'b')
+    """
+    # "1" is the number of this relationship in LlamaIndex.
+    related = origin.get("relationships", {}).get("1")
+    if isinstance(related, Mapping) and related.get("node_id"):
+        return str(related["node_id"])
+    held = metadata.get("document")
+    return held if isinstance(held, str) and held else page_address(metadata) or node
 
 
 def _text(value: Any) -> str:

@@ -15,10 +15,11 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import listed, strings
-from graph_retrievers.construction.documents import node_source, to_nodes, unit_vectors
+from graph_retrievers.construction.documents import to_nodes, unit_vectors
 from graph_retrievers.construction.edges import edge_parts
 from graph_retrievers.construction.spec import Corpus, EdgeSource, EdgeSpec
 from graph_retrievers.errors import DuplicateNodeError, InvalidArgumentError, MissingSignalError, UnknownNodeError, shown
+from graph_retrievers.graph.addresses import node_source
 from graph_retrievers.graph.corpus_graph import COLUMNS, CorpusGraph, Edge, EdgeLike, Rows, simple_keys
 from graph_retrievers.index.build import Built, check_not_empty
 from graph_retrievers.signals.embedding import check_vectors, embed_texts

@@ -508,7 +508,7 @@ class GraphIndex:
         delete : iterable of str, default ()
             Ids of nodes. Edges at them are deleted too; those at a replaced node stay.
         delete_sources : iterable of str, default ()
-            Documents whose nodes are deleted; see :func:`graph_retrievers.construction.documents.node_source`.
+            Documents whose nodes are deleted; see :func:`graph_retrievers.graph.addresses.node_source`.
         add_edges : iterable of Edge, (source, target) or (source, target, relation), default ()
         delete_edges : iterable of the same, default ()
             Edges that were given one by one. (source, target) stands for all relations.

@@ -29,6 +29,7 @@ from graph_retrievers.search.candidates import Candidates, ranking_of
 from graph_retrievers.search.driver import Search, Trace, run
 from graph_retrievers.search.memory import Memory, Question
 from graph_retrievers.search.operator import Operator, OperatorKind, told_of
+from graph_retrievers.search.per_source import DEEPER, per_source
 from graph_retrievers.signals.relevance import BiEncoder
 
 __all__ = ["Retriever", "tell_unused_relevance"]
@@ -60,6 +61,14 @@ class Retriever(BaseRetriever):
         Whether vector search (BM25 where the index has no vectors) fills up to k when the operators find fewer.
         Such hits come last, carry the operator name "Backfill" and scores below all others, on their scale (see
         :class:`~graph_retrievers.search.backfill.Backfill`).
+    per_source : int, optional
+        At most so many hits of one document, such as 2 chunks of a page; by default as many as are found. The operators are asked
+        for four times as many nodes, and those that stand behind so many of their document are left out before the list is cut to
+        k and filled up. Where there are few documents, there are fewer than k hits, and a note says so.
+    source_field : str, optional
+        Metadata field that says from which document a node is; one without it is a document of its own. By default it is found: the
+        source of a LlamaIndex node (``ref_doc_id``), else the page of a chunk, from ``url``, ``source``, ``path`` or ``file_path``
+        (see :func:`~graph_retrievers.graph.addresses.node_source`).
     types : collection of str, optional
         Node types that may be returned, and that chains end at and facts join; all by default. Traversal passes through others.
     batch_size : int, default 32
@@ -102,6 +111,8 @@ class Retriever(BaseRetriever):
         *,
         k: int = DEFAULT_K,
         backfill: bool = True,
+        per_source: int | None = None,
+        source_field: str | None = None,
         types: Collection[str] | None = None,
         batch_size: int = 32,
         share_batches: bool | None = None,
@@ -121,6 +132,13 @@ class Retriever(BaseRetriever):
         self.k, self.batch_size = positive("k", k), positive("batch_size", batch_size)
         share_batches = index.device.type == "cuda" if share_batches is None else share_batches
         self._shared_calls = SharedCalls(self.batch_size) if share_batches else None
+        self.per_source = None if per_source is None else positive("per_source", per_source)
+        if source_field is not None and per_source is None:
+            raise InvalidArgumentError(
+                f"source_field={source_field!r} says what a document is, and per_source= how many hits of one may be there; "
+                "give both."
+            )
+        self.source_field = source_field
         self.backfill, self.types = backfill, None if types is None else strings("types", types)
         self.name = name or type(self).__name__
         self._told_unused = False
@@ -169,6 +187,8 @@ class Retriever(BaseRetriever):
         """Return the name and the composition with its parameters."""
         composition = repr(self.operator).replace("\n", "\n  ")
         types = "" if self.types is None else f", types={self.types}"
+        types += "" if self.per_source is None else f", per_source={self.per_source}"
+        types += "" if self.source_field is None else f", source_field={self.source_field!r}"
         return f"{self.name}(\n  {composition},\n  k={self.k}, backfill={self.backfill}{types},\n)"
 
     @property
@@ -254,15 +274,21 @@ class Retriever(BaseRetriever):
 
     def found(self, question: Question) -> Search[Candidates]:
         """Return all that the operators find for a question, filters applied."""
-        found = yield from self.operator.stepped(question, Candidates.none())
-        return found.taken(np.flatnonzero(question.returned(found.nodes)))
+        asked = question if self.per_source is None else question.asking(min(DEEPER * question.k, question.size))
+        found = yield from self.operator.stepped(asked, Candidates.none())
+        found = found.taken(np.flatnonzero(question.returned(found.nodes)))
+        question.touched = asked.touched
+        return found
 
     def _searched(self, question: Question) -> Search[Candidates]:
         return (yield from self.answer(question, (yield from self.found(question))))
 
     def answer(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return what becomes the hits of a question: cut to k, filled up, with what a reader should know in its notes."""
-        found = found.top(min(question.k, question.size))
+        wanted = min(question.k, question.size)
+        if self.per_source is not None:
+            found = yield from per_source(question, found, self.per_source, self.source_field)
+        found = found.top(wanted)
         question.notes += [] if len(found) else [NOTHING_FOUND]
         question.notes += [_FALLS_BACK] if self._falls_back else []
         if self._lacks_edges:
@@ -275,7 +301,9 @@ class Retriever(BaseRetriever):
             kept = question.typed(ends[:, 0], self.types) & question.typed(ends[:, 1], self.types)
             found = replace(found, facts=found.facts.taken(kept))
         if self.backfill:
-            found = yield from Backfill().stepped(question, found)
+            found = yield from Backfill(self.per_source, self.source_field).stepped(question, found)
+        if self.per_source is not None and len(found) < wanted:
+            question.notes.append(f"{len(found)} of {wanted} hits: at most {self.per_source} of one document")
         return found.trimmed()
 
     def _narrowed(self, queries: Queries) -> Queries:

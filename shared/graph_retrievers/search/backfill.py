@@ -8,6 +8,7 @@ from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.search.driver import Search
 from graph_retrievers.search.memory import Question
 from graph_retrievers.search.operator import Operator, OperatorKind
+from graph_retrievers.search.per_source import DEEPER, per_source
 from graph_retrievers.search.requests import Nearest
 
 __all__ = ["Backfill"]
@@ -15,6 +16,11 @@ __all__ = ["Backfill"]
 
 class Backfill(Operator):
     """Fill a ranking up to k nodes with the best of vector search, or of BM25 where there are no vectors.
+
+    Parameters
+    ----------
+    per_source, source_field : optional
+        As for :class:`~graph_retrievers.retrievers.retriever.Retriever`, of the ranking with what is added.
 
     Notes
     -----
@@ -36,16 +42,23 @@ class Backfill(Operator):
 
     kind = OperatorKind.VECTOR_SEARCH
 
+    def __init__(self, per_source: int | None = None, source_field: str | None = None) -> None:
+        self.per_source, self.source_field = per_source, source_field
+
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return the candidates with the added nodes at their end."""
         queries, k = question.queries, min(question.k, question.size)
         dense = queries.index.has_dense and (queries.has_vectors or not queries.index.has_bm25)
         if len(found) >= k or not (dense or queries.index.has_bm25):
             return found
-        nodes, scores = yield Nearest(k, "dense" if dense else "bm25", among="return")
+        reach = k if self.per_source is None else min(DEEPER * k, question.size)
+        nodes, scores = yield Nearest(reach, "dense" if dense else "bm25", among="return")
         own = np.full(len(nodes), len(found.operators))
         added = Candidates(nodes, scores, nodes[:, None], own, (*found.operators, self.name))
-        filled = found.joined(added).top(k)
+        filled = found.joined(added)
+        if self.per_source is not None:
+            filled = yield from per_source(question, filled, self.per_source, self.source_field)
+        filled = filled.top(k)
         if len(found):
             # Half of infinity is infinity; and in single precision, neighbours far down would be equal.
             last = min(float(found.scores.min()), float(np.finfo(np.float32).max))
