@@ -93,6 +93,8 @@ LangChain, LlamaIndex and DataStax: `benchmarks/manual.py`.
 
 [Path reranking](path-reranking/README.md) by a cross-encoder as it is and trained: `benchmarks/path_reranking.py`.
 
+[Manuals as common splitters cut them](splits/README.md), by splitters of LangChain and LlamaIndex: `benchmarks/splits.py`.
+
 [What tuning gains](tuned/README.md), with three seeds: `benchmarks/tune.py`.
 
 [Time and memory](scale/README.md) of indexes of up to a million nodes: `benchmarks/scale.py`.

@@ -27,18 +27,18 @@ def test_the_lists_and_their_constants():
     searches = (
         "HybridSearch(k=100,",
         "HybridSearch(k=5,",
-        "PathSearch(seeds=5, share=0.5, dense_weight=1.0, bridges=3, k=100)",
+        "PathSearch(seeds=5, share=0.5, dense_weight=1.0, bridges=3, across=False, k=100)",
     )
     fusion = ("depth=100, constant=5", "weights=(4.0, 1.0, 2.0)", "threshold=0.001", "hub_exponent=1.0")
     assert not has(WalkFusion(index(), form="names", seeds=5), *searches, *fusion)
     short = (
         "HybridSearch(k=7,",
         "HybridSearch(k=3,",
-        "PathSearch(seeds=3, share=0.5, dense_weight=1.0, bridges=3, k=7)",
+        "PathSearch(seeds=3, share=0.5, dense_weight=1.0, bridges=3, across=False, k=7)",
         "depth=7",
     )
     assert not has(WalkFusion(index(), form="names", depth=7, seeds=3), *short)
-    paths = "PathSearch(seeds=3, share=0.5, dense_weight=2.0, bridges=0, k=7)"
+    paths = "PathSearch(seeds=3, share=0.5, dense_weight=2.0, bridges=0, across=False, k=7)"
     assert not has(WalkFusion(manual(), depth=7, seeds=3), "HybridSearch(k=7,", paths)
     metapaths = ("MetapathSearch(seeds=3, length=3, temperature=0.03, limit=500, k=7)", "EntityLinking(case='fold', budget=0")
     fusion = ("weights=(1.0, 1.0, 3.0)", "hub_exponent=0.0")

@@ -1,8 +1,11 @@
 """WalkFusion: which lists it has on which graph, what they bring, and how they are fused."""
 
 import random
+from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 
+import numpy as np
 import pytest
 import torch
 
@@ -14,6 +17,7 @@ from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.search.operator import Pipeline
 from graph_retrievers.search.vector_search import BM25Search, HybridSearch
+from graph_retrievers.systems.baselines import Hybrid
 from graph_retrievers.systems.registry import build_retriever, default_retriever
 from graph_retrievers.systems.spreading import GatedPropagation
 from graph_retrievers.systems.walk_fusion.feedback_search import FeedbackSearch
@@ -232,7 +236,7 @@ PLAIN = ["Kismet is a film of 1955 with Ada Holm.", "As a child, Ada Holm lived 
 def test_names_join_texts_that_have_neither_titles_nor_edges(caplog):
     bare = GraphIndex.from_texts(PLAIN, embedding=HashEmbedding(), edges=[])
     retriever, question = WalkFusion(bare), "Where did the star of Kismet live?"
-    assert "PathSearch(seeds=1, share=0.5, dense_weight=2.0, bridges=2, k=100)" in repr(retriever)
+    assert "PathSearch(seeds=1, share=0.5, dense_weight=2.0, bridges=2, across=False, k=100)" in repr(retriever)
     hits = retriever.retrieve(question, 2)
     assert [hit.path.text for hit in hits] == ["0", '0 -["Ada Holm"]- 1'] and hits.notes == () and "no edges" not in caplog.text
     told = "form links: no node has a title; there are no edges, so names in the texts lead from one to another"
@@ -325,3 +329,62 @@ def test_the_default_is_what_measured_best_for_the_signals():
     assert build_retriever(None, GraphIndex.from_nodes(typed, embedding=HashEmbedding())).k == 10
     assert default_retriever(GraphIndex.from_nodes(NODES, embedding=HashEmbedding(), bm25=False)) == "spreading-hybrid"
     assert default_retriever(GraphIndex.from_nodes(NODES)) == "bm25"
+
+
+def cut_pages(seed, titles=False, edges=True):
+    """Pages of eight pieces without titles, of which neighbours are alike, and links between pages."""
+    draw = np.random.default_rng(seed)
+    words = "loom card thread mill engine weaver cloth pattern hole lever".split()
+    nodes, made = [], []
+    for page in range(12):
+        own = list(draw.choice(words, 4, replace=False))
+        for piece in range(8):
+            text = " ".join([*own, *draw.choice(words, 2)])
+            title = f"{page} {piece}" if titles else ""
+            nodes.append(Node(f"{page}:{piece}", text, title, metadata={"source": f"{page}.md"}))
+            made += [(f"{page}:{piece - 1}", f"{page}:{piece}", "next")] if piece else []
+    made += [(*map(str, draw.choice([node.id for node in nodes], 2, replace=False)), "links") for _ in range(30)]
+    return GraphIndex.from_nodes(nodes, made if edges else [], embedding=HashEmbedding())
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_pieces_give_a_page_no_more_hits_than_search_gives_it(seed):
+    index, question = cut_pages(seed), "Which loom has a card?"
+    walked = WalkFusion(index, k=6)
+    assert walked.form == "pieces" and walked.reason.startswith("form pieces: most nodes are pieces of a document")
+    pages = [Counter(hit.id.partition(":")[0] for hit in found.retrieve(question)) for found in (Hybrid(index, k=6), walked)]
+    assert all(count <= max(1, pages[0][page]) for page, count in pages[1].items()) and len(pages[1]) >= len(pages[0])
+    hits = walked.retrieve(question)
+    assert len(hits) == 6 and [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    # The paths to hits lead from page to page.
+    steps = [pair for hit in hits for pair in pairwise(hit.path.nodes)]
+    assert all(near.partition(":")[0] != far.partition(":")[0] for near, far in steps)
+    assert [hit.id for hit in walked.retrieve_batch(["a mill", question])[1]] == [hit.id for hit in hits]
+
+
+def test_pieces_have_a_form_only_where_they_are_untitled_and_joined():
+    assert WalkFusion(cut_pages(0, titles=True)).form != "pieces"
+    assert WalkFusion(cut_pages(0, edges=False)).form != "pieces"
+    assert WalkFusion(cut_pages(0), form="links").form == "links"
+    lone = GraphIndex.from_texts(["a loom of wood", "a card of paper"], edges=[("0", "1")], embedding=HashEmbedding())
+    assert WalkFusion(lone).form == "links"
+
+
+def test_weights_of_pieces_are_two():
+    index = cut_pages(1)
+    assert WalkFusion(index, form="pieces", weights=(1, 3)).operator.weights == (1, 3)
+    with pytest.raises(InvalidArgumentError, match="weights must be 2 numbers"):
+        WalkFusion(index, form="pieces", weights=(1, 2, 3))
+    assert "this form has two" in WalkFusion(index, weights=(1, 2, 3)).reason
+
+
+def test_edges_across_documents_alone_are_followed():
+    index = cut_pages(2)
+    search = Pipeline(BM25Search(5), PathSearch(5, across=True))
+    found = Retriever(index, search, k=90, backfill=False).retrieve("loom card")
+    reached = {hit.path.nodes[-2:] for hit in found if len(hit.path.nodes) > 1}
+    seeds = [hit.id for hit in Retriever(index, BM25Search(5), k=5, backfill=False).retrieve("loom card")]
+    linked = {frozenset((e.source, e.target)) for e in index.graph.edges() if e.relation == "links"}
+    ends = {(near, far) for pair in linked for near in pair & set(seeds) for far in pair - {near}}
+    across = {far for near, far in ends if near.partition(":")[0] != far.partition(":")[0]}
+    assert {far for _, far in reached} - set(seeds) == across - set(seeds) != set()

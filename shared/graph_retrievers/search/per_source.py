@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +14,7 @@ from graph_retrievers.search.driver import Search
 from graph_retrievers.search.memory import Question
 from graph_retrievers.search.requests import Contents
 
-__all__ = ["DEEPER", "per_source"]
+__all__ = ["DEEPER", "by_search", "per_source", "sources_of"]
 
 DEEPER = 4
 """How many times more nodes are asked for where those of one document are limited."""
@@ -32,11 +34,11 @@ def per_source(question: Question, found: Candidates, most: int, field: str | No
         Metadata field that names the document; a node without it is a document of its own. By default what
         :func:`~graph_retrievers.graph.addresses.node_source` finds.
     """
-    nodes = yield Contents(found.nodes)
-    sources: list[object]
+    sources: list[Any] = []
     if field is None:
-        sources = [node_source(node.id, node.metadata, node.origin) for node in nodes]
+        sources = yield from sources_of(found.nodes)
     else:
+        nodes = yield Contents(found.nodes)
         held = [node.metadata.get(field) for node in nodes]
         # A value may be a list. A node without one is called by a pair, so that no document has its name.
         sources = [("", node.id) if value is None else str(value) for node, value in zip(nodes, held, strict=True)]
@@ -49,3 +51,36 @@ def per_source(question: Question, found: Candidates, most: int, field: str | No
         if seen[source] <= most:
             kept.append(place)
     return found if len(kept) == len(found) else found.taken(np.array(kept, np.int64))
+
+
+def by_search(question: Question, found: Candidates) -> Search[Candidates]:
+    """Return candidates with no more of one document in front than search has among its first k.
+
+    A document that is not among these has one place in front. So the first k are from as many documents as those of search, or from
+    more. What is left comes behind, in its order; the n-th candidate gets the n-th score.
+
+    Parameters
+    ----------
+    question : Question
+        Its k is that of the search.
+    found : Candidates
+        Of :class:`~graph_retrievers.operators.ReciprocalRankFusion`, whose first list is the search.
+    """
+    ranks = found.beside.get("ranks")
+    if ranks is None or len(found) <= 1:
+        return found
+    sources = yield from sources_of(found.nodes)
+    limits = Counter(sources[place] for place in np.flatnonzero((ranks[:, 0] > 0) & (ranks[:, 0] <= question.k)))
+    seen: Counter[object] = Counter()
+    front: list[int] = []
+    behind: list[int] = []
+    for place, source in enumerate(sources):
+        seen[source] += 1
+        (front if seen[source] <= max(1, limits[source]) else behind).append(place)
+    return replace(found.taken(np.array(front + behind)), scores=found.scores)
+
+
+def sources_of(nodes: np.ndarray) -> Search[list[str]]:
+    """Return the document of each of some nodes, shape [n], as :func:`~graph_retrievers.graph.addresses.node_source` finds it."""
+    held = yield Contents(nodes)
+    return [node_source(node.id, node.metadata, node.origin) for node in held]

@@ -7,12 +7,21 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from graph_retrievers.graph.addresses import node_source
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.names import capitalized_names, is_proper_name, name_table, opening_name
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.signals.bm25 import BM25
 
-__all__ = ["holds_passages", "is_knowledge_graph", "names_identify", "names_lead", "names_mentioned", "names_shared"]
+__all__ = [
+    "holds_passages",
+    "holds_pieces",
+    "is_knowledge_graph",
+    "names_identify",
+    "names_lead",
+    "names_mentioned",
+    "names_shared",
+]
 
 # Nodes that are looked at.
 _SAMPLE = 2000
@@ -37,6 +46,28 @@ def holds_passages(graph: CorpusGraph) -> bool:
         return 2 * sum(len(text.split()) >= _PASSAGE_WORDS for text in texts) > len(texts)
 
     return bool(graph.cache.get("holds passages", make))
+
+
+def holds_pieces(graph: CorpusGraph) -> bool:
+    """Return whether the nodes are pieces of documents, cut without regard to sections.
+
+    Most have neither a title nor a document of their own: so are the chunks of LangChain's ``RecursiveCharacterTextSplitter`` and
+    of LlamaIndex' ``SentenceSplitter``. The document of a node is what :func:`~graph_retrievers.graph.addresses.node_source` finds.
+
+    Examples
+    --------
+    >>> held = [{"source": "a.md"}, {"source": "a.md"}, {"source": "b.md"}]
+    >>> holds_pieces(CorpusGraph(["1", "2", "3"], ["one", "two", "three"], metadata=held))
+    True
+    """
+
+    def make() -> bool:
+        columns = zip(graph.ids, graph.metadata, graph.origins, strict=True)
+        counts = Counter(sources := [node_source(*column) for column in columns])
+        pieces = sum(counts[source] > 1 and not title for source, title in zip(sources, graph.titles, strict=True))
+        return 2 * pieces > len(sources)
+
+    return bool(graph.cache.get("holds pieces", make))
 
 
 def is_knowledge_graph(graph: CorpusGraph) -> bool:

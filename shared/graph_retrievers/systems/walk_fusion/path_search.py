@@ -13,6 +13,7 @@ from graph_retrievers.search.candidates import Candidates, best, concatenated, f
 from graph_retrievers.search.driver import Search
 from graph_retrievers.search.memory import Question
 from graph_retrievers.search.operator import Operator, OperatorKind
+from graph_retrievers.search.per_source import sources_of
 from graph_retrievers.search.requests import Neighbors, Scores, TermScores
 from graph_retrievers.systems.walk_fusion.bridges import bridges
 
@@ -51,6 +52,9 @@ class PathSearch(Operator):
         If above 0, names join passages where no edge does: for each name in the text of a seed that the question does not hold,
         this many passages, the best by BM25 of the name, count as neighbours of the seed. Needs BM25; names are told by their
         capitals (:func:`~graph_retrievers.graph.names.capitalized_names`).
+    across : bool, default False
+        Whether only edges to another document are followed (:func:`~graph_retrievers.graph.addresses.node_source`): neighbouring
+        pieces of a page are alike, and would lead to one another.
     k : int, optional
         Nodes to keep; by default all candidates.
 
@@ -84,11 +88,19 @@ class PathSearch(Operator):
     kind = OperatorKind.VECTOR_GRAPH_SEARCH
 
     def __init__(
-        self, seeds: int = 5, *, share: float = 0.5, dense_weight: float = 1.0, bridges: int = 0, k: int | None = None
+        self,
+        seeds: int = 5,
+        *,
+        share: float = 0.5,
+        dense_weight: float = 1.0,
+        bridges: int = 0,
+        across: bool = False,
+        k: int | None = None,
     ) -> None:
         self.seeds, self.share = positive("seeds", seeds), fraction("share", share)
         if not is_number(dense_weight) or not 0 <= dense_weight <= 1e30:
             raise InvalidArgumentError(f"dense_weight must be a number from 0 to 1e30, got {shown(dense_weight)}.")
+        self.across = across
         self.dense_weight, self.bridges = float(dense_weight), positive("bridges", bridges, least=0)
         self.k = None if k is None else positive("k", k)
 
@@ -108,6 +120,12 @@ class PathSearch(Operator):
         seeds = found.nodes[: self.seeds]
         # Pairs of a seed u and a neighbour v: the place of u, the row of v and, where a name joins them, its number.
         place, far = yield Neighbors(seeds)
+        if self.across:
+            ends, at = np.unique(np.append(seeds, far), return_inverse=True)
+            sources = yield from sources_of(ends)
+            _, document = np.unique(sources, return_inverse=True)
+            other = document[at[place]] != document[at[len(seeds) :]]
+            place, far = place[other], far[other]
         relation = np.full(len(place), -1)
         if self.bridges and "bm25" in question.signals:
             led = yield from bridges(question, seeds, self.bridges)

@@ -11,13 +11,24 @@ from graph_retrievers.arguments import choice, positive
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.search.driver import Search
 from graph_retrievers.search.fusion import ReciprocalRankFusion
+from graph_retrievers.search.memory import Question
 from graph_retrievers.search.operator import Operator, Pipeline, list_weights
+from graph_retrievers.search.per_source import by_search
 from graph_retrievers.search.vector_search import HybridSearch
 from graph_retrievers.systems.fastinsight import STeX
 from graph_retrievers.systems.spreading import EntityLinking, GatedPropagation
 from graph_retrievers.systems.spreading.retriever import DAMPED
-from graph_retrievers.systems.traits import is_knowledge_graph, names_identify, names_lead, names_mentioned, names_shared
+from graph_retrievers.systems.traits import (
+    holds_pieces,
+    is_knowledge_graph,
+    names_identify,
+    names_lead,
+    names_mentioned,
+    names_shared,
+)
 from graph_retrievers.systems.walk_fusion.metapath_search import MetapathSearch
 from graph_retrievers.systems.walk_fusion.path_search import PathSearch
 
@@ -26,8 +37,9 @@ __all__ = ["WEIGHTS", "WalkFusion"]
 _SEEDS, _LINK_SEEDS, _DENSE_WEIGHT, _BRIDGES = 5, 20, 2.0, 3
 # Of the links form where names in the texts are all that joins them.
 _PLAIN_SEEDS, _PLAIN_BRIDGES = 10, 2
-_FORMS = ("links", "names", "relations")
-WEIGHTS = {"names": (4.0, 1.0, 2.0), "relations": (1.0, 1.0, 3.0)}
+_FORMS = ("links", "names", "pieces", "relations")
+_PIECES_SHARE = 0.7
+WEIGHTS = {"names": (4.0, 1.0, 2.0), "relations": (1.0, 1.0, 3.0), "pieces": (1.0, 2.0)}
 """Weights of the lists of WalkFusion, by form."""
 
 
@@ -52,6 +64,16 @@ class WalkFusion(Retriever):
     2. gated spreading activation from the names in the question;
     3. :class:`~graph_retrievers.systems.walk_fusion.metapath_search.MetapathSearch` from these names.
 
+    ``"pieces"``, for chunks of pages that were cut without regard to sections, as common splitters do
+    (:func:`~graph_retrievers.systems.traits.holds_pieces`), and are joined by edges:
+
+    1. hybrid search;
+    2. :class:`~graph_retrievers.operators.PathSearch` as in ``"links"``, by edges to other pages alone and with a larger share of
+       paths.
+
+    Neighbouring pieces of a page are alike, and fill ten hits with one page. So a page has no more of the first k hits than hybrid
+    search gives it, and one if that gives it none: they are from as many pages as those of hybrid search, or more.
+
     ``"links"``, for all other graphs, such as manuals, whose headings are ordinary words, and papers, which do not name what
     they cite: the first list of ``"names"`` alone, by edges only, with the neighbours of more nodes and twice the weight of
     similarities. Where there are neither edges nor titles, and texts share names, which their capitals tell, names join passages
@@ -67,13 +89,14 @@ class WalkFusion(Retriever):
     bridges : int, optional
         Passages that each name in a text leads to, as for :class:`~graph_retrievers.operators.PathSearch`; by default 3
         for ``"names"``, and for ``"links"`` 2 without edges and titles and 0 with any of these. ``"relations"`` has no such list.
-    form : {"links", "names", "relations"}, optional
+    form : {"links", "names", "pieces", "relations"}, optional
         By default ``"relations"`` for a knowledge graph (see :func:`~graph_retrievers.systems.traits.is_knowledge_graph`) whose
         edges have two relations or more, with an embedding model; otherwise ``"names"`` where titles identify nodes
         (:func:`~graph_retrievers.systems.traits.names_identify`) and texts name each other
         (:func:`~graph_retrievers.systems.traits.names_mentioned` of 0.15 or more), with edges or without.
     weights : sequence of float, optional
-        The w of the equation, three; (4, 1, 2) for ``"names"`` and (1, 1, 3) for ``"relations"`` by default. 0 leaves a list out.
+        The w of the equation: three, by default (4, 1, 2) for ``"names"`` and (1, 1, 3) for ``"relations"``, or two for
+        ``form="pieces"``, by default (1, 2). 0 leaves a list out.
         Without a `form`, they are for the lists of the form that fits the index, or the scope, that is asked. Where that is
         ``"links"``, which has one list, they are not read, and :attr:`reason` says so.
     constant : int, default 5
@@ -125,7 +148,7 @@ class WalkFusion(Retriever):
         if weights is not None:
             if form == "links":
                 raise InvalidArgumentError("WalkFusion has one list here, so weights= cannot be given; form='names' has three.")
-            list_weights(weights, 3)
+            list_weights(weights, 2 if form == "pieces" else 3)
         self._form = form
         compose = partial(_composed, seeds=seeds, bridges=bridges, form=form, weights=weights, constant=constant, depth=depth)
         super().__init__(index, compose, **options)
@@ -135,6 +158,11 @@ class WalkFusion(Retriever):
         """The form that was given, or the one that fits the index."""
         return self._form or _fitting(self.index)[0]
 
+    def found(self, question: Question) -> Search[Candidates]:
+        """Return all that the lists find for a question; of pieces, with no more of one page in front than search has there."""
+        found = yield from super().found(question)
+        return (yield from by_search(question, found)) if self.form == "pieces" else found
+
 
 def _fitting(index: GraphIndex) -> tuple[str, str]:
     """Return the form whose lists fit an index, and why."""
@@ -143,6 +171,8 @@ def _fitting(index: GraphIndex) -> tuple[str, str]:
         if index.embedding is not None:
             return "relations", f"a knowledge graph of {len(graph.relation_names)} relations"
         lacks = "no embedding model to compare relations with; "
+    if graph.has_edges and holds_pieces(graph):
+        return "pieces", lacks + "most nodes are pieces of a document without a title"
     if not names_identify(index):
         return "links", lacks + ("titles do not identify most nodes" if any(graph.titles) else "no node has a title")
     # Rounded down: what is below 15 % is not told as that.
@@ -164,6 +194,8 @@ def _composed(
     form, why = (form, "as given") if form else _fitting(index)
     if form == "links" and weights is not None:
         why = f"{why}; weights= are for three lists, and this form has one"
+    if form == "pieces" and weights is not None and len(weights) != 2:
+        why, weights = f"{why}; weights= are for three lists, and this form has two", None
     operator = _of_form(index, form, seeds=seeds, bridges=bridges, weights=weights, constant=constant, depth=depth)
     if form == "links" and bridges is None and _by_names(index):
         why = f"{why}; there are no edges, so names in the texts lead from one to another"
@@ -190,11 +222,15 @@ def _of_form(
     plain = form == "links" and _by_names(index)
     if seeds is None:
         # Neighbours of most nodes would tell nothing.
-        seeds = min(_PLAIN_SEEDS if plain else _LINK_SEEDS if form == "links" else _SEEDS, max(1, len(index) // 10))
-    dense_weight = _DENSE_WEIGHT if form == "links" else 1.0
+        most = _PLAIN_SEEDS if plain else _LINK_SEEDS if form in ("links", "pieces") else _SEEDS
+        seeds = min(most, max(1, len(index) // 10))
+    dense_weight = _DENSE_WEIGHT if form in ("links", "pieces") else 1.0
+    share = _PIECES_SHARE if form == "pieces" else 0.5
     if bridges is None:
         bridges = _BRIDGES if form == "names" else _PLAIN_BRIDGES if plain else 0
-    paths = Pipeline(HybridSearch(depth, returned=False), PathSearch(seeds, dense_weight=dense_weight, bridges=bridges, k=depth))
+    across = form == "pieces"
+    search = PathSearch(seeds, share=share, dense_weight=dense_weight, bridges=bridges, across=across, k=depth)
+    paths = Pipeline(HybridSearch(depth, returned=False), search)
     if form == "links":
         return paths
     if form == "names":
@@ -203,6 +239,8 @@ def _of_form(
             Pipeline(HybridSearch(seeds, returned=False), STeX()),
             Pipeline(EntityLinking(), GatedPropagation(hub_exponent=DAMPED["hub_exponent"], threshold=DAMPED["threshold"])),
         ]
+    elif form == "pieces":
+        lists = [HybridSearch(depth), paths]
     else:
         lists = [
             HybridSearch(depth),
