@@ -371,6 +371,7 @@ def test_a_name_in_many_texts_leads_nowhere():
 def test_how_many_texts_open_with_their_title():
     encyclopedia = [
         ("Kismet (film)", "Kismet is a film.", True),
+        ("Kismet (film)", "Kismet (film)\nKismet is a film.", True),
         ("Ada Holm", "The Ada Holm, born in Lund, is a weaver.", True),
         ("Ada Holm", "Ada Holm\nAda Holm was a weaver.", True),
         ("Ada Holm", "Ada Holm: Ada Holm was a weaver.", True),
@@ -379,6 +380,7 @@ def test_how_many_texts_open_with_their_title():
     manual = [
         ("Tables", "Tables\nA table has rows.", False),
         ("Tables", "# Tables\n\nA table has rows.", False),
+        ("Tables (advanced)", "Tables (advanced)\nA table has rows.", False),
         ("Data Types", "Data Types: each value has one.", False),
         ("Data Types", "Data Types. Each value has one.", False),
         ("Data Types", "Data Types Each value has one.", False),

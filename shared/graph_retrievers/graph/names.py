@@ -122,8 +122,8 @@ def opening_name(title: str, text: str) -> str:
         if start is None:
             if written:
                 break
-        elif after := written[start + len(words) :]:
-            stated = after[0] not in _ENDS and not _capital(after[0]) and written != name_words(title)
+        elif (after := written[start + len(words) :]) and written != name_words(title):
+            stated = after[0] not in _ENDS and not _capital(after[0])
             return " ".join(written[start : start + len(words)]) if stated else ""
     return ""
 
