@@ -535,6 +535,9 @@ def test_tables_of_other_questions_stay_as_they_are():
     evaluation = evaluate(index, single, ["bm25"], k=6, timed_queries=0)
     assert not evaluation.multi_hop and source_rows(evaluation) == []
     assert results_table(evaluation).split()[1] == "Recall@6" and "All@5" not in results_table(evaluation)
+    # Half of the questions with several relevant nodes are not most of them.
+    mixed = [*single[:2], *(Query(f"m{n}", "one", tuple(ids[:2])) for n in range(2))]
+    assert not evaluate(index, mixed, ["bm25"], k=6, timed_queries=0).multi_hop
     few = [Query(f"q{n}", "one", tuple(ids[:2]), extra={"source": "a"}) for n in range(2)]
     assert evaluate(index, few, ["bm25"], k=6, timed_queries=0).multi_hop
     assert not evaluate(index, few, ["bm25"], k=5, timed_queries=0).multi_hop
