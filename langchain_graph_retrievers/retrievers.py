@@ -40,6 +40,7 @@ __all__ = [
     "LightRAGRetriever",
     "MoRRetriever",
     "PPRRetriever",
+    "LinearRAGRetriever",
     "PathRAGRetriever",
     "PathRerankingRetriever",
     "Re2Retriever",
@@ -309,6 +310,10 @@ class GRetrieverRetriever(IndexRetriever, system="g-retriever"):
 
 class HippoRAGRetriever(IndexRetriever, system="hipporag"):
     """HippoRAG 2 on an index with facts."""
+
+
+class LinearRAGRetriever(IndexRetriever, system="linear-rag"):
+    """LinearRAG on an index of texts, linked or not; ``invoke(question, entities=[...])`` gives the names in it, if known."""
 
 
 class MoRRetriever(IndexRetriever, system="mor"):

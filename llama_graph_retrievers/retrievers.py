@@ -34,6 +34,7 @@ __all__ = [
     "LightRAGRetriever",
     "MoRRetriever",
     "PPRRetriever",
+    "LinearRAGRetriever",
     "PathRAGRetriever",
     "PathRerankingRetriever",
     "Re2Retriever",
@@ -204,6 +205,10 @@ class GRetrieverRetriever(IndexRetriever, system="g-retriever"):
 
 class HippoRAGRetriever(IndexRetriever, system="hipporag"):
     """HippoRAG 2 on an index with facts."""
+
+
+class LinearRAGRetriever(IndexRetriever, system="linear-rag"):
+    """LinearRAG on an index of texts, linked or not; ``inputs={"entities": function}`` gives the names in a question, if known."""
 
 
 class MoRRetriever(IndexRetriever, system="mor"):

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         IRCoT,
         LeSeGR,
         LightRAG,
+        LinearRAG,
         MoR,
         PathRAG,
         PathReranking,
@@ -62,8 +63,8 @@ _HOMES = {
     "errors": "GraphRetrieverError", "graph": "Edge Node", "hits": "Hit Hits", "index": "GraphIndex IndexStore",
     "operators": "Loop Operator Pipeline ReciprocalRankFusion",
     "retrievers": "Retriever",
-    "systems": "BM25 Decomposition Eager FastInsight GAR GRAG GRetriever HippoRAG HyDE Hybrid IRCoT LeSeGR LightRAG MMR MoR PPR "
-    "PathRAG PathReranking Re2 Scored SpreadingActivation StoreRetriever Vector WalkFusion build_retriever",
+    "systems": "BM25 Decomposition Eager FastInsight GAR GRAG GRetriever HippoRAG HyDE Hybrid IRCoT LeSeGR LightRAG LinearRAG MMR "
+    "MoR PPR PathRAG PathReranking Re2 Scored SpreadingActivation StoreRetriever Vector WalkFusion build_retriever",
     "signals.cross_encoder": "CrossEncoder", "signals.embedding": "SentenceEncoder minilm",
     "signals.language_model_relevance": "LanguageModelRelevance",
 }
@@ -71,7 +72,7 @@ _HOMES = {
 __all__ = [
     "BM25", "CrossEncoder", "Decomposition", "Eager", "Edge", "FastInsight", "GAR", "GRAG", "GRetriever", "GraphIndex",
     "GraphRetrieverError", "HippoRAG", "Hit", "Hits", "HyDE", "Hybrid", "IRCoT", "IndexStore", "LanguageModelRelevance", "LeSeGR",
-    "LightRAG", "Loop", "MMR", "MoR", "Node", "Operator", "PPR", "PathRAG", "PathReranking", "Pipeline", "Re2",
+    "LightRAG", "LinearRAG", "Loop", "MMR", "MoR", "Node", "Operator", "PPR", "PathRAG", "PathReranking", "Pipeline", "Re2",
     "ReciprocalRankFusion", "Retriever", "Scored", "SentenceEncoder", "SpreadingActivation", "StoreRetriever", "Vector",
     "WalkFusion", "build_retriever", "minilm",
 ]

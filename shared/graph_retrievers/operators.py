@@ -18,6 +18,7 @@ from graph_retrievers.systems.hipporag.passage_walk import PassageWalk
 from graph_retrievers.systems.lesegr import LeSeGRModel, LexicalSemanticSearch
 from graph_retrievers.systems.lightrag.gathering import ChunkGathering, RelationGathering
 from graph_retrievers.systems.lightrag.keywords import KeywordSearch
+from graph_retrievers.systems.linear_rag.search import TriGraphSearch
 from graph_retrievers.systems.mor import MixedTraversal, TrajectoryReranker
 from graph_retrievers.systems.pagerank import PersonalizedPageRank
 from graph_retrievers.systems.path_reranking.path_rerank import PathRerank
@@ -78,5 +79,6 @@ __all__ = [
     "ScoredTraversal",
     "SteinerTreeSearch",
     "TrajectoryReranker",
+    "TriGraphSearch",
     "VectorSearch",
 ]

@@ -67,6 +67,10 @@ class TestLightRAGRetriever(_Standard):
     retriever_constructor = package.LightRAGRetriever
 
 
+class TestLinearRAGRetriever(_Standard):
+    retriever_constructor = package.LinearRAGRetriever
+
+
 class TestPathRAGRetriever(_Standard):
     retriever_constructor = package.PathRAGRetriever
 

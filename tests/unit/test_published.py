@@ -31,7 +31,7 @@ CLASSES = {kind.__name__: kind for name in retriever_names() for kind in [retrie
 
 # Keywords that no publication settles: what the caller brings, or what has no place in the original.
 BROUGHT = {"first", "language_model", "linking", "chain_search", "passage_type", "checkpoint", "parser", "planner", "reranker"}
-BROUGHT |= {"traversal", "scorer", "signal", "sparse"}
+BROUGHT |= {"extractor", "traversal", "scorer", "signal", "sparse"}
 # Nodes that are looked at: all, in the original.
 BOUNDS = {("LeSeGR", "candidates"), ("GRetriever", "candidates")}
 
@@ -58,6 +58,7 @@ PAPERS = {
         "pick='vector'",
         "related=5",
     ],
+    "linear-rag": ["threshold=0.4, iterations=4, damping=0.85"],
     "pathrag": ["VectorSearch(k=40, ", "paths=15, alpha=0.8, theta=0.3", "chains='hits'", "threshold=0.2"],
     "g-retriever": ["VectorSearch(k=3, ", "seed_edges=3, cost=0.5", "facts=True", "k=1000, backfill=False"],
     "mor": ["seeds=5, matches=10, candidates=100", "fill=True, structure=True"],

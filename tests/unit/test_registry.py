@@ -35,6 +35,7 @@ NAMES = {
     "g-rag": ("GRAG", {}),
     "g-retriever": ("GRetriever", {}),
     "hipporag": ("HippoRAG", {}),
+    "linear-rag": ("LinearRAG", {}),
     "mor": ("MoR", {}),
     "mor-text": ("MoR", {"structure": False, "rerank": False}),
     "mor-structure": ("MoR", {"matches": 0, "rerank": False}),

@@ -4,6 +4,7 @@ from graph_retrievers.construction.contextual import ContextualCitations, chunk_
 from graph_retrievers.construction.edges import (
     DocumentStructure,
     EdgeSpec,
+    EntityMentions,
     Links,
     Metadata,
     NearestNeighbors,
@@ -19,6 +20,7 @@ __all__ = [
     "ContextualCitations",
     "DocumentStructure",
     "EdgeSpec",
+    "EntityMentions",
     "Links",
     "Metadata",
     "NearestNeighbors",

@@ -10,6 +10,7 @@ An ``edges`` argument is one of these, or a list that mixes them:
 :class:`Links`                           HTML and Markdown links
 :class:`DocumentStructure`               what contains what, and what follows what
 :class:`TitleMentions`                   texts that contain the title of another node
+:class:`EntityMentions`                  texts that name an entity which is a node
 :class:`NearestNeighbors`                the k nearest neighbours of each vector
 :class:`Relationships`                   relationships of LlamaIndex nodes
 :class:`Triples`                         (head, relation, tail)
@@ -27,6 +28,7 @@ from typing import Any
 
 from graph_retrievers.arguments import called, listed
 from graph_retrievers.construction.contextual import ContextualCitations
+from graph_retrievers.construction.entities import EntityMentions
 from graph_retrievers.construction.fields import Metadata, Triples, has_field
 from graph_retrievers.construction.links import Links
 from graph_retrievers.construction.mentions import TitleMentions
@@ -42,6 +44,7 @@ __all__ = [
     "ContextualCitations",
     "DocumentStructure",
     "EdgeSpec",
+    "EntityMentions",
     "Links",
     "Metadata",
     "NearestNeighbors",
@@ -63,7 +66,7 @@ logger = logging.getLogger(__name__)
 _KINDS = (
     "an Edge, (source id, target id) or (source id, target id, relation), a pair of fields such as ('cites', '$id'), "
     "Metadata(...), Links(), DocumentStructure(), "
-    "TitleMentions(), NearestNeighbors(), Relationships(), Triples(...), a networkx graph, or a callable"
+    "TitleMentions(), EntityMentions(), NearestNeighbors(), Relationships(), Triples(...), a networkx graph, or a callable"
 )
 
 

@@ -10,6 +10,7 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.page_order import named_rows
 
 __all__ = [
+    "NAME_TITLES",
     "NameTable",
     "capitalized_names",
     "composed",
@@ -36,7 +37,7 @@ _LETTER = r"[^\W_][\u0300-\u036f]*"
 _SPAN = re.compile(rf"(?:[^\W\d_]\.)+|(?:{_LETTER})+(?:['\u2019.-](?:{_LETTER})+)*|[^\w\s]|\n")
 _ENDS, _OPENING = frozenset(".!?:;\n"), frozenset("\"'([{*-#>|\u00a1\u00ab\u00bf\u2022\u2013\u2014\u2018\u201c\u201d")
 _PARTICLES = frozenset("of the de da di du la le el al der van von bin ibn y".split())
-_TITLES = frozenset("Dr Mr Mrs Ms Prof St Mt Gen Col Capt Lt Rev".split())
+NAME_TITLES = frozenset("Dr Mr Mrs Ms Prof St Mt Gen Col Capt Lt Rev".split())
 _READ, _MOST_WORDS, _MOST_CHARACTERS = 10_000, 8, 100
 # Characters of a text that may open with its title, besides those of the title, and words before it.
 _OPENING_READ, _BEFORE = 200, 2
@@ -78,7 +79,7 @@ def capitalized_names(text: str) -> list[str]:
         if not _capital(words[start]):
             continue
         while stop < len(words):
-            joining = words[stop] in _PARTICLES or (words[stop] == "." and words[stop - 1] in _TITLES)
+            joining = words[stop] in _PARTICLES or (words[stop] == "." and words[stop - 1] in NAME_TITLES)
             joined = joining and stop + 1 < len(words) and _capital(words[stop + 1])
             if not (joined or _capital(words[stop]) or words[stop].isdigit()):
                 break

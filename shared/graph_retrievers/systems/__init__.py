@@ -8,6 +8,7 @@ from graph_retrievers.systems.gretriever import GRetriever
 from graph_retrievers.systems.hipporag.retriever import HippoRAG
 from graph_retrievers.systems.lesegr.retriever import LeSeGR
 from graph_retrievers.systems.lightrag.retriever import LightRAG
+from graph_retrievers.systems.linear_rag.retriever import LinearRAG
 from graph_retrievers.systems.mor.retriever import MoR
 from graph_retrievers.systems.pagerank import PPR
 from graph_retrievers.systems.path_reranking.retriever import PathReranking
@@ -35,6 +36,7 @@ __all__ = [
     "Hybrid",
     "LeSeGR",
     "LightRAG",
+    "LinearRAG",
     "MoR",
     "PathRAG",
     "PathReranking",

@@ -41,6 +41,7 @@ _RETRIEVERS: dict[str, tuple[str, dict[str, Any]]] = {
     "g-rag": ("GRAG", {}),
     "g-retriever": ("GRetriever", {}),
     "hipporag": ("HippoRAG", {}),
+    "linear-rag": ("LinearRAG", {}),
     "mor": ("MoR", {}),
     "mor-text": ("MoR", {"structure": False, "rerank": False}),
     "mor-structure": ("MoR", {"matches": 0, "rerank": False}),

@@ -1,0 +1,207 @@
+"""Entity extractors: what finds the named entities of texts, by capitals, with spaCy or with GLiNER."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from graph_retrievers.arguments import called, positive, strings, typed
+from graph_retrievers.errors import InvalidArgumentError, shown
+from graph_retrievers.graph.names import capitalized_names, name_words
+
+__all__ = [
+    "CapitalizedNames",
+    "EntityExtractor",
+    "GLiNEREntities",
+    "SpacyEntities",
+    "as_entity_extractor",
+    "entity_key",
+    "without_opening",
+]
+
+_ARTICLES = frozenset(("the", "a", "an"))
+# Words that begin a sentence or a question without being part of the name behind them.
+_OPENING = frozenset(
+    "a an the in on at by for from with to of as after before during since until while when where which who whom whose what how "
+    "why did does do is are was were has have had both between among under over and but or if it he she they his her its their "
+    "this that these those there".split()
+)
+
+
+@runtime_checkable
+class EntityExtractor(Protocol):
+    """The interface that the package needs of an extractor.
+
+    Examples
+    --------
+    >>> isinstance(CapitalizedNames(), EntityExtractor)
+    True
+    """
+
+    def names(self, texts: Sequence[str]) -> list[list[str]]:
+        """Return the names of entities in each text, each once, as the text spells them."""
+
+
+@dataclass(frozen=True)
+class CapitalizedNames:
+    """The names that capitals tell: runs of capitalised words.
+
+    They are those of :func:`~graph_retrievers.graph.names.capitalized_names`, without words such as "In", "The" or "Did" that open
+    a sentence. Made for English and languages that write names in the same way; German nouns are all names for it, and scripts
+    without capitals have none.
+
+    Examples
+    --------
+    >>> CapitalizedNames().names(["In Lund, Ada Holm met Otto Veld and The Looms."])
+    [['Lund', 'Ada Holm', 'Otto Veld', 'Looms']]
+    """
+
+    def names(self, texts: Sequence[str]) -> list[list[str]]:
+        """Return the names in each text."""
+        return [_distinct(map(without_opening, capitalized_names(text))) for text in texts]
+
+
+class SpacyEntities:
+    """The entities of a spaCy pipeline (``pip install 'graph-retrievers[spacy]'``, and a model such as ``en_core_web_sm``).
+
+    Parameters
+    ----------
+    pipeline : spacy.language.Language
+        With a component that sets ``doc.ents``.
+    leave_out : sequence of str
+        Labels of entities that join texts by chance: by default dates, times and numbers of OntoNotes.
+    batch_size : int, default 64
+        Texts that the pipeline reads at a time.
+
+    Examples
+    --------
+    >>> class Doc:
+    ...     def __init__(self, text):
+    ...         self.ents = [type("Span", (), {"text": word, "label_": "PERSON"}) for word in text.split() if word.istitle()]
+    >>> class Pipeline:
+    ...     def pipe(self, texts, batch_size):
+    ...         return map(Doc, texts)
+    >>> SpacyEntities(Pipeline()).names(["what Ada wrote"])
+    [['Ada']]
+    """
+
+    LEFT_OUT = ("DATE", "TIME", "PERCENT", "MONEY", "QUANTITY", "ORDINAL", "CARDINAL")
+
+    @typed
+    def __init__(self, pipeline: Any, *, leave_out: Sequence[str] = LEFT_OUT, batch_size: int = 64) -> None:
+        if not callable(getattr(pipeline, "pipe", None)):
+            raise InvalidArgumentError(f"pipeline is {shown(pipeline)}; expected one of spaCy, as spacy.load('en_core_web_sm').")
+        self.pipeline, self.leave_out = pipeline, strings("leave_out", leave_out)
+        self.batch_size = positive("batch_size", batch_size)
+
+    def names(self, texts: Sequence[str]) -> list[list[str]]:
+        """Return the entities of each text."""
+        read = self.pipeline.pipe(list(texts), batch_size=self.batch_size)
+        return [_distinct(span.text for span in document.ents if span.label_ not in self.leave_out) for document in read]
+
+
+class GLiNEREntities:
+    """The entities that a GLiNER model finds for labels of your own (``pip install 'graph-retrievers[gliner]'``).
+
+    Parameters
+    ----------
+    model : gliner.GLiNER
+        Such as ``GLiNER.from_pretrained("urchade/gliner_small-v2.1")``.
+    labels : sequence of str
+        Kinds of entities, in plain words.
+    threshold : float, default 0.5
+        Least score of an entity.
+
+    Examples
+    --------
+    >>> class Model:
+    ...     def predict_entities(self, text, labels, threshold):
+    ...         return [{"text": word, "label": labels[0], "score": 0.9} for word in text.split() if word.istitle()]
+    >>> GLiNEREntities(Model()).names(["what Ada wrote"])
+    [['Ada']]
+    """
+
+    LABELS = ("person", "organization", "location", "event", "work of art", "product")
+
+    @typed
+    def __init__(self, model: Any, *, labels: Sequence[str] = LABELS, threshold: float = 0.5) -> None:
+        if not callable(getattr(model, "predict_entities", None)):
+            raise InvalidArgumentError(f"model is {shown(model)}; expected one of GLiNER, with the method predict_entities.")
+        if not 0 <= threshold <= 1:
+            raise InvalidArgumentError(f"threshold must lie in [0, 1], got {shown(threshold)}.")
+        self.model, self.labels, self.threshold = model, strings("labels", labels), threshold
+
+    def names(self, texts: Sequence[str]) -> list[list[str]]:
+        """Return the entities of each text."""
+        labels = list(self.labels)
+        return [
+            _distinct(found["text"] for found in self.model.predict_entities(text, labels, threshold=self.threshold))
+            for text in texts
+        ]
+
+
+class _Called:
+    """A function of the user, from a text to its names."""
+
+    def __init__(self, function: Callable[[str], Any]) -> None:
+        self.function = function
+
+    def names(self, texts: Sequence[str]) -> list[list[str]]:
+        return [_distinct(strings("the names of an extractor", called("extractor", self.function, text))) for text in texts]
+
+
+def as_entity_extractor(extractor: Any = None) -> EntityExtractor:
+    """Return an extractor: what is given, a spaCy pipeline or GLiNER model with its defaults, or a function from a text to names.
+
+    None is :class:`CapitalizedNames`. Raises InvalidArgumentError for anything else.
+
+    Examples
+    --------
+    >>> as_entity_extractor(str.split).names(["Ada Lund"])
+    [['Ada', 'Lund']]
+    """
+    if extractor is None:
+        return CapitalizedNames()
+    if isinstance(extractor, type):
+        raise InvalidArgumentError(f"extractor is the class {extractor.__name__}; call it: {extractor.__name__}(...).")
+    if isinstance(extractor, EntityExtractor):
+        return extractor
+    if callable(getattr(extractor, "pipe", None)):
+        return SpacyEntities(extractor)
+    if callable(getattr(extractor, "predict_entities", None)):
+        return GLiNEREntities(extractor)
+    if callable(extractor):
+        return _Called(extractor)
+    raise InvalidArgumentError(
+        f"extractor is {shown(extractor)}; expected an object with a method names(texts), a spaCy pipeline, a GLiNER model, or a "
+        "function from a text to its names."
+    )
+
+
+def entity_key(name: str) -> str:
+    """Return what two spellings of one entity have in common: words and marks in small letters, without an article before them.
+
+    >>> entity_key("The  Tower of London") == entity_key("tower of london")
+    True
+    """
+    words = name_words(name, fold=True)
+    return " ".join(words[1:] if len(words) > 1 and words[0] in _ARTICLES else words)
+
+
+def without_opening(name: str) -> str:
+    """Return a run of capitalised words without those at its beginning that do not belong to a name.
+
+    >>> without_opening("In The Tower of London")
+    'Tower of London'
+    """
+    words = name.split()
+    while len(words) > 1 and words[0].lower() in _OPENING:
+        del words[0]
+    return " ".join(words)
+
+
+def _distinct(names: Iterable[str]) -> list[str]:
+    """Return names without the white space around and between their words, each once, none that is empty."""
+    spaced = (" ".join(name.split()) for name in names)
+    return list(dict.fromkeys(name for name in spaced if entity_key(name)))

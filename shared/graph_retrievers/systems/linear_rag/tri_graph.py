@@ -1,0 +1,124 @@
+"""Passages, sentences and entities: the tri-graph of LinearRAG."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.graph.names import NameTable
+from graph_retrievers.graph.sentences import sentences
+from graph_retrievers.search.memory import slices
+from graph_retrievers.signals.entities import EntityExtractor, entity_key
+from graph_retrievers.systems.pagerank import TransitionGraph
+
+__all__ = ["TriGraph", "tri_graph"]
+
+
+@dataclass(frozen=True, eq=False)
+class TriGraph:
+    """The tri-graph of P passages, S sentences and E entities; :func:`tri_graph` makes it.
+
+    A sentence that mentions fewer than two entities leads from none to another, and is left out.
+
+    Attributes
+    ----------
+    passages : Tensor, shape [N], bool
+        Which nodes of the graph are passages.
+    names : list of str, length E
+        The first spelling of each entity.
+    number : dict of str to int
+        Number of each entity by its key (:func:`~graph_retrievers.signals.entities.entity_key`).
+    sentences : list of str, length S
+    home : ndarray, shape [S], int64
+        Row of the passage that each sentence is of.
+    mentioned, mentions : (ndarray, ndarray)
+        The mention matrix M as lists: the entities of each sentence, and the sentences of each entity, each as ``indptr`` and what
+        it points into.
+    holds, held, counts : ndarray, shape [C], int64
+        The contain matrix C: rows of passages, entities that they contain, and how often, ordered by passage.
+    """
+
+    passages: Tensor
+    names: list[str]
+    number: dict[str, int]
+    sentences: list[str]
+    home: np.ndarray
+    mentioned: tuple[np.ndarray, np.ndarray]
+    mentions: tuple[np.ndarray, np.ndarray]
+    holds: np.ndarray
+    held: np.ndarray
+    counts: np.ndarray
+
+    def entities_of(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return for sentences, shape [n], the place of each and the entities that it mentions: both [T]."""
+        owner, entry = slices(self.mentioned[0], rows)
+        return owner, self.mentioned[1][entry]
+
+    def sentences_of(self, entities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return for entities, shape [n], the place of each and the sentences that mention it: both [T]."""
+        owner, entry = slices(self.mentions[0], entities)
+        return owner, self.mentions[1][entry]
+
+    def walk(self, allowed: Tensor | None) -> TransitionGraph:
+        """Return the graph of passages and entities, whose nodes are the rows of the graph and behind them the entities."""
+        size, device = len(self.passages), self.passages.device
+        near, far = torch.from_numpy(self.holds).to(device), torch.from_numpy(self.held).to(device) + size
+        weights = torch.ones(len(near), dtype=torch.float64, device=device)
+        mask = None if allowed is None else torch.nn.functional.pad(allowed, (0, len(self.names)), value=True)
+        return TransitionGraph.of_edges(size + len(self.names), near, far, weights, mask)
+
+
+def tri_graph(graph: CorpusGraph, extractor: EntityExtractor, passage_type: str) -> TriGraph:
+    """Return the tri-graph of the texts of a graph; made once for a graph and an extractor.
+
+    Passages are the nodes of the type, and all nodes with a text where there is none of it. An entity is in each sentence of a
+    passage that holds its name, as the extractor found it anywhere in this passage.
+    """
+    return graph.cache.get(("tri-graph", extractor, passage_type), lambda: _made(graph, extractor, passage_type))
+
+
+def _made(graph: CorpusGraph, extractor: EntityExtractor, passage_type: str) -> TriGraph:
+    typed = passage_type in graph.type_names
+    rows = [row for row, text in enumerate(graph.texts) if text.strip() and (not typed or graph.types[row] == passage_type)]
+    number, names, told, home = dict[str, int](), list[str](), list[str](), list[int]()
+    mentioned, contained = list[list[int]](), list[tuple[int, int, int]]()
+    for row, spelled in zip(rows, extractor.names([graph.texts[row] for row in rows]), strict=True):
+        table, counts = NameTable(spelled), dict[int, int]()
+        own = [_number(name, number, names) for name in spelled]
+        for sentence in sentences(graph.texts[row]):
+            found = [own[places[0]] for _, places in table.find(sentence)]
+            for entity in found:
+                counts[entity] = counts.get(entity, 0) + 1
+            if len(inside := list(dict.fromkeys(found))) > 1:
+                told.append(sentence)
+                home.append(row)
+                mentioned.append(inside)
+        # A name that no sentence holds whole is in the passage all the same.
+        contained += [(row, entity, counts.get(entity, 1)) for entity in dict.fromkeys(own)]
+    passages = torch.zeros(len(graph), dtype=torch.bool)
+    passages[rows] = True
+    matrix = np.ascontiguousarray(np.array(contained, np.int64).reshape(-1, 3).T)
+    lists = _lists(mentioned, len(names))
+    return TriGraph(passages.to(graph.device), names, number, told, np.array(home, np.int64), *lists, *matrix)
+
+
+def _number(name: str, number: dict[str, int], names: list[str]) -> int:
+    """Return the number of the entity with a name, which is a new one for a new key."""
+    found = number.setdefault(entity_key(name), len(names))
+    if found == len(names):
+        names.append(name)
+    return found
+
+
+def _lists(rows: Sequence[Sequence[int]], columns: int) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    """Return a 0-1 matrix, given by the columns of each row, as lists by row and by column."""
+    owner = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
+    entries = np.array([column for row in rows for column in row], np.int64)
+    by = np.argsort(entries, kind="stable")
+    forth, back = (np.bincount(part, minlength=size) for part, size in ((owner, len(rows)), (entries, columns)))
+    return (np.append(0, forth.cumsum()), entries), (np.append(0, back.cumsum()), owner[by])

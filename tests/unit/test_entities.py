@@ -1,0 +1,163 @@
+"""Entities that texts name: extractors, and the nodes and edges that are made of them."""
+
+from collections import Counter
+from types import SimpleNamespace
+
+import pytest
+
+from graph_retrievers import GraphIndex, Node
+from graph_retrievers.construction import EntityMentions, build_edges
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.sentences import sentences
+from graph_retrievers.signals.entities import (
+    CapitalizedNames,
+    EntityExtractor,
+    GLiNEREntities,
+    SpacyEntities,
+    as_entity_extractor,
+    entity_key,
+)
+from tests.helpers import HashEmbedding
+
+
+class Spacy:
+    """A pipeline with spaCy's interface: capitalised words are persons, numbers cardinals."""
+
+    def __init__(self):
+        self.batches = []
+
+    def __call__(self, text):
+        return next(iter(self.pipe([text])))
+
+    def pipe(self, texts, batch_size=1000):
+        self.batches.append(batch_size)
+        for text in texts:
+            words = text.split()
+            spans = [SimpleNamespace(text=word, label_="CARDINAL" if word.isdigit() else "PERSON") for word in words]
+            yield SimpleNamespace(ents=tuple(span for span in spans if span.text[0].isupper() or span.text.isdigit()))
+
+
+class GLiNER:
+    """A model with GLiNER's interface: capitalised words, of the first label, with a score that falls with the word's length."""
+
+    def predict_entities(self, text, labels, flat_ner=True, threshold=0.5, multi_label=False):
+        found = [{"text": word, "label": labels[0], "score": 1 / len(word)} for word in text.split() if word[0].isupper()]
+        return [entity for entity in found if entity["score"] >= threshold]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("One here. Two there! Three?  Four", ["One here.", "Two there!", "Three?", "Four"]),
+        ("Dr. Holm and J. R. Tolkien met. They sang.", ["Dr. Holm and J. R. Tolkien met.", "They sang."]),
+        ('He said "Stop." Then he left.', ['He said "Stop."', "Then he left."]),
+        ("It cost 3.5 lakh approx. in all. Done", ["It cost 3.5 lakh approx. in all.", "Done"]),
+        ("A line\nanother\n\n  third ", ["A line", "another", "third"]),
+        ("織機。紋紙!\u3000次", ["織機。", "紋紙!", "次"]),
+        ("Wait... what? Yes", ["Wait...", "what?", "Yes"]),
+        ("", []),
+        (" \n ", []),
+    ],
+)
+def test_sentences_end_where_readers_see_an_end(text, found):
+    assert sentences(text) == found
+
+
+def test_sentences_of_long_texts_are_found_in_linear_time():
+    assert len(sentences("a. " * 20_000)) == 1 and len(sentences("A b. " * 20_000)) == 20_000
+    assert len(sentences("x" * 200_000 + ". Y")) == 2 and len(sentences("." * 50_000)) == 1
+
+
+def test_capitals_tell_names_without_the_words_that_open_a_sentence():
+    texts = ["In Lund, Ada Holm met Cleo. Did The Looms play? The Tower of London.", "no name", "", "Where Did It"]
+    assert CapitalizedNames().names(texts) == [["Lund", "Ada Holm", "Cleo", "Looms", "Tower of London"], [], [], ["It"]]
+    assert CapitalizedNames() == CapitalizedNames() and {CapitalizedNames(): 1}[CapitalizedNames()]
+    assert [entity_key(name) for name in ("The Tower", "tower", "A", "the the")] == ["tower", "tower", "a", "the"]
+
+
+def test_a_spacy_pipeline_reads_texts_in_batches_and_numbers_are_left_out():
+    pipeline = Spacy()
+    extractor = as_entity_extractor(pipeline)
+    assert isinstance(extractor, SpacyEntities) and isinstance(extractor, EntityExtractor)
+    assert extractor.names(["Ada met 3 of Ada and Otto", "12"]) == [["Ada", "Otto"], []] and pipeline.batches == [64]
+    assert SpacyEntities(pipeline, leave_out=["PERSON"], batch_size=2).names(["Ada 3"]) == [["3"]] and pipeline.batches[-1] == 2
+
+
+def test_a_gliner_model_finds_what_it_scores_highly_enough():
+    extractor = as_entity_extractor(GLiNER())
+    assert isinstance(extractor, GLiNEREntities) and extractor.names(["Jo of Lyon", "", "Ed"]) == [["Jo"], [], ["Ed"]]
+    assert GLiNEREntities(GLiNER(), labels=["city"], threshold=0.25).names(["Jo of Lyon"]) == [["Jo", "Lyon"]]
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: as_entity_extractor(3), "extractor is 3; expected"),
+        (lambda: as_entity_extractor(CapitalizedNames), "call it: CapitalizedNames"),
+        (lambda: SpacyEntities("en_core_web_sm"), "spacy.load"),
+        (lambda: SpacyEntities(Spacy(), batch_size=0), "batch_size"),
+        (lambda: GLiNEREntities(Spacy()), "predict_entities"),
+        (lambda: GLiNEREntities(GLiNER(), threshold=2), "threshold"),
+        (lambda: GLiNEREntities(GLiNER(), labels="person"), "labels must be a list of strings"),
+        (lambda: as_entity_extractor(lambda text: 1 / 0).names(["a"]), "extractor fails for 'a': ZeroDivisionError"),
+        (lambda: as_entity_extractor(lambda text: "Ada").names(["a"]), "must be a list of strings, got 'Ada'"),
+        (lambda: EntityMentions(min_texts=0), "min_texts"),
+        (lambda: EntityMentions(entity_type=""), "entity_type"),
+        (lambda: EntityMentions("spacy"), "extractor is 'spacy'"),
+        (lambda: build_edges([Node("a", "Ada Holm.")], EntityMentions()), "make the entities first"),
+    ],
+)
+def test_what_cannot_be_read_is_told(make, told):
+    with pytest.raises(InvalidArgumentError, match=told):
+        make()
+
+
+TEXTS = ["A film with Ada Holm.", "In Lund, Ada Holm met Cleo Marsh.", "The ADA HOLM trust of Lund.", "The Ada Holm of looms."]
+
+
+def test_entities_are_nodes_that_the_texts_which_name_them_lead_to():
+    names = EntityMentions()
+    nodes = names.nodes([Node(str(n), text) for n, text in enumerate(TEXTS)])
+    assert [(node.id, node.title, node.text, node.type) for node in nodes[4:]] == [
+        ("entity:ada holm", "Ada Holm", "", "entity"),
+        ("entity:lund", "Lund", "", "entity"),
+    ]
+    assert [node.type for node in nodes[:4]] == ["passage"] * 4 and nodes[0].text == TEXTS[0]
+    edges = [(f"{n}", "entity:ada holm", "mentions") for n in range(4)]
+    lund = [("1", "entity:lund", "mentions"), ("2", "entity:lund", "mentions")]
+    assert build_edges(nodes, names) == [edges[0], lund[0], edges[1], edges[2], lund[1], edges[3]]
+    # Once more: nothing is made twice, and types that are given stay.
+    assert names.nodes(nodes) == nodes
+    assert EntityMentions(min_texts=1, entity_type="name").nodes([Node("a", "By Ada Holm.", type="film")]) == [
+        Node("a", "By Ada Holm.", type="film"),
+        Node("entity:ada holm", "", "Ada Holm", "name"),
+    ]
+
+
+@pytest.mark.parametrize("extractor", [Spacy(), lambda text: [word for word in text.split() if word[0].isupper()]])
+def test_any_extractor_makes_the_graph(extractor):
+    names = EntityMentions(extractor)
+    nodes = names.nodes([Node("a", "Ada saw Lund"), Node("b", "Ada left"), Node("c", "Lund lies there")])
+    index = GraphIndex.from_documents(nodes, edges=[names], embedding=HashEmbedding())
+    assert [(edge.source, edge.target) for edge in index.graph.edges()] == [
+        ("a", "entity:ada"),
+        ("a", "entity:lund"),
+        ("b", "entity:ada"),
+        ("c", "entity:lund"),
+    ]
+    assert Counter(index.graph.types) == {"passage": 3, "entity": 2}
+
+
+def test_entities_follow_changes_and_are_given_again_to_a_saved_index(tmp_path):
+    names = EntityMentions()
+    index = GraphIndex.from_documents(names.nodes([Node("a", "By Ada Holm."), Node("b", "For Ada Holm.")]), edges=names)
+    more = [Node("c", "Ada Holm of Lund met Ada Holm."), Node("d", "He saw Lund.")]
+    changed = index.with_changes(add=more, delete=["b"])
+    assert [edge.source for edge in changed.graph.edges()] == ["a", "c"]
+    # New entities come with the new texts.
+    lund = [*map(index.graph.node, range(len(index))), *more, Node("e", "In Lund.")]
+    both = index.with_changes(add=[node for node in names.nodes(lund) if node.id not in index.graph])
+    assert [edge.source for edge in both.graph.edges() if edge.target == "entity:lund"] == ["d", "e"]
+    index.save(tmp_path)
+    loaded = GraphIndex.load(tmp_path, edges=names).with_changes(add=more)
+    assert [edge.source for edge in loaded.graph.edges()] == ["a", "b", "c"]
