@@ -13,7 +13,7 @@ from graph_retrievers.systems.spreading.retriever import SpreadingActivation
 from graph_retrievers.systems.strategies import MMR, Eager, Scored
 from graph_retrievers.systems.walk_fusion.retriever import WalkFusion
 from tests.helpers import linked_index
-from tests.unit.test_walk_fusion import index, manual
+from tests.unit.test_walk_fusion import entities, index, manual
 
 LONG = "word " * 20
 
@@ -70,7 +70,8 @@ def test_walks_are_fused_with_hybrid_search_in_a_manual_and_with_vector_search_e
             assert not has(walk(made), "Fusion", "HybridSearch(k=100", "constant=5")
             assert repr(walk(made, fuse=True)) == repr(walk(made))
         assert not has(walk(index(), fuse=True), "Fusion", "VectorSearch(k=100", "constant=5")
-        for alone in (walk(manual(), fuse=False), walk(reference(), fuse=False), walk(index()), walk(encyclopedia())):
+        unfused = walk(index()), walk(encyclopedia()), walk(entities())
+        for alone in (walk(manual(), fuse=False), walk(reference(), fuse=False), *unfused):
             assert "Fusion" not in repr(alone) and "k=100" not in repr(alone)
 
 
