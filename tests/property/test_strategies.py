@@ -101,6 +101,21 @@ def test_each_strategy_equals_its_literal_form(case, share, least, limit):
         assert alone.nodes[0].tolist() == found.nodes[1, : alone.width].tolist()
 
 
+@settings(max_examples=100, deadline=None)
+@given(cases(), st.data())
+def test_a_filter_hides_nodes_and_moves_no_score(case, data):
+    edges, vectors, start, _, limits = case
+    index, size = graph_of(edges, vectors), len(vectors)
+    shown = data.draw(st.sets(st.integers(0, size - 1), min_size=1))
+    only = {"filter": {"$id": {"$in": [str(row) for row in shown]}}, "traversal_filter": {}}
+    for operator in (EagerTraversal(**limits), MMRTraversal(**limits), ScoredTraversal(**limits)):
+        every, some = (run(operator, index, [start], size, **options) for options in ({}, only))
+        visited = zip(every.nodes[0].tolist(), every.scores[0].tolist(), strict=True)
+        expected = [(row, score) for row, score in visited if row in shown]
+        found = zip(some.nodes[0].tolist(), some.scores[0].tolist(), strict=True)
+        assert [(row, score) for row, score in found if row >= 0] == expected, operator
+
+
 def by_scores(edges, score, start, k, **options):
     index = graph_of(edges, [(1.0, 0.0)] * len(score))
     found = run(ScoredTraversal(scorer=lambda node, *_: score[int(node.id)], **options), index, [start], k)

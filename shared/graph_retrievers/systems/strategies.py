@@ -14,7 +14,7 @@ from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.search.candidates import Candidates, best, order, stacked
+from graph_retrievers.search.candidates import Candidates, best, falling, order, stacked
 from graph_retrievers.search.driver import Search
 from graph_retrievers.search.memory import Question
 from graph_retrievers.search.operator import Operator, OperatorKind, Pipeline
@@ -70,6 +70,8 @@ class _Pool:
         places, scores = np.array(self.visited, np.int64), np.array(self.scores, np.float32)
         if by is not None:
             places, scores = places[by], scores[by]
+        # A node that is visited and hidden counts, too.
+        scores = falling(scores)
         kept = np.flatnonzero(self.question.returned(self.nodes[places]))[: self.most]
         steps, origin = [], []
         for place in places[kept].tolist():
