@@ -23,8 +23,7 @@ from graph_retrievers.operators import (
     VectorSearch,
 )
 from graph_retrievers.search.beyond import Facts
-from graph_retrievers.search.candidates import Candidates
-from graph_retrievers.search.fusion import aligned
+from graph_retrievers.search.candidates import Candidates, concatenated
 from langchain_graph_retrievers import GraphRetriever as LangChainRetriever
 from langchain_graph_retrievers import to_context as langchain_context
 from llama_graph_retrievers import GraphRetriever as LlamaRetriever
@@ -84,7 +83,7 @@ class ShortestPaths(Operator):
         rows = np.array(list(dict.fromkeys(graph.steps_between(near, far)[0].tolist())), np.int64)
         table = np.array([[-1] * (9 - len(trail)) + trail for trail in trails], np.int64).reshape(-1, 9)
         made = Candidates(table[:, -1], np.zeros(len(table)), table, np.zeros(len(table), np.int64), (self.name,))
-        joined = aligned([found, made])
+        joined = concatenated([found, made])
         _, first = np.unique(joined.nodes, return_index=True)
         return replace(joined.taken(np.sort(first)).top(100), facts=Facts(rows, -np.arange(float(len(rows))), self.name))
 

@@ -280,6 +280,28 @@ def test_a_batch_gives_each_question_what_it_gets_alone(name, search):
         assert [hit.score for hit in hits] == pytest.approx([hit.score for hit in single], abs=1e-5) and hits.notes == single.notes
 
 
+def test_steps_of_ircot_whose_operators_do_not_begin_alike_keep_who_found_each_node():
+    # The first step names an entity and spreads from it, the second names none.
+    texts = ["loom card", "card", "loom", "card loom", "mill gear", "gear", "mill"]
+    titles = ["Ada", "Babbage", "Lovelace", "Byron", "M1x", "M2x", "M3x"]
+    edges = [("0", "1"), ("1", "2"), ("2", "3"), ("4", "5"), ("5", "6")]
+
+    def embed(texts):
+        return [[float(word in text.lower()) + 0.01 for word in ("loom", "card", "mill", "gear")] for text in texts]
+
+    def model(prompt):
+        return json.dumps({"sentence": "So the answer is: x" if thoughts_of(prompt) else "mill gear"})
+
+    index = GraphIndex.from_texts(texts, titles=titles, edges=edges, embedding=embed)
+    steps = [build_retriever("spreading", index, backfill=False).retrieve(text, 4) for text in ("Babbage loom", "mill gear")]
+    expected = {hit.id: hit.operator for hit in (*steps[1], *steps[0])}
+    retriever = IRCoT(index, search="spreading", language_model=model, backfill=False)
+    (together, _), alone = retriever.retrieve_batch(["Babbage loom", "gear card"], 10), retriever.retrieve("Babbage loom", 10)
+    assert {hit.id: hit.operator for hit in alone} == expected and len(set(expected.values())) == 3
+    assert ids([together]) == ids([alone])
+    assert ids([retriever.retrieve("Babbage loom", 4)]) == ids([alone[:4]])
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_filters_and_scopes_hold(name):
     index, machines = linked_index(), {"topic": "machines"}

@@ -156,6 +156,13 @@ def test_candidates_know_who_found_them():
     again = reached(some(), np.array([0, 0, 1]), np.array([2, 9, 9]), np.array([0.3, 0.2, 0.1]), "Mine")
     joined = some().joined(again)
     assert joined.nodes.tolist() == [4, 2, 9] and joined.trails[2].tolist() == [4, 9], "each node once, the first path of each"
+    # Operators that the two do not begin alike.
+    own = Candidates(np.array([2, 7, 1]), np.ones(3), np.array([[2], [7], [1]]), np.array([0, 1, 0]), ("Other", "First"))
+    behind = step.joined(own)
+    assert behind.nodes.tolist() == [9, 2, 7, 1] and behind.operators == ("First", "Mine", "Other")
+    assert [behind.operators[n] for n in behind.origins] == ["Mine", "Other", "First", "Other"]
+    table = ranking_of([step, own], torch.device("cpu"))
+    assert [[table.operators[n] for n in row if n >= 0] for row in table.origins] == [["Mine"], ["Other", "First", "Other"]]
     far = stacked(step, np.array([0, 0]), [[5, 6], []], np.array([1.0, 0.5]), "Walk")
     assert far.trails.tolist() == [[2, 9, 5, 6], [-1, -1, 2, 9]] and far.nodes.tolist() == [6, 9]
     assert [far.operators[n] for n in far.origins] == ["Walk", "Mine"]

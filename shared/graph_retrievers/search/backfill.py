@@ -53,9 +53,7 @@ class Backfill(Operator):
             return found
         reach = k if self.per_source is None else min(DEEPER * k, question.size)
         nodes, scores = yield Nearest(reach, "dense" if dense else "bm25", among="return")
-        own = np.full(len(nodes), len(found.operators))
-        added = Candidates(nodes, scores, nodes[:, None], own, (*found.operators, self.name))
-        filled = found.joined(added)
+        filled = found.joined(Candidates.seeds(nodes, scores, self.name))
         if self.per_source is not None:
             filled = yield from per_source(question, filled, self.per_source, self.source_field)
         filled = filled.top(k)

@@ -162,7 +162,7 @@ class Candidates:
     def joined(self, other: Candidates) -> Candidates:
         """Return these candidates, and behind them those of `other` that are new, each once.
 
-        The operators of one of the two are the first operators of the other. Scores stay, so they may rise where the two meet.
+        Scores stay, so they may rise where the two meet.
         """
         _, first = np.unique(other.nodes, return_index=True)
         fresh = np.sort(first[places_of(self.nodes, other.nodes[first]) < 0])
@@ -171,7 +171,8 @@ class Candidates:
 
 
 def concatenated(parts: Sequence[Candidates]) -> Candidates:
-    """Return candidates behind each other; the operators of one of them begin with those of each other."""
+    """Return candidates behind each other, a node as often as they have it, with the operators of all."""
+    operators = _operators(parts)
     length = max(part.trails.shape[1] for part in parts)
     relations = None
     if any(part.relations is not None for part in parts):
@@ -191,8 +192,8 @@ def concatenated(parts: Sequence[Candidates]) -> Candidates:
         np.concatenate([part.nodes for part in parts]),
         np.concatenate([part.scores for part in parts]),
         np.concatenate([_wider(part.trails, length) for part in parts]),
-        np.concatenate([part.origins for part in parts]),
-        max((part.operators for part in parts), key=len),
+        np.concatenate([_numbered(part, operators) for part in parts]),
+        operators,
         relations,
         beside,
         lists,
@@ -206,7 +207,7 @@ def ranking_of(found: Sequence[Candidates], device: torch.device) -> Ranking:
     width = max(map(len, found), default=0)
     length = min(max((part.trails.shape[1] for part in found if len(part)), default=1), LONGEST_TRAIL)
     told = any(part.relations is not None for part in found)
-    operators = tuple(dict.fromkeys(name for part in found for name in part.operators))
+    operators = _operators(found)
     nodes = np.full((len(found), width), -1, np.int64)
     scores = np.full((len(found), width), -np.inf, np.float32)
     origins, trails = np.full_like(nodes, -1), np.full((len(found), width, length), -1, np.int64)
@@ -214,8 +215,7 @@ def ranking_of(found: Sequence[Candidates], device: torch.device) -> Ranking:
     for b, part in enumerate(found):
         if not len(part):
             continue
-        number = np.array([operators.index(name) for name in part.operators])
-        nodes[b, : len(part)], origins[b, : len(part)] = part.nodes, number[part.origins]
+        nodes[b, : len(part)], origins[b, : len(part)] = part.nodes, _numbered(part, operators)
         scores[b, : len(part)] = part.scores
         kept = part.trails[:, -length:]
         trails[b, : len(part), length - kept.shape[1] :] = kept
@@ -230,6 +230,18 @@ def ranking_of(found: Sequence[Candidates], device: torch.device) -> Ranking:
     columns["chains"] = padded_chains([part.chains for part in found], device)
     columns["facts"] = padded_facts([part.facts for part in found], device)
     return Ranking(operators=operators, lists=lists, **columns)
+
+
+def _operators(parts: Sequence[Candidates]) -> tuple[str, ...]:
+    """Return the operators of all, each once."""
+    return tuple(dict.fromkeys(name for part in parts for name in part.operators))
+
+
+def _numbered(part: Candidates, operators: tuple[str, ...]) -> np.ndarray:
+    """Return the origins of candidates as places among other operators."""
+    if operators[: len(part.operators)] == part.operators:
+        return part.origins
+    return np.array([operators.index(name) for name in part.operators])[part.origins]
 
 
 def _real(rows: Tensor, scores: Tensor) -> tuple[np.ndarray, np.ndarray]:
@@ -266,13 +278,21 @@ def order(scores: np.ndarray, nodes: np.ndarray | None = None) -> np.ndarray:
     """
     scores = np.asarray(scores, np.float64)
     by = np.argsort(-scores, kind="stable") if nodes is None else np.lexsort((nodes, -scores))
-    values = scores[by]
+    run = runs(scores[by])
+    return by if run is None else by[np.lexsort((by if nodes is None else nodes[by], run))]
+
+
+def runs(values: np.ndarray) -> np.ndarray | None:
+    """Return which run of equal scores each of some falling scores, shape [K], belongs to: int64, shape [K], from 1.
+
+    None where scores that differ only by rounding do not differ at all. A run begins with its highest score.
+    """
     with np.errstate(invalid="ignore"):
         gap = values[:-1] - values[1:]
         slack = np.where(np.isinf(values), 0.0, _ROUNDING * np.abs(values))
         near = gap <= slack[:-1]
     if not (near & (gap > 0)).any():
-        return by
+        return None
     # Infinite scores equal only each other.
     first = np.append(True, ~(near | (values[:-1] == values[1:])))
     head = np.flatnonzero(first)[np.cumsum(first) - 1]
@@ -288,8 +308,7 @@ def order(scores: np.ndarray, nodes: np.ndarray | None = None) -> np.ndarray:
                     break
                 first, after = found, after[after]
             first = first[:-1]
-    run = np.cumsum(first)
-    return by[np.lexsort((by if nodes is None else nodes[by], run))]
+    return np.cumsum(first)
 
 
 def falling(scores: np.ndarray) -> np.ndarray:

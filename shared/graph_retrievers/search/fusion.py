@@ -17,7 +17,7 @@ from graph_retrievers.search.driver import Search
 from graph_retrievers.search.memory import Question
 from graph_retrievers.search.operator import Composite, Operator, list_weights, side_by_side
 
-__all__ = ["ReciprocalRankFusion", "aligned", "fused", "min_max", "min_max_parts", "reciprocal_rank_parts"]
+__all__ = ["ReciprocalRankFusion", "fused", "min_max", "min_max_parts", "reciprocal_rank_parts"]
 
 
 def reciprocal_rank_parts(found: Candidates, constant: int) -> np.ndarray:
@@ -66,7 +66,7 @@ def fused(lists: Sequence[Candidates], parts: Sequence[np.ndarray], names: tuple
     part = np.concatenate(parts)
     # The largest part first, of equal ones that of the first list: what a node keeps is what comes first of it.
     turn = np.argsort(-part.astype(np.float32), kind="stable")
-    everything = aligned(lists).taken(turn)
+    everything = concatenated(lists).taken(turn)
     nodes, first, at = np.unique(everything.nodes, return_index=True, return_inverse=True)
     scores = np.bincount(at, part[turn], len(nodes)).astype(np.float64)  # of nothing, numpy counts integers
     merged = everything.taken(first)
@@ -83,16 +83,6 @@ def fused(lists: Sequence[Candidates], parts: Sequence[np.ndarray], names: tuple
         merged.beside["ranks"] = np.stack([places_of(one.nodes, nodes) + 1 for one in lists], 1)
     by = order(scores, nodes)
     return replace(replace(merged, lists=names).taken(by), scores=falling(scores[by]))
-
-
-def aligned(lists: Sequence[Candidates]) -> Candidates:
-    """Return all candidates behind each other, a node as often as lists have it, with the operators of all."""
-    operators = tuple(dict.fromkeys(name for part in lists for name in part.operators))
-    parts = []
-    for part in lists:
-        number = np.array([operators.index(name) for name in part.operators] or [0])
-        parts.append(replace(part, origins=number[part.origins], operators=operators))
-    return concatenated(parts)
 
 
 class ReciprocalRankFusion(Composite):

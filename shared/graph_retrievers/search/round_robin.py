@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from graph_retrievers.search.beyond import Facts
-from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.search.candidates import Candidates, concatenated
 from graph_retrievers.search.driver import Search
-from graph_retrievers.search.fusion import aligned
 from graph_retrievers.search.memory import Question
 from graph_retrievers.search.operator import Composite, side_by_side
 
@@ -59,7 +58,7 @@ class RoundRobin(Composite):
 def _merged(lists: Sequence[Candidates], before: Candidates) -> Candidates:
     """Return the nodes and the facts of lists in turns, and what was there before behind them."""
     rows = turns([*(part.nodes for part in lists), before.nodes], [*range(len(lists)), _LAST])
-    merged = aligned([*lists, before]).taken(rows)
+    merged = concatenated([*lists, before]).taken(rows)
     merged.scores = 1 / np.arange(1, len(merged) + 1)
     told = list({id(part.facts): part.facts for part in (*lists, before) if part.facts is not None}.values())
     if told:
