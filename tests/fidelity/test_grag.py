@@ -272,6 +272,8 @@ def test_a_batch_gives_what_its_queries_give_one_by_one():
 def test_mean_ranks_of_ties():
     assert mean_ranks(torch.tensor([0.3, 0.9, 0.3, 0.1])).tolist() == [2.5, 1.0, 2.5, 4.0]
     assert mean_ranks(torch.zeros(0)).tolist() == []
+    rounded = torch.tensor([0.3, 0.9, 0.3 + 3e-8, 0.1, 0.9 - 6e-8, float("inf"), 0.8999])
+    assert mean_ranks(rounded).tolist() == [5.5, 2.5, 5.5, 7.0, 2.5, 1.0, 4.0]
 
 
 # -- documents without evidence ---------------------------------------------------------------------------------------

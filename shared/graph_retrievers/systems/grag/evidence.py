@@ -9,6 +9,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from graph_retrievers.search.candidates import runs
 from graph_retrievers.signals.meaning import MeaningGraph
 from graph_retrievers.systems.grag.document_graph import (
     edge_features,
@@ -26,15 +27,16 @@ LEAD = 4
 
 
 def mean_ranks(scores: Tensor) -> Tensor:
-    """Return the rank of each score, shape [n], from 1 for the highest; equal scores share their mean rank.
+    """Return the rank of each score, shape [n], from 1 for the highest; scores equal but for rounding share their mean rank.
 
     >>> mean_ranks(torch.tensor([0.5, 0.9, 0.5]))
     tensor([2.5000, 1.0000, 2.5000])
     """
-    rising = torch.sort(scores).values
-    below = torch.searchsorted(rising, scores)
-    not_above = torch.searchsorted(rising, scores, right=True)
-    return scores.numel() - (below + not_above - 1).float() / 2
+    values, by = torch.sort(scores.double(), descending=True)
+    run = runs(values.numpy())
+    level = -values if run is None else torch.from_numpy(run)
+    before, up_to = torch.searchsorted(level, level), torch.searchsorted(level, level, right=True)
+    return torch.empty(len(level)).scatter_(0, by, (before + 1 + up_to).float() / 2)
 
 
 @dataclass(frozen=True)
