@@ -15,6 +15,7 @@ from graph_retrievers.retrievers import Retriever
 from graph_retrievers.search.beyond import Chains, Facts
 from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.search.operator import Operator, OperatorKind, Pipeline
+from graph_retrievers.search.requests import Degree, Instead, Links, Nearest, Neighbors, Similarity, Texts, Weights
 from graph_retrievers.signals.bm25 import BM25 as Words
 from graph_retrievers.signals.dense import DenseIndex
 from tests.helpers import linked_index
@@ -104,6 +105,70 @@ class Found(Operator):
 def test_what_an_operator_returns_is_checked(nodes, scores, told):
     with pytest.raises(InvalidArgumentError, match=told):
         Retriever(linked_index(), Found(nodes, scores)).retrieve("loom")
+
+
+class Asks(Operator):
+    """Asks what a test says, and returns what was found before."""
+
+    kind = OperatorKind.GRAPH_SEARCH
+
+    def __init__(self, asked):
+        self.asked = asked
+
+    def search(self, question, found):
+        yield self.asked
+        return found
+
+
+ROWS = np.array([0, 1])
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (None, r"None; expected requests of graph_retrievers\.search\.requests"),
+        (Neighbors, "<class .*Neighbors'>; expected requests"),
+        ((Neighbors(ROWS), "bm25"), "'bm25'; expected requests"),
+        (Instead(7, "card"), "7; expected requests"),
+        (Neighbors([0, 1]), r"Neighbors of nodes \[0, 1\]; expected a numpy array of rows: integers, shape \[n\]"),
+        (Links(np.array([0.0, 1.0])), r"Links of nodes of shape \(2,\), float64; expected a numpy array of rows"),
+        (Texts(ROWS[None]), r"Texts of nodes of shape \(1, 2\), int64; expected"),
+        (Neighbors(np.array([2, 5000])), "Neighbors of row 5000; expected rows from 0 to 11"),
+        (Similarity(np.array([12, 3])), "Similarity of row 12; expected rows from 0 to 11"),
+        ((Neighbors(ROWS), Degree(np.array([3, -1, 4]))), "Degree of row -1; expected rows from 0 to 11"),
+        (Instead(Weights(np.array([-2])), "card"), "Weights of row -2; expected rows"),
+        (Degree(np.array([1, -1], np.int32)), "Degree of row -1; expected rows"),
+        (Nearest(3, "bm25", among="x"), "Nearest among 'x'; expected one of 'start', 'name', 'walk', 'return'"),
+    ],
+)
+def test_what_an_operator_asks_is_checked(asked, told):
+    with pytest.raises(InvalidArgumentError, match=f"Asks asked for {told}"):
+        Retriever(linked_index(), Pipeline(BM25Search(2), Asks(asked))).retrieve("loom")
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [[Neighbors(ROWS), Degree(ROWS)], Links(ROWS[:0]), Degree(ROWS.astype(np.int32)), Similarity(ROWS[::-1]), Texts(ROWS + 10)],
+)
+def test_requests_of_any_rows_of_the_graph_are_answered(asked):
+    found = Retriever(linked_index(), Pipeline(BM25Search(2), Asks(asked)), backfill=False).retrieve("loom")
+    assert found == Retriever(linked_index(), BM25Search(2), backfill=False).retrieve("loom")
+
+
+def test_an_operator_that_asks_for_nothing_may_be_a_plain_method():
+    class Short(Operator):
+        kind = OperatorKind.MODEL_SEARCH
+        k = 2
+
+        def search(self, question, found):
+            question.notes.append("only short texts")
+            return found.taken(np.flatnonzero([len(question.queries.index.graph.texts[row]) < 12 for row in found.nodes]))
+
+    index = GraphIndex.from_texts(["a loom", "a loom of wood and iron", "one loom", "the loom"])
+    retriever = Retriever(index, Pipeline(BM25Search(), Short()), backfill=False)
+    hits, others = retriever.retrieve_batch(["loom", "wood"])
+    assert [hit.id for hit in hits] == ["0", "3"] and others == []
+    assert hits.notes == retriever.retrieve("loom").notes == ("only short texts",)
 
 
 class Leaky(DenseIndex):

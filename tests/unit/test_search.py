@@ -15,7 +15,7 @@ from graph_retrievers.queries import Queries
 from graph_retrievers.results import LONGEST_TRAIL, Ranking
 from graph_retrievers.search.beyond import Chains, Facts
 from graph_retrievers.search.candidates import Candidates, best, followed, found_by, order, ranking_of, reached, stacked
-from graph_retrievers.search.driver import run
+from graph_retrievers.search.driver import Named, Together, run
 from graph_retrievers.search.memory import Memory, smoothed
 from graph_retrievers.search.operator import Operator
 from graph_retrievers.search.requests import (
@@ -104,6 +104,40 @@ def test_a_backend_that_gives_too_few_answers_is_not_believed():
 
     with pytest.raises(ValueError, match="shorter"):
         run(None, [asks(), asks()])
+
+
+def test_any_number_of_algorithms_that_ask_for_nothing_run_one_after_another():
+    def nothing():
+        return 1
+        yield
+
+    def many():
+        total = 0
+        for _ in range(5000):
+            total += yield Named("nothing", nothing())
+        (both,) = yield Together([many_beside()])
+        return total + both
+
+    def many_beside():
+        total = 0
+        for _ in range(5000):
+            total += sum((yield Together([nothing(), nothing()])))
+        return total
+
+    assert run({}, [many(), many()]) == [15_000] * 2
+
+
+def test_answers_of_algorithms_side_by_side_are_in_their_order():
+    def asks(words):
+        found = ""
+        for word in words:
+            found += yield Word(word)
+        return found
+
+    def both():
+        return (yield Together([asks("ab"), asks(""), asks("c")]))
+
+    assert run({"a": "A", "b": "B", "c": "C"}, [both()]) == [["AB", "", "C"]]
 
 
 SCORES = st.lists(
@@ -370,6 +404,22 @@ def test_the_trace_tells_which_operator_asked_what_for_how_many_questions():
     lines = str(one.trace).splitlines()
     assert lines[0].split() == ["step", "operator", "asked", "questions", "nodes", "ms"] and len(lines) == 7
     assert lines[3].split()[:5] == ["2", "GatedPropagation", "Neighbors", "2", "2"]
+
+
+def test_the_trace_tells_what_runs_side_by_side_inside_an_operator_by_its_name():
+    class Twice(Operator):
+        kind = OperatorKind.GRAPH_SEARCH
+
+        def search(self, question, found):
+            yield Together([self.near(found.nodes), self.near(found.nodes)])
+            return found
+
+        def near(self, nodes):
+            yield Neighbors(nodes)
+
+    index = GraphIndex.from_texts(["a loom", "a card"], edges=[("0", "1")])
+    hits = Retriever(index, Pipeline(BM25Search(1), Twice()), backfill=False).retrieve("loom")
+    assert [(asked.request, asked.operators, asked.nodes) for asked in hits.trace[1:]] == [(Neighbors, ("Twice",), 2)]
 
 
 def test_the_trace_tells_operators_that_ask_side_by_side_in_one_call():

@@ -1,7 +1,8 @@
-"""What every operator returns is checked, our own as others': a wrong row or score would rank silently."""
+"""What every operator asks and returns is checked, our own as others': a wrong row or score would rank silently."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,55 @@ import numpy as np
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.search.memory import Question
+from graph_retrievers.search.requests import AMONG, Instead, Nearest, Request
 
-__all__ = ["check_candidates"]
+__all__ = ["check_candidates", "check_requests"]
+
+# Without a size, any row of a graph may be.
+_ROWS, _ANY = np.dtype(np.int64), 1 << 63
+
+
+def check_requests(asked: Any, size: int | None, owner: str) -> Sequence[Request]:
+    """Return what an operator asks for; raise InvalidArgumentError unless it is requests about rows below `size`, if that is known.
+
+    Examples
+    --------
+    >>> from graph_retrievers.search.requests import Neighbors
+    >>> try:
+    ...     check_requests([Neighbors(np.array([0, 9]))], 3, "Mine")
+    ... except InvalidArgumentError as error:
+    ...     print(error)
+    Mine asked for Neighbors of row 9; expected rows from 0 to 2.
+    """
+    owner, most = owner or "A search", _ANY if size is None else size
+    if not isinstance(asked, tuple | list):
+        asked = (asked,)
+    for request in asked:
+        while isinstance(request, Instead):
+            request = request.request
+        if not isinstance(request, Request):
+            expected = "expected requests of graph_retrievers.search.requests"
+            raise InvalidArgumentError(f"{owner} asked for {shown(request)}; {expected}.")
+        nodes = getattr(request, "nodes", None)
+        if nodes is not None:
+            array = type(nodes) is np.ndarray and nodes.dtype is _ROWS and nodes.ndim == 1
+            # Of a few rows, argmin and argmax take a tenth of the time of min and max.
+            if not array or (len(nodes) and not 0 <= nodes.item(nodes.argmin()) <= nodes.item(nodes.argmax()) < most):
+                _check_rows(request, nodes, most, owner)
+        elif isinstance(request, Nearest) and request.among not in AMONG:
+            expected = f"expected one of {', '.join(map(repr, AMONG))}"
+            raise InvalidArgumentError(f"{owner} asked for Nearest among {shown(request.among)}; {expected}.")
+    return asked  # type: ignore[no-any-return]
+
+
+def _check_rows(request: Request, nodes: Any, size: int, owner: str) -> None:
+    told = f"{owner} asked for {type(request).__name__} of"
+    if not isinstance(nodes, np.ndarray) or nodes.dtype.kind != "i" or nodes.ndim != 1:
+        given = f"nodes of shape {nodes.shape}, {nodes.dtype}" if isinstance(nodes, np.ndarray) else f"nodes {shown(nodes)}"
+        raise InvalidArgumentError(f"{told} {given}; expected a numpy array of rows: integers, shape [n].")
+    outside = nodes[(nodes < 0) | (nodes >= size)]
+    if len(outside):
+        raise InvalidArgumentError(f"{told} row {outside[0]}; expected rows from 0 to {size - 1}.")
 
 
 def check_candidates(found: Any, question: Question, owner: str) -> None:

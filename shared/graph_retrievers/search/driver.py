@@ -7,6 +7,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
 
+from graph_retrievers.search.checks import check_requests
 from graph_retrievers.search.requests import Request
 
 __all__ = ["Asked", "Named", "Search", "Together", "Trace", "changed", "run"]
@@ -44,8 +45,13 @@ class Named(NamedTuple):
 class _Task(NamedTuple):
     place: int
     algorithm: Search[Any]
-    finish: Callable[[Any], None]
+    # Takes what the algorithm returns, and says what goes on then.
+    finish: Callable[[Any], _Ready]
     name: str
+
+
+_Ready = list[tuple[_Task, Any]]
+"""Algorithms that can go on, the next one last, each with the answer that it waits for."""
 
 
 class Asked(NamedTuple):
@@ -108,10 +114,12 @@ def run(backend: Any, algorithms: Sequence[Search[T]], trace: list[Asked] | None
     ----------
     backend : object
         Answers requests, such as :class:`~graph_retrievers.search.memory.Memory`. If it has a method `prepare`, that is called at
-        the begin of each step with all of its requests, each with the place of its question.
+        the begin of each step with all of its requests, each with the place of its question. If it has a `size`, rows are checked
+        to be below it.
     algorithms : sequence of generators, length B
     trace : list of Asked, optional
-        Each call is added to it, in a step after those that it holds.
+        Each call is added to it, in a step after those that it holds. A request that is answered by a search of its own, whose
+        calls are added, is not.
     name : str, default ""
         What the trace tells the requests by where they are not :class:`Named`.
 
@@ -134,39 +142,35 @@ def run(backend: Any, algorithms: Sequence[Search[T]], trace: list[Asked] | None
     [4, 20]
     """
     results: list[Any] = [None] * len(algorithms)
-    waiting: list[tuple[_Task, tuple[Request, ...], bool]] = []
+    waiting: list[tuple[_Task, Sequence[Request], bool]] = []
+    size = getattr(backend, "size", None)
 
-    def go_on(task: _Task, answer: Any) -> None:
-        try:
-            asked = task.algorithm.send(answer)
-        except StopIteration as stop:
-            task.finish(stop.value)
-            return
-        if isinstance(asked, Together):
-            side_by_side(task, asked.algorithms)
-        elif isinstance(asked, Named):
-            go_on(_Task(task.place, asked.algorithm, partial(go_on, task), asked.name), None)
-        else:
-            alone = isinstance(asked, Request)
-            waiting.append((task, (asked,) if alone else asked, alone))
+    def done(place: int, value: Any) -> _Ready:
+        results[place] = value
+        return []
 
-    def side_by_side(task: _Task, algorithms: Sequence[Search[Any]]) -> None:
-        values, left = [None] * len(algorithms), set(range(len(algorithms)))
-
-        def finished(number: int, value: Any) -> None:
-            values[number] = value
-            left.discard(number)
-            if not left:
-                go_on(task, values)
-
-        for number, algorithm in enumerate(algorithms):
-            go_on(_Task(task.place, algorithm, partial(finished, number), task.name), None)
+    def go_on(ready: _Ready) -> None:
+        # A loop, as an algorithm may run any number of others that ask for nothing.
+        while ready:
+            task, answer = ready.pop()
+            try:
+                asked = task.algorithm.send(answer)
+            except StopIteration as stop:
+                ready += task.finish(stop.value)
+                continue
+            if isinstance(asked, Together):
+                ready += reversed(_side_by_side(task, asked.algorithms))
+            elif isinstance(asked, Named):
+                ready.append((_Task(task.place, asked.algorithm, partial(_resumed, task), asked.name), None))
+            else:
+                alone = isinstance(asked, Request)
+                waiting.append((task, check_requests((asked,) if alone else asked, size, task.name), alone))
 
     for place, algorithm in enumerate(algorithms):
-        go_on(_Task(place, algorithm, partial(results.__setitem__, place), name), None)
-    step, prepare = trace[-1].step if trace else 0, getattr(backend, "prepare", None)
+        go_on([(_Task(place, algorithm, partial(done, place), name), None)])
+    prepare = getattr(backend, "prepare", None)
     while waiting:
-        step += 1
+        step = trace[-1].step + 1 if trace else 1
         now, waiting = waiting, []
         start = perf_counter()
         if prepare is not None:
@@ -177,18 +181,40 @@ def run(backend: Any, algorithms: Sequence[Search[T]], trace: list[Asked] | None
             for slot, request in enumerate(asked):
                 calls.setdefault(request.key(), []).append((number, slot))
         for group in calls.values():
-            requests = [(now[number][0].place, now[number][1][slot]) for number, slot in group]
+            requests, told = [(now[number][0].place, now[number][1][slot]) for number, slot in group], len(trace or ())
             found = type(requests[0][1]).together(backend, requests)
             if trace is not None:
-                seconds, names = perf_counter() - start, tuple(dict.fromkeys(now[number][0].name for number, _ in group))
-                nodes, questions = sum(request.size for _, request in requests), len({place for place, _ in requests})
-                trace.append(Asked(step, requests[0][1].asked, names, questions, nodes, seconds))
+                if len(trace) > told:
+                    # A search of its own has told what it asked; the calls behind it are a later step.
+                    step = trace[-1].step + 1
+                else:
+                    seconds, names = perf_counter() - start, tuple(dict.fromkeys(now[number][0].name for number, _ in group))
+                    nodes, questions = sum(request.size for _, request in requests), len({place for place, _ in requests})
+                    trace.append(Asked(step, requests[0][1].asked, names, questions, nodes, seconds))
                 start = perf_counter()
             for (number, slot), answer in zip(group, found, strict=True):
                 answers[number][slot] = answer
         for number, (task, _, alone) in enumerate(now):
-            go_on(task, answers[number][0] if alone else tuple(answers[number]))
+            go_on([(task, answers[number][0] if alone else tuple(answers[number]))])
     return results
+
+
+def _resumed(task: _Task, value: Any) -> _Ready:
+    return [(task, value)]
+
+
+def _side_by_side(task: _Task, algorithms: Sequence[Search[Any]]) -> _Ready:
+    """Return what goes on for a task that runs some algorithms: itself once all of them are done."""
+    values, left = [None] * len(algorithms), set(range(len(algorithms)))
+
+    def finished(number: int, value: Any) -> _Ready:
+        values[number] = value
+        left.discard(number)
+        return [] if left else [(task, values)]
+
+    return [
+        (_Task(task.place, algorithm, partial(finished, number), task.name), None) for number, algorithm in enumerate(algorithms)
+    ]
 
 
 def changed(algorithm: Search[T], change: Callable[[Request], Request]) -> Search[T]:

@@ -146,7 +146,7 @@ class Memory:
     """
 
     def __init__(self, queries: Queries) -> None:
-        self.queries, self.graph = queries, queries.index.graph
+        self.queries, self.graph, self.size = queries, queries.index.graph, len(queries.index.graph)
 
     def nearest(self, asked: Sequence[tuple[int, Nearest]]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return the best nodes of a signal."""

@@ -7,7 +7,7 @@ An operator of the taxonomy (FastInsight, section 3.1) is a pruning function app
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from dataclasses import replace
 from enum import Enum
 from inspect import Parameter, signature
@@ -68,7 +68,8 @@ class Operator(ABC):
 
     Written for one question, top to bottom as in its paper. Subclasses set `kind`, and `name` if it is not the class name, and
     implement :meth:`search`, a generator that yields what it needs (:mod:`graph_retrievers.search.requests`) and is sent the
-    answer. The questions of a batch go on side by side, and what they ask at the same time is answered together.
+    answer; one that needs nothing may be a method that returns. The questions of a batch go on side by side, and what they ask at
+    the same time is answered together.
 
     Attributes
     ----------
@@ -126,7 +127,7 @@ class Operator(ABC):
             cls.name = cls.__name__
 
     @abstractmethod
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def search(self, question: Question, found: Candidates) -> Search[Candidates] | Candidates:
         """Return the candidates of one question, best first (the ranking function R); `found` has those of the operator before."""
 
     def stepped(self, question: Question, found: Candidates) -> Search[Candidates]:
@@ -134,9 +135,11 @@ class Operator(ABC):
 
         Chains and facts of earlier operators stay, where the operator has none of its own.
         """
-        after: Candidates = yield Named(self.name, self.search(question, found))
+        after: Any = self.search(question, found)
+        if isinstance(after, Generator):
+            after = yield Named(self.name, after)
         check_candidates(after, question, self.name)
-        return after.top(self.k).after(found)
+        return after.top(self.k).after(found)  # type: ignore[no-any-return]
 
     def __call__(self, queries: Queries, ranking: Ranking | None = None) -> Ranking:
         """Return what is kept for each query of a batch; `ranking` has the results of earlier operators."""

@@ -12,6 +12,7 @@ from graph_retrievers.signals.language import LanguageModel, complete_many
 from graph_retrievers.signals.relevance import RelevanceModel
 
 __all__ = [
+    "AMONG",
     "ByTitle",
     "Closest",
     "Completion",
@@ -34,6 +35,10 @@ __all__ = [
     "Vectors",
     "Weights",
 ]
+
+
+AMONG = ("start", "name", "walk", "return")
+"""What :class:`Nearest` searches."""
 
 
 class Request:
@@ -111,7 +116,7 @@ class Nearest(Request):
         Is searched for in place of the question: its words, or its vector, which the embedding model makes.
     types : tuple of str, default ()
         The node types that are searched; all by default.
-    among : {"start", "name", "walk", "return"}, default "start"
+    among : one of AMONG, default "start"
         The nodes that may be found: those that may start a traversal; that `seed_filter` lets start, whatever may be returned, as
         the question names them; that may be walked to; that may be returned.
     """
