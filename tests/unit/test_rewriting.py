@@ -302,6 +302,25 @@ def test_steps_of_ircot_whose_operators_do_not_begin_alike_keep_who_found_each_n
     assert ids([retriever.retrieve("Babbage loom", 4)]) == ids([alone[:4]])
 
 
+def test_the_trace_tells_the_searches_in_order_and_who_asked():
+    search = Pipeline(BM25Search(4), VectorSearch(4))
+    for name, expected in {
+        "hyde": ["Completion", "MeanVector", "BM25Search", "VectorSearch"],
+        "ircot": ["BM25Search", "VectorSearch", "Completion"] * 3,
+        "decomposition": ["Completion"] + ["BM25Search", "VectorSearch"] * 2,
+    }.items():
+        kind, own = KINDS[name]
+        batch = kind(linked_index(), search=search, language_model=writer, backfill=False).retrieve_batch(QUESTIONS[:2])
+        steps = [asked.step for asked in batch[0].trace]
+        assert steps == list(range(1, len(steps) + 1)), "one call a step, each after the one before"
+        asked = [told.request.__name__ if told.operators == (own,) else ", ".join(told.operators) for told in batch[0].trace]
+        assert asked == expected
+    # What another operator asks beside such a search is a later step.
+    both = ReciprocalRankFusion(InterleavedReasoning(search, None), VectorSearch(3))
+    trace = Retriever(linked_index(), both, backfill=False).retrieve(QUESTIONS[0]).trace
+    assert [(asked.step, *asked.operators) for asked in trace] == [(1, "BM25Search"), (2, "VectorSearch"), (3, "VectorSearch")]
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_filters_and_scopes_hold(name):
     index, machines = linked_index(), {"topic": "machines"}

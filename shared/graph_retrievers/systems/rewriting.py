@@ -57,6 +57,9 @@ class _Rewriting(Composite):
         super().__init__(operator)
         self.language_model = None if language_model is None else as_language_model(language_model)
 
+    # What it asks itself is told by its name.
+    stepped = Operator.stepped
+
     def formula(self) -> str:
         """Return that of the operator, with the name of this one."""
         return f"{self.name}({self.operators[0].formula()})"
