@@ -1,6 +1,5 @@
 """Retrievers on a graph that is fetched piece by piece give the answers in memory, on random graphs."""
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -17,29 +16,7 @@ from graph_retrievers.operators import (
     Rerank,
     VectorSearch,
 )
-from graph_retrievers.queries import Queries
-from graph_retrievers.search.driver import run
-from graph_retrievers.search.memory import Memory
-from graph_retrievers.search.requests import (
-    ByTitle,
-    Closest,
-    Contents,
-    Degree,
-    Links,
-    Nearest,
-    Neighbors,
-    Relevance,
-    Scores,
-    Similarity,
-    Steps,
-    TermScores,
-    Texts,
-    Titled,
-    Vectors,
-    Weights,
-)
 from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
-from graph_retrievers.stores.remote.backend import Stores
 from graph_retrievers.systems.mor import MixedTraversal
 from tests.remote import (
     QUESTIONS,
@@ -137,52 +114,3 @@ def test_the_answers_are_those_in_memory(name, data):
     one = {key: values[place] for key, values in inputs.items()}
     alone = retriever.retrieve(QUESTIONS[place], k, vector=own[place], **filters, **one)
     assert_same([alone], [system(index, **options).retrieve(QUESTIONS[place], k, vector=own[place], **filters, **one)])
-
-
-NODES = np.array([3, 0, 1, 17, 40, 2, 29])
-REQUESTS = [
-    *(kind(NODES, parallel) for kind in (Links, Neighbors, Degree) for parallel in (True, False)),
-    *(Steps(NODES, *step, most) for step in (("film", None), (None, "r1"), ("person", "r2")) for most in (0, 9, 30, 10_000)),
-    *(kind(NODES) for kind in (Weights, Vectors, Similarity, Scores, Texts, Contents, Relevance)),
-    *(Titled(("title 3", "Title 9", "Nobody", "?"), fold) for fold in (True, False)),
-    *(ByTitle(("TITLE 3", " title 7", ""), kind) for kind in ("film", "person")),
-    *(Closest(9, exclude_types=types) for types in ((), ("film", "place"))),
-    *(Nearest(9, signal, types=types) for signal in ("dense", "bm25") for types in ((), ("film", "place"))),
-    *(Nearest(9, "bm25", text="word3 word8", among=among, returned=True) for among in ("start", "name", "walk", "return")),
-    TermScores(NODES),
-    Scores(NODES, "bm25", "word1 word2"),
-]
-FILTERS = {"filter": {"$type": {"$ne": "film"}}, "seed_filter": {"year": {"$gte": 1994}}, "traversal_filter": {"$type": "place"}}
-
-
-@pytest.mark.parametrize("given", [{}, {"filter": FILTERS["filter"]}, FILTERS], ids=["all", "filter", "filters"])
-@pytest.mark.parametrize("request_", REQUESTS, ids=lambda request: f"{type(request).__name__} {REQUESTS.index(request)}")
-def test_each_request_is_answered_as_in_memory(request_, given):
-    corpus = random_corpus(7, 80, 160)
-    index = index_of(corpus, CountingRelevance())
-    stores = MemoryGraph(index.graph), MemoryVectors(index.graph.ids, corpus[2])
-    remote = RemoteIndex(stores[0], vectors=stores[1], signals={"bm25": index.bm25}, relevance=CountingRelevance())
-    own, stored = question_vectors(corpus)[:2], remote.stored(remote.opened())
-    backend = Stores(Queries.of(stored, QUESTIONS[:2], vectors=own), given)
-    backend.pages.positions.update(range(80))
-    backend.pages.fetch()
-    memory = Memory(Queries.of(index, QUESTIONS[:2], vectors=own, **given))
-    trips = backend.pages.graph_trips
-    found, expected = (run(each, [alone(request_), alone(request_)]) for each in (backend, memory))
-    assert_alike(found, expected)
-    assert backend.pages.graph_trips <= trips + 1
-
-
-def alone(request):
-    return (yield request)
-
-
-def assert_alike(found, expected):
-    if isinstance(expected, (list, tuple)):
-        assert len(found) == len(expected)
-        for pair in zip(found, expected, strict=True):
-            assert_alike(*pair)
-    elif isinstance(expected, np.ndarray) and expected.dtype.kind == "f":
-        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
-    else:
-        np.testing.assert_array_equal(found, expected)

@@ -283,7 +283,6 @@ class Neighbors(Request):
 
     verb = "neighbors"
     reads = "graph"
-    shared = ("parallel",)
     nodes: np.ndarray
     parallel: bool = False
 
@@ -357,7 +356,6 @@ class Links(Request):
 
     verb = "links"
     reads = "graph"
-    shared = ("parallel",)
     nodes: np.ndarray
     parallel: bool = False
 

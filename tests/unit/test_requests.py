@@ -1,0 +1,137 @@
+"""Requests: on stores they are answered as in memory, and each for itself, whatever is asked beside it."""
+
+import zlib
+
+import numpy as np
+import pytest
+
+from graph_retrievers.queries import Queries
+from graph_retrievers.search.driver import run
+from graph_retrievers.search.memory import Memory
+from graph_retrievers.search.requests import (
+    ByTitle,
+    Closest,
+    Contents,
+    Degree,
+    Instead,
+    Links,
+    Nearest,
+    Neighbors,
+    Relevance,
+    Scores,
+    Similarity,
+    Steps,
+    TermScores,
+    Texts,
+    Titled,
+    Vectors,
+    Weights,
+)
+from graph_retrievers.signals.models import as_relevance_model
+from graph_retrievers.stores.remote import RemoteIndex
+from graph_retrievers.stores.remote.backend import Stores
+from tests.remote import QUESTIONS, CountingRelevance, MemoryGraph, MemoryVectors, index_of, question_vectors, random_corpus
+
+NODES = np.array([3, 0, 1, 17, 40, 2, 29])
+REQUESTS = [
+    *(kind(NODES, parallel) for kind in (Links, Neighbors, Degree) for parallel in (True, False)),
+    *(Steps(NODES, *step, most) for step in (("film", None), (None, "r1"), ("person", "r2")) for most in (0, 9, 30, 10_000)),
+    *(kind(NODES) for kind in (Weights, Vectors, Similarity, Scores, Texts, Contents, Relevance)),
+    *(Titled(("title 3", "Title 9", "Nobody", "?"), fold) for fold in (True, False)),
+    *(ByTitle(("TITLE 3", " title 7", ""), kind) for kind in ("film", "person")),
+    *(Closest(9, exclude_types=types) for types in ((), ("film", "place"))),
+    *(Nearest(9, signal, types=types) for signal in ("dense", "bm25") for types in ((), ("film", "place"))),
+    *(Nearest(9, "bm25", text="word3 word8", among=among, returned=True) for among in ("start", "name", "walk", "return")),
+    TermScores(NODES),
+    Scores(NODES, "bm25", "word1 word2"),
+]
+FILTERS = {"filter": {"$type": {"$ne": "film"}}, "seed_filter": {"year": {"$gte": 1994}}, "traversal_filter": {"$type": "place"}}
+
+
+@pytest.mark.parametrize("given", [{}, {"filter": FILTERS["filter"]}, FILTERS], ids=["all", "filter", "filters"])
+@pytest.mark.parametrize("request_", REQUESTS, ids=lambda request: f"{type(request).__name__} {REQUESTS.index(request)}")
+def test_each_request_is_answered_as_in_memory(request_, given):
+    corpus = random_corpus(7, 80, 160)
+    index = index_of(corpus, CountingRelevance())
+    stores = MemoryGraph(index.graph), MemoryVectors(index.graph.ids, corpus[2])
+    remote = RemoteIndex(stores[0], vectors=stores[1], signals={"bm25": index.bm25}, relevance=CountingRelevance())
+    own, stored = question_vectors(corpus)[:2], remote.stored(remote.opened())
+    backend = Stores(Queries.of(stored, QUESTIONS[:2], vectors=own), given)
+    backend.pages.positions.update(range(80))
+    backend.pages.fetch()
+    memory = Memory(Queries.of(index, QUESTIONS[:2], vectors=own, **given))
+    trips = backend.pages.graph_trips
+    found, expected = (run(each, [alone(request_), alone(request_)]) for each in (backend, memory))
+    assert_alike(found, expected)
+    assert backend.pages.graph_trips <= trips + 1
+
+
+OTHER_RELEVANCE = as_relevance_model(lambda pairs: [float(len(text)) for _, text in pairs])
+PAIRS = [
+    *((kind(NODES, parallel=True), kind(NODES)) for kind in (Links, Neighbors, Degree)),
+    (Nearest(9), Nearest(9, returned=True)),
+    (Nearest(9), Nearest(5, "bm25")),
+    (Nearest(9), Nearest(9, types=("film", "place"))),
+    (Nearest(9), Nearest(9, text="word3 word8")),
+    *((Nearest(9, "bm25"), Nearest(9, "bm25", among=among)) for among in ("walk", "return")),
+    (Nearest(9, text="word3 word8"), Nearest(9, text="word4")),
+    (Closest(9), Closest(7, exclude_types=("person",))),
+    (Closest(9), Closest(9, "word3 word8")),
+    (Scores(NODES), Scores(NODES, "bm25")),
+    (Scores(NODES), Scores(NODES[:3], text="word3 word8")),
+    (TermScores(NODES), TermScores(NODES, "dense")),
+    (Relevance(NODES), Relevance(NODES, model=OTHER_RELEVANCE)),
+    (Relevance(NODES), Relevance(NODES, texts=["word1"] * len(NODES))),
+    (Instead(Nearest(9), "word3"), Instead(Nearest(9), "word4")),
+    (Instead(Nearest(9, returned=True), "word3"), Instead(Nearest(9, returned=True), "word3", returned=True)),
+    (Instead(Closest(9), "word3"), Instead(Closest(9), "word3", ("person",))),
+    (Instead(Nearest(9), "word3"), Instead(Similarity(NODES), "word3")),
+]
+
+
+def embed(texts):
+    return [np.random.default_rng(zlib.crc32(text.encode())).normal(size=6).tolist() for text in texts]
+
+
+def answers(algorithms, places=(0, 1, 2)):
+    """What algorithms, each for the question at one of some places, return in one batch."""
+    corpus = random_corpus(7, 80, 160)
+    index, own = index_of(corpus, CountingRelevance(), embedding=embed), question_vectors(corpus)
+    queries = Queries.of(index, [QUESTIONS[place] for place in places], vectors=own[list(places)], **FILTERS)
+    return run(Memory(queries), algorithms)
+
+
+# In a batch, the scores by terms have columns of zeros for those of longer questions.
+ALONE = [request for request in (*REQUESTS, *(pair[1] for pair in PAIRS)) if not isinstance(request, TermScores)]
+
+
+@pytest.mark.parametrize("request_", ALONE, ids=lambda request: f"{type(request).__name__} {ALONE.index(request)}")
+def test_a_question_of_a_batch_is_answered_as_alone(request_):
+    _, found, _ = answers([alone(), alone(request_), alone()])
+    assert_alike(found, answers([alone(request_)], (1,))[0])
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: f"{type(pair[0]).__name__} {PAIRS.index(pair)}")
+def test_requests_that_differ_are_answered_each_for_itself(pair):
+    (left,), (right,) = (answers([alone(request)], (1,)) for request in pair)
+    with pytest.raises(AssertionError):
+        assert_alike(left, right)
+    for first, second, expected in ((*pair, (left, right)), (*pair[::-1], (right, left))):
+        (both,) = answers([alone((first, second))], (1,))
+        assert_alike(both, expected)
+        assert_alike(answers([alone(first), alone(second)], (1, 1)), list(expected))
+
+
+def alone(request=()):
+    return (yield request)
+
+
+def assert_alike(found, expected):
+    if isinstance(expected, (list, tuple)):
+        assert len(found) == len(expected)
+        for pair in zip(found, expected, strict=True):
+            assert_alike(*pair)
+    elif isinstance(expected, np.ndarray) and expected.dtype.kind == "f":
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+    else:
+        np.testing.assert_array_equal(found, expected)
