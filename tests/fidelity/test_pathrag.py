@@ -99,6 +99,10 @@ def test_the_context_lists_the_most_reliable_path_last():
     listed = hits.to_context().partition("\n\n")[0].splitlines()[1:]
     assert listed == [hit.text for hit in hits.chains][::-1]
     assert [hit.path.score for hit in hits.chains] == scores
+    # So does that of hits made of a ranking, as evaluation makes them.
+    queries = Queries.of(retriever.index, [QUESTION["query"]], vectors=[QUESTION["vector"]])
+    (ranked,) = retriever.hits(queries, retriever.rank(queries))
+    assert ranked.to_context() == hits.to_context()
 
 
 def test_paths_of_hits_rise_too_and_stand_behind_paths_without_a_score():

@@ -19,6 +19,7 @@ from graph_retrievers.search.driver import Named, Together, run
 from graph_retrievers.search.memory import Memory, smoothed
 from graph_retrievers.search.operator import Operator
 from graph_retrievers.search.requests import (
+    Closest,
     Degree,
     Links,
     Nearest,
@@ -223,7 +224,8 @@ def test_candidates_come_from_a_ranking_and_go_back_to_it():
     both = ranking_of([found[0], longer], torch.device("cpu"))
     assert both.trails[1].tolist() == [[-1, -1, 3], [-1, 3, 8], [-1, -1, -1]] and both.operators == ("Mine", "Step")
     assert both.ranks[1].tolist() == [[1, 1], [0, 0], [0, 0]] and both.relations[0].tolist() == [[-1, -1], [-1, 0], [-1, -1]]
-    assert found[0].rescored(np.array([1.0, 3.0, 1.0])).nodes.tolist() == [2, 4, 1]
+    again = found[0].rescored(np.array([1.0, 3.0, 1.0 + 1e-9]))
+    assert again.nodes.tolist() == [2, 4, 1] and again.scores.tolist() == [3, 1, 1], "no rise by rounding"
     assert ranking_of([], torch.device("cpu")).nodes.shape == (0, 0)
 
 
@@ -318,6 +320,15 @@ def test_searches_keep_to_what_may_start_and_what_may_be_returned():
     assert few[0].tolist() == more[0].tolist()[:2] and len(more[0]) == 3
 
 
+def test_the_closest_nodes_are_those_that_may_start_whatever_the_lengths_of_vectors():
+    vectors = [[3.0, 0.0], [0.0, 0.1], [1.0, 1.0], [0.0, 0.0], [-2.0, 0.0], [0.2, 0.1]]
+    for scale in (1, 1 / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-30)):
+        index = GraphIndex.from_texts([f"text {row}" for row in range(6)], vectors=np.array(vectors) * scale)
+        queries = Queries.of(index, ["one"], vectors=[[2.0, 0.0]], seed_filter={"$id": {"$nin": ["0", "2"]}})
+        nodes, cosines = Memory(queries).closest([(0, Closest(6))])[0]
+        assert nodes.tolist() == [5, 1, 4] and cosines == pytest.approx([2 / 5**0.5, 0, -1], abs=1e-6)
+
+
 def test_relevance_is_read_once_a_pair_and_smoothed_where_a_row_is_not_zero():
     index, nodes = index_of(4, []), np.array([2, 0])
     queries = Queries.of(index, ["one", "three"], vectors=torch.eye(4)[:2])
@@ -354,6 +365,26 @@ def test_an_operator_of_ten_lines_runs_alone_in_batches_and_between_others():
         assert [hit.path.text for hit in card] == ["1", "1 -> 2"] and card.notes == ("1 neighbours",)
         assert retriever.retrieve("card", vector=torch.eye(4)[1]) == card
     assert Pipeline(search, Neighborhood()).formula() == "O_vs -> O_gs -> O_gs"
+
+
+def test_operators_called_one_after_another_give_what_their_pipeline_gives():
+    class Best(Operator):
+        kind = OperatorKind.MODEL_SEARCH
+        k = 2
+
+        def search(self, question, found):
+            return found
+
+    index = GraphIndex.from_texts(["a loom", "a card", "a mill"], edges=[("0", "2"), ("1", "2")])
+    parts = [BM25Search(1), Neighborhood(), GatedPropagation(gate="uniform", steps=1), Best()]
+    queries = Queries.of(index, ["loom", "card"])
+    found, whole = None, Pipeline(*parts)(queries)
+    for part in parts:
+        found = part(queries, found)
+    assert found.notes == whole.notes == (("1 neighbours",), ("1 neighbours",))
+    assert found.touched.tolist() == whole.touched.tolist() == [2, 2]
+    for name in ("nodes", "scores", "trails", "origins"):
+        assert torch.equal(getattr(found, name), getattr(whole, name)), name
 
 
 def test_chains_and_facts_pass_operators_that_have_none_and_are_joined_by_a_fusion():

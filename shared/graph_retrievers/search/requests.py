@@ -362,7 +362,10 @@ class Links(Request):
 
 @dataclass(frozen=True, eq=False)
 class Pairs(Request):
-    """What a function of ``(queries, query of each entry [n], node row of each entry [n])`` gives for nodes: float64, shape [n]."""
+    """What a function of ``(queries, query of each entry [n], node row of each entry [n])`` gives for nodes: float64, shape [n].
+
+    Rows of edges do as well, if the function reads such.
+    """
 
     verb = "pairs"
     reads = "signals"
