@@ -44,7 +44,8 @@ KINDS: dict[str, Callable[[Query], str]] = {
 PREFACE = """Made by `benchmarks/walk_fusion.py --split {split} --page FILE`: Recall@10, all-MiniLM-L6-v2, no language model and no
 cross-encoder. "p" are the p-values of paired randomisation tests, against hybrid search and against WalkFusion. "ms" is the median
 time of one query alone, its embedding included. "shuffled edges" are the same edges with their targets drawn anew. Which form the
-graph gets is said in the documentation of `WalkFusion`; lists and constants were chosen on train and dev questions. {all_five}"""
+graph gets is said in the documentation of `WalkFusion`; lists and constants were chosen on train and dev questions.
+{all_five}"""
 
 
 def retrievers(index: GraphIndex) -> Iterator[tuple[str, Retriever]]:
