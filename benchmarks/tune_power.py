@@ -28,6 +28,14 @@ from graph_retrievers.systems.registry import build_retriever
 # The form that is better on each, and the other one.
 BETTER = {"python-docs": ("links", "names"), "postgres-docs": ("links", "names"), "wiki-multihop": ("names", "links")}
 QUESTIONS, DIFFERENCES = (20, 40, 80, 160), (0.10, 0.05, 0.03, 0.0, -0.03, -0.05)
+PREFACE = """# How often tuning finds a true difference
+
+Made by `benchmarks/tune_power.py` from scores of train and dev questions of {datasets},
+{repeats} draws of each: questions drawn with replacement, and weighted so that one form of WalkFusion is truly better than the
+other by so much. The score is the mean of Recall@10 and nDCG@10. Tuning starts from the form that is worse; below 0, from the
+one that is better. "errs": what was chosen is truly worse than what tuning started from, by more than half a point. The mean true
+gain is that of what was chosen; without a true difference between the forms, it comes from other candidates.
+"""
 # A loss below this is none that anybody would notice.
 _LOSS = 0.005
 _MOST = 150
@@ -114,7 +122,7 @@ def main() -> None:
         means = [scores.of(Trial("walk-fusion", {"form": form})).mean() for form in (better, worse)]
         draws.append(f"| {name} | {size} | {better} {means[0]:.3f} | {worse} {means[1]:.3f} | {kept} of {options.draws} |")
         found.append(simulated(scores, better, worse, options.repeats))
-    print(f"Made by `benchmarks/tune_power.py`, from {', '.join(options.only.split(','))}; {options.repeats} draws of each.\n")
+    print(PREFACE.format(datasets=", ".join(options.only.split(",")), repeats=options.repeats))
     print("| true difference | questions | finds the form | errs | mean true gain |\n| --- | --- | --- | --- | --- |")
     for difference in DIFFERENCES:
         for count in QUESTIONS:

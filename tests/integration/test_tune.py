@@ -182,6 +182,10 @@ class TestChoose:
         best, [step], trials, asked = self.chosen(gains, many, count=160, alternatives={})
         assert [(len(labels), number) for labels, number in asked] == [(16, 40), (8, 80), (4, 160)]
         assert best.label == "ppr seeds=14" and sorted(t.questions for t in trials) == [40] * 8 + [80] * 4 + [160] * 4
+        # One that was dropped is not chosen, though it gained more on the first questions than the others on all.
+        gains = {label: (gain, 40) for label, (gain, _) in gains.items()}
+        best, [step], _, _ = self.chosen(gains, many, count=160, alternatives={})
+        assert best.label == "ppr seeds=14" and step["difference"] == pytest.approx(14 / 20 / 4, abs=1e-4)
 
 
 def test_splits_that_are_missing_are_drawn(misled):
