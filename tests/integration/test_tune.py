@@ -103,6 +103,9 @@ def test_candidates_fit_the_index():
     names = {trial.label for trial in candidates(index, scored=True)}
     assert {"fastinsight", "fastinsight-hybrid", "gar", "path-reranking", "re2"} <= names
     assert {"fastinsight alpha=0.5", "fastinsight beta=2.0", "fastinsight paths=True", "gar budget=50"} <= names
+    # Where documents were cut, another choice is how many chunks of one may be hits.
+    chunks = GraphIndex.from_texts(["a loom", "a card"], metadatas=[{"source": "mill.md"}] * 2)
+    assert choices(chunks) == {"per_source": ({"per_source": 2}, {"per_source": 3})}
     # A search by words alone chooses nothing by a rule.
     assert choices(GraphIndex.from_texts(["a loom", "a card"])) == {}
 
@@ -171,6 +174,10 @@ class TestChoose:
         alike = [Trial("ppr", {"seeds": number}) for number in range(100)]
         best, [step], _, _ = self.chosen({trial.label: (0.5, 6) for trial in alike}, alike, alternatives={})
         assert step["kept"] and best.retriever == "ppr" and step["p"] < 0.05
+
+    def test_a_choice_without_alternatives_is_none(self):
+        best, steps, _, _ = self.chosen({}, alternatives={"form": []})
+        assert best is self.DEFAULT and steps == []
 
     def test_a_default_without_candidates_is_measured(self):
         best, steps, [trial], asked = self.chosen({"walk-fusion": (0.5, 40)}, alternatives={})

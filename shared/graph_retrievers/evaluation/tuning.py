@@ -16,6 +16,7 @@ from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, s
 from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.evaluation.outcome import Evaluation
 from graph_retrievers.evaluation.significance import improvement_test, paired_bootstrap, randomization_test
+from graph_retrievers.graph.addresses import node_source
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.systems.grag.retriever import fit_grag
 from graph_retrievers.systems.registry import build_retriever, default_retriever
@@ -79,13 +80,16 @@ def choices(index: GraphIndex) -> dict[str, tuple[dict[str, Any], ...]]:
     >>> choices(GraphIndex.from_texts(["a loom", "a card"], vectors=[[1, 0], [0, 1]]))
     {'form': ({'form': 'names'},), 'bridges': ({'bridges': 0}, {'bridges': 1}, {'bridges': 3})}
     """
-    if default_retriever(index) != "walk-fusion" or is_knowledge_graph(index.graph):
-        return {}
-    form = build_retriever("walk-fusion", index).form  # type: ignore[attr-defined]
-    return {
-        "form": tuple({"form": other} for other in ("links", "names") if other != form),
-        "bridges": ({"bridges": 0}, {"bridges": 1}, {"bridges": 3}),
-    }
+    graph, found = index.graph, dict[str, tuple[dict[str, Any], ...]]()
+    cut = len(set(map(node_source, graph.ids, graph.metadata, graph.origins))) < len(graph)
+    if default_retriever(index) == "walk-fusion" and not is_knowledge_graph(graph):
+        form = build_retriever("walk-fusion", index).form  # type: ignore[attr-defined]
+        forms = ("links", "names", "pieces") if cut else ("links", "names")
+        found["form"] = tuple({"form": other} for other in forms if other != form)
+        found["bridges"] = ({"bridges": 0}, {"bridges": 1}, {"bridges": 3})
+    if cut:
+        found["per_source"] = ({"per_source": 2}, {"per_source": 3})
+    return found
 
 
 def candidates(index: GraphIndex, chosen: Trial | None = None, *, scored: bool = False) -> list[Trial]:
@@ -174,6 +178,8 @@ def choose(
     best, steps = default, []
     for name, settings in alternatives.items():
         others = [best.having(**each) for each in settings]
+        if not others:
+            continue
         best, step = _decided(name, best, others, measured([best, *others], questions), _LIKELY, seed)
         steps.append(step)
     others = [trial for trial in rest(best) if trial.label != best.label]
@@ -224,12 +230,12 @@ def tune(
 ) -> dict[str, Any]:
     """Choose a retriever and settings on questions with known answers, train a reranker, and keep what is surely better.
 
-    Few candidates come first: what the default chooses by a rule from texts and titles, such as its form (:func:`choices`). Another
-    one replaces it if a gain as large would come about by chance in less than 20 of 100 draws: a rule that was never measured here
-    deserves no more, and to change between equals costs nothing. Then come all others (:func:`candidates`), by successive halving:
-    all on a few questions, the better ones on twice as many, until four are compared on all. The best replaces what was chosen if
-    chance would give as much to any of them in less than 5 of 100 draws. Of fewer than ten questions, the default stays.
-    ``benchmarks/tune_power.py`` prints how often this finds a gain, and how often it errs.
+    Few candidates come first: what the default chooses by a rule from texts and titles, such as its form, and how many hits may be
+    of one document (:func:`choices`). Another one replaces it if a gain as large would come about by chance in less than 20 of 100
+    draws: a rule that was never measured here deserves no more, and to change between equals costs nothing. Then come all others
+    (:func:`candidates`), by successive halving: all on a few questions, the better ones on twice as many, until four are compared
+    on all. The best replaces what was chosen if chance would give as much to any of them in less than 5 of 100 draws. Of fewer than
+    ten questions, the default stays. ``benchmarks/tune_power.py`` prints how often this finds a gain, and how often it errs.
 
     Then G-RAG's network is trained on the questions of the split "train" to rerank what the chosen retriever finds; a fifth of them
     say when to stop. It is kept if it is better on the questions of the split "dev", of which it takes six, by a paired
@@ -294,7 +300,11 @@ def tune(
     default = Trial(default_retriever(index))
     # What is wrong with the default is wrong with the index or its model, and is told.
     build_retriever(default.retriever, index).retrieve(queries[0].text)
-    chosen, steps, trials = choose(default, choices(index), rest, measure, len(queries), seed=seed)
+    alternatives = {
+        name: [each for each in settings if _fits(default.having(**each), index, queries[0].text)]
+        for name, settings in choices(index).items()
+    }
+    chosen, steps, trials = choose(default, alternatives, rest, measure, len(queries), seed=seed)
     write_choice(folder, chosen.retriever, chosen.settings)
     gain = None
     if chosen.label != default.label:
