@@ -437,8 +437,7 @@ def to_hits(
         context, ranks = each.beside.get("context"), each.beside.get("ranks")
         hits = [
             _node_hit(
-                graph,
-                node,
+                paths.stored(node),
                 score,
                 each.operators[origin],
                 next(walked),
@@ -464,9 +463,16 @@ class _Paths:
     def __init__(self, graph: CorpusGraph, shown: np.ndarray | None) -> None:
         self.graph, self.shown = graph, shown
         self._rows: dict[_Triple, int] = {}
+        self._nodes: dict[int, Node] = {}
 
     def may_show(self, row: int) -> bool:
         return self.shown is None or bool(self.shown[row])
+
+    def stored(self, row: int) -> Node:
+        """Return the node at a row, made once."""
+        if row not in self._nodes:
+            self._nodes[row] = self.graph.node(row)
+        return self._nodes[row]
 
     def title(self, row: int) -> str:
         """Return the title of a node, of one with a UUID and without a title a label, and "" of one that may not be shown."""
@@ -475,6 +481,8 @@ class _Paths:
     def edges(self, steps: Iterable[Edge]) -> dict[_Triple, Edge]:
         """Return the edges of the graph that steps of these paths follow, where both ends may be shown."""
         keys = [key for key in dict.fromkeys(map(_triple, steps)) if key in self._rows]
+        if not keys:
+            return {}
         return dict(zip(keys, self.graph.edges([self._rows[key] for key in keys]), strict=True))
 
     def context(self, row: int, neighbors: Sequence[int]) -> Subgraph:
@@ -486,7 +494,7 @@ class _Paths:
 
     def node(self, node: str) -> Node | None:
         row = self.graph.row(node)
-        return self.graph.node(row) if self.may_show(row) else None
+        return self.stored(row) if self.may_show(row) else None
 
     def of(
         self, trails: Sequence[Sequence[int]], owners: Sequence[str], relations: Sequence[Sequence[int]] | None = None
@@ -547,9 +555,9 @@ def _node_paths(paths: _Paths, found: Sequence[Candidates]) -> list[NodePath]:
     return list(map(_scored, paths.of(trails, owners, relations), scores))
 
 
-def _node_hit(graph: CorpusGraph, row: int, score: float, operator: str, path: NodePath, **found: Any) -> Hit:
-    node = graph.node(row).shown()
-    metadata, origin = deepcopy(node.metadata), deepcopy(node.origin)
+def _node_hit(stored: Node, score: float, operator: str, path: NodePath, **found: Any) -> Hit:
+    node = stored.shown()
+    metadata, origin = (deepcopy(value) if value else {} for value in (node.metadata, node.origin))
     return Hit(node.id, node.text, score, operator, path, node.title, node.type, metadata, origin=origin, **found)
 
 

@@ -276,7 +276,8 @@ class Retriever(BaseRetriever):
         """Return all that the operators find for a question, filters applied."""
         asked = question if self.per_source is None else question.asking(min(DEEPER * question.k, question.size))
         found = yield from self.operator.stepped(asked, Candidates.none())
-        found = found.taken(np.flatnonzero(question.returned(found.nodes)))
+        if question.queries.allowed is not None:
+            found = found.taken(np.flatnonzero(question.returned(found.nodes)))
         question.touched = asked.touched
         return found
 
@@ -300,7 +301,7 @@ class Retriever(BaseRetriever):
             ends = question.ends(found.facts.rows)
             kept = question.typed(ends[:, 0], self.types) & question.typed(ends[:, 1], self.types)
             found = replace(found, facts=found.facts.taken(kept))
-        if self.backfill:
+        if self.backfill and len(found) < wanted:
             found = yield from Backfill(self.per_source, self.source_field).stepped(question, found)
         if self.per_source is not None and len(found) < wanted:
             question.notes.append(f"{len(found)} of {wanted} hits: at most {self.per_source} of one document")
