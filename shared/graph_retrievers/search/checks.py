@@ -39,7 +39,8 @@ def check_requests(asked: Any, size: int | None, owner: str) -> Sequence[Request
         if not isinstance(request, Request):
             expected = "expected requests of graph_retrievers.search.requests"
             raise InvalidArgumentError(f"{owner} asked for {shown(request)}; {expected}.")
-        nodes = getattr(request, "nodes", None)
+        # A request of a kind of its own may have rows of a graph of its own.
+        nodes = getattr(request, "nodes", None) if request.verb else None
         if nodes is not None:
             # A signal, or a function of pairs, may be one of edges.
             end = _ANY if isinstance(request, Scores | TermScores | Pairs) else most
