@@ -208,6 +208,7 @@ class Walk(Request):
     """
 
     reads = "graph"
+    own_rows = True
     shared = ("graph", "damping", "elsewhere")
     graph: TransitionGraph
     nodes: np.ndarray
