@@ -10,7 +10,7 @@ import numpy as np
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.search.memory import Question
-from graph_retrievers.search.requests import AMONG, Instead, Nearest, Request
+from graph_retrievers.search.requests import AMONG, Instead, Nearest, Pairs, Request, Scores, TermScores
 
 __all__ = ["check_candidates", "check_requests"]
 
@@ -42,7 +42,8 @@ def check_requests(asked: Any, size: int | None, owner: str) -> Sequence[Request
         # A request of a kind of its own may have rows of a graph of its own.
         nodes = getattr(request, "nodes", None) if request.verb else None
         if nodes is not None:
-            end = _ANY if request.own_rows else most
+            # A signal, or a function of pairs, may be one of edges.
+            end = _ANY if isinstance(request, Scores | TermScores | Pairs) else most
             array = type(nodes) is np.ndarray and nodes.dtype is _ROWS and nodes.ndim == 1
             # Of a few rows, argmin and argmax take a tenth of the time of min and max.
             if not array or (len(nodes) and not 0 <= nodes.item(nodes.argmin()) <= nodes.item(nodes.argmax()) < end):

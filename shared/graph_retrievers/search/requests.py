@@ -56,14 +56,11 @@ class Request:
     reads : str
         What the answer comes from, "signals", "graph" or "model", which says what kind of operator asks
         (:func:`graph_retrievers.search.operator.kind_of`); "" for neither, such as texts.
-    own_rows : bool
-        Whether `nodes` may be rows of something else than the nodes of the index, such as a graph of its own or its edges.
     """
 
     verb: ClassVar[str] = ""
     shared: ClassVar[tuple[str, ...]] = ()
     reads: ClassVar[str] = ""
-    own_rows: ClassVar[bool] = False
 
     def key(self) -> Hashable:
         """Return what requests that are answered together have in common."""
@@ -197,7 +194,6 @@ class Scores(Request):
 
     verb = "scores"
     reads = "signals"
-    own_rows = True
     nodes: np.ndarray
     signal: str = "dense"
     text: str | None = None
@@ -216,7 +212,6 @@ class TermScores(Request):
 
     verb = "term_scores"
     reads = "signals"
-    own_rows = True
     shared = ("signal",)
     nodes: np.ndarray
     signal: str = "bm25"
@@ -374,7 +369,6 @@ class Pairs(Request):
 
     verb = "pairs"
     reads = "signals"
-    own_rows = True
     shared = ("function",)
     function: Callable[..., Any]
     nodes: np.ndarray

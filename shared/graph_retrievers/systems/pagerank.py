@@ -208,7 +208,6 @@ class Walk(Request):
     """
 
     reads = "graph"
-    own_rows = True
     shared = ("graph", "damping", "elsewhere")
     graph: TransitionGraph
     nodes: np.ndarray
