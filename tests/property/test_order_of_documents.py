@@ -91,7 +91,12 @@ def found(hits):
 
 # Ranks of equal scores differ, so ranks are left out: paths of PathRAG are compared in place of their nodes, and the scores of the
 # model in path reranking.
-SETTINGS = {"pathrag": {"chains": "hits"}, "path-reranking": {"weight": 1.0}}
+SETTINGS = {
+    "pathrag": {"chains": "hits"},
+    "path-reranking": {"weight": 1.0},
+    # Fusion goes by ranks, and nodes of the same activation have different ones.
+    "spreading-uniform": {"fuse": False},
+}
 
 
 @pytest.mark.parametrize("name", [*retriever_names(), "lesegr, listening"])
