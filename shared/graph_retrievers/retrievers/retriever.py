@@ -276,8 +276,8 @@ class Retriever(BaseRetriever):
         """Return all that the operators find for a question, filters applied."""
         asked = question if self.per_source is None else question.asking(min(DEEPER * question.k, question.size))
         found = yield from self.operator.stepped(asked, Candidates.none())
-        if question.queries.allowed is not None:
-            found = found.taken(np.flatnonzero(question.returned(found.nodes)))
+        # On stores, queries have no masks: the question knows what may be returned.
+        found = found.taken(np.flatnonzero(question.returned(found.nodes)))
         question.touched = asked.touched
         return found
 
