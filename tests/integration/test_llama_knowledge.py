@@ -572,7 +572,7 @@ async def test_in_a_query_engine_of_the_property_graph(property_graph):
 
 def test_every_keyword_of_the_engine_is_a_keyword_here(property_graph):
     named = [kind for kind in vars(package).values() if hasattr(kind, "engine_class")]
-    assert len(named) == 23
+    assert len(named) == 24
     for kind in named:
         engine = set(signature(kind.engine_class).parameters) - {"index", "k", "options"}
         assert engine <= set(signature(kind).parameters), kind

@@ -24,11 +24,11 @@ def test_activation_over_passages_stays_bounded_whatever_the_degree(shape):
     graph = CorpusGraph(ids, [LONG] * count, titles=titles, edges=[(ids[a], ids[b]) for a, b in pairs])
     index = GraphIndex.from_graph(graph, vectors=vectors)
     for seeds in (["Name0"], [f"Name{n}" for n in range(2, 50)]):
-        hits = SpreadingActivation(index, gate="uniform", k=count, backfill=False).retrieve(
+        hits = SpreadingActivation(index, gate="uniform", fuse=False, k=count, backfill=False).retrieve(
             "?", entities=seeds, vector=[1, 0, 0, 0]
         )
         assert sum(hit.score for hit in hits) <= 1.7**3 * len(seeds)
-        published = SpreadingActivation(index, gate="uniform", k=count, backfill=False, hub_exponent=0)
+        published = SpreadingActivation(index, gate="uniform", fuse=False, k=count, backfill=False, hub_exponent=0)
         if len(seeds) > 1 and shape == "star":
             assert max(hit.score for hit in published.retrieve("?", entities=seeds, vector=[1, 0, 0, 0])) > 30, "as published"
 
