@@ -72,7 +72,7 @@ def pages(dataset: Dataset) -> Pages:
         parts, at = [], 0
         for node in nodes:
             whole = node.id.partition("~")[0]
-            # A comment in code is no heading.
+            # A comment in code is not a heading.
             text = re.sub(r"^#", r"\\#", node.text, flags=re.MULTILINE)
             text = linked(text, [(names[to], address(to, slugs)) for to in map(first_part, links[node.id]) if to in names])
             if node.id == whole:

@@ -132,7 +132,7 @@ def tiny_seq2seq():
 
 
 class Written(Signal):
-    """A signal over words whose scores are written down: a function of a text and a row; 0 and less is no match."""
+    """A signal over words whose scores are written down: a function of a text and a row; 0 and less is not a match."""
 
     def __init__(self, size, value):
         self.size, self.value = size, value

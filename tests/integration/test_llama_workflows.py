@@ -140,7 +140,7 @@ def test_from_documents_through_a_node_parser_to_an_answer():
     nodes = SentenceSplitter(chunk_size=32, chunk_overlap=0).get_nodes_from_documents([Document(id_="history", text=text)])
     assert len(nodes) > 5
     retriever = FastInsightRetriever.from_defaults(nodes=nodes, embed_model=HashEmbed(), similarity_top_k=3, nodes_per_round=1)
-    # Neighbouring chunks are linked, and the document they came from is no node.
+    # Neighbouring chunks are linked, and the document they came from is not a node.
     assert retriever.index.graph.num_edges == len(nodes) - 1
     response = RetrieverQueryEngine.from_args(retriever, llm=MockLLM()).query("census counted by punched cards")
     assert "census" in str(response) and all(n.node.ref_doc_id == "history" for n in response.source_nodes)

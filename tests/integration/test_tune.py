@@ -170,7 +170,7 @@ class TestChoose:
         assert best is self.DEFAULT and step["difference"] == -0.25 and step["p"] > 0.99
 
     def test_many_candidates_that_do_alike_hide_nothing(self):
-        # A hundred settings that gain on the same six questions; for Bonferroni, 100 / 2 ** 6 is no evidence at all.
+        # A hundred settings that gain on the same six questions; by the rule of Bonferroni, 100 / 2 ** 6 is not evidence.
         alike = [Trial("ppr", {"seeds": number}) for number in range(100)]
         best, [step], _, _ = self.chosen({trial.label: (0.5, 6) for trial in alike}, alike, alternatives={})
         assert step["kept"] and best.retriever == "ppr" and step["p"] < 0.05

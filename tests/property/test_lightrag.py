@@ -15,7 +15,7 @@ from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.systems.lightrag.retriever import LightRAG
 from tests.references import lightrag as reference
 
-# Angles, so that cosines tie often and none is near the threshold; 9 is no vector at all.
+# Angles, so that cosines tie often and none is near the threshold; 9 is not a vector.
 ANGLES = st.sampled_from([0, 1, 2, 3, 4, 5, 6, 9])
 LONG = "word " * 25
 

@@ -70,7 +70,7 @@ def room_of(module):
     return module.split(".")[1]
 
 
-# The root itself, which gives out names of all rooms when they are asked for, is no room.
+# The root itself is not a room: it gives out names of all rooms when they are asked for.
 MODULES = {module_name(file): file for file in engine_files()}
 
 

@@ -1,6 +1,5 @@
 """Search by words with BM25."""
 
-import numpy as np
 import pytest
 import torch
 
@@ -11,6 +10,7 @@ from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.bm25 import BM25 as Words
 from graph_retrievers.systems.baselines import BM25 as BM25Retriever
+from tests.apples import TEXTS, ids, index
 
 
 @pytest.mark.parametrize(
@@ -33,28 +33,6 @@ def test_bm25_of_either_backend_moves_between_devices(texts):
     for backend in ("bm25s", "rank-bm25"):
         words = Words(texts, backend=backend)
         assert words.to(torch.device("cpu")).search(["loom"], 2)[1].tolist() == words.search(["loom"], 2)[1].tolist()
-
-
-TEXTS = ["apple pie", "apple tree", "tree house", "house cat", "cat food", "apple apple"]
-
-
-VECTORS = np.eye(6, dtype=np.float32)
-
-
-QUERY = [0.0, 1.0, 0.5, 0.0, 0.0, 0.25]
-
-
-def embed(texts):
-    return [QUERY for _ in texts]
-
-
-def index(device="cpu", **options):
-    options = {"vectors": VECTORS, "embedding": embed} | options
-    return GraphIndex.from_texts(TEXTS, edges=[("0", "1"), ("1", "2"), ("3", "4")], device=device, **options)
-
-
-def ids(hits):
-    return [h.id for h in hits]
 
 
 def test_bm25_scores_are_those_of_bm25s(device):

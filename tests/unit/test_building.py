@@ -9,6 +9,7 @@ from graph_retrievers.graph import CorpusGraph, Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.systems.baselines import Vector
 from graph_retrievers.systems.registry import build_retriever
+from tests.apples import VECTORS, embed, index
 
 
 @pytest.mark.parametrize("columns", [{"texts": "ab"}, {"ids": "ab"}, {"titles": "ab"}, {"texts": {"a": "x", "b": "y"}}])
@@ -65,24 +66,6 @@ def test_an_integer_of_thousands_of_digits_is_refused_before_it_is_saved():
 def test_what_is_not_a_graph_is_refused(given):
     with pytest.raises(InvalidArgumentError, match="expected a CorpusGraph"):
         GraphIndex.from_graph(given)
-
-
-TEXTS = ["apple pie", "apple tree", "tree house", "house cat", "cat food", "apple apple"]
-
-
-VECTORS = np.eye(6, dtype=np.float32)
-
-
-QUERY = [0.0, 1.0, 0.5, 0.0, 0.0, 0.25]
-
-
-def embed(texts):
-    return [QUERY for _ in texts]
-
-
-def index(device="cpu", **options):
-    options = {"vectors": VECTORS, "embedding": embed} | options
-    return GraphIndex.from_texts(TEXTS, edges=[("0", "1"), ("1", "2"), ("3", "4")], device=device, **options)
 
 
 def test_an_empty_corpus_is_refused():

@@ -14,28 +14,8 @@ from graph_retrievers.search import candidates as found_lists
 from graph_retrievers.search.fusion import ReciprocalRankFusion, min_max_parts
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.systems.baselines import Hybrid
+from tests.apples import TEXTS, ids, index
 from tests.helpers import Given
-
-TEXTS = ["apple pie", "apple tree", "tree house", "house cat", "cat food", "apple apple"]
-
-
-VECTORS = np.eye(6, dtype=np.float32)
-
-
-QUERY = [0.0, 1.0, 0.5, 0.0, 0.0, 0.25]
-
-
-def embed(texts):
-    return [QUERY for _ in texts]
-
-
-def index(device="cpu", **options):
-    options = {"vectors": VECTORS, "embedding": embed} | options
-    return GraphIndex.from_texts(TEXTS, edges=[("0", "1"), ("1", "2"), ("3", "4")], device=device, **options)
-
-
-def ids(hits):
-    return [h.id for h in hits]
 
 
 def test_reciprocal_rank_fusion_by_hand(device):

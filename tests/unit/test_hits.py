@@ -69,7 +69,7 @@ def test_a_slice_keeps_notes_methods_and_what_is_known_of_nodes_on_paths():
     for part in (hits[:1], hits[::2], hits[5:9], hits[:0], hits.nodes, hits.chains, hits.facts):
         assert isinstance(part, Hits) and part.notes == ("a note",)
     assert hits[:1].to_context() == "Paths:\nAda -[knows]-> Babbage <-[built by]- c\n\nTexts:\n- c (engine): Third."
-    # b is no hit of the slice, and its title is known all the same.
+    # b is not a hit of the slice; its title is known all the same.
     assert {node.title for node in hits[:1].subgraph().nodes} == {"", "Ada", "Babbage"}
     assert hits[-1] == hits.facts[-1] and hits[2:4] == hits.chains
     with pytest.raises(IndexError):

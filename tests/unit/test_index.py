@@ -20,24 +20,8 @@ from graph_retrievers.systems.baselines import BM25 as BM25Retriever
 from graph_retrievers.systems.baselines import Hybrid, Re2, Vector
 from graph_retrievers.systems.fastinsight import FastInsight, GRanker
 from graph_retrievers.systems.registry import build_retriever
+from tests.apples import TEXTS, VECTORS, ids, index
 from tests.helpers import HashEmbedding
-
-TEXTS = ["apple pie", "apple tree", "tree house", "house cat", "cat food", "apple apple"]
-VECTORS = np.eye(6, dtype=np.float32)
-QUERY = [0.0, 1.0, 0.5, 0.0, 0.0, 0.25]
-
-
-def embed(texts):
-    return [QUERY for _ in texts]
-
-
-def index(device="cpu", **options):
-    options = {"vectors": VECTORS, "embedding": embed} | options
-    return GraphIndex.from_texts(TEXTS, edges=[("0", "1"), ("1", "2"), ("3", "4")], device=device, **options)
-
-
-def ids(hits):
-    return [h.id for h in hits]
 
 
 def test_vector_search_orders_by_dot_product_and_ties_by_row(device):

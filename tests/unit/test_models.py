@@ -1,4 +1,4 @@
-"""Models of the user: which are taken, and answers that are no vectors or no scores."""
+"""Models of the user: which are taken, and answers that are not vectors or scores."""
 
 import numpy as np
 import pytest

@@ -150,7 +150,7 @@ def test_what_follows_a_long_term_is_cut_without_a_loss():
         # A row leaves room for a header of at most half a part, and none for a longer one.
         ([Block("x " * 30, header="h " * 12)], [20, 10]),
         ([Block("x " * 30, header="h " * 10)], [20, 20, 20]),
-        # A heading is no part of the text, and what follows leaves no room for it.
+        # A heading is not part of the text, and what follows leaves no room for it.
         ([Block("one two three four five", 2, leads=True), Block("a b. " * 30)], [12] * 5),
     ],
 )

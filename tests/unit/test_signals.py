@@ -442,7 +442,7 @@ def test_facts_are_searched_in_signals_over_edges_only():
 
 @pytest.mark.parametrize("operator", [VectorSearch(signal="edge_dense"), BM25Search(signal="edge_bm25")], ids=["vectors", "words"])
 def test_nodes_are_not_searched_in_signals_over_edges(operator):
-    # Row 3 of the edges is no node 3: such rows must never be taken for nodes.
+    # Row 3 of the edges is not node 3: such rows must never be taken for nodes.
     with pytest.raises(InvalidArgumentError, match="covers edges; FactSearch searches those"):
         Retriever(people(), operator).retrieve("a party")
 

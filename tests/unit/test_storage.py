@@ -409,7 +409,7 @@ class TestDamage:
         ):
             with pytest.raises(IndexVersionError, match="format version 3; .*Upgrade"):
                 write()
-        # The manifest of something else is no newer index.
+        # The manifest of something else is not a newer index.
         (tmp_path / "other").mkdir()
         (tmp_path / "other" / "manifest.json").write_text('{"version": 9}')
         with pytest.raises(InvalidArgumentError, match="is not an index"):

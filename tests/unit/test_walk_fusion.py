@@ -239,7 +239,7 @@ def test_names_join_texts_that_have_neither_titles_nor_edges(caplog):
     assert "PathSearch(seeds=1, share=0.5, dense_weight=2.0, bridges=2, across=False, k=100)" in repr(retriever)
     hits = retriever.retrieve(question, 2)
     assert [hit.path.text for hit in hits] == ["0", '0 -["Ada Holm"]- 1'] and hits.notes == () and "no edges" not in caplog.text
-    told = "form links: no node has a title; there are no edges, so names in the texts lead from one to another"
+    told = "form links: no node has a title; there are no edges, so names that texts share join them"
     assert hits[1].explain().splitlines()[1:3] == ['path: 0 -["Ada Holm"]- 1', "without the graph: rank 2"]
     assert retriever.reason == told and hits[1].explain().splitlines()[-1] == told
     # What is given stays, and what joins nodes in another way does it alone.

@@ -123,7 +123,7 @@ class LanguageModelRelevance(RelevanceModel):
         return latent[..., 0]
 
     def encode_lists(self, lists: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[Tensor, str]]:
-        """Return the grades of the texts of each query, shape [n, 1]: one call for each list; a note where there is no answer."""
+        """Return the grades of the texts of each query, shape [n, 1], with a note where the model gave no answer."""
         prompts = [self._prompt(query, texts[: self.depth]) for query, texts in lists]
         graded = self._graded(dict(zip(prompts, (min(len(texts), self.depth) for _, texts in lists), strict=True)))
         found = []

@@ -95,7 +95,7 @@ class TrainedPlanner:
         )
         self.threshold = fraction("threshold", threshold)
         self._starts = [_restricted(skeleton)[0][2].type for skeleton in self.skeletons]
-        # The last plan is "this span is no restriction".
+        # The last plan is "this span is not a restriction".
         made_of = [_parts(number, skeleton) for number, skeleton in enumerate(self.skeletons)] + [{"none"}]
         names = {name: i for i, name in enumerate(dict.fromkeys(part for parts in made_of for part in sorted(parts)))}
         if len(names) * len(made_of) > _LARGEST:

@@ -198,7 +198,7 @@ def _composed(
         why, weights = f"{why}; weights= are for three lists, and this form has two", None
     operator = _of_form(index, form, seeds=seeds, bridges=bridges, weights=weights, constant=constant, depth=depth)
     if form == "links" and bridges is None and _by_names(index):
-        why = f"{why}; there are no edges, so names in the texts lead from one to another"
+        why = f"{why}; there are no edges, so names that texts share join them"
     operator.reason = f"form {form}: {why}"
     return operator
 
