@@ -10,16 +10,7 @@ from graph_retrievers.construction import DocumentStructure, Links, TitleMention
 from graph_retrievers.construction.html import html_charset
 from graph_retrievers.errors import DatasetError
 from graph_retrievers.operators import BM25Search, GatedPropagation
-
-WORDS = "Some words about looms. "
-
-
-def write(folder, **pages):
-    for name, text in pages.items():
-        path = folder / name.replace("__", "/").replace("_html", ".html").replace("_md", ".md").replace("_txt", ".txt")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8"))
-    return folder
+from tests.pages import WORDS, read, write
 
 
 def test_a_page_is_cut_into_sections_that_know_their_place(tmp_path):
@@ -371,15 +362,7 @@ def test_files_that_tools_make_are_skipped_and_told(tmp_path, caplog):
     assert [node.id for node in read_folder(tmp_path)] == ["a.html", "guide/search.html"]
 
 
-MANY_WORDS = "Some words about looms. " * 12
-
-
-def read(folder, pages, **options):
-    for name, text in pages.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8"))
-    return read_folder(folder, **options)
+MANY_WORDS = WORDS * 12
 
 
 MARKED = "# Head\n\n<p>html</p>"

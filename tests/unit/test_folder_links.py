@@ -4,16 +4,7 @@ import pytest
 
 from graph_retrievers.construction import Links, build_edges, read_folder
 from graph_retrievers.errors import InvalidArgumentError
-
-WORDS = "Some words about looms. "
-
-
-def write(folder, **pages):
-    for name, text in pages.items():
-        path = folder / name.replace("__", "/").replace("_html", ".html").replace("_md", ".md").replace("_txt", ".txt")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8"))
-    return folder
+from tests.pages import WORDS, read, write
 
 
 def test_the_pages_that_contents_list_are_kept_with_the_first_node(tmp_path):
@@ -190,14 +181,6 @@ def test_a_site_that_is_given(tmp_path):
     assert read_folder(tmp_path, site="https://x.org/m")[0].metadata["links"] == ["/b.md"]
     with pytest.raises(InvalidArgumentError, match="site is 'x.org'; expected an address"):
         read_folder(tmp_path, site="x.org")
-
-
-def read(folder, pages, **options):
-    for name, text in pages.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8"))
-    return read_folder(folder, **options)
 
 
 def test_links_to_contents_of_other_sites_lead_nowhere(tmp_path):
