@@ -19,7 +19,7 @@ from graph_retrievers.search.operator import Loop, Operator, OperatorKind, Pipel
 from graph_retrievers.search.path_texts import texts_read
 from graph_retrievers.search.requests import Degree, Neighbors, Relevance, Scores, Weights
 from graph_retrievers.search.vector_search import VectorSearch
-from graph_retrievers.systems.pagerank import fused_with_search
+from graph_retrievers.systems.fused_search import fused_with_search
 
 __all__ = ["FastInsight", "GRanker", "STeX", "propagation_matrix"]
 

@@ -21,13 +21,12 @@ from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search.candidates import Candidates, followed, places_of
 from graph_retrievers.search.driver import Search
-from graph_retrievers.search.fusion import ReciprocalRankFusion, min_max
+from graph_retrievers.search.fusion import min_max
 from graph_retrievers.search.memory import Question, slices
 from graph_retrievers.search.operator import Operator, OperatorKind, Pipeline
 from graph_retrievers.search.requests import Request
-from graph_retrievers.search.vector_search import HybridSearch, VectorSearch
-from graph_retrievers.signals.bm25 import BM25
-from graph_retrievers.systems.traits import holds_passages, names_lead
+from graph_retrievers.search.vector_search import VectorSearch
+from graph_retrievers.systems.fused_search import fused_with_search
 
 __all__ = ["PPR", "PersonalizedPageRank", "TransitionGraph", "Walk", "check_damping", "personalized_pagerank", "walk_parents"]
 
@@ -410,16 +409,3 @@ class PPR(Retriever):
         search = first or VectorSearch(positive("seeds", seeds), returned=False)
         walk = Pipeline(search, PersonalizedPageRank(damping=damping, passage_weight=passage_weight))
         super().__init__(index, partial(fused_with_search, walk, fuse), **options)
-
-
-def fused_with_search(operator: Operator, fuse: bool | None, index: GraphIndex) -> Operator:
-    """Return an operator fused with vector search, or with hybrid search over passages where names do not lead.
-
-    With None for `fuse`, it is fused only there.
-    """
-    # A lexical signal in a store does not come with the graph, which is read here.
-    local = index.has_dense and isinstance(index.signals.get("bm25"), BM25)
-    words = local and holds_passages(index.graph) and not names_lead(index)
-    if not (words if fuse is None else fuse):
-        return operator
-    return ReciprocalRankFusion(operator, HybridSearch(100) if words else VectorSearch(100), constant=5)

@@ -20,7 +20,7 @@ from graph_retrievers.search.memory import Question
 from graph_retrievers.search.operator import Operator, OperatorKind, Pipeline
 from graph_retrievers.search.requests import Contents, Neighbors, Similarity, Vectors
 from graph_retrievers.search.vector_search import VectorSearch
-from graph_retrievers.systems.pagerank import fused_with_search
+from graph_retrievers.systems.fused_search import fused_with_search
 
 __all__ = ["Eager", "EagerTraversal", "MMR", "MMRTraversal", "Scored", "ScoredTraversal"]
 

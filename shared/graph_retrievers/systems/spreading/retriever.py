@@ -12,7 +12,7 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search.operator import Operator, Pipeline
-from graph_retrievers.systems.pagerank import fused_with_search
+from graph_retrievers.systems.fused_search import fused_with_search
 from graph_retrievers.systems.spreading import ChainSearch, EntityLinking, GatedPropagation, PassageGathering
 from graph_retrievers.systems.spreading.chains import CHAIN_RESULTS
 from graph_retrievers.systems.spreading.propagation import Gate

@@ -181,6 +181,12 @@ def _fitting(index: GraphIndex) -> tuple[str, str]:
     return "names" if names_lead(index) else "links", told
 
 
+def _by_names(index: GraphIndex) -> bool:
+    """Return whether names in the texts are all that joins nodes: neither edges nor titles do, and texts share names."""
+    graph = index.graph
+    return not graph.has_edges and not any(graph.titles) and index.has_bm25 and names_shared(graph) > 0
+
+
 def _composed(
     index: GraphIndex,
     *,
@@ -192,59 +198,44 @@ def _composed(
     depth: int,
 ) -> Operator:
     form, why = (form, "as given") if form else _fitting(index)
+    plain = form == "links" and _by_names(index)
+    if plain and bridges is None:
+        why = f"{why}; there are no edges, so names that texts share join them"
     if form == "links" and weights is not None:
         why = f"{why}; weights= are for three lists, and this form has one"
     if form == "pieces" and weights is not None and len(weights) != 2:
         why, weights = f"{why}; weights= are for three lists, and this form has two", None
-    operator = _of_form(index, form, seeds=seeds, bridges=bridges, weights=weights, constant=constant, depth=depth)
-    if form == "links" and bridges is None and _by_names(index):
-        why = f"{why}; there are no edges, so names that texts share join them"
-    operator.reason = f"form {form}: {why}"
-    return operator
 
-
-def _by_names(index: GraphIndex) -> bool:
-    """Return whether names in the texts are all that joins nodes: neither edges nor titles do, and texts share names."""
-    graph = index.graph
-    return not graph.has_edges and not any(graph.titles) and index.has_bm25 and names_shared(graph) > 0
-
-
-def _of_form(
-    index: GraphIndex,
-    form: str,
-    *,
-    seeds: int | None,
-    bridges: int | None,
-    weights: Sequence[float] | None,
-    constant: int,
-    depth: int,
-) -> Operator:
-    plain = form == "links" and _by_names(index)
+    search, links = HybridSearch(depth), form in ("links", "pieces")
     if seeds is None:
         # Neighbours of most nodes would tell nothing.
-        most = _PLAIN_SEEDS if plain else _LINK_SEEDS if form in ("links", "pieces") else _SEEDS
-        seeds = min(most, max(1, len(index) // 10))
-    dense_weight = _DENSE_WEIGHT if form in ("links", "pieces") else 1.0
-    share = _PIECES_SHARE if form == "pieces" else 0.5
+        seeds = min(_PLAIN_SEEDS if plain else _LINK_SEEDS if links else _SEEDS, max(1, len(index) // 10))
     if bridges is None:
         bridges = _BRIDGES if form == "names" else _PLAIN_BRIDGES if plain else 0
-    across = form == "pieces"
-    search = PathSearch(seeds, share=share, dense_weight=dense_weight, bridges=bridges, across=across, k=depth)
-    paths = Pipeline(HybridSearch(depth, returned=False), search)
+    paths = Pipeline(
+        HybridSearch(depth, returned=False),
+        PathSearch(
+            seeds,
+            share=_PIECES_SHARE if form == "pieces" else 0.5,
+            dense_weight=_DENSE_WEIGHT if links else 1.0,
+            bridges=bridges,
+            across=form == "pieces",
+            k=depth,
+        ),
+    )
+    lists: list[Operator]
     if form == "links":
-        return paths
-    if form == "names":
-        lists: list[Operator] = [
-            paths,
-            Pipeline(HybridSearch(seeds, returned=False), STeX()),
-            Pipeline(EntityLinking(), GatedPropagation(hub_exponent=DAMPED["hub_exponent"], threshold=DAMPED["threshold"])),
-        ]
+        lists = [paths]
     elif form == "pieces":
-        lists = [HybridSearch(depth), paths]
+        lists = [search, paths]
+    elif form == "names":
+        activation = GatedPropagation(hub_exponent=DAMPED["hub_exponent"], threshold=DAMPED["threshold"])
+        lists = [paths, Pipeline(HybridSearch(seeds, returned=False), STeX()), Pipeline(EntityLinking(), activation)]
     else:
-        lists = [
-            HybridSearch(depth),
-            Pipeline(EntityLinking(), GatedPropagation()),
-            Pipeline(EntityLinking(budget=0), MetapathSearch(seeds, k=depth)),
-        ]
-    return ReciprocalRankFusion(*lists, weights=WEIGHTS[form] if weights is None else weights, depth=depth, constant=constant)
+        activation = GatedPropagation()
+        lists = [search, Pipeline(EntityLinking(), activation), Pipeline(EntityLinking(budget=0), MetapathSearch(seeds, k=depth))]
+    operator = lists[0]
+    if len(lists) > 1:
+        operator = ReciprocalRankFusion(*lists, weights=weights or WEIGHTS[form], depth=depth, constant=constant)
+    operator.reason = f"form {form}: {why}"
+    return operator

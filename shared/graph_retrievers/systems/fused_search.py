@@ -1,0 +1,23 @@
+"""A walk beside a search, where walks alone find less than search does."""
+
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.search.fusion import ReciprocalRankFusion
+from graph_retrievers.search.operator import Operator
+from graph_retrievers.search.vector_search import HybridSearch, VectorSearch
+from graph_retrievers.signals.bm25 import BM25
+from graph_retrievers.systems.traits import holds_passages, names_lead
+
+__all__ = ["fused_with_search"]
+
+
+def fused_with_search(operator: Operator, fuse: bool | None, index: GraphIndex) -> Operator:
+    """Return an operator fused with vector search, or with hybrid search over passages where names do not lead.
+
+    With None for `fuse`, it is fused only there.
+    """
+    # A lexical signal in a store does not come with the graph, which is read here.
+    local = index.has_dense and isinstance(index.signals.get("bm25"), BM25)
+    words = local and holds_passages(index.graph) and not names_lead(index)
+    if not (words if fuse is None else fuse):
+        return operator
+    return ReciprocalRankFusion(operator, HybridSearch(100) if words else VectorSearch(100), constant=5)
