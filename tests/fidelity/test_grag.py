@@ -150,6 +150,7 @@ def test_paths_equal_the_literal_ones(graph):
     assert maximal_paths(graph) == expected
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(graphs(), st.lists(graphs(), min_size=1, max_size=6))
 def test_evidence_equals_the_literal_one(question, documents):
@@ -376,6 +377,7 @@ def test_the_paths_are_embedded_behind_the_text():
     assert not asked, "the index has the vectors"
 
 
+@pytest.mark.slow
 def test_scores_never_rise():
     generator = torch.Generator().manual_seed(0)
     texts = [" ".join(random.Random(n).choices(WORDS[1:], k=5)) for n in range(300)]

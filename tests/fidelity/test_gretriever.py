@@ -100,6 +100,7 @@ def cases(draw):
     return size, ends, nodes, edges, draw(st.integers(1, 4)), draw(st.integers(0, 3)), cost
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(cases())
 def test_subgraphs_of_random_graphs_are_worth_half_of_the_best(case):

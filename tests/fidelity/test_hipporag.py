@@ -155,6 +155,7 @@ EVEN = (
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(cases())
 @example(EVEN)

@@ -56,6 +56,7 @@ def corpora(draw):
     return passages, questions, threshold, rounds, draw(st.sampled_from([0.5, 0.85])), draw(st.sampled_from([0.0, 0.05, 1.0]))
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(corpora())
 def test_random_texts_give_what_the_reference_gives(case):

@@ -79,6 +79,7 @@ def test_prime_has_56_triples():
     assert len(SCHEMAS["prime"].types) == 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "split"), list(COUNTS))
 def test_cached_plans_through_the_rules(shared_folder, name, split):
     with gzip.open(shared_folder / "data" / "mor" / f"plans-{name}-{split}.jsonl.gz", "rt") as file:

@@ -96,6 +96,7 @@ def cases(draw):
     return count, edges, lists, allowed, draw(st.sampled_from([0.0, 0.3, 0.5, 1.0])), draw(st.integers(1, 10))
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(cases())
 def test_it_equals_a_literal_reference(case):

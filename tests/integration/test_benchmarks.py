@@ -111,6 +111,7 @@ def test_results_say_that_the_shared_folder_is_absent(results, tmp_path, monkeyp
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_results_write_tables_numbers_and_pictures_that_quote_no_dataset(results, tmp_path, monkeypatch):
     import json
 
@@ -149,6 +150,7 @@ def test_results_write_tables_numbers_and_pictures_that_quote_no_dataset(results
     assert (tmp_path / "kept" / "metaqa" / "results.jsonl").is_file()
 
 
+@pytest.mark.slow
 def test_the_page_of_all_retrievers_says_what_its_figures_say(tmp_path, monkeypatch, capsys):
     import json
     import re

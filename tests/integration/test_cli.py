@@ -359,6 +359,7 @@ class TestAdvice:
         told = run(capsys, "search", tmp_path / "foreign", "Who?", "--retriever", "vector")[2]
         assert "pass --embedding." in told and "=" not in told
 
+    @pytest.mark.slow
     def test_of_evaluate(self, nodes, capsys, caplog, tmp_path, monkeypatch):
         monkeypatch.setenv("GRAPH_RETRIEVERS_CACHE", str(tmp_path / "cache"))
 

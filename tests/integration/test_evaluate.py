@@ -279,6 +279,7 @@ class Refusing(Operator):
         return found
 
 
+@pytest.mark.slow
 def test_an_error_leaves_a_retriever_out_or_ends_the_evaluation(tmp_path):
     index = GraphIndex.from_nodes(linked_nodes(), linked_edges())
     retrievers = {"bm25": "bm25", "vector": "vector", "lesegr": "lesegr", "late": Retriever(index, Refusing())}

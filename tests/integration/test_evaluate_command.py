@@ -84,6 +84,7 @@ def test_evaluate_prints_a_line_a_retriever_and_writes_json(dataset, tmp_path, c
         assert found["recall@3"] == pytest.approx(sum(capped_recall(rankings[r["id"]], r["gold"], 3) for r in ROWS) / 3)
 
 
+@pytest.mark.slow
 def test_evaluate_takes_published(dataset, tmp_path, capsys):
     counts = {}
     for flags in ((), ("--published",)):
@@ -163,6 +164,7 @@ def test_without_a_cache_nothing_is_kept(hundred, tmp_path, monkeypatch, capsys)
     assert not (tmp_path / "cache").exists()
 
 
+@pytest.mark.slow
 def test_quality_is_printed_and_written_before_queries_are_timed(dataset, tmp_path, monkeypatch, capsys):
     out, seen = tmp_path / "out.json", []
 
@@ -184,6 +186,7 @@ def test_quality_is_printed_and_written_before_queries_are_timed(dataset, tmp_pa
     assert "seconds_per_query" in json.loads(out.read_text())["results"]["ppr"]
 
 
+@pytest.mark.slow
 def test_queries_runs_and_judgements_from_elsewhere(dataset, tmp_path, capsys):
     queries = tmp_path / "mine.jsonl"
     queries.write_text('{"id": "m1", "query": "Who wrote a program?", "gold": ["ada"]}\n')
@@ -200,6 +203,7 @@ def test_queries_runs_and_judgements_from_elsewhere(dataset, tmp_path, capsys):
     assert json.loads(out.read_text())["results"]["other"]["mrr"] == 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -220,6 +224,7 @@ def test_wrong_arguments_are_one_line(dataset, capsys, options, message):
     assert error.strip().splitlines()[-1].startswith("graph-retrievers: error: ") and message in error
 
 
+@pytest.mark.slow
 def test_all_retrievers_stand_in_one_table_and_those_that_lack_something_are_told(dataset, tmp_path, capsys):
     out = tmp_path / "out.json"
     options = ["--timed-queries", "0", "--json", out]
@@ -239,6 +244,7 @@ def test_all_retrievers_stand_in_one_table_and_those_that_lack_something_are_tol
     assert status == 2 and printed == "" and "This index has no vectors" in error
 
 
+@pytest.mark.slow
 def test_a_language_model_is_given_to_those_that_ask_one(dataset, tmp_path, capsys, monkeypatch):
     (tmp_path / "their_model.py").write_text(
         "def chat(prompt):\n"
@@ -264,6 +270,7 @@ def test_what_is_named_and_lacks_something_runs_and_says_so(dataset, capsys):
     assert "note: mor-text ran without a plan (pass --use plan or --checkpoint NAME=DIR).\n" in printed
 
 
+@pytest.mark.slow
 def test_a_report_of_all_varies_only_what_was_evaluated(dataset, tmp_path, capsys):
     options = ["--timed-queries", "0", "--sweep-queries", "2", "--report", tmp_path / "report"]
     assert run(capsys, "evaluate", dataset, "--retrievers", "all", *options)[0] == 0
@@ -304,6 +311,7 @@ def test_the_picture_of_costs_joins_what_nothing_else_beats():
     assert plots.plot_costs({"a": {"recall@5": 1.0}}, 5).axes
 
 
+@pytest.mark.slow
 def test_the_report_is_one_page_that_needs_nothing_else(dataset, tmp_path, capsys):
     options = ["--retrievers", "vector,re2,fastinsight", "-k", "3", "--timed-queries", "1", "--sweep-queries", "2"]
     status, printed, _ = run(capsys, "evaluate", dataset, *options, "--report", tmp_path / "report", "--resume", tmp_path / "kept")

@@ -266,6 +266,7 @@ def test_a_parser_of_ones_own():
     assert found[0].id == "engine" and "question: which engine" in seen
 
 
+@pytest.mark.slow
 def test_fit_and_evaluate_by_the_command_line(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("GRAPH_RETRIEVERS_CACHE", str(tmp_path / "cache"))
     data = dataset()

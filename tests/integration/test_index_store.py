@@ -315,6 +315,7 @@ class TestHostile:
         GraphIndex.from_nodes(NODES).save(folder)
         assert len(GraphIndex.load(folder)) == 2 and (tmp_path / "letter.txt").read_text() == "dear"
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", DAMAGED)
     def test_contents_that_are_no_index_are_refused(self, tmp_path, name, capsys):
         kind, change = DAMAGED[name]

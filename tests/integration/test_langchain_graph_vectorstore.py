@@ -38,6 +38,7 @@ def contents(documents):
     return sorted((document.page_content, document.metadata["source"]) for document in documents)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cleanup", ["incremental", "full", "scoped_full"])
 def test_the_indexing_api_reports_and_leaves_what_it_does_on_a_store_of_langchain(tmp_path, cleanup):
     stores = [

@@ -199,6 +199,7 @@ def names_nothing(prompt):
 NAMED = [cls for cls in vars(package).values() if isinstance(cls, type) and "system" in vars(cls)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("twin", [copy.copy, copy.deepcopy, pickled])
 @pytest.mark.parametrize("make", NAMED, ids=lambda cls: cls.__name__)
 def test_a_copy_of_a_retriever_answers_the_same(make, twin, index):

@@ -191,6 +191,7 @@ def test_something_else_than_an_engine_retriever_is_refused():
         VectorRetriever(VectorStoreIndex(llama_nodes(), embed_model=HashEmbed()))
 
 
+@pytest.mark.slow
 def test_saved_and_loaded_gives_the_same(retriever_class, tmp_path):
     nodes = llama_nodes()
     built = retriever_class.from_defaults(nodes=nodes, embed_model=HashEmbed(), similarity_top_k=6)

@@ -120,6 +120,7 @@ def test_every_link_leads_to_a_file_and_a_heading(page):
         assert not anchor or anchor in anchors(file), f"{page.name}: {target}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["README.md", "docs/langchain.md"])
 def test_the_retriever_that_a_page_makes_first_merges_documents_of_several_questions(page):
     """Readers put the first retriever that they see into LangChain's own classes."""

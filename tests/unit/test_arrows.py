@@ -79,6 +79,7 @@ def rooms_imported(file):
     return {room_of(module) for module in inside} - {room_of(module_name(file))}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", engine_files(), ids=lambda f: str(f.relative_to(ENGINE)))
 def test_engine_rooms_import_only_what_lies_below_them(file):
     assert not {module.split(".")[0] for module in imports(file)} & FOREIGN

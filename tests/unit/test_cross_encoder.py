@@ -184,6 +184,7 @@ def test_a_folder_with_settings_that_do_not_fit_is_refused(tmp_path: Path, file:
         CrossEncoder(folder).load()
 
 
+@pytest.mark.slow
 def test_a_cross_encoder_of_sentence_transformers_is_a_relevance_model(tmp_path: Path) -> None:
     theirs = pytest.importorskip("sentence_transformers").CrossEncoder(str(save(build("bert"), tmp_path)))
     model = as_relevance_model(theirs)
@@ -196,6 +197,7 @@ def test_a_cross_encoder_of_sentence_transformers_is_a_relevance_model(tmp_path:
     assert [hit.score for hit in hits] == pytest.approx(theirs.predict(pairs).tolist(), abs=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_scores_of_latents_are_the_models_own_logits(family: str, device: str, tmp_path: Path) -> None:
@@ -443,6 +445,7 @@ def test_unequal_lists_are_refused_before_anything_is_loaded() -> None:
         CrossEncoder("a-name-that-is-not-there").encode(["a"], ["b", "c"])
 
 
+@pytest.mark.slow
 def test_a_real_reranker_gives_its_own_logits() -> None:
     folder, data = SHARED / "models" / "minilm-reranker", SHARED / "data" / "wiki-multihop"
     if not folder.is_dir() or not data.is_dir():

@@ -10,6 +10,7 @@ from graph_retrievers.systems.spreading.retriever import SpreadingActivation
 LONG = "words that fill a passage with more than twenty words so that it is one and not an entity of some knowledge graph "
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", ["star", "clique", "two hubs"])
 def test_activation_over_passages_stays_bounded_whatever_the_degree(shape):
     count = 60 if shape == "clique" else 2000

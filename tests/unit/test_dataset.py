@@ -168,6 +168,7 @@ class TestTitles:
         assert read_dataset(write(tmp_path), include_titles=False).graph().contents() == ["first", ""]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "nodes", "edges", "queries", "titles"),
     [

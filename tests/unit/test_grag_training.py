@@ -63,6 +63,7 @@ def fitted(seed=0, loss="hinge", network=None, **options):
     return network, fit_document_graph(index, train, dev, reranker, VectorSearch(36), loss=loss, seed=seed, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["hinge", "cross-entropy"])
 def test_the_graph_finds_what_no_document_says_alone(loss):
     _, history = fitted(loss=loss)

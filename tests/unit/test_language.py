@@ -223,6 +223,7 @@ def test_a_schema_never_fetches_another_document():
 LEAVES = st.none() | st.booleans() | st.integers() | st.text()
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
 def test_any_json_value_comes_through_unchanged(value):

@@ -221,7 +221,7 @@ class TestCost:
 
         index, judge = index_with(Waiting(), workers=3)
         PathReranking(index).retrieve_batch([QUESTION, "Where is Lund?", "Which ship sank?"])
-        assert judge.calls == 3
+        assert judge.calls == 3 and not together.broken
 
     @pytest.mark.parametrize("build", [Re2, GAR, FastInsight, PathReranking])
     def test_a_batch_gives_what_its_questions_give(self, build):

@@ -192,6 +192,7 @@ def test_a_stopped_training_does_not_go_on_with_other_settings(data, index, tmp_
         fit_lesegr(data, other, tmp_path, training=QUICK, sparse="words")
 
 
+@pytest.mark.slow
 def test_a_stopped_training_does_not_go_on_with_other_data(data, index, tmp_path, monkeypatch):
     from graph_retrievers.learning import loop
 

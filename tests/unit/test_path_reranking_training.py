@@ -70,6 +70,7 @@ def fitted(seed=0, model=None, **options):
     return fit_path_rerank(index, train, dev, first(), seed=seed, **options)
 
 
+@pytest.mark.slow
 def test_it_learns_what_only_the_path_says():
     model = start()
     before = {name: value.clone() for name, value in model.module.state_dict().items()}
@@ -83,6 +84,7 @@ def test_it_learns_what_only_the_path_says():
     assert scores[0] > scores[1]
 
 
+@pytest.mark.slow
 def test_the_returned_model_and_what_is_measured_are_those_of_the_trained_weights(monkeypatch):
     measured, chosen = [], path_rerank_training._chosen
 
@@ -160,6 +162,7 @@ def test_the_defaults_of_training(monkeypatch):
     assert given["about"]["negatives"] == 4 and given["about"]["max_length"] == 40
 
 
+@pytest.mark.slow
 def test_a_state_of_another_training_is_refused(tmp_path):
     def go_on(epochs, model=None, told="flows through", relation=""):
         data = dataset()
@@ -185,6 +188,7 @@ def test_a_training_that_runs_away_says_so():
         fitted(learning_rate=1e30, epochs=3)
 
 
+@pytest.mark.slow
 def test_one_seed_gives_one_result_and_a_stopped_training_goes_on(tmp_path):
     model, weight, history = fitted(seed=3, epochs=4, patience=9)
     again, same, _ = fitted(seed=3, epochs=4, patience=9)
@@ -197,6 +201,7 @@ def test_one_seed_gives_one_result_and_a_stopped_training_goes_on(tmp_path):
         fitted(seed=3, epochs=4, patience=9, negatives=2, resume=tmp_path)
 
 
+@pytest.mark.slow
 def test_the_seed_decides_whatever_was_drawn_before():
     model, losses = start(), []
     for before in (1, 2):
@@ -308,6 +313,7 @@ def test_a_search_without_a_name_is_given_again(tmp_path):
     assert len(PathReranking(index, checkpoint=tmp_path, first=first()).retrieve(ask(0), k=2)) == 2
 
 
+@pytest.mark.slow
 def test_a_second_training_replaces_the_first_and_leaves_nothing_of_a_stopped_one(tmp_path, monkeypatch):
     (tmp_path / "cross-encoder.partial").mkdir()
     (tmp_path / "cross-encoder.partial" / "stale.txt").write_text("stale")
@@ -373,6 +379,7 @@ def _with(file, **changes):
     file.write_text(json.dumps(json.loads(file.read_text()) | changes))
 
 
+@pytest.mark.slow
 def test_the_command_trains_from_a_folder_and_evaluate_reads_it(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("GRAPH_RETRIEVERS_CACHE", str(tmp_path / "cache"))
     data, folder = dataset(), tmp_path / "data"

@@ -121,6 +121,7 @@ def test_the_same_search_is_made_once(monkeypatch):
     assert calls == [5, 6, 5], "the first two of six are known"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signal", ["dense", "bm25"])
 def test_the_first_of_a_longer_search_are_those_of_a_shorter_one(signal):
     draw = torch.Generator().manual_seed(2)

@@ -1,6 +1,7 @@
 """Ragged tensor work against the obvious Python."""
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ scores_table = st.integers(1, 4).flatmap(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(scores_table, st.integers(0, 70))
 def test_top_k_takes_the_largest_and_on_ties_the_lower_column(table, k):

@@ -315,6 +315,7 @@ FILLERS = ["a{}=1", "a{}", "data-id{}='x > y'", 'class{} = "q"', "x{}=it's", 'id
 READ = ["id=top", "ID = 'top'", 'id="top"class=plain', 'id="top"/']
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("anchor", READ)
 @pytest.mark.parametrize("filler", FILLERS)
 @pytest.mark.parametrize("count", [3, 1_200, 5_000])

@@ -287,6 +287,7 @@ TENANTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TENANTS)
 def test_filters_hide_the_nodes_of_other_tenants_as_in_memory(name):
     whole, (system, options) = world([12] * 20, 1), TENANTS[name]

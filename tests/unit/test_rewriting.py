@@ -269,6 +269,7 @@ def test_a_model_that_fails_later_keeps_what_was_found():
 # -- what holds for every search -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("search", ["hybrid", "ppr", "walk-fusion", "fastinsight", "spreading-hybrid", "mmr", "g-rag", "lesegr"])
 @pytest.mark.parametrize("name", KINDS)
 def test_a_batch_gives_each_question_what_it_gets_alone(name, search):

@@ -84,6 +84,28 @@ def test_requests_of_one_kind_of_all_questions_are_one_call_a_step():
     assert all(asked.seconds >= 0 for asked in trace)
 
 
+def test_what_is_costly_is_asked_once_for_all_who_come_to_it_sooner_or_later():
+    class Dear(Word):
+        costly = True
+
+    def algorithm(words, last):
+        for word in words:
+            yield Word(word)
+        return (yield (Dear("d"), Word("e"))) + ((yield Word(last)),)
+
+    Word.calls.clear()
+    backend = {word: word.upper() for word in "abcdef"}
+    assert run(backend, [algorithm("abc", "f"), algorithm("", "a"), algorithm("a", "b")]) == [tuple("DE" + last) for last in "FAB"]
+    assert Word.calls == [
+        [(0, "a"), (2, "a")],
+        [(0, "b")],
+        [(0, "c")],
+        [(0, "d"), (1, "d"), (2, "d")],
+        [(0, "e"), (1, "e"), (2, "e")],
+        [(0, "f"), (1, "a"), (2, "b")],
+    ]
+
+
 def test_an_answer_is_sent_as_it_was_asked():
     def asks():
         alone = yield Word("a")
@@ -151,6 +173,7 @@ SCORES = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(SCORES, st.integers(1, 20))
 def test_the_order_is_that_of_the_tensors(scores, k):

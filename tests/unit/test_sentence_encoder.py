@@ -84,6 +84,7 @@ def test_bars_of_other_models_are_left_as_they_were():
         (messages.enable_progress_bar if shown else messages.disable_progress_bar)()
 
 
+@pytest.mark.slow
 def test_the_bar_of_embedding_moves_by_small_batches_of_texts(encoder, capsys):
     long, short = "a long text of many words " * 60, "short"
     texts = [short, long] * 20

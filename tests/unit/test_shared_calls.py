@@ -113,6 +113,7 @@ def test_indexes_do_not_share_a_batch_and_a_copy_has_no_callers():
     assert all((each.limit, each._waiting) == (8, []) for each in copies)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [True, None])
 def test_many_threads_get_the_answers_given_alone(share):
     texts = [f"a {a} {b}" for a in ("loom", "card", "mill", "wheel") for b in ("of brass", "of oak", "of iron")]

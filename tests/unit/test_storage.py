@@ -69,6 +69,7 @@ class TestRoundTrip:
         for name, values in held.items():
             assert torch.equal(arrays[name], values)
 
+    @pytest.mark.slow
     def test_two_saves_write_the_same_bytes(self, tmp_path):
         for name in ("one", "two"):
             linked_index().save(tmp_path / name)
@@ -92,6 +93,7 @@ class TestRoundTrip:
         storage.write_index(tmp_path / "index", graph, {}, {})
         assert_same_graph(storage.read_index(tmp_path / "index")[0], graph)
 
+    @pytest.mark.slow
     @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(
         metadata=st.dictionaries(
@@ -120,6 +122,7 @@ class TestRoundTrip:
         assert found["signals"][0] == dense
         assert [signal["name"] for signal in found["signals"]] == ["dense", "bm25"]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("folder", [None, 0o755, 0o700])
     @pytest.mark.parametrize(("umask", "files"), [(0o022, 0o644), (0o077, 0o600), (0o027, 0o640), (0o002, 0o664)])
     def test_all_files_are_as_readable_as_the_umask_says(self, tmp_path, umask, files, folder):
@@ -234,6 +237,7 @@ class TestRefused:
         assert listing(tmp_path) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("value", "kept"),
     [
@@ -305,6 +309,7 @@ def no_space():
 
 
 class TestFailure:
+    @pytest.mark.slow
     @pytest.mark.parametrize("existing", [False, True])
     def test_a_save_that_fails_at_any_step_leaves_all_or_nothing(self, tmp_path, existing):
         finished, at = False, 0
@@ -382,6 +387,7 @@ class TestDamage:
         with pytest.raises(CorruptIndexError, match=path.name):
             GraphIndex.load(folder)
 
+    @pytest.mark.slow
     def test_no_bit_of_the_manifest_may_flip(self, saved, tmp_path):
         folder = copied(saved, tmp_path)
         content = (saved / "manifest.json").read_bytes()

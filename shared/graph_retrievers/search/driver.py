@@ -53,6 +53,9 @@ class _Task(NamedTuple):
 _Ready = list[tuple[_Task, Any]]
 """Algorithms that can go on, the next one last, each with the answer that it waits for."""
 
+_Waiting = tuple[_Task, Sequence[Request], bool]
+"""An algorithm, what it asks, and whether that is one request alone."""
+
 
 class Asked(NamedTuple):
     """One call of a backend.
@@ -107,8 +110,9 @@ class Trace(list[Asked]):
 def run(backend: Any, algorithms: Sequence[Search[T]], trace: list[Asked] | None = None, name: str = "") -> list[T]:
     """Return what algorithms return, each for the question at its place.
 
-    In each step, every algorithm that is not done asks once. Requests of one key are one call of the backend, so a batch takes
-    as many calls as its slowest question. An algorithm sees only its own answers: a batch gives what its questions give alone.
+    In each step, the algorithms that wait are answered, requests of one key by one call of the backend. Those that ask for
+    something costly are answered once all others do so too or are done, so that a model reads many texts at once. An algorithm
+    sees only its own answers: a batch gives what its questions give alone.
 
     Parameters
     ----------
@@ -142,7 +146,7 @@ def run(backend: Any, algorithms: Sequence[Search[T]], trace: list[Asked] | None
     [4, 20]
     """
     results: list[Any] = [None] * len(algorithms)
-    waiting: list[tuple[_Task, Sequence[Request], bool]] = []
+    waiting: list[_Waiting] = []
     size = getattr(backend, "size", None)
 
     def done(place: int, value: Any) -> _Ready:
@@ -171,7 +175,7 @@ def run(backend: Any, algorithms: Sequence[Search[T]], trace: list[Asked] | None
     prepare = getattr(backend, "prepare", None)
     while waiting:
         step = trace[-1].step + 1 if trace else 1
-        now, waiting = waiting, []
+        now, waiting = _next(waiting)
         start = perf_counter()
         if prepare is not None:
             prepare([(task.place, request) for task, asked, _ in now for request in asked])
@@ -197,6 +201,14 @@ def run(backend: Any, algorithms: Sequence[Search[T]], trace: list[Asked] | None
         for number, (task, _, alone) in enumerate(now):
             go_on([(task, answers[number][0] if alone else tuple(answers[number]))])
     return results
+
+
+def _next(waiting: list[_Waiting]) -> tuple[list[_Waiting], list[_Waiting]]:
+    """Return the algorithms that are answered in this step, and those that wait on."""
+    others, costly = list[_Waiting](), list[_Waiting]()
+    for one in waiting:
+        (costly if any(request.costly for request in one[1]) else others).append(one)
+    return (others, costly) if others else (sorted(costly, key=lambda one: one[0].place), [])
 
 
 def _resumed(task: _Task, value: Any) -> _Ready:

@@ -56,11 +56,14 @@ class Request:
     reads : str
         What the answer comes from, "signals", "graph" or "model", which says what kind of operator asks
         (:func:`graph_retrievers.search.operator.kind_of`); "" for neither, such as texts.
+    costly : bool
+        Whether a call costs as much as one of a model: it waits until all questions of a batch ask for something costly.
     """
 
     verb: ClassVar[str] = ""
     shared: ClassVar[tuple[str, ...]] = ()
     reads: ClassVar[str] = ""
+    costly: ClassVar[bool] = False
 
     def key(self) -> Hashable:
         """Return what requests that are answered together have in common."""
@@ -254,6 +257,7 @@ class Relevance(Request):
 
     verb = "relevance"
     reads = "model"
+    costly = True
     nodes: np.ndarray
     mix: np.ndarray | None = None
     alpha: float = 0.0
@@ -416,6 +420,7 @@ class Completion(Request):
     """
 
     shared = ("model",)
+    costly = True
     model: LanguageModel
     prompt: str
     schema: dict[str, Any]

@@ -233,6 +233,7 @@ class NetworkScores(Request):
     """The network's scores of a question's documents: float32, shape [n]; InvalidVectorError if one is NaN or infinite."""
 
     reads = "model"
+    costly = True
     shared = ("operator",)
     operator: DocumentGraphRerank
     inputs: NetworkInputs

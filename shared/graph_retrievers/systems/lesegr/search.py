@@ -240,6 +240,7 @@ class Entangled(Request):
     """
 
     reads = "model"
+    costly = True
     shared = ("operator",)
     operator: LexicalSemanticSearch
     nodes: np.ndarray

@@ -202,6 +202,7 @@ class TrajectoryScores(Request):
     """The network's scores of trajectories: float32, shape [K]; InvalidArgumentError if one is NaN or infinite."""
 
     reads = "model"
+    costly = True
     shared = ("reranker",)
     reranker: TrajectoryReranker
     seen: Trajectories
