@@ -662,5 +662,5 @@ def test_documents_that_nothing_links_are_told_of_once_where_the_retriever_walks
         assert not any("notes" in document.metadata for document in found)
     assert "no edges" not in caplog.text
     found = GraphRetriever.from_texts(texts, embedding=HashEmbedding(), provenance=True).invoke("Which loom?")
-    assert caplog.text.count("There are no edges, so that graph retrievers find little more than search does") == 1
+    assert caplog.text.count("There are no edges, so that walks along edges find little more than search does") == 1
     assert all(document.metadata["notes"][0].startswith("there are no edges, so that") for document in found) and found

@@ -78,27 +78,23 @@ class TestDescribe:
 
 
 class TestWarnings:
-    def test_nothing_is_said_of_an_ordinary_index_or_one_that_is_to_have_no_edges(self, caplog):
+    def test_nothing_is_said_of_an_ordinary_index_or_one_that_is_not_told_of_edges(self, caplog):
         GraphIndex.from_texts(["a", "b", "c"], edges=[("0", "1"), ("1", "2")])
+        GraphIndex.from_texts(["a", "b"])
+        GraphIndex.from_documents([Node("a", "a"), Node("b", "b")])
+        GraphIndex.from_nodes([Node("a", "a"), Node("b", "b")])
         GraphIndex.from_texts(["a", "b", "c"], edges=[])
         GraphIndex.from_documents([Node("a", "a")], edges=())
         GraphIndex.from_nodes([Node("a", "a")], [])
         assert warnings(caplog) == []
 
-    @pytest.mark.parametrize(
-        "build",
-        [
-            lambda: GraphIndex.from_texts(["a", "b"]),
-            lambda: GraphIndex.from_documents([Node("a", "a"), Node("b", "b")]),
-            lambda: GraphIndex.from_nodes([Node("a", "a"), Node("b", "b")]),
-            # It was to find some.
-            lambda: GraphIndex.from_texts(["a", "b"], titles=["Loom", "Card"], edges=TitleMentions()),
-        ],
-    )
-    def test_an_index_without_edges_says_so_once_and_what_to_do(self, build, caplog):
-        index = build()
+    @pytest.mark.parametrize("edges", [None, [], TitleMentions()])
+    def test_what_needs_edges_says_once_that_there_are_none_and_what_to_do(self, edges, caplog):
+        index = GraphIndex.from_texts(["a", "b"], titles=["Loom", "Card"], edges=edges, vectors=torch.eye(2))
+        assert len(warnings(caplog)) == bool(edges), "some were to be found"
+        build_retriever("ppr", index)
         (message,) = warnings(caplog)
-        assert message.startswith("There are no edges, so that graph retrievers find little more than search does; build")
+        assert message.startswith("There are no edges, so that walks along edges find little more than search does; build")
         assert all(way in message for way in ("edges=[...]", "TitleMentions()", "DocumentStructure()", "Links()"))
         build_retriever("ppr", GraphIndex(index.graph, {"dense": DenseIndex(torch.eye(2))}))
         assert len(warnings(caplog)) == 1, "said already"

@@ -255,6 +255,23 @@ def test_names_join_texts_that_have_neither_titles_nor_edges(caplog):
     assert retriever.over(scope).reason == "form links: no node has a title; there are no edges"
 
 
+def test_names_join_texts_with_titles_where_there_are_no_edges(caplog):
+    titles = ["Kismet", "Ada Holm", "Loom", "Card", "Mill"]
+    bare = GraphIndex.from_texts(PLAIN, titles=titles, embedding=HashEmbedding())
+    retriever = WalkFusion(bare)
+    hits = retriever.retrieve("Where did the star of Kismet live?", 2)
+    assert [hit.path.text for hit in hits] == ["Kismet", 'Kismet -["Ada Holm"]- Ada Holm'] and hits.notes == ()
+    told = f"form names: 20% {MENTIONED}; there are no edges, so names that texts share join them"
+    assert retriever.reason == hits[1].explain().splitlines()[-1] == told and "no edges" not in caplog.text
+    # Without bridges, nothing joins nodes.
+    alone = WalkFusion(bare, bridges=0)
+    (note,) = alone.retrieve("Where did the star of Kismet live?").notes
+    assert note.startswith("there are no edges, so that walks along edges find little more than search does")
+    assert alone.reason == f"form names: 20% {MENTIONED}; there are no edges" and caplog.text.count("There are no edges") == 1
+    linked = GraphIndex.from_texts(PLAIN, titles=titles, embedding=HashEmbedding(), edges=[("0", "1")])
+    assert WalkFusion(linked).reason == f"form names: 20% {MENTIONED}"
+
+
 def test_seeds_of_plain_texts_are_ten_in_a_larger_corpus():
     index = GraphIndex.from_texts(PLAIN * 60, embedding=HashEmbedding(), edges=[])
     assert "seeds=10" in repr(WalkFusion(index))

@@ -191,16 +191,13 @@ class GraphIndex:
     ) -> GraphIndex:
         """Return an index of nodes and edges; `signals` are the keywords of :meth:`from_graph`.
 
-        Without `edges` a warning says that there are none; ``edges=[]`` asks for a graph without edges. Where nodes bring an
-        ``embedding``, `embedding` embeds only the others: see :meth:`from_documents`.
+        Without `edges` there are none, and a retriever that needs some says so. Where nodes bring an ``embedding``, `embedding`
+        embeds only the others: see :meth:`from_documents`.
         """
         _check("from_nodes", signals)
         nodes, relevance = listed("nodes", nodes, "Node(id, text, ...)"), signals.pop("relevance", None)
         graph = CorpusGraph.from_nodes(nodes, () if edges is None else edges, include_titles=include_titles, device=device)
-        index = cls._of(build(graph, nodes, **signals), relevance)
-        if edges is None:
-            tell_no_edges(graph)
-        return index
+        return cls._of(build(graph, nodes, **signals), relevance)
 
     @classmethod
     def from_texts(
@@ -228,8 +225,8 @@ class GraphIndex:
         titles : sequence of str, length N, optional
         metadatas : sequence of mapping, length N, optional
         edges : edge, edge specification, callable, networkx graph, or a list of these
-            See :mod:`graph_retrievers.construction.edges`. By default there are none, and a warning says so; ``[]`` asks for a
-            graph without edges.
+            See :mod:`graph_retrievers.construction.edges`. By default there are none, and a retriever that needs some
+            says so.
         include_titles : bool, default True
             Whether signals read ``title + ". " + text``.
         device : str or torch.device, optional
@@ -261,9 +258,8 @@ class GraphIndex:
         documents, title_key, type_key
             See :func:`graph_retrievers.construction.documents.to_nodes`.
         edges : edges, optional
-            See :meth:`from_texts`. By default the relationships of LlamaIndex nodes, where any has one, and else no edges, with a
-            warning. Edges that are given replace the relationships: ``[]`` is a graph without edges, and
-            ``[Relationships(), ...]`` has both.
+            See :meth:`from_texts`. By default the relationships of LlamaIndex nodes, where any has one, and else none. Edges that
+            are given replace the relationships: ``[]`` is a graph without edges, and ``[Relationships(), ...]`` has both.
         lenient : bool, default False
             Whether a specification of edges that has nothing to read yet, such as a metadata field that no document has, finds no
             edges, with a warning, where it raises an error otherwise.
@@ -300,11 +296,11 @@ class GraphIndex:
         lenient: bool = False,
     ) -> GraphIndex:
         """Return the index of nodes and of the edges that an ``edges`` argument describes."""
-        said, edges, relevance = edges is not None, edge_items(edges), signals.pop("relevance", None)
+        edges, relevance = edge_items(edges), signals.pop("relevance", None)
         graph = CorpusGraph.from_nodes(nodes, include_titles=include_titles, device=device)
         index = cls._of(build(graph, nodes, documents, edges, lenient=lenient, **signals), relevance)
-        # Whoever asks for no edges knows that there are none.
-        if not index.graph.has_edges and (edges or not said):
+        # Where none are asked for, a retriever that needs some says so.
+        if edges and not index.graph.has_edges:
             tell_no_edges(index.graph)
         elif edges and (advice := index.describe().advice):
             logger.warning("%s index.describe() tells more.", " ".join(advice))

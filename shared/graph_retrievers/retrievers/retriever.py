@@ -39,7 +39,7 @@ _logger = logging.getLogger(__name__)
 _FALLS_BACK = "no relevance model: reranked by the similarity of the vectors"
 
 _EMPTY_SCOPE = "no node is in the scope"
-_NO_EDGES_IN_SCOPE = "there are no edges in the scope, so that graph retrievers find little more than search does"
+_NO_EDGES_IN_SCOPE = "there are no edges in the scope, so that walks along edges find little more than search does"
 
 
 class Retriever(BaseRetriever):
@@ -142,7 +142,7 @@ class Retriever(BaseRetriever):
         self.backfill, self.types = backfill, None if types is None else strings("types", types)
         self.name = name or type(self).__name__
         self._told_unused = False
-        if operator.walks and not index.graph.has_edges:
+        if self._lacks_edges:
             tell_no_edges(index.graph)
         if self._falls_back:
             _logger.warning(
@@ -205,13 +205,13 @@ class Retriever(BaseRetriever):
     def reason(self) -> str:
         """Why the composition is what it is, where that depends on the index, as that of ``WalkFusion`` does; hits explain it.
 
-        Of a retriever that walks, it says too where there are no edges.
+        Of a retriever that needs edges, it says too where there are none.
         """
         return "; ".join(filter(None, (next(self.operator.reasons(), ""), NO_EDGES if self._lacks_edges else "")))
 
     @property
     def _lacks_edges(self) -> bool:
-        return self.operator.walks and not self.index.graph.has_edges
+        return self.operator.walks and not self.operator.follows_names and not self.index.graph.has_edges
 
     def lacks(self, given: Collection[str] = ()) -> tuple[str, ...]:
         """Return what the system has and this retriever has not, such as "a plan"; it falls back, and finds something else.

@@ -87,6 +87,8 @@ class Operator(ABC):
         What of the whole graph it reads, which a graph in a database does not give; "" for nothing.
     walks : bool
         Whether it finds more where there are edges; by default what its kind says.
+    follows_names : bool
+        Whether names in the texts lead it from node to node, so that it finds more than search does where there are no edges.
     asks_relevance : bool
         Whether it asks the relevance model of the index.
 
@@ -117,6 +119,7 @@ class Operator(ABC):
     reason: str = ""
     whole: str = ""
     asks_relevance: bool = False
+    follows_names: bool = False
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         """Name the operator after its class where the class body does not; check arguments by the annotations of the class."""
@@ -242,6 +245,11 @@ class Composite(Operator):
     def walks(self) -> bool:
         """Whether one of them finds more where there are edges."""
         return any(operator.walks for operator in self.operators)
+
+    @property
+    def follows_names(self) -> bool:  # type: ignore[override]
+        """Whether names in the texts lead one of them from node to node."""
+        return any(operator.follows_names for operator in self.operators)
 
     def compares_vectors(self, index: GraphIndex) -> bool:
         """Return whether one of them does."""

@@ -187,8 +187,8 @@ class TriGraphSearch(Operator):
     kind = OperatorKind.VECTOR_GRAPH_SEARCH
     reads = ("entities",)
     whole = "the sentences and the names of all texts"
-    # Names join passages.
-    walks = False  # type: ignore[assignment]
+    # Names join passages, and edges do not.
+    walks, follows_names = False, True  # type: ignore[assignment]
 
     def __init__(
         self,

@@ -109,9 +109,9 @@ class PathSearch(Operator):
         return self.dense_weight > 0
 
     @property
-    def walks(self) -> bool:
-        """Whether it needs edges: names join nodes too, with `bridges`."""
-        return not self.bridges
+    def follows_names(self) -> bool:  # type: ignore[override]
+        """Whether names join nodes too, with `bridges`."""
+        return self.bridges > 0
 
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return the candidates by S."""

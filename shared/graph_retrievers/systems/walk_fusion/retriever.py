@@ -199,8 +199,6 @@ def _composed(
 ) -> Operator:
     form, why = (form, "as given") if form else _fitting(index)
     plain = form == "links" and _by_names(index)
-    if plain and bridges is None:
-        why = f"{why}; there are no edges, so names that texts share join them"
     if form == "links" and weights is not None:
         why = f"{why}; weights= are for three lists, and this form has one"
     if form == "pieces" and weights is not None and len(weights) != 2:
@@ -212,6 +210,8 @@ def _composed(
         seeds = min(_PLAIN_SEEDS if plain else _LINK_SEEDS if links else _SEEDS, max(1, len(index) // 10))
     if bridges is None:
         bridges = _BRIDGES if form == "names" else _PLAIN_BRIDGES if plain else 0
+        if bridges and not index.graph.has_edges:
+            why = f"{why}; there are no edges, so names that texts share join them"
     paths = Pipeline(
         HybridSearch(depth, returned=False),
         PathSearch(
