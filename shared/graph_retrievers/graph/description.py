@@ -33,8 +33,8 @@ _SOURCES = {
 }
 NO_EDGES = "there are no edges"
 NO_EDGES_NOTE = (
-    f"{NO_EDGES}, so that walks along edges find little more than search does; build the index with edges=[...]: pairs of ids or of "
-    f"metadata fields, or {', '.join(_SOURCES.values())} of graph_retrievers.construction.edges"
+    f"{NO_EDGES}, so that walks along edges find little more than search does; build the index with edges=[...]: pairs of ids or "
+    f"of metadata fields, or {', '.join(_SOURCES.values())} of graph_retrievers.construction.edges"
 )
 """Note on a search that walks where nothing can be walked along."""
 
