@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from inspect import signature
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
@@ -60,6 +61,8 @@ class LangChainVectors:
 
     def __init__(self, store: VectorStore) -> None:
         self.store: Any = store
+        # What keeps a search to some ids.
+        self._among: dict[str, Any] = {}
         get = getattr(store, "get", None)
         ways = {
             "vectors_by_ids": isinstance(store, GivesVectors),
@@ -74,16 +77,38 @@ class LangChainVectors:
                 "another store needs a method vectors_by_ids(ids), which returns a vector for each id."
             )
 
+    def within(self, ids: Collection[str]) -> Self:
+        """Return the vectors of some ids, for a ``scope``: the search finds the nearest among them.
+
+        InMemoryVectorStore, Qdrant and Chroma can; InvalidArgumentError for other stores.
+        """
+        made = copy(self)
+        if self._way == "memory":
+            kept = frozenset(ids)
+            made._among = {"filter": lambda document: document.id in kept}
+        elif self._way == "qdrant":
+            from qdrant_client.models import Filter, HasIdCondition
+
+            made._among = {"filter": Filter(must=[HasIdCondition(has_id=list(ids))])}
+        elif self._way == "chroma":
+            made._among = {"ids": list(ids)}
+        else:
+            raise InvalidArgumentError(
+                f"{type(self.store).__name__} cannot be searched in a scope: LangChain has no search among some ids. "
+                "InMemoryVectorStore, Qdrant and Chroma can be."
+            )
+        return made
+
     def search(self, vectors: np.ndarray, k: int) -> list[list[str]]:
         """Return the ids of the k nearest of each vector, best first."""
         rows = [vector.tolist() for vector in vectors]
         if self._way == "qdrant":
             from qdrant_client.models import QueryRequest
 
-            asked = [QueryRequest(query=row, using=self.store.vector_name or None, limit=k) for row in rows]
+            asked = [QueryRequest(query=row, using=self.store.vector_name or None, limit=k, **self._among) for row in rows]
             found = self.store.client.query_batch_points(self.store.collection_name, asked)
             return [[str(point.id) for point in result.points] for result in found]
-        results = [self.store.similarity_search_by_vector(row, k=k) for row in rows]
+        results = [self.store.similarity_search_by_vector(row, k=k, **self._among) for row in rows]
         if any(document.id is None for documents in results for document in documents):
             raise InvalidArgumentError(
                 f"The {type(self.store).__name__} returned a document without an id; give ids to all documents."

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from copy import copy
+from typing import Any, Self
 
 import numpy as np
 from llama_index.core.vector_stores import SimpleVectorStore
@@ -45,10 +46,20 @@ class LlamaIndexVectors:
         if not isinstance(store, SimpleVectorStore) and type(store).get_nodes is BasePydanticVectorStore.get_nodes:
             raise InvalidArgumentError(f"{type(store).__name__} has no get_nodes, which gives vectors by id; use a store that has.")
         self.store = store
+        self._ids: list[str] | None = None
+
+    def within(self, ids: Collection[str]) -> Self:
+        """Return the vectors of some ids, for a ``scope``: a search has them as ``node_ids``.
+
+        A store that does not read these, as some do not, is refused when its search finds another node.
+        """
+        made = copy(self)
+        made._ids = list(ids)
+        return made
 
     def search(self, vectors: np.ndarray, k: int) -> list[list[str]]:
         """Return the ids of the k nearest of each vector, best first."""
-        asked = [VectorStoreQuery(query_embedding=vector.tolist(), similarity_top_k=k) for vector in vectors]
+        asked = [VectorStoreQuery(query_embedding=vector.tolist(), similarity_top_k=k, node_ids=self._ids) for vector in vectors]
         results = [self.store.query(query) for query in asked]
         return [list(found.ids or [node.node_id for node in found.nodes or ()]) for found in results]
 

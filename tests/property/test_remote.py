@@ -48,6 +48,8 @@ CONDITION = st.none() | st.sampled_from(
         {"year": 1993, "$type": "person"},
     ]
 )
+# Nodes that pass are not in one place of the graph; the last has none.
+SCOPES = [{"$type": "film"}, {"$not": {"$type": "place"}}, {"year": {"$gte": 1995}}, {"tags": {"$contains": "a"}}, {"year": 3}]
 
 
 def scorer(node, similarity, depth):
@@ -102,6 +104,8 @@ def test_the_answers_are_those_in_memory(name, data):
     model = CountingRelevance() if has_model else None
     remote = RemoteIndex(graph, vectors=vectors, signals={"bm25": index.bm25}, relevance=model)
     filters = {key: data.draw(CONDITION) for key in ("filter", "seed_filter", "traversal_filter")}
+    scope = data.draw(st.none() | st.sampled_from(SCOPES))
+    filters |= {} if scope is None else {"scope": scope}
     k, own = data.draw(st.sampled_from([1, 10, 70])), question_vectors(corpus, seed)
     inputs = {"plan": [data.draw(PLAN) for _ in QUESTIONS]} if system is MoR else {}
     retriever = RemoteRetriever(remote, system, **options)

@@ -270,9 +270,8 @@ def test_values_of_the_whole_graph_are_refused_in_a_run(corpus):
 @pytest.mark.parametrize("name", ["scope", "filter", "seed_filter", "traversal_filter"])
 def test_what_cannot_be_a_filter_is_refused(corpus, name):
     retriever = RemoteRetriever(engines(corpus)[3], FastInsight)
-    given = {"$type": "film"} if name == "scope" else lambda node: True
     with pytest.raises(InvalidArgumentError, match=f"{name} is .*which a graph in a database does not take"):
-        retriever.retrieve("?", vector=ONE, **{name: given})
+        retriever.retrieve("?", vector=ONE, **{name: lambda node: True})
 
 
 TENANTS = {
@@ -455,8 +454,8 @@ class Chroma:
     def __init__(self, held):
         self.held = held
 
-    def similarity_search_by_vector(self, embedding, k=4):
-        order = sorted(self.held, key=lambda name: -float(np.dot(self.held[name], embedding)))
+    def similarity_search_by_vector(self, embedding, k=4, ids=None):
+        order = sorted(self.held if ids is None else ids, key=lambda name: -float(np.dot(self.held[name], embedding)))
         return [Document("", id=name) for name in order[:k]]
 
     def get(self, ids=None, include=()):
@@ -489,6 +488,13 @@ def test_stores_of_the_frameworks_give_the_same_answers(corpus, kind):
     index, _, _, remote = engines(corpus, vectors=vectors)
     found = RemoteRetriever(remote, FastInsight, budget=30).retrieve(QUESTIONS[0], vector=ONE)
     assert_same([found], [FastInsight(index, budget=30).retrieve(QUESTIONS[0], vector=ONE)])
+    retriever, given = RemoteRetriever(remote, FastInsight, budget=30), {"vector": ONE, "scope": {"$type": "film"}}
+    refused = {"own": "cannot be searched in a scope: LangChain has no search", "llama nodes": "found a node outside the scope"}
+    if kind in refused:
+        with pytest.raises(InvalidArgumentError, match=refused[kind]):
+            retriever.retrieve(QUESTIONS[0], **given)
+    else:
+        assert_same([retriever.retrieve(QUESTIONS[0], **given)], [FastInsight(index, budget=30).retrieve(QUESTIONS[0], **given)])
 
 
 class Listing(BasePydanticVectorStore):

@@ -260,6 +260,20 @@ def test_bm25_of_other_texts_is_not_restricted_to_a_scope():
         BM25(other).retrieve("loom", scope=MINE)
 
 
+def test_bm25_of_a_scope_is_made_of_its_counts_where_texts_are_elsewhere():
+    rows, questions = torch.tensor([1, 3, 4]), ["loom gear card", "brass", "a loom and gear gear"]
+    for options in ({}, {"k1": 0.9, "b": 0.3, "stopwords": None}):
+        made = BM25Signal(TEXTS, **options).restricted(rows, None)
+        fresh = BM25Signal([TEXTS[row] for row in rows.tolist()], **options)
+        assert len(made) == 3 and (made.k1, made.b) == (fresh.k1, fresh.b)
+        assert torch.equal(made.table(questions), fresh.table(questions))
+        for ours, theirs in zip(made.search(questions, 3), fresh.search(questions, 3), strict=True):
+            assert torch.equal(ours, theirs)
+    other = BM25Signal(TEXTS, backend="rank-bm25")
+    with pytest.raises(InvalidArgumentError, match="keeps no counts of words"):
+        other.restricted(rows, None)
+
+
 def test_options_of_signals_hold_in_a_scope():
     whole = index()
     signals = {"bm25": BM25Signal(whole.graph.contents(), k1=0.9, b=0.3, stopwords=None)}

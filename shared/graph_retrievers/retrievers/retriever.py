@@ -32,13 +32,15 @@ from graph_retrievers.search.operator import Operator, OperatorKind, told_of
 from graph_retrievers.search.per_source import DEEPER, per_source
 from graph_retrievers.signals.relevance import BiEncoder
 
-__all__ = ["Retriever", "tell_unused_relevance"]
+__all__ = ["EMPTY_SCOPE", "Retriever", "tell_unused_relevance"]
 
 _logger = logging.getLogger(__name__)
 
 _FALLS_BACK = "no relevance model: reranked by the similarity of the vectors"
 
-_EMPTY_SCOPE = "no node is in the scope"
+EMPTY_SCOPE = "no node is in the scope"
+"""Note on a query whose scope has no node."""
+
 _NO_EDGES_IN_SCOPE = "there are no edges in the scope, so that walks along edges find little more than search does"
 
 
@@ -330,7 +332,7 @@ class Retriever(BaseRetriever):
             try:
                 index = self.index.within(scope)
             except EmptyGraphError:
-                return [Hits((), (_EMPTY_SCOPE,)) for _ in call.queries]
+                return [Hits((), (EMPTY_SCOPE,)) for _ in call.queries]
             if index is not self.index:
                 # A mask has a bool for each node of the whole index.
                 masks = {n: filter_mask(self.index.graph, m)[index.rows] for n, m in filters.items() if isinstance(m, Tensor)}

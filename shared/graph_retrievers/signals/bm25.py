@@ -185,11 +185,18 @@ class BM25(TermSignal):
         made._weigh(entries, lengths, self.device)
         return made
 
-    def restricted(self, rows: Tensor, contents: Sequence[str]) -> BM25:
+    def restricted(self, rows: Tensor, contents: Sequence[str] | None) -> BM25:
         """Return BM25 of some rows, built again: frequencies of words and lengths of texts are those of these rows alone.
 
-        Raises InvalidArgumentError if this signal was not made of these contents.
+        Without contents it is made of the counts of words that this signal keeps. Raises InvalidArgumentError if this signal was
+        not made of these contents, or keeps no counts, as with the backend "rank-bm25".
         """
+        if contents is None:
+            if len(self._lengths) != len(self):
+                raise InvalidArgumentError(
+                    "This BM25 keeps no counts of words, from which it could be made for a scope; use the backend 'bm25s'."
+                )
+            return self.updated([""] * rows.numel(), rows, lambda texts: torch.zeros(0))
         made = BM25(contents, device=self.device, **{name: getattr(self, name) for name in _OPTIONS})
         # Each distinct word of a text has an entry.
         words = [torch.bincount(signal.rows.long(), minlength=len(signal)) for signal in (self, made)]

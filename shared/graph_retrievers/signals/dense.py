@@ -320,7 +320,7 @@ class DenseIndex(VectorSignal):
             graph = HNSW.of(vectors.cpu())
         return self._with(vectors, scales, graph)
 
-    def restricted(self, rows: Tensor, contents: Sequence[str]) -> DenseIndex:
+    def restricted(self, rows: Tensor, contents: Sequence[str] | None) -> DenseIndex:
         """Return the vectors of some rows, copied. See :meth:`Signal.restricted`."""
         # Without the graph, whose walks lead over other rows too.
         return self._with(self._kept[rows], None if self._scales is None else self._scales[rows])

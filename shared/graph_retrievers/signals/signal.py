@@ -109,11 +109,12 @@ class Signal(ABC):
         """
         raise InvalidArgumentError(f"{type(self).__name__} cannot follow a change of its corpus; build the index again.")
 
-    def restricted(self, rows: Tensor, contents: Sequence[str]) -> Signal:
+    def restricted(self, rows: Tensor, contents: Sequence[str] | None) -> Signal:
         """Return the signal of some rows alone, as a scope reads it (see :meth:`graph_retrievers.index.GraphIndex.within`).
 
-        `rows`, shape [n], int64, are ascending, and `contents` are theirs. By default this signal is asked with a mask of these
-        rows, and its scores stay as they are. A signal whose scores depend on other rows, as word statistics do, makes one anew.
+        `rows`, shape [n], int64, are ascending, and `contents` are theirs, None where they lie in a database. By default this
+        signal is asked with a mask of these rows, and its scores stay as they are. A signal whose scores depend on other rows, as
+        word statistics do, makes one anew.
         """
         return (_RestrictedVectors if isinstance(self, VectorSignal) else _Restricted)(self, rows)
 

@@ -357,7 +357,7 @@ class SparseIndex(TermSignal):
         made._fill(Entries(*(part.cpu().numpy() for part in (self.indptr, self.rows, self.data))), once, found, self.device)
         return made
 
-    def restricted(self, rows: Tensor, contents: Sequence[str]) -> SparseIndex:
+    def restricted(self, rows: Tensor, contents: Sequence[str] | None) -> SparseIndex:
         """Return the weights of some rows; nothing is encoded. See :meth:`Signal.restricted`."""
         place = torch.full((len(self),), -1, dtype=torch.int32, device=self.device)
         place[rows] = torch.arange(rows.numel(), dtype=torch.int32, device=self.device)

@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from copy import copy
+from typing import Any, Self
 
 from graph_retrievers.errors import DatabaseError, InvalidArgumentError, shown
 from graph_retrievers.stores.cypher.answers import node_metadata
 from graph_retrievers.stores.cypher.database import CypherDatabase
+from graph_retrievers.stores.cypher.predicates import Predicate, filter_predicate
 from graph_retrievers.stores.cypher.writer import name_key
 from graph_retrievers.stores.remote.ports import Page, StoredEdge, StoredNode, Titled
 
 __all__ = ["CypherGraphStore"]
 
-_NODE = "m.{id} AS id, m.{position} AS position, m.{degree} AS degree, m.{name} AS name, m.{type} AS type, m.{metadata} AS metadata"
+_NODE = "m.{id} AS id, m.{position} AS position, {degrees} AS degree, m.{name} AS name, m.{type} AS type, m.{metadata} AS metadata"
 _NO_TEXT, _TEXT = "NULL AS text", "coalesce(m.{text}, '') AS text"
 _NO_EDGE = "NULL AS near, NULL AS forward, NULL AS row, NULL AS relation, NULL AS weight, NULL AS words"
 _ENDS = "n.{id} AS near, startNode(e) = n AS forward"
 _EDGE = f"{_ENDS}, e.{{position}} AS row, e.{{relation}} AS relation, e.`weight` AS weight, e.`text` AS words"
-# What is asked for, by the name of its parameter: how the nodes m are found, and what is returned of them. In ArcadeDB 26.10, a
-# value in a map of properties that begins with "$" is read as the name of a parameter; in WHERE it is not.
+# What is asked for, by the name of its parameter: how the nodes m are found, what is matched with them, and what is returned. In
+# ArcadeDB 26.10, a value in a map of properties that begins with "$" is read as the name of a parameter; in WHERE it is not.
 _PARTS = {
-    "ids": ("MATCH (m:{label}) WHERE m.{id} = wanted", _NO_TEXT, _NO_EDGE),
-    "positions": ("MATCH (m:{label}) WHERE m.{position} = wanted", _NO_TEXT, _NO_EDGE),
-    "titles": ("MATCH (m:{label}) WHERE m.{name_key} = wanted", _NO_TEXT, _NO_EDGE),
-    "names": ("MATCH (m:{label}) WHERE m.{name_key} = wanted", _TEXT, _NO_EDGE),
-    "texts": ("MATCH (m:{label}) WHERE m.{id} = wanted", _TEXT, _NO_EDGE),
-    "expand": ("MATCH (n:{label})-[e{edge}]-(m:{label}) WHERE n.{id} = wanted", _NO_TEXT, _EDGE),
+    "ids": ("MATCH (m:{label}) WHERE m.{id} = wanted", "m", _NO_TEXT, _NO_EDGE),
+    "positions": ("MATCH (m:{label}) WHERE m.{position} = wanted", "m", _NO_TEXT, _NO_EDGE),
+    "titles": ("MATCH (m:{label}) WHERE m.{name_key} = wanted", "m", _NO_TEXT, _NO_EDGE),
+    "names": ("MATCH (m:{label}) WHERE m.{name_key} = wanted", "m", _TEXT, _NO_EDGE),
+    "texts": ("MATCH (m:{label}) WHERE m.{id} = wanted", "m", _TEXT, _NO_EDGE),
+    "expand": ("MATCH (n:{label})-[e{edge}]-(m:{label}) WHERE n.{id} = wanted", "n, e, m", _NO_TEXT, _EDGE),
 }
 
 
@@ -57,16 +59,32 @@ class CypherGraphStore:
         if database.schema.relationship is None:
             raise InvalidArgumentError("The schema names no relationship type; write the graph with write_graph, which needs one.")
         self.database = database
+        self._scope: Predicate | None = None
 
     def __repr__(self) -> str:
         """Return the database."""
         return f"CypherGraphStore({self.database!r})"
 
+    def within(self, scope: Mapping[str, Any]) -> Self:
+        """Return the store of the nodes that pass a filter, and of the edges among them, without a round trip.
+
+        The filter becomes part of every query, with its values as parameters; degrees are counted among these nodes.
+        """
+        made = copy(self)
+        made._scope = filter_predicate(self.database.schema, scope, "scope")
+        return made
+
+    def positions(self, limit: int) -> dict[str, int]:
+        """Return the positions of all nodes by their ids, of ``limit + 1`` if there are more than `limit`."""
+        text = f"MATCH (m:{{label}}){self._where('m')} RETURN m.{{id}} AS id, m.{{position}} AS position LIMIT $limit"
+        return {str(row["id"]): row["position"] for row in self._read(text, limit=limit + 1)}
+
     def sample(self, count: int) -> tuple[int, Page]:
         """Return the number of nodes, and min(`count`, N) of them."""
+        found = self._found("MATCH (m:{label}) WHERE m.{id} IS NOT NULL", "size, m")
         rows = self._read(
-            f"MATCH (c:{{label}}) WITH count(c) AS size MATCH (m:{{label}}) RETURN size, {_NODE}, {_NO_TEXT} LIMIT $count",
-            count=count,
+            f"MATCH (c:{{label}}){self._where('c')} WITH count(c) AS size {found} RETURN size, {_NODE}, {_NO_TEXT} LIMIT $limit",
+            limit=count,
         )
         return (rows[0]["size"] if rows else 0), Page([self._node(row) for row in rows])
 
@@ -93,8 +111,8 @@ class CypherGraphStore:
         asked["texts"] = {*texts, *expand}
         used = {name: sorted(values) for name, values in asked.items() if values}
         lines = [
-            f"UNWIND ${name} AS wanted {match} RETURN '{name}' AS part, {_NODE}, {text}, {edge} LIMIT $limit"
-            for name, (match, text, edge) in _PARTS.items()
+            f"UNWIND ${name} AS wanted {self._found(match, held)} RETURN '{name}' AS part, {_NODE}, {text}, {edge} LIMIT $limit"
+            for name, (match, held, text, edge) in _PARTS.items()
             if name in used
         ]
         rows = self._read("\nUNION ALL\n".join(lines), **used, limit=limit + 1)
@@ -113,14 +131,32 @@ class CypherGraphStore:
     def schema(self) -> tuple[list[str], list[tuple[str, str, str]]]:
         """Return all node types, and all (type, relation, type); this reads every edge of the graph."""
         rows = self._read(
-            "MATCH (m:{label}) RETURN DISTINCT m.{type} AS near, NULL AS relation, NULL AS far UNION ALL "
-            "MATCH (n:{label})-[e{edge}]->(m:{label}) RETURN DISTINCT n.{type} AS near, e.{relation} AS relation, m.{type} AS far"
+            f"MATCH (m:{{label}}){self._where('m')} RETURN DISTINCT m.{{type}} AS near, NULL AS relation, NULL AS far UNION ALL "
+            f"MATCH (n:{{label}})-[e{{edge}}]->(m:{{label}}){self._where('n', 'm')} "
+            "RETURN DISTINCT n.{type} AS near, e.{relation} AS relation, m.{type} AS far"
         )
         triples = [tuple(str(row[name] or "") for name in ("near", "relation", "far")) for row in rows if row["far"] is not None]
         return sorted({str(row["near"] or "") for row in rows}), sorted(set(triples))  # type: ignore[arg-type]
 
+    def _where(self, *nodes: str, word: str = "WHERE") -> str:
+        """Return the condition that nodes are in the scope; "" without one."""
+        return "" if self._scope is None else f" {word} {' AND '.join(map(self._scope.on, nodes))}"
+
+    def _found(self, match: str, held: str) -> str:
+        """Return what finds nodes m, and what is matched with them: in a scope, those of it and their degrees among its nodes."""
+        if self._scope is None:
+            return match
+        nodes = [name for name in held.split(", ") if name in "nm"]
+        return (
+            f"{match}{self._where(*nodes, word='AND')} WITH {held} LIMIT $limit "
+            f"OPTIONAL MATCH (m)-[{{edge}}]-(o:{{label}}) WHERE o <> m{self._where('o', word='AND')} "
+            f"WITH {held}, count(DISTINCT o) AS degree"
+        )
+
     def _read(self, text: str, **parameters: Any) -> list[dict[str, Any]]:
-        return self.database.read(text.format(**self.database.schema.names()), **parameters)
+        names, scope = self.database.schema.names(), self._scope
+        degrees, values = (f"m.{names['degree']}", {}) if scope is None else ("degree", scope.parameters)
+        return self.database.read(text.format(degrees=degrees, **names), **parameters, **values)
 
     def _node(self, row: Mapping[str, Any]) -> StoredNode:
         position, degree, name = row["position"], row["degree"], str(row["id"])

@@ -1,6 +1,26 @@
 """Retrievers on a graph in a database and vectors in a vector store, which fetch only what a query reads."""
 
-from graph_retrievers.stores.remote.ports import GraphStore, Page, StoredEdge, StoredNode, Titled, VectorStore
+from graph_retrievers.stores.remote.ports import (
+    GraphStore,
+    Page,
+    ScopedGraphStore,
+    ScopedVectorStore,
+    StoredEdge,
+    StoredNode,
+    Titled,
+    VectorStore,
+)
 from graph_retrievers.stores.remote.retriever import RemoteIndex, RemoteRetriever
 
-__all__ = ["GraphStore", "Page", "RemoteIndex", "RemoteRetriever", "StoredEdge", "StoredNode", "Titled", "VectorStore"]
+__all__ = [
+    "GraphStore",
+    "Page",
+    "RemoteIndex",
+    "RemoteRetriever",
+    "ScopedGraphStore",
+    "ScopedVectorStore",
+    "StoredEdge",
+    "StoredNode",
+    "Titled",
+    "VectorStore",
+]

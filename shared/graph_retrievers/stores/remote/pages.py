@@ -18,6 +18,7 @@ from graph_retrievers.errors import (
     DatabaseUnreachableError,
     DimensionMismatchError,
     GraphRetrieverError,
+    InvalidArgumentError,
     InvalidVectorError,
     UnknownNodeError,
     shown,
@@ -72,10 +73,21 @@ class Pages:
         Number of nodes in the graph.
     dimension : int, default 0
         Width of the vectors, if it is known.
+    members : collection of str, optional
+        Of a scope: the ids of its nodes, beside which a search may find no others.
     """
 
-    def __init__(self, graph: GraphStore, store: VectorStore | None, limits: Limits, size: int, dimension: int = 0) -> None:
+    def __init__(
+        self,
+        graph: GraphStore,
+        store: VectorStore | None,
+        limits: Limits,
+        size: int,
+        dimension: int = 0,
+        members: frozenset[str] | None = None,
+    ) -> None:
         self.graph, self.store, self.limits, self.size, self.dimension = graph, store, limits, size, dimension
+        self.members = members
         self.nodes: dict[int, StoredNode] = {}
         self.rows: dict[str, int] = {}
         self.near: dict[int, _Near] = {}
@@ -213,6 +225,11 @@ class Pages:
             # Of a store that repeats ids without end, deeper searches find nothing else.
             self._check_size(len(result))
             keys = list(dict.fromkeys(map(str, result)))
+            if self.members is not None and not self.members.issuperset(keys):
+                raise InvalidArgumentError(
+                    "The vector store found a node outside the scope: it was asked for the nearest among some ids, and does not "
+                    "keep to them. Use a store that does."
+                )
             self.found[key] = Found(keys, reach, len(result) < reach)
             if len(result) < min(reach, self.size):
                 self.short = (len(result), reach)

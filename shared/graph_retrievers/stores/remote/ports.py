@@ -8,7 +8,16 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-__all__ = ["GraphStore", "Page", "StoredEdge", "StoredNode", "Titled", "VectorStore"]
+__all__ = [
+    "GraphStore",
+    "Page",
+    "ScopedGraphStore",
+    "ScopedVectorStore",
+    "StoredEdge",
+    "StoredNode",
+    "Titled",
+    "VectorStore",
+]
 
 
 class StoredNode(NamedTuple):
@@ -82,6 +91,20 @@ class GraphStore(Protocol):
 
 
 @runtime_checkable
+class ScopedGraphStore(GraphStore, Protocol):
+    """A graph store that also answers for a part of its nodes, as ``scope=`` asks."""
+
+    def within(self, scope: Mapping[str, Any]) -> GraphStore:
+        """Return the store of the nodes that pass a filter, and of the edges among them; there is no round trip.
+
+        It answers as if there were nothing else, a degree among them, but for the positions, which stay. It has `positions` too.
+        """
+
+    def positions(self, limit: int) -> Mapping[str, int]:
+        """Return the position of each node by its id; with more than `limit` nodes, those of ``limit + 1``."""
+
+
+@runtime_checkable
 class VectorStore(Protocol):
     """A vector store that compares by cosine, and whose ids are those of the nodes.
 
@@ -94,3 +117,11 @@ class VectorStore(Protocol):
 
     def vectors(self, ids: Sequence[str]) -> Mapping[str, Any]:
         """Return the vectors of ids, each of shape [d]; ids without a vector are left out."""
+
+
+@runtime_checkable
+class ScopedVectorStore(VectorStore, Protocol):
+    """A vector store that can also be searched among some of its vectors, as ``scope=`` asks."""
+
+    def within(self, ids: Collection[str]) -> VectorStore:
+        """Return the store of the vectors of these ids, without a round trip: its search finds the nearest among them."""

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from graph_retrievers.arguments import positive
+from graph_retrievers.cache import SizedCache
 from graph_retrievers.errors import DimensionMismatchError, EmptyGraphError, InvalidArgumentError, shown
+from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.graph.filters import filter_key
 from graph_retrievers.hits import Hits
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.protocol import BaseRetriever, Call
-from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.retrievers.retriever import EMPTY_SCOPE, Retriever
 from graph_retrievers.search.fusion import ReciprocalRankFusion
 from graph_retrievers.search.operator import Composite, Operator
 from graph_retrievers.signals.embedding import as_embedding
@@ -24,10 +28,14 @@ from graph_retrievers.stores.remote.answers import answered
 from graph_retrievers.stores.remote.backend import Stores
 from graph_retrievers.stores.remote.pages import Limits, Pages, asked_of
 from graph_retrievers.stores.remote.ports import GraphStore, VectorStore
+from graph_retrievers.stores.remote.scope import graph_of_scope, vectors_of_scope
 from graph_retrievers.stores.remote.stored_index import StoredGraph, StoredIndex, WholeGraphError
 from graph_retrievers.systems.mor import MixedTraversal
 
 __all__ = ["RemoteIndex", "RemoteRetriever"]
+
+# Scopes that are kept: so many, and so many times the nodes of the graph in all.
+_SCOPES, _COPIES = 1000, 2
 
 
 class RemoteIndex:
@@ -102,12 +110,18 @@ class RemoteIndex:
             if len(signal) != self.size:
                 raise DimensionMismatchError(f"Signal {name!r} covers {len(signal)} nodes, the database has {self.size}.")
         self.dimension = 0
+        self.members: frozenset[str] | None = None
         self._schema: Any = None
+        self._scopes = SizedCache(_SCOPES, _COPIES * self.size)
         pages = self.opened()
         pages.take(page)
         if vectors is not None:
             pages.vectors_of(np.array([page.nodes[0].position]))
         self.dimension = pages.dimension
+
+    def __len__(self) -> int:
+        """Return the number of nodes."""
+        return self.size
 
     def __repr__(self) -> str:
         """Return the number of nodes and the signals."""
@@ -120,7 +134,49 @@ class RemoteIndex:
 
     def opened(self) -> Pages:
         """Return the state of a new call."""
-        return Pages(self.graph, self.vectors, self.limits, self.size, self.dimension)
+        return Pages(self.graph, self.vectors, self.limits, self.size, self.dimension, self.members)
+
+    def within(self, scope: Mapping[str, Any]) -> RemoteIndex:
+        """Return the index of the nodes that satisfy a filter and of the edges among them, as if there were nothing else.
+
+        :class:`RemoteRetriever` reads it for ``scope=``. The filter is part of every query to the database, so that neighbours,
+        degrees, weights, titles and types are those of the scope; the ids of its nodes go with every search of the vector store;
+        signals are made for it (:meth:`~graph_retrievers.signals.signal.Signal.restricted`). Its ids are read in one round trip,
+        and kept for the next call, as long as :meth:`graph_retrievers.index.GraphIndex.within` keeps a scope.
+
+        Parameters
+        ----------
+        scope : mapping
+            See :func:`graph_retrievers.graph.filters.filter_mask`.
+
+        Returns
+        -------
+        RemoteIndex
+            This index, if the scope is ``{}``.
+
+        Raises
+        ------
+        EmptyGraphError
+            If no node is in the scope.
+        InvalidArgumentError
+            If the filter cannot be part of a query, a store or a signal cannot be asked in a scope, or it has more than `max_nodes`
+            nodes.
+        """
+        if not isinstance(scope, Mapping):
+            raise InvalidArgumentError(f"scope is {shown(scope)}, which a database cannot read; expected a mapping.")
+        if not scope:
+            return self
+        # Not by the nodes of a mask: which nodes there are is not known here.
+        kind, key = filter_key(CorpusGraph([], []), scope)
+        return self._scopes.get(key, lambda: self._within(scope)) if kind == "mapping" else self._within(scope)
+
+    def _within(self, scope: Mapping[str, Any]) -> RemoteIndex:
+        made, graph = copy(self), graph_of_scope(self.graph, scope, self.size, self.limits.nodes)
+        made.graph, made.size, made.members = graph, len(graph.ids), frozenset(graph.ids)
+        made.vectors = None if self.vectors is None else vectors_of_scope(self.vectors, graph.ids)
+        made.signals = {name: signal.restricted(graph.rows, None) for name, signal in self.signals.items()}
+        made._schema, made._scopes = None, SizedCache(_SCOPES, _COPIES * made.size)
+        return made
 
     def stored(self, pages: Pages) -> StoredIndex:
         """Return what a call knows, as an index."""
@@ -160,8 +216,9 @@ class RemoteRetriever(BaseRetriever):
     each step of the longest path, however many queries a batch has. A search that has to go deeper, because of a filter or because
     it ends in a tie, takes more: it goes four times as deep each time. A note on every result has the numbers.
 
-    A filter is a mapping, and is evaluated here on fetched nodes. ``scope`` is refused: degrees and word statistics would be those
-    of the whole graph. Hits have no ``plain_rank``, and their edges no metadata. The graph must stand still during a call.
+    A filter is a mapping, and is evaluated here on fetched nodes. A ``scope`` is a mapping too, and is asked of the engines (see
+    :meth:`RemoteIndex.within`): the answers are those of an index of its nodes alone. The first call of a scope takes one round
+    trip more, for MoR two. Hits have no ``plain_rank``, and their edges no metadata. The graph must stand still during a call.
 
     Examples
     --------
@@ -187,8 +244,9 @@ class RemoteRetriever(BaseRetriever):
                     f"{made.name} cannot run on a graph in a database: {type(part).__name__} reads {part.whole}. Load the graph "
                     "into a GraphIndex."
                 )
-            if isinstance(part, MixedTraversal):
-                index.read_schema()
+        self._reads_schema = any(isinstance(part, MixedTraversal) for part in _parts(made.operator))
+        if self._reads_schema:
+            index.read_schema()
         self.index, self._made, self.name, self.k, self.inputs = index, made, made.name, made.k, made.inputs
 
     def __repr__(self) -> str:
@@ -198,30 +256,39 @@ class RemoteRetriever(BaseRetriever):
     def search(self, call: Call) -> list[Hits]:
         """Return the hits of each query of a call; the queries of a batch share round trips."""
         for name, condition in call.filters.items():
-            if name == "scope" or not isinstance(condition, Mapping):
-                why = "counts and statistics would be those of the whole graph" if name == "scope" else "expected a mapping"
-                raise InvalidArgumentError(f"{name} is {shown(condition)}, which a graph in a database does not take here: {why}.")
+            if not isinstance(condition, Mapping):
+                why = "which a graph in a database does not take here: expected a mapping"
+                raise InvalidArgumentError(f"{name} is {shown(condition)}, {why}.")
+        index, filters = self.index, dict(call.filters)
+        if (scope := filters.pop("scope", None)) is not None:
+            try:
+                index = index.within(scope)  # type: ignore[arg-type]
+            except EmptyGraphError:
+                return [Hits((), (EMPTY_SCOPE,)) for _ in call.queries]
+        if self._reads_schema:
+            index.read_schema()
         results: list[Hits] = []
         for start in range(0, len(call.queries), self._made.batch_size):
             part = slice(start, start + self._made.batch_size)
             results += self._batch(
+                index,
                 replace(
                     call,
+                    filters=filters,
                     queries=call.queries[part],
                     vectors=call.vectors[part] if hasattr(call.vectors, "__getitem__") else call.vectors,
                     inputs={name: values[part] for name, values in call.inputs.items()},
-                )
+                ),
             )
         return results
 
-    def _batch(self, call: Call) -> list[Hits]:
-        queries = Queries.of(
-            self.index.stored(self.index.opened()), call.queries, k=call.k, vectors=call.vectors, inputs=call.inputs
-        )
+    def _batch(self, index: RemoteIndex, call: Call) -> list[Hits]:
+        stored = index.stored(index.opened())
+        queries = Queries.of(stored, call.queries, k=call.k, vectors=call.vectors, inputs=call.inputs)
         types = {} if self._made.types is None else {"types": {"$type": {"$in": list(self._made.types)}}}
         backend = Stores(queries, call.filters | types)
         try:
-            return answered(self._made, backend)
+            return answered(self._made if index is self.index else self._made.over(stored), backend)
         except WholeGraphError as error:
             asked = ", ".join(sorted(backend.asked))
             why = f"it reads {error} (asked: {asked})"

@@ -1,0 +1,99 @@
+"""The part of a graph in a database, and of its vectors, that a scope selects."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from graph_retrievers.errors import DatabaseError, EmptyGraphError, InvalidArgumentError, shown
+from graph_retrievers.stores.remote.pages import asked_of
+from graph_retrievers.stores.remote.ports import GraphStore, Page, ScopedGraphStore, ScopedVectorStore, StoredNode, VectorStore
+
+__all__ = ["GraphOfScope", "graph_of_scope", "vectors_of_scope"]
+
+
+class GraphOfScope:
+    """The nodes of a scope as a GraphStore, with positions from 0 to n - 1, as a graph of these nodes alone would have.
+
+    Parameters
+    ----------
+    graph : GraphStore
+        It answers for the scope.
+    positions : mapping of str to int
+        The positions of the n nodes in the whole graph, by their ids.
+    """
+
+    def __init__(self, graph: GraphStore, positions: Mapping[str, int]) -> None:
+        self.graph, self.ids = graph, sorted(positions, key=positions.__getitem__)
+        self.whole = [positions[name] for name in self.ids]
+        self._place = {position: row for row, position in enumerate(self.whole)}
+
+    @property
+    def rows(self) -> Tensor:
+        """The positions in the whole graph: Tensor, shape [n], int64, ascending."""
+        return torch.tensor(self.whole, dtype=torch.int64)
+
+    def sample(self, count: int) -> tuple[int, Page]:
+        """Return the number of nodes n, and min(`count`, n) of them."""
+        size, page = self.graph.sample(count)
+        return size, self._placed(page)
+
+    def read(self, *, positions: Collection[int] = (), limit: int, **asked: Collection[str]) -> Page:
+        """Return what the graph store does, which knows the positions in the whole graph."""
+        return self._placed(self.graph.read(positions=[self.whole[row] for row in positions], limit=limit, **asked))
+
+    def schema(self) -> tuple[list[str], list[tuple[str, str, str]]]:
+        """Return the node types of the scope, and what joins them there."""
+        return self.graph.schema()
+
+    def _placed(self, page: Page) -> Page:
+        return replace(page, nodes=[self._placed_node(node) for node in page.nodes])
+
+    def _placed_node(self, node: StoredNode) -> StoredNode:
+        row = self._place.get(node.position)
+        if row is None or self.ids[row] != node.id:
+            raise DatabaseError(
+                f"Node {shown(node.id)} was not in the scope when its ids were read: the graph was changed since; make a new "
+                "RemoteIndex."
+            )
+        return node._replace(position=row)
+
+
+def graph_of_scope(graph: GraphStore, scope: Mapping[str, Any], size: int, most: int) -> GraphOfScope:
+    """Return the part of a graph of `size` nodes that passes a filter; one round trip reads its ids, of at most `most` nodes."""
+    if not isinstance(graph, ScopedGraphStore):
+        raise InvalidArgumentError(
+            f"{type(graph).__name__} cannot be asked in a scope; give it the methods within(scope) and positions(limit) of "
+            "ScopedGraphStore."
+        )
+    part: Any = graph.within(scope)
+    positions = asked_of("graph store", part.positions, most)
+    if not positions:
+        raise EmptyGraphError("No node is in the scope; see that the filter names fields and values that nodes have.")
+    if len(positions) > most:
+        raise InvalidArgumentError(
+            f"The scope has more than max_nodes={most} nodes; their ids are held here and go with each search of vectors. Raise "
+            "it, or give so large a part a database of its own."
+        )
+    places = set(positions.values())
+    wrong = next((place for place in places if not isinstance(place, int) or not 0 <= place < size), None)
+    if wrong is not None or len(places) < len(positions):
+        raise DatabaseError(
+            f"The nodes of the scope have positions that are not distinct numbers below {size} (such as {shown(wrong)}); write the "
+            "graph with write_graph, which gives them, and make a new RemoteIndex."
+        )
+    return GraphOfScope(part, positions)
+
+
+def vectors_of_scope(vectors: VectorStore, ids: Collection[str]) -> VectorStore:
+    """Return the vectors of some ids; InvalidArgumentError if the store cannot be searched among them."""
+    if not isinstance(vectors, ScopedVectorStore):
+        raise InvalidArgumentError(
+            f"{type(vectors).__name__} cannot be searched in a scope: nodes outside it would take places among the nearest. Give "
+            "it the method within(ids) of ScopedVectorStore."
+        )
+    return vectors.within(ids)
