@@ -10,7 +10,7 @@ from graph_retrievers.errors import (
     InvalidArgumentError,
     MissingSignalError,
 )
-from graph_retrievers.graph import Node
+from graph_retrievers.graph import CorpusGraph, Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, HybridSearch, Pipeline, VectorSearch
 from graph_retrievers.queries import Queries
@@ -20,8 +20,9 @@ from graph_retrievers.systems.baselines import BM25 as BM25Retriever
 from graph_retrievers.systems.baselines import Hybrid, Re2, Vector
 from graph_retrievers.systems.fastinsight import FastInsight, GRanker
 from graph_retrievers.systems.registry import build_retriever
+from graph_retrievers.systems.walk_fusion.retriever import WalkFusion
 from tests.apples import TEXTS, VECTORS, ids, index
-from tests.helpers import HashEmbedding
+from tests.helpers import HashEmbedding, linked_index
 
 
 def test_vector_search_orders_by_dot_product_and_ties_by_row(device):
@@ -231,3 +232,15 @@ def test_vectors_that_are_not_of_unit_length_are_noticed(vectors, metric, warned
 def test_an_unknown_metric_is_refused():
     with pytest.raises(InvalidArgumentError, match="Unknown metric 'l2'; choose from 'dot', 'cosine'"):
         GraphIndex.from_texts(["a"], vectors=[[1.0]], metric="l2")
+
+
+def test_a_ready_index_gives_the_same_and_prepares_nothing_at_its_first_question(tmp_path, monkeypatch):
+    linked_index().save(tmp_path / "index")
+    late, ready = (GraphIndex.load(tmp_path / "index", embedding=HashEmbedding(), ready=ready) for ready in (False, True))
+    assert "sorted" in ready.signals["bm25"]._cache and "norms" in vars(ready.signals["dense"])
+    with monkeypatch.context() as patched:
+        patched.setattr(CorpusGraph, "_incidence", lambda graph: pytest.fail("the first question sorts the edges"))
+        found = WalkFusion(ready, form="links").retrieve("Which loom?")
+        with pytest.raises(pytest.fail.Exception):
+            WalkFusion(late, form="links").retrieve("Which loom?")
+    assert found == WalkFusion(late, form="links").retrieve("Which loom?")

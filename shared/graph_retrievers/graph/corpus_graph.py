@@ -179,6 +179,8 @@ class Incidence:
         True where the row points from the node to the neighbour.
     rows : Tensor, shape [2R], int64
         The relationship row.
+    keys : Tensor, shape [2R], int64
+        ``node * N + neighbour``, ascending.
     """
 
     indptr: Tensor
@@ -186,6 +188,7 @@ class Incidence:
     relations: Tensor
     forward: Tensor
     rows: Tensor
+    keys: Tensor
 
 
 class CorpusGraph:
@@ -468,29 +471,17 @@ class CorpusGraph:
         return self.cache.get("incidence", self._incidence)
 
     def _incidence(self) -> Incidence:
-        count = self.num_edges
-        rows = torch.arange(count, device=self.device)
-        back = (self.sources != self.targets).nonzero().flatten()
-        near = torch.cat([self.sources, self.targets[back]])
-        far = torch.cat([self.targets, self.sources[back]])
-        row = torch.cat([rows, back])
-        forward = torch.cat([torch.ones(count, dtype=torch.bool), torch.zeros(back.numel(), dtype=torch.bool)]).to(self.device)
-        order = torch.argsort(row, stable=True)
-        order = order[torch.argsort(far[order], stable=True)]
-        order = order[torch.argsort(near[order], stable=True)]
-        indptr = torch.zeros(len(self) + 1, dtype=torch.int64, device=self.device)
-        indptr[1:] = torch.cumsum(torch.bincount(near, minlength=len(self)), 0)
-        return Incidence(indptr, far[order].to(torch.int32), self.relations[row[order]], forward[order], row[order])
-
-    @property
-    def incidence_keys(self) -> Tensor:
-        """Tensor, shape [2R], int64: ``node * N + neighbour`` of every entry of :attr:`incidence`, ascending."""
-
-        def make() -> Tensor:
-            rows = torch.repeat_interleave(torch.arange(len(self), device=self.device), self.incidence.indptr.diff())
-            return rows * len(self) + self.incidence.neighbors.long()
-
-        return self.cache.get("incidence keys", make)
+        size = len(self)
+        ends = torch.stack([self.sources, self.targets], 1)
+        twice = torch.stack([torch.ones_like(self.sources, dtype=torch.bool), self.sources != self.targets], 1)
+        place = twice.flatten().nonzero().flatten()
+        # Of entries with equal ends, the lower row first, and forward before back.
+        keys, order = torch.sort((ends * size + ends.flip(1)).flatten()[place], stable=True)
+        indptr = torch.zeros(size + 1, dtype=torch.int64, device=self.device)
+        indptr[1:] = torch.cumsum(torch.bincount(keys // max(size, 1), minlength=size), 0)
+        place = place[order]
+        rows = place >> 1
+        return Incidence(indptr, (keys % max(size, 1)).to(torch.int32), self.relations[rows], place & 1 == 0, rows, keys)
 
     def steps_between(self, near: Tensor, far: Tensor, relation: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the first relationship row that joins each of many pairs of nodes.
@@ -510,13 +501,12 @@ class CorpusGraph:
         forward : Tensor, shape [P], bool
             True where the row points from `near` to `far`, and where there is no row.
         """
-        keys, size = self.incidence_keys, self.incidence_keys.numel()
-        if size == 0:
+        if not near.numel() or not self.num_edges:
             return torch.full_like(near, -1), torch.ones_like(near, dtype=torch.bool)
+        view, size = self.incidence, self.incidence.keys.numel()
         wanted = near * len(self) + far
-        place = torch.searchsorted(keys, wanted).clamp(max=size - 1)
-        found = keys[place] == wanted
-        view = self.incidence
+        place = torch.searchsorted(view.keys, wanted).clamp(max=size - 1)
+        found = view.keys[place] == wanted
         if relation is not None and bool((relation >= 0).any()):
             count = len(self.relation_names)
             order, ordered = self.cache.get("incidence by relation", self._by_relation)
@@ -527,7 +517,7 @@ class CorpusGraph:
 
     def _by_relation(self) -> tuple[Tensor, Tensor]:
         """Return the entries of :attr:`incidence` by pair and relation, and their keys, ascending."""
-        keys = self.incidence_keys * len(self.relation_names) + self.incidence.relations.long()
+        keys = self.incidence.keys * len(self.relation_names) + self.incidence.relations.long()
         order = torch.argsort(keys, stable=True)
         return order, keys[order]
 

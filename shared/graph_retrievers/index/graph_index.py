@@ -327,6 +327,7 @@ class GraphIndex:
         signals: Mapping[str, Signal] | None = None,
         edges: Any = None,
         device: str | torch.device | None = None,
+        ready: bool = False,
     ) -> GraphIndex:
         """Return a saved index; its tensors are mapped into memory, not read.
 
@@ -343,9 +344,25 @@ class GraphIndex:
         edges : edge specification, callable, or a list of these, optional
             Specifications of your own that found edges of this index, for :meth:`with_changes`: only their names are saved.
         device : str or torch.device, optional
+        ready : bool, default False
+            Whether to call :meth:`prepare`, so that the first question does not wait for it.
         """
         options = {"embedding": embedding, "relevance": relevance, "signals": signals, "edges": edges}
-        return cls.from_state(folder, *read_index(folder, device), **options)
+        index = cls.from_state(folder, *read_index(folder, device), **options)
+        return index.prepare() if ready else index
+
+    def prepare(self) -> GraphIndex:
+        """Make what most retrievers need of graph and signals, which the first question makes otherwise; return the index.
+
+        A process that answers many questions calls it before the first. Models are not loaded.
+
+        >>> len(GraphIndex.from_texts(["a loom", "a card"], vectors=[[1.0, 0.0], [0.0, 1.0]]).prepare())
+        2
+        """
+        _ = self.graph.incidence
+        for signal in self.signals.values():
+            signal.prepare()
+        return self
 
     @classmethod
     def from_state(

@@ -228,6 +228,11 @@ class BM25(TermSignal):
             bar.close()
         return words
 
+    def prepare(self) -> None:
+        """Sort the entries by term and row, and import what splits texts into words."""
+        self.tokenize(["a"])
+        super().prepare()
+
     def query_terms(self, queries: Sequence[str]) -> tuple[Tensor, Tensor, Tensor]:
         """Return the known words of queries, each as often as it occurs, with weight 1."""
         terms = [[self.vocabulary[w] for w in words if w in self.vocabulary] for words in self.tokenize(queries)]

@@ -130,6 +130,10 @@ class DenseIndex(VectorSignal):
         for start in range(0, len(self), _TILE):
             yield start, self.taken(slice(start, start + _TILE))
 
+    def prepare(self) -> None:
+        """Compute the lengths of the vectors."""
+        _ = self._longest
+
     @cached_property
     def norms(self) -> Tensor:  # type: ignore[override]
         """Lengths of the vectors: Tensor, shape [N], float32; 0 for a row without a vector."""

@@ -48,6 +48,10 @@ class Signal(ABC):
     def __len__(self) -> int:
         """Return the number of rows covered."""
 
+    def prepare(self) -> None:
+        """Make what the first search would make, so that it takes no longer than others; nothing by default."""
+        return
+
     @abstractmethod
     def search(self, queries: Any, k: int, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the k rows of largest score for each query; ties go to the lower row.

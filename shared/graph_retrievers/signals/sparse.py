@@ -117,6 +117,10 @@ class TermSignal(Signal):
     def _terms(self, queries: Sequence[str]) -> tuple[Tensor, Tensor, Tensor]:
         return self._asked.get(tuple(queries), lambda: self.query_terms(queries))
 
+    def prepare(self) -> None:
+        """Sort the entries by term and row."""
+        self._sorted()
+
     def table(self, queries: Sequence[str]) -> Tensor:
         """Return the scores of every row: Tensor, shape [B, N], float32."""
         return self._added(len(queries), *self._entries(queries))
@@ -167,7 +171,11 @@ class TermSignal(Signal):
 
         def make() -> tuple[Tensor, Tensor]:
             terms = torch.repeat_interleave(torch.arange(self.indptr.numel() - 1, device=self.device), self.indptr.diff())
-            keys, order = torch.sort(terms * len(self) + self.rows.long())
+            keys = terms * len(self) + self.rows.long()
+            # They are, unless the corpus was changed.
+            if bool((keys[1:] > keys[:-1]).all()):
+                return keys, torch.arange(keys.numel(), device=self.device)
+            keys, order = torch.sort(keys)
             return keys, order
 
         return self._cache.get("sorted", make)

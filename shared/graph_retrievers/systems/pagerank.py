@@ -55,31 +55,31 @@ class TransitionGraph:
     """
 
     def __init__(self, graph: CorpusGraph, walk_allowed: Tensor | None = None) -> None:
-        self._join(len(graph), graph.sources, graph.targets, graph.weights, walk_allowed)
+        view = graph.incidence
+        self._join(len(graph), view.keys, graph.weights[view.rows], walk_allowed)
 
     @classmethod
     def of_edges(
         cls, size: int, sources: Tensor, targets: Tensor, weights: Tensor, walk_allowed: Tensor | None = None
     ) -> TransitionGraph:
         """Return the graph of `size` nodes and of edges that are given, each as a tensor of shape [E]."""
+        keys, order = torch.sort(torch.cat([sources * size + targets, targets * size + sources]), stable=True)
         made = cls.__new__(cls)
-        made._join(size, sources, targets, weights, walk_allowed)
+        made._join(size, keys, weights.repeat(2)[order], walk_allowed)
         return made
 
-    def _join(self, size: int, sources: Tensor, targets: Tensor, weights: Tensor, walk_allowed: Tensor | None) -> None:
-        proper = sources != targets
-        source, target = sources[proper], targets[proper]
-        keys, place = torch.unique(torch.cat([source * size + target, target * size + source]), return_inverse=True)
-        summed = torch.zeros(keys.numel(), dtype=torch.float64, device=sources.device)
-        summed.index_add_(0, place, weights[proper].double().repeat(2))
-        if walk_allowed is not None:
-            entered = walk_allowed[keys // max(size, 1)]
-            keys, summed = keys[entered], summed[entered]
+    def _join(self, size: int, keys: Tensor, weights: Tensor, walk_allowed: Tensor | None) -> None:
+        """Take the weights of steps, `keys` of which are ``node * size + neighbor``, ascending; self loops do not count."""
+        keys, place = torch.unique_consecutive(keys, return_inverse=True)
+        summed = torch.zeros(keys.numel(), dtype=torch.float64, device=keys.device).index_add_(0, place, weights.double())
         rows, columns = keys // max(size, 1), keys % max(size, 1)
+        entered = rows != columns if walk_allowed is None else (rows != columns) & walk_allowed[rows]
+        if not bool(entered.all()):
+            rows, columns, summed = rows[entered], columns[entered], summed[entered]
         self.size, self.weights, self.neighbors = size, summed, columns.to(torch.int32)
-        self.indptr = torch.zeros(size + 1, dtype=torch.int64, device=sources.device)
+        self.indptr = torch.zeros(size + 1, dtype=torch.int64, device=keys.device)
         self.indptr[1:] = torch.cumsum(torch.bincount(rows, minlength=size), 0)
-        self.strength = torch.zeros(size, dtype=torch.float64, device=sources.device).index_add_(0, columns, summed)
+        self.strength = torch.zeros(size, dtype=torch.float64, device=keys.device).index_add_(0, columns, summed)
 
     @cached_property
     def product(self) -> Tensor:
