@@ -116,7 +116,8 @@ def test_tiles_and_groups_of_any_size_bring_the_same(tile, monkeypatch):
     whole = DenseIndex(vectors)
     expected = {k: whole.search(queries, k)[1].tolist() for k in (1, 10, 799, 800)}
     monkeypatch.setattr(dense, "_TILE", tile)
-    monkeypatch.setattr(dense, "_GROUP", 8)
+    for name, value in {"_GROUP": 8, "_FEW": 0, "_SPARSE": 2}.items():
+        monkeypatch.setattr(dense, name, value)
     for k, rows in expected.items():
         values, found = whole.search(queries, k)
         assert found.tolist() == rows
