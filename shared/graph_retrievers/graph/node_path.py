@@ -120,8 +120,12 @@ class NodePath:
 
     def edges(self) -> list[Edge]:
         """Return the steps along edges, as edges in their own direction."""
+        return [Edge(*triple) for triple in self.triples()]
+
+    def triples(self) -> list[tuple[str, str, str]]:
+        """Return source, target and relation of the steps along edges."""
         walked = [step for step in self._walked() if step[3] is not None]
-        return [Edge(near, far, relation) if forward else Edge(far, near, relation) for near, far, relation, forward in walked]
+        return [(near, far, relation) if forward else (far, near, relation) for near, far, relation, forward in walked]
 
     def names(self) -> list[SharedName]:
         """Return the steps that no edge makes, such as those over a name that two texts share."""
