@@ -15,10 +15,10 @@ from graph_retrievers.arguments import positive
 from graph_retrievers.errors import LanguageModelError, MissingSignalError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.search.candidates import Candidates, ranking_of
-from graph_retrievers.search.driver import Search
+from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.search.driver import Search, run
 from graph_retrievers.search.fusion import fused, reciprocal_rank_parts
-from graph_retrievers.search.memory import Question
+from graph_retrievers.search.memory import Memory, Question
 from graph_retrievers.search.operator import Composite, Operator
 from graph_retrievers.search.requests import Completion, Request
 from graph_retrievers.signals.embedding import embed_texts
@@ -126,12 +126,14 @@ class SubQuestion(Request):
         if own and isinstance(queries.given, Tensor):
             vectors = queries.given[places]
         inner = queries if own and places == list(range(len(queries))) else queries.rewritten(texts, places, vectors=vectors)
-        ranking = first.operator(
-            replace(inner, k=first.k), ranking_of([request.found for _, request in asked], queries.index.device)
-        )
+        made = replace(inner, k=first.k)
+        questions = [Question(made, place) for place in range(len(asked))]
+        searches = [first.operator.stepped(question, request.found) for question, (_, request) in zip(questions, asked, strict=True)]
+        found = run(Memory(made), searches, queries.trace, first.operator.name)
         if inner is not queries:
             queries.latents.encoded += inner.latents.encoded
-        return list(zip(Candidates.of(ranking), ranking.notes or [()] * len(asked), strict=True))
+        notes = [tuple(dict.fromkeys(question.notes)) for question in questions]
+        return list(zip([each.trimmed() for each in found], notes, strict=True))
 
 
 class HypotheticalDocuments(_Rewriting):
