@@ -533,7 +533,8 @@ class _Paths:
             if row < 0 and not (given is not None and named_step(graph.texts[a], given[step])):
                 owner = owners[next(n for n, stop in enumerate(accumulate(len(trail) - 1 for trail in trails)) if step < stop)]
                 raise InvalidArgumentError(
-                    f"{owner} returned a {what} with a step from {graph.ids[a]!r} to {graph.ids[b]!r}, which no edge joins and no name in relations."
+                    f"{owner} returned a {what} with a step from {graph.ids[a]!r} to {graph.ids[b]!r}, which no edge joins and no "
+                    "name in relations."
                 )
             ends = (a, b) if along else (b, a)
             if not (self.may_show(a) and self.may_show(b)):
@@ -561,7 +562,7 @@ def _scored(path: NodePath, score: float | None) -> NodePath:
 
 def _node_paths(paths: _Paths, found: Sequence[Candidates]) -> list[NodePath]:
     """Return the path to every candidate, those of all questions in one look-up."""
-    trails, relations, scores = [], [], list[float | None]()
+    trails, relations, scores = list[list[int]](), list[list[int]](), list[float | None]()
     for each in found:
         own = each.beside.get("trail_scores")
         scores += [None] * len(each) if own is None else [None if isnan(score) else score for score in own.tolist()]

@@ -279,7 +279,8 @@ class Retriever(BaseRetriever):
         asked = question if self.per_source is None else question.asking(min(DEEPER * question.k, question.size))
         found = yield from self.operator.stepped(asked, Candidates.none())
         # On stores, queries have no masks: the question knows what may be returned.
-        found = found.taken(np.flatnonzero(question.returned(found.nodes)))
+        kept = question.returned(found.nodes)
+        found = found if np.count_nonzero(kept) == len(found) else found.taken(np.flatnonzero(kept))
         question.touched = asked.touched
         return found
 

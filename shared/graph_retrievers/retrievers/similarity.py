@@ -69,6 +69,8 @@ def similarities(questions: Sequence[Question], operator: Operator, found: Seque
 
 def _named(question: Question, found: Candidates) -> np.ndarray:
     """Return the rows of nodes that the hits of a question name, each once: int64, shape [n]."""
+    if found.chains is None and found.facts is None:
+        return found.nodes
     rows = [found.nodes]
     if found.chains is not None:
         rows.append(found.chains.nodes[found.chains.nodes >= 0])

@@ -99,19 +99,22 @@ class Candidates:
 
     def trimmed(self) -> Candidates:
         """Return the candidates with scores of single precision and the last 32 nodes of trails, as hits have them."""
-        width = max(int((self.trails >= 0).sum(1).max(initial=1)), 1)
-        cut = self.trails.shape[1] - min(width, LONGEST_TRAIL)
-        relations = None if self.relations is None else self.relations[:, cut:]
-        return replace(self, scores=self.scores.astype(np.float32), trails=self.trails[:, cut:], relations=relations)
+        trails, relations = self.trails, self.relations
+        if trails.shape[1] > 1:
+            cut = trails.shape[1] - min(max(int((trails >= 0).sum(1).max(initial=1)), 1), LONGEST_TRAIL)
+            trails, relations = trails[:, cut:], None if relations is None else relations[:, cut:]
+        return replace(self, scores=self.scores.astype(np.float32), trails=trails, relations=relations)
 
     def top(self, k: int | None) -> Candidates:
         """Return the first `k`; all for None."""
-        return self if k is None or k >= len(self) else self.taken(np.arange(k))
+        return self if k is None or k >= len(self) else self.taken(slice(k))
 
     def rescored(self, scores: np.ndarray) -> Candidates:
         """Return the same nodes with new scores, shape [K], sorted; equal scores keep their present order."""
         by = order(scores)
-        return replace(self.taken(by), scores=falling(scores[by]))
+        found = self.taken(by)
+        found.scores = falling(scores[by])
+        return found
 
     @classmethod
     def of(cls, ranking: Ranking) -> list[Candidates]:
@@ -137,16 +140,16 @@ class Candidates:
         ]
         return [part.taken(np.flatnonzero(part.nodes >= 0)) for part in whole]
 
-    def taken(self, places: np.ndarray) -> Candidates:
-        """Return the candidates at some places, shape [n], in their order."""
+    def taken(self, places: np.ndarray | slice) -> Candidates:
+        """Return the candidates at some places, shape [n] or a slice, in their order."""
         return Candidates(
-            self.nodes.take(places),
-            self.scores.take(places),
-            self.trails.take(places, 0),
-            self.origins.take(places),
+            self.nodes[places],
+            self.scores[places],
+            self.trails[places],
+            self.origins[places],
             self.operators,
-            None if self.relations is None else self.relations.take(places, 0),
-            {name: column.take(places, 0) for name, column in self.beside.items()},
+            None if self.relations is None else self.relations[places],
+            {name: column[places] for name, column in self.beside.items()},
             self.lists,
             self.chains,
             self.facts,
@@ -288,12 +291,14 @@ def runs(values: np.ndarray) -> np.ndarray | None:
     None where scores that differ only by rounding do not differ at all. A run begins with its highest score.
     """
     with np.errstate(invalid="ignore"):
-        gap = values[:-1] - values[1:]
-        slack = np.where(np.isinf(values), 0.0, _ROUNDING * np.abs(values))
-        near = gap <= slack[:-1]
-    if not (near & (gap > 0)).any():
+        gap, slack = values[:-1] - values[1:], _ROUNDING * np.abs(values)
+    near = gap <= slack[:-1]
+    # Often there are none; count_nonzero takes a fifth of the time of any.
+    if not np.count_nonzero(near & (gap > 0)):
         return None
     # Infinite scores equal only each other.
+    slack[np.isinf(values)] = 0.0
+    near = gap <= slack[:-1]
     first = np.append(True, ~(near | (values[:-1] == values[1:])))
     head = np.flatnonzero(first)[np.cumsum(first) - 1]
     with np.errstate(invalid="ignore"):

@@ -101,11 +101,13 @@ def check_candidates(found: Any, question: Question, owner: str) -> None:
     if nodes.dtype.kind != "i" or scores.dtype.kind not in "fi" or trails.dtype.kind != "i":
         told = f"{nodes.dtype} rows, {scores.dtype} scores and {trails.dtype} trails"
         raise InvalidArgumentError(f"{owner} returned {told}; expected integers, numbers and integers.")
-    if trails.min() < -1 or trails.max() >= size or nodes.min() < 0 or np.isnan(scores).any():
+    # The largest of numbers is NaN where one of them is; as above, argmin and argmax are fast.
+    largest, low, high = scores.item(scores.argmax()), trails.item(trails.argmin()), trails.item(trails.argmax())
+    if low < -1 or high >= size or nodes.item(nodes.argmin()) < 0 or largest != largest:
         wrong = (nodes < 0) | (nodes >= size) | np.isnan(scores)
         told = f"row {nodes[wrong][0]} with score {scores[wrong][0]}" if wrong.any() else "a trail with a row outside the graph"
         raise InvalidArgumentError(f"{owner} returned {told}; expected rows from 0 to {size - 1} and numbers.")
-    if (trails[:, -1] != nodes).any():
+    if np.count_nonzero(trails[:, -1] != nodes):
         raise InvalidArgumentError(f"{owner} returned a trail that does not end in its node; pads stand before a trail.")
     if len(set(rows := nodes.tolist())) < count:
         twice = next(row for place, row in enumerate(rows) if row in rows[:place])

@@ -128,7 +128,8 @@ class SubQuestion(Request):
         inner = queries if own and places == list(range(len(queries))) else queries.rewritten(texts, places, vectors=vectors)
         made = replace(inner, k=first.k)
         questions = [Question(made, place) for place in range(len(asked))]
-        searches = [first.operator.stepped(question, request.found) for question, (_, request) in zip(questions, asked, strict=True)]
+        pairs = zip(questions, asked, strict=True)
+        searches = [first.operator.stepped(question, request.found) for question, (_, request) in pairs]
         found = run(Memory(made), searches, queries.trace, first.operator.name)
         if inner is not queries:
             queries.latents.encoded += inner.latents.encoded
