@@ -16,7 +16,7 @@ from langchain_core.callbacks import (
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from langchain_core.runnables import RunnableConfig
-from langchain_core.runnables.config import get_config_list, run_in_executor
+from langchain_core.runnables.config import get_config_list
 from pydantic import ConfigDict, Field
 
 from graph_retrievers.arguments import check_query, keywords_of, positive
@@ -24,8 +24,9 @@ from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentErro
 from graph_retrievers.graph.filters import Filter
 from graph_retrievers.hits import Hits
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.retrievers.protocol import RetrieverProtocol
+from graph_retrievers.retrievers.protocol import RetrieverProtocol, awaited
 from graph_retrievers.retrievers.retriever import tell_unused_relevance
+from graph_retrievers.search.limits import in_thread
 from langchain_graph_retrievers.documents import to_documents
 from langchain_graph_retrievers.keywords import KnownFields, check_fields
 from langchain_graph_retrievers.pickling import PickledFields
@@ -39,8 +40,8 @@ class EngineRetriever(PickledFields, KnownFields, BaseRetriever):
 
     ``invoke`` and ``ainvoke`` take the fields below as keywords for one call, `vector` (the query's vector, shape [d], if it
     is known already) and the further inputs of the engine retriever, such as ``entities``; other keywords raise. ``batch`` and
-    ``abatch`` give all queries to the engine in one call, with one traced run a query. An engine retriever that has
-    ``aretrieve_batch`` is awaited, another one runs in a thread.
+    ``abatch`` give all queries to the engine in one call, with one traced run a query. An engine retriever whose backend answers
+    over the event loop is awaited, another one runs in a thread; once the task is cancelled, its search ends at its next step.
 
     Parameters
     ----------
@@ -201,9 +202,9 @@ class EngineRetriever(PickledFields, KnownFields, BaseRetriever):
         return self._translated(self._engine().retrieve_batch(queries, **common, **inputs), provenance)
 
     async def _adocuments(self, queries: list[str], provenance: bool | None = None, **options: Any) -> list[list[Document]]:
-        retrieve = getattr(self._engine(), "aretrieve_batch", None)
+        retrieve = awaited(self._engine())
         if retrieve is None:
-            return await run_in_executor(None, self._documents, queries, provenance, **options)
+            return await in_thread(self._documents, queries, provenance, **options)
         common, inputs = self._arguments(len(queries), **options)
         return self._translated(await retrieve(queries, **common, **inputs), provenance)
 

@@ -26,9 +26,10 @@ from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, Unexp
 from graph_retrievers.graph.filters import Filter, filter_mask
 from graph_retrievers.hits import Hits
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.retrievers.protocol import RetrieverProtocol
+from graph_retrievers.retrievers.protocol import RetrieverProtocol, awaited
 from graph_retrievers.retrievers.retriever import Retriever, tell_unused_relevance
 from graph_retrievers.retrievers.signatures import Knob, class_knobs, published_settings
+from graph_retrievers.search.limits import in_thread
 from graph_retrievers.search.operator import Operator
 from graph_retrievers.signals.embedding import Embedding
 from graph_retrievers.signals.signal import VectorSignal
@@ -418,10 +419,10 @@ class GraphRetriever(BaseRetriever):
             gone, attempt = gone | self._gone(missing, attempt), attempt + 1
 
     async def _asearch(self, bundles: list[QueryBundle], inputs: Mapping[str, Sequence[Any]]) -> list[list[NodeWithScore]]:
-        ask = getattr(self.engine, "aretrieve_batch", None)
+        ask = awaited(self.engine)
         if ask is None or self._similarity_top_k == 0:
             # Tensor work, and most embedding models, would block the event loop.
-            return await asyncio.to_thread(self._search, bundles, inputs)
+            return await in_thread(self._search, bundles, inputs)
         texts, options = await asyncio.to_thread(self._call, bundles, inputs)
         gone, attempt = set[str](), 0
         while True:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -26,6 +25,7 @@ from graph_retrievers.graph.corpus_graph import Edge
 from graph_retrievers.hits import Hit, Hits
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
+from graph_retrievers.search.limits import in_thread
 from graph_retrievers.systems.spreading.retriever import SpreadingActivation
 from llama_graph_retrievers.graph_retriever import engine_knobs
 from llama_graph_retrievers.nodes import provenance, tell_nothing_found, told, with_provenance
@@ -197,7 +197,7 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
 
     async def aretrieve_from_graph(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         """Return what :meth:`retrieve_from_graph` does, without blocking the event loop."""
-        return await asyncio.to_thread(self.retrieve_from_graph, query_bundle)
+        return await in_thread(self.retrieve_from_graph, query_bundle)
 
     def _walked(self, hits: Hits) -> dict[_Key, Hit]:
         """Return the triplets on the paths of hits, best first, each as the best hit it leads to with the path as far as itself."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import threading
 from abc import ABCMeta
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
@@ -234,6 +235,19 @@ def positive(name: str, value: int, most: int | None = None, least: int = 1) -> 
         raise InvalidArgumentError(f"{name} must be at most {most:,}, got {shown(value)}.")
     # Sums of sizes fit into the 64 bits of a tensor, and no corpus is larger.
     return min(int(value), 1 << 62)
+
+
+def seconds(name: str, value: float) -> float:
+    """Return `value` if it is a number of seconds above 0 that the system can wait; raise InvalidArgumentError otherwise.
+
+    Examples
+    --------
+    >>> seconds("timeout", 0.5)
+    0.5
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < threading.TIMEOUT_MAX:
+        raise InvalidArgumentError(f"{name} must be a number of seconds above 0, got {shown(value, 100)}.")
+    return value
 
 
 def strings(name: str, values: Iterable[str]) -> tuple[str, ...]:

@@ -87,6 +87,12 @@ class InvalidVectorError(GraphRetrieverError, ValueError):
     """Vectors with NaN or infinite entries."""
 
 
+class TimeLimitError(GraphRetrieverError, TimeoutError):
+    """A retriever that has no answer when its ``time_limit`` is over; `trace` has what was asked until then."""
+
+    trace: Any = ()
+
+
 class ConvergenceError(GraphRetrieverError, ArithmeticError):
     """An iteration that did not reach its tolerance."""
 

@@ -1,7 +1,9 @@
 """Retrievers on a graph in a database and vectors in Qdrant: the answers in memory, in a counted number of round trips."""
 
+import asyncio
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import neo4j
 import numpy as np
@@ -27,7 +29,7 @@ from graph_retrievers import (
     SpreadingActivation,
     WalkFusion,
 )
-from graph_retrievers.errors import DatabaseError, DatabaseUnreachableError, InvalidArgumentError
+from graph_retrievers.errors import DatabaseError, DatabaseUnreachableError, InvalidArgumentError, TimeLimitError
 from graph_retrievers.operators import (
     BM25Search,
     GatedPropagation,
@@ -319,6 +321,38 @@ def test_a_graph_that_was_changed_or_written_by_others_is_refused(cypher_server)
     cypher_server.clean(database)
     with pytest.raises(InvalidArgumentError, match="no relationship type"):
         CypherGraphStore(cypher_server.open(schema=GraphSchema(relationship=None)))
+
+
+async def test_a_call_that_is_cancelled_or_out_of_time_asks_no_engine_again(engines, sent):
+    class Slow(CountingRelevance):
+        begun, go, pause = threading.Event(), threading.Event(), 0.0
+
+        def __call__(self, pairs):
+            self.begun.set()
+            assert self.go.wait(60)
+            time.sleep(self.pause)
+            return super().__call__(pairs)
+
+    model, given = Slow(), {"budget": 30, "nodes_per_round": 5}
+    retriever = remote(engines, GAR, given, relevance=model)
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+    task = asyncio.create_task(GraphRetriever(retriever=retriever).ainvoke(QUESTIONS[0], vector=np.ones(6)))
+    while not model.begun.is_set():
+        await asyncio.sleep(0.005)
+    made = len(sent)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    model.go.set()
+    # The only thread is free once the search has ended.
+    await asyncio.to_thread(int)
+    assert len(sent) == made < 7
+    sent.clear()
+    model.pause = 0.5
+    late = remote(engines, GAR, {**given, "time_limit": 0.4}, relevance=model)
+    with pytest.raises(TimeLimitError, match=r"its time_limit is 0.4: step \d was reached") as caught:
+        late.retrieve(QUESTIONS[0], vector=np.ones(6))
+    assert len(sent) < 7 and caught.value.trace
 
 
 async def test_the_frameworks_wrap_it_as_any_retriever(engines):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -11,9 +11,10 @@ from graph_retrievers.arguments import check_query, meant, not_a_class, positive
 from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError, shown
 from graph_retrievers.graph.filters import Filter
 from graph_retrievers.hits import Hits
+from graph_retrievers.search.limits import in_thread
 from graph_retrievers.signals.embedding import check_vectors
 
-__all__ = ["AsyncRetriever", "BaseRetriever", "Call", "RetrieverProtocol"]
+__all__ = ["AsyncRetriever", "BaseRetriever", "Call", "RetrieverProtocol", "awaited"]
 
 _FILTERS = ("filter", "seed_filter", "traversal_filter", "scope")
 
@@ -22,7 +23,7 @@ _FILTERS = ("filter", "seed_filter", "traversal_filter", "scope")
 class RetrieverProtocol(Protocol):
     """The interface that the framework packages and the evaluation use: :class:`BaseRetriever`, or a class of your own.
 
-    An asynchronous retriever also has ``aretrieve`` and ``aretrieve_batch`` with the same arguments.
+    ``aretrieve`` and ``aretrieve_batch`` with the same arguments are awaited where a retriever has them.
 
     Attributes
     ----------
@@ -191,6 +192,17 @@ class BaseRetriever(ABC):
         parts = _by_scope(self._call(queries, k, vectors, **filters, **inputs))
         return _in_order((places, self.search(call)) for places, call in parts)
 
+    async def aretrieve(self, query: str, k: int | None = None, **arguments: Any) -> Hits:
+        """Return what :meth:`retrieve` does with the same arguments, without blocking the event loop.
+
+        It runs in a thread. Once the task is cancelled, as by ``asyncio.timeout``, the search ends at its next step.
+        """
+        return await in_thread(self.retrieve, query, k, **arguments)
+
+    async def aretrieve_batch(self, queries: Sequence[str], k: int | None = None, **arguments: Any) -> list[Hits]:
+        """Return what :meth:`retrieve_batch` does with the same arguments, as :meth:`aretrieve` does."""
+        return await in_thread(self.retrieve_batch, queries, k, **arguments)
+
     def _one(self, query: str, k: int | None, vector: Any = None, **arguments: Any) -> Call:
         vectors = None if vector is None else vector.unsqueeze(0) if hasattr(vector, "unsqueeze") else [vector]
         return self._call([query], k, vectors, **{n: value if n in _FILTERS else [value] for n, value in arguments.items()})
@@ -239,6 +251,13 @@ class AsyncRetriever(BaseRetriever):
         """Return what :meth:`retrieve_batch` does with the same arguments, without blocking the event loop."""
         parts = _by_scope(self._call(queries, k, **arguments))
         return _in_order([(places, await self.asearch(call)) for places, call in parts])
+
+
+def awaited(retriever: Any) -> Callable[..., Awaitable[list[Hits]]] | None:
+    """Return the ``aretrieve_batch`` of a retriever whose backend answers over the event loop; None if a thread is needed."""
+    if getattr(type(retriever), "aretrieve_batch", None) is BaseRetriever.aretrieve_batch:
+        return None
+    return getattr(retriever, "aretrieve_batch", None)
 
 
 def _by_scope(call: Call) -> list[tuple[list[int], Call]]:

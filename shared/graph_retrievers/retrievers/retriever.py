@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import replace
 from typing import Any, ClassVar, Self
@@ -11,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from torch import Tensor
 
-from graph_retrievers.arguments import check_keywords, positive, strings
+from graph_retrievers.arguments import check_keywords, positive, seconds, strings
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, shown
 from graph_retrievers.graph.description import NO_EDGES, NO_EDGES_NOTE, tell_no_edges
 from graph_retrievers.graph.filters import Filter, filter_mask, type_mask
@@ -27,12 +28,13 @@ from graph_retrievers.retrievers.similarity import similarities
 from graph_retrievers.search.backfill import Backfill
 from graph_retrievers.search.candidates import Candidates, ranking_of
 from graph_retrievers.search.driver import Search, Trace, run
+from graph_retrievers.search.limits import TimeLimit, limited
 from graph_retrievers.search.memory import Memory, Question
 from graph_retrievers.search.operator import Operator, OperatorKind, told_of
 from graph_retrievers.search.per_source import DEEPER, per_source
 from graph_retrievers.signals.relevance import BiEncoder
 
-__all__ = ["EMPTY_SCOPE", "Retriever", "tell_unused_relevance"]
+__all__ = ["EMPTY_SCOPE", "Retriever", "tell_unused_relevance", "time_limited"]
 
 _logger = logging.getLogger(__name__)
 
@@ -78,6 +80,9 @@ class Retriever(BaseRetriever):
     share_batches : bool, optional
         Whether calls that come at the same time, of threads or tasks, are answered in batches of up to `batch_size` questions:
         they share what is embedded, searched and reranked. By default on a GPU only; two cores of a CPU gain nothing.
+    time_limit : float, optional
+        Seconds that a call may take; no limit by default. The clock is looked at before each step of the search, so a step that has
+        begun is not cut short. Then TimeLimitError says which step was reached and what took how long.
     name : str, optional
         How tables call it.
 
@@ -118,6 +123,7 @@ class Retriever(BaseRetriever):
         types: Collection[str] | None = None,
         batch_size: int = 32,
         share_batches: bool | None = None,
+        time_limit: float | None = None,
         name: str | None = None,
         **unknown: Any,
     ) -> None:
@@ -134,6 +140,7 @@ class Retriever(BaseRetriever):
         self.k, self.batch_size = positive("k", k), positive("batch_size", batch_size)
         share_batches = index.device.type == "cuda" if share_batches is None else share_batches
         self._shared_calls = SharedCalls(self.batch_size) if share_batches else None
+        self.time_limit = None if time_limit is None else seconds("time_limit", time_limit)
         self.per_source = None if per_source is None else positive("per_source", per_source)
         if source_field is not None and per_source is None:
             raise InvalidArgumentError(
@@ -323,7 +330,8 @@ class Retriever(BaseRetriever):
 
     def search(self, call: Call) -> list[Hits]:
         """Return the hits of each query of a call; `batch_size` queries run in lock-step."""
-        return self._answered(call) if self._shared_calls is None else self._shared_calls(call, self._answered, self.index)
+        with time_limited(self):
+            return self._answered(call) if self._shared_calls is None else self._shared_calls(call, self._answered, self.index)
 
     def _answered(self, call: Call) -> list[Hits]:
         filters = dict(call.filters)
@@ -355,6 +363,11 @@ class Retriever(BaseRetriever):
             questions = self._questions(queries)
             results.extend(self._hits(queries, questions, map(self._searched, questions)))
         return results
+
+
+def time_limited(retriever: Retriever) -> AbstractContextManager[None]:
+    """Return what holds the searches within to the retriever's time limit, from now on."""
+    return nullcontext() if retriever.time_limit is None else limited(TimeLimit(retriever.time_limit, retriever.name))
 
 
 def tell_unused_relevance(retriever: Any) -> None:

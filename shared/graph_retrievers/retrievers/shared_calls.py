@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from torch import Tensor
 from graph_retrievers.arguments import positive
 from graph_retrievers.hits import Hits
 from graph_retrievers.retrievers.protocol import Call
+from graph_retrievers.search.limits import AllOver, Limit, limit_over, limited, present_limits, seconds_left
 
 __all__ = ["SharedCalls"]
 
@@ -24,8 +26,9 @@ class _Waiting:
     call: Call
     answer: Answer
     index: object
+    limits: tuple[Limit, ...] = ()
     found: list[Hits] | None = None
-    error: Exception | None = None
+    error: BaseException | None = None
 
     @property
     def done(self) -> bool:
@@ -37,7 +40,8 @@ class SharedCalls:
 
     One batch runs at a time, in one of the threads that wait. Calls that come meanwhile make the next one: the oldest, and those
     behind it that have its k, its filters and its inputs. A batch gives what its questions give one by one, so a call's answer
-    does not depend on who else asks. If a batch fails, its calls are answered one by one, and each gets its own error.
+    does not depend on who else asks. If a batch fails, its calls are answered one by one, and each gets its own error. A batch
+    ends early when the time of all of its calls is over, or nobody waits for any.
 
     Parameters
     ----------
@@ -63,13 +67,15 @@ class SharedCalls:
 
     def __call__(self, call: Call, answer: Answer, index: object = None) -> list[Hits]:
         """Return what `answer` gives for a call; calls on the same `index` share batches."""
-        mine = _Waiting(call, answer, index)
+        mine = _Waiting(call, answer, index, present_limits())
         with self._change:
             self._waiting.append(mine)
             try:
                 while not mine.done:
+                    if (limit := limit_over()) is not None:
+                        raise limit.error(())
                     if self._busy:
-                        self._change.wait()
+                        self._change.wait(seconds_left())
                     else:
                         self._lead()
             finally:
@@ -94,7 +100,8 @@ class SharedCalls:
             self._waiting = [each for each in self._waiting if not each.done]
 
     def _next(self) -> list[_Waiting]:
-        first, *others = self._waiting
+        # Calls that are over end when their threads wake up, and have no part in a batch.
+        first, *others = [each for each in self._waiting if not AllOver([each.limits]).over()] or self._waiting
         batch, count = [first], len(first.call.queries)
         for other in others:
             if first.index is other.index and _alike(first.call, other.call) and count + len(other.call.queries) <= self.limit:
@@ -105,8 +112,9 @@ class SharedCalls:
 
 def _answer(batch: list[_Waiting]) -> None:
     try:
-        found = batch[0].answer(_joined([each.call for each in batch]))
-    except Exception as error:
+        with limited(AllOver([each.limits for each in batch]), alone=True):
+            found = batch[0].answer(_joined([each.call for each in batch]))
+    except (Exception, asyncio.CancelledError) as error:
         if len(batch) == 1:
             batch[0].error = error
         else:

@@ -8,6 +8,7 @@ from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
 
 from graph_retrievers.search.checks import check_requests
+from graph_retrievers.search.limits import limit_over
 from graph_retrievers.search.requests import Request
 
 __all__ = ["Asked", "Named", "Search", "Together", "Trace", "changed", "run"]
@@ -113,6 +114,7 @@ def run(backend: Any, algorithms: Sequence[Search[T]], trace: list[Asked] | None
     In each step, the algorithms that wait are answered, requests of one key by one call of the backend. Those that ask for
     something costly are answered once all others do so too or are done, so that a model reads many texts at once. An algorithm
     sees only its own answers: a batch gives what its questions give alone.
+    Before each step, a time limit that is over or a caller who has gone ends the run (:mod:`graph_retrievers.search.limits`).
 
     Parameters
     ----------
@@ -174,6 +176,8 @@ def run(backend: Any, algorithms: Sequence[Search[T]], trace: list[Asked] | None
         go_on([(_Task(place, algorithm, partial(done, place), name), None)])
     prepare = getattr(backend, "prepare", None)
     while waiting:
+        if (limit := limit_over()) is not None:
+            raise limit.error(Trace(trace or ()))
         step = trace[-1].step + 1 if trace else 1
         now, waiting = _next(waiting)
         start = perf_counter()

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary, finalize
 
+from graph_retrievers.arguments import seconds
 from graph_retrievers.errors import (
     DatabaseAuthError,
     DatabaseError,
@@ -17,7 +18,6 @@ from graph_retrievers.errors import (
     InvalidArgumentError,
     MissingDatabaseFeatureError,
     MissingDependencyError,
-    shown,
 )
 from graph_retrievers.stores.cypher.schema import GraphSchema
 
@@ -103,9 +103,7 @@ class CypherDatabase:
             raise InvalidArgumentError(f"The database's uri must begin with one of {', '.join(_SCHEMES)}, as in bolt://host:7687.")
         if parts.username or parts.password:
             raise InvalidArgumentError("The uri of the database contains a user or password; pass them as auth=(user, password).")
-        if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < threading.TIMEOUT_MAX:
-            raise InvalidArgumentError(f"timeout must be a number of seconds above 0, got {shown(timeout, 100)}.")
-        self.uri, self.name, self.schema, self.timeout = uri, name, schema or GraphSchema(), timeout
+        self.uri, self.name, self.schema, self.timeout = uri, name, schema or GraphSchema(), seconds("timeout", timeout)
         self._auth, self._options = auth, {"connection_timeout": timeout, **(driver_options or {})}
         self._async_drivers: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
         # Calls of threads run in an event loop of their own too: there, what a server does not answer can be given up.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import replace
@@ -10,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from graph_retrievers.arguments import positive
+from graph_retrievers.arguments import positive, seconds
 from graph_retrievers.cache import SizedCache
 from graph_retrievers.errors import DimensionMismatchError, EmptyGraphError, InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
@@ -18,7 +17,7 @@ from graph_retrievers.graph.filters import filter_key
 from graph_retrievers.hits import Hits
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.protocol import BaseRetriever, Call
-from graph_retrievers.retrievers.retriever import EMPTY_SCOPE, Retriever
+from graph_retrievers.retrievers.retriever import EMPTY_SCOPE, Retriever, time_limited
 from graph_retrievers.search.fusion import ReciprocalRankFusion
 from graph_retrievers.search.operator import Composite, Operator
 from graph_retrievers.signals.embedding import as_embedding
@@ -91,9 +90,8 @@ class RemoteIndex:
         self.graph, self.vectors, self.signals, self.include_titles = graph, vectors, dict(signals or {}), include_titles
         self.embedding = None if embedding is None else as_embedding(embedding)
         self.relevance = None if relevance is None else as_relevance_model(relevance)
-        if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < threading.TIMEOUT_MAX:
-            raise InvalidArgumentError(f"timeout must be a number of seconds above 0, got {shown(timeout, 100)}.")
-        self.limits = Limits(positive("max_round_trips", max_round_trips), positive("max_nodes", max_nodes), timeout)
+        trips, most = positive("max_round_trips", max_round_trips), positive("max_nodes", max_nodes)
+        self.limits = Limits(trips, most, seconds("timeout", timeout))
         if not isinstance(graph, GraphStore) or not isinstance(vectors, (VectorStore, type(None))):
             raise InvalidArgumentError(
                 f"Expected a GraphStore and a VectorStore, got {type(graph).__name__} and {type(vectors).__name__}; wrap them, as "
@@ -255,6 +253,10 @@ class RemoteRetriever(BaseRetriever):
 
     def search(self, call: Call) -> list[Hits]:
         """Return the hits of each query of a call; the queries of a batch share round trips."""
+        with time_limited(self._made):
+            return self._answered(call)
+
+    def _answered(self, call: Call) -> list[Hits]:
         for name, condition in call.filters.items():
             if not isinstance(condition, Mapping):
                 why = "which a graph in a database does not take here: expected a mapping"

@@ -1,0 +1,150 @@
+"""What ends a search before its answer: a time limit, and a caller who has gone. The driver looks at both before each step."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from time import perf_counter
+from typing import Any, ParamSpec, Protocol, TypeVar
+
+from graph_retrievers.errors import TimeLimitError
+
+__all__ = ["AllOver", "Limit", "TimeLimit", "in_thread", "limit_over", "limited", "present_limits", "seconds_left"]
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+# Calls that a message names.
+_TOLD = 3
+
+
+class Limit(Protocol):
+    """Something that ends a search."""
+
+    def over(self) -> bool:
+        """Return whether the search is to end."""
+
+    def error(self, trace: Sequence[Any]) -> BaseException:
+        """Return what is raised then; `trace` has what was asked so far."""
+
+
+class TimeLimit:
+    """A number of seconds from now on, in which the call of a retriever is to be answered."""
+
+    def __init__(self, seconds: float, name: str) -> None:
+        self.seconds, self.name, self.start = seconds, name, perf_counter()
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left, below 0 if it is over."""
+        return self.start + self.seconds - perf_counter()
+
+    def over(self) -> bool:
+        """Return whether no time is left."""
+        return self.left <= 0
+
+    def error(self, trace: Sequence[Any]) -> TimeLimitError:
+        """Return an error that says which step was reached and what took how long."""
+        error = TimeLimitError(
+            f"{self.name} has no answer after {perf_counter() - self.start:.3g} seconds, and its time_limit is {self.seconds:g}: "
+            f"{_reached(trace)}. Ask for less (a smaller budget, fewer questions at a time), or raise time_limit."
+        )
+        error.trace = trace
+        return error
+
+
+def _reached(trace: Sequence[Any]) -> str:
+    """Return which step was reached, and what took the longest."""
+    if not trace:
+        return "no step of this batch was made"
+    took: dict[tuple[str, str], tuple[float, int]] = {}
+    for asked in trace:
+        key = asked.request.__name__, " and ".join(asked.operators)
+        seconds, calls = took.get(key, (0.0, 0))
+        took[key] = seconds + asked.seconds, calls + 1
+    longest = sorted(took.items(), key=lambda item: -item[1][0])[:_TOLD]
+    told = "; ".join(
+        f"{request} for {operator} {seconds:.3g} s{f' in {calls} calls' if calls > 1 else ''}"
+        for (request, operator), (seconds, calls) in longest
+    )
+    return f"step {trace[-1].step} was reached ({told})"
+
+
+class _Gone(threading.Event):
+    """Whoever waited for the answer has gone."""
+
+    over = threading.Event.is_set
+
+    def error(self, trace: Sequence[Any]) -> asyncio.CancelledError:
+        # No Exception: nothing that goes on after errors goes on after this.
+        return asyncio.CancelledError("the task that waits for this search was cancelled")
+
+
+class AllOver:
+    """The limits of several calls that are answered together, each a sequence: over when one of each is."""
+
+    def __init__(self, calls: Sequence[Sequence[Limit]]) -> None:
+        self.calls = calls
+
+    def over(self) -> bool:
+        """Return whether every call is over."""
+        return all(any(limit.over() for limit in limits) for limits in self.calls)
+
+    def error(self, trace: Sequence[Any]) -> BaseException:
+        """Return what ends the first call."""
+        return next(limit for limit in self.calls[0] if limit.over()).error(trace)
+
+
+_LIMITS: ContextVar[tuple[Limit, ...]] = ContextVar("limits of the present search", default=())
+
+
+def present_limits() -> tuple[Limit, ...]:
+    """Return the limits that hold here."""
+    return _LIMITS.get()
+
+
+def limit_over() -> Limit | None:
+    """Return a limit that is over, None if the search is to go on."""
+    return next((limit for limit in _LIMITS.get() if limit.over()), None)
+
+
+def seconds_left() -> float | None:
+    """Return the seconds until the first time limit is over, at least 0; None without one."""
+    left = [max(limit.left, 0.0) for limit in _LIMITS.get() if isinstance(limit, TimeLimit)]
+    return min(left, default=None)
+
+
+@contextmanager
+def limited(*limits: Limit, alone: bool = False) -> Iterator[None]:
+    """Let limits hold for the searches within, beside those that hold already; with `alone`, in their place.
+
+    >>> with limited(TimeLimit(60, "WalkFusion")):
+    ...     len(present_limits())
+    1
+    """
+    token = _LIMITS.set(limits if alone else (*_LIMITS.get(), *limits))
+    try:
+        yield
+    finally:
+        _LIMITS.reset(token)
+
+
+async def in_thread(call: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+    """Return what a call returns in a thread; once the task that waits is cancelled, searches in it end at their next step.
+
+    >>> asyncio.run(in_thread(sorted, [2, 1]))
+    [1, 2]
+    """
+    gone = _Gone()
+
+    def run() -> T:
+        with limited(gone):
+            return call(*arguments, **named)
+
+    try:
+        return await asyncio.to_thread(run)
+    finally:
+        gone.set()
