@@ -1,13 +1,20 @@
 """Defaults of the retrievers, and what they are composed of on indexes of different kinds."""
 
+from functools import partial
+
 import numpy as np
+import pytest
 import torch
 
 from graph_retrievers.graph import Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.search.vector_search import BM25Search
 from graph_retrievers.systems.fastinsight import FastInsight
+from graph_retrievers.systems.gretriever import GRetriever
+from graph_retrievers.systems.lightrag.retriever import LightRAG
+from graph_retrievers.systems.linear_rag.retriever import LinearRAG
 from graph_retrievers.systems.pagerank import PPR
+from graph_retrievers.systems.pathrag import PathRAG
 from graph_retrievers.systems.registry import build_retriever, retriever_class
 from graph_retrievers.systems.spreading.retriever import SpreadingActivation
 from graph_retrievers.systems.strategies import MMR, Eager, Scored
@@ -65,7 +72,7 @@ def test_walks_over_passages_and_over_entities():
 
 
 def test_walks_are_fused_with_hybrid_search_in_a_manual_and_with_vector_search_elsewhere():
-    for walk in (FastInsight, PPR, SpreadingActivation, Eager, MMR, Scored):
+    for walk in (FastInsight, PPR, SpreadingActivation, Eager, Scored):
         for made in (manual(), reference()):
             assert not has(walk(made), "Fusion", "HybridSearch(k=100", "constant=5")
             assert repr(walk(made, fuse=True)) == repr(walk(made))
@@ -73,6 +80,28 @@ def test_walks_are_fused_with_hybrid_search_in_a_manual_and_with_vector_search_e
         unfused = walk(index()), walk(encyclopedia()), walk(entities())
         for alone in (walk(manual(), fuse=False), walk(reference(), fuse=False), *unfused):
             assert "Fusion" not in repr(alone) and "k=100" not in repr(alone)
+
+
+@pytest.mark.parametrize("walk", [MMR, LightRAG, PathRAG, GRetriever, LinearRAG])
+def test_what_finds_less_than_search_is_fused_over_all_passages_and_search_counts_twice(walk):
+    fused = ("Fusion", "HybridSearch(k=100", "weights=(1.0, 2.0)", "constant=5")
+    for made in (manual(), reference(), encyclopedia()):
+        assert not has(walk(made), *fused)
+        assert repr(walk(made, fuse=True)) == repr(walk(made))
+    assert not has(walk(index(), fuse=True), "Fusion", "VectorSearch(k=100", "weights=(1.0, 2.0)")
+    for alone in (walk(index()), walk(entities()), walk(encyclopedia(), fuse=False)):
+        assert "Fusion" not in repr(alone) and "HybridSearch" not in repr(alone)
+    assert walk.PUBLISHED["fuse"] is False
+
+
+def test_facts_and_chains_stay_when_a_ranking_is_fused_with_a_search():
+    texts = [f"{word} {LONG}" for word in ("loom", "card", "mill")]
+    made = GraphIndex.from_texts(texts, edges=[("0", "1", "reads"), ("1", "2", "drives")], vectors=torch.eye(3), edge_signals=True)
+    for walk in (partial(LightRAG, facts=True), partial(GRetriever, facts=True, cost=0.1), partial(PathRAG, chains="hits")):
+        found, alone = (walk(made, **options).retrieve("loom", 2, vector=[0.8, 0.6, 0.0]) for options in ({}, {"fuse": False}))
+        beyond = [(hit.kind, hit.path.text) for hit in found[2:]]
+        assert beyond == [(hit.kind, hit.path.text) for hit in alone[2:]] != []
+        assert found[0].id == "0" and found[0].ranks["HybridSearch"] == 1 and not alone[0].ranks
 
 
 def test_nothing_is_fused_with_vectors_that_are_not_there():

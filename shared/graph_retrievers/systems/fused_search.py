@@ -10,14 +10,16 @@ from graph_retrievers.systems.traits import holds_passages, names_lead
 __all__ = ["fused_with_search"]
 
 
-def fused_with_search(operator: Operator, fuse: bool | None, index: GraphIndex) -> Operator:
+def fused_with_search(operator: Operator, fuse: bool | None, index: GraphIndex, *, led: bool = True) -> Operator:
     """Return an operator fused with vector search, or with hybrid search over passages where names do not lead.
 
-    With None for `fuse`, it is fused only there.
+    With None for `fuse`, it is fused only there. With False for `led`, names do not lead it: it is fused with hybrid search over
+    any passages, which counts twice.
     """
     # A lexical signal in a store does not come with the graph, which is read here.
     local = index.has_dense and isinstance(index.signals.get("bm25"), BM25)
-    words = local and holds_passages(index.graph) and not names_lead(index)
+    words = local and holds_passages(index.graph) and not (led and names_lead(index))
     if not (words if fuse is None else fuse):
         return operator
-    return ReciprocalRankFusion(operator, HybridSearch(100) if words else VectorSearch(100), constant=5)
+    weights = (1.0, 1.0 if led else 2.0)
+    return ReciprocalRankFusion(operator, HybridSearch(100) if words else VectorSearch(100), weights=weights, constant=5)

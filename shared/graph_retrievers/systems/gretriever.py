@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from graph_retrievers.search.memory import Question, column
 from graph_retrievers.search.operator import Operator, OperatorKind, Pipeline
 from graph_retrievers.search.requests import Neighbors, Scores
 from graph_retrievers.search.vector_search import VectorSearch
+from graph_retrievers.systems.fused_search import fused_with_search
 from graph_retrievers.systems.lightrag.gathering import Relations
 
 __all__ = ["GRetriever", "SteinerTreeSearch", "edge_prizes"]
@@ -276,7 +278,8 @@ class GRetriever(Retriever):
 
     The nodes and the edges most similar to the question have prizes, and the subgraph is a tree that collects prizes and pays for
     its edges. Its nodes are the hits, by prize and similarity, each with its path in the tree. Where they are fewer than k,
-    vector search fills up behind them (``backfill=False`` returns the subgraph alone); of more, the first k are returned.
+    vector search fills up behind them (``fuse=False, backfill=False`` returns the subgraph alone); of more, the first k are
+    returned.
 
     Parameters
     ----------
@@ -294,6 +297,9 @@ class GRetriever(Retriever):
         too where it departs from the published code.
     first : Operator, optional
         Finds the nodes that have prizes; vector search by default.
+    fuse : bool, optional
+        As for :class:`~graph_retrievers.systems.lightrag.retriever.LightRAG`: over passages, by default, the nodes of the subgraph
+        are fused with what hybrid search finds. False ranks the subgraph alone.
     **options
         Keywords of :class:`Retriever`.
 
@@ -332,6 +338,7 @@ class GRetriever(Retriever):
         "cost": 0.5,
         "facts": True,
         "k": 1000,
+        "fuse": False,
         "backfill": False,
     }
 
@@ -346,7 +353,9 @@ class GRetriever(Retriever):
         candidates: int = 1000,
         facts: bool = False,
         first: Operator | None = None,
+        fuse: bool | None = None,
         **options: Any,
     ) -> None:
         search = SteinerTreeSearch(seed_edges=seed_edges, cost=cost, signal=signal, candidates=candidates, facts=facts)
-        super().__init__(index, Pipeline(first or VectorSearch(positive("seeds", seeds), returned=False), search), **options)
+        subgraph = Pipeline(first or VectorSearch(positive("seeds", seeds), returned=False), search)
+        super().__init__(index, partial(fused_with_search, subgraph, fuse, led=False), **options)

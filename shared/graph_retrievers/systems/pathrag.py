@@ -20,6 +20,7 @@ from graph_retrievers.search.operator import Operator, OperatorKind, Pipeline
 from graph_retrievers.search.requests import Degree, Neighbors
 from graph_retrievers.search.round_robin import RoundRobin, turns
 from graph_retrievers.search.vector_search import VectorSearch
+from graph_retrievers.systems.fused_search import fused_with_search
 from graph_retrievers.systems.lightrag.gathering import ChunkGathering
 from graph_retrievers.systems.lightrag.keywords import KeywordSearch
 from graph_retrievers.systems.lightrag.retriever import passage_types
@@ -249,6 +250,8 @@ class PathRAG(Retriever):
         Cosine that entities must exceed.
     passage_type : str, default "passage"
         Node type of chunks: see there. No path leads through chunks; those of the entities are ranked first.
+    fuse : bool, optional
+        As for :class:`~graph_retrievers.systems.lightrag.retriever.LightRAG`.
     **options
         Keywords of :class:`Retriever`.
 
@@ -281,6 +284,7 @@ class PathRAG(Retriever):
         "theta": 0.3,
         "chains": "hits",
         "threshold": 0.2,
+        "fuse": False,
         "backfill": False,
     }
 
@@ -296,6 +300,7 @@ class PathRAG(Retriever):
         language_model: Any = None,
         threshold: float = 0.2,
         passage_type: str = "passage",
+        fuse: bool | None = None,
         **options: Any,
     ) -> None:
         compose = partial(
@@ -304,12 +309,21 @@ class PathRAG(Retriever):
             pruning={"paths": paths, "alpha": alpha, "theta": theta, "chains": chains},
             searching={"extractor": language_model, "threshold": threshold},
             passage_type=passage_type,
+            fuse=fuse,
         )
         super().__init__(index, compose, **options)
 
 
-def _composed(index: GraphIndex, *, top_k: int, pruning: dict[str, Any], searching: dict[str, Any], passage_type: str) -> Operator:
+def _composed(
+    index: GraphIndex,
+    *,
+    top_k: int,
+    pruning: dict[str, Any],
+    searching: dict[str, Any],
+    passage_type: str,
+    fuse: bool | None,
+) -> Operator:
     chunks = passage_types(index.graph, passage_type)
     entities = KeywordSearch(VectorSearch(top_k, returned=False), "low", exclude_types=chunks, **searching)
     gathered = [RoundRobin(ChunkGathering(chunk_types=chunks))] if chunks else []
-    return Pipeline(entities, FlowPruning(exclude_types=chunks, **pruning), *gathered)
+    return fused_with_search(Pipeline(entities, FlowPruning(exclude_types=chunks, **pruning), *gathered), fuse, index, led=False)

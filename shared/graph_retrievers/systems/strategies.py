@@ -323,9 +323,9 @@ class MMRTraversal(_Traversal):
 _PUBLISHED = {"start_k": 4, "adjacent_k": 10, "max_depth": None, "fuse": False, "k": 5, "backfill": False}
 
 
-def _from_start(start_k: int, traversal: Operator, fuse: bool | None) -> Callable[[GraphIndex], Operator]:
+def _from_start(start_k: int, traversal: Operator, fuse: bool | None, led: bool = True) -> Callable[[GraphIndex], Operator]:
     walk = Pipeline(VectorSearch(positive("start_k", start_k), returned=False), traversal)
-    return partial(fused_with_search, walk, fuse)
+    return partial(fused_with_search, walk, fuse, led=led)
 
 
 class Eager(Retriever):
@@ -379,8 +379,12 @@ class MMR(Retriever):
     ----------
     index : GraphIndex
         With vectors in memory.
-    start_k, adjacent_k, max_depth, fuse
+    start_k, adjacent_k, max_depth
         As for :class:`Eager`.
+    fuse : bool, optional
+        Whether the ranking is fused with that of a search, which counts twice, by reciprocal ranks, c = 5: with hybrid search over
+        passages, if there is BM25, else with vector search. By default over such passages, where what is unlike the nodes visited
+        is often off the point.
     lambda_mult : float in [0, 1], default 0.5
     min_mmr_score : float, default -inf
         See :class:`~graph_retrievers.systems.strategies.MMRTraversal`.
@@ -412,7 +416,7 @@ class MMR(Retriever):
         **options: Any,
     ) -> None:
         traversal = MMRTraversal(adjacent_k=adjacent_k, max_depth=max_depth, lambda_mult=lambda_mult, min_mmr_score=min_mmr_score)
-        super().__init__(index, _from_start(start_k, traversal, fuse), **options)
+        super().__init__(index, _from_start(start_k, traversal, fuse, led=False), **options)
 
 
 class Scored(Retriever):

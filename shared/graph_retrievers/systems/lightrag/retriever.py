@@ -18,6 +18,7 @@ from graph_retrievers.search.memory import Question
 from graph_retrievers.search.operator import Operator, Pipeline
 from graph_retrievers.search.round_robin import RoundRobin
 from graph_retrievers.search.vector_search import VectorSearch
+from graph_retrievers.systems.fused_search import fused_with_search
 from graph_retrievers.systems.lightrag.gathering import ChunkGathering, RelationGathering, within_tokens
 from graph_retrievers.systems.lightrag.keywords import KeywordSearch, as_extractor
 from graph_retrievers.systems.traits import holds_passages
@@ -66,6 +67,10 @@ class LightRAG(Retriever):
     passage_type : str, default "passage"
         Node type of chunks, as :class:`~graph_retrievers.construction.knowledge.KnowledgeGraphBuilder` names it. In a graph where
         no node, or every node, is of this type, each node is an entity and its own chunk.
+    fuse : bool, optional
+        Whether the ranking is fused with that of a search, which counts twice, by reciprocal ranks, c = 5: with hybrid search over
+        passages, if there is BM25, else with vector search. By default over such passages, whose neighbours by edges are less to
+        the point than what search finds next; entities of a knowledge graph are ranked alone.
     **options
         Keywords of :class:`Retriever`.
 
@@ -112,6 +117,7 @@ class LightRAG(Retriever):
         "entity_tokens": 6000,
         "relation_tokens": 8000,
         "facts": True,
+        "fuse": False,
         "backfill": False,
     }
 
@@ -130,6 +136,7 @@ class LightRAG(Retriever):
         relation_tokens: int = 8000,
         facts: bool = False,
         passage_type: str = "passage",
+        fuse: bool | None = None,
         **options: Any,
     ) -> None:
         choice("mode", mode, _MODES), positive("top_k", top_k), positive("chunk_top_k", chunk_top_k)
@@ -145,6 +152,7 @@ class LightRAG(Retriever):
             searching={"extractor": None if language_model is None else as_extractor(language_model), "threshold": threshold},
             passage_type=passage_type,
             facts=facts,
+            fuse=fuse,
         )
         super().__init__(index, compose, **options)
 
@@ -202,6 +210,7 @@ def _composed(
     searching: dict[str, Any],
     passage_type: str,
     facts: bool,
+    fuse: bool | None,
 ) -> Operator:
     graph = index.graph
     chunks = passage_types(graph, passage_type)
@@ -228,4 +237,5 @@ def _composed(
         others = tuple(name for name in graph.type_names if chunks and name not in chunks)
         search = VectorSearch(chunk_top_k, returned=False)
         lists.insert(0, KeywordSearch(search, None, threshold=searching["threshold"], exclude_types=others))
-    return _Levels(levels, RoundRobin(*lists), facts=facts, relation_tokens=gathering["relation_tokens"])
+    gathered = _Levels(levels, RoundRobin(*lists), facts=facts, relation_tokens=gathering["relation_tokens"])
+    return fused_with_search(gathered, fuse, index, led=False)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.systems.fused_search import fused_with_search
 from graph_retrievers.systems.linear_rag.search import TriGraphSearch
 
 __all__ = ["LinearRAG"]
@@ -30,6 +32,10 @@ class LinearRAG(Retriever):
     passage_weight : float, default 0.05
     passage_type : str, default "passage"
         See :class:`~graph_retrievers.operators.TriGraphSearch`, which says too where it departs from the paper.
+    fuse : bool, optional
+        Whether the ranking is fused with that of a search, which counts twice, by reciprocal ranks, c = 5: with hybrid search over
+        passages, if there is BM25, else with vector search. By default over such passages: many questions hold no name that tells
+        passages apart.
     **options
         Keywords of :class:`Retriever`.
 
@@ -55,6 +61,7 @@ class LinearRAG(Retriever):
         "damping": 0.85,
         "similarity_weight": 1.0,
         "passage_weight": 0.05,
+        "fuse": False,
         "backfill": False,
     }
 
@@ -69,6 +76,7 @@ class LinearRAG(Retriever):
         similarity_weight: float = 1.0,
         passage_weight: float = 0.05,
         passage_type: str = "passage",
+        fuse: bool | None = None,
         **options: Any,
     ) -> None:
         search = TriGraphSearch(
@@ -80,4 +88,4 @@ class LinearRAG(Retriever):
             passage_weight=passage_weight,
             passage_type=passage_type,
         )
-        super().__init__(index, search, **options)
+        super().__init__(index, partial(fused_with_search, search, fuse, led=False), **options)
