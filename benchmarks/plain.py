@@ -62,7 +62,7 @@ def plain_index(dataset: Dataset) -> GraphIndex:
     """Return the index of the texts of a dataset, without titles and edges."""
     graph, model = CorpusGraph.from_nodes([replace(node, title="") for node in dataset.nodes]), Kept(minilm())
     index = GraphIndex.from_graph(graph, embedding=model, vectors=cached_vectors(model.model, graph.contents(), show_progress=True))
-    tri = tri_graph(graph, LinearRAG(index).operator.extractor, "passage")
+    tri = tri_graph(graph, LinearRAG(index, fuse=False).operator.extractor, "passage")
     model.keep([*tri.names, *tri.sentences])
     return index
 
@@ -72,7 +72,8 @@ def retrievers(index: GraphIndex) -> dict[str, Retriever]:
     made = {name: build_retriever(name, index, k=10) for name in ("vector", "bm25", "hybrid")}
     made["walk-fusion, bridges=0"] = WalkFusion(index, bridges=0)
     made |= {"walk-fusion": WalkFusion(index), "linear-rag": LinearRAG(index)}
-    return made | {"linear-rag, damping=0.85": LinearRAG(index, damping=0.85)}
+    made |= {"linear-rag, fuse=False": LinearRAG(index, fuse=False)}
+    return made | {"linear-rag, fuse=False, damping=0.85": LinearRAG(index, fuse=False, damping=0.85)}
 
 
 def main() -> None:
