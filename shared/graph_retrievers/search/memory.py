@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from copy import copy
 from dataclasses import replace
+from itertools import accumulate, pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -49,6 +50,8 @@ __all__ = ["Memory", "Question", "column", "slices", "smoothed"]
 _HUBS = 4
 # A function reads so many pairs at a time: each may need a row of vectors in memory.
 _PAIRS = 1 << 16
+# The neighbours of more nodes than this are read question by question: together they leave the caches of a processor.
+_CACHED = 1 << 12
 # Entries of a table of cosines at a time.
 _ENTRIES = 1 << 24
 
@@ -205,11 +208,10 @@ class Memory:
         queries, table = self.queries, self._table("dense")
         if table is None:
             return self._split(queries.cosines(*self._pairs(asked)), asked)
-        norms, lengths = queries.index.dense.norms.numpy(), queries.lengths.numpy()
-        return [
-            table[b].take(request.nodes).astype(np.float64) / np.maximum(norms.take(request.nodes) * lengths[b], 1e-30)
-            for b, request in asked
-        ]
+        batch, nodes = _entries(asked)
+        lengths = queries.index.dense.norms.numpy().take(nodes) * queries.lengths.numpy().take(batch)
+        cosines = table[batch, nodes].astype(np.float64) / np.maximum(lengths, 1e-30)
+        return [cosines[start:stop] for start, stop in pairwise(_ends(asked))]
 
     def scores(self, asked: Sequence[tuple[int, Scores]]) -> list[np.ndarray]:
         """Return a signal's scores."""
@@ -269,10 +271,14 @@ class Memory:
 
     def neighbors(self, asked: Sequence[tuple[int, Neighbors]]) -> list[Near]:
         """Return slices of the adjacency lists, without nodes that may not be walked to."""
-        found = [self._near(request.nodes, request.parallel) for _, request in asked]
-        if self.queries.walk_allowed is None:
-            return found
-        return [near.kept(_passing(self.queries.walk_allowed, near.node)) for near in found]
+        (_, nodes), ends = _entries(asked), _ends(asked)
+        if len(asked) > 1 and len(nodes) > _CACHED:
+            return [near for one in asked for near in self.neighbors([one])]
+        near = self._near(nodes, asked[0][1].parallel)
+        if self.queries.walk_allowed is not None:
+            near = near.kept(_passing(self.queries.walk_allowed, near.node))
+        places = np.searchsorted(near.owner, ends).tolist()
+        return [Near(near.owner[a:b] - first, near.node[a:b]) for first, (a, b) in zip(ends, pairwise(places), strict=False)]
 
     def steps(self, asked: Sequence[tuple[int, Steps]]) -> list[tuple[Near, bool]]:
         """Return slices of the typed adjacency lists, without nodes that may not be walked to."""
@@ -388,13 +394,13 @@ class Memory:
     def _pairs(self, asked: Sequence[tuple[int, Any]]) -> tuple[Tensor, Tensor]:
         """Return the query and the node row of every pair, each [n], on the index's device."""
         device = self.queries.index.device
-        batch = np.repeat([b for b, _ in asked], [len(request.nodes) for _, request in asked])
-        nodes = np.concatenate([request.nodes for _, request in asked])
+        batch, nodes = _entries(asked)
         return torch.from_numpy(batch).to(device), torch.from_numpy(nodes).to(device)
 
     @staticmethod
     def _split(values: Tensor, asked: Sequence[tuple[int, Any]]) -> list[np.ndarray]:
-        return np.split(_host(values), np.cumsum([len(request.nodes) for _, request in asked])[:-1])
+        found = _host(values)
+        return [found[start:stop] for start, stop in pairwise(_ends(asked))]
 
 
 def _listed(
@@ -405,6 +411,17 @@ def _listed(
     lengths = (table >= 0).sum(1).tolist()
     sizes = [min(request.k, lengths[row]) for row, (_, request) in zip(places, asked, strict=True)]
     return [(table[row, :n], values[row, :n]) for row, n in zip(places, sizes, strict=True)]
+
+
+def _entries(asked: Sequence[tuple[int, Any]]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the question and the row of every node that requests ask about, each [n]."""
+    batch = np.repeat([b for b, _ in asked], [len(request.nodes) for _, request in asked])
+    return batch, np.concatenate([request.nodes for _, request in asked])
+
+
+def _ends(asked: Sequence[tuple[int, Any]]) -> list[int]:
+    """Return where the entries of each of B requests begin, and where the last end: length B + 1."""
+    return list(accumulate((len(request.nodes) for _, request in asked), initial=0))
 
 
 def column(graph: CorpusGraph, name: str) -> np.ndarray:

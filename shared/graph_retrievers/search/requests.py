@@ -287,6 +287,7 @@ class Neighbors(Request):
 
     verb = "neighbors"
     reads = "graph"
+    shared = ("parallel",)
     nodes: np.ndarray
     parallel: bool = False
 
