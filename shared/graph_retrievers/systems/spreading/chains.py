@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
 from graph_retrievers.arguments import choice, positive
 from graph_retrievers.search.beyond import Chains
-from graph_retrievers.search.candidates import Candidates, concatenated, places_of
+from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.search.driver import Search
-from graph_retrievers.search.memory import Question
+from graph_retrievers.search.memory import Question, slices
 from graph_retrievers.search.operator import Operator, OperatorKind
 from graph_retrievers.search.requests import Links, Near
 from graph_retrievers.systems.spreading.propagation import SEMANTICS
@@ -108,171 +109,136 @@ class ChainSearch(Operator):
 
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return the candidates with the best chains through them, or with these as their trails."""
-        rows = np.sort(found.nodes)
-        touched = _Touched(found, question.walked(rows), (yield Links(rows, self.semantics == "rows")), self.length)
-        maximal, floor = self.dedupe == "before_limit", -np.inf
-        if maximal and self.width > _SCOUTS:
+        by = np.argsort(found.nodes, kind="stable")
+        rows = found.nodes[by]
+        beam = _Beam(self, found.taken(by), question.walked(rows), (yield Links(rows, self.semantics == "rows")))
+        if beam.whole and self.width > _SCOUTS:
             # If only whole chains count, no prefix can be dropped before some are known: a narrow pass finds them.
-            floor = _Beam(touched, self.limit, _SCOUTS, maximal, floor).floor
-        beam = _Beam(touched, self.limit, self.width, maximal, floor)
-        chains, means = beam.paths, beam.means
-        if not maximal:
-            # A chain over parallel rows takes as many places of the limit as there are ways to choose its rows.
-            kept = np.flatnonzero(np.cumsum(beam.copies) - beam.copies < self.limit)
-            kept = kept[_distinct(chains[kept])]
-            chains, means = chains[kept], means[kept]
+            beam.run(_SCOUTS)
+        beam.run(self.width)
         if -np.inf < beam.cut >= beam.floor:
             question.notes.append(f"the chains may not be the best: more than {self.width} prefixes were under way")
-        nodes = np.append(rows, -1)[chains]
+        kept = slice(None) if beam.whole else _distinct(beam.chains, beam.copies(), self.limit)
+        nodes, means = np.append(rows, -1)[beam.chains[kept]], beam.means[kept]
         return _along(found, nodes) if self.as_trails else replace(found, chains=Chains(nodes, means, self.name))
 
 
-class _Touched:
-    """The touched nodes of a question, numbered by ascending row, and the edges among them as adjacency lists."""
-
-    def __init__(self, found: Candidates, walkable: np.ndarray, links: Near, length: int) -> None:
-        by = np.argsort(found.nodes, kind="stable")
-        # Rounded to single precision, so that equal activations are equal whatever the order of their sums.
-        self.level = found.scores[by].astype(np.float32).astype(np.float64)
-        self.is_seed = np.all(found.trails[by, -2:-1] < 0, axis=1)
-        # A seed that may not be walked to can only be the first node of a chain.
-        self.walkable = walkable
-        # Parallel rows follow each other: one edge for them all, with their number.
-        first = np.append(True, (np.diff(links.owner) != 0) | (np.diff(links.node) != 0))[: len(links.owner)]
-        at = np.flatnonzero(first)
-        near, self.far = links.owner[at], links.node[at]
-        self.copies = np.diff(np.append(at, len(first)))
-        self.indptr = np.searchsorted(near, np.arange(len(by) + 1))
-        # reach[j]: the largest sum of activations of a walk of j more nodes.
-        self.reach = [np.zeros_like(self.level)]
-        for _ in range(length):
-            best = np.full_like(self.level, -np.inf)
-            np.maximum.at(best, near, (self.level + self.reach[-1])[self.far])
-            self.reach.append(best)
-
-    def bound(self, sums: np.ndarray, ends: np.ndarray, nodes: int, shortest: int) -> np.ndarray:
-        """Return upper bounds of the means of chains that add at least `shortest` nodes to prefixes of `nodes` nodes."""
-        best = np.full_like(sums, -np.inf)
-        for j in range(shortest, len(self.reach) - nodes + 1):
-            best = np.maximum(best, (sums + self.reach[j][ends]) / (nodes + j))
-        return best
-
-
 class _Beam:
-    """One search, length by length.
+    """The touched nodes of a question, numbered by row, and the best chains through them.
 
-    `paths`, `means` and `copies` are the best chains so far, `floor` the mean of the worst of them (-inf while there are fewer
+    `chains` [n, length + 1] and `means` [n] are the best so far, `floor` the mean of the worst of them (-inf while there are fewer
     than the limit), and `cut` the highest bound of a prefix beyond the width (-inf if there was none).
     """
 
-    def __init__(self, touched: _Touched, limit: int, width: int, maximal: bool, floor: float) -> None:
-        self.touched, self.limit, self.width, self.maximal = touched, limit, width, maximal
-        self.length, self.floor, self.cut = len(touched.reach) - 1, floor, -np.inf
-        self.paths = np.empty((0, self.length + 1), np.int64)
-        self.means, self.copies = np.empty(0), np.empty(0, np.int64)
-        seeds = np.flatnonzero(touched.is_seed)
-        prefixes: tuple[np.ndarray, ...] = seeds[:, None], touched.level[seeds], np.ones_like(seeds)
-        for _ in range(self.length):
-            if len(prefixes[0]):
-                prefixes = self._lengthen(*prefixes)
+    def __init__(self, search: ChainSearch, found: Candidates, walkable: np.ndarray, links: Near) -> None:
+        self.limit, self.length, self.whole = search.limit, search.length, search.dedupe == "before_limit"
+        # Rounded to single precision, so that equal activations are equal whatever the order of their sums.
+        self.level = found.scores.astype(np.float32).astype(np.float64)
+        # A seed that may not be walked to can only be the first node of a chain.
+        self.is_seed, self.walkable, self.floor = np.all(found.trails[:, -2:-1] < 0, axis=1), walkable, -np.inf
+        # Parallel rows are one edge.
+        self.edges, self.parallel = np.unique(links.owner * len(found) + links.node, return_counts=True)
+        near, self.far = np.divmod(self.edges, max(len(found), 1))
+        self.indptr = np.searchsorted(near, np.arange(len(found) + 1))
+        # reach[j]: B_j, the largest sum of activations of a walk of j more nodes.
+        self.reach = np.zeros((self.length, len(found)))
+        for j in range(1, self.length):
+            self.reach[j] = -np.inf
+            np.maximum.at(self.reach[j], near, (self.level + self.reach[j - 1])[self.far])
 
-    def _lengthen(self, paths: np.ndarray, sums: np.ndarray, copies: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Add the best of the chains with one more edge; return those that may become a better chain."""
-        touched, nodes, ends = self.touched, paths.shape[1] + 1, paths[:, -1]
-        children, found = np.zeros(len(paths), np.int64), list[tuple[np.ndarray, ...]]()
-        for piece in self._pieces(ends):
-            counts = np.diff(touched.indptr)[ends[piece]]
-            owner = np.repeat(piece, counts)
-            entry = np.arange(len(owner)) + np.repeat(touched.indptr[ends[piece]] - np.cumsum(counts) + counts, counts)
-            child = touched.far[entry]
-            new = np.flatnonzero((paths[owner] != child[:, None]).all(1))
-            owner, child, entry = owner[new], child[new], entry[new]
-            entered = touched.walkable[child]
-            if self.maximal:
-                # Next to a seed that may not be entered, the prefix is the end of a chain from there, if its start may be entered.
-                joined = entered | touched.walkable[paths[owner, 0]]
-                children += np.bincount(owner, joined, len(paths)).astype(np.int64)
-            owner, child, entry = owner[entered], child[entered], entry[entered]
-            total, number = sums[owner] + touched.level[child], copies[owner] * touched.copies[entry]
-            if not self.maximal or nodes > self.length:
-                good = total / nodes >= self.floor * (1 - _SLACK)
-                self._take(paths, owner[good], child[good], number[good])
-            if nodes <= self.length:
-                bound = touched.bound(total, child, nodes, 0 if self.maximal else 1)
-                kept = bound >= self.floor * (1 - _SLACK)
-                found.append((owner[kept], child[kept], number[kept], bound[kept]))
-                if sum(len(part[0]) for part in found) > 2 * self.width:
-                    found = [self._narrowed(found)]
-        if self.maximal and nodes > 2:
-            ended = np.flatnonzero(children == 0)
-            self._take(paths[:, :-1], ended, ends[ended], copies[ended])
-        if not found:
-            return paths[:0], sums[:0], copies[:0]
-        owner, child, number, bound = self._narrowed(found)
-        # The floor may be higher than when the first of them were found.
-        kept = bound >= self.floor * (1 - _SLACK)
-        owner, child, number = owner[kept], child[kept], number[kept]
-        return np.concatenate([paths[owner], child[:, None]], 1), sums[owner] + touched.level[child], number
+    def run(self, width: int) -> None:
+        """Find the best chains, length by length."""
+        self.chains, self.means, self.cut = np.empty((0, self.length + 1), np.int64), np.empty(0), -np.inf
+        paths = np.flatnonzero(self.is_seed)[:, None]
+        for nodes in range(2, self.length + 2):
+            if not len(paths):
+                break
+            sums = np.add.accumulate(self.level[paths], 1)[:, -1]
+            ended, ahead, bounds = np.ones(len(paths), bool), np.empty((0, nodes), np.int64), np.empty(0)
+            for owner, child in self._steps(paths):
+                entered = self.walkable[child]
+                if self.whole:
+                    # Next to a seed that may not be entered, a path is the end of a chain from there, if its start may be entered.
+                    ended[owner[entered | self.walkable[paths[owner, 0]]]] = False
+                owner, child = owner[entered], child[entered]
+                total = sums[owner] + self.level[child]
+                if not self.whole or nodes > self.length:
+                    good = total / nodes >= self.floor * (1 - _SLACK)
+                    self._take(_joined(paths, owner[good], child[good]))
+                if nodes <= self.length:
+                    more = np.arange(0 if self.whole else 1, self.length + 2 - nodes)[:, None]
+                    bound = ((total + self.reach[more, child]) / (nodes + more)).max(0)
+                    kept = bound >= self.floor * (1 - _SLACK)
+                    ahead = np.concatenate([ahead, _joined(paths, owner[kept], child[kept])])
+                    bounds = np.concatenate([bounds, bound[kept]])
+                if len(bounds) > width:
+                    by = np.argsort(-bounds, kind="stable")
+                    self.cut, kept = max(self.cut, bounds[by[width]]), np.sort(by[:width])
+                    ahead, bounds = ahead[kept], bounds[kept]
+            if self.whole and nodes > 2:
+                self._take(paths[ended])
+            # The floor may be higher than when the first of them were found.
+            paths = ahead[bounds >= self.floor * (1 - _SLACK)]
 
-    def _pieces(self, ends: np.ndarray) -> Iterator[np.ndarray]:
-        """Yield the prefixes in pieces of :data:`EDGE_LIMIT` edges, or of a single prefix."""
-        before = np.cumsum(np.diff(self.touched.indptr)[ends]) // EDGE_LIMIT
-        yield from np.split(np.arange(len(ends)), np.flatnonzero(np.diff(before)) + 1)
+    def _steps(self, paths: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield which path goes on, and to which new node, for :data:`EDGE_LIMIT` edges, or those of one path, at a time."""
+        pieces = np.cumsum(np.diff(self.indptr)[paths[:, -1]]) // EDGE_LIMIT
+        for start, stop in pairwise([0, *np.flatnonzero(np.diff(pieces)) + 1, len(paths)]):
+            owner, entry = slices(self.indptr, paths[start:stop, -1])
+            owner, child = owner + start, self.far[entry]
+            new = np.logical_and.reduce([column[owner] != child for column in paths.T])
+            yield owner[new], child[new]
 
-    def _narrowed(self, found: list[tuple[np.ndarray, ...]]) -> tuple[np.ndarray, ...]:
-        """Return the prefixes of highest bounds, at most `width`, in their given order."""
-        columns = tuple(map(np.concatenate, zip(*found, strict=True)))
-        if len(columns[0]) > self.width:
-            by = np.argsort(-columns[3], kind="stable")
-            self.cut = max(self.cut, columns[3][by[self.width]])
-            kept = np.sort(by[: self.width])
-            columns = tuple(column[kept] for column in columns)
-        return columns
-
-    def _take(self, paths: np.ndarray, owner: np.ndarray, child: np.ndarray, copies: np.ndarray) -> None:
-        """Add the chains ``paths[owner] + child`` to the best, and keep the best."""
-        touched = self.touched
-        if self.maximal:
-            # Of the two directions of a chain between seeds, only the one from the lower row is kept, if both exist.
-            start = paths[owner, 0]
-            kept = np.flatnonzero(~touched.is_seed[child] | (child > start) | ~touched.walkable[start])
-            owner, child, copies = owner[kept], child[kept], copies[kept]
-        chains = np.concatenate([paths[owner], child[:, None]], 1)
+    def _take(self, paths: np.ndarray) -> None:
+        """Add chains to the best, and keep the best."""
         # Summed in the order of size, so that a chain and its reverse have the same bits.
-        values = np.sort(touched.level[chains], 1)
-        total = np.add.accumulate(values, 1)[:, -1] if len(values) else values[:, 0]
-        padded = np.full((len(chains), self.length + 1), -1)
-        padded[:, : chains.shape[1]] = chains
-        chains, means = np.concatenate([self.paths, padded]), np.append(self.means, total / values.shape[1])
-        copies = np.append(self.copies, copies)
-        # Of equal means the shorter chain first: with maximal chains, shorter ones without a continuation are found late.
-        by = np.lexsort(((chains >= 0).sum(1), -means)) if self.maximal else np.argsort(-means, kind="stable")
-        if len(by) >= self.limit:
-            self.floor = max(self.floor, means[by[self.limit - 1]])
-        by = by[: self.limit]
-        self.paths, self.means, self.copies = chains[by], means[by], copies[by]
+        means = np.add.accumulate(np.sort(self.level[paths], 1), 1)[:, -1] / paths.shape[1]
+        kept, start, end = means >= self.floor, paths[:, 0], paths[:, -1]
+        if self.whole:
+            # Of the two directions of a chain between seeds, only the one from the lower row is kept, if both exist.
+            kept &= ~self.is_seed[end] | (end > start) | ~self.walkable[start]
+        chains = np.full((np.count_nonzero(kept), self.length + 1), -1)
+        chains[:, : paths.shape[1]] = paths[kept]
+        chains, means = np.concatenate([self.chains, chains]), np.concatenate([self.means, means[kept]])
+        # Of equal means the shorter chain first: only those of all nodes are found before shorter ones.
+        by = np.lexsort((chains[:, -1] >= 0, -means) if self.whole else (-means,))[: self.limit]
+        self.chains, self.means = chains[by], means[by]
+        if len(by) == self.limit:
+            self.floor = max(self.floor, self.means[-1])
+
+    def copies(self) -> np.ndarray:
+        """Return in how many ways the rows of each chain can be chosen: int64, shape [n]."""
+        near, far = self.chains[:, :-1], self.chains[:, 1:]
+        edge = np.searchsorted(self.edges, near * len(self.level) + far)
+        return np.where(far >= 0, np.append(self.parallel, 1).take(edge, mode="clip"), 1).prod(1)
 
 
-def _distinct(chains: np.ndarray) -> np.ndarray:
-    """Return which chains [K, L + 1] are neither the reverse of an earlier one nor absorbed by a longer one: bool, shape [K]."""
-    told, kept = [tuple(row[row >= 0].tolist()) for row in chains], []
+def _joined(paths: np.ndarray, owner: np.ndarray, child: np.ndarray) -> np.ndarray:
+    return np.concatenate([paths[owner], child[:, None]], 1)
+
+
+def _distinct(chains: np.ndarray, copies: np.ndarray, limit: int) -> np.ndarray:
+    """Return which of the first chains [n, L] neither are the reverse of an earlier one nor absorbed by a longer one.
+
+    A chain over parallel rows takes as many places of the limit as there are ways to choose its rows.
+    """
+    first = np.cumsum(copies) - copies < limit
+    told = [tuple(node for node in row if node >= 0) for row in chains[first].tolist()]
     begun = {part[:n] for nodes in told for part in (nodes, nodes[::-1]) for n in range(1, len(nodes))}
-    for place, nodes in enumerate(told):
-        kept.append(nodes not in begun and nodes[::-1] not in told[:place])
-    return np.array(kept, bool)
+    kept = [nodes not in begun and nodes[::-1] not in told[:place] for place, nodes in enumerate(told)]
+    return np.flatnonzero(first)[np.flatnonzero(kept)]
 
 
 def _along(found: Candidates, chains: np.ndarray) -> Candidates:
     """Return the candidates with the best of `chains` [K, L] up to each node as its trail, if one leads there."""
     paths = dict[int, list[int]]()
     for row in chains.tolist():
-        nodes = [node for node in row if node >= 0]
-        for end in range(1, len(nodes)):
-            paths.setdefault(nodes[end], nodes[: end + 1])
-    led = np.isin(found.nodes, list(paths))
-    trails = np.full((led.sum(), max(map(len, paths.values()), default=1)), -1)
-    for trail, node in zip(trails, found.nodes[led].tolist(), strict=True):
-        trail[-len(paths[node]) :] = paths[node]
-    along = replace(found.taken(np.flatnonzero(led)), trails=trails, relations=None)
-    both = concatenated([found.taken(np.flatnonzero(~led)), along])
-    return both.taken(places_of(both.nodes, found.nodes))
+        for end in range(1, sum(node >= 0 for node in row)):
+            paths.setdefault(row[end], row[: end + 1])
+    pads = np.full((len(found), max(chains.shape[1] - found.trails.shape[1], 0)), -1)
+    trails, relations = np.concatenate([pads, found.trails], 1), np.concatenate([pads, found.steps()], 1)
+    for place, node in enumerate(found.nodes.tolist()):
+        if node in paths:
+            trails[place], relations[place] = -1, -1
+            trails[place, -len(paths[node]) :] = paths[node]
+    return replace(found, trails=trails, relations=None if found.relations is None else relations)
