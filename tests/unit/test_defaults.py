@@ -11,6 +11,7 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.search.vector_search import BM25Search
 from graph_retrievers.systems.fastinsight import FastInsight
 from graph_retrievers.systems.gretriever import GRetriever
+from graph_retrievers.systems.hipporag.retriever import HippoRAG
 from graph_retrievers.systems.lightrag.retriever import LightRAG
 from graph_retrievers.systems.linear_rag.retriever import LinearRAG
 from graph_retrievers.systems.pagerank import PPR
@@ -82,7 +83,7 @@ def test_walks_are_fused_with_hybrid_search_in_a_manual_and_with_vector_search_e
             assert "Fusion" not in repr(alone) and "k=100" not in repr(alone)
 
 
-@pytest.mark.parametrize("walk", [MMR, LightRAG, PathRAG, GRetriever, LinearRAG])
+@pytest.mark.parametrize("walk", [MMR, LightRAG, PathRAG, GRetriever, LinearRAG, HippoRAG])
 def test_what_finds_less_than_search_is_fused_over_all_passages_and_search_counts_twice(walk):
     fused = ("Fusion", "HybridSearch(k=100", "weights=(1.0, 2.0)", "constant=5")
     for made in (manual(), reference(), encyclopedia()):

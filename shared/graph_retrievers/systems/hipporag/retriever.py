@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Self
 
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search.operator import Pipeline
+from graph_retrievers.systems.fused_search import fused_with_search
 from graph_retrievers.systems.hipporag.fact_linking import FactLinking, phrase_graph
 from graph_retrievers.systems.hipporag.passage_walk import PassageWalk
 
@@ -40,6 +42,9 @@ class HippoRAG(Retriever):
         published code.
     passage_type : str, default "passage"
         Node type of passages.
+    fuse : bool, optional
+        As for :class:`~graph_retrievers.systems.lightrag.retriever.LightRAG`: by default where most nodes are passages, as in a
+        graph of pages, and not beside phrases, which are more.
     **options
         Keywords of :class:`Retriever`.
 
@@ -76,6 +81,7 @@ class HippoRAG(Retriever):
         "damping": 0.5,
         "passage_weight": 0.05,
         "synonyms": 0.8,
+        "fuse": False,
     }
 
     def __init__(
@@ -89,11 +95,12 @@ class HippoRAG(Retriever):
         passage_weight: float = 0.05,
         synonyms: float | None = 0.8,
         passage_type: str = "passage",
+        fuse: bool | None = None,
         **options: Any,
     ) -> None:
         linking = FactLinking(facts, signal=signal, language_model=language_model, passage_type=passage_type)
         walk = PassageWalk(damping=damping, passage_weight=passage_weight, synonyms=synonyms, passage_type=passage_type)
-        super().__init__(index, Pipeline(linking, walk), **options)
+        super().__init__(index, partial(fused_with_search, Pipeline(linking, walk), fuse, led=False), **options)
         self._passage_type = passage_type if self.types is None else None
         self.types = self._returned()
 
