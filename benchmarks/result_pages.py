@@ -85,6 +85,8 @@ LangChain, LlamaIndex and DataStax: `benchmarks/manual.py`.
 
 [Every retriever by name](peers/README.md) on four datasets, with where each wins and loses: `benchmarks/peers.py`.
 
+[Every walk beside vector search](walks/README.md), with its defaults and alone: `benchmarks/walks.py`.
+
 [WalkFusion](walk-fusion/README.md) list by list on five datasets, and with shuffled edges: `benchmarks/walk_fusion.py`.
 
 [G-RAG](g-rag/README.md) over the first 100 documents of two searches, with ablations: `benchmarks/grag.py`.
