@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from graph_retrievers import GraphIndex, Node
+from graph_retrievers import GraphIndex, Node, build_retriever
 from graph_retrievers.construction import EntityMentions, build_edges
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.errors import InvalidArgumentError, NothingToReadError
 from graph_retrievers.graph.sentences import sentences
 from graph_retrievers.signals.entities import (
     CapitalizedNames,
@@ -17,6 +17,7 @@ from graph_retrievers.signals.entities import (
     as_entity_extractor,
     entity_key,
 )
+from graph_retrievers.systems.registry import default_retriever
 from tests.helpers import HashEmbedding
 
 
@@ -104,7 +105,12 @@ def test_a_gliner_model_finds_what_it_scores_highly_enough():
         (lambda: EntityMentions(min_texts=0), "min_texts"),
         (lambda: EntityMentions(entity_type=""), "entity_type"),
         (lambda: EntityMentions("spacy"), "extractor is 'spacy'"),
-        (lambda: build_edges([Node("a", "Ada Holm.")], EntityMentions()), "make the entities first"),
+        (lambda: EntityMentions(entity_type="passage"), "entity_type is 'passage'"),
+        (lambda: EntityMentions(max_share=2), "max_share"),
+        (lambda: EntityMentions().nodes([Node("a", "By Ada Holm.", type="entity")]), "All 1 documents have the type of entities"),
+        (lambda: build_edges([Node(n, "By Ada Holm.") for n in "ab"], EntityMentions()), "make the entities first"),
+        (lambda: build_edges([Node("a", "Ada Holm."), Node("b", "A loom.")], EntityMentions()), "No name stands in two texts"),
+        (lambda: build_edges([Node("a", "ada holm"), Node("b", "ada holm")], EntityMentions()), "No name was found in the 2 texts"),
     ],
 )
 def test_what_cannot_be_read_is_told(make, told):
@@ -112,6 +118,10 @@ def test_what_cannot_be_read_is_told(make, told):
         make()
 
 
+PEOPLE = [f"{first} {last}" for first in ("Ada", "Otto", "Cleo", "Ines") for last in ("Holm", "Veld", "Marsh", "Quist")]
+PICTURES = [
+    f"{first} {last}" for first in ("Silent", "Golden", "Frozen", "Painted") for last in ("Harbour", "Mirror", "Window", "Engine")
+]
 TEXTS = ["A film with Ada Holm.", "In Lund, Ada Holm met Cleo Marsh.", "The ADA HOLM trust of Lund.", "The Ada Holm of looms."]
 
 
@@ -130,7 +140,7 @@ def test_entities_are_nodes_that_the_texts_which_name_them_lead_to():
     assert names.nodes(nodes) == nodes
     assert EntityMentions(min_texts=1, entity_type="name").nodes([Node("a", "By Ada Holm.", type="film")]) == [
         Node("a", "By Ada Holm.", type="film"),
-        Node("entity:ada holm", "", "Ada Holm", "name"),
+        Node("entity:ada holm", "", "Ada Holm", "name", {"named_by_texts": True}),
     ]
 
 
@@ -161,3 +171,57 @@ def test_entities_follow_changes_and_are_given_again_to_a_saved_index(tmp_path):
     index.save(tmp_path)
     loaded = GraphIndex.load(tmp_path, edges=names).with_changes(add=more)
     assert [edge.source for edge in loaded.graph.edges()] == ["a", "b", "c"]
+
+
+def test_names_that_many_texts_hold_are_no_entities():
+    documents = [Node(str(n), f"By Ada Holm {'and Otto Veld' if n < 11 else ''}.") for n in range(40)]
+    ids = [node.id for node in EntityMentions(max_share=0.3).nodes(documents)[40:]]
+    assert ids == ["entity:otto veld"]
+    assert len(EntityMentions(max_share=1).nodes(documents)) == 42
+    # Ten texts are not many, however few there are.
+    assert len(EntityMentions(max_share=0).nodes(documents[:10])) == 12
+    with pytest.raises(NothingToReadError, match="more than 0% of the texts do not count"):
+        build_edges(documents[:11], EntityMentions(max_share=0))
+
+
+FILMS = [f"{name} is a drama directed by {by}." for name, by in zip(PICTURES, PEOPLE, strict=True)]
+BORN = [f"{name} was born in 19{n + 10} near a river and worked for the theatre." for n, name in enumerate(PEOPLE)]
+
+
+@pytest.fixture(scope="module")
+def named_and_plain():
+    embedding = HashEmbedding()
+    documents = [Node(str(n), text) for n, text in enumerate([*BORN, *FILMS])]
+    names = EntityMentions()
+    named = GraphIndex.from_documents(names.nodes(documents), edges=names, embedding=embedding)
+    return named, GraphIndex.from_documents(documents, edges=[], embedding=embedding)
+
+
+def found(retriever, question, **asked):
+    return [hit.id for hit in retriever.retrieve(question, k=5, **asked)]
+
+
+def test_the_default_finds_what_it_finds_without_entities(named_and_plain):
+    named, plain = named_and_plain
+    assert default_retriever(named) == "walk-fusion"
+    for title in PICTURES:
+        question = f"When was the director of {title} born?"
+        assert found(build_retriever(None, named), question) == found(build_retriever(None, plain), question)
+        assert found(build_retriever(None, named, types=["passage"]), question) == found(build_retriever(None, plain), question)
+    hits = build_retriever(None, named).retrieve(f"When was the director of {PICTURES[0]} born?", k=5)
+    assert {"0", str(len(BORN))} <= {hit.id for hit in hits}
+    assert "(entity)" not in hits.to_context()
+
+
+@pytest.mark.parametrize("name", ["vector", "bm25", "hybrid", "ppr", "spreading", "fastinsight", "lightrag", "pathrag", None])
+def test_entities_are_returned_where_they_are_asked_for(named_and_plain, name):
+    named, _ = named_and_plain
+    retriever, question = build_retriever(name, named), f"Who directed {PICTURES[0]}, {PEOPLE[0]}?"
+    asked = build_retriever(name, named, types=["entity"])
+    entities = [node for node in named.graph.ids if node.startswith("entity:")]
+    assert not set(found(retriever, question)) & set(entities)
+    assert set(found(asked, question)) <= set(entities) and found(asked, question)
+    only = {"$type": "entity"}
+    assert set(found(retriever, question, filter=only)) <= set(entities) and found(retriever, question, filter=only)
+    assert set(found(retriever, question, scope=only)) <= set(entities) and found(retriever, question, scope=only)
+    assert found(retriever, question, filter={"$id": "3"}) == ["3"]

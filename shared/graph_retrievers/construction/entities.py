@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
-from graph_retrievers.arguments import positive, typed
+from graph_retrievers.arguments import fraction, positive, typed
 from graph_retrievers.construction.documents import to_nodes
 from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
 from graph_retrievers.errors import InvalidArgumentError, NothingToReadError
 from graph_retrievers.graph.corpus_graph import Node
+from graph_retrievers.graph.names import NAMED_BY_TEXTS
 from graph_retrievers.signals.entities import as_entity_extractor, entity_key
 
 __all__ = ["EntityMentions"]
+
+_PASSAGE = "passage"
+# A name in so few texts joins no more than these.
+_FEW = 10
 
 
 class EntityMentions(EdgeSpec):
@@ -22,6 +28,10 @@ class EntityMentions(EdgeSpec):
 
     :meth:`nodes` returns documents with the entities behind them, and as an item of ``edges=`` the same object finds the edges.
     Names are told apart by their words, case and a leading article aside.
+
+    Entities have no text, and are marked as names by their metadata field ``named_by_texts``. Retrievers walk through them, and
+    return them only where ``types=`` or a ``filter`` asks for them; :class:`~graph_retrievers.systems.WalkFusion` leaves them
+    aside, since it follows the names in the texts themselves.
 
     Parameters
     ----------
@@ -32,9 +42,12 @@ class EntityMentions(EdgeSpec):
         object with a method ``names(texts)``: see :func:`~graph_retrievers.signals.entities.as_entity_extractor`.
     min_texts : int, default 2
         Texts that name an entity, at least: one that a single text names joins nothing.
+    max_share : float, default 0.05
+        An entity that more than this share of the texts name, and more than ten of them, is left out: it would join what has little
+        in common, as nouns do in German, whose capitals look like names.
     relation : str, default "mentions"
     entity_type : str, default "entity"
-        Node type of entities.
+        Node type of entities; not "passage", which is that of texts.
 
     Examples
     --------
@@ -48,12 +61,18 @@ class EntityMentions(EdgeSpec):
 
     @typed
     def __init__(
-        self, extractor: Any = None, *, min_texts: int = 2, relation: str = "mentions", entity_type: str = "entity"
+        self,
+        extractor: Any = None,
+        *,
+        min_texts: int = 2,
+        max_share: float = 0.05,
+        relation: str = "mentions",
+        entity_type: str = "entity",
     ) -> None:
         self.extractor, self.min_texts = as_entity_extractor(extractor), positive("min_texts", min_texts)
-        self.relation, self.entity_type = relation, entity_type
-        if not entity_type:
-            raise InvalidArgumentError("entity_type must not be empty: it tells entities from texts.")
+        self.max_share, self.relation, self.entity_type = fraction("max_share", max_share), relation, entity_type
+        if entity_type in ("", _PASSAGE):
+            raise InvalidArgumentError(f"entity_type is {entity_type!r}; it tells entities from texts, whose type is 'passage'.")
 
     def nodes(self, documents: Iterable[Any]) -> list[Node]:
         """Return documents as nodes, those without a type of the type "passage", and behind them the entities, by id.
@@ -63,16 +82,23 @@ class EntityMentions(EdgeSpec):
         """
         given = to_nodes(documents)
         told = [node for node in given if node.type != self.entity_type]
+        if given and not told:
+            raise NothingToReadError(f"All {len(given)} documents have the type of entities, {self.entity_type!r}; none is read.")
         known = {entity_key(node.title) for node in given if node.type == self.entity_type}
-        texts, spelled = Counter[str](), dict[str, Counter[str]]()
-        for names in self.extractor.names([node.text for node in told]):
-            texts.update({entity_key(name) for name in names})
-            for name in names:
-                spelled.setdefault(entity_key(name), Counter())[name] += 1
-        wanted = sorted(key for key, count in texts.items() if count >= self.min_texts and key not in known)
-        titles = {key: min(spelled[key], key=lambda name: (-spelled[key][name], name)) for key in wanted}
-        passages = [node if node.type else replace(node, type="passage") for node in given]
-        return [*passages, *(Node(f"entity:{key}", "", title, self.entity_type) for key, title in titles.items())]
+        spelled = dict[str, Counter[str]]()
+        found = self.extractor.names([node.text for node in told])
+        for name in chain.from_iterable(found):
+            spelled.setdefault(entity_key(name), Counter())[name] += 1
+        titles = {key: min(spelled[key], key=lambda name: (-spelled[key][name], name)) for key in self._joining(found) - known}
+        passages = [node if node.type else replace(node, type=_PASSAGE) for node in given]
+        mark = {NAMED_BY_TEXTS: True}
+        return [*passages, *(Node(f"entity:{key}", "", titles[key], self.entity_type, mark) for key in sorted(titles))]
+
+    def _joining(self, found: Sequence[Sequence[str]]) -> set[str]:
+        """Return the keys of the names that enough texts, and not too many, have."""
+        texts = Counter(key for names in found for key in set(map(entity_key, names)))
+        most = max(_FEW, self.max_share * len(found))
+        return {key for key, count in texts.items() if self.min_texts <= count <= most}
 
     def find(self, corpus: Corpus) -> Found:
         """Return the edges, in the order of texts and of the names in them."""
@@ -80,13 +106,10 @@ class EntityMentions(EdgeSpec):
         for node in corpus.nodes:
             if node.type == self.entity_type:
                 entities.setdefault(entity_key(node.title), node.id)
-        if not entities:
-            raise NothingToReadError(
-                f"No node has the type {self.entity_type!r}; make the entities first: names = EntityMentions(), "
-                "GraphIndex.from_documents(names.nodes(documents), edges=names)."
-            )
         told: Sequence[Node] = [node for node in corpus.nodes if node.type != self.entity_type]
         found = self.extractor.names([node.text for node in told])
+        if not entities:
+            raise NothingToReadError(self._why_none(found))
         return Found(
             [
                 (node.id, entities[key], self.relation)
@@ -94,4 +117,21 @@ class EntityMentions(EdgeSpec):
                 for key in map(entity_key, names)
                 if key in entities
             ]
+        )
+
+    def _why_none(self, found: Sequence[Sequence[str]]) -> str:
+        """Return why there is no entity, from the names of the texts."""
+        if not any(found):
+            return (
+                f"No name was found in the {len(found)} texts, so that there are no entities. By default capitals tell names; pass "
+                "a spaCy pipeline, a GLiNER model or a function as EntityMentions(extractor) for texts without them."
+            )
+        if not self._joining(found):
+            return (
+                f"No name stands in {'two' if self.min_texts == 2 else self.min_texts} texts, so that no entity joins any; names "
+                f"in more than {self.max_share:.0%} of the texts do not count. Build the index without EntityMentions."
+            )
+        return (
+            f"No node has the type {self.entity_type!r}; make the entities first: names = EntityMentions(), "
+            "GraphIndex.from_documents(names.nodes(documents), edges=names)."
         )

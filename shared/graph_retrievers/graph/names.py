@@ -10,6 +10,7 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.page_order import named_rows
 
 __all__ = [
+    "NAMED_BY_TEXTS",
     "NAME_TITLES",
     "NameTable",
     "capitalized_names",
@@ -17,6 +18,7 @@ __all__ = [
     "is_proper_name",
     "name_keys",
     "name_table",
+    "name_types",
     "name_words",
     "named_step",
     "nodes_titled",
@@ -42,6 +44,8 @@ _READ, _MOST_WORDS, _MOST_CHARACTERS = 10_000, 8, 100
 # Characters of a text that may open with its title, besides those of the title, and words before it.
 _OPENING_READ, _BEFORE = 200, 2
 _HEADING_END = re.compile(r"\n|: ")
+NAMED_BY_TEXTS = "named_by_texts"
+"""Metadata field that is true of nodes which stand for a name in the texts of others."""
 
 
 def composed(text: str) -> str:
@@ -262,6 +266,24 @@ def name_table(graph: CorpusGraph, fold: bool = False) -> NameTable:
         return NameTable(names, fold=fold)
 
     return graph.cache.get(("names", fold), make)
+
+
+def name_types(graph: CorpusGraph) -> tuple[str, ...]:
+    """Return the node types that stand for names in the texts of others: all their nodes are marked so, and have no text.
+
+    :class:`~graph_retrievers.construction.entities.EntityMentions` makes such nodes. None where there are no other nodes.
+
+    >>> name_types(CorpusGraph(["a", "b"], ["By Ada.", ""], types=["", "entity"], metadata=[{}, {NAMED_BY_TEXTS: True}]))
+    ('entity',)
+    """
+
+    def make() -> tuple[str, ...]:
+        names, others = set[str](), set[str]()
+        for kind, text, metadata in zip(graph.types, graph.texts, graph.metadata, strict=True):
+            (names if not text and metadata.get(NAMED_BY_TEXTS) is True else others).add(kind)
+        return tuple(sorted(names - others)) if others else ()
+
+    return graph.cache.get("types of names", make)
 
 
 def nodes_titled(graph: CorpusGraph, title: str) -> list[int]:

@@ -16,6 +16,7 @@ from graph_retrievers.arguments import check_keywords, positive, seconds, string
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, shown
 from graph_retrievers.graph.description import NO_EDGES, NO_EDGES_NOTE, tell_no_edges
 from graph_retrievers.graph.filters import Filter, filter_mask, type_mask
+from graph_retrievers.graph.names import name_types
 from graph_retrievers.hits import NOTHING_FOUND, Hits, to_hits
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import DEFAULT_K, Queries
@@ -74,7 +75,9 @@ class Retriever(BaseRetriever):
         source of a LlamaIndex node (``ref_doc_id``), else the page of a chunk, from ``url``, ``source``, ``path`` or ``file_path``
         (see :func:`~graph_retrievers.graph.addresses.node_source`).
     types : collection of str, optional
-        Node types that may be returned, and that chains end at and facts join; all by default. Traversal passes through others.
+        Node types that may be returned, and that chains end at and facts join. Traversal passes through others. By default all,
+        but for entities that stand for names in texts and have no text themselves, as those of
+        :class:`~graph_retrievers.construction.entities.EntityMentions`: a `filter` that lets one of them pass asks for them.
     batch_size : int, default 32
         Queries that run in lock-step.
     share_batches : bool, optional
@@ -318,10 +321,22 @@ class Retriever(BaseRetriever):
         return found.trimmed()
 
     def _narrowed(self, queries: Queries) -> Queries:
-        if self.types is None:
-            return queries
         graph, types = self.index.graph, self.types
+        if types is None:
+            names = self._left_out(queries.filtered)
+            if not names:
+                return queries
+            types = tuple(kind for kind in graph.type_names if kind not in names)
         return queries.narrowed(graph.cache.get(("types", types), lambda: type_mask(graph, types)))
+
+    def _left_out(self, filtered: Tensor | None) -> tuple[str, ...]:
+        """Return the node types of mere names, or nothing where `types`, or a filter by its mask, asks for one of them."""
+        names = name_types(self.index.graph)
+        if not names or (self.types is not None and set(names) & set(self.types)):
+            return ()
+        if filtered is not None and bool((filtered & type_mask(self.index.graph, names)).any()):
+            return ()
+        return names
 
     def _check_inputs(self, names: Iterable[str], filters: Mapping[str, Filter]) -> None:
         # What a composition reads may depend on the index: that of a scope is asked when it is there.

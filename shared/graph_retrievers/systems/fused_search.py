@@ -5,7 +5,7 @@ from graph_retrievers.search.fusion import ReciprocalRankFusion
 from graph_retrievers.search.operator import Operator
 from graph_retrievers.search.vector_search import HybridSearch, VectorSearch
 from graph_retrievers.signals.bm25 import BM25
-from graph_retrievers.systems.traits import holds_passages, names_lead
+from graph_retrievers.systems.traits import holds_passages, names_lead, without_names
 
 __all__ = ["fused_with_search"]
 
@@ -18,7 +18,7 @@ def fused_with_search(operator: Operator, fuse: bool | None, index: GraphIndex, 
     """
     # A lexical signal in a store does not come with the graph, which is read here.
     local = index.has_dense and isinstance(index.signals.get("bm25"), BM25)
-    words = local and holds_passages(index.graph) and not (led and names_lead(index))
+    words = local and holds_passages(index.graph) and not (led and names_lead(without_names(index)))
     if not (words if fuse is None else fuse):
         return operator
     weights = (1.0, 1.0 if led else 2.0)

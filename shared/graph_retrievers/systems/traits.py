@@ -9,7 +9,7 @@ from typing import Any
 
 from graph_retrievers.graph.addresses import node_source
 from graph_retrievers.graph.corpus_graph import CorpusGraph
-from graph_retrievers.graph.names import capitalized_names, is_proper_name, name_table, opening_name
+from graph_retrievers.graph.names import capitalized_names, is_proper_name, name_table, name_types, opening_name
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.signals.bm25 import BM25
 
@@ -21,6 +21,7 @@ __all__ = [
     "names_lead",
     "names_mentioned",
     "names_shared",
+    "without_names",
 ]
 
 # Nodes that are looked at.
@@ -35,6 +36,8 @@ _MENTIONED = 0.15
 def holds_passages(graph: CorpusGraph) -> bool:
     """Return whether the nodes are passages: whether most have a text of at least 20 words. Those of a knowledge graph are not.
 
+    Nodes that stand for names in the texts of others (:func:`~graph_retrievers.graph.names.name_types`) do not count.
+
     Examples
     --------
     >>> holds_passages(CorpusGraph(["a"], ["Ada Lovelace was a mathematician."]))
@@ -42,7 +45,7 @@ def holds_passages(graph: CorpusGraph) -> bool:
     """
 
     def make() -> bool:
-        texts = _sample(graph.texts)
+        texts = _sample(_without(name_types(graph), graph))
         return 2 * sum(len(text.split()) >= _PASSAGE_WORDS for text in texts) > len(texts)
 
     return bool(graph.cache.get("holds passages", make))
@@ -73,12 +76,14 @@ def holds_pieces(graph: CorpusGraph) -> bool:
 def is_knowledge_graph(graph: CorpusGraph) -> bool:
     """Return whether the nodes are entities of several types, with short texts: see :func:`holds_passages`.
 
+    Nodes that stand for names in the texts of others (:func:`~graph_retrievers.graph.names.name_types`) do not count.
+
     Examples
     --------
     >>> is_knowledge_graph(CorpusGraph(["a", "b"], ["", ""], types=["person", "film"]))
     True
     """
-    return len(graph.type_names) > 1 and not holds_passages(graph)
+    return len(graph.type_names) - len(name_types(graph)) > 1 and not holds_passages(graph)
 
 
 def names_identify(index: GraphIndex) -> bool:
@@ -184,6 +189,20 @@ def names_shared(graph: CorpusGraph) -> float:
         return sum(any(texts[name] > 1 for name in own) for own in names) / max(len(names), 1)
 
     return graph.cache.get("names that texts share", make)
+
+
+def without_names(index: GraphIndex) -> GraphIndex:
+    """Return the index without the nodes that stand for names in the texts of others, and what joins them.
+
+    See :func:`~graph_retrievers.graph.names.name_types`.
+    """
+    names = name_types(index.graph)
+    return index.within({"$type": {"$nin": list(names)}}) if names else index
+
+
+def _without(types: Sequence[str], graph: CorpusGraph) -> list[str]:
+    """Return the texts of the nodes of other types."""
+    return [text for kind, text in zip(graph.types, graph.texts, strict=True) if kind not in types] if types else graph.texts
 
 
 def _sample(items: Sequence[Any]) -> list[Any]:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from math import floor
 from typing import Any
 
 from graph_retrievers.arguments import choice, positive
 from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.filters import filter_mask
+from graph_retrievers.hits import Hits
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.retrievers.protocol import Call
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.search.driver import Search
@@ -28,6 +32,7 @@ from graph_retrievers.systems.traits import (
     names_lead,
     names_mentioned,
     names_shared,
+    without_names,
 )
 from graph_retrievers.systems.walk_fusion.metapath_search import MetapathSearch
 from graph_retrievers.systems.walk_fusion.path_search import PathSearch
@@ -158,6 +163,16 @@ class WalkFusion(Retriever):
         """The form that was given, or the one that fits the index."""
         return self._form or _fitting(self.index)[0]
 
+    def _answered(self, call: Call) -> list[Hits]:
+        # Entities that stand for names in texts: the lists follow the names, and search what may be returned.
+        if self._form != "relations" and "scope" not in call.filters:
+            condition = call.filters.get("filter")
+            mask = None if condition is None else filter_mask(self.index.graph, condition)
+            if names := self._left_out(mask):
+                filters = call.filters if mask is None else {**call.filters, "filter": mask}
+                call = replace(call, filters={**filters, "scope": {"$type": {"$nin": list(names)}}})
+        return super()._answered(call)
+
     def found(self, question: Question) -> Search[Candidates]:
         """Return all that the lists find for a question; of pieces, with no more of one page in front than search has there."""
         found = yield from super().found(question)
@@ -166,6 +181,7 @@ class WalkFusion(Retriever):
 
 def _fitting(index: GraphIndex) -> tuple[str, str]:
     """Return the form whose lists fit an index, and why."""
+    index = without_names(index)
     graph, lacks = index.graph, ""
     if is_knowledge_graph(graph) and len(graph.relation_names) > 1:
         if index.embedding is not None:
@@ -198,7 +214,7 @@ def _composed(
     depth: int,
 ) -> Operator:
     form, why = (form, "as given") if form else _fitting(index)
-    plain = form == "links" and _by_names(index)
+    plain = form == "links" and _by_names(without_names(index))
     if form == "links" and weights is not None:
         why = f"{why}; weights= are for three lists, and this form has one"
     if form == "pieces" and weights is not None and len(weights) != 2:
