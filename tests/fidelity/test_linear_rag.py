@@ -198,3 +198,33 @@ def test_values_outside_their_range_are_refused(wrong):
     index = GraphIndex.from_texts(TEXTS, vectors=np.eye(4), edges=[])
     with pytest.raises(InvalidArgumentError, match=next(iter(wrong))):
         LinearRAG(index, **wrong)
+
+
+def test_the_title_of_a_passage_is_an_entity_of_each_of_its_sentences():
+    texts = ["It was shot in Lund. Ada Holm directed.", "Otto Veld runs Kismet.", "She keeps books."]
+    titles = ["Kismet (film)", "", "Ada Holm"]
+    graph = GraphIndex.from_texts(texts, titles=titles, edges=[]).graph
+    tri = tri_graph(graph, LinearRAG(GraphIndex.from_texts(["a"], vectors=[[1]], edges=[])).operator.extractor, "passage")
+    assert tri.names == ["Kismet", "Lund", "Ada Holm", "Otto Veld"]
+    assert tri.sentences == ["Kismet. It was shot in Lund.", "Kismet. Ada Holm directed.", "Otto Veld runs Kismet."]
+    assert [tri.entities_of(np.array([row]))[1].tolist() for row in range(3)] == [[0, 1], [0, 2], [3, 0]]
+    contained = sorted(zip(tri.holds.tolist(), tri.held.tolist(), tri.counts.tolist(), strict=True))
+    assert contained == [(0, 0, 2), (0, 1, 1), (0, 2, 1), (1, 0, 1), (1, 3, 1), (2, 2, 1)]
+
+
+def test_passages_that_do_not_repeat_their_titles_are_found_by_them():
+    texts = ["Nurse, moved to Lund. Brings cake.", "Pilot in Graz. Brings stew.", "Rain.", "Run by Ada Holm.", "Nobody came."]
+    titles = ["Ada Holm", "Otto Veld", "Lund", "Blue Kettle", "Monday"]
+    index = GraphIndex.from_texts(texts, titles=titles, embedding=counts, metric="cosine", edges=[])
+    hits = LinearRAG(index, threshold=0.0, backfill=False).retrieve("Where does the person who runs Blue Kettle live?", k=2)
+    assert [hit.title for hit in hits] == ["Blue Kettle", "Ada Holm"] and hits.notes == ()
+    assert hits[1].path.text == 'Blue Kettle -["Ada Holm"]- Ada Holm'
+
+
+def test_a_question_or_texts_without_names_are_told_in_the_notes():
+    index = GraphIndex.from_texts(TEXTS, vectors=np.eye(4), edges=[])
+    (note,) = LinearRAG(index).retrieve("what of looms?", vector=[1, 0, 0, 0]).notes
+    assert "the question has no name that is in the texts" in note
+    small = GraphIndex.from_texts([text.lower() for text in TEXTS], vectors=np.eye(4), edges=[])
+    (note,) = LinearRAG(small).retrieve("What of Ada Holm?", vector=[1, 0, 0, 0]).notes
+    assert "no names were found in the texts" in note

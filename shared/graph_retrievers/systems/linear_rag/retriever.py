@@ -18,7 +18,8 @@ class LinearRAG(Retriever):
 
     .. math:: O_{vgs}
 
-    It reads the texts of passages, their sentences and the names in them; edges and titles are not needed, nor a language model.
+    It reads the texts of passages, their sentences and the names in them, of which their titles are some; edges are not needed, nor a
+    language model.
 
     Parameters
     ----------

@@ -31,6 +31,10 @@ from graph_retrievers.systems.spreading.linking import named_entities
 __all__ = ["Activated", "EntityMatches", "SentenceSimilarity", "TriGraphSearch"]
 
 
+_NO_NAME = "the question has no name that is in the texts: vector search alone (pass entities= or another extractor=)"
+_NO_NAMES = "no names were found in the texts: vector search alone (capitals tell names, or an extractor= of your own)"
+
+
 class Activated(NamedTuple):
     """The E entities of a tri-graph as a question activates them.
 
@@ -157,7 +161,8 @@ class TriGraphSearch(Operator):
     Notes
     -----
     A hit's path leads, from passage to passage, through the sentences that activated its strongest entity; names stand in the place
-    of relations: ``0 -["Ada Holm"]- 1``. A question that names nothing is answered by vector search.
+    of relations: ``0 -["Ada Holm"]- 1``. A question that names nothing is answered by vector search,
+    and a note says so.
 
     Sentences and names are found and embedded when the first question comes, and kept with the graph: for 15,000 paragraphs
     84,000 names and 39,000 sentences, which takes minutes on a CPU. Without an embedding model, only equal names match, and a
@@ -218,6 +223,7 @@ class TriGraphSearch(Operator):
         keep = min(self.k or max(question.k, 100), question.size)
         entities, cosines = yield EntityMatches(tri, self.extractor)
         if not len(entities):
+            question.notes.append(_NO_NAME if tri.names else _NO_NAMES)
             nodes, scores = yield Nearest(keep, returned=True)
             return Candidates.seeds(nodes, scores, VectorSearch.name)
         active = yield from self._activated(question, tri, entities, cosines)

@@ -77,7 +77,8 @@ def tri_graph(graph: CorpusGraph, extractor: EntityExtractor, passage_type: str)
     """Return the tri-graph of the texts of a graph; made once for a graph and an extractor.
 
     Passages are the nodes of the type, and all nodes with a text where there is none of it. An entity is in each sentence of a
-    passage that holds its name, as the extractor found it anywhere in this passage.
+    passage that holds its name, as the extractor found it anywhere in this passage. The title of a passage is an entity too, and in
+    all of its sentences, since they are about it; a sentence without this name begins with the title when it is embedded.
     """
     return graph.cache.get(("tri-graph", extractor, passage_type), lambda: _made(graph, extractor, passage_type))
 
@@ -88,10 +89,14 @@ def _made(graph: CorpusGraph, extractor: EntityExtractor, passage_type: str) -> 
     number, names, told, home = dict[str, int](), list[str](), list[str](), list[int]()
     mentioned, contained = list[list[int]](), list[tuple[int, int, int]]()
     for row, spelled in zip(rows, extractor.names([graph.texts[row] for row in rows]), strict=True):
+        title = _name(graph.titles[row])
+        spelled = list(dict.fromkeys([title, *spelled] if title else spelled))
         table, counts = NameTable(spelled), dict[int, int]()
         own = [_number(name, number, names) for name in spelled]
         for sentence in sentences(graph.texts[row]):
             found = [own[places[0]] for _, places in table.find(sentence)]
+            if title and own[0] not in found:
+                found, sentence = [own[0], *found], f"{title}. {sentence}"
             for entity in found:
                 counts[entity] = counts.get(entity, 0) + 1
             if len(inside := list(dict.fromkeys(found))) > 1:
@@ -105,6 +110,12 @@ def _made(graph: CorpusGraph, extractor: EntityExtractor, passage_type: str) -> 
     matrix = np.ascontiguousarray(np.array(contained, np.int64).reshape(-1, 3).T)
     lists = _lists(mentioned, len(names))
     return TriGraph(passages.to(graph.device), names, number, told, np.array(home, np.int64), *lists, *matrix)
+
+
+def _name(title: str) -> str:
+    """Return the title as a name, without its qualifier, such as "(film)"; "" if it has no word."""
+    name = " ".join(((title.endswith(")") and title.rpartition(" (")[0]) or title).split())
+    return name if entity_key(name) else ""
 
 
 def _number(name: str, number: dict[str, int], names: list[str]) -> int:
