@@ -103,6 +103,12 @@ def test_candidates_fit_the_index():
     names = {trial.label for trial in candidates(index, scored=True)}
     assert {"fastinsight", "fastinsight-hybrid", "gar", "path-reranking", "re2"} <= names
     assert {"fastinsight alpha=0.5", "fastinsight beta=2.0", "fastinsight paths=True", "gar budget=50"} <= names
+    # LinearRAG needs names that texts share.
+    assert not any("linear-rag" in trial.label for trial in candidates(index))
+    texts = ["Ada Holm sang.", "He met Ada Holm.", "A loom."]
+    named = candidates(GraphIndex.from_texts(texts, embedding=HashEmbedding(), edges=[]))
+    assert {"linear-rag", "linear-rag fuse=False"} <= {trial.label for trial in named}
+    assert not any("linear-rag" in trial.label for trial in candidates(GraphIndex.from_texts(texts, edges=[])))
     # Where documents were cut, another choice is how many chunks of one may be hits.
     chunks = GraphIndex.from_texts(["a loom", "a card"], metadatas=[{"source": "mill.md"}] * 2)
     assert choices(chunks) == {"per_source": ({"per_source": 2}, {"per_source": 3})}

@@ -18,8 +18,7 @@ class LinearRAG(Retriever):
 
     .. math:: O_{vgs}
 
-    It reads the texts of passages, their sentences and the names in them, of which their titles are some; edges are not needed, nor a
-    language model.
+    It reads the titles and texts of passages, their sentences and the names in them; edges are not needed, nor a language model.
 
     Parameters
     ----------
