@@ -20,13 +20,13 @@ class SentenceEmbedding(BaseEmbedding):
     ----------
     encoder : SentenceEncoder
     **fields
-        Those of ``BaseEmbedding``; ``embed_batch_size`` is by default that of the encoder.
+        Those of ``BaseEmbedding``; ``embed_batch_size`` is 256 by default: the encoder makes batches of texts of like length.
     """
 
     _encoder: SentenceEncoder = PrivateAttr()
 
     def __init__(self, encoder: SentenceEncoder, **fields: Any) -> None:
-        super().__init__(**{"model_name": encoder.name, "embed_batch_size": encoder.batch_size, **fields})
+        super().__init__(**{"model_name": encoder.name, "embed_batch_size": 256, **fields})
         self._encoder = encoder
 
     @classmethod

@@ -224,17 +224,17 @@ def test_loading_shows_no_bar(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 def test_packed_latents_are_those_of_padded_batches(family: str, slack: float) -> None:
     encoder = CrossEncoder((build(family), tokenizer())).load()
     parts: Any = encoder._parts
-    assert parts._packed is not None
-    parts._packed._slack = slack  # how unequal rows may be that attend together: 1 on a CPU, less on a GPU
+    assert parts.encoder.packed is not None
+    parts.encoder.packed._slack = slack  # how unequal rows may be that attend together: 1 on a CPU, less on a GPU
     packed = encoder.encode(QUERIES, TEXTS)
-    parts._packed = None
+    parts.encoder.packed = None
     torch.testing.assert_close(packed, encoder.encode(QUERIES, TEXTS), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("family", sorted(set(FAMILIES) - set(PACKED)))
 def test_other_families_run_as_the_model_itself(family: str) -> None:
     parts: Any = CrossEncoder((build(family), tokenizer())).load()._parts
-    assert parts._packed is None
+    assert parts.encoder.packed is None
 
 
 def test_the_latent_is_the_state_before_the_whole_head() -> None:
@@ -272,7 +272,7 @@ def test_a_padding_token_spelled_out_in_a_text_is_read_as_the_model_reads_it() -
     model = build("xlm-roberta")
     queries, texts = ["what is [PAD] a tree", "a"], ["[PAD] a graph [PAD] [PAD] of the river", "the [PAD]"]
     encoder = CrossEncoder((model, tokenizer()))
-    assert encoder.load()._parts._packed is not None  # type: ignore[union-attr]
+    assert encoder.load()._parts.encoder.packed is not None  # type: ignore[union-attr]
     scores = encoder.score(encoder.encode(queries, texts))
     torch.testing.assert_close(scores, own_logits(model, queries, texts), rtol=1e-5, atol=1e-5)
 

@@ -11,6 +11,7 @@ import torch
 
 from graph_retrievers import GraphIndex, build_retriever
 from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.signals import sentence_encoder
 from graph_retrievers.signals.embedding import SentenceEncoder, as_embedding, embed_texts, embedded_batches, load_embedding, minilm
 from graph_retrievers.signals.loading import no_loading_bar
 
@@ -19,7 +20,7 @@ TEXTS = ["", "A loom.", "Punched cards held data by the presence of holes, in Ly
 
 @pytest.fixture(scope="module")
 def encoder():
-    return minilm(batch_size=2)
+    return minilm(batch_tokens=64, dtype="float32")
 
 
 def test_vectors_are_the_mean_of_the_last_states_and_of_length_one(encoder):
@@ -36,6 +37,37 @@ def test_vectors_are_the_mean_of_the_last_states_and_of_length_one(encoder):
 def test_a_batch_gives_each_text_what_it_gets_alone(encoder):
     alone = torch.tensor([encoder.embed_query(text) for text in TEXTS])
     assert torch.allclose(encoder.embed_queries(TEXTS), alone, atol=1e-5)
+
+
+def test_bfloat16_agrees_with_float32_in_any_batch(encoder):
+    half = minilm(dtype="bfloat16")
+    assert (half.precision, half.embed_queries(TEXTS).dtype) == ("bfloat16", torch.float32)
+    exact, found = encoder.embed_queries(TEXTS), half.embed_queries(TEXTS)
+    assert half._ready().encoder.packed is not None
+    assert float((exact * found).sum(1).min()) > 0.9995 and not torch.allclose(exact, found, atol=1e-6)
+    alone = torch.cat([half.embed_queries([text]) for text in TEXTS])
+    assert float((alone * found).sum(1).min()) > 0.9999
+
+
+@pytest.mark.parametrize(
+    ("fast", "agree", "chosen"), [(True, 0.9998, "bfloat16"), (False, 0.9998, "float32"), (True, 1.1, "float32")]
+)
+def test_bfloat16_is_the_default_where_it_is_fast_and_agrees(monkeypatch, fast, agree, chosen):
+    monkeypatch.setattr(sentence_encoder, "fast_bfloat16", lambda device: fast)
+    monkeypatch.setattr(sentence_encoder, "_AGREE", agree)
+    model = minilm()
+    assert model.precision == ""
+    index = GraphIndex.from_texts(["a loom"], embedding=model)
+    assert model.precision == chosen and index.describe().embedding == f"all-MiniLM-L6-v2 in {chosen}"
+    assert (minilm(dtype="bfloat16").precision, minilm(dtype=torch.float32).precision) == ("bfloat16", "float32")
+
+
+def test_a_precision_that_a_cpu_does_not_have_is_refused():
+    for dtype in ("float16", "int8"):
+        with pytest.raises(InvalidArgumentError, match=f"dtype '{dtype}' cannot be used on cpu"):
+            minilm(dtype=dtype)
+    with pytest.raises(InvalidArgumentError, match="batch_tokens"):
+        minilm(batch_tokens=0)
 
 
 def test_threads_share_one_model_that_is_loaded_once():
@@ -90,8 +122,8 @@ def test_the_bar_of_embedding_moves_by_small_batches_of_texts(encoder, capsys):
     texts = [short, long] * 20
     parts = [rows for rows, _ in embedded_batches(encoder, texts)]
     assert sorted(row for rows in parts for row in rows) == list(range(40))
-    # 20 texts of 256 tokens are 8, 8 and 4 with short ones; each batch of long ones is about 2,000 tokens.
-    assert [len(rows) for rows in parts[:2]] == [8, 8] and len(parts) == 4
+    # Batches of 64 tokens: each text of 256 by itself, then 20 texts of three together.
+    assert [len(rows) for rows in parts] == [1] * 20 + [20]
     assert [len(rows) for rows, _ in embedded_batches(lambda_embedding(), texts)] == [32, 8]
     vectors = embed_texts(encoder, texts, show_progress=True)
     assert torch.allclose(vectors[:2], encoder.embed_queries(texts[:2]), atol=1e-5)
@@ -119,6 +151,23 @@ def folder(tmp_path):
     BertModel(BertConfig(vocab_size=len(WORDS), max_position_embeddings=32, **sizes)).save_pretrained(tmp_path / "model")
     BertTokenizerFast(vocab_file=str(tmp_path / "words.txt")).save_pretrained(tmp_path / "model")
     return tmp_path / "model"
+
+
+def test_a_model_of_another_family_runs_by_its_own_forward_in_the_precision_asked_for(folder, tmp_path):
+    from transformers import BertTokenizerFast, DistilBertConfig, DistilBertModel
+
+    torch.manual_seed(0)
+    sizes = {"dim": 16, "n_layers": 1, "n_heads": 2, "hidden_dim": 16, "max_position_embeddings": 8}
+    DistilBertModel(DistilBertConfig(vocab_size=len(WORDS), **sizes)).save_pretrained(tmp_path / "other")
+    BertTokenizerFast(vocab_file=str(folder.parent / "words.txt")).save_pretrained(tmp_path / "other")
+    texts = ["a loom", "a card engine a", "loom " * 40]  # the last is cut at the 8 tokens that the model reads
+    exact, half = SentenceEncoder(tmp_path / "other"), SentenceEncoder(tmp_path / "other", dtype="bfloat16")
+    found = exact.embed_queries(texts)
+    assert exact._ready().encoder.packed is None and (exact.precision, half.precision) == ("float32", "bfloat16")
+    for vector, text in zip(found, [*texts[:2], "loom " * 6], strict=True):
+        expected = states(tmp_path / "other", text).mean(0)
+        assert torch.allclose(vector, expected / expected.norm(), atol=1e-5)
+    assert 0.99 < float((half.embed_queries(texts) * found).sum(1).min()) < 1
 
 
 def states(folder, text):
@@ -150,7 +199,8 @@ def settings_of(folder, pooling=None, prompts=None):
 )
 def test_a_model_is_pooled_as_its_settings_say(folder, saved, given, first):
     settings_of(folder, saved)
-    found = torch.tensor(SentenceEncoder(folder, pooling=given, batch_size=2).embed_documents(["a loom", "a card engine a"]))
+    encoder = SentenceEncoder(folder, pooling=given, batch_tokens=8, dtype="float32")
+    found = torch.tensor(encoder.embed_documents(["a loom", "a card engine a"]))
     for vector, text in zip(found, ["a loom", "a card engine a"], strict=True):
         hidden = states(folder, text)
         expected = hidden[0] if first else hidden.mean(0)
@@ -171,7 +221,7 @@ def test_another_pooling_is_refused(folder, saved):
 @pytest.mark.parametrize("name", ["document", "passage"])
 def test_prompts_stand_before_queries_and_documents(folder, name):
     settings_of(folder, prompts={"query": "ask: ", name: "read: "})
-    encoder, plain = load_embedding(folder), states
+    encoder, plain = SentenceEncoder(folder, dtype="float32"), states
     for found, text in [
         (encoder.embed_query("a loom"), "ask: a loom"),
         (encoder.embed_queries(["a loom"])[0], "ask: a loom"),

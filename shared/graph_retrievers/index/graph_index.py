@@ -432,7 +432,9 @@ class GraphIndex:
         model = getattr(self.embedding, "client", None) or getattr(self.embedding, "_client", None) or self.embedding
         limit = getattr(model, "max_length", None) or getattr(model, "max_seq_length", None)
         tokens = limit if isinstance(limit, int) else None
-        return describe(self.graph, tokens, tuple(self.signals), self.embedding_name)
+        precision = getattr(model, "precision", "")
+        named = f"{self.embedding_name} in {precision}" if isinstance(precision, str) and precision else self.embedding_name
+        return describe(self.graph, tokens, tuple(self.signals), named)
 
     def within(self, scope: Filter) -> GraphIndex:
         """Return the index of the nodes that satisfy a filter and of the edges among them, as if there were nothing else.

@@ -29,13 +29,6 @@ class ClassificationHead:
         ]
         self.device = next(self._steps[-1].parameters()).device
 
-    def pool(self, hidden: Tensor, mask: Tensor) -> Tensor:
-        """Return the latent of each row: shape [n, d], float32, from hidden states [n, L, d] and a mask [n, L]."""
-        if self.pooling == "cls":
-            return hidden[:, 0].float()
-        weights = mask.unsqueeze(-1).to(torch.float32)
-        return (hidden.float() * weights).sum(1) / weights.sum(1)
-
     def __call__(self, latent: Tensor) -> Tensor:
         """Return the logit of each latent: shape [n], float32, from shape [n, d]."""
         out = latent.to(self.device, torch.float32)

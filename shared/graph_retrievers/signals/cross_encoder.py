@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import copy
-import math
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,13 @@ from graph_retrievers.arguments import as_path, positive
 from graph_retrievers.device import resolve_device
 from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, ModelHeadError, shown
 from graph_retrievers.signals.classification_head import ClassificationHead, split_head, unsplittable
+from graph_retrievers.signals.encoder import Encoder, longest, named_dtype
 from graph_retrievers.signals.loading import no_loading_bar
-from graph_retrievers.signals.packed_encoder import PackedEncoder
 from graph_retrievers.signals.relevance import RelevanceModel, check_pairs
 
 __all__ = ["CrossEncoder"]
 
-_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-_FEWEST, _UNLIMITED = 8, 1 << 30
+_FEWEST = 8
 # Two pairs of unequal length, to compare the parts with the model's own logits when it is loaded.
 _PROBE = (["what is a graph", "where"], ["A graph has nodes and edges between them; a tree is one.", "Here."])
 
@@ -91,12 +89,7 @@ class CrossEncoder(RelevanceModel):
             raise InvalidArgumentError(f"{shown(model)} is not a model; pass a name, a folder, or (model, tokenizer).")
         self.device = resolve_device(device)
         on_cpu = self.device.type == "cpu"
-        wanted = dtype if dtype is not None or not on_cpu else torch.float32
-        self._dtype = _DTYPES.get(str(wanted).removeprefix("torch."))
-        if (dtype is not None and self._dtype is None) or (on_cpu and self._dtype == torch.float16):
-            raise InvalidArgumentError(
-                f"dtype {shown(dtype)} cannot be used on {self.device}; pass 'float32' or 'bfloat16' (on a GPU also 'float16')."
-            )
+        self._dtype = named_dtype("float32" if dtype is None and on_cpu else dtype, self.device)
         self.max_length, self.batch_tokens = max_length, batch_tokens or (2048 if on_cpu else 65536)
         self.pairs_encoded = 0
         self._source = model
@@ -143,7 +136,7 @@ class CrossEncoder(RelevanceModel):
             return torch.empty(0, device=self.device)
         with self._lock:
             encoded = parts.tokenize(queries, texts)
-        inputs = parts.padded(encoded)
+        inputs = parts.encoder.padded(encoded)
         return parts.model(**inputs).logits[:, 0].float()  # type: ignore[no-any-return]
 
     def save(self, folder: str | Path) -> None:
@@ -165,18 +158,18 @@ class CrossEncoder(RelevanceModel):
         check_pairs(queries, texts)
         parts = self._loaded()
         if not texts:
-            return torch.empty((0, parts.width), device=self.device)
+            return torch.empty((0, parts.encoder.width), device=self.device)
         # A fast tokenizer keeps its truncation in shared state, so threads take turns.
         with self._lock:
             encoded = parts.tokenize(queries, texts)
             self.pairs_encoded += len(texts)
-        return parts.latents(encoded, self.batch_tokens)
+        return parts.encoder(encoded, self.batch_tokens)
 
     @torch.inference_mode()
     def score(self, latent: Tensor) -> Tensor:
         """Return the logit of each latent: Tensor, shape [...], float32, from shape [..., d]."""
         parts = self._loaded()
-        return parts.head(latent.reshape(-1, parts.width)).reshape(latent.shape[:-1]).to(latent.device)
+        return parts.head(latent.reshape(-1, parts.encoder.width)).reshape(latent.shape[:-1]).to(latent.device)
 
     def _loaded(self) -> _Parts:
         if self._parts is None:
@@ -234,86 +227,30 @@ class _Parts:
                 "Pass a reranker with one logit, or wrap the model in PairScorer and choose the score yourself."
             )
         self.head: ClassificationHead = split_head(model)
-        self.width = int(getattr(model.config, "hidden_size", None) or model.config.dim)
-        self._base = model.base_model
         self.model, self.tokenizer = model, tokenizer
-        self._limit = min(max_length, _longest(model, tokenizer))
+        self.encoder = Encoder(model.base_model, self.head.pooling, tokenizer.pad_token_id)
+        self._limit = min(max_length, longest(model, tokenizer))
         if self._limit < _FEWEST:
             raise InvalidArgumentError(f"The model reads {self._limit} tokens; expected {_FEWEST} or more for a query and a text.")
-        # Models with fewer than two token types take none (or ignore them), whatever the tokenizer returns.
-        self._typed = (getattr(model.config, "type_vocab_size", 0) or 0) > 1
-        self._pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
-        self._packed: PackedEncoder | None = None
         self._check(model)
 
     def tokenize(self, queries: Sequence[str], texts: Sequence[str]) -> dict[str, list[list[int]]]:
         encoded = self.tokenizer(
             list(queries), list(texts), truncation="longest_first", max_length=self._limit, return_attention_mask=False
         )
-        keys = ["input_ids", "token_type_ids"] if self._typed and "token_type_ids" in encoded else ["input_ids"]
-        return {key: encoded[key] for key in keys}
+        return self.encoder.inputs(encoded)
 
     @torch.inference_mode()
-    def latents(self, encoded: dict[str, list[list[int]]], budget: int) -> Tensor:
-        lengths = [len(ids) for ids in encoded["input_ids"]]
-        latents = torch.empty((len(lengths), self.width), device=self._base.device)
-        for rows in _batches(lengths, budget):
-            batch = {key: [values[i] for i in rows] for key, values in encoded.items()}
-            if self._packed is not None:
-                latents[rows] = self._packed(batch["input_ids"], batch.get("token_type_ids")).float()
-            else:
-                inputs = self.padded(batch)
-                latents[rows] = self.head.pool(self._base(**inputs).last_hidden_state, inputs["attention_mask"])
-        return latents
-
-    def padded(self, batch: dict[str, list[list[int]]]) -> dict[str, Tensor]:
-        """Return the inputs of a forward pass, padded on the right (tokenizers differ in this)."""
-        lengths = torch.tensor([len(ids) for ids in batch["input_ids"]])
-        mask = torch.arange(int(lengths.max())) < lengths.unsqueeze(1)
-        inputs = {"attention_mask": mask.long()}
-        for key, values in batch.items():
-            table = torch.full(mask.shape, self._pad if key == "input_ids" else 0)
-            table[mask] = torch.tensor([token for row in values for token in row])
-            inputs[key] = table
-        return {key: table.to(self._base.device) for key, table in inputs.items()}
-
     def _check(self, model: Any) -> None:
         """Compare the latents and scores, then those of the packed encoder, with the model's own logits."""
         probe = self.tokenize(*_PROBE)
-        with torch.inference_mode():
-            expected = model(**self.padded(probe)).logits.float()
+        expected = model(**self.encoder.padded(probe)).logits.float()
         tolerance = 1e-4 if model.dtype == torch.float32 else 5e-2
 
         def agrees() -> bool:
-            scores = self.head(self.latents(probe, 1 << 30))
+            scores = self.head(self.encoder(probe, 1 << 30))
             return torch.allclose(scores, expected[:, 0], rtol=tolerance, atol=tolerance)
 
-        with torch.inference_mode():
-            if expected.shape != (2, 1) or not agrees():
-                raise unsplittable(model, "its head, applied to the latents, does not give its logits")
-            if self.head.pooling == "cls" and PackedEncoder.fits(self._base):
-                self._packed = PackedEncoder(self._base)
-                if not agrees():
-                    self._packed = None
-
-
-def _batches(lengths: list[int], budget: int) -> Iterator[list[int]]:
-    """Yield rows by decreasing length, in batches whose size when padded is at most the budget."""
-    rows: list[int] = []
-    for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        if rows and lengths[rows[0]] * (len(rows) + 1) > budget:
-            yield rows
-            rows = []
-        rows.append(i)
-    if rows:
-        yield rows
-
-
-def _longest(model: Any, tokenizer: Any) -> int:
-    """Return the largest number of tokens that the model accepts."""
-    limits = [tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None)]
-    table = getattr(getattr(model.base_model, "embeddings", None), "position_embeddings", None)
-    if isinstance(table, torch.nn.Embedding):
-        # RoBERTa counts positions from after its padding token.
-        limits.append(table.num_embeddings - (table.padding_idx + 1 if table.padding_idx is not None else 0))
-    return min((int(limit) for limit in limits if isinstance(limit, int | float) and 0 < limit < math.inf), default=_UNLIMITED)
+        if expected.shape != (2, 1) or not agrees():
+            raise unsplittable(model, "its head, applied to the latents, does not give its logits")
+        self.encoder.pack(agrees)

@@ -1,9 +1,11 @@
-"""BERT's encoder without padding, and without work that the [CLS] latent does not need."""
+"""BERT's encoder without padding, and without work that the pooled state does not need."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import linear, scaled_dot_product_attention
@@ -12,33 +14,44 @@ __all__ = ["PackedEncoder"]
 
 _FAMILY = {"BertModel", "RobertaModel", "XLMRobertaModel", "CamembertModel", "ElectraModel"}
 
+# Activations that oneDNN computes in its matrix product: its name for it, and the variant.
+_FUSED = {"gelu": ("gelu", "none"), "gelu_new": ("gelu", "tanh"), "relu": ("relu", "")}
+
 
 class PackedEncoder:
-    """The last hidden state of the first token, computed without padding.
+    """The pooled last hidden state of each row, computed without padding.
 
     The tokens of all rows are in one table [T, d]. Embeddings, linear layers and norms run over this table, with the three
-    projections of a layer fused; attention runs over groups of rows of equal length, whose heads are a view of it. In the last
-    layer, keys and values are computed for all tokens, the rest for the first token of each row only. The sums are those of the
-    model, in another order.
+    projections of a layer fused; attention runs over groups of rows of equal length, whose heads are a view of it. The sums are
+    those of the model, in another order.
+
+    If the state of the first token is asked for, keys and values of the last layer are computed for all tokens, the rest of this
+    layer for the first token of each row only. The mean over the tokens of a row is a sum in float32.
 
     On a CPU all rows of a group have the same length, so there is no padding and no mask. Elsewhere the number of kernels matters
-    more: a group includes rows down to 3/4 of its longest, padded and masked for attention only.
+    more: a group includes rows down to 3/4 of its longest, padded and masked for attention and the mean only.
+
+    Weights of bfloat16 on a CPU are copied in the layout of oneDNN's matrix product.
+
+    Parameters
+    ----------
+    model : module of transformers
+        One that :meth:`fits`.
+    pooling : {"cls", "mean"}
+        The state of the first token, or the mean over all tokens.
     """
 
-    def __init__(self, model: Any) -> None:
-        self._model = model
+    def __init__(self, model: Any, pooling: Literal["cls", "mean"]) -> None:
         self._embeddings = model.embeddings
         self._project = getattr(model, "embeddings_project", None)
-        self._layers = list(model.encoder.layer)
         self._heads = int(model.config.num_attention_heads)
         self._device = next(model.parameters()).device
         self._slack = 1.0 if self._device.type == "cpu" else 0.75
-        table = model.embeddings.position_embeddings
-        self._position_padding = table.padding_idx
-        attentions = [layer.attention.self for layer in self._layers]
+        self._position_padding = model.embeddings.position_embeddings.padding_idx
         with torch.inference_mode():
-            self._weights = [torch.cat([a.query.weight, a.key.weight, a.value.weight]) for a in attentions]
-            self._biases = [torch.cat([a.query.bias, a.key.bias, a.value.bias]) for a in attentions]
+            layers = list(model.encoder.layer)
+            self._layers = [_Layer(layer) for layer in (layers[:-1] if pooling == "cls" else layers)]
+            self._last = _LastLayer(layers[-1]) if pooling == "cls" else None
 
     @staticmethod
     def fits(model: Any) -> bool:
@@ -51,32 +64,24 @@ class PackedEncoder:
         )
 
     def __call__(self, ids: list[list[int]], types: list[list[int]] | None) -> Tensor:
-        """Return the last hidden state of each row's first token, shape [n, d], from tokens (longest row first) and token types."""
-        lengths = [len(row) for row in ids]
+        """Return the pooled state of each row, shape [n, d], float32, from tokens (longest row first) and token types."""
+        lengths = np.array([len(row) for row in ids])
         layout = self._groups(lengths)
-        tokens = self._flat(ids)
-        hidden = self._embeddings(
-            input_ids=tokens.unsqueeze(0),
-            token_type_ids=(self._flat(types) if types is not None else torch.zeros_like(tokens)).unsqueeze(0),
-            position_ids=self._positions(tokens, lengths).unsqueeze(0),
-        )[0]
+        tokens = np.concatenate(ids)
+        kinds = np.zeros_like(tokens) if types is None else np.concatenate(types)
+        inputs = torch.from_numpy(np.stack([tokens, kinds, self._positions(tokens, lengths)])).to(self._device)
+        names = ("input_ids", "token_type_ids", "position_ids")
+        hidden = self._embeddings(**{name: row.unsqueeze(0) for name, row in zip(names, inputs, strict=True)})[0]
         if self._project is not None:
             hidden = self._project(hidden)
-        for layer, weight, bias in zip(self._layers[:-1], self._weights, self._biases, strict=False):
-            hidden = self._rest(layer, self._attend(linear(hidden, weight, bias), layout), hidden)
-        starts = torch.tensor([0, *lengths[:-1]], device=self._device).cumsum(0)
+        for layer in self._layers:
+            hidden = layer.rest(self._attend(layer.projected(hidden), layout), hidden)
+        if self._last is None:
+            return self._mean(hidden, layout)
+        starts = torch.from_numpy(lengths.cumsum() - lengths).to(self._device)
         first = hidden[starts]
-        width = first.shape[1]
-        weight, bias = self._weights[-1], self._biases[-1]
-        query = linear(first, weight[:width], bias[:width])
-        attended = self._attend_first(query, linear(hidden, weight[width:], bias[width:]), layout)
-        return self._rest(self._layers[-1], attended, first)
-
-    @staticmethod
-    def _rest(layer: Any, attended: Tensor, hidden: Tensor) -> Tensor:
-        """Return the output of a layer from the output of its attention, row by row."""
-        hidden = layer.attention.output(attended, hidden)
-        return layer.output(layer.intermediate(hidden), hidden)  # type: ignore[no-any-return]
+        attended = self._attend_first(self._last.query(first), self._last.keys_and_values(hidden), layout)
+        return self._last.rest(attended, first).float()
 
     def _attend(self, projected: Tensor, layout: list[_Group]) -> Tensor:
         """Return self-attention of packed queries, keys and values: shape [T, d], from shape [T, 3 d]."""
@@ -97,49 +102,54 @@ class PackedEncoder:
             parts.append(scaled_dot_product_attention(asking, key, value, attn_mask=group.mask).reshape(group.rows, -1))
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
+    def _mean(self, hidden: Tensor, layout: list[_Group]) -> Tensor:
+        """Return the mean of the states of each row: shape [n, d], float32, from shape [T, d]."""
+        parts = []
+        for group in layout:
+            states = group.table(hidden).view(group.rows, group.length, -1)
+            if group.mask is None:
+                parts.append(states.mean(1, dtype=torch.float32))
+            else:
+                inside = group.mask.view(group.rows, group.length, 1)
+                parts.append((states * inside).sum(1, dtype=torch.float32) / inside.sum(1))
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+
     def _split(self, projected: Tensor, group: _Group, pieces: int) -> tuple[Tensor, ...]:
         """Return the heads of a group: `pieces` tensors of shape [g, heads, L, d / heads]."""
-        rows = projected[group.start : group.stop] if group.padded is None else projected[group.padded]
-        heads = rows.view(group.rows, group.length, pieces, self._heads, -1)
+        heads = group.table(projected).view(group.rows, group.length, pieces, self._heads, -1)
         return heads.permute(2, 0, 3, 1, 4).unbind(0)
 
-    def _groups(self, lengths: list[int]) -> list[_Group]:
+    def _groups(self, lengths: np.ndarray) -> list[_Group]:
         groups: list[_Group] = []
         row = start = 0
         while row < len(lengths):
-            longest, end = lengths[row], row
-            while end < len(lengths) and lengths[end] >= self._slack * longest:
-                end += 1
-            own = lengths[row:end]
-            stop = start + sum(own)
-            if own[-1] == longest:
+            longest = int(lengths[row])
+            # Lengths decrease.
+            end = row + int(np.searchsorted(-lengths[row:], -self._slack * longest, side="right"))
+            own = torch.from_numpy(lengths[row:end]).unsqueeze(1)
+            stop = start + int(own.sum())
+            if lengths[end - 1] == longest:
                 groups.append(_Group(row, end - row, longest, start, stop, None, None, None))
             else:
-                sizes = torch.tensor(own).unsqueeze(1)
                 column = torch.arange(longest)
-                inside = column < sizes
-                offsets = start + sizes.cumsum(0) - sizes
-                padded = (offsets + column.minimum(sizes - 1)).flatten().to(self._device)
+                inside = column < own
+                offsets = start + own.cumsum(0) - own
+                padded = (offsets + column.minimum(own - 1)).flatten().to(self._device)
                 kept = inside.flatten().nonzero().squeeze(1).to(self._device)
                 groups.append(_Group(row, end - row, longest, start, stop, padded, kept, inside[:, None, None].to(self._device)))
             row, start = end, stop
         return groups
 
-    def _flat(self, rows: list[list[int]]) -> Tensor:
-        return torch.tensor([token for row in rows for token in row], device=self._device)
-
-    def _positions(self, tokens: Tensor, lengths: list[int]) -> Tensor:
+    def _positions(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         """Return the position of each token in its row, as the model counts."""
-        sizes = torch.tensor(lengths, device=self._device)
+        starts = lengths.cumsum() - lengths
         padding = self._position_padding
         if padding is None:
-            ends = sizes.cumsum(0)
-            return torch.arange(len(tokens), device=self._device) - (ends - sizes).repeat_interleave(sizes)
+            return np.arange(len(tokens)) - np.repeat(starts, lengths)
         # RoBERTa counts from after its padding token and skips that token where a text spells it out.
-        counted = (tokens != padding).long()
-        total = counted.cumsum(0)
-        starts = sizes.cumsum(0) - sizes
-        before = (total - counted)[starts].repeat_interleave(sizes)
+        counted = (tokens != padding).astype(tokens.dtype)
+        total = counted.cumsum()
+        before = np.repeat((total - counted)[starts], lengths)
         return (total - before) * counted + padding
 
 
@@ -154,3 +164,68 @@ class _Group(NamedTuple):
     padded: Tensor | None
     kept: Tensor | None
     mask: Tensor | None
+
+    def table(self, packed: Tensor) -> Tensor:
+        """Return the tokens of the group, each row padded to its length: shape [rows * length, d], from shape [T, d]."""
+        return packed[self.start : self.stop] if self.padded is None else packed[self.padded]
+
+
+class _Layer:
+    """The weights of a layer, its three projections as one."""
+
+    def __init__(self, layer: Any) -> None:
+        attention = layer.attention.self
+        parts = (attention.query, attention.key, attention.value)
+        self.projected = _linear(torch.cat([part.weight for part in parts]), torch.cat([part.bias for part in parts]))
+        self.rest = _Rest(layer)
+
+
+class _LastLayer:
+    """The weights of a layer of which the first token of each row asks."""
+
+    def __init__(self, layer: Any) -> None:
+        attention = layer.attention.self
+        parts = (attention.key, attention.value)
+        self.query = _linear(attention.query.weight, attention.query.bias)
+        self.keys_and_values = _linear(torch.cat([part.weight for part in parts]), torch.cat([part.bias for part in parts]))
+        self.rest = _Rest(layer)
+
+
+class _Rest:
+    """A layer after its attention, row by row."""
+
+    def __init__(self, layer: Any) -> None:
+        self._out = _linear(layer.attention.output.dense.weight, layer.attention.output.dense.bias)
+        self._norms = layer.attention.output.LayerNorm, layer.output.LayerNorm
+        dense, function = layer.intermediate.dense, layer.intermediate.intermediate_act_fn
+        self._wide = _linear(dense.weight, dense.bias, function, _activation(function))
+        self._narrow = _linear(layer.output.dense.weight, layer.output.dense.bias)
+
+    def __call__(self, attended: Tensor, hidden: Tensor) -> Tensor:
+        """Return the output of the layer: shape [T, d], from attention and the input of the layer."""
+        hidden = self._norms[0](self._out(attended).add_(hidden))
+        return self._norms[1](self._narrow(self._wide(hidden)).add_(hidden))  # type: ignore[no-any-return]
+
+
+def _activation(function: Any) -> str:
+    """Return the name in transformers of an activation that is fused; empty for others."""
+    names = {"GELUActivation": "gelu", "NewGELUActivation": "gelu_new", "ReLU": "relu"}
+    return names.get(type(function).__name__, "")
+
+
+def _linear(
+    weight: Tensor, bias: Tensor, function: Callable[[Tensor], Tensor] | None = None, activation: str = ""
+) -> Callable[[Tensor], Tensor]:
+    """Return x -> function(x W' + b); in bfloat16 on a CPU by oneDNN, with the weights laid out once."""
+    on_cpu = weight.device.type == "cpu" and weight.dtype == torch.bfloat16 and torch.backends.mkldnn.is_available()
+    weight, bias = weight.detach(), bias.detach()
+    if on_cpu and hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+        packed = torch.ops.mkldnn._reorder_linear_weight(weight)
+        name, variant = _FUSED.get(activation, ("none", ""))
+        product = torch.ops.mkldnn._linear_pointwise
+        if function is None or activation in _FUSED:
+            return lambda rows: product(rows, packed, bias, name, [], variant)
+        return lambda rows: function(product(rows, packed, bias, "none", [], ""))
+    if function is None:
+        return lambda rows: linear(rows, weight, bias)
+    return lambda rows: function(linear(rows, weight, bias))
