@@ -6,7 +6,9 @@ It needs fork, and ends with status 1 if anything was lost or an error was not o
 from __future__ import annotations
 
 import argparse
+import json
 import logging
+import math
 import multiprocessing
 import os
 import random
@@ -17,6 +19,7 @@ import sys
 import tempfile
 import threading
 import time
+import zlib
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -25,11 +28,12 @@ from typing import Any
 from tqdm import tqdm
 from tqdm.auto import tqdm as tqdm_of_package
 
-from graph_retrievers import GraphIndex, Node
+from graph_retrievers import GraphIndex, Node, cli
 from graph_retrievers.errors import CorruptIndexError, IndexVersionError
 from graph_retrievers.index import IndexStore
+from graph_retrievers.signals import embedding
 
-_KEPT = 20
+_KEPT, _NODES = 20, 10_000
 
 
 def _vectors(texts: list[str]) -> list[list[float]]:
@@ -107,6 +111,77 @@ def flips(count: int, folder: Path, seed: int = 0) -> Counter[str]:
     return found
 
 
+def index_kills(count: int, folder: Path, seed: int = 0) -> Counter[str]:
+    """Kill `graph-retrievers index` at random points of its work, each time anew; at the end nothing may have been done twice.
+
+    Work is what the model is asked for. What was asked and not yet kept when a process dies is lost, at most a batch a kill.
+    """
+    generator, source = random.Random(seed), folder / "source"
+    source.mkdir(parents=True)
+    nodes = [{"id": str(number), "text": f"The loom {number} reads {'and ' * (number % 9)}weaves."} for number in range(_NODES)]
+    (source / "nodes.jsonl").write_text("".join(f"{json.dumps(node)}\n" for node in nodes))
+    (source / "edges.jsonl").touch()
+
+    def indexed(name: str, stop: float = math.inf) -> int:
+        """Run the command in a process, which is killed when about so many texts were asked; return how many there were."""
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            own_bars()
+            try:
+                os.close(reading)
+                os.environ["GRAPH_RETRIEVERS_CACHE"] = str(folder / f"cache {name}")
+                sys.stdout = sys.stderr = Path(os.devnull).open("w")
+                embedding.load_embedding = lambda name, device=None: _Slow(writing)  # type: ignore[assignment,misc]
+                os._exit(cli.main(["index", str(source), str(folder / name)]))
+            finally:
+                os._exit(1)
+        os.close(writing)
+        asked = 0
+        while part := os.read(reading, 4):
+            asked += struct.unpack("i", part)[0]
+            if asked >= stop:
+                time.sleep(generator.random() * 0.05)
+                os.kill(child, signal.SIGKILL)
+                stop = math.inf
+        os.close(reading)
+        _, status = os.waitpid(child, 0)
+        if os.WIFEXITED(status) and os.WEXITSTATUS(status):
+            raise RuntimeError(f"index ended with status {os.WEXITSTATUS(status)}")
+        return asked
+
+    whole = indexed("whole")
+    work, before = 0, 0
+    for point in sorted(generator.randrange(whole) for _ in range(count)):
+        work += indexed("killed", max(1, point - before))
+        before = point
+    work += indexed("killed")
+    made = [(folder / name) for name in ("whole", "killed")]
+    equal = all(len({next(one.glob(kind)).read_bytes() for one in made}) == 1 for kind in ("tensors-*", "settings-*"))
+    found = Counter({"kills": count, "texts": whole, "texts asked in all": work})
+    found["lost"] += int(work > 1.1 * whole) + int(not equal)
+    return found
+
+
+class _Slow:
+    """An embedding model that takes a millisecond a text, and tells how many it is asked for."""
+
+    name = "slow"
+
+    def __init__(self, told: int) -> None:
+        self._told = told
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Return vectors of texts."""
+        os.write(self._told, struct.pack("i", len(texts)))
+        time.sleep(0.001 * len(texts))
+        return [[float(len(text)), zlib.crc32(text.encode()) / 2**32, 1.0] for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        """Return the vector of a text."""
+        return self.embed_documents([text])[0]
+
+
 def _run(works: list[Callable[[], dict[str, int]]]) -> list[dict[str, int]]:
     """Return what each of some functions returns, all run at once, each in a process of its own."""
     context = multiprocessing.get_context("fork")
@@ -179,12 +254,13 @@ def savers(rounds: int, folder: Path) -> Counter[str]:
 def main() -> int:
     """Run all and print; return 1 if something went wrong."""
     parser = argparse.ArgumentParser(description=__doc__.split(":")[0])
-    for name, default in (("kills", 200), ("flips", 1000), ("rounds", 1000), ("saves", 200)):
+    for name, default in (("kills", 200), ("flips", 1000), ("rounds", 1000), ("saves", 200), ("index-kills", 20)):
         parser.add_argument(f"--{name}", type=int, default=default)
     args = parser.parse_args()
     logging.getLogger("graph_retrievers").setLevel(logging.ERROR)
     runs: dict[str, Callable[[Path], Counter[str]]] = {
         "kills": lambda folder: kills(args.kills, folder),
+        "index kills": lambda folder: index_kills(args.index_kills, folder),
         "flips": lambda folder: flips(args.flips, folder),
         "two writers": lambda folder: writers(2, args.rounds, folder),
         "four writers": lambda folder: writers(4, args.rounds, folder),

@@ -14,19 +14,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graph_retrievers import __version__
 from graph_retrievers.commands.flags import in_flags, log_in_flags, printable
 from graph_retrievers.commands.models import absolute, query_embedding
 from graph_retrievers.errors import (
-    CorruptIndexError,
-    EmptyGraphError,
     GraphRetrieverError,
-    IndexVersionError,
     InvalidArgumentError,
-    MissingSignalError,
 )
 
 if TYPE_CHECKING:
@@ -163,7 +158,7 @@ def _index(args: argparse.Namespace) -> None:
     known, vectors = 0, None
     if embedding is not None:
         contents = CorpusGraph.from_nodes(nodes, include_titles=options.get("include_titles", True)).contents()
-        vectors, known = _vectors(contents, embedding, args.out)
+        vectors, known = _vectors(contents, embedding)
     with _shown_log():
         index = GraphIndex.from_documents(nodes, vectors=vectors, **options)
         if args.edges is None and not index.graph.has_edges:
@@ -175,35 +170,22 @@ def _index(args: argparse.Namespace) -> None:
     seconds = time.perf_counter() - started
     counts = Counter(edge.relation or "unnamed" for edge in index.graph.edges())
     edges = f" ({', '.join(f'{count:,} {relation}' for relation, count in counts.items())})" if counts else ""
-    again = f"{known:,} of them as before, " if known else ""
+    again = f"{known:,} of them embedded before, " if known else ""
     said = f"{args.out}: {len(index):,} nodes, {again}{index.graph.num_edges:,} edges{edges}, {named}BM25, in {seconds:.1f} s"
     print(printable(said))
 
 
-def _vectors(contents: Sequence[str], embedding: Embedding, folder: str) -> tuple[Tensor, int]:
-    """Return the vectors of texts, and how many of them the index in a folder, if there is one of this model, held already."""
-    import torch
-
-    from graph_retrievers.index import GraphIndex
-    from graph_retrievers.index.settings import saved_embedding
-    from graph_retrievers.index.storage import read_settings
-    from graph_retrievers.signals.dense import DenseIndex
+def _vectors(contents: list[str], embedding: Embedding) -> tuple[Tensor, int]:
+    """Return the vectors of texts, and how many of them were kept by an earlier run, finished or not."""
     from graph_retrievers.signals.embedding import embed_texts
+    from graph_retrievers.signals.vector_cache import VectorCache
 
-    rows: dict[str, Tensor] = {}
     try:
-        if saved_embedding(read_settings(folder), folder) == (getattr(embedding, "name", ""), True):
-            held = GraphIndex.load(folder)
-            if isinstance(dense := held.signals.get("dense"), DenseIndex):
-                rows = dict(zip(held.graph.contents(), dense.vectors, strict=True))
-    except (CorruptIndexError, IndexVersionError, EmptyGraphError, MissingSignalError) as error:
-        if Path(folder).exists() and any(Path(folder).iterdir()):
-            print(f"note: the index in {folder} cannot be used again: {error}", file=sys.stderr)
-    new = [text for text in dict.fromkeys(contents) if text not in rows]
-    known = sum(text in rows for text in contents)
-    if new:
-        rows |= dict(zip(new, embed_texts(embedding, new, show_progress=True), strict=True))
-    return torch.stack([rows[text] for text in contents]), known
+        cache = VectorCache(embedding)
+    except InvalidArgumentError as error:
+        print(f"note: {error}", file=sys.stderr)
+        return embed_texts(embedding, contents, show_progress=True), 0
+    return cache.vectors(contents, show_progress=True), cache.found
 
 
 def _pages(nodes: Sequence[Node]) -> str:

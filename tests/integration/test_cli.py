@@ -27,6 +27,14 @@ PAGES = {
 }
 
 
+@pytest.fixture(autouse=True, scope="module")
+def cache(tmp_path_factory):
+    """Vectors are kept beside the other files of the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GRAPH_RETRIEVERS_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
     root = tmp_path_factory.mktemp("pages")
@@ -91,7 +99,8 @@ class TestIndex:
         }
         assert graph.metadata[2]["links"] == ["/index.md", "/watt.html#life"]
 
-    def test_it_shows_progress_and_says_what_it_made(self, pages, tmp_path, capsys):
+    def test_it_shows_progress_and_says_what_it_made(self, pages, tmp_path, capsys, monkeypatch):
+        monkeypatch.setenv("GRAPH_RETRIEVERS_CACHE", str(tmp_path / "cache"))
         status, out, err = run(capsys, "index", pages, tmp_path / "out")
         assert status == 0
         assert out.startswith("4 pages in 4 nodes; the longest has 13 words (watt.html)\n")

@@ -405,28 +405,29 @@ def test_specifications_of_ones_own_are_given_again(tmp_path):
     assert again.graph.num_edges == 0
 
 
-def test_the_command_updates_an_index(tmp_path, capsys):
+def test_the_command_updates_an_index(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("GRAPH_RETRIEVERS_CACHE", str(tmp_path / "cache"))
     source, out = tmp_path / "pages", tmp_path / "index"
     source.mkdir()
     for name in "abc":
         (source / f"{name}.md").write_text(f"# Page {name}\nA loom of kind {name}, see [b](b.md).")
     assert main(["index", str(source), str(out)]) == 0
-    assert "as before" not in capsys.readouterr().out
+    assert "embedded before" not in capsys.readouterr().out
     (source / "a.md").unlink()
     (source / "d.md").write_text("# Page d\nA card.")
     assert main(["index", str(source), str(out)]) == 0
-    assert "3 nodes, 2 of them as before" in capsys.readouterr().out
+    assert "3 nodes, 2 of them embedded before" in capsys.readouterr().out
     assert main(["index", str(source), str(tmp_path / "fresh")]) == 0
     one, other = GraphIndex.load(out), GraphIndex.load(tmp_path / "fresh")
     assert one.graph.edges() == other.graph.edges() and one.graph.ids == other.graph.ids
     assert torch.allclose(one.dense.vectors, other.dense.vectors, atol=1e-6)
-    # Another kind of index, and a damaged one, are built anew.
+    # Another kind of index, and a damaged one, are built anew; the vectors are still kept.
     assert main(["index", str(source), str(out), "--no-embedding"]) == 0
     assert not GraphIndex.load(out).has_dense
     next(out.glob("nodes-*")).write_text("torn")
     assert main(["index", str(source), str(out)]) == 0
-    captured = capsys.readouterr()
-    assert "as before" not in captured.out and GraphIndex.load(out).has_dense
+    assert "3 of them embedded before" in capsys.readouterr().out
+    assert torch.equal(GraphIndex.load(out).dense.vectors, other.dense.vectors)
 
 
 @pytest.mark.process

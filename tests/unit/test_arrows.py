@@ -15,12 +15,13 @@ ENGINE = ROOT / "shared" / "graph_retrievers"
 ROOMS = {
     "errors": set(),
     "cache": set(),
+    "progress": set(),
     "arguments": {"errors"},
     "device": {"errors"},
     "graph": {"errors", "arguments", "cache", "device"},
-    "signals": {"errors", "arguments", "cache", "device", "graph"},
-    "learning": {"errors", "arguments"},
-    "construction": {"errors", "arguments", "graph", "signals", "datasets"},
+    "signals": {"errors", "arguments", "cache", "device", "graph", "progress"},
+    "learning": {"errors", "arguments", "progress"},
+    "construction": {"errors", "arguments", "graph", "signals", "datasets", "progress"},
     "datasets": {"errors", "arguments", "graph"},
     "index": {"errors", "arguments", "cache", "graph", "signals", "construction"},
     "queries": {"errors", "arguments", "cache", "graph", "signals", "index"},
@@ -30,13 +31,14 @@ ROOMS = {
     "retrievers": {"errors", "arguments", "graph", "signals", "construction", "index", "queries", "results", "search", "hits"},
     "systems": {
         *("errors", "arguments", "cache", "device", "graph", "signals", "learning", "datasets", "index", "queries", "results"),
-        *("search", "hits", "retrievers"),
+        *("search", "hits", "retrievers", "progress"),
     },
     "operators": {"results", "search", "systems"},
     "stores": {
         *("errors", "arguments", "cache", "graph", "signals", "index", "queries", "search", "hits", "retrievers", "systems"),
+        "progress",
     },
-    "evaluation": {"errors", "arguments", "graph", "signals", "datasets", "index", "queries", "retrievers", "systems"},
+    "evaluation": {"errors", "arguments", "graph", "signals", "datasets", "index", "queries", "retrievers", "systems", "progress"},
     "commands": {"errors", "graph", "signals", "datasets", "index", "search", "retrievers", "systems", "evaluation"},
     "cli": {
         *("errors", "graph", "signals", "construction", "datasets", "index", "hits", "retrievers", "systems"),

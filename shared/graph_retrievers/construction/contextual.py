@@ -16,6 +16,7 @@ from graph_retrievers.construction.documents import to_nodes
 from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, NothingToReadError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
+from graph_retrievers.progress import progress_bar
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.embedding import check_vectors
 
@@ -176,12 +177,10 @@ class ContextualCitations(EdgeSpec):
 
     def _across(self, corpus: Corpus, pairs: list[tuple[list[int], list[int]]]) -> Iterator[tuple[int, int]]:
         """Yield (citing chunk, cited chunk) of the most relevant chunks across each pair of documents."""
-        from tqdm.auto import tqdm
-
         vectors = check_vectors(corpus.vectors, len(corpus.nodes))
         contents = CorpusGraph.from_nodes(corpus.nodes).contents()
         bm25 = BM25(contents, device=vectors.device)
-        with tqdm(total=len(pairs), desc="citations", unit="pair", disable=not self._show_progress) as bar:
+        with progress_bar(total=len(pairs), desc="citations", unit="pair", disable=not self._show_progress) as bar:
             for group in _groups(pairs):
                 yield from self._most_relevant(group, vectors, bm25, contents)
                 bar.update(len(group))

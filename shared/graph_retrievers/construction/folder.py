@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from tqdm.auto import tqdm
-
 from graph_retrievers.arguments import as_path, typed
 from graph_retrievers.construction.copies import without_copies
 from graph_retrievers.construction.html import html_charset, read_html
@@ -24,6 +22,7 @@ from graph_retrievers.construction.titles import file_title
 from graph_retrievers.errors import DatasetError, shown
 from graph_retrievers.graph.addresses import AddressBook, check_site
 from graph_retrievers.graph.corpus_graph import Node
+from graph_retrievers.progress import progress_bar
 
 __all__ = ["read_folder"]
 
@@ -113,7 +112,7 @@ def read_folder(folder: str | Path, *, max_tokens: int | None = 220, site: str =
     names = [(name, path) for name, path in names if name not in generated]
     if not names:
         raise DatasetError(f"{root} has neither nodes.jsonl[.gz] nor a file ending in {', '.join(_SUFFIXES)}.")
-    bar = tqdm(names, desc="reading", unit="page", disable=not show_progress)
+    bar = progress_bar(names, desc="reading", unit="page", disable=not show_progress)
     pages = {name: _read(path) for name, path in bar}
     known = published(root, {name: page for name, page in pages.items() if name.lower().endswith(_HTML)})
     book = AddressBook(pages, [site, known.site], known.pages)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tqdm.auto import tqdm
 
 from graph_retrievers import __version__
 from graph_retrievers.arguments import choice, positive, seed_number
@@ -25,6 +24,7 @@ from graph_retrievers.evaluation.outcome import Evaluation
 from graph_retrievers.evaluation.records import Records, Returned
 from graph_retrievers.evaluation.tables import listed
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.progress import progress_bar
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.systems.registry import build_retriever
@@ -155,7 +155,7 @@ def evaluate(
     if timed_queries and untimed:
         if before_timing is not None:
             before_timing(so_far())
-        for name in tqdm(untimed, desc="timing single queries", unit="retriever", disable=not show_progress):
+        for name in progress_bar(untimed, desc="timing single queries", unit="retriever", disable=not show_progress):
             costs = measure(runner.single(built[name]), len(kept), sample=timed_queries, seed=seed, device=index.device)
             records.add_costs(name, costs)
     return so_far()
@@ -178,7 +178,7 @@ def _run_missing(
     ]
     failed: dict[str, GraphRetrieverError] = {}
     try:
-        with tqdm(todo, desc="evaluating", unit="chunk", disable=not show_progress) as bar:
+        with progress_bar(todo, desc="evaluating", unit="chunk", disable=not show_progress) as bar:
             for part, name in bar:
                 bar.set_postfix_str(name)
                 if name in failed:

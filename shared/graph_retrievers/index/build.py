@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence, Sized
-from functools import partial
+from collections.abc import Callable, Sequence, Sized
 from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from graph_retrievers.arguments import as_path
 from graph_retrievers.construction.documents import document_vectors, unit_vectors
 from graph_retrievers.construction.edges import edge_parts, needs_vectors
 from graph_retrievers.construction.spec import Corpus, EdgeSource
@@ -18,6 +18,7 @@ from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.embedding import Embedding, as_embedding, check_vectors, embed_texts
 from graph_retrievers.signals.signal import Signal
+from graph_retrievers.signals.vector_cache import cached_vectors
 
 __all__ = ["Built", "build", "check_not_empty"]
 
@@ -53,6 +54,7 @@ def build(
     dense_backend: str = "exact",
     dense_precision: str = "float32",
     metric: str | None = None,
+    cache: Any = False,
     show_progress: bool = False,
 ) -> Built:
     """Return the parts of an index of a graph.
@@ -67,29 +69,36 @@ def build(
         What the nodes were made from.
     edges : sequence, optional
         Items of :func:`graph_retrievers.construction.edges.edge_items`; None where the graph has its edges.
-    lenient, embedding, vectors, bm25, edge_signals, dense_backend, dense_precision, metric, show_progress
+    lenient, embedding, vectors, bm25, edge_signals, dense_backend, dense_precision, metric, cache, show_progress
         See :class:`graph_retrievers.index.GraphIndex`.
     """
     check_not_empty(graph)
     model = None if embedding is None else as_embedding(embedding)
     metric = metric or getattr(model, "default_metric", None)
+    folder = as_path("cache", cache) if cache not in (True, False, None) else None
+
+    def embed(texts: list[str]) -> Tensor:
+        if cache not in (False, None):
+            return cached_vectors(model, texts, folder=folder, show_progress=show_progress)
+        return embed_texts(as_embedding(model), texts, show_progress)
+
     # The caller may go on writing to a tensor.
     vectors = vectors.clone() if isinstance(vectors, Tensor) else vectors
     if vectors is None:
-        vectors = _brought(graph, documents or nodes, model, show_progress)
+        vectors = _brought(graph, documents or nodes, None if model is None else embed)
     sources = [EdgeSource(None, graph.num_edges)]
     if edges is not None:
         if vectors is None and needs_vectors(edges):
             if model is None:
                 raise MissingSignalError("k-nearest edges need vectors; pass embedding= or vectors=.")
-            vectors = embed_texts(model, graph.contents(), show_progress)
+            vectors = embed(graph.contents())
         # As the index keeps them, and a change finds them.
         compared = unit_vectors(check_vectors(vectors, len(graph))) if vectors is not None and metric == "cosine" else vectors
         parts = edge_parts(edges, Corpus(nodes, documents, compared), lenient=lenient)
         graph = graph.with_edges([edge for _, part in parts for edge in part])
         sources = [EdgeSource(spec, len(part)) for spec, part in parts]
     if vectors is None and model is not None:
-        vectors = embed_texts(model, graph.contents(), show_progress)
+        vectors = embed(graph.contents())
     signals: dict[str, Signal] = {}
     if vectors is not None:
         vectors = check_vectors(vectors, len(graph))
@@ -104,20 +113,16 @@ def build(
         contents = graph.edge_contents()
         signals["edge_bm25"] = BM25(contents, device=graph.device, covers="edges", show_progress=show_progress)
         if model is not None:
-            found = embed_texts(model, contents, show_progress) if contents else vectors.new_zeros(0, vectors.shape[1])
+            found = embed(contents) if contents else vectors.new_zeros(0, vectors.shape[1])
             signals["edge_dense"] = DenseIndex(found, device=graph.device, covers="edges", metric=metric or "dot")
     return Built(graph, signals, model, sources)
 
 
-def _brought(graph: CorpusGraph, documents: Sequence[Any], model: Embedding | None, show_progress: bool) -> Tensor | None:
+def _brought(graph: CorpusGraph, documents: Sequence[Any], embed: Callable[[list[str]], Tensor] | None) -> Tensor | None:
     """Return the vectors that documents bring, those of the others embedded; None if no document brings one."""
     if all(getattr(document, "embedding", None) is None for document in documents):
         return None
-
-    def embed(model: Embedding, places: list[int]) -> Tensor:
-        return embed_texts(model, [graph.content(place) for place in places], show_progress)
-
-    return document_vectors(documents, None if model is None else partial(embed, model))
+    return document_vectors(documents, None if embed is None else lambda places: embed([graph.content(row) for row in places]))
 
 
 def _tell_lengths(lengths: Tensor) -> None:

@@ -132,6 +132,7 @@ class GraphIndex:
         dense_backend: str = "exact",
         dense_precision: str = "float32",
         metric: str | None = None,
+        cache: bool | str | Path = False,
         show_progress: bool = False,
     ) -> GraphIndex:
         """Return an index of a corpus graph; signals that are not given are computed.
@@ -156,6 +157,9 @@ class GraphIndex:
         metric : {"dot", "cosine"}, optional
             How vectors are compared. By default by cosine if the embedding model is one of LlamaIndex, which compares so, else by
             dot product, with a warning if the vectors are not of unit length, for which the two differ.
+        cache : bool, str or Path, default False
+            Whether to keep vectors on disk as they are computed, and to find those that were kept before, in the user's cache
+            folder (True) or in another, see :class:`~graph_retrievers.signals.vector_cache.VectorCache`.
         show_progress : bool, default False
             Whether to show progress bars for embedding and BM25.
         """
@@ -171,6 +175,7 @@ class GraphIndex:
             dense_backend=dense_backend,
             dense_precision=dense_precision,
             metric=metric,
+            cache=cache,
             show_progress=show_progress,
         )
         return cls._of(built, relevance)

@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from tqdm.auto import tqdm
 
 from graph_retrievers.arguments import is_number, positive, seed_number
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.learning.state import History, load_state, save_state
+from graph_retrievers.progress import progress_bar
 
 __all__ = ["History", "fit"]
 
@@ -86,7 +86,7 @@ def fit(
     settings = {"seed": seed, "learning_rate": learning_rate, "weight_decay": weight_decay, "patience": patience, **(about or {})}
     history, best = (History(), {}) if resume is None else load_state(resume, module, optimizer, generator, settings)
     left = range(len(history.losses) + 1, epochs + 1 if len(history.losses) - history.best_epoch < patience else 0)
-    with _deterministic(), tqdm(left, desc=description, unit="epoch", disable=not show_progress) as bar:
+    with _deterministic(), progress_bar(left, desc=description, unit="epoch", disable=not show_progress) as bar:
         for epoch in bar:
             module.train()
             losses = []

@@ -17,6 +17,7 @@ from torch import Tensor
 from graph_retrievers.arguments import choice, fraction, is_number, strings
 from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError, shown
 from graph_retrievers.graph.names import composed
+from graph_retrievers.progress import progress_bar
 from graph_retrievers.signals.sparse import Entries, TermSignal, first_of_each, followed
 
 __all__ = ["BM25"]
@@ -213,9 +214,7 @@ class BM25(TermSignal):
         words: list[list[str]] = []
         bar = None
         if show_progress:
-            from tqdm.auto import tqdm
-
-            bar = tqdm(total=len(texts), desc="BM25", unit="text")
+            bar = progress_bar(total=len(texts), desc="BM25", unit="text")
         for start in range(0, len(texts), _TEXTS_AT_A_TIME):
             part = [composed(text) for text in texts[start : start + _TEXTS_AT_A_TIME]]
             try:

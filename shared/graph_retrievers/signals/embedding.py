@@ -15,6 +15,7 @@ from torch import Tensor
 from graph_retrievers.arguments import not_a_class, positive
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError, shown
 from graph_retrievers.graph.plain import check_text
+from graph_retrievers.progress import progress_bar
 from graph_retrievers.signals.sentence_encoder import SentenceEncoder, load_embedding, minilm
 
 logger = logging.getLogger(__name__)
@@ -218,11 +219,9 @@ def embedded_batches(
     of :meth:`SentenceEncoder.batches`. `done` is the number of others that were embedded before. One log line says how
     many texts there are.
     """
-    from tqdm.auto import tqdm
-
     if not isinstance(model, CachedEmbedding):
         logger.info("Embedding %d texts with %s.", len(texts), getattr(model, "name", type(model).__name__))
-    with tqdm(total=done + len(texts), initial=done, desc="embedding", unit="text", disable=not show_progress) as bar:
+    with progress_bar(total=done + len(texts), initial=done, desc="embedding", unit="text", disable=not show_progress) as bar:
         for rows, vectors in _batches(model, texts):
             yield rows, check_vectors(vectors, len(rows))
             bar.update(len(rows))

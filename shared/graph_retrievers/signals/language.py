@@ -17,6 +17,7 @@ from referencing.exceptions import Unresolvable
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.errors import InvalidArgumentError, LanguageModelError, reason, shown
+from graph_retrievers.progress import progress_bar
 
 __all__ = ["LanguageModel", "as_language_model", "check_schema", "complete_json", "complete_many", "complete_text"]
 
@@ -200,8 +201,6 @@ def complete_many(
     >>> list(complete_many(lambda prompt: "1801", ["When?", "When then?"], {"type": "integer"}, workers=1))
     [(0, 1801), (1, 1801)]
     """
-    from tqdm.auto import tqdm
-
     positive("workers", workers)
     port = as_language_model(model)
     schemas = [schema] * len(prompts) if isinstance(schema, Mapping) else list(schema)
@@ -216,7 +215,7 @@ def complete_many(
         except LanguageModelError as error:
             return error
 
-    with tqdm(total=len(prompts), desc=description, unit="prompt", disable=not show_progress) as bar:
+    with progress_bar(total=len(prompts), desc=description, unit="prompt", disable=not show_progress) as bar:
         if workers == 1:
             for position in range(len(prompts)):
                 answer = ask(position)

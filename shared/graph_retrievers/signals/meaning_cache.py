@@ -13,6 +13,7 @@ from typing import Any
 
 from graph_retrievers.arguments import not_a_class
 from graph_retrievers.errors import CorruptIndexError, InvalidArgumentError, shown
+from graph_retrievers.progress import progress_bar
 from graph_retrievers.signals.concept_parser import ConceptParser
 from graph_retrievers.signals.meaning import MeaningGraph, MeaningParser
 
@@ -114,13 +115,11 @@ class MeaningCache:
 
     def parse(self, texts: Sequence[str], show_progress: bool = False) -> list[MeaningGraph]:
         """Return the graph of each text."""
-        from tqdm.auto import tqdm
-
         keys = [hashlib.sha256(f"{self.name}\0{text}".encode("utf-8", "surrogatepass")).hexdigest() for text in texts]
         wanted = dict(zip(keys, texts, strict=True))
         found = self._known(wanted)
         missing = [key for key in wanted if key not in found]
-        with tqdm(total=len(missing), desc="parsing", unit="text", disable=not show_progress) as bar:
+        with progress_bar(total=len(missing), desc="parsing", unit="text", disable=not show_progress) as bar:
             for start in range(0, len(missing), _AT_A_TIME):
                 part = missing[start : start + _AT_A_TIME]
                 graphs = self._parsed([wanted[key] for key in part])

@@ -14,6 +14,7 @@ from graph_retrievers.arguments import choice
 from graph_retrievers.cache import Cache
 from graph_retrievers.errors import InvalidArgumentError, InvalidVectorError, MissingSignalError, shown
 from graph_retrievers.graph.ragged import top_k
+from graph_retrievers.progress import progress_bar
 from graph_retrievers.signals.signal import Signal
 
 __all__ = ["Entries", "SparseEncoder", "SparseIndex", "TermSignal", "first_of_each", "followed"]
@@ -384,10 +385,8 @@ def _checked(encoder: SparseEncoder) -> SparseEncoder:
 
 
 def _encoded(encoder: SparseEncoder, texts: Sequence[str], show_progress: bool) -> list[dict[int, float]]:
-    from tqdm.auto import tqdm
-
     found = list[dict[int, float]]()
-    for start in tqdm(range(0, len(texts), 256), desc="sparse encoding", unit="batch", disable=not show_progress):
+    for start in progress_bar(range(0, len(texts), 256), desc="sparse encoding", unit="batch", disable=not show_progress):
         found += _weights(encoder, list(texts[start : start + 256]), False)
     return found
 

@@ -11,6 +11,7 @@ from graph_retrievers.arguments import positive
 from graph_retrievers.errors import DatabaseError, InvalidArgumentError, MissingDatabaseFeatureError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.progress import progress_bar
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.embedding import check_vectors
 from graph_retrievers.stores.cypher.answers import ORIGIN
@@ -143,12 +144,10 @@ def index_names(database: CypherDatabase, *, batch_size: int = 10_000, show_prog
 
     Ids must be of one type. The arguments are those of :func:`write_graph`.
     """
-    from tqdm.auto import tqdm
-
     names, size = database.schema.names(), positive("batch_size", batch_size)
     prepare(database)
     where, last, met = "MATCH (n:{label}) WHERE n.{id} IS NOT NULL ", None, 0
-    with tqdm(desc="indexing names", unit="node", disable=not show_progress) as bar:
+    with progress_bar(desc="indexing names", unit="node", disable=not show_progress) as bar:
         while True:
             text = where + "RETURN n.{id} AS id, n.{name} AS name ORDER BY id LIMIT $size"
             rows = database.read(text.format(**names), size=size, **({} if last is None else {"last": last}))
@@ -205,9 +204,7 @@ def _metadata_text(node: Node) -> str | None:
 
 
 def _batches(items: Sequence[Any], size: int, description: str, show_progress: bool) -> Iterator[Sequence[Any]]:
-    from tqdm.auto import tqdm
-
-    with tqdm(total=len(items), desc=description, unit="row", disable=not show_progress) as bar:
+    with progress_bar(total=len(items), desc=description, unit="row", disable=not show_progress) as bar:
         for start in range(0, len(items), size):
             part = items[start : start + size]
             yield part

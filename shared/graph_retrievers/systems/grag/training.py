@@ -16,6 +16,7 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.labelled import LabelledQuery, questions_digest
 from graph_retrievers.learning.loop import History, fit
 from graph_retrievers.learning.loss import listwise_cross_entropy, pairwise_hinge
+from graph_retrievers.progress import progress_bar
 from graph_retrievers.queries import Queries
 from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.search.driver import Search, run
@@ -141,15 +142,13 @@ def _prepared(
     index: GraphIndex, examples: Sequence[LabelledQuery], reranker: DocumentGraphRerank, first: Operator, show_progress: bool
 ) -> list[tuple[NetworkInputs, Tensor]]:
     """Return what the network reads of each question, and which of its documents are relevant."""
-    from tqdm.auto import tqdm
-
     def gathered(question: Question, found: Candidates) -> Search[tuple[NetworkInputs, np.ndarray] | None]:
         head = found.top(reranker.depth)
         documents = yield Meanings(reranker, head.nodes)
         return ((yield from reranker.inputs(question, head, documents)), head.nodes) if len(head) else None
 
     made = []
-    with tqdm(total=len(examples), desc="document graphs", unit="question", disable=not show_progress) as bar:
+    with progress_bar(total=len(examples), desc="document graphs", unit="question", disable=not show_progress) as bar:
         for start in range(0, len(examples), _QUERIES_AT_A_TIME):
             part = examples[start : start + _QUERIES_AT_A_TIME]
             queries = Queries.of(index, [example.text for example in part])

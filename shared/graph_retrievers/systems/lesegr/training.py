@@ -16,6 +16,7 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.labelled import LabelledQuery, questions_digest
 from graph_retrievers.learning.loop import History, fit
+from graph_retrievers.progress import progress_bar
 from graph_retrievers.queries import Queries
 from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.search.driver import run
@@ -146,10 +147,8 @@ def _prepared(
     show_progress: bool,
 ) -> list[_Batch]:
     """Return questions with their neighbourhoods, `size` together."""
-    from tqdm.auto import tqdm
-
     adjacency, batches = Adjacency.of(index.graph, search.direction), []
-    for part in tqdm(_parts(examples, size), desc="neighborhoods", unit="batch", disable=not show_progress):
+    for part in progress_bar(_parts(examples, size), desc="neighborhoods", unit="batch", disable=not show_progress):
         queries = Queries.of(index, [example.text for example in part])
         firsts = enumerate(Candidates.of(first(queries)))
         pools = run(Memory(queries), [search.pool(Question(queries, place), part) for place, part in firsts])

@@ -16,6 +16,7 @@ from graph_retrievers.graph.ragged import pads_last
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.loop import History, fit
 from graph_retrievers.learning.loss import sampled_cross_entropy
+from graph_retrievers.progress import progress_bar
 from graph_retrievers.queries import Queries
 from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.search.driver import Search, run
@@ -151,8 +152,6 @@ def _gather(
     show_progress: bool,
 ) -> _Candidates:
     """Return the candidates of questions; `patterns` numbers the sequences of node types of all of them."""
-    from tqdm.auto import tqdm
-
     def gathered(question: Question) -> Search[tuple[np.ndarray, Trajectories]]:
         found = yield from traversal.stepped(question, nothing)
         return found.nodes, (yield from reranker.trajectories(question, found))
@@ -162,7 +161,7 @@ def _gather(
     shape = len(examples), width
     text, identifier = np.zeros((*shape, length + 1), np.float32), np.full((*shape, length), PADDING)
     pattern, real, gold = np.zeros(shape, np.int64), np.zeros(shape, bool), np.zeros(shape, bool)
-    for start in tqdm(range(0, len(examples), _GROUP), desc="candidates", unit="batch", disable=not show_progress):
+    for start in progress_bar(range(0, len(examples), _GROUP), desc="candidates", unit="batch", disable=not show_progress):
         group = examples[start : start + _GROUP]
         queries = Queries.of(index, [example.text for example in group], inputs={"plan": [example.plan for example in group]})
         found = run(Memory(queries), [gathered(Question(queries, place)) for place in range(len(group))])

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from tqdm.auto import tqdm
 
 from graph_retrievers.arguments import positive, seed_number
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
@@ -19,6 +18,7 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.labelled import LabelledQuery
 from graph_retrievers.learning.loop import History, fit
 from graph_retrievers.learning.loss import sampled_cross_entropy
+from graph_retrievers.progress import progress_bar
 from graph_retrievers.queries import Queries
 from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.search.operator import Operator
@@ -153,7 +153,7 @@ def _examples(
     index: GraphIndex, questions: Sequence[LabelledQuery], first: Operator, depth: int, show_progress: bool
 ) -> list[_Example]:
     made = []
-    with tqdm(total=len(questions), desc="candidates", unit="question", disable=not show_progress) as bar:
+    with progress_bar(total=len(questions), desc="candidates", unit="question", disable=not show_progress) as bar:
         for start in range(0, len(questions), _QUERIES_AT_A_TIME):
             part = questions[start : start + _QUERIES_AT_A_TIME]
             lists = Candidates.of(first(Queries.of(index, [question.text for question in part])))
@@ -177,7 +177,7 @@ def _group(example: _Example, column: int, negatives: int, random: torch.Generat
 def _chosen(model: CrossEncoder, held: Sequence[_Example], k: int, show_progress: bool) -> tuple[float, float]:
     """Return the weight with the highest measure on held-out questions, the lowest of equal ones, and the measure."""
     totals = [0.0] * len(WEIGHTS)
-    for example in tqdm(held, desc="held out", unit="question", leave=False, disable=not show_progress):
+    for example in progress_bar(held, desc="held out", unit="question", leave=False, disable=not show_progress):
         scores = model.score(model.encode([example.question] * len(example.texts), example.texts)).cpu().numpy()
         relevant = torch.tensor(example.relevant, dtype=torch.float64)
         for place, weight in enumerate(WEIGHTS):
