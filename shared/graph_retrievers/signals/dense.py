@@ -23,7 +23,7 @@ _TILE = 32768
 _GROUP = 64
 # Of fewer scores, and of fewer groups for each of the best, the best are found sooner than groups of them.
 _FEW, _SPARSE = 1 << 16, 12
-_MANY = 4096
+_MANY = 2048
 # Entries of vectors gathered at a time.
 _GATHERED = 1 << 24
 ROUNDING = 1e-6
@@ -161,9 +161,22 @@ class DenseIndex(VectorSignal):
 
     def products(self, queries: Tensor) -> Tensor:
         """Return dot products with every row as they come, rounding and all: Tensor, shape [B, N]; for :meth:`best_of`."""
+        return self._dots(queries, slice(0, len(self)))
+
+    def _dots(self, queries: Tensor, rows: slice) -> Tensor:
+        """Return dot products with a slice of rows as they come: Tensor, shape [B, n]."""
+        kept = self._kept[rows]
         if self.precision == "float32":
-            return _product(queries, self._kept)
-        return torch.cat([_product(queries, tile) for _, tile in self._tiles()] or [queries.new_zeros(len(queries), 0)], 1)
+            return _product(queries, kept)
+        found = queries.new_empty(len(queries), len(kept))
+        # Read into one small table again and again, which stays in the cache of a processor.
+        size = min(len(kept), _TILE if kept.is_cuda else _MANY)
+        read = torch.empty((size, self.dimension), device=kept.device)
+        for start in range(0, len(kept), max(size, 1)):
+            part = slice(start, start + size)
+            vectors = read[: len(kept) - start].copy_(kept[part])
+            found[:, part] = _product(queries, vectors)
+        return found if self._scales is None else found.mul_(self._scales[rows])
 
     def cleared(self, products: Tensor, queries: Tensor) -> Tensor:
         """Return :meth:`products` with exact zeros where they are rounding: Tensor, shape [B, N]."""
@@ -204,8 +217,8 @@ class DenseIndex(VectorSignal):
         values = torch.empty((queries.shape[0], 0), device=queries.device)
         rows = torch.empty((queries.shape[0], 0), dtype=torch.int64, device=queries.device)
         # Tiles bound the table of scores and keep it in cache; the best of each are merged.
-        for start, tile in self._tiles():
-            scores = _product(queries, tile)
+        for start in range(0, len(self), _TILE):
+            scores = self._dots(queries, slice(start, start + _TILE))
             if allowed is not None:
                 scores = scores.masked_fill(~allowed[..., start : start + _TILE], float("-inf"))
             best, columns = _grouped_top_k(scores, k, slack)
