@@ -230,7 +230,13 @@ def test_a_graph_with_neither_titles_nor_edges_is_told_as_such():
     assert WalkFusion(linked).reason == "form links: no node has a title"
 
 
-PLAIN = ["Kismet is a film of 1955 with Ada Holm.", "As a child, Ada Holm lived in Lund.", "A loom.", "Cards.", "Mills."]
+PLAIN = [
+    "Kismet is a film of 1955 with Ada Holm.",
+    "As a child, Ada Holm lived in Lund.",
+    "Otto Veld's loom.",
+    "Cards of Ida Brandt.",
+    "Mills.",
+]
 
 
 def test_names_join_texts_that_have_neither_titles_nor_edges(caplog):
@@ -240,19 +246,44 @@ def test_names_join_texts_that_have_neither_titles_nor_edges(caplog):
     hits = retriever.retrieve(question, 2)
     assert [hit.path.text for hit in hits] == ["0", '0 -["Ada Holm"]- 1'] and hits.notes == () and "no edges" not in caplog.text
     told = "form links: no node has a title; there are no edges, so names that texts share join them"
-    assert hits[1].explain().splitlines()[1:3] == ['path: 0 -["Ada Holm"]- 1', "without the graph: rank 2"]
+    assert hits[1].explain().splitlines()[1:3] == ['path: 0 -["Ada Holm"]- 1', "without the graph: rank 3"]
     assert retriever.reason == told and hits[1].explain().splitlines()[-1] == told
     # What is given stays, and what joins nodes in another way does it alone.
     assert "bridges=0" in repr(WalkFusion(bare, bridges=0)) and "seeds=3" in repr(WalkFusion(bare, seeds=3))
     assert WalkFusion(bare, bridges=0).retrieve(question).notes
     linked = GraphIndex.from_texts(PLAIN, embedding=HashEmbedding(), edges=[("2", "3")])
-    titled = GraphIndex.from_texts(PLAIN, titles=["T", *[""] * 4], embedding=HashEmbedding(), edges=[])
+    manual = GraphIndex.from_texts([*PLAIN[:3], "Cards.", "Mills."], embedding=HashEmbedding(), edges=[])
     nameless = GraphIndex.from_texts([text.lower() for text in PLAIN], embedding=HashEmbedding(), edges=[])
-    for index in (linked, titled, nameless):
-        assert "bridges=0" in repr(WalkFusion(index)) and "names in the texts" not in WalkFusion(index).reason
+    for index in (linked, manual, nameless):
+        assert "bridges=0" in repr(WalkFusion(index)) and "names that texts share" not in WalkFusion(index).reason
     # A scope has the settings of what is in it.
-    scope = bare.within({"$id": {"$in": ["0", "2", "3"]}})
+    scope = bare.within({"$id": {"$in": ["0", "4"]}})
     assert retriever.over(scope).reason == "form links: no node has a title; there are no edges"
+
+
+@pytest.mark.parametrize(
+    ("parts", "told"),
+    [
+        ({"titles": ["Notes", *[""] * 49]}, "form links: titles do not identify most nodes; there are no edges"),
+        ({"edges": [("2", "3", "next")]}, "form links: no node has a title; few documents are linked"),
+        (
+            {"metadatas": [{"source": f"{n // 5}.txt"} for n in range(50)], "edges": [(f"{n}", f"{n + 1}") for n in (0, 5, 10)]},
+            "form pieces: most nodes are pieces of a document without a title; few documents are linked",
+        ),
+        (
+            {
+                "metadatas": [{"source": f"{n // 5}.txt"} for n in range(50)],
+                "titles": [f"{n // 5}.txt" for n in range(50)],
+                "edges": [("0", "1")],
+            },
+            "form pieces: most nodes are pieces of a document without a title; few documents are linked",
+        ),
+    ],
+    ids=["one title", "one edge", "pieces", "pieces with the name of their file"],
+)
+def test_an_edge_a_title_or_the_order_of_pieces_do_not_hide_the_names(parts, told):
+    index = GraphIndex.from_texts(PLAIN * 10, embedding=HashEmbedding(), **{"edges": [], **parts})
+    assert WalkFusion(index).reason == f"{told}, so names that texts share join them" and "bridges=2" in repr(WalkFusion(index))
 
 
 def test_names_join_texts_with_titles_where_there_are_no_edges(caplog):
@@ -275,7 +306,7 @@ def test_names_join_texts_with_titles_where_there_are_no_edges(caplog):
 def test_seeds_of_plain_texts_are_ten_in_a_larger_corpus():
     index = GraphIndex.from_texts(PLAIN * 60, embedding=HashEmbedding(), edges=[])
     assert "seeds=10" in repr(WalkFusion(index))
-    linked = GraphIndex.from_texts(PLAIN * 60, embedding=HashEmbedding(), edges=[("0", "1")])
+    linked = GraphIndex.from_texts(PLAIN * 60, embedding=HashEmbedding(), edges=[(f"{n}", f"{n + 1}") for n in range(0, 60, 2)])
     assert "seeds=20" in repr(WalkFusion(linked))
 
 

@@ -20,7 +20,7 @@ from graph_retrievers.graph.addresses import node_source
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.systems.grag.retriever import fit_grag
 from graph_retrievers.systems.registry import build_retriever, default_retriever
-from graph_retrievers.systems.traits import is_knowledge_graph, names_shared
+from graph_retrievers.systems.traits import is_knowledge_graph, names_held
 from graph_retrievers.systems.tuned import drop_reranker, write_choice
 from graph_retrievers.systems.walk_fusion.retriever import WEIGHTS
 
@@ -118,7 +118,7 @@ def candidates(index: GraphIndex, chosen: Trial | None = None, *, scored: bool =
         tried += [walk.having(weights=[w * factor if i == place else w for i, w in enumerate(weights)]) for factor in (0.0, 2.0)]
     tried += [walk.having(constant=30)] if weights else []
     tried += [Trial(name) for name in (*_BASELINES, *(_SCORED if scored else ()))]
-    if index.has_dense and not is_knowledge_graph(index.graph) and names_shared(index.graph) > 0:
+    if index.has_dense and not is_knowledge_graph(index.graph) and names_held(index.graph) > 0:
         # Alone it finds more than fused where most questions hold names.
         tried += [Trial("linear-rag"), Trial("linear-rag", {"fuse": False})]
     for name, knobs in {**_KNOBS, **(_SCORED_KNOBS if scored else {})}.items():

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from graph_retrievers.graph.addresses import node_source
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.names import capitalized_names, is_proper_name, name_table, name_types, opening_name
@@ -14,13 +16,15 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.signals.bm25 import BM25
 
 __all__ = [
+    "documents_linked",
     "holds_passages",
     "holds_pieces",
     "is_knowledge_graph",
+    "names_held",
     "names_identify",
+    "names_join",
     "names_lead",
     "names_mentioned",
-    "names_shared",
     "without_names",
 ]
 
@@ -31,6 +35,10 @@ _PASSAGE_WORDS = 20
 _SHARE, _FEW = 0.003, 10
 # Of manuals and papers, at most 0.05 of the texts hold names, of encyclopedias 0.35 or more.
 _MENTIONED = 0.15
+# At most 0.63 of the texts of manuals hold a name of several words, 0.67 of abstracts, 0.86 or more of notes and encyclopedias.
+_HELD = 0.7
+# A few edges, or those between the pieces of a page, join little.
+_LINKED = 0.1
 
 
 def holds_passages(graph: CorpusGraph) -> bool:
@@ -55,7 +63,8 @@ def holds_pieces(graph: CorpusGraph) -> bool:
     """Return whether the nodes are pieces of documents, cut without regard to sections.
 
     Most have neither a title nor a document of their own: so are the chunks of LangChain's ``RecursiveCharacterTextSplitter`` and
-    of LlamaIndex' ``SentenceSplitter``. The document of a node is what :func:`~graph_retrievers.graph.addresses.node_source` finds.
+    of LlamaIndex' ``SentenceSplitter``. A title that all nodes of a document have, such as the name of a file, is not their own.
+    The document of a node is what :func:`~graph_retrievers.graph.addresses.node_source` finds.
 
     Examples
     --------
@@ -67,7 +76,10 @@ def holds_pieces(graph: CorpusGraph) -> bool:
     def make() -> bool:
         columns = zip(graph.ids, graph.metadata, graph.origins, strict=True)
         counts = Counter(sources := [node_source(*column) for column in columns])
-        pieces = sum(counts[source] > 1 and not title for source, title in zip(sources, graph.titles, strict=True))
+        alike = Counter(zip(sources, graph.titles, strict=True))
+        pieces = sum(
+            held for (source, title), held in alike.items() if counts[source] > 1 and (not title or held == counts[source])
+        )
         return 2 * pieces > len(sources)
 
     return bool(graph.cache.get("holds pieces", make))
@@ -172,23 +184,61 @@ def names_lead(index: GraphIndex) -> bool:
     return names_identify(index) and names_mentioned(index.graph) >= _MENTIONED
 
 
-def names_shared(graph: CorpusGraph) -> float:
-    """Return the share of texts that hold a name that another text holds too, names being told by their capitals.
+def names_join(index: GraphIndex) -> bool:
+    """Return whether names in the texts are what joins nodes: few documents are linked, most texts hold names, and BM25 finds them.
 
-    Read from 2,000 nodes drawn with a fixed seed, of which the other text is one.
+    See :func:`documents_linked` and :func:`names_held`.
 
     Examples
     --------
-    >>> names_shared(CorpusGraph(["a", "b", "c"], ["A film by Ada Holm.", "In Lund, Ada Holm was born.", "A loom."]))
-    0.6666666666666666
+    >>> names_join(GraphIndex.from_texts(["Kismet is a film by Ada Holm.", "Ada Holm was born in Lund."]))
+    True
+    """
+    return index.has_bm25 and documents_linked(index.graph) < _LINKED and names_held(index.graph) >= _HELD
+
+
+def names_held(graph: CorpusGraph) -> float:
+    """Return the share of texts that hold a name of two words or more, told by its capitals.
+
+    Nearly all texts of an encyclopedia and most notes do, in pieces and whatever their number; of manuals and abstracts 0.3 to 0.7.
+    Texts in lower case, and in scripts without capitals, have no such names. Read from 2,000 nodes drawn with a fixed seed.
+
+    Examples
+    --------
+    >>> names_held(CorpusGraph(["a", "b"], ["A film by Ada Holm.", "A loom in Lund."]))
+    0.5
     """
 
     def make() -> float:
-        names = [{name.casefold() for name in capitalized_names(text)} for text in _sample(graph.texts)]
-        texts = Counter(name for own in names for name in own)
-        return sum(any(texts[name] > 1 for name in own) for own in names) / max(len(names), 1)
+        texts = _sample(graph.texts)
+        held = (any(" " in name and is_proper_name(name) for name in capitalized_names(text)) for text in texts)
+        return sum(held) / max(len(texts), 1)
 
-    return graph.cache.get("names that texts share", make)
+    return graph.cache.get("names in texts", make)
+
+
+def documents_linked(graph: CorpusGraph) -> float:
+    """Return the share of nodes with an edge to or from a node of another document.
+
+    The document of a node is what :func:`~graph_retrievers.graph.addresses.node_source` finds; edges within one, such as those of
+    its structure, do not count.
+
+    Examples
+    --------
+    >>> held = [{"source": "a.md"}, {"source": "a.md"}, {"source": "b.md"}, {"source": "c.md"}]
+    >>> documents_linked(CorpusGraph(list("1234"), [""] * 4, metadata=held, edges=[("1", "2", "next"), ("2", "3", "links to")]))
+    0.5
+    """
+
+    def make() -> float:
+        places: dict[str, int] = {}
+        columns = zip(graph.ids, graph.metadata, graph.origins, strict=True)
+        document = np.array([places.setdefault(node_source(*column), len(places)) for column in columns])
+        ends = np.stack([graph.sources.cpu().numpy(), graph.targets.cpu().numpy()])
+        across = ends[:, document[ends[0]] != document[ends[1]]]
+        return len(np.unique(across)) / max(len(graph), 1)
+
+    return graph.cache.get("documents linked", make)
 
 
 def without_names(index: GraphIndex) -> GraphIndex:

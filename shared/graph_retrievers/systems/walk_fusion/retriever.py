@@ -29,9 +29,9 @@ from graph_retrievers.systems.traits import (
     holds_pieces,
     is_knowledge_graph,
     names_identify,
+    names_join,
     names_lead,
     names_mentioned,
-    names_shared,
     without_names,
 )
 from graph_retrievers.systems.walk_fusion.metapath_search import MetapathSearch
@@ -81,8 +81,8 @@ class WalkFusion(Retriever):
 
     ``"links"``, for all other graphs, such as manuals, whose headings are ordinary words, and papers, which do not name what
     they cite: the first list of ``"names"`` alone, by edges only, with the neighbours of more nodes and twice the weight of
-    similarities. Where there are neither edges nor titles, and texts share names, which their capitals tell, names join passages
-    as edges do.
+    similarities. Here and in ``"pieces"``, where few edges join documents and most texts hold names, which their capitals tell,
+    names join passages as edges do (:func:`~graph_retrievers.systems.traits.names_join`).
 
     Parameters
     ----------
@@ -90,10 +90,11 @@ class WalkFusion(Retriever):
         With vectors and BM25.
     seeds : int, optional
         Nodes of hybrid search whose neighbours are read, and most named nodes that metapaths start from; by default 5, of
-        ``"links"`` 20 and without edges and titles 10, or a tenth of the nodes if that is less.
+        ``"links"`` and ``"pieces"`` 20, or 10 where names join passages, or a tenth of the nodes if that is less.
     bridges : int, optional
         Passages that each name in a text leads to, as for :class:`~graph_retrievers.operators.PathSearch`; by default 3
-        for ``"names"``, and for ``"links"`` 2 without edges and titles and 0 with any of these. ``"relations"`` has no such list.
+        for ``"names"``, and for ``"links"`` and ``"pieces"`` 2 where names join passages and 0 otherwise. ``"relations"`` has no
+        such list.
     form : {"links", "names", "pieces", "relations"}, optional
         By default ``"relations"`` for a knowledge graph (see :func:`~graph_retrievers.systems.traits.is_knowledge_graph`) whose
         edges have two relations or more, with an embedding model; otherwise ``"names"`` where titles identify nodes
@@ -197,12 +198,6 @@ def _fitting(index: GraphIndex) -> tuple[str, str]:
     return "names" if names_lead(index) else "links", told
 
 
-def _by_names(index: GraphIndex) -> bool:
-    """Return whether names in the texts are all that joins nodes: neither edges nor titles do, and texts share names."""
-    graph = index.graph
-    return not graph.has_edges and not any(graph.titles) and index.has_bm25 and names_shared(graph) > 0
-
-
 def _composed(
     index: GraphIndex,
     *,
@@ -214,7 +209,7 @@ def _composed(
     depth: int,
 ) -> Operator:
     form, why = (form, "as given") if form else _fitting(index)
-    plain = form == "links" and _by_names(without_names(index))
+    plain = form in ("links", "pieces") and names_join(without_names(index))
     if form == "links" and weights is not None:
         why = f"{why}; weights= are for three lists, and this form has one"
     if form == "pieces" and weights is not None and len(weights) != 2:
@@ -226,8 +221,9 @@ def _composed(
         seeds = min(_PLAIN_SEEDS if plain else _LINK_SEEDS if links else _SEEDS, max(1, len(index) // 10))
     if bridges is None:
         bridges = _BRIDGES if form == "names" else _PLAIN_BRIDGES if plain else 0
-        if bridges and not index.graph.has_edges:
-            why = f"{why}; there are no edges, so names that texts share join them"
+        if bridges and (plain or not index.graph.has_edges):
+            few = "few documents are linked" if index.graph.has_edges else "there are no edges"
+            why = f"{why}; {few}, so names that texts share join them"
     paths = Pipeline(
         HybridSearch(depth, returned=False),
         PathSearch(
