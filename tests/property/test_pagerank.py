@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 
 from graph_retrievers.errors import ConvergenceError, GraphRetrieverError, InvalidArgumentError
 from graph_retrievers.graph import CorpusGraph
+from graph_retrievers.graph.corpus_graph import Edge
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators import BM25Search
+from graph_retrievers.operators import BM25Search, PersonalizedPageRank, Pipeline
+from graph_retrievers.queries import Queries
 from graph_retrievers.systems.pagerank import PPR, TransitionGraph, personalized_pagerank
 
 
@@ -216,3 +218,30 @@ def test_paths_run_along_edges_from_a_seed_or_upwards(case):
         for near, far in zip(hit.path.nodes, hit.path.nodes[1:], strict=False):
             assert (int(near), int(far)) in linked
             assert place[near] < place[far]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_equal_shares_are_in_the_order_of_rows(seed):
+    """The weight of an edge is such that two nodes of a random graph, which are not alike, have the same share."""
+    draw, size, last = np.random.default_rng(seed), 30, 29
+    edges = [tuple(sorted(map(int, draw.choice(size, 2, replace=False)))) for _ in range(10)] + chain(0, size)
+
+    def last_has_more(weight, row):
+        table = np.zeros((size, size))
+        for a, b in edges:
+            table[[a, b], [b, a]] += weight if (a, b) == edges[-1] else 1
+        shares = np.linalg.solve(np.eye(size) - 0.5 * table / table.sum(0), np.eye(size)[0])
+        return shares[last] > shares[row]
+
+    for row in (8, 22):
+        light, heavy = 1e-3, 1e3
+        if last_has_more(light, row) == last_has_more(heavy, row):
+            continue
+        for _ in range(60):
+            middle = (light * heavy) ** 0.5
+            light, heavy = (light, middle) if last_has_more(middle, row) == last_has_more(heavy, row) else (middle, heavy)
+        rows = [Edge(str(a), str(b), weight=light if (a, b) == edges[-1] else 1.0) for a, b in edges]
+        index = GraphIndex.from_texts(["a loom"] + ["a card"] * last, edges=rows)
+        queries = Queries.of(index, ["loom"])
+        found = Pipeline(BM25Search(1), PersonalizedPageRank(size, passage_weight=0))(queries).nodes[0].tolist()
+        assert found.index(row) < found.index(last)

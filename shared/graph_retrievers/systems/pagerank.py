@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ __all__ = ["PPR", "PersonalizedPageRank", "TransitionGraph", "Walk", "check_damp
 _MAX_STEPS = 10_000
 # Bound on the error of a walk that is asked for by a request.
 _TOLERANCE = 1e-7
+# How near the first, accelerated steps of a walk come; shares that are equal then differ by less than the rounding that ties allow.
+_NEAR = 1e-10
 
 
 class TransitionGraph:
@@ -109,7 +112,7 @@ def _normalised(restart: Tensor) -> Tensor:
 
 
 def personalized_pagerank(graph: TransitionGraph, restart: Tensor, *, damping: float = 0.5, tolerance: float = 1e-9) -> Tensor:
-    r"""Return the stationary distribution of a walk that restarts with probability 1 - damping, by power iteration.
+    r"""Return the stationary distribution of a walk that restarts with probability 1 - damping, by power iteration, accelerated.
 
     .. math:: p = (1 - d) s + d \, (W D^{-1} p + s \sum_{\deg u = 0} p_u)
 
@@ -152,7 +155,8 @@ def personalized_pagerank(graph: TransitionGraph, restart: Tensor, *, damping: f
     rounding = torch.finfo(torch.float64).eps * (torch.diff(graph.indptr) + 4).double()
     # The columns are queries: one sparse product a step serves all of them. For one query the vector form is faster.
     start = restart.T.contiguous() if restart.shape[0] != 1 else restart[0].clone()
-    value, restarted = start, (1 - damping) * start
+    restarted = (1 - damping) * start
+    value = _accelerated(graph, start, restarted, damping)
     before: float | Tensor = float("inf")
     for _ in range(_MAX_STEPS):
         # Isolated nodes are left out of the walk: by linearity, the mass they return only rescales the result.
@@ -176,6 +180,24 @@ def personalized_pagerank(graph: TransitionGraph, restart: Tensor, *, damping: f
         f"PageRank with damping {damping} has not converged after {_MAX_STEPS:,} steps; the bound on its error is still "
         f"{min(2.0, float(error.max())):.1e}. Lower the damping or raise the tolerance."
     )
+
+
+def _accelerated(graph: TransitionGraph, start: Tensor, restarted: Tensor, damping: float) -> Tensor:
+    """Return what is near the result of a power iteration, by Chebyshev's semi-iteration (Golub and Varga, 1961, equation 2.11).
+
+    Edges have no direction, so the eigenvalues of the matrix are real, and a step leaves d / (1 + sqrt(1 - d²)) of the
+    distance, 0.27 of it at damping 0.5, in place of d. Where steps are many, all is left to the power
+    iteration, which tells if it cannot converge.
+    """
+    rate = damping / (1 + math.sqrt(1 - damping**2))
+    if not 0 < rate < 0.65:
+        return start
+    before, value, omega = start, (graph.product @ start).mul_(damping).add_(restarted), 1 / (1 - damping**2 / 2)
+    for _ in range(math.ceil(math.log(_NEAR) / math.log(rate))):
+        new = (graph.product @ value).mul_(damping).add_(restarted)
+        before, value = value, new.sub_(before).mul_(omega).add_(before)
+        omega = 1 / (1 - damping**2 * omega / 4)
+    return value.clamp_(min=0)
 
 
 def check_damping(damping: float) -> None:
