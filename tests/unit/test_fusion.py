@@ -11,7 +11,7 @@ from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search import candidates as found_lists
-from graph_retrievers.search.fusion import ReciprocalRankFusion, min_max_parts
+from graph_retrievers.search.fusion import ReciprocalRankFusion, fused, min_max_parts
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.systems.baselines import Hybrid
 from tests.apples import TEXTS, ids, index
@@ -100,3 +100,28 @@ def test_weights_of_fusions(weights):
 def test_weights_that_single_precision_cannot_hold(weights):
     with pytest.raises(InvalidArgumentError, match="from 1e-30 to 1e30"):
         HybridSearch(weights=weights)
+
+
+def seeds(name, *nodes):
+    return found_lists.Candidates.seeds(np.array(nodes), np.arange(len(nodes), 0, -1.0), name)
+
+
+def test_what_a_node_keeps_of_parts_that_differ_by_rounding_is_that_of_the_first_list():
+    both = fused([seeds("First", 4), seeds("Second", 4)], [np.array([0.1]), np.array([0.1 + 1e-10])])
+    assert [both.operators[origin] for origin in both.origins] == ["First"]
+    both = fused([seeds("First", 4), seeds("Second", 4)], [np.array([0.1]), np.array([0.2])])
+    assert [both.operators[origin] for origin in both.origins] == ["Second"]
+
+
+def test_fused_scores_do_not_rise_by_rounding():
+    found = fused([seeds("A", 5, 2)], [np.array([0.3 + 1e-9, 0.3])])
+    assert found.nodes.tolist() == [2, 5] and found.scores.tolist() == [0.3, 0.3]
+
+
+def test_ranks_of_lists_that_were_fused_before_are_not_kept():
+    inner = fused([seeds("A", 5, 2), seeds("B", 2)], [np.array([2.0, 1.0]), np.array([0.5])], ("A", "B"))
+    assert inner.beside["ranks"].tolist() == [[1, 0], [2, 1]] and inner.lists == ("A", "B")
+    without = fused([inner, seeds("C", 7)], [np.array([2.0, 1.0]), np.array([0.1])])
+    assert "ranks" not in without.beside and without.lists == ()
+    anew = fused([inner, seeds("C", 7)], [np.array([2.0, 1.0]), np.array([0.1])], ("inner", "C"))
+    assert anew.beside["ranks"].tolist() == [[1, 0], [2, 0], [0, 1]] and anew.lists == ("inner", "C")

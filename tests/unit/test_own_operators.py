@@ -1,6 +1,8 @@
 """Operators and signals of others: what they return, and what of it is refused."""
 
+from copy import copy
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,12 +12,26 @@ from graph_retrievers import BM25
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators import BM25Search, VectorSearch
+from graph_retrievers.operators import BM25Search, STeX, VectorSearch
+from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.search.beyond import Chains, Facts
-from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.search.candidates import Candidates, found_by, reached, stacked
 from graph_retrievers.search.operator import Operator, OperatorKind, Pipeline
-from graph_retrievers.search.requests import Degree, Instead, Links, Nearest, Neighbors, Similarity, Texts, Weights
+from graph_retrievers.search.requests import (
+    ByTitle,
+    Closest,
+    Degree,
+    Instead,
+    Links,
+    Near,
+    Nearest,
+    Neighbors,
+    Similarity,
+    Texts,
+    Titled,
+    Weights,
+)
 from graph_retrievers.signals.bm25 import BM25 as Words
 from graph_retrievers.signals.dense import DenseIndex
 from tests.helpers import linked_index
@@ -295,3 +311,194 @@ def test_a_search_derived_from_one_of_ours_is_checked():
     index = GraphIndex(index.graph, {"bm25": Turned(index.graph.contents())})
     with pytest.raises(InvalidArgumentError, match="not in descending order"):
         BM25(index).retrieve("loom card")
+
+
+class Adds(Operator):
+    """All neighbours, with scores that a test gives, as the candidates before them or behind them."""
+
+    kind = OperatorKind.VECTOR_GRAPH_SEARCH
+
+    def __init__(self, scores, k: int | None = None):
+        self.scores, self.k = np.array(scores), k
+
+    def search(self, question, found):
+        near = yield Neighbors(found.nodes)
+        return found.joined(reached(found, near.owner, near.node, self.scores, self.name))
+
+
+def test_scores_stay_as_they_are_given_and_what_is_returned_is_sorted():
+    index = GraphIndex.from_texts(["a loom", "far", "near", "mid"], edges=[("0", "1"), ("0", "2"), ("0", "3")], vectors=np.eye(4))
+    seed = np.array([0.5, 0, 0, 0])
+    search = VectorSearch(1)
+    hits = Retriever(index, Pipeline(search, Adds([-0.6, 0.9, 0.4])), backfill=False).retrieve("?", vector=seed)
+    assert [(hit.text, round(hit.score, 6)) for hit in hits] == [("near", 0.9), ("a loom", 0.5), ("mid", 0.4), ("far", -0.6)]
+    best_two = Pipeline(search, Adds([-0.6, 0.9, 0.4], k=2))(Queries.of(index, ["?"], vectors=[seed]))
+    assert best_two.nodes.tolist() == [[2, 0]], "sorted before it is cut"
+    equal = Retriever(index, Pipeline(search, Adds([0.9, 0.5, 0.9])), backfill=False).retrieve("?", vector=seed)
+    assert [hit.id for hit in equal] == ["1", "3", "0", "2"], "equal scores keep their order"
+    before, rising = Candidates.seeds(np.array([4]), np.ones(1), "First"), np.array([0.1, 0.7])
+    zeros, nodes = np.zeros(2, np.int64), np.array([5, 6])
+    for made in (
+        reached(before, zeros, nodes, rising, "Mine"),
+        found_by("Mine", before, nodes, rising, zeros - 1),
+        stacked(before, zeros, [[5], [6]], rising, "Mine"),
+    ):
+        assert made.scores.tolist() == [0.1, 0.7] and made.nodes.tolist() == [5, 6]
+
+
+def test_nodes_behind_others_have_no_higher_scores():
+    """STeX puts its candidates behind the ranked nodes, whatever they score."""
+    index = GraphIndex.from_texts(["a loom", "b", "c"], edges=[("0", "1"), ("0", "2")], vectors=[[-1, 0], [0, 1], [1, 0]])
+    hits = Retriever(index, Pipeline(BM25Search(1), STeX(beta=2.0)), k=3, backfill=False).retrieve("loom", vector=[1, 0])
+    assert [hit.id for hit in hits] == ["0", "2", "1"]
+    assert all(upper.score >= lower.score for upper, lower in zip(hits, hits[1:], strict=False))
+
+
+def published_beam():
+    """The operator of the page that shows how to write one."""
+    page = (Path(__file__).parents[2] / "docs" / "new-retriever.md").read_text()
+    names = {}
+    exec(page.split("```python")[1].split("```")[0], names)
+    return names["BeamSearch"]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_beam_search_of_the_docs_is_that_of_plain_python(seed):
+    draw = np.random.default_rng(seed)
+    size, beam, rounds = int(draw.integers(5, 40)), int(draw.integers(1, 6)), int(draw.integers(1, 4))
+    vectors = draw.normal(size=(size, 6))
+    vectors = np.sign(vectors) if seed % 2 else vectors  # every other graph has many ties
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    edges = draw.integers(0, size, (int(draw.integers(0, 3 * size)), 2)).tolist()
+    index = GraphIndex.from_texts(["."] * size, edges=[(str(a), str(b)) for a, b in edges], vectors=vectors)
+    near = [{b for a, b in edges + [[b, a] for a, b in edges] if a == row} for row in range(size)]
+    cosines = np.round(vectors @ vectors[0], 5)
+
+    def ranked(nodes, k):
+        return sorted(nodes, key=lambda row: (-cosines[row], row))[:k]
+
+    found = ranked(range(size), 2)
+    for _ in range(rounds):
+        found = ranked({*found, *(other for row in found for other in near[row])}, beam)
+    retriever = Retriever(index, Pipeline(VectorSearch(2), published_beam()(beam, rounds)), k=size, backfill=False)
+    hits = retriever.retrieve("?", vector=vectors[0])
+    assert [int(hit.id) for hit in hits] == found
+    assert [hit.score for hit in hits] == pytest.approx(cosines[found], abs=1e-4)
+    beside = np.concatenate([vectors[:1], draw.normal(size=(6, 6))])
+    assert [hit.id for hit in retriever.retrieve_batch(["?"] * 7, vectors=beside)[0]] == [hit.id for hit in hits]
+
+
+@pytest.mark.parametrize(
+    ("search", "told"),
+    [
+        ("found.rescored(np.ones(1))", r"rescored was given scores of shape \(1,\), float64; expected numbers of shape \(3,\)"),
+        ("found.rescored(np.ones(9))", r"rescored was given scores of shape \(9,\)"),
+        ("found.rescored(['a', 'b', 'c'])", r"rescored was given scores of shape \(3,\), <U1; expected numbers"),
+        (
+            "found.rescored(Degree(found.nodes))",
+            "rescored was given scores Degree.*what a request is answered with comes from `yield`",
+        ),
+        (
+            "reached(found, near.owner, near.node, 1.0, 'Mine')",
+            r"reached was given scores of shape \(\), float64; expected numbers",
+        ),
+        ("reached(found, near.owner, near.node, np.ones(1), 'Mine')", r"reached was given scores of shape \(1,\)"),
+        (
+            "reached(found, 0, near.node, np.ones(len(near.node)), 'Mine')",
+            r"reached was given place of shape \(\), int64; expected integers",
+        ),
+        (
+            "reached(found, found.nodes[near.owner] + 3, near.node, np.ones(len(near.node)), 'Mine')",
+            "reached was given place .*A place is not",
+        ),
+        ("reached(found, near.owner, 3, np.ones(1), 'Mine')", "reached was given place|reached was given nodes"),
+        ("found_by('Mine', found, near.node, np.ones(len(near.node)), found.nodes[:1])", "found_by was given parents of shape"),
+        ("stacked(found, np.array([7]), [[1]], np.ones(1), 'Mine')", "stacked was given place 7; expected places from 0 to 2"),
+        ("stacked(found, np.array([0]), [[1]], np.ones(2), 'Mine')", "stacked was given scores of shape"),
+    ],
+)
+def test_what_does_not_fit_the_candidates_is_refused_with_the_operator(search, told):
+    def asks(self, question, found):
+        near = yield Neighbors(found.nodes)
+        return eval(search, {**globals(), "found": found, "near": near})
+
+    def plain(self, question, found):
+        return eval(search, {**globals(), "found": found, "near": Near(np.zeros(2, np.int64), found.nodes[:2])})
+
+    index = GraphIndex.from_texts(["a loom", "the loom", "loom", "a card"], edges=[("0", "3"), ("1", "3")])
+    for body in (asks, plain):
+        own = type("Mine", (Operator,), {"kind": OperatorKind.GRAPH_SEARCH, "search": body})
+        with pytest.raises(InvalidArgumentError, match=f"^Mine: {told}"):
+            Retriever(index, Pipeline(BM25Search(3), own())).retrieve("loom")
+
+
+def test_lists_do_as_arrays():
+    before = Candidates.seeds(np.array([4, 2]), np.array([0.9, 0.8]), "First")
+    made = reached(before, [0, 1], [7, 5], [0.1, 0.6], "Mine")
+    assert made.trails.tolist() == [[4, 7], [2, 5]] and made.scores.tolist() == [0.1, 0.6]
+    assert before.rescored([1, 3]).nodes.tolist() == [2, 4]
+    assert len(reached(before, [], [], [], "Mine")) == 0
+
+
+def test_neighbours_of_two_nodes_are_there_twice_and_the_error_names_the_cure():
+    class Doubled(Operator):
+        kind = OperatorKind.GRAPH_SEARCH
+
+        def search(self, question, found):
+            near = yield Neighbors(found.nodes)
+            step = reached(found, near.owner, near.node, np.arange(len(near.node), dtype=float), self.name)
+            return step if question.text == "loom" else found.joined(step.rescored(step.scores))
+
+    index = GraphIndex.from_texts(["a loom", "the loom", "card"], edges=[("0", "2"), ("1", "2")])
+    retriever = Retriever(index, Pipeline(BM25Search(2), Doubled()), backfill=False)
+    with pytest.raises(
+        InvalidArgumentError, match=r"Doubled returned row 2 twice .*`found\.joined\(\.\.\.\)` keeps the first of each node"
+    ):
+        retriever.retrieve("loom")
+    hits = retriever.retrieve("a loom")
+    assert [(hit.path.text, hit.score) for hit in hits if hit.id == "2"] == [("1 -> 2", 1.0)], "the best, not the first"
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (Nearest(-1), "Nearest with k -1; expected the number of nodes, 0 or more"),
+        (Nearest("3", "bm25"), "Nearest with k '3'; expected the number of nodes"),
+        (Nearest(True, "bm25"), "Nearest with k True; expected"),
+        (Closest(-2), "Closest with k -2; expected"),
+        (Nearest(3, "bm25", types="film"), r"Nearest with types 'film'; expected a tuple of strings, such as \('film',\)"),
+        (Closest(3, exclude_types=["film"]), r"Closest with exclude_types \['film'\]; expected a tuple of strings"),
+        (Titled("T1"), "Titled with names 'T1'; expected a tuple of strings"),
+        (Titled(("T1", 2)), r"Titled with names \('T1', 2\); expected"),
+        (ByTitle("Kismet", "film"), "ByTitle with titles 'Kismet'; expected a tuple of strings"),
+        (Instead(Nearest(-1), "card"), "Nearest with k -1"),
+    ],
+)
+def test_what_is_searched_for_is_checked(asked, told):
+    with pytest.raises(InvalidArgumentError, match=f"Asks asked for {told}"):
+        Retriever(linked_index(), Pipeline(BM25Search(2), Asks(asked))).retrieve("loom")
+
+
+def test_a_forgotten_yield_is_told():
+    with pytest.raises(AttributeError, match="Neighbors has no 'owner': it is a request; `yield` it"):
+        Neighbors(ROWS).owner  # noqa: B018
+    with pytest.raises(TypeError, match="Nearest has no parts: it is a request; `yield` it"):
+        _, _ = Nearest(3)
+    assert not hasattr(Neighbors(ROWS), "k") and copy(Neighbors(ROWS)).nodes is ROWS
+
+
+def test_the_kind_of_an_operator_is_told_when_its_class_is_made():
+    def search(self, question, found):
+        return found
+
+    with pytest.raises(InvalidArgumentError, match=r"Mine has no kind; set kind = OperatorKind\.GRAPH_SEARCH or another"):
+        type("Mine", (Operator,), {"search": search})
+    for kind in ("O_gs", 3, "graph"):
+        with pytest.raises(InvalidArgumentError, match=f"Mine has the kind {kind!r}; set kind = OperatorKind"):
+            type("Mine", (Operator,), {"search": search, "kind": kind})
+    with pytest.raises(InvalidArgumentError, match="Base has the kind 'O_gs'"):
+        type("Base", (Operator,), {"kind": "O_gs"})
+    base = type("Base", (Operator,), {})
+    assert type("Mine", (base,), {"search": search, "kind": OperatorKind.GRAPH_SEARCH})().formula() == "O_gs"
+    told = property(lambda self: OperatorKind.MODEL_SEARCH)
+    assert type("Mine", (base,), {"search": search, "kind": told})().formula() == "O_m"

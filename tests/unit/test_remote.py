@@ -37,6 +37,23 @@ from graph_retrievers.errors import (
     UnknownNodeError,
 )
 from graph_retrievers.operators import BM25Search, GatedPropagation, HybridSearch, VectorSearch
+from graph_retrievers.search.operator import Operator, OperatorKind
+from graph_retrievers.search.requests import (
+    Contents,
+    Degree,
+    Links,
+    Near,
+    Neighbors,
+    Relevance,
+    Request,
+    Scores,
+    Similarity,
+    Steps,
+    TermScores,
+    Texts,
+    Vectors,
+    Weights,
+)
 from graph_retrievers.stores.cypher import CypherDatabase, CypherGraphStore, GraphSchema
 from graph_retrievers.stores.cypher.writer import name_key
 from graph_retrievers.stores.remote import Page, RemoteIndex, RemoteRetriever, Titled
@@ -240,7 +257,7 @@ def test_what_reads_the_whole_graph_is_refused(corpus, system, options, words):
         (
             Retriever,
             {"operator": Pipeline(VectorSearch(3), GatedPropagation(gate=lambda queries, batch, nodes: nodes > 0))},
-            r"it reads what that is answered with in the whole graph \(asked: Pairs\)",
+            r"it reads what Pairs is answered with, which only an index in memory has \(asked: Pairs\)",
         ),
     ],
 )
@@ -723,3 +740,58 @@ def test_edges_of_a_database_are_checked(corpus, given):
     pages = engines(corpus)[3].opened()
     with pytest.raises(DatabaseError, match="The edge from 'a' to 'b' has the position"):
         pages.take(store.read(expand=["a"], limit=9))
+
+
+ROWS = np.array([41, 7, 250])
+
+
+@pytest.mark.parametrize(
+    ("request_", "trips"),
+    [
+        (Neighbors(ROWS), 3),
+        (Neighbors(ROWS, parallel=True), 3),
+        (Steps(ROWS, "film", None, 99), 3),
+        (Links(ROWS), 3),
+        (Weights(ROWS), 3),
+        (Degree(ROWS), 2),
+        (Degree(ROWS, parallel=True), 3),
+        (Similarity(ROWS), 2),
+        (Scores(ROWS), 2),
+        (Scores(ROWS, "bm25"), 1),
+        (TermScores(ROWS), 1),
+        (Vectors(ROWS), 2),
+        (Relevance(ROWS), 3),
+        (Texts(ROWS), 3),
+        (Contents(ROWS), 3),
+        (lambda question: question.typed(ROWS, ("film",)), 2),
+        (lambda question: question.types(ROWS), 2),
+        (lambda question: question.returned(ROWS), 2),
+        (lambda question: [question.ids[row] for row in ROWS], 4),
+    ],
+)
+def test_rows_that_no_answer_contained_are_fetched(corpus, request_, trips):
+    told = []
+
+    class Asks(Operator):
+        kind = OperatorKind.GRAPH_SEARCH
+
+        def search(self, question, found):
+            told.append((yield request_) if isinstance(request_, Request) else request_(question))
+            return found.top(0)
+
+    index, graph, _, remote = engines(corpus)
+    operator, options = Pipeline(VectorSearch(1, returned=False), Asks()), {"filter": {"year": {"$gte": 1995}}}
+    Retriever(index, operator, backfill=False).retrieve(QUESTIONS[0], vector=ONE, seed_filter={}, **options)
+    graph.asked.clear()
+    RemoteRetriever(remote, Retriever, operator=operator, backfill=False).retrieve(
+        QUESTIONS[0], vector=ONE, seed_filter={}, **options
+    )
+    local, stored = (part if isinstance(part, tuple) else (part,) for part in told)
+    for ours, theirs in zip(stored, local, strict=True):
+        if isinstance(theirs, Near):
+            assert [part.tolist() for part in ours] == [part.tolist() for part in theirs]
+        elif isinstance(theirs, np.ndarray):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+        else:
+            assert ours == theirs
+    assert len(graph.asked) <= trips + 1

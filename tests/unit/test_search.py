@@ -15,9 +15,9 @@ from graph_retrievers.queries import Queries
 from graph_retrievers.results import LONGEST_TRAIL, Ranking
 from graph_retrievers.search.beyond import Chains, Facts
 from graph_retrievers.search.candidates import Candidates, best, followed, found_by, order, ranking_of, reached, stacked
-from graph_retrievers.search.driver import Named, Together, run
+from graph_retrievers.search.driver import Named, Together, changed, run
 from graph_retrievers.search.memory import Memory, smoothed
-from graph_retrievers.search.operator import Operator
+from graph_retrievers.search.operator import Loop, Operator
 from graph_retrievers.search.requests import (
     Closest,
     Degree,
@@ -486,3 +486,134 @@ def test_the_trace_tells_operators_that_ask_side_by_side_in_one_call():
         (Nearest, ("HybridSearch",)),
         (Relevance, ("Rerank",)),
     ]
+
+
+def test_none_of_some_candidates_are_none_and_all_without_a_number():
+    assert len(some().top(0)) == 0 and some().top(None).nodes.tolist() == some().top(9).nodes.tolist() == [4, 2]
+    assert some().top(1).nodes.tolist() == [4]
+
+
+def test_own_chains_and_facts_stand_in_the_place_of_those_before():
+    def told(name, row):
+        chains = Chains(np.array([[row]]), np.ones(1), name)
+        return replace(some(), chains=chains, facts=Facts(np.array([row]), np.ones(1), name))
+
+    after = told("Second", 1).after(told("First", 0))
+    assert after.chains.operator == after.facts.operator == "Second"
+    assert some().after(told("First", 0)).chains.operator == "First"
+    assert told("Second", 1).after(some()).chains.operator == "Second"
+    only = replace(told("Second", 1), facts=None).after(told("First", 0))
+    assert (only.chains.operator, only.facts.operator) == ("Second", "First")
+
+
+def test_trails_are_trimmed_to_their_nodes_and_to_the_last():
+    line = np.arange(LONGEST_TRAIL + 8)
+    found = replace(Candidates.seeds(line[-1:], np.ones(1), "A"), trails=line[None], relations=line[None, 1:])
+    trimmed = found.trimmed()
+    assert trimmed.trails.tolist() == [line[8:].tolist()] and trimmed.relations.tolist() == [line[9:].tolist()]
+    assert trimmed.scores.dtype == np.float32
+    padded = replace(some(), trails=np.array([[-1, -1, 3, 4], [-1, -1, -1, 2]])).trimmed()
+    assert padded.trails.tolist() == [[3, 4], [-1, 2]]
+
+
+def test_the_trace_counts_questions_once_and_times_each_call_alone(monkeypatch):
+    clock = iter(range(100))
+    monkeypatch.setattr("graph_retrievers.search.driver.perf_counter", lambda: next(clock))
+
+    def asks():
+        yield Word("a"), Word("b"), Other("a")
+
+    trace = []
+    run({"a": "A", "b": "B"}, [asks(), asks()], trace)
+    assert [(asked.request, asked.questions) for asked in trace] == [(Word, 2), (Other, 2)]
+    assert [asked.seconds for asked in trace] == [1, 1], "the clock starts anew for each call"
+
+
+def test_calls_behind_a_search_of_its_own_are_a_later_step():
+    class Inner(Request):
+        @classmethod
+        def together(cls, backend, asked):
+            return run(backend, [inner() for _ in asked], trace, "Inner")
+
+    def inner():
+        yield Word("a")
+        return (yield Word("b"))
+
+    def asks():
+        yield Inner(), Word("c")
+        yield Word("a")
+
+    trace = []
+    run({word: word for word in "abc"}, [asks()], trace, "Outer")
+    assert [(asked.step, asked.operators) for asked in trace] == [
+        (1, ("Inner",)),
+        (2, ("Inner",)),
+        (3, ("Outer",)),
+        (4, ("Outer",)),
+    ]
+
+
+def test_requests_are_changed_inside_what_runs_side_by_side_or_has_a_name():
+    def asks(word):
+        return (yield Word(word)) + "".join((yield (Word(word), Word("b"))))
+
+    def whole():
+        alone = yield Named("Mine", asks("a"))
+        return [alone, *(yield Together([asks("b"), asks("c")]))]
+
+    turned = changed(whole(), lambda request: Word(request.word.upper()))
+    assert run({"A": "1", "B": "2", "C": "3"}, [turned]) == [["112", "222", "332"]]
+
+
+def test_a_loop_ends_when_the_budget_is_met_or_nothing_is_new():
+    rounds = []
+
+    class Grows(Operator):
+        kind = OperatorKind.GRAPH_SEARCH
+
+        def search(self, question, found):
+            near = yield Neighbors(found.nodes)
+            rounds.append(len(found))
+            return found.joined(reached(found, near.owner, near.node, np.zeros(len(near.node)), self.name))
+
+    index = GraphIndex.from_texts(["a loom", "b", "c", "d"], edges=[("0", "1"), ("1", "2"), ("2", "3")])
+    for budget, expected in ((3, [1, 2]), (4, [1, 2, 3]), (9, [1, 2, 3, 4]), (1, [])):
+        rounds.clear()
+        Loop(Grows(), budget=budget)(Queries.of(index, ["loom"]), BM25Search(1)(Queries.of(index, ["loom"])))
+        assert rounds == expected
+
+
+def test_notes_are_told_once_and_counts_of_visited_nodes_are_kept():
+    class Notes(Operator):
+        kind = OperatorKind.MODEL_SEARCH
+
+        def search(self, question, found):
+            question.notes += ["first", "second", "first"]
+            return found
+
+    index = GraphIndex.from_texts(["a loom", "a card"], edges=[("0", "1")])
+    queries = Queries.of(index, ["loom"])
+    assert Pipeline(BM25Search(1), Notes(), Notes())(queries).notes == (("first", "second"),)
+    walk = Pipeline(BM25Search(1), GatedPropagation(gate="uniform"))
+    # The list that counts none does not take away what the other counted.
+    assert ReciprocalRankFusion(walk, BM25Search(2))(queries).touched.tolist() == [2]
+
+
+def test_texts_of_an_operator_are_searched_for_with_the_inputs_of_a_question():
+    index = GraphIndex.from_texts(["a loom", "a card", "a mill"])
+    memory = Memory(Queries.of(index, ["loom"], inputs={"year": [1]}))
+    asked = [(0, Nearest(1, "bm25", text=text)) for text in ("card", "mill", "card")]
+    assert [nodes.tolist() for nodes, _ in memory.nearest(asked)] == [[1], [2], [1]]
+
+
+def test_a_degree_of_edges_asked_beside_one_of_nodes():
+    index = GraphIndex.from_texts(["a", "b"], edges=[("0", "1"), ("0", "1"), ("0", "0")])
+    both = np.array([0, 1])
+
+    def asks():
+        return (yield Degree(both), Degree(both, parallel=True), Neighbors(both), Neighbors(both, parallel=True), Links(both, True))
+
+    alone, parallel, near, rows, links = run(Memory(Queries.of(index, ["q"])), [asks()])[0]
+    # An edge from a node to itself counts with parallel, and never among links.
+    assert alone.tolist() == [1, 1] and parallel.tolist() == [3, 2]
+    assert near.node.tolist() == [1, 0] and rows.node.tolist() == [0, 1, 1, 0, 0] and links.node.tolist() == [1, 1, 0, 0]

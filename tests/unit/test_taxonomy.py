@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from graph_retrievers import GraphIndex, Node, build_retriever
+from graph_retrievers.operators import VectorSearch
 from graph_retrievers.search.driver import Asked
-from graph_retrievers.search.operator import OperatorKind, Trace, kind_of
+from graph_retrievers.search.operator import Operator, OperatorKind, Pipeline, Trace, kind_of
 from graph_retrievers.search.requests import Degree, Nearest, Neighbors, Relevance, Request, Similarity
 from graph_retrievers.systems.mor import TrajectoryReranker, TrajectoryScorer
 from graph_retrievers.systems.registry import retriever_names
@@ -71,3 +72,10 @@ def test_every_operator_asks_what_its_kind_says():
     found = {name: kind_of(seen.get(name, Trace())) for name in kinds}
     assert found == {**kinds, **{name: asked for name, (_, asked) in OTHERWISE.items()}}
     assert {name: kinds[name] for name in OTHERWISE} == {name: declared for name, (declared, _) in OTHERWISE.items()}
+
+
+@pytest.mark.parametrize("kind", list(OperatorKind))
+def test_kinds_with_the_graph_find_more_where_there_are_edges(kind):
+    made = type("Mine", (Operator,), {"kind": kind, "search": lambda self, question, found: found})()
+    assert made.walks == (kind not in (OperatorKind.VECTOR_SEARCH, OperatorKind.MODEL_SEARCH))
+    assert Pipeline(VectorSearch(1), made).walks == made.walks

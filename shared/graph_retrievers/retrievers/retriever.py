@@ -27,7 +27,7 @@ from graph_retrievers.retrievers.shared_calls import SharedCalls
 from graph_retrievers.retrievers.signatures import class_knobs, published_settings
 from graph_retrievers.retrievers.similarity import similarities
 from graph_retrievers.search.backfill import Backfill
-from graph_retrievers.search.candidates import Candidates, ranking_of
+from graph_retrievers.search.candidates import Candidates, falling, ranking_of
 from graph_retrievers.search.driver import Search, Trace, run
 from graph_retrievers.search.limits import TimeLimit, limited
 from graph_retrievers.search.memory import Memory, Question
@@ -303,6 +303,8 @@ class Retriever(BaseRetriever):
         if self.per_source is not None:
             found = yield from per_source(question, found, self.per_source, self.source_field)
         found = found.top(wanted)
+        # An operator that appends may score nodes higher than those above them.
+        found = replace(found, scores=falling(found.scores))
         question.notes += [] if len(found) else [NOTHING_FOUND]
         question.notes += [_FALLS_BACK] if self._falls_back else []
         if self._lacks_edges:

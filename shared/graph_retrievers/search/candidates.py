@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.results import LONGEST_TRAIL, Ranking
 from graph_retrievers.search.beyond import Chains, Facts, padded_chains, padded_facts
 
 __all__ = [
     "Candidates",
+    "MisfitError",
     "best",
     "concatenated",
     "falling",
@@ -33,6 +35,10 @@ __all__ = [
 _BESIDE: dict[str, float] = {"seed_scores": np.nan, "trail_scores": np.nan, "context": -1, "ranks": 0}
 # Scores nearer to each other than this share of the larger differ by the rounding of single precision alone.
 _ROUNDING = 1e-6
+
+
+class MisfitError(InvalidArgumentError):
+    """Something that does not fit the candidates that it is given for; the driver adds which operator gave it."""
 
 
 @dataclass
@@ -110,7 +116,11 @@ class Candidates:
         return self if k is None or k >= len(self) else self.taken(slice(k))
 
     def rescored(self, scores: np.ndarray) -> Candidates:
-        """Return the same nodes with new scores, shape [K], sorted; equal scores keep their present order."""
+        """Return the same nodes with new scores, shape [K], best first; equal scores keep their present order.
+
+        For equal scores in the order of rows, sort by row first, or take what :func:`best` gives for scores and nodes.
+        """
+        (scores,) = _fitting("rescored", len(self), scores=scores)
         by = order(scores)
         found = self.taken(by)
         found.scores = falling(scores[by])
@@ -163,9 +173,9 @@ class Candidates:
         return replace(self, chains=chains, facts=before.facts if self.facts is None else self.facts)
 
     def joined(self, other: Candidates) -> Candidates:
-        """Return these candidates, and behind them those of `other` that are new, each once.
+        """Return these candidates, and behind them those of `other` that are new; of each node the first counts, not the best.
 
-        Scores stay, so they may rise where the two meet.
+        Scores stay, so they may rise where the two meet: what an operator returns is sorted (:meth:`Operator.stepped`).
         """
         _, first = np.unique(other.nodes, return_index=True)
         fresh = np.sort(first[places_of(self.nodes, other.nodes[first]) < 0])
@@ -366,30 +376,44 @@ def followed(nodes: np.ndarray, parents: np.ndarray) -> np.ndarray:
 def found_by(name: str, before: Candidates, nodes: np.ndarray, scores: np.ndarray, parents: np.ndarray) -> Candidates:
     """Return what an operator found along parents (see :func:`followed`).
 
-    A node without a parent was found by the operator that `before` says, where it has the node.
+    A node without a parent was found by the operator that `before` says, where it has the node. `nodes`, `scores` and `parents`
+    have the shape [n]; they stay as they are, in their order.
     """
+    nodes, scores, parents = _fitting("found_by", _count(nodes), nodes=nodes, scores=scores, parents=parents)
     operators, own = _with(before.operators, name)
     place = places_of(before.nodes, nodes)
     known = (parents < 0) & (place >= 0)
     origins = np.where(known, before.origins.take(place, mode="clip") if len(before) else own, own)
-    return Candidates(nodes, falling(scores), followed(nodes, parents), origins, operators)
+    return Candidates(nodes, scores, followed(nodes, parents), origins, operators)
 
 
 def reached(before: Candidates, place: np.ndarray, nodes: np.ndarray, scores: np.ndarray, name: str) -> Candidates:
-    """Return what an operator reached in one step from places, shape [n], of the candidates before."""
+    """Return what an operator reached in one step from places of the candidates before, such as the `owner` of neighbours.
+
+    `place`, `nodes` and `scores` have the shape [n]; they stay as they are, in their order, and a node as often as it is there.
+
+    >>> before = Candidates.seeds(np.array([4, 2]), np.array([0.9, 0.8]), "First")
+    >>> reached(before, np.array([0, 1]), np.array([7, 5]), np.array([0.1, 0.6]), "Mine").trails.tolist()
+    [[4, 7], [2, 5]]
+    """
+    place, nodes, scores = _fitting("reached", _count(nodes), place=place, nodes=nodes, scores=scores)
+    _check_places("reached", place, before)
     operators, own = _with(before.operators, name)
     trails = np.concatenate([before.trails[place], nodes[:, None]], 1)
     relations = None
     if before.relations is not None:
         relations = np.concatenate([before.relations[place], np.full((len(nodes), 1), -1)], 1)
-    return Candidates(nodes, falling(scores), trails, np.full(len(nodes), own), operators, relations)
+    return Candidates(nodes, scores, trails, np.full(len(nodes), own), operators, relations)
 
 
 def stacked(before: Candidates, origin: np.ndarray, steps: Sequence[Sequence[int]], scores: np.ndarray, name: str) -> Candidates:
     """Return what an operator reached by several steps each: the node rows of `steps` after the candidate at the place `origin`.
 
-    A node without a step is the candidate itself, found by whoever found it.
+    A node without a step is the candidate itself, found by whoever found it. `origin`, `steps` and `scores` have the length n, and
+    stay in their order.
     """
+    origin, scores = _fitting("stacked", len(steps), origin=origin, scores=scores)
+    _check_places("stacked", origin, before)
     operators, own = _with(before.operators, name)
     longest, length = max(map(len, steps), default=0), before.trails.shape[1]
     trails = np.full((len(steps), length + longest), -1, np.int64)
@@ -400,7 +424,50 @@ def stacked(before: Candidates, origin: np.ndarray, steps: Sequence[Sequence[int
         if relations is not None and before.relations is not None:
             relations[row, begin : begin + length - 1] = before.relations[place]
     origins = np.where([len(walked) > 0 for walked in steps], own, before.origins[origin]) if steps else origin
-    return Candidates(trails[:, -1], falling(scores), trails, origins, operators, relations)
+    return Candidates(trails[:, -1], scores, trails, origins, operators, relations)
+
+
+def _count(nodes: Any) -> int:
+    """Return how many nodes are given; what is no list has none, and does not fit."""
+    return len(nodes) if hasattr(nodes, "__len__") else 0
+
+
+def _fitting(function: str, count: int, **given: Any) -> list[np.ndarray]:
+    """Return what is given to a function as arrays; raise MisfitError unless each has `count` numbers, all but scores integers."""
+    arrays = []
+    for name, value in given.items():
+        array = value if type(value) is np.ndarray else _array(function, name, value)
+        kinds, what = ("fiu", "numbers") if name == "scores" else ("iu", "integers")
+        if not count and array.shape == (0,):
+            array = array.astype(np.float64 if name == "scores" else np.int64)
+        if array.shape != (count,) or array.dtype.kind not in kinds:
+            told = f"{name} of shape {array.shape}, {array.dtype}"
+            raise MisfitError(f"{function} was given {told}; expected {what} of shape ({count},), one for each node.")
+        arrays.append(array)
+    return arrays
+
+
+def _array(function: str, name: str, value: Any) -> np.ndarray:
+    """Return a list, or what numpy takes for one, as an array; anything else does not fit."""
+    try:
+        array = np.asarray(value)
+    except Exception:
+        array = np.asarray(None)
+    if array.dtype == object:
+        hint = "; what a request is answered with comes from `yield`" if hasattr(value, "verb") else ""
+        raise MisfitError(f"{function} was given {name} {shown(value)}; expected a numpy array{hint}.")
+    return array
+
+
+def _check_places(function: str, place: np.ndarray, before: Candidates) -> None:
+    wrong = place[(place < 0) | (place >= len(before))]
+    if len(wrong):
+        _refuse_place(function, int(wrong[0]), len(before))
+
+
+def _refuse_place(function: str, place: int, count: int) -> NoReturn:
+    expected = f"places from 0 to {count - 1} in the candidates before, as `owner` of neighbours has them" if count else "none"
+    raise MisfitError(f"{function} was given place {place}; expected {expected}. A place is not the row of a node.")
 
 
 def _with(operators: tuple[str, ...], name: str) -> tuple[tuple[str, ...], int]:

@@ -10,7 +10,7 @@ import numpy as np
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.search.memory import Question
-from graph_retrievers.search.requests import AMONG, Instead, Nearest, Pairs, Request, Scores, TermScores
+from graph_retrievers.search.requests import AMONG, ByTitle, Closest, Instead, Nearest, Pairs, Request, Scores, TermScores, Titled
 
 __all__ = ["check_candidates", "check_requests"]
 
@@ -48,10 +48,24 @@ def check_requests(asked: Any, size: int | None, owner: str) -> Sequence[Request
             # Of a few rows, argmin and argmax take a tenth of the time of min and max.
             if not array or (len(nodes) and not 0 <= nodes.item(nodes.argmin()) <= nodes.item(nodes.argmax()) < end):
                 _check_rows(request, nodes, end, owner)
-        elif isinstance(request, Nearest) and request.among not in AMONG:
-            expected = f"expected one of {', '.join(map(repr, AMONG))}"
-            raise InvalidArgumentError(f"{owner} asked for Nearest among {shown(request.among)}; {expected}.")
+        elif isinstance(request, Nearest | Closest | Titled | ByTitle):
+            _check_search(request, owner)
     return asked  # type: ignore[no-any-return]
+
+
+def _check_search(request: Nearest | Closest | Titled | ByTitle, owner: str) -> None:
+    """Raise InvalidArgumentError unless what is searched for can be: the letters of a name would be names, too."""
+    told = f"{owner} asked for {type(request).__name__}"
+    if isinstance(request, Nearest | Closest):
+        if not isinstance(request.k, int | np.integer) or isinstance(request.k, bool) or request.k < 0:
+            raise InvalidArgumentError(f"{told} with k {shown(request.k)}; expected the number of nodes, 0 or more.")
+        if isinstance(request, Nearest) and request.among not in AMONG:
+            expected = f"expected one of {', '.join(map(repr, AMONG))}"
+            raise InvalidArgumentError(f"{told} among {shown(request.among)}; {expected}.")
+    for name in ("names", "titles", "types", "exclude_types"):
+        given = request.__dict__.get(name, ())
+        if not isinstance(given, tuple) or not all(isinstance(part, str) for part in given):
+            raise InvalidArgumentError(f"{told} with {name} {shown(given)}; expected a tuple of strings, such as ('film',).")
 
 
 def _check_rows(request: Request, nodes: Any, size: int, owner: str) -> None:
@@ -76,7 +90,7 @@ def check_candidates(found: Any, question: Question, owner: str) -> None:
     ...     check_candidates(Candidates.seeds(np.array([1, 1]), np.array([0.9, 0.8]), "Mine"), question, "Mine")
     ... except InvalidArgumentError as error:
     ...     print(error)
-    Mine returned row 1 twice for one query.
+    Mine returned row 1 twice for one query; `found.joined(...)` keeps the first of each node (neighbours come once an owner).
     """
     if not isinstance(found, Candidates):
         raise InvalidArgumentError(f"{owner}.search returned {shown(found)}; expected Candidates.")
@@ -111,7 +125,8 @@ def check_candidates(found: Any, question: Question, owner: str) -> None:
         raise InvalidArgumentError(f"{owner} returned a trail that does not end in its node; pads stand before a trail.")
     if len(set(rows := nodes.tolist())) < count:
         twice = next(row for place, row in enumerate(rows) if row in rows[:place])
-        raise InvalidArgumentError(f"{owner} returned row {twice} twice for one query.")
+        cure = "`found.joined(...)` keeps the first of each node (neighbours come once an owner)"
+        raise InvalidArgumentError(f"{owner} returned row {twice} twice for one query; {cure}.")
 
 
 def _check_list(what: str, rows: np.ndarray, scores: np.ndarray, least: int, size: int, owner: str) -> None:

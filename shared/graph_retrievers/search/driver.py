@@ -7,6 +7,8 @@ from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
 
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.search.candidates import MisfitError
 from graph_retrievers.search.checks import check_requests
 from graph_retrievers.search.limits import limit_over
 from graph_retrievers.search.requests import Request
@@ -164,6 +166,8 @@ def run(backend: Any, algorithms: Sequence[Search[T]], trace: list[Asked] | None
             except StopIteration as stop:
                 ready += task.finish(stop.value)
                 continue
+            except MisfitError as error:
+                raise InvalidArgumentError(f"{task.name or 'A search'}: {error}") from error
             if isinstance(asked, Together):
                 ready += reversed(_side_by_side(task, asked.algorithms))
             elif isinstance(asked, Named):

@@ -14,6 +14,7 @@ from inspect import Parameter, signature
 from numbers import Real
 from typing import Any
 
+import numpy as np
 import torch
 
 from graph_retrievers.arguments import positive, typed
@@ -21,7 +22,7 @@ from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
-from graph_retrievers.search.candidates import Candidates, ranking_of
+from graph_retrievers.search.candidates import Candidates, MisfitError, ranking_of
 from graph_retrievers.search.checks import check_candidates
 from graph_retrievers.search.driver import Named, Search, Together, Trace, run
 from graph_retrievers.search.memory import Memory, Question
@@ -74,7 +75,8 @@ class Operator(ABC):
     Attributes
     ----------
     kind : OperatorKind
-        Place in the taxonomy.
+        Place in the taxonomy, as a paper would give it. It decides `walks` and is shown; it is not held against what the operator
+        asks, which :func:`kind_of` tells of the trace of its hits.
     name : str
         Name in hits.
     k : int or None
@@ -91,6 +93,8 @@ class Operator(ABC):
         Whether names in the texts lead it from node to node, so that it finds more than search does where there are no edges.
     asks_relevance : bool
         Whether it asks the relevance model of the index.
+    appends : bool
+        Whether it puts nodes behind those found before, whatever they score. What other operators return is sorted.
 
     Examples
     --------
@@ -119,11 +123,18 @@ class Operator(ABC):
     reason: str = ""
     whole: str = ""
     asks_relevance: bool = False
+    appends: bool = False
     follows_names: bool = False
 
     def __init_subclass__(cls, **kwargs: object) -> None:
-        """Name the operator after its class where the class body does not; check arguments by the annotations of the class."""
+        """Name the operator after its class where the class body does not; check its kind, and arguments by their annotations."""
         super().__init_subclass__(**kwargs)
+        kind = getattr(cls, "kind", None)
+        # Where search is still to be written, a class is no operator yet; a property may tell the kind.
+        if not isinstance(kind, OperatorKind | property) and (kind is not None or cls.search is not Operator.search):
+            given = f"{cls.__name__} has " + ("no kind" if kind is None else f"the kind {shown(kind)}")
+            told = " (see its place in the taxonomy: search by vectors, graph, model, or two of them)"
+            raise InvalidArgumentError(f"{given}; set kind = OperatorKind.GRAPH_SEARCH or another OperatorKind{told}.")
         if "__init__" in cls.__dict__:
             cls.__init__ = typed(cls.__init__)  # type: ignore[method-assign]
         if "name" not in cls.__dict__:
@@ -136,12 +147,18 @@ class Operator(ABC):
     def stepped(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return the best `k` of what :meth:`search` returns (the pruning function P after the ranking function).
 
-        Chains and facts of earlier operators stay, where the operator has none of its own.
+        A list whose scores rise is sorted, unless the operator `appends`; equal scores keep their order. Chains and facts of
+        earlier operators stay, where the operator has none of its own.
         """
-        after: Any = self.search(question, found)
+        try:
+            after: Any = self.search(question, found)
+        except MisfitError as error:
+            raise InvalidArgumentError(f"{self.name}: {error}") from error
         if isinstance(after, Generator):
             after = yield Named(self.name, after)
         check_candidates(after, question, self.name)
+        if not self.appends and np.count_nonzero(after.scores[1:] > after.scores[:-1]):
+            after = after.rescored(after.scores)
         return after.top(self.k).after(found)  # type: ignore[no-any-return]
 
     def __call__(self, queries: Queries, ranking: Ranking | None = None) -> Ranking:

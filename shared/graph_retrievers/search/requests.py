@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -64,6 +64,14 @@ class Request:
     shared: ClassVar[tuple[str, ...]] = ()
     reads: ClassVar[str] = ""
     costly: ClassVar[bool] = False
+
+    def __getattr__(self, name: str) -> Any:
+        """Raise AttributeError; where an attribute of the answer is read, ``yield`` was forgotten."""
+        raise AttributeError(f"{type(self).__name__} has no {name!r}: it is a request; `yield` it, which gives the answer.")
+
+    def __iter__(self) -> Iterator[Any]:
+        """Raise TypeError, as ``yield`` was forgotten where an answer is taken apart."""
+        raise TypeError(f"{type(self).__name__} has no parts: it is a request; `yield` it, which gives the answer.")
 
     def key(self) -> Hashable:
         """Return what requests that are answered together have in common."""
@@ -282,7 +290,9 @@ class Contents(Request):
 class Neighbors(Request):
     """The neighbours of nodes, shape [n], that may be walked to: :class:`Near`, ascending for each node.
 
-    Each neighbour counts once, or with `parallel` once for each edge that joins the two.
+    A neighbour of two of the nodes is there twice, once for each owner; a node asked for may be among them. For each owner a
+    neighbour counts once, and a node is no neighbour of itself. With `parallel`, a neighbour counts once for each edge that joins
+    the two, and a node is its own for each edge from it to itself.
     """
 
     verb = "neighbors"
@@ -329,7 +339,10 @@ class ByTitle(Request):
 
 @dataclass(frozen=True, eq=False)
 class Degree(Request):
-    """The number of neighbours of nodes, shape [n], in the whole graph: int64, shape [n]; of edges with `parallel`."""
+    """The number of neighbours of nodes, shape [n], in the whole graph: int64, shape [n]; of edges with `parallel`.
+
+    They are those of :class:`Neighbors`, whether they may be walked to or not: edges from a node to itself count with `parallel`.
+    """
 
     verb = "degree"
     reads = "graph"
@@ -356,7 +369,7 @@ class Links(Request):
     """The edges among distinct nodes, shape [n], that the algorithm holds, whether they may be walked to or not.
 
     The answer is :class:`Near` with places in `nodes` at both ends, each edge from either end; once for each edge that joins the
-    two with `parallel`.
+    two with `parallel`. Edges from a node to itself are left out, with `parallel` too.
     """
 
     verb = "links"

@@ -48,7 +48,8 @@ class STeX(Operator):
 
     Notes
     -----
-    Equal scores go to the lower node row. Scores of different rounds are not comparable, since R grows.
+    Equal scores go to the lower node row. Scores of different rounds are not comparable, since R grows, nor with those of the
+    search: where the result is that of STeX, a hit that scores more than the one above it has the score of that one.
 
     References
     ----------
@@ -65,6 +66,7 @@ class STeX(Operator):
     """
 
     kind = OperatorKind.VECTOR_GRAPH_SEARCH
+    appends = True
 
     def __init__(self, beta: float = 1.0, *, nodes_per_round: int = 10, budget: int | None = None) -> None:
         if not is_number(beta) or not beta >= 0:

@@ -39,8 +39,8 @@ class AdaptiveReranking(Operator):
     What the paper leaves open follows the published code: within a pool, ties go to the node that entered first; a batch
     expands in descending order of (score, node id as text); a node expands only while the frontier holds fewer nodes than
     the budget leaves, or if its score is at least the lowest score that ever added a node; the result is ordered by
-    (score, round), descending; in both orders, scores that differ only by rounding are equal. Nodes of the first ranking that
-    were never scored come last, each scored one below the node before it.
+    (score, round), descending; in both orders, scores that differ only by rounding are equal. Nodes that were never scored
+    are left out: the published code fills up to the budget with those of the first ranking, but none is left below the budget.
 
     References
     ----------
@@ -71,7 +71,7 @@ class AdaptiveReranking(Operator):
         return (OperatorKind.VECTOR_SEARCH, OperatorKind.GRAPH_SEARCH, OperatorKind.MODEL_SEARCH)
 
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
-        """Return the scored nodes, best first, and behind them what is left of the first ranking."""
+        """Return the scored nodes, best first."""
         left = self.budget
         initial = np.arange(len(found))  # R_0, as places of the first ranking
         frontier = found.nodes[:0]  # F, in the order in which its nodes entered
@@ -106,10 +106,7 @@ class AdaptiveReranking(Operator):
         nodes, scores, parents, turns = map(np.concatenate, zip(*rounds, strict=True))
         latest = np.argsort(-turns, kind="stable")
         by = latest[order(scores[latest])]
-        ranked = found_by(self.name, found, nodes[by], scores[by], parents[by])
-        rest = found.taken(initial[:left])
-        rest.scores = ranked.scores.min() - 1 - np.arange(len(rest))
-        return ranked.joined(rest)
+        return found_by(self.name, found, nodes[by], scores[by], parents[by])
 
 
 def _stepped(nodes: np.ndarray, parents: np.ndarray) -> Candidates:

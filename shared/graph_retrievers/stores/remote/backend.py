@@ -72,6 +72,7 @@ class _Condition:
         return self.passes[nodes]
 
     def _mask(self, rows: Sequence[int]) -> np.ndarray:
+        self.pages.know(rows)
         held = [self.pages.nodes[row] for row in rows]
         graph = CorpusGraph.from_nodes([Node(n.id, "", n.title, n.type, n.metadata) for n in held])
         # Whether any node has a field is not known here, and not told.
@@ -104,6 +105,7 @@ class StoredQuestion(Question):
 
     def types(self, nodes: np.ndarray) -> list[str]:
         """Return the type of each of some nodes, shape [n]."""
+        self.backend.pages.know(nodes.tolist())
         return [self.backend.pages.nodes[row].type for row in nodes.tolist()]
 
     def relation(self, name: str | None) -> int:
@@ -142,14 +144,18 @@ class Stores(Memory):
 
     def typed(self, nodes: np.ndarray, types: Collection[str]) -> np.ndarray:
         """Return which nodes, shape [n], have one of the types: bool, shape [n]."""
+        self.pages.know(nodes.tolist())
         return np.array([self.pages.nodes[row].type in types for row in nodes.tolist()], bool)
 
     def prepare(self, asked: Sequence[tuple[int, Request]]) -> None:
         """Fetch what the requests of a step need."""
         pages, self.asked = self.pages, {type(request).__name__ for _, request in asked}
+        # Other signals than the vectors are in memory, and may be of edges.
+        about = [request for _, request in asked if request.verb in _ANSWERED and getattr(request, "signal", "dense") == "dense"]
+        pages.know(row for request in about if hasattr(request, "nodes") for row in request.nodes.tolist())
         for place, request in asked:
             if request.verb and request.verb not in _ANSWERED:
-                raise WholeGraphError("what that is answered with in the whole graph")
+                raise WholeGraphError(f"what {type(request).__name__} is answered with, which only an index in memory has")
             if isinstance(request, (Nearest, Closest)):
                 self._best(place, request)
             elif isinstance(request, (Neighbors, Steps, Weights, Links)) or (isinstance(request, Degree) and request.parallel):

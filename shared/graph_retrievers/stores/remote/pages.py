@@ -141,6 +141,13 @@ class Pages:
         self._start_anew()
         return searched or missing or bool(vectors)
 
+    def know(self, rows: Iterable[int]) -> None:
+        """Fetch those of some nodes that no answer contained, before anything else is wanted of them: one round trip, if any."""
+        unknown = set(rows) - self.nodes.keys()
+        if unknown:
+            self.positions |= unknown
+            self.fetch()
+
     def take(self, page: Page) -> None:
         """Keep the nodes of a page, and what was found by titles."""
         for node in page.nodes:

@@ -45,6 +45,7 @@ class _Ids(Sequence[str]):
     def __getitem__(self, row: int | slice) -> Any:
         if isinstance(row, slice):
             raise WholeGraphError("the ids of the whole graph")
+        self.pages.know([int(row)])
         return self.pages.nodes[int(row)].id
 
 
@@ -170,9 +171,7 @@ class StoredWords(_Stored):
 class StoredIndex(GraphIndex):
     """What is known of a graph in a database and its signals, as an index."""
 
-    def __init__(
-        self, graph: StoredGraph, words: Mapping[str, Signal], embedding: Any = None, relevance: Any = None
-    ) -> None:
+    def __init__(self, graph: StoredGraph, words: Mapping[str, Signal], embedding: Any = None, relevance: Any = None) -> None:
         self.graph, self.pages, self.rows, self.edge_sources = graph, graph.pages, None, ()
         self.signals = {} if self.pages.store is None else {"dense": StoredVectors(self.pages)}
         self.signals |= {name: StoredWords(self.pages, whole) for name, whole in words.items()}
