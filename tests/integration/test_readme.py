@@ -12,6 +12,7 @@ from langchain_classic.retrievers import MultiQueryRetriever
 from langchain_core.language_models import FakeListLLM
 
 from graph_retrievers import cli
+from graph_retrievers.signals import sentence_encoder
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -63,6 +64,8 @@ def working_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("GRAPH_RETRIEVERS_CACHE", str(tmp_path / "cache"))
+    # Pages print what float32 gives, whatever processor there is.
+    monkeypatch.setattr(sentence_encoder, "fast_bfloat16", lambda device: False)
     os.symlink(ROOT / "examples", "examples")
 
 
