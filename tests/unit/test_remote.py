@@ -333,6 +333,24 @@ def test_filters_hide_the_nodes_of_other_tenants_as_in_memory(name):
     assert shown
 
 
+def test_scopes_are_told_apart_and_a_composition_is_that_of_its_scope(corpus):
+    index, graph, _, remote = engines(corpus)
+    retriever = RemoteRetriever(remote, Retriever, operator=lambda there: BM25Search(len(there) // 30), backfill=False, k=300)
+    local = Retriever(index, lambda there: BM25Search(len(there) // 30), backfill=False, k=300)
+    assert len(retriever.retrieve("word1 word2 word3")) == 10
+    # JSON has no tuples, so that such a scope is read at every call.
+    years = [{"year": {"$in": (1990, 1991, 1992)}}, {"year": {"$in": (1995, 1996, 1997)}}, {"year": {"$in": [1990, 1991, 1992]}}]
+    counts = []
+    for scope in (*years, *years):
+        graph.asked.clear()
+        found = retriever.retrieve("word1 word2 word3", scope=scope)
+        assert_same([found], [local.retrieve("word1 word2 word3", scope=scope)])
+        assert 1 <= len(found) < 10
+        counts.append(sum("scope" in call for call in graph.asked))
+    assert counts == [1, 1, 1, 1, 1, 0]
+    assert remote.within({}) is remote and len(remote.within({"$type": "film"})) == 100
+
+
 def test_limits_end_a_call(corpus):
     for limits, words in (({"max_round_trips": 3}, "max_round_trips=3 .* vector store"), ({"max_nodes": 80}, "max_nodes=80")):
         retriever = RemoteRetriever(engines(corpus, **limits)[3], FastInsight, budget=50)
