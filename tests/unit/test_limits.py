@@ -17,7 +17,7 @@ from graph_retrievers.retrievers.protocol import AsyncRetriever, Call, awaited
 from graph_retrievers.retrievers.shared_calls import SharedCalls
 from graph_retrievers.search import limits
 from graph_retrievers.search.driver import run
-from graph_retrievers.search.limits import TimeLimit, in_thread, limit_over, limited, present_limits
+from graph_retrievers.search.limits import AllOver, TimeLimit, in_thread, limit_over, limited, present_limits
 from graph_retrievers.search.requests import Request
 from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
 from langchain_graph_retrievers import GARRetriever, GraphRetriever
@@ -353,6 +353,13 @@ def test_a_batch_goes_on_while_anybody_waits_for_it():
     assert [each.result(30) for each in others[1:]] == ["c", "d"]
     # A call that is over when a batch begins has no part in it.
     assert answers.batches in ([["a"], ["c", "d"]], [["a"], ["c"], ["d"]], [["a"], ["d"], ["c"]])
+
+
+def test_calls_of_a_batch_are_over_together():
+    yes, no = Over("yes", over=True), Over("no")
+    told = [AllOver(calls).over() for calls in ([[no], [yes]], [[yes], [no]], [[yes], []], [[no, yes], [yes]], [[yes]], [[]])]
+    assert told == [False, False, False, True, True, False]
+    assert str(AllOver([[no, yes], [yes]]).error(())) == "yes"
 
 
 def test_a_batch_that_nobody_waits_for_any_more_ends_and_the_next_is_answered():
