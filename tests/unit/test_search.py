@@ -209,6 +209,8 @@ def test_candidates_know_who_found_them():
     found = found_by("Mine", some(), np.array([2, 7, 4]), np.array([3.0, 2.0, 1.0]), np.array([-1, 2, 7]))
     assert [found.operators[n] for n in found.origins] == ["First", "Mine", "Mine"]
     assert found.trails.tolist() == [[-1, -1, 2], [-1, 2, 7], [2, 7, 4]]
+    new = found_by("Mine", some(), np.array([7, 2]), np.ones(2), np.array([-1, -1]))
+    assert [new.operators[n] for n in new.origins] == ["Mine", "First"], "a seed that nobody had found before"
     step = reached(some(), np.array([1]), np.array([9]), np.array([1.0]), "Mine")
     assert step.trails.tolist() == [[2, 9]] and step.operators == ("First", "Mine") and step.origins.tolist() == [1]
     again = reached(some(), np.array([0, 0, 1]), np.array([2, 9, 9]), np.array([0.3, 0.2, 0.1]), "Mine")
@@ -221,6 +223,8 @@ def test_candidates_know_who_found_them():
     assert [behind.operators[n] for n in behind.origins] == ["Mine", "Other", "First", "Other"]
     table = ranking_of([step, own], torch.device("cpu"))
     assert [[table.operators[n] for n in row if n >= 0] for row in table.origins] == [["Mine"], ["Other", "First", "Other"]]
+    alike = some().joined(step).joined(replace(own, nodes=own.nodes + 10, trails=own.trails + 10, operators=("First", "Other")))
+    assert [alike.operators[n] for n in alike.origins] == ["First", "First", "Mine", "First", "Other", "First"]
     far = stacked(step, np.array([0, 0]), [[5, 6], []], np.array([1.0, 0.5]), "Walk")
     assert far.trails.tolist() == [[2, 9, 5, 6], [-1, -1, 2, 9]] and far.nodes.tolist() == [6, 9]
     assert [far.operators[n] for n in far.origins] == ["Walk", "Mine"]
@@ -247,6 +251,8 @@ def test_candidates_come_from_a_ranking_and_go_back_to_it():
     both = ranking_of([found[0], longer], torch.device("cpu"))
     assert both.trails[1].tolist() == [[-1, -1, 3], [-1, 3, 8], [-1, -1, -1]] and both.operators == ("Mine", "Step")
     assert both.ranks[1].tolist() == [[1, 1], [0, 0], [0, 0]] and both.relations[0].tolist() == [[-1, -1], [-1, 0], [-1, -1]]
+    onward = reached(found[0], np.array([1]), np.array([7]), np.array([0.1]), "Step")
+    assert onward.trails.tolist() == [[4, 2, 7]] and onward.relations.tolist() == [[0, -1]], "who reaches a node tells no relation"
     again = found[0].rescored(np.array([1.0, 3.0, 1.0 + 1e-9]))
     assert again.nodes.tolist() == [2, 4, 1] and again.scores.tolist() == [3, 1, 1], "no rise by rounding"
     assert ranking_of([], torch.device("cpu")).nodes.shape == (0, 0)
@@ -617,3 +623,24 @@ def test_a_degree_of_edges_asked_beside_one_of_nodes():
     # An edge from a node to itself counts with parallel, and never among links.
     assert alone.tolist() == [1, 1] and parallel.tolist() == [3, 2]
     assert near.node.tolist() == [1, 0] and rows.node.tolist() == [0, 1, 1, 0, 0] and links.node.tolist() == [1, 1, 0, 0]
+
+
+def test_notes_of_operators_side_by_side_are_in_the_order_of_the_operators():
+    class Late(Operator):
+        kind = OperatorKind.GRAPH_SEARCH
+
+        def search(self, question, found):
+            yield Degree(found.nodes)
+            question.notes.append("late")
+            return found
+
+    class Soon(Operator):
+        kind = OperatorKind.MODEL_SEARCH
+
+        def search(self, question, found):
+            question.notes.append("soon")
+            return found
+
+    index = GraphIndex.from_texts(["a loom", "a card"], edges=[("0", "1")])
+    both = Pipeline(BM25Search(1), ReciprocalRankFusion(Late(), Soon()))
+    assert both(Queries.of(index, ["loom"])).notes == (("late", "soon"),)
