@@ -48,12 +48,15 @@ class Encoder:
         self._model, self._pad = model, pad or 0
         self.packed: PackedEncoder | None = None
 
-    def pack(self, agrees: Callable[[], bool]) -> None:
-        """Run without padding from now on, if the model allows it and `agrees`, which may encode, then returns true."""
+    def pack(self, agrees: Callable[[], bool], dtype: torch.dtype | None = None) -> None:
+        """Run without padding from now on, if the model allows it and `agrees`, which may encode, then returns true.
+
+        With a `dtype`, its linear layers are of this precision.
+        """
         if PackedEncoder.fits(self._model):
-            self.packed = PackedEncoder(self._model, self.pooling)
+            before, self.packed = self.packed, PackedEncoder(self._model, self.pooling, dtype)
             if not agrees():
-                self.packed = None
+                self.packed = before
 
     def release(self) -> None:
         """Drop the model where the packed encoder has what it needs of it."""

@@ -31,7 +31,8 @@ class PackedEncoder:
     On a CPU all rows of a group have the same length, so there is no padding and no mask. Elsewhere the number of kernels matters
     more: a group includes rows down to 3/4 of its longest, padded and masked for attention and the mean only.
 
-    Weights of bfloat16 on a CPU are copied in the layout of oneDNN's matrix product.
+    With a `dtype` of half precision, linear layers and attention are computed in it; embeddings, norms and what is added from
+    layer to layer stay in the dtype of the model. Weights of bfloat16 on a CPU are copied in the layout of oneDNN's matrix product.
 
     Parameters
     ----------
@@ -39,9 +40,11 @@ class PackedEncoder:
         One that :meth:`fits`.
     pooling : {"cls", "mean"}
         The state of the first token, or the mean over all tokens.
+    dtype : torch.dtype, optional
+        Of the linear layers; by default that of the model.
     """
 
-    def __init__(self, model: Any, pooling: Literal["cls", "mean"]) -> None:
+    def __init__(self, model: Any, pooling: Literal["cls", "mean"], dtype: torch.dtype | None = None) -> None:
         self._embeddings = model.embeddings
         self._project = getattr(model, "embeddings_project", None)
         self._heads = int(model.config.num_attention_heads)
@@ -50,8 +53,9 @@ class PackedEncoder:
         self._position_padding = model.embeddings.position_embeddings.padding_idx
         with torch.inference_mode():
             layers = list(model.encoder.layer)
-            self._layers = [_Layer(layer) for layer in (layers[:-1] if pooling == "cls" else layers)]
-            self._last = _LastLayer(layers[-1]) if pooling == "cls" else None
+            self._dtype = dtype or layers[0].output.dense.weight.dtype
+            self._layers = [_Layer(layer, self._dtype) for layer in (layers[:-1] if pooling == "cls" else layers)]
+            self._last = _LastLayer(layers[-1], self._dtype) if pooling == "cls" else None
 
     @staticmethod
     def fits(model: Any) -> bool:
@@ -75,12 +79,13 @@ class PackedEncoder:
         if self._project is not None:
             hidden = self._project(hidden)
         for layer in self._layers:
-            hidden = layer.rest(self._attend(layer.projected(hidden), layout), hidden)
+            hidden = layer.rest(self._attend(layer.projected(hidden.to(self._dtype)), layout), hidden)
         if self._last is None:
             return self._mean(hidden, layout)
         starts = torch.from_numpy(lengths.cumsum() - lengths).to(self._device)
         first = hidden[starts]
-        attended = self._attend_first(self._last.query(first), self._last.keys_and_values(hidden), layout)
+        query, known = self._last.query(first.to(self._dtype)), self._last.keys_and_values(hidden.to(self._dtype))
+        attended = self._attend_first(query, known, layout)
         return self._last.rest(attended, first).float()
 
     def _attend(self, projected: Tensor, layout: list[_Group]) -> Tensor:
@@ -173,38 +178,37 @@ class _Group(NamedTuple):
 class _Layer:
     """The weights of a layer, its three projections as one."""
 
-    def __init__(self, layer: Any) -> None:
+    def __init__(self, layer: Any, dtype: torch.dtype) -> None:
         attention = layer.attention.self
-        parts = (attention.query, attention.key, attention.value)
-        self.projected = _linear(torch.cat([part.weight for part in parts]), torch.cat([part.bias for part in parts]))
-        self.rest = _Rest(layer)
+        self.projected = _linear([attention.query, attention.key, attention.value], dtype)
+        self.rest = _Rest(layer, dtype)
 
 
 class _LastLayer:
     """The weights of a layer of which the first token of each row asks."""
 
-    def __init__(self, layer: Any) -> None:
+    def __init__(self, layer: Any, dtype: torch.dtype) -> None:
         attention = layer.attention.self
-        parts = (attention.key, attention.value)
-        self.query = _linear(attention.query.weight, attention.query.bias)
-        self.keys_and_values = _linear(torch.cat([part.weight for part in parts]), torch.cat([part.bias for part in parts]))
-        self.rest = _Rest(layer)
+        self.query = _linear([attention.query], dtype)
+        self.keys_and_values = _linear([attention.key, attention.value], dtype)
+        self.rest = _Rest(layer, dtype)
 
 
 class _Rest:
     """A layer after its attention, row by row."""
 
-    def __init__(self, layer: Any) -> None:
-        self._out = _linear(layer.attention.output.dense.weight, layer.attention.output.dense.bias)
+    def __init__(self, layer: Any, dtype: torch.dtype) -> None:
+        self._dtype = dtype
+        self._out = _linear([layer.attention.output.dense], dtype)
         self._norms = layer.attention.output.LayerNorm, layer.output.LayerNorm
-        dense, function = layer.intermediate.dense, layer.intermediate.intermediate_act_fn
-        self._wide = _linear(dense.weight, dense.bias, function, _activation(function))
-        self._narrow = _linear(layer.output.dense.weight, layer.output.dense.bias)
+        function = layer.intermediate.intermediate_act_fn
+        self._wide = _linear([layer.intermediate.dense], dtype, function, _activation(function))
+        self._narrow = _linear([layer.output.dense], dtype)
 
     def __call__(self, attended: Tensor, hidden: Tensor) -> Tensor:
         """Return the output of the layer: shape [T, d], from attention and the input of the layer."""
-        hidden = self._norms[0](self._out(attended).add_(hidden))
-        return self._norms[1](self._narrow(self._wide(hidden)).add_(hidden))  # type: ignore[no-any-return]
+        hidden = self._norms[0](hidden + self._out(attended))
+        return self._norms[1](hidden + self._narrow(self._wide(hidden.to(self._dtype))))  # type: ignore[no-any-return]
 
 
 def _activation(function: Any) -> str:
@@ -214,11 +218,14 @@ def _activation(function: Any) -> str:
 
 
 def _linear(
-    weight: Tensor, bias: Tensor, function: Callable[[Tensor], Tensor] | None = None, activation: str = ""
+    parts: list[Any], dtype: torch.dtype, function: Callable[[Tensor], Tensor] | None = None, activation: str = ""
 ) -> Callable[[Tensor], Tensor]:
-    """Return x -> function(x W' + b); in bfloat16 on a CPU by oneDNN, with the weights laid out once."""
-    on_cpu = weight.device.type == "cpu" and weight.dtype == torch.bfloat16 and torch.backends.mkldnn.is_available()
-    weight, bias = weight.detach(), bias.detach()
+    """Return x -> function(x W' + b) of linear layers side by side; in bfloat16 on a CPU by oneDNN, the weights laid out once."""
+    weights, biases = [part.weight.detach() for part in parts], [part.bias.detach() for part in parts]
+    # One layer alone shares its weights with the model.
+    weight = (weights[0] if len(parts) == 1 else torch.cat(weights)).to(dtype)
+    bias = (biases[0] if len(parts) == 1 else torch.cat(biases)).to(dtype)
+    on_cpu = weight.device.type == "cpu" and dtype == torch.bfloat16 and torch.backends.mkldnn.is_available()
     if on_cpu and hasattr(torch.ops.mkldnn, "_linear_pointwise"):
         packed = torch.ops.mkldnn._reorder_linear_weight(weight)
         name, variant = _FUSED.get(activation, ("none", ""))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import json
 import logging
 import threading
@@ -157,17 +156,18 @@ class SentenceEncoder:
         probe = encoder.inputs(tokenizer(_PROBES, truncation=True, max_length=limit))
         exact = normalize(encoder(probe, self.batch_tokens), dim=1)
 
-        def agreement(other: Encoder) -> float:
-            return float((normalize(other(probe, self.batch_tokens), dim=1) * exact).sum(1).min())
+        def agrees(least: float) -> bool:
+            return float((normalize(encoder(probe, self.batch_tokens), dim=1) * exact).sum(1).min()) >= least
 
-        encoder.pack(lambda: agreement(encoder) > 0.99999)
-        precision = torch.float32
-        wanted = torch.bfloat16 if self._dtype is None and encoder.packed and fast_bfloat16(self.device) else self._dtype
-        if wanted not in (None, torch.float32):
-            half = Encoder(copy.deepcopy(model).to(wanted), pooling, tokenizer.pad_token_id)
-            half.pack(lambda: agreement(half) >= (_AGREE if self._dtype is None else 0.99))
-            if half.packed or self._dtype is not None:
-                encoder, precision = half, wanted
+        encoder.pack(lambda: agrees(0.99999))
+        precision, exactly = torch.float32, encoder.packed
+        wanted = torch.bfloat16 if self._dtype is None and exactly and fast_bfloat16(self.device) else self._dtype
+        if wanted is not None and wanted != torch.float32:
+            encoder.pack(lambda: agrees(_AGREE if self._dtype is None else 0.99), wanted)
+            if encoder.packed is exactly and self._dtype is not None:
+                encoder = Encoder(model.to(wanted), pooling, tokenizer.pad_token_id)
+            if encoder.packed is not exactly or self._dtype is not None:
+                precision = wanted
         encoder.release()
         return _Loaded(tokenizer, encoder, limit, str(precision).removeprefix("torch."))
 

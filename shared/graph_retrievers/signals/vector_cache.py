@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import os
 import sqlite3
@@ -91,7 +92,7 @@ class VectorCache:
         probe = check_vectors(self._model.embed_documents(list(PROBES)), len(PROBES)).cpu()
         self._width, self._limit, self.found = probe.shape[1], limit, 0
         settings = [str(getattr(self._model, name, "")) for name in ("max_length", "pooling", "precision")]
-        name = _digest([str(getattr(self._model, "name", type(self._model).__name__)), str(self._width), *settings]).hex()
+        name = _digest(json.dumps([str(getattr(self._model, "name", type(self._model).__name__)), self._width, *settings])).hex()
         root = folder or cache_folder()
         # A model of the same name with other weights has the next number.
         for number in count():
@@ -101,7 +102,7 @@ class VectorCache:
 
     def vectors(self, texts: Sequence[str], show_progress: bool = False) -> Tensor:
         """Return the vectors of n texts: Tensor, shape [n, d], float32; those that are missing are embedded and kept by batches."""
-        keys = [_digest([text]) for text in texts]
+        keys = [_digest(text) for text in texts]
         by_key = dict(zip(keys, texts, strict=True))
         rows = {key: row for row, key in enumerate(by_key)}
         made = torch.empty((len(by_key), self._width))
@@ -180,12 +181,8 @@ class VectorCache:
             ) from error
 
 
-def _digest(texts: Sequence[str]) -> bytes:
-    digest = hashlib.sha256()
-    for text in texts:
-        data = text.encode("utf-8", "surrogatepass")
-        digest.update(len(data).to_bytes(8, "little") + data)
-    return digest.digest()[:16]
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:16]
 
 
 def _checked(key: bytes, vector: bytes) -> bytes:
