@@ -9,11 +9,14 @@ from typing import Any
 
 import networkx
 
+from graph_retrievers.graph.words import MARKS
+
 __all__ = ["candidate_clusters", "group_schema", "majority_type", "merged_names", "resolution_prompt"]
 
 # A name of one frequent word would put thousands of names into one prompt.
 _LARGEST_CLUSTER = 100
 _DESCRIPTION_LENGTH = 120
+_WORD = re.compile(rf"\w[\w{MARKS}]*")
 
 
 def majority_type(types: Iterable[str]) -> str:
@@ -41,7 +44,7 @@ def candidate_clusters(type_of: Mapping[str, str]) -> list[list[str]]:
 
 
 def _components(names: Sequence[str]) -> list[list[str]]:
-    words = [frozenset(re.findall(r"\w+", name.casefold())) for name in names]
+    words = [frozenset(_WORD.findall(name.casefold())) for name in names]
     same: dict[frozenset[str], int] = {}
     holders: dict[str, set[int]] = defaultdict(set)
     graph = networkx.empty_graph(len(names))

@@ -17,6 +17,7 @@ from torch import Tensor
 from graph_retrievers.arguments import choice, fraction, is_number, strings
 from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError, shown
 from graph_retrievers.graph.names import composed
+from graph_retrievers.graph.words import MARKS, needs_marks, pairs, unpointed
 from graph_retrievers.progress import progress_bar
 from graph_retrievers.signals.sparse import Entries, TermSignal, first_of_each, followed
 
@@ -28,13 +29,21 @@ _STALE = 1.125
 _ENTRIES_AT_A_TIME = 1 << 16
 _LARGEST_K1 = 1e6
 _OPTIONS = ("k1", "b", "stopwords", "backend", "covers")
+# How texts are split, which a saved signal remembers: before 2, words ended at combining marks, and scripts without spaces had
+# words as long as their sentences.
+_SPLITTING = 2
+_WORD = rf"\w[\w{MARKS}]+"
+
+logger = logging.getLogger(__name__)
 
 
 class BM25(TermSignal):
     """BM25 (Lucene form) with precomputed scores.
 
     The scores of bm25s are computed once for every (term, document) that occurs. A query adds the scores of its terms; repeated
-    terms count repeatedly. Documents without a score above zero do not match. Sources: Robertson and Zaragoza, "The Probabilistic
+    terms count repeatedly. Documents without a score above zero do not match. Words keep their accents and vowel signs, but for
+    the points of Arabic and Hebrew, which most texts leave out; of scripts without spaces between words, such as Chinese, pairs of
+    neighbouring letters are the terms. Sources: Robertson and Zaragoza, "The Probabilistic
     Relevance Framework: BM25 and Beyond", 2009; Kamphuis et al., "Which BM25 Do You Mean?", ECIR 2020 (the Lucene form).
 
     Parameters
@@ -76,6 +85,7 @@ class BM25(TermSignal):
         show_progress: bool = False,
     ) -> None:
         self._set(k1, b, stopwords, backend, covers)
+        self._splitting = _SPLITTING
         words = self.tokenize(texts, show_progress=show_progress)
         if backend == "rank-bm25" and any(words):
             vocabulary, indptr, rows, data = _rank_bm25_matrix(words, k1, b)
@@ -128,6 +138,7 @@ class BM25(TermSignal):
         and ``lengths`` [N], words of each text, are empty for the backend "rank-bm25".
         """
         settings = {name: getattr(self, name) for name in (*_OPTIONS, "vocabulary")} | {"num_documents": len(self)}
+        settings["splitting"] = self._splitting
         kept = {"counts": torch.from_numpy(self._counts), "lengths": torch.from_numpy(self._lengths)}
         return {"indptr": self.indptr, "rows": self.rows, "data": self.data, **kept}, settings
 
@@ -136,7 +147,12 @@ class BM25(TermSignal):
         """Return the signal of a :meth:`state`."""
         made = object.__new__(cls)
         made._set(*(settings[name] for name in _OPTIONS))
-        made.vocabulary = settings["vocabulary"]
+        made.vocabulary, made._splitting = settings["vocabulary"], int(settings.get("splitting", 1))
+        if made._splitting < _SPLITTING and needs_marks("".join(made.vocabulary)):
+            logger.warning(
+                "BM25 of this index was built by an earlier version, which split words at vowel signs and did not split Chinese, "
+                "Japanese or Thai at all; questions are split in the same way. Build the index again to find such words."
+            )
         made._counts, made._lengths = (
             tensors[name].cpu().numpy() if name in tensors else np.zeros(0, np.int32) for name in ("counts", "lengths")
         )
@@ -165,7 +181,7 @@ class BM25(TermSignal):
         if self.backend == "rank-bm25" or len(self._lengths) != len(self):
             return BM25(contents, device=self.device, **options)
         made = object.__new__(BM25)
-        for name, value in options.items():
+        for name, value in {**options, "_splitting": self._splitting}.items():
             setattr(made, name, value)
         once = first_of_each(kept.cpu().numpy())
         new = np.flatnonzero(once < 0)
@@ -199,6 +215,8 @@ class BM25(TermSignal):
                 )
             return self.updated([""] * rows.numel(), rows, lambda texts: torch.zeros(0))
         made = BM25(contents, device=self.device, **{name: getattr(self, name) for name in _OPTIONS})
+        if self._splitting != _SPLITTING:
+            return made
         # Each distinct word of a text has an entry.
         words = [torch.bincount(signal.rows.long(), minlength=len(signal)) for signal in (self, made)]
         if not torch.equal(words[0][rows], words[1]):
@@ -209,7 +227,10 @@ class BM25(TermSignal):
         return made
 
     def tokenize(self, texts: Sequence[str], show_progress: bool = False) -> list[list[str]]:
-        """Return the words of each text in normal form C: lower case, at least two characters, without stop words."""
+        """Return the words of each text in normal form C: lower case, at least two characters, without stop words.
+
+        Of scripts without spaces between words, the terms are pairs of neighbouring letters.
+        """
         options = {"stopwords": self.stopwords or [], "return_ids": False, "show_progress": False}
         words: list[list[str]] = []
         bar = None
@@ -217,10 +238,14 @@ class BM25(TermSignal):
             bar = progress_bar(total=len(texts), desc="BM25", unit="text")
         for start in range(0, len(texts), _TEXTS_AT_A_TIME):
             part = [composed(text) for text in texts[start : start + _TEXTS_AT_A_TIME]]
+            marked = self._splitting == _SPLITTING and any(map(needs_marks, part))
+            if marked:
+                part = [unpointed(text) for text in part]
             try:
-                words += map(list, _import_bm25s().tokenize(part, **options))
+                split = _import_bm25s().tokenize(part, **options, **({"token_pattern": _WORD} if marked else {}))
             except ValueError as error:
                 raise InvalidArgumentError(f"stopwords is {shown(self.stopwords)}: {error}.") from error
+            words += ([term for word in text for term in pairs(word)] if marked else list(text) for text in split)
             if bar is not None:
                 bar.update(len(part))
         if bar is not None:

@@ -10,13 +10,14 @@ import torch
 
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.names import nodes_titled
+from graph_retrievers.graph.words import MARKS
 
 __all__ = ["Question", "Span"]
 
 Span = tuple[int, int]
 """Words of a question, from the first to before the second."""
 
-_WORDS = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
+_WORDS = re.compile(rf"\w[\w{MARKS}]*(?:['’]\w[\w{MARKS}]*)*|[^\w\s]")
 _LONGEST_SPAN, _LONGEST_QUESTION, _PREFIX = 14, 64, 4
 
 

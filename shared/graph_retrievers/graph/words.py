@@ -1,0 +1,87 @@
+"""What a word is, in any script: letters and digits with the marks that belong to them."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+__all__ = ["MARKS", "UNSPACED", "is_unspaced", "needs_marks", "pairs", "unpointed", "word_pattern"]
+
+# Blocks of Unicode that hold combining marks.
+_BLOCKS = ((0x300, 0x3100), (0xA600, 0xAC00), (0xFB00, 0xFE30), (0x10000, 0x12000), (0x16A00, 0x17000), (0x1D100, 0x1E950))
+
+
+def _marks() -> str:
+    ranges: list[list[int]] = []
+    for point in (point for block in _BLOCKS for point in range(*block) if unicodedata.category(chr(point))[0] == "M"):
+        if ranges and ranges[-1][1] == point - 1:
+            ranges[-1][1] = point
+        else:
+            ranges.append([point, point])
+    return "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges)
+
+
+# For classes of regular expressions. Vowel signs and accents, which \w does not match, and the zero width joiner inside conjuncts.
+MARKS = f"{_marks()}\u200d"
+# Letters of scripts without spaces between words: Thai, Lao, Burmese, Khmer, kana and Han.
+UNSPACED = (
+    "\u0e01-\u0e30\u0e32\u0e33\u0e40-\u0e46\u0e81-\u0eb0\u0eb2\u0eb3\u0ebd-\u0ec6\u0edc-\u0edf\u1000-\u102a\u103f\u1050-\u1055"
+    "\u1780-\u17b3\u17d7\u17dc\u3005-\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\u3400-\u4dbf"
+    "\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9d\U00020000-\U000323af"
+)
+_PLAIN = re.compile(r"\w+")
+_WORD = re.compile(rf"[{UNSPACED}][{MARKS}]*|[^\W{UNSPACED}]+(?:[{MARKS}]+[^\W{UNSPACED}]*)*")
+_SPECIAL = re.compile(rf"[{MARKS}{UNSPACED}]")
+_PART = re.compile(rf"(?:[{UNSPACED}][{MARKS}]*)+|[^{UNSPACED}]+")
+_LETTER = re.compile(rf"[{UNSPACED}][{MARKS}]*")
+# Points of Hebrew, vowel signs of Arabic and what stretches its words: most texts, and most questions, leave them out.
+_POINTS = re.compile("[\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed]+")
+
+
+def needs_marks(text: str) -> bool:
+    r"""Return whether words of a text are more than runs of ``\w``: it has combining marks, or a script without spaces."""
+    return not text.isascii() and _SPECIAL.search(text) is not None
+
+
+def word_pattern(text: str) -> re.Pattern[str]:
+    r"""Return the pattern that finds the words of a text.
+
+    A word is a run of letters, digits and underscores with their combining marks. In scripts without spaces between words, each
+    letter with its marks is one. For other texts the pattern is ``\w+``, which is faster.
+
+    >>> [word_pattern(text).findall(text) for text in ("a loom", "\u0915\u093f\u0924\u093e\u092c", "\u674e\u5a1c")]
+    [['a', 'loom'], ['\u0915\u093f\u0924\u093e\u092c'], ['\u674e', '\u5a1c']]
+    """
+    return _WORD if needs_marks(text) else _PLAIN
+
+
+def is_unspaced(character: str) -> bool:
+    """Return whether a character is a letter of a script without spaces between words."""
+    return character > "\u0e00" and _LETTER.match(character) is not None
+
+
+def pairs(word: str) -> list[str]:
+    r"""Return a word, or in scripts without spaces between words its pairs of neighbouring letters.
+
+    Such pairs are what full text search of these scripts goes by without a dictionary (the CJKBigramFilter of Lucene). A letter
+    with nothing beside it is left out, as short words are.
+
+    >>> pairs("loom"), pairs("\u7535\u5f71\u7531")
+    (['loom'], ['\u7535\u5f71', '\u5f71\u7531'])
+    """
+    if word.isascii() or not _LETTER.search(word):
+        return [word]
+    found: list[str] = []
+    for part in _PART.findall(word):
+        letters = _LETTER.findall(part)
+        found += ["".join(pair) for pair in zip(letters, letters[1:], strict=False)] or ([part] if len(part) > 1 else [])
+    return found
+
+
+def unpointed(text: str) -> str:
+    r"""Return a text without the points and vowel signs that Hebrew and Arabic are mostly written without.
+
+    >>> unpointed("\u0643\u0650\u062a\u064e\u0627\u0628\u064c") == "\u0643\u062a\u0627\u0628"
+    True
+    """
+    return _POINTS.sub("", text)
