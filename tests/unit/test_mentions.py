@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graph_retrievers import GraphIndex
 from graph_retrievers.construction import TitleMentions, build_edges
 from graph_retrievers.construction.spec import Corpus
 from graph_retrievers.datasets import read_dataset
@@ -202,3 +203,45 @@ def test_a_name_inside_the_own_title_that_gives_no_edges_is_not_a_mention():
         Node("ada", "", "Ada Lovelace"),
     ]
     assert build_edges(nodes, TitleMentions()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "title", "found"),
+    [
+        ("电影由李娜执导。", "李娜", True),
+        ("用Python语言写", "Python", True),
+        ("用Python语言写", "语言", True),
+        ("日本のドラマです", "ドラマ", False),
+        ("日本のテレビドラマです", "テレビドラマ", True),
+        ("이순신이 싸웠다", "이순신", True),
+        ("서울에서는 비가", "서울", True),
+        ("왕과 이순신 장군은", "이순신 장군", True),
+        ("서울대학교에 갔다", "서울", False),
+        ("남서울은 넓다", "서울", False),
+        ("ภาษาไทยเป็นภาษา", "ภาษาไทย", True),
+        ("किताब मेज़ पर है", "किताब", True),
+        ("किताबें हैं", "किताब", False),
+        ("Un Cafe\u0301 Noir", "Caf\u00e9 Noir", True),
+        ("Un Cafe\u0301 ici", "Cafe", False),
+    ],
+)
+def test_titles_in_any_script(text, title, found):
+    nodes = [Node("t", text, "Text"), Node("x", "", title)]
+    assert pairs(build_edges(nodes, TitleMentions())) == ([("t", "x")] if found else [])
+    assert pairs(build_edges([*nodes, Node("o", "", "Other Words")], TitleMentions(99))) == []
+
+
+def test_the_longest_title_without_spaces_is_taken():
+    nodes = [Node("a", "", "北京"), Node("b", "", "北京大学"), Node("t", "他在北京大学，后来在北京工作。", "Text")]
+    assert pairs(build_edges(nodes, TitleMentions())) == [("t", "b"), ("t", "a")]
+    assert pairs(build_edges(nodes, TitleMentions(5))) == [("t", "b")]
+
+
+def test_a_source_that_was_asked_is_not_advised(caplog):
+    index = GraphIndex.from_texts(["A loom.", "A card."], titles=["Looms", "Cards"], edges=[TitleMentions()])
+    (record,) = caplog.records
+    assert "TitleMentions found none" in record.getMessage() and "TitleMentions()" not in record.getMessage()
+    assert "Links()" in record.getMessage() and "TitleMentions()" not in str(index.describe())
+    many = [Node(str(n), "Looms." if n == 0 else "x", "Looms" if n == 1 else "") for n in range(30)]
+    advice = GraphIndex.from_documents(many, edges=[TitleMentions(), ("0", "2", "cites")]).describe().advice
+    assert "no edge" in advice[0] and "TitleMentions()" not in advice[0] and "Links()" in advice[0]

@@ -58,12 +58,29 @@ def test_tokens(text, tokens):
         ("a\u2010b\u2011c\u2013d-e", ["a", "-", "b", "-", "c", "-", "d", "-", "e"]),
         ("机器ab한국ひカ\uf900㐀c", ["机", "器", "ab한국", "ひ", "カ", "豈", "㐀", "c"]),
         ("Cafe\u0301 C++ _x1", ["Caf\u00e9", "C", "+", "+", "_x1"]),
+        ("किताब, ไทยกู", ["किताब", ",", "ไ", "ท", "ย", "กู"]),
         (" ", []),
     ],
 )
 def test_words_of_names(text, words):
     assert name_words(text) == words
     assert name_words(text, fold=True) == [word.casefold() for word in words]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("谁是李娜？", ["李 娜"]),
+        ("이순신이 서울에서는 이순신 장군은 싸웠다", ["이순신", "서울", "이순신 장군"]),
+        ("서울대학교", []),
+        ("किताब है", ["किताब"]),
+        ("कि", []),
+        ("ภาษาไทยเป็น", ["ไ ท ย"]),
+    ],
+)
+def test_names_in_any_script(text, found):
+    table = NameTable(["李娜", "이순신", "이순신 장군", "서울", "किताब", "क", "ไทย"], fold=True)
+    assert [name for name, _ in table.find(text)] == found
 
 
 NAMES = ["New York", "New York City", "York", "", "york", "New York"]

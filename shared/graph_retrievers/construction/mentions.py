@@ -7,6 +7,8 @@ import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence, Set
+from dataclasses import replace
+from itertools import product
 
 from graph_retrievers.arguments import positive, typed
 from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
@@ -14,13 +16,16 @@ from graph_retrievers.construction.titles import file_spellings, file_title
 from graph_retrievers.errors import NothingToReadError
 from graph_retrievers.graph.addresses import page_address
 from graph_retrievers.graph.corpus_graph import Node
+from graph_retrievers.graph.names import composed
 from graph_retrievers.graph.page_order import named_rows
+from graph_retrievers.graph.words import ends_word, is_unspaced, korean_stems, word_pattern
 
 __all__ = ["TitleMentions"]
 
 logger = logging.getLogger(__name__)
 
-_WORD = re.compile(r"\w+")
+# Han characters and Korean syllables, of which a name has fewer.
+_WIDE = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U000323af]")
 _QUALIFIED = re.compile(r"(.+?) \(([^()]*)\)")
 _COMMON = 3
 _MANY = 20
@@ -55,12 +60,13 @@ class TitleMentions(EdgeSpec):
     leads to the first of them, and their texts do not mention their own page.
 
     Each text is read once. Raises InvalidArgumentError if no node has a title. The rules about lower case and the calendar are made
-    for English; in scripts without spaces between words, titles match only next to punctuation.
+    for English. In scripts without spaces between words (Chinese, Japanese, Thai, Lao, Burmese, Khmer) a title may begin and end
+    between any two letters, and in Korean it may end before a particle.
 
     Parameters
     ----------
     min_length : int, default 4
-        Fewest characters of a title.
+        Fewest characters of a title; a Chinese character and a Korean syllable count as two.
     relation : str, default "mentions"
 
     Examples
@@ -79,21 +85,21 @@ class TitleMentions(EdgeSpec):
         """Return the edges, in the order of the mentions."""
         if not any(node.title for node in corpus.nodes):
             raise NothingToReadError("No node has a title; give titles, or leave TitleMentions out.")
-        names = self._names(corpus.nodes)
+        nodes = [_composed(node) for node in corpus.nodes]
+        names = self._names(nodes)
         starts = _Starts(name for name, rows in names.items() if rows)
-        pages = [page_address(node.metadata) for node in corpus.nodes]
+        pages = [page_address(node.metadata) for node in nodes]
         mentions: list[tuple[int, str]] = []
-        for row, node in enumerate(corpus.nodes):
+        for row, node in enumerate(nodes):
             own = {node.title, _base_and_qualifier(node.title)[0]}
             hidden = _Starts(name for name in own if not names.get(name) and len(name) <= _LONGEST)
             mentions += [(row, name) for name in _matches(node.text, (starts, hidden), own)]
         texts = Counter(name for _, name in set(mentions))
-        ordinary = {name for name, count in texts.items() if names[name] and count > _most(name, len(corpus.nodes))}
+        ordinary = {name for name, count in texts.items() if names[name] and count > _most(name, len(nodes))}
         if ordinary:
             logger.info(
                 "%r: skipped %d titles that are ordinary words of these texts, such as %r.", self, len(ordinary), min(ordinary)
             )
-        nodes = corpus.nodes
         edges = [
             (nodes[row].id, nodes[other].id, self.relation)
             for row, name in mentions
@@ -116,8 +122,9 @@ class TitleMentions(EdgeSpec):
                 base, qualifier = _base_and_qualifier(node.title)
                 bases[base].add((node.title, qualifier))
                 spelled |= dict.fromkeys(_spellings(node), node.title)
-        wanted = {form for title in {*titled, *bases, *spelled} if _WORD.fullmatch(title) for form in (title, title.lower())}
-        held = Counter(word for node in nodes for word in set(_WORD.findall(node.text)) & wanted)
+        single = [title for title in {*titled, *bases, *spelled} if word_pattern(title).fullmatch(title)]
+        wanted = {form for title in single for form in (title, title.lower())}
+        held = Counter(word for node in nodes for word in set(word_pattern(node.text).findall(node.text)) & wanted)
 
         def common(name: str) -> bool:
             lower = name.lower()
@@ -127,11 +134,11 @@ class TitleMentions(EdgeSpec):
         names: dict[str, tuple[int, ...]] = dict.fromkeys(bases, ())
         for base, titles in bases.items():
             title, qualifier = next(iter(titles))
-            alone = len(titles) == 1 and base != title and qualifier not in _ABOUT_WORDS and len(base) >= self.min_length
+            alone = len(titles) == 1 and base != title and qualifier not in _ABOUT_WORDS and _length(base) >= self.min_length
             if alone and not common(base) and held[base] <= _COMMON:
                 names[base] = tuple(titled[title])
         for title, rows in titled.items():
-            if self.min_length <= len(title) <= _LONGEST and len(rows) <= _SHARED and not common(title):
+            if self.min_length <= _length(title) and len(title) <= _LONGEST and len(rows) <= _SHARED and not common(title):
                 names[title] = tuple(rows)
             else:
                 names.setdefault(title, ())
@@ -141,9 +148,20 @@ class TitleMentions(EdgeSpec):
         return names
 
 
+def _composed(node: Node) -> Node:
+    """Return a node whose accents are joined to their letters, as :func:`graph_retrievers.graph.names.composed` does."""
+    if node.text.isascii() and node.title.isascii():
+        return node
+    return replace(node, text=composed(node.text), title=composed(node.title))
+
+
+def _length(name: str) -> int:
+    return len(name) if name.isascii() else len(name) + len(_WIDE.findall(name))
+
+
 def _spellings(node: Node) -> Sequence[str]:
     """Return how a text may write the title of a node that is the name of its file; none for other titles."""
-    address = page_address(node.metadata)
+    address = composed(page_address(node.metadata))
     return file_spellings(address) if node.title and node.title == file_title(address) else ()
 
 
@@ -173,7 +191,7 @@ class _Starts:
         offsets: dict[str, set[int]] = defaultdict(set)
         groups: dict[str, list[str]] = defaultdict(list)
         for name in names:
-            if word := _WORD.search(name):
+            if word := word_pattern(name).search(name):
                 offsets[word[0]].add(word.start())
                 groups[name[: word.end()]].append(name)
         self.offsets = {word: sorted(found) for word, found in offsets.items()}
@@ -208,17 +226,17 @@ def _matches(text: str, tables: Sequence[_Starts], own: Set[str]) -> Iterator[st
     """Yield the names of tables in a text from left to right, without overlaps and without the text's own names."""
     tables = [table for table in tables if table.offsets]
     done = free = 0
-    for word in _WORD.finditer(text):
-        # A name begins behind the last match, and not right behind a word.
-        first, free = max(done, free), word.end() + 1
+    for word in word_pattern(text).finditer(text):
+        # A name begins behind the last match, and not right behind a word, unless that is of a script without spaces.
+        first, free = max(done, free), word.end() + (not is_unspaced(word[0][0]))
         longest, end = "", 0
-        for table in tables:
-            for offset in table.offsets.get(word[0], ()):
+        for form, table in product((word[0], *korean_stems(word[0])), tables):
+            for offset in table.offsets.get(form, ()):
                 begin = word.start() - offset
-                if begin < first:
+                if begin < (first if offset else done):
                     break
-                found = table.candidates(text, begin, word.end())
-                name = next((name for name in found if not _WORD.match(text, begin + len(name), begin + len(name) + 1)), "")
+                found = table.candidates(text, begin, word.start() + len(form))
+                name = next((name for name in found if ends_word(text, begin + len(name))), "")
                 if len(name) > len(longest):
                     longest, end = name, begin + len(name)
         if longest:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -32,10 +32,23 @@ _SOURCES = {
     "similar": "NearestNeighbors()",
 }
 NO_EDGES = "there are no edges"
-NO_EDGES_NOTE = (
-    f"{NO_EDGES}, so that walks along edges find little more than search does; build the index with edges=[...]: pairs of ids or "
-    f"of metadata fields, or {', '.join(_SOURCES.values())} of graph_retrievers.construction.edges"
-)
+
+
+def _no_edges(tried: Collection[str] = ()) -> str:
+    """Return the note on a graph without edges; `tried` names the classes of sources that were asked and found none."""
+    named = ", ".join(_others(tried))
+    return (
+        f"{NO_EDGES}{', as ' + ' and '.join(tried) + ' found none' if tried else ''}, so that walks along edges find little more "
+        "than search does; build the index with edges=[...]: pairs of ids or of metadata fields"
+        + (f", or {named} of graph_retrievers.construction.edges" if named else "")
+    )
+
+
+def _others(tried: Collection[str]) -> list[str]:
+    return [source for source in _SOURCES.values() if source.partition("(")[0] not in tried]
+
+
+NO_EDGES_NOTE = _no_edges()
 """Note on a search that walks where nothing can be walked along."""
 
 
@@ -119,7 +132,11 @@ class GraphDescription:
 
 
 def describe(
-    graph: CorpusGraph, max_tokens: int | None = None, signals: tuple[str, ...] = (), embedding: str = ""
+    graph: CorpusGraph,
+    max_tokens: int | None = None,
+    signals: tuple[str, ...] = (),
+    embedding: str = "",
+    tried: Collection[str] = (),
 ) -> GraphDescription:
     """Return what a graph with at least one node holds.
 
@@ -130,6 +147,8 @@ def describe(
         Tokens that the embedding model reads of a text.
     signals, embedding
         Names to show.
+    tried : collection of str, default ()
+        Classes of the sources of edges that were asked, which advice leaves out.
 
     Examples
     --------
@@ -166,12 +185,12 @@ def describe(
         signals=signals,
         embedding=embedding,
     )
-    return replace(found, advice=tuple(_advice(found)))
+    return replace(found, advice=tuple(_advice(found, tried)))
 
 
-def tell_no_edges(graph: CorpusGraph) -> None:
-    """Warn that a graph has no edges, once however often this is called for it."""
-    graph.cache.get("told that there are no edges", lambda: _logger.warning("%s", _sentence(NO_EDGES_NOTE)))
+def tell_no_edges(graph: CorpusGraph, tried: Collection[str] = ()) -> None:
+    """Warn that a graph has no edges, once however often this is called for it; sources of classes in `tried` found none."""
+    graph.cache.get("told that there are no edges", lambda: _logger.warning("%s", _sentence(_no_edges(tried))))
 
 
 def _sentence(note: str) -> str:
@@ -196,13 +215,13 @@ def _components(graph: CorpusGraph) -> Tensor:
         parent = found
 
 
-def _advice(found: GraphDescription) -> Iterator[str]:
+def _advice(found: GraphDescription, tried: Collection[str]) -> Iterator[str]:
     edges = sum(found.edges.values())
     if not edges:
-        yield _sentence(NO_EDGES_NOTE)
+        yield _sentence(_no_edges(tried))
     elif 2 * found.isolated > found.nodes >= _FEW_NODES:
         share = found.isolated / found.nodes
-        others = [source for relation, source in _SOURCES.items() if relation not in found.edges]
+        others = [source for source in _others(tried) if source not in {_SOURCES.get(relation) for relation in found.edges}]
         yield (
             f"{share:.0%} of the nodes have no edge, so no walk reaches them; add another source of edges: "
             f"{', '.join(others)} or edges of your own."

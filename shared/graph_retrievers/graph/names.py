@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.page_order import named_rows
+from graph_retrievers.graph.words import MARKS, WORD, korean_stems, needs_marks
 
 __all__ = [
     "NAMED_BY_TEXTS",
@@ -25,9 +26,8 @@ __all__ = [
     "opening_name",
 ]
 
-# Words, single punctuation marks, and single characters of scripts without spaces between words.
-_CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-_TOKEN = re.compile(rf"[{_CJK}]|[^\W{_CJK}]+|[^\w\s]")
+# Words, single letters of scripts without spaces between words, and single punctuation marks.
+_TOKEN, _PLAIN_TOKEN = re.compile(rf"{WORD}|[^\w\s]"), re.compile(r"\w+|[^\w\s]")
 _PLAIN = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2010": "-", "\u2011": "-", "\u2013": "-"})
 
 
@@ -35,7 +35,7 @@ _PLAIN = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '
 _MARKS = re.compile(r"([^\w\s\x00-\u02ff]{30})")
 _LONGEST = 64
 # Initials and words with inner marks, and what ends a sentence or interrupts a name.
-_LETTER = r"[^\W_][\u0300-\u036f]*"
+_LETTER = rf"[^\W_][{MARKS}]*"
 _SPAN = re.compile(rf"(?:[^\W\d_]\.)+|(?:{_LETTER})+(?:['\u2019.-](?:{_LETTER})+)*|[^\w\s]|\n")
 _ENDS, _OPENING = frozenset(".!?:;\n"), frozenset("\"'([{*-#>|\u00a1\u00ab\u00bf\u2022\u2013\u2014\u2018\u201c\u201d")
 _PARTICLES = frozenset("of the de da di du la le el al der van von bin ibn y".split())
@@ -57,9 +57,10 @@ def name_words(text: str, *, fold: bool = False) -> list[str]:
     """Return the words and punctuation marks by which names are compared; `fold` folds case."""
     if text.isascii():
         # Most names are plain words.
-        words = text.split() if text.replace(" ", "").isalnum() else _TOKEN.findall(text)
+        words = text.split() if text.replace(" ", "").isalnum() else _PLAIN_TOKEN.findall(text)
     else:
-        words = _TOKEN.findall(composed(text).translate(_PLAIN))
+        text = composed(text).translate(_PLAIN)
+        words = (_TOKEN if needs_marks(text) else _PLAIN_TOKEN).findall(text)
     return [word.casefold() for word in words] if fold else words
 
 
@@ -188,7 +189,8 @@ class NameTable:
     Notes
     -----
     A name is a run of words and punctuation marks: matches begin and end at word boundaries, white space does not count, and
-    typographic quotes and dashes equal plain ones. A text of n words costs at most n times the number of distinct lengths of
+    typographic quotes and dashes equal plain ones. In scripts without spaces between words each letter is a word, and Korean names
+    are found before particles too. A text of n words costs at most n times the number of distinct lengths of
     names that begin with the same word. So that this is linear in the text, names of more than 64 words are not found in texts.
 
     Examples
@@ -220,6 +222,7 @@ class NameTable:
             self._spelled.setdefault(" ".join(name_words(names[row])), []).append(row)
         self._lengths = {word: sorted(found, reverse=True) for word, found in lengths.items()}
         self.capitals = 2 * lower < len(names)
+        self._korean = any("\uac00" <= key[-1] <= "\ud7a3" for key in self._rows)
 
     def rows(self, name: str) -> list[int]:
         """Return the rows of the nodes with this name, ascending; none if there is no such name."""
@@ -242,10 +245,15 @@ class NameTable:
         start = 0
         while start < len(words):
             step = 1
-            for length in self._lengths.get(words[start], ()):
-                name = " ".join(words[start : start + length])
+            lengths = self._lengths.get(words[start], ())
+            for length in dict.fromkeys((*lengths, 1)) if self._korean else lengths:
+                name, spelled = " ".join(words[start : start + length]), written[start : start + length]
+                if self._korean and name not in self._rows:
+                    # A name with particles behind it; other words of it may have capitals to fold.
+                    before = name.removesuffix(spelled[-1])
+                    stem = next((stem for stem in korean_stems(spelled[-1]) if before + stem in self._rows), "")
+                    name, spelled = before + stem, [*spelled[:-1], stem]
                 if name in self._rows:
-                    spelled = written[start : start + length]
                     found.append((" ".join(spelled), self._meant(spelled)))
                     step = length
                     break

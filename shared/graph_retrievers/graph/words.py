@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-__all__ = ["MARKS", "UNSPACED", "is_unspaced", "needs_marks", "pairs", "unpointed", "word_pattern"]
+__all__ = ["MARKS", "WORD", "ends_word", "is_unspaced", "korean_stems", "needs_marks", "pairs", "unpointed", "word_pattern"]
 
 # Blocks of Unicode that hold combining marks.
 _BLOCKS = ((0x300, 0x3100), (0xA600, 0xAC00), (0xFB00, 0xFE30), (0x10000, 0x12000), (0x16A00, 0x17000), (0x1D100, 0x1E950))
@@ -24,18 +24,29 @@ def _marks() -> str:
 # For classes of regular expressions. Vowel signs and accents, which \w does not match, and the zero width joiner inside conjuncts.
 MARKS = f"{_marks()}\u200d"
 # Letters of scripts without spaces between words: Thai, Lao, Burmese, Khmer, kana and Han.
-UNSPACED = (
+_UNSPACED = (
     "\u0e01-\u0e30\u0e32\u0e33\u0e40-\u0e46\u0e81-\u0eb0\u0eb2\u0eb3\u0ebd-\u0ec6\u0edc-\u0edf\u1000-\u102a\u103f\u1050-\u1055"
     "\u1780-\u17b3\u17d7\u17dc\u3005-\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\u3400-\u4dbf"
     "\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9d\U00020000-\U000323af"
 )
-_PLAIN = re.compile(r"\w+")
-_WORD = re.compile(rf"[{UNSPACED}][{MARKS}]*|[^\W{UNSPACED}]+(?:[{MARKS}]+[^\W{UNSPACED}]*)*")
-_SPECIAL = re.compile(rf"[{MARKS}{UNSPACED}]")
-_PART = re.compile(rf"(?:[{UNSPACED}][{MARKS}]*)+|[^{UNSPACED}]+")
-_LETTER = re.compile(rf"[{UNSPACED}][{MARKS}]*")
+# See word_pattern.
+WORD = rf"[{_UNSPACED}][{MARKS}]*|[^\W{_UNSPACED}]+(?:[{MARKS}]+[^\W{_UNSPACED}]*)*"
+_PLAIN, _WORD = re.compile(r"\w+"), re.compile(WORD)
+# A class of one plane and one range beyond it is far faster than one of all ranges.
+_SPECIAL = re.compile("[{}\U00010000-\U0010ffff]".format(re.sub(r"[^\x00-\uffff]-[^\x00-\uffff]", "", MARKS + _UNSPACED)))
+_PART = re.compile(rf"(?:[{_UNSPACED}][{MARKS}]*)+|[^{_UNSPACED}]+")
+_LETTER = re.compile(rf"[{_UNSPACED}][{MARKS}]*")
 # Points of Hebrew, vowel signs of Arabic and what stretches its words: most texts, and most questions, leave them out.
 _POINTS = re.compile("[\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed]+")
+_LAST_LETTER, _MARK = re.compile(rf"[{_UNSPACED}][{MARKS}]*\Z"), re.compile(f"[{MARKS}]")
+_HANGUL = ("\uac00", "\ud7a3")
+# Particles of Korean, which are written right behind a noun, and the forms of "to be" that are.
+_PARTICLE = (
+    "에게서|에서|에게|께서|에|은|는|이|가|을|를|의|과|와|도|만|으로서|으로써|으로|로서|로써|로|부터|까지|마다|처럼|보다|하고|한테|"
+    "이랑|랑|이나|나|이란|란|이라는|라는|이라고|라고|이며|며|이고|고|이자|이다|다|이었다|였다|입니다|이라|라|인|씨|님"
+)
+_PARTICLES = re.compile(rf"(?:{_PARTICLE}){{1,3}}(?![\uac00-\ud7a3])")
+_LONGEST_PARTICLES = 6
 
 
 def needs_marks(text: str) -> bool:
@@ -85,3 +96,34 @@ def unpointed(text: str) -> str:
     True
     """
     return _POINTS.sub("", text)
+
+
+def ends_word(text: str, end: int) -> bool:
+    r"""Return whether a word or a name may end before the place `end` of a text.
+
+    It may before what is no letter, digit or mark, anywhere between letters of scripts without spaces between words, and before
+    the particles of Korean.
+
+    >>> [ends_word(text, 2) for text in ("ab c", "abc", "\u674e\u5a1c\u6267", "\u0915\u093f\u0924", "\uc11c\uc6b8\uc740")]
+    [True, False, True, False, True]
+    """
+    after = text[end : end + 1]
+    if not after or not (after.isalnum() or after == "_"):
+        return after.isascii() or not _MARK.match(after)
+    if is_unspaced(after):
+        return True
+    if _HANGUL[0] <= after <= _HANGUL[1] and _HANGUL[0] <= text[end - 1] <= _HANGUL[1]:
+        return _PARTICLES.match(text, end) is not None
+    return not text[end - 1].isascii() and _LAST_LETTER.search(text[max(0, end - 8) : end]) is not None
+
+
+def korean_stems(word: str) -> list[str]:
+    r"""Return what a Korean word may be without its particles, longest first, of two letters or more.
+
+    >>> korean_stems("\uc11c\uc6b8\uc5d0\uc11c\ub294") == ["\uc11c\uc6b8\uc5d0\uc11c", "\uc11c\uc6b8"], korean_stems("loom")
+    (True, [])
+    """
+    if not _HANGUL[0] <= word[-1:] <= _HANGUL[1]:
+        return []
+    ends = range(len(word) - 1, max(1, len(word) - 1 - _LONGEST_PARTICLES), -1)
+    return [word[:end] for end in ends if _HANGUL[0] <= word[end - 1] <= _HANGUL[1] and _PARTICLES.match(word, end)]

@@ -306,7 +306,7 @@ class GraphIndex:
         index = cls._of(build(graph, nodes, documents, edges, lenient=lenient, **signals), relevance)
         # Where none are asked for, a retriever that needs some says so.
         if edges and not index.graph.has_edges:
-            tell_no_edges(index.graph)
+            tell_no_edges(index.graph, index._tried())
         elif edges and (advice := index.describe().advice):
             logger.warning("%s index.describe() tells more.", " ".join(advice))
         return index
@@ -439,7 +439,11 @@ class GraphIndex:
         tokens = limit if isinstance(limit, int) else None
         precision = getattr(model, "precision", "")
         named = f"{self.embedding_name} in {precision}" if isinstance(precision, str) and precision else self.embedding_name
-        return describe(self.graph, tokens, tuple(self.signals), named)
+        return describe(self.graph, tokens, tuple(self.signals), named, self._tried())
+
+    def _tried(self) -> list[str]:
+        """Return the names of the classes of specifications that were asked for edges."""
+        return list(dict.fromkeys(type(source.spec).__name__ for source in self.edge_sources if source.spec is not None))
 
     def within(self, scope: Filter) -> GraphIndex:
         """Return the index of the nodes that satisfy a filter and of the edges among them, as if there were nothing else.
