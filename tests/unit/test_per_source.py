@@ -11,7 +11,7 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.addresses import node_source
 from graph_retrievers.operators import BM25Search, HybridSearch, PathSearch, VectorSearch
 from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
-from graph_retrievers.systems import MMR, PPR, Hybrid, Vector, WalkFusion
+from graph_retrievers.systems import BM25, MMR, PPR, Hybrid, Vector, WalkFusion
 from tests.helpers import HashEmbedding
 from tests.remote import MemoryGraph, MemoryVectors
 
@@ -177,3 +177,29 @@ def test_frameworks_take_the_limit_and_know_the_document_of_their_chunks():
     made = llama.HybridRetriever.from_defaults(nodes=nodes, embed_model=HashEmbedding(), edges=[], per_source=1)
     found = [one.node.ref_doc_id for one in made.retrieve("loom cards")]
     assert len(nodes) > 8 and len(found) == len(set(found)) == 4
+
+
+@pytest.mark.parametrize(
+    ("kind", "backfill"),
+    [(Vector, True), (BM25, True), (Hybrid, True), (PPR, True), (WalkFusion, True), (Vector, False), (BM25, False)],
+)
+def test_documents_of_many_chunks_alike_do_not_end_the_search(kind, backfill):
+    texts = [
+        f"the loom weaves {WORDS[page % 10]} page{page} {'loom ' * (12 - page)}{chunk}" for page in range(12) for chunk in range(40)
+    ]
+    pages = [{"source": f"p{place // 40}.md"} for place in range(len(texts))]
+    edges = [(str(place), str((place + 7) % len(texts)), "next") for place in range(len(texts))]
+    index = GraphIndex.from_texts(texts, metadatas=pages, edges=edges, embedding=HashEmbedding())
+    retriever = kind(index, per_source=1, k=10, backfill=backfill)
+    for hits in (retriever.retrieve("loom"), retriever.retrieve("loom", filter={"source": {"$ne": "p0.md"}})):
+        assert len({hit.metadata["source"] for hit in hits}) == len(hits) == 10
+        assert not hits.notes
+    hits = kind(index, per_source=1, k=20, backfill=backfill).retrieve("loom")
+    assert len(hits) == 12 and hits.notes == ("12 of 20 hits: at most 1 of one document",)
+
+
+def test_a_field_that_no_node_has_is_warned_of(caplog):
+    Hybrid(corpus(field="book"), per_source=1, source_field="book")
+    assert not caplog.records
+    Hybrid(corpus(field="book"), per_source=1, source_field="bok")
+    assert ["no node has the metadata field source_field='bok'" in one.getMessage() for one in caplog.records] == [True]

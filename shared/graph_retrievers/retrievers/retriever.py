@@ -14,6 +14,7 @@ from torch import Tensor
 
 from graph_retrievers.arguments import check_keywords, positive, seconds, strings
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, shown
+from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.description import NO_EDGES, NO_EDGES_NOTE, tell_no_edges
 from graph_retrievers.graph.filters import Filter, filter_mask, type_mask
 from graph_retrievers.graph.names import name_types
@@ -69,7 +70,8 @@ class Retriever(BaseRetriever):
     per_source : int, optional
         At most so many hits of one document, such as 2 chunks of a page; by default as many as are found. The operators are asked
         for four times as many nodes, and those that stand behind so many of their document are left out before the list is cut to
-        k and filled up. Where there are few documents, there are fewer than k hits, and a note says so.
+        k and filled up. If k are not left, both search deeper, to the end of the corpus if need be; operators that ask a model do
+        not, and are filled up. Where there are few documents, there are fewer than k hits, and a note says so.
     source_field : str, optional
         Metadata field that says from which document a node is; one without it is a document of its own. By default it is found: the
         source of a LlamaIndex node (``ref_doc_id``), else the page of a chunk, from ``url``, ``source``, ``path`` or ``file_path``
@@ -151,6 +153,16 @@ class Retriever(BaseRetriever):
                 "give both."
             )
         self.source_field = source_field
+        # What a database holds is not known here.
+        held = index.graph.metadata if source_field is not None and type(index.graph) is CorpusGraph else ()
+        if held and not any(source_field in metadata for metadata in held):
+            _logger.warning(
+                "%s: no node has the metadata field source_field=%s; each is taken for a document of its own, and per_source=%d "
+                "limits nothing.",
+                name or type(self).__name__,
+                shown(source_field),
+                self.per_source,
+            )
         self.backfill, self.types = backfill, None if types is None else strings("types", types)
         self.name = name or type(self).__name__
         self._told_unused = False
@@ -286,13 +298,31 @@ class Retriever(BaseRetriever):
 
     def found(self, question: Question) -> Search[Candidates]:
         """Return all that the operators find for a question, filters applied."""
-        asked = question if self.per_source is None else question.asking(min(DEEPER * question.k, question.size))
+        if self.per_source is None:
+            return (yield from self._found(question, question))
+        reach = min(DEEPER * question.k, question.size)
+        while True:
+            asked = question.asking(reach)
+            found = yield from self._found(question, asked)
+            question.touched = asked.touched
+            if reach >= question.size or len(found) < reach or self._deep_is_dear:
+                return found
+            # Documents may have any number of nodes alike.
+            kept = yield from per_source(question, found, self.per_source, self.source_field)
+            if len(kept) >= question.k:
+                return found
+            reach = min(DEEPER * reach, question.size)
+
+    def _found(self, question: Question, asked: Question) -> Search[Candidates]:
         found = yield from self.operator.stepped(asked, Candidates.none())
         # On stores, queries have no masks: the question knows what may be returned.
         kept = question.returned(found.nodes)
-        found = found if np.count_nonzero(kept) == len(found) else found.taken(np.flatnonzero(kept))
-        question.touched = asked.touched
-        return found
+        return found if np.count_nonzero(kept) == len(found) else found.taken(np.flatnonzero(kept))
+
+    @property
+    def _deep_is_dear(self) -> bool:
+        """Whether a second, deeper search asks a model again."""
+        return any(part.asks_relevance or getattr(part, "language_model", None) is not None for part in self.operator.parts())
 
     def _searched(self, question: Question) -> Search[Candidates]:
         return (yield from self.answer(question, (yield from self.found(question))))

@@ -52,10 +52,16 @@ class Backfill(Operator):
         if len(found) >= k or not (dense or queries.index.has_bm25):
             return found
         reach = k if self.per_source is None else min(DEEPER * k, question.size)
-        nodes, scores = yield Nearest(reach, "dense" if dense else "bm25", among="return")
-        filled = found.joined(Candidates.seeds(nodes, scores, self.name))
-        if self.per_source is not None:
+        while True:
+            nodes, scores = yield Nearest(reach, "dense" if dense else "bm25", among="return")
+            filled = found.joined(Candidates.seeds(nodes, scores, self.name))
+            if self.per_source is None:
+                break
             filled = yield from per_source(question, filled, self.per_source, self.source_field)
+            # Documents may have any number of nodes alike.
+            if len(filled) >= k or len(nodes) < reach or reach >= question.size:
+                break
+            reach = min(DEEPER * reach, question.size)
         filled = filled.top(k)
         if len(found):
             # Half of infinity is infinity; and in single precision, neighbours far down would be equal.
