@@ -202,7 +202,18 @@ def test_each_schema_keyword_is_checked(schema, good, bad):
 
 
 @pytest.mark.parametrize(
-    "answer", ["NaN", '{"a": Infinity}', '{"a": 1e999}', "[-1e999]", '{"a": 1} and more', "", "```\n1\n```\n```\n2\n```"]
+    "answer",
+    [
+        "NaN",
+        '{"a": Infinity}',
+        '{"a": 1e999}',
+        "[-1e999]",
+        '{"a": 1} and {"a": 2}',
+        '{x} is {"a": 1}',
+        "1 and more",
+        "",
+        "```\n1\n```\n```\n2\n```",
+    ],
 )
 def test_what_is_almost_json_is_rejected(answer):
     with pytest.raises(LanguageModelError):
@@ -305,3 +316,63 @@ def test_a_schema_keeps_its_own_title_and_description():
 def test_an_answer_of_brackets_without_end_is_not_json():
     with pytest.raises(LanguageModelError, match="in 1 attempts; of the last, it is not JSON"):
         complete_json(lambda prompt: "[" * 100_000, "Which?", {}, attempts=1)
+
+
+def test_one_object_in_a_text_is_the_answer():
+    assert complete_json(lambda prompt: 'So: {"a": 1} and more', "q", {}) == {"a": 1}
+    assert complete_json(lambda prompt: "The list {of all} is [1, 2].", "q", {"type": "array"}) == [1, 2]
+    assert complete_json(lambda prompt: '"</think> {}"', "q", {}) == "</think> {}"
+
+
+def test_a_text_that_spells_a_number_is_one_where_a_number_is_asked_for():
+    schema = {"properties": {"n": {"type": "integer"}, "x": {"type": "number"}, "s": {"type": "string"}}}
+    assert complete_json(lambda prompt: '{"n": "12", "x": "-2.5", "s": "3", "o": "4"}', "q", schema) == {
+        "n": 12,
+        "x": -2.5,
+        "s": "3",
+        "o": "4",
+    }
+    for wrong in ('{"n": "1.5"}', '{"n": " 1"}', '{"n": "1e3"}', '{"x": "NaN"}', '{"n": "\u0663"}'):
+        with pytest.raises(LanguageModelError, match="is not of type"):
+            complete_json(lambda prompt, wrong=wrong: wrong, "q", schema, attempts=1)
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_must_be_awaited_is_refused():
+    async def ask(prompt):
+        return "1"
+
+    class Asked:
+        async def __call__(self, prompt):
+            return "1"
+
+    class Completed:
+        async def complete(self, prompt, schema=None):
+            return "1"
+
+    for model in (ask, Asked(), Completed()):
+        with pytest.raises(InvalidArgumentError, match="asynchronous"):
+            as_language_model(model)
+    with pytest.raises(LanguageModelError, match="asynchronous"):
+        complete_json(lambda prompt: ask(prompt), "q", {})
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_chat_model_that_can_only_be_awaited_is_awaited():
+    import asyncio
+
+    class Awaited(ToolCaller):
+        def _generate(self, *arguments, **keywords):
+            raise NotImplementedError
+
+        async def _agenerate(self, messages, stop=None, run_manager=None, **keywords):
+            await asyncio.sleep(0)
+            return ChatResult(generations=[ChatGeneration(message=AIMessage('{"names": ["Ada"]}'))])
+
+        def with_structured_output(self, *arguments, **keywords):
+            raise NotImplementedError
+
+    async def inside():
+        return complete_json(Awaited(arguments={}), "Who?", NAMES)
+
+    assert complete_json(Awaited(arguments={}), "Who?", NAMES) == asyncio.run(inside()) == {"names": ["Ada"]}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from itertools import islice
@@ -52,7 +54,8 @@ def as_language_model(model: Any) -> LanguageModel:
     """Return `model` as a :class:`LanguageModel`; InvalidArgumentError if it is none of the kinds below.
 
     It is a LangChain chat model or LLM (``invoke``; ``with_structured_output`` is used if there is a schema), a LlamaIndex ``LLM``
-    (``complete`` and ``stream_complete``), a :class:`LanguageModel`, or a callable from a prompt to a text.
+    (``complete`` and ``stream_complete``), a :class:`LanguageModel`, or a callable from a prompt to a text. A LangChain model that
+    has no ``invoke`` of its own is asked with ``ainvoke``; other asynchronous functions are refused.
 
     Examples
     --------
@@ -61,6 +64,12 @@ def as_language_model(model: Any) -> LanguageModel:
     """
     labels = [getattr(model, key, None) for key in ("model_name", "model", "name")]
     name = next((label for label in labels if isinstance(label, str) and label), type(model).__name__)
+    asked = [model, *(getattr(model, key, None) for key in ("invoke", "complete", "__call__"))]
+    if any(map(inspect.iscoroutinefunction, asked)):
+        raise InvalidArgumentError(
+            f"{shown(model)} is asynchronous, and language models are asked from threads here; pass a function that waits for the "
+            "answer, such as lambda prompt: asyncio.run(ask(prompt))."
+        )
     if not isinstance(model, type):
         if hasattr(model, "invoke"):
             return _Adapted(_ask_langchain, model, name)
@@ -78,16 +87,31 @@ def as_language_model(model: Any) -> LanguageModel:
 
 def _ask_langchain(model: Any, prompt: str, schema: Schema | None) -> Any:
     if schema is None or not hasattr(model, "with_structured_output"):
-        return _text(model.invoke(prompt))
+        return _text(_invoked(model, prompt))
     titled = {"title": "Answer", "description": "The answer.", **schema}
     try:
         bound = model.with_structured_output(titled, include_raw=True)
     except (NotImplementedError, AttributeError):
         # Some chat models do not support structured output; the prompt states the schema too.
-        return _text(model.invoke(prompt))
-    answer = bound.invoke(prompt)
+        return _text(_invoked(model, prompt))
+    answer = _invoked(bound, prompt)
     parsed = answer.get("parsed")
     return _text(answer.get("raw")) if parsed is None else json.dumps(parsed)
+
+
+def _invoked(model: Any, prompt: str) -> Any:
+    """Return what a runnable of LangChain answers; one that can only be awaited is awaited, outside the loop that may run here."""
+    try:
+        return model.invoke(prompt)
+    except NotImplementedError:
+        if not hasattr(model, "ainvoke"):
+            raise
+
+        async def awaited() -> Any:
+            return await model.ainvoke(prompt)
+
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(lambda: asyncio.run(awaited())).result()
 
 
 def _ask_llama_index(model: Any, prompt: str, schema: Schema | None) -> Any:
@@ -117,6 +141,10 @@ def complete_text(model: LanguageModel, prompt: str, schema: Schema | None = Non
         answer = model.complete(prompt, schema)
     except Exception as error:
         raise LanguageModelError(f"The language model failed ({reason(error)}).") from error
+    if isinstance(answer, Awaitable):
+        if inspect.iscoroutine(answer):
+            answer.close()
+        raise LanguageModelError("The language model is asynchronous; pass one that returns a text.")
     if not isinstance(answer, str):
         raise LanguageModelError(f"The language model returned {type(answer).__name__} {shown(answer, 100)}; expected a text.")
     return answer
@@ -137,7 +165,8 @@ def complete_json(
         JSON schema, draft 2020-12.
     attempts : int, default 3
         How often to ask. Further prompts contain the rejected answer and the reason. Answers of more than 200,000 characters are
-        rejected unread.
+        rejected unread. An object, or an array where the schema asks for one, may stand in a text or a fence, or behind the
+        thoughts in ``<think>``, but not beside another one; where the schema asks for a number, a text may spell it.
     check : callable, optional
         From a value that satisfies the schema to what else is wrong with it, such as "the id 3 comes twice"; "" for nothing.
 
@@ -233,6 +262,10 @@ def complete_many(
 
 
 _FENCE = re.compile(r"```(?:json)?[^\S\n]*\n(.*)\n[^\S\n]*```", re.DOTALL)
+# What models that reason write first; some servers leave out where it begins.
+_THOUGHTS = "</think>"
+_INTEGER = r"-?(?:0|[1-9][0-9]{0,15})"
+_NUMBERS = {"integer": re.compile(_INTEGER), "number": re.compile(rf"{_INTEGER}(?:\.[0-9]{{1,15}})?")}
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # Characters of an answer; models write less at a time. Of many faults, those among which the worst is told.
 _LONGEST_ANSWER, _MOST_FAULTS = 200_000, 100
@@ -242,7 +275,7 @@ def _read_answer(answer: str, schema: Schema) -> tuple[Any, str]:
     """Return the value of an answer, and what is wrong with it, "" if it satisfies the schema."""
     try:
         try:
-            value = _parse(answer)
+            value = _coerced(_parse(answer, schema), schema)
         except ValueError as error:
             return None, f"it is not JSON ({error})"
         return value, _fault(value, schema)
@@ -250,8 +283,8 @@ def _read_answer(answer: str, schema: Schema) -> tuple[Any, str]:
         return None, "it is not JSON (nested too deeply)"
 
 
-def _parse(answer: str) -> Any:
-    """Return the JSON value of an answer; one Markdown fence around the whole answer is removed."""
+def _parse(answer: str, schema: Schema) -> Any:
+    """Return the JSON value of an answer: all of it, what one Markdown fence holds, or the only object in a text."""
     if len(answer) > _LONGEST_ANSWER:
         raise ValueError(f"it has {len(answer)} characters, at most {_LONGEST_ANSWER} are read")
     text = answer.strip()
@@ -260,10 +293,46 @@ def _parse(answer: str) -> Any:
     def constant(name: str) -> Any:
         raise ValueError(f"{name} is not a JSON number")
 
-    value = json.loads(fenced.group(1) if fenced else text, parse_constant=constant)
+    try:
+        value = json.loads(fenced.group(1) if fenced else text, parse_constant=constant)
+    except ValueError:
+        found = _values(text, json.JSONDecoder(parse_constant=constant), "[" if schema.get("type") == "array" else "{")
+        if not found:
+            raise
+        if any(json.dumps(other) != json.dumps(found[0]) for other in found[1:]):
+            raise ValueError(f"it holds {len(found)} JSON values that differ") from None
+        value = found[0]
     # A number that is too large for a float, such as 1e999, was read as infinite.
     if _SURROGATE.search(json.dumps(value, ensure_ascii=False, allow_nan=False)):
         raise ValueError("it holds half of a surrogate pair")
+    return value
+
+
+def _values(text: str, decoder: json.JSONDecoder, opening: str) -> list[Any]:
+    """Return the JSON values in a text behind the model's thoughts; none if a bracket opens what is no JSON."""
+    if text.startswith("<think>") and _THOUGHTS not in text:
+        return []
+    found, place = list[Any](), text.find(opening, text.find(_THOUGHTS) + 1)
+    while place >= 0:
+        try:
+            value, end = decoder.raw_decode(text, place)
+        except ValueError:
+            return []
+        found.append(value)
+        place = text.find(opening, end)
+    return found
+
+
+def _coerced(value: Any, schema: Any) -> Any:
+    """Return a value whose texts are numbers where a schema asks for numbers, and they spell some."""
+    if not isinstance(schema, Mapping):
+        return value
+    if isinstance(value, str) and schema.get("type") in _NUMBERS:
+        return json.loads(value) if _NUMBERS[schema["type"]].fullmatch(value) else value
+    if isinstance(value, list):
+        return [_coerced(item, schema.get("items")) for item in value]
+    if isinstance(value, dict) and isinstance(schema.get("properties"), Mapping):
+        return {key: _coerced(item, schema["properties"].get(key)) for key, item in value.items()}
     return value
 
 

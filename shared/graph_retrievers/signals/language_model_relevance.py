@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from graph_retrievers.signals.language import Schema, as_language_model, complet
 from graph_retrievers.signals.relevance import PathText, RelevanceModel, check_pairs
 
 __all__ = ["LanguageModelRelevance"]
+
+_logger = logging.getLogger(__name__)
 
 _TASK = """Grade how much each passage helps to answer the question: 10 if it states the answer, or a fact without which the \
 answer cannot be found; 5 if it helps in part; 0 if it does not help.
@@ -66,9 +69,10 @@ class LanguageModelRelevance(RelevanceModel):
     ``benchmarks/language_model_relevance.py`` prints calls and tokens of each retriever. The last 10,000 lists are remembered, so
     that the same question costs nothing again.
 
-    Where no answer can be used, all candidates get the grade 0, so that they keep the order they came in, and a note of the hits
-    says why. Passages are quoted as JSON, a line each, so that no text can pose as another passage, and grades lie in 0 to 10; so a
-    text that gives the model orders can at most raise or lower grades. Grades belong to one list: other searches do not get them.
+    Where no answer can be used, all candidates get the grade 0, so that they keep the order they came in, a note of the hits says
+    why, and the first time a warning too. Passages are quoted as JSON, a line each, so that no text can pose as another passage,
+    and grades lie in 0 to 10; so a text that gives the model orders can at most raise or lower grades. Grades belong to one list:
+    other searches do not get them.
 
     References
     ----------
@@ -96,6 +100,7 @@ class LanguageModelRelevance(RelevanceModel):
         self.name = f"{getattr(self._model, 'name', type(self._model).__name__)} as judge"
         self.calls = self.characters_read = 0
         self._kept: dict[str, list[float]] = {}
+        self._told = False
         self._lock = Lock()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -131,10 +136,20 @@ class LanguageModelRelevance(RelevanceModel):
             answer, note = graded[prompt], ""
             if isinstance(answer, LanguageModelError):
                 note = f"the language model did not grade what was found, which keeps its order: {answer}"
+                self._tell(answer)
                 answer = [0.0] * len(texts)
             grades = answer + [_UNJUDGED] * (len(texts) - len(answer))
             found.append((torch.tensor(grades, dtype=torch.float32).unsqueeze(1), note))
         return found
+
+    def _tell(self, error: LanguageModelError) -> None:
+        """Warn once of answers that are missing; notes of hits tell of the others."""
+        with self._lock:
+            told, self._told = self._told, True
+        if not told:
+            _logger.warning(
+                "%s did not grade what was found, which keeps its order; notes of hits tell of further cases. %s", self.name, error
+            )
 
     def _graded(self, prompts: Mapping[str, int]) -> dict[str, Any]:
         """Return the grades of the passages of each prompt, or the error; `prompts` has their number."""
@@ -202,7 +217,8 @@ def _line(value: Any) -> str:
 
 def _schema(count: int) -> dict[str, Any]:
     limits = {"id": (1, count), "grade": (0, _BEST_GRADE)}
-    row = {name: {"type": "integer", "minimum": low, "maximum": high} for name, (low, high) in limits.items()}
+    kinds = {"id": "integer", "grade": "number"}
+    row = {name: {"type": kinds[name], "minimum": low, "maximum": high} for name, (low, high) in limits.items()}
     item = {"type": "object", "properties": row, "required": list(row), "additionalProperties": False}
     grades = {"type": "array", "items": item, "minItems": count, "maxItems": count}
     return {"type": "object", "properties": {"grades": grades}, "required": ["grades"], "additionalProperties": False}
