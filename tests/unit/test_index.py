@@ -120,6 +120,8 @@ def test_a_retriever_of_ones_own_is_a_pipeline():
 def test_an_input_that_a_retriever_does_not_read_is_refused():
     with pytest.raises(InvalidArgumentError, match="does not read 'plan'"):
         Vector(index()).retrieve("apple", plan={})
+    with pytest.raises(InvalidArgumentError, match="does not read 'filters'; besides k, vectors, filter, seed_filter,"):
+        Vector(index()).retrieve("apple", filters={})
 
 
 def test_retrievers_by_name():

@@ -45,6 +45,9 @@ def ids(hits):
 
 
 def test_the_score_is_the_sum_of_reciprocal_ranks_of_the_lists():
+    for form in ("names", "links"):
+        with pytest.raises(InvalidArgumentError, match="constant must be"):
+            WalkFusion(index(), form=form, constant=-1)
     retriever = WalkFusion(index(), form="names", weights=(1.0, 2.0, 0.5), constant=5, k=5, backfill=False)
     question = "Who wrote the music of MirrorMask?"
     queries = Queries.of(retriever.index, question)

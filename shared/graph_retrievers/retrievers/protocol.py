@@ -231,9 +231,8 @@ class BaseRetriever(ABC):
             if name not in self.inputs:
                 known = ", ".join(self.inputs) or "none"
                 other = meant(name, ("k", "vectors", *_FILTERS, *self.inputs))
-                raise UnexpectedArgumentError(
-                    f"{self.name} does not read {name!r}; besides k, vectors and filters it reads: {known}.{other}"
-                )
+                always = ", ".join(("k", "vectors", *_FILTERS))
+                raise UnexpectedArgumentError(f"{self.name} does not read {name!r}; besides {always} it reads: {known}.{other}")
 
 
 class AsyncRetriever(BaseRetriever):

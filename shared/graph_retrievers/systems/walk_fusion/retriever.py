@@ -149,7 +149,7 @@ class WalkFusion(Retriever):
         **options: Any,
     ) -> None:
         choice("form", form, (None, *_FORMS))
-        positive("depth", depth), positive("seeds", 1 if seeds is None else seeds)
+        positive("depth", depth), positive("constant", constant), positive("seeds", 1 if seeds is None else seeds)
         positive("bridges", 0 if bridges is None else bridges, least=0)
         if weights is not None:
             if form == "links":
