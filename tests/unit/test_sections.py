@@ -1,9 +1,13 @@
 """Sections of a page as chunks: which become one, and where long ones are cut."""
 
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graph_retrievers.construction.html import read_html
+from graph_retrievers.construction.markdown import read_markdown, slug
 from graph_retrievers.construction.pages import Block, Page
 from graph_retrievers.construction.sections import split_page
 from graph_retrievers.errors import InvalidArgumentError
@@ -227,7 +231,8 @@ class TestSections:
 
     def test_a_heading_without_text_is_no_chunk_and_a_short_rest_no_part(self):
         chunks = split_page(page_of(("A", 1), 50, ("B", 2), ("C", 2), 60))
-        assert outline(chunks) == [(("A",), 1, 51), (("A", "C"), 1, 60)] and chunks[0].anchors == ("a", "b")
+        assert outline(chunks) == [(("A",), 1, 50), (("A", "C"), 1, 62)]
+        assert [chunk.anchors for chunk in chunks] == [("a",), ("b", "c")]
         assert [size for *_, size in outline(split_page(page_of(150, 150, 150, 5), 200))] == [150, 150, 155]
 
     def test_long_runs_of_headings_and_texts_without_spaces_are_cut(self):
@@ -259,3 +264,21 @@ class TestSections:
         headings = sum(1 for block in page.blocks if block.level)
         assert all(len(chunk.text.split()) <= limit + limit // 4 + headings for chunk in chunks)
         assert {name for chunk in chunks for name in chunk.anchors} == {name for block in page.blocks for name in block.anchors}
+
+
+def written_as_html(text):
+    """A page of headings and paragraphs, each heading with the id that Markdown gives it."""
+    lines = (re.fullmatch(r"(#*) ?(.*)", line) for line in text.split("\n\n"))
+    return "".join(f'<h{len(m[1])} id="{slug(m[2])}">{m[2]}</h{len(m[1])}>' if m[1] else f"<p>{m[2]}</p>" for m in lines)
+
+
+@pytest.mark.parametrize("read", [read_markdown, lambda text: read_html(written_as_html(text))])
+def test_a_heading_without_text_belongs_to_what_follows_on_its_level(read):
+    alpha, beta = " ".join(["The alpha text weaves."] * 20), " ".join(["The beta text drives."] * 20)
+    headed = ["# U", "## alpha(x)", alpha, "## beta(options)", "## beta()", "## beta(a, b)", beta, "## gamma", "# Next", alpha]
+    first, second, third = split_page(read("\n\n".join(headed)), 220)
+    assert first.anchors[-1] == "alphax" and first.text == f"alpha(x)\n{alpha}"
+    assert second.anchors == ("betaoptions", "beta", "betaa-b", "gamma") and second.anchor == "betaa-b"
+    assert second.headings == ("U", "beta(a, b)") and second.text.startswith("beta(options)\nbeta()\nbeta(a, b)\nThe beta")
+    assert second.text.endswith("gamma"), "nothing follows in its section"
+    assert third.anchors == ("next",)

@@ -80,6 +80,15 @@ class _Section:
         self.blocks.append(block)
         self.tokens += 0 if block.level else block.tokens
 
+    def beside(self, other: _Section) -> bool:
+        """Return whether the heading of another section has the same level, in the same section around both."""
+        return self.path[:-1] == other.path[:-1] and self.blocks[0].level == other.blocks[0].level
+
+    def lead(self, other: _Section) -> None:
+        """Begin with the headings of another section, which has no text."""
+        self.headings = other.headings + self.headings
+        self.blocks = other.blocks + self.blocks
+
     def take(self, other: _Section) -> None:
         self.headings += other.headings
         self.blocks += other.blocks
@@ -91,7 +100,8 @@ def split_page(page: Page, max_tokens: int = 220) -> list[Chunk]:
 
     A section is what stands under a heading, up to the next heading; the first heading of a page is that of the whole page, unless
     front matter states another title. A
-    section of fewer than 40 tokens joins the one that contains it, its first subsection, or a short neighbour. A long section is
+    section of fewer than 40 tokens joins the one that contains it, its first subsection, or a short neighbour; a heading without
+    text joins the next one of its level, else the section before it. A long section is
     cut between blocks, into parts of about the same length; a block is cut only where it alone is too long, a row of a table behind
     a cell. A heading, a bold line and what ends with a colon stay with what follows, and the header of a table is repeated in parts
     that begin with further rows. The headings of a chunk are those around all of it: where it holds the ends of two sections, the
@@ -115,7 +125,11 @@ def split_page(page: Page, max_tokens: int = 220) -> list[Chunk]:
     joined: list[_Section] = []
     sections = _sections(page)
     for section, following in zip_longest(sections, sections[1:]):
-        _join(joined, section, heads=following is not None and _within(following.path, section.path))
+        if following is not None and not section.tokens and section.beside(following):
+            # Headings in a row share the text below them, as signatures of one function do.
+            following.lead(section)
+        else:
+            _join(joined, section, heads=following is not None and _within(following.path, section.path))
     return [chunk for section in joined for chunk in _chunks(section, max_tokens)]
 
 
