@@ -16,11 +16,12 @@ from graph_retrievers.results import LONGEST_TRAIL, Ranking
 from graph_retrievers.search.beyond import Chains, Facts
 from graph_retrievers.search.candidates import Candidates, best, followed, found_by, order, ranking_of, reached, stacked
 from graph_retrievers.search.driver import Named, Together, changed, run
-from graph_retrievers.search.memory import Memory, smoothed
+from graph_retrievers.search.memory import Memory, Question, smoothed
 from graph_retrievers.search.operator import Loop, Operator
 from graph_retrievers.search.requests import (
     Closest,
     Degree,
+    Instead,
     Links,
     Nearest,
     Neighbors,
@@ -32,6 +33,7 @@ from graph_retrievers.search.requests import (
     Vectors,
     Weights,
 )
+from graph_retrievers.signals.models import as_relevance_model
 from tests.references.fastinsight import neighbours
 
 
@@ -345,6 +347,9 @@ def test_searches_keep_to_what_may_start_and_what_may_be_returned():
     for returned, allowed in ((False, {0, 1, 3, 4, 5, 6, 7, 8}), (True, {1})):
         nodes, scores = Memory(queries).nearest([(0, Nearest(9, returned=returned))])[0]
         assert set(nodes.tolist()) == allowed and all(a >= b for a, b in zip(scores, scores[1:], strict=False))
+    question, rows = Question(queries, 0), np.array([0, 1, 2])
+    assert question.started(rows).tolist() == [True, True, False] and question.returned(rows).tolist() == [False, True, True]
+    assert question.walked(rows).all()
     few, more = Memory(queries).nearest([(0, Nearest(2)), (0, Nearest(3))])
     assert few[0].tolist() == more[0].tolist()[:2] and len(more[0]) == 3
 
@@ -369,6 +374,8 @@ def test_relevance_is_read_once_a_pair_and_smoothed_where_a_row_is_not_zero():
     mix = np.array([[0, 1], [0, 0]], np.float32)
     mixed = memory.relevance([(1, Relevance(nodes, mix, 0.5, ["a", "abc"]))])[0]
     assert mixed.tolist() == [7.0, 8.0] and queries.latents.encoded == 6
+    other = as_relevance_model(lambda pairs: [1.0 for _ in pairs])
+    assert memory.relevance([(1, Relevance(nodes, model=other))])[0].tolist() == [1.0, 1.0] and queries.latents.encoded == 8
     latents = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
     assert smoothed(latents, mix, 0.25).tolist() == [[1.5, 2.5], [3.0, 4.0]] and smoothed(latents, None, 0.5) is latents
 
@@ -644,3 +651,22 @@ def test_notes_of_operators_side_by_side_are_in_the_order_of_the_operators():
     index = GraphIndex.from_texts(["a loom", "a card"], edges=[("0", "1")])
     both = Pipeline(BM25Search(1), ReciprocalRankFusion(Late(), Soon()))
     assert both(Queries.of(index, ["loom"])).notes == (("late", "soon"),)
+
+
+def test_a_text_that_is_the_question_keeps_its_vector_beside_other_texts():
+    index = GraphIndex.from_texts(["a loom", "a card"], vectors=np.eye(2), embedding=lambda texts: [[0.0, 1.0]] * len(texts))
+    memory, rows = Memory(Queries.of(index, ["loom", "card"], vectors=np.eye(2)[[0, 0]])), np.array([0, 1])
+    asked = [(0, Instead(Similarity(rows), "loom")), (1, Instead(Similarity(rows), "mill"))]
+    assert [values.tolist() for values in memory.instead(asked)] == [[1, 0], [0, 1]]
+
+
+def test_a_relation_that_no_edge_has_has_no_number():
+    index = GraphIndex.from_texts(["a loom", "a card"], edges=[("0", "1", "reads")])
+    question = Question(Queries.of(index, ["loom"]), 0)
+    assert [question.relation(name) for name in ("reads", "writes", None)] == [0, -1, -1]
+
+
+def test_a_composition_tells_its_own_reason_before_those_of_its_operators():
+    search, whole = BM25Search(1), Pipeline(BM25Search(2))
+    search.reason, whole.reason = "few words", "one list is enough"
+    assert list(Pipeline(whole, search).reasons()) == ["one list is enough", "few words"]
