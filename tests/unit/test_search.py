@@ -30,6 +30,7 @@ from graph_retrievers.search.requests import (
     Request,
     Scores,
     Similarity,
+    Steps,
     Vectors,
     Weights,
 )
@@ -670,3 +671,15 @@ def test_a_composition_tells_its_own_reason_before_those_of_its_operators():
     search, whole = BM25Search(1), Pipeline(BM25Search(2))
     search.reason, whole.reason = "few words", "one list is enough"
     assert list(Pipeline(whole, search).reasons()) == ["one list is enough", "few words"]
+
+
+def test_steps_are_whole_where_their_edges_are_just_as_many_as_may_be_read():
+    index = GraphIndex.from_texts(["a", "b", "c"], edges=[("0", "1", "r"), ("0", "2", "r")])
+    memory = Memory(Queries.of(index, ["q"]))
+    for most, whole, nodes in ((3, True, [1, 2]), (2, True, [1, 2]), (1, False, [])):
+        ((near, told),) = memory.steps([(0, Steps(np.array([0]), None, "r", most))])
+        assert (told, near.node.tolist()) == (whole, nodes)
+
+
+def test_the_size_of_a_request_as_another_text_is_its_own():
+    assert Instead(Nearest(7), "card").size == 7 and Instead(Degree(np.array([0, 1])), "card").size == 2
