@@ -38,7 +38,7 @@ class SentenceEmbedding(BaseEmbedding):
         return self._encoder.embed_documents(texts)
 
     def _get_text_embedding(self, text: str) -> Embedding:
-        return self._encoder.embed_query(text)
+        return self._get_text_embeddings([text])[0]
 
     def _get_query_embedding(self, query: str) -> Embedding:
         return self._encoder.embed_query(query)
@@ -47,7 +47,7 @@ class SentenceEmbedding(BaseEmbedding):
         return await self._encoder.aembed_query(query)
 
     async def _aget_text_embedding(self, text: str) -> Embedding:
-        return await self._encoder.aembed_query(text)
+        return (await self._aget_text_embeddings([text]))[0]
 
     async def _aget_text_embeddings(self, texts: list[str]) -> list[Embedding]:
         return await self._encoder.aembed_documents(texts)

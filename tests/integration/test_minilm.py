@@ -1,5 +1,6 @@
 """MiniLM as an embedding model of both frameworks, in their own classes."""
 
+import asyncio
 import copy
 import pickle
 from types import SimpleNamespace
@@ -156,3 +157,24 @@ def test_the_function_in_place_of_the_model_is_named():
     for function in (graph_retrievers.minilm, llama_graph_retrievers.minilm):
         with pytest.raises(InvalidArgumentError, match=r"function minilm; call it: embedding=minilm\(\)"):
             langchain_graph_retrievers.VectorRetriever.from_documents([Document("a loom")], function)
+
+
+def test_a_single_text_of_llamaindex_is_embedded_as_a_document_and_not_as_a_query():
+    class Encoder:
+        name = "prompted"
+
+        def embed_documents(self, texts):
+            return [[1.0, 0.0] for _ in texts]
+
+        def embed_query(self, text):
+            return [0.0, 1.0]
+
+        async def aembed_documents(self, texts):
+            return self.embed_documents(texts)
+
+        async def aembed_query(self, text):
+            return self.embed_query(text)
+
+    model = llama_graph_retrievers.SentenceEmbedding(Encoder())
+    assert model.get_text_embedding("a loom") == asyncio.run(model.aget_text_embedding("a loom")) == [1.0, 0.0]
+    assert model.get_query_embedding("a loom") == asyncio.run(model.aget_query_embedding("a loom")) == [0.0, 1.0]
