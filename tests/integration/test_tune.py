@@ -103,7 +103,7 @@ def test_candidates_fit_the_index():
     names = {trial.label for trial in candidates(index, scored=True)}
     assert {"fastinsight", "fastinsight-hybrid", "gar", "path-reranking", "re2"} <= names
     assert {"fastinsight alpha=0.5", "fastinsight beta=2.0", "fastinsight paths=True", "gar budget=50"} <= names
-    # LinearRAG needs names that texts share.
+    # LinearRAG needs names in the texts.
     assert not any("linear-rag" in trial.label for trial in candidates(index))
     texts = ["Ada Holm sang.", "He met Ada Holm.", "A loom."]
     named = candidates(GraphIndex.from_texts(texts, embedding=HashEmbedding(), edges=[]))

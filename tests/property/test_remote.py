@@ -82,7 +82,7 @@ SYSTEMS = {
     "subgraph": (FastInsight, {"nodes_per_round": 3, "degree": "subgraph", "beta": float("inf"), "backfill": False, "fuse": False}),
     "fused with search": (FastInsight, {"fuse": True, "alpha": 0.0}),
     "gar": (GAR, {"nodes_per_round": 4}),
-    "links": (WalkFusion, {"form": "links"}),
+    "links": (WalkFusion, {"form": "links", "bridges": 0}),
     "names": (WalkFusion, {"form": "names", "weights": (2, 1, 0), "depth": 20}),
     "mor": (MoR, {"candidates": 12, "seeds": 3, "matches": 4}),
     "mor filled": (MoR, {"candidates": 25, "fill": True, "backfill": False}),

@@ -118,7 +118,7 @@ def candidates(index: GraphIndex, chosen: Trial | None = None, *, scored: bool =
         tried += [walk.having(weights=[w * factor if i == place else w for i, w in enumerate(weights)]) for factor in (0.0, 2.0)]
     tried += [walk.having(constant=30)] if weights else []
     tried += [Trial(name) for name in (*_BASELINES, *(_SCORED if scored else ()))]
-    if index.has_dense and not is_knowledge_graph(index.graph) and names_held(index.graph) > 0:
+    if index.has_dense and not is_knowledge_graph(index.graph) and 2 * names_held(index.graph) > 1:
         # Alone it finds more than fused where most questions hold names.
         tried += [Trial("linear-rag"), Trial("linear-rag", {"fuse": False})]
     for name, knobs in {**_KNOBS, **(_SCORED_KNOBS if scored else {})}.items():

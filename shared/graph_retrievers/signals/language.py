@@ -327,8 +327,9 @@ def _coerced(value: Any, schema: Any) -> Any:
     """Return a value whose texts are numbers where a schema asks for numbers, and they spell some."""
     if not isinstance(schema, Mapping):
         return value
-    if isinstance(value, str) and schema.get("type") in _NUMBERS:
-        return json.loads(value) if _NUMBERS[schema["type"]].fullmatch(value) else value
+    kind = schema.get("type")
+    if isinstance(value, str) and isinstance(kind, str) and kind in _NUMBERS:
+        return json.loads(value) if _NUMBERS[kind].fullmatch(value) else value
     if isinstance(value, list):
         return [_coerced(item, schema.get("items")) for item in value]
     if isinstance(value, dict) and isinstance(schema.get("properties"), Mapping):

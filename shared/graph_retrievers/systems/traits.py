@@ -194,7 +194,9 @@ def names_join(index: GraphIndex) -> bool:
     >>> names_join(GraphIndex.from_texts(["Kismet is a film by Ada Holm.", "Ada Holm was born in Lund."]))
     True
     """
-    return index.has_bm25 and documents_linked(index.graph) < _LINKED and names_held(index.graph) >= _HELD
+    # Of a graph in a database, this is not read.
+    local = type(index.graph) is CorpusGraph and index.has_bm25
+    return local and documents_linked(index.graph) < _LINKED and names_held(index.graph) >= _HELD
 
 
 def names_held(graph: CorpusGraph) -> float:
@@ -246,7 +248,7 @@ def without_names(index: GraphIndex) -> GraphIndex:
 
     See :func:`~graph_retrievers.graph.names.name_types`.
     """
-    names = name_types(index.graph)
+    names = name_types(index.graph) if type(index.graph) is CorpusGraph else ()
     return index.within({"$type": {"$nin": list(names)}}) if names else index
 
 

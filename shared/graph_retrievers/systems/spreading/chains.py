@@ -120,7 +120,7 @@ class ChainSearch(Operator):
             question.notes.append(f"the chains may not be the best: more than {self.width} prefixes were under way")
         kept = slice(None) if beam.whole else _distinct(beam.chains, beam.copies(), self.limit)
         nodes, means = np.append(rows, -1)[beam.chains[kept]], beam.means[kept]
-        return _along(found, nodes) if self.as_trails else replace(found, chains=Chains(nodes, means, self.name))
+        return _along(found, nodes).trimmed() if self.as_trails else replace(found, chains=Chains(nodes, means, self.name))
 
 
 class _Beam:

@@ -209,7 +209,7 @@ def _composed(
     depth: int,
 ) -> Operator:
     form, why = (form, "as given") if form else _fitting(index)
-    plain = form in ("links", "pieces") and names_join(without_names(index))
+    plain = bridges is None and form in ("links", "pieces") and names_join(without_names(index))
     if form == "links" and weights is not None:
         why = f"{why}; weights= are for three lists, and this form has one"
     if form == "pieces" and weights is not None and len(weights) != 2:
