@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Literal, TypeVar
 
 import torch
@@ -138,8 +138,9 @@ def _side_by_side(work: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
         started.wait()
 
     pool = ThreadPoolExecutor(workers, "encoder", initializer=start)
+    found: list[Future[R]] = []
     try:
-        found = [pool.submit(work, item) for item in items]
+        found += [pool.submit(work, item) for item in items]
         started.wait()
         # What the workers were told counts for new threads of the process too.
         torch.set_num_threads(count)
@@ -148,7 +149,10 @@ def _side_by_side(work: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
     finally:
         # Lets go of workers where not all could be started.
         started.abort()
-        pool.shutdown(cancel_futures=True)
+        # One by one: a shutdown that empties the queue itself was seen to leave a worker waiting for ever.
+        for future in found:
+            future.cancel()
+        pool.shutdown()
 
 
 def named_dtype(dtype: str | torch.dtype | None, device: torch.device) -> torch.dtype | None:
