@@ -140,16 +140,18 @@ def _side_by_side(work: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
     pool = ThreadPoolExecutor(workers, "encoder", initializer=start)
     found: list[Future[R]] = []
     try:
-        found += [pool.submit(work, item) for item in items]
-        started.wait()
+        try:
+            found += [pool.submit(work, item) for item in items]
+            started.wait()
+        except BaseException:
+            # Lets go of workers where not all could be started; afterwards, it would break those that are leaving the barrier.
+            started.abort()
+            raise
         # What the workers were told counts for new threads of the process too.
         torch.set_num_threads(count)
         for future in found:
             yield future.result()
     finally:
-        # Lets go of workers where not all could be started.
-        started.abort()
-        # One by one: a shutdown that empties the queue itself was seen to leave a worker waiting for ever.
         for future in found:
             future.cancel()
         pool.shutdown()
