@@ -39,7 +39,7 @@ class GRankerCompressor(PickledFields, KnownFields, BaseDocumentCompressor):
         Relevance model: a LangChain ``BaseCrossEncoder``, the name or folder of a cross-encoder, or what else
         :func:`graph_retrievers.signals.models.as_relevance_model` takes. By default the index's.
     embedding : Embeddings, optional
-        Embeds query and documents where there is no relevance model, and for edges between near neighbours. By default the
+        Embeds query and documents without a relevance model, and for edges between near neighbours. By default the
         index's.
     top_n : int, optional
         Documents to return; all by default.

@@ -112,7 +112,7 @@ def _faiss(store: Any) -> tuple[list[Document], Any]:
     documents = []
     for place, name in enumerate(names):
         document = store.docstore.search(name)
-        # The docstore returns a message where there is no such document.
+        # The docstore returns a message for a document that it does not hold.
         if not isinstance(document, Document):
             raise InvalidArgumentError(f"Vector {place} of the FAISS store is that of {name!r}, which its docstore does not hold.")
         documents.append(document if document.id or name is None else document.model_copy(update={"id": str(name)}))

@@ -161,7 +161,7 @@ def scored_nodes(hits: Hits, known: Mapping[str, BaseNode], gone: Collection[str
 
 
 def tell_nothing_found(notes: Sequence[str]) -> None:
-    """Log notes on an empty result as a warning; nothing where there are none."""
+    """Log notes on an empty result as a warning; nothing without notes."""
     if notes:
         _logger.warning("Nothing was found: %s.", "; ".join(notes))
 

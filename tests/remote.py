@@ -165,7 +165,7 @@ def assert_same(remote, local):
             assert ours.notes == theirs.notes
         else:
             # Whether a scope has edges is not known there.
-            expected = tuple(note for note in theirs.notes if not note.startswith("there are no edges in the scope"))
+            expected = tuple(note for note in theirs.notes if not note.startswith("the scope has no edges"))
             assert ours.notes[:-1] == expected and ours.notes[-1].startswith("round trips: ")
         assert ours.to_context() == theirs.to_context()
         near = [[np.nan if h.similarity is None else h.similarity for h in hits] for hits in (ours, theirs)]

@@ -38,7 +38,7 @@ class GraphRetrieverError(Exception):
 
 
 def reason(error: Exception) -> str:
-    """Return the text of an error, behind its type where it is not of this package; the type alone where there is no text.
+    """Return the text of an error, behind its type where it is not of this package; the type alone if it has no text.
 
     Examples
     --------

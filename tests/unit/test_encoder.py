@@ -1,5 +1,8 @@
 """The packed encoder under both heads: families, poolings, devices, threads."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 import transformers
@@ -105,3 +108,28 @@ def test_an_error_of_one_batch_ends_the_others(threads):
     with pytest.raises(ValueError, match="the third"):
         list(_side_by_side(work, range(1000)))
     assert len(done) < 1000 and torch.get_num_threads() == 3
+
+
+ERRORS = """
+import torch
+from graph_retrievers.signals.encoder import _side_by_side
+
+def work(item):
+    raise ValueError
+
+torch.set_num_threads(3)
+ended = 0
+for _ in range(200):
+    try:
+        list(_side_by_side(work, range(100)))
+    except ValueError:
+        ended += 1
+print(ended)
+"""
+
+
+@pytest.mark.process
+def test_errors_one_after_another_all_end():
+    # In a process of its own, which can be stopped if an error leaves threads that wait for each other.
+    done = subprocess.run([sys.executable, "-c", ERRORS], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout == "200\n"

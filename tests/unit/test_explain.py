@@ -294,7 +294,7 @@ def test_a_scope_without_edges_is_noted_as_that_of_the_scope():
     retriever = build_retriever("ppr", index)
     assert retriever.retrieve("a loom").notes == retriever.retrieve("a loom", scope={"owner": "l"}).notes == ()
     (note,) = retriever.retrieve("a card", scope={"owner": "c"}).notes
-    assert note == "there are no edges in the scope, so that walks along edges find little more than search does"
+    assert note == "the scope has no edges, so walks along edges find little more than search does"
 
 
 def test_what_fills_up_is_in_no_list():

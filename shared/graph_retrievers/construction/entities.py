@@ -120,10 +120,10 @@ class EntityMentions(EdgeSpec):
         )
 
     def _why_none(self, found: Sequence[Sequence[str]]) -> str:
-        """Return why there is no entity, from the names of the texts."""
+        """Return why no entity was made, from the names of the texts."""
         if not any(found):
             return (
-                f"No name was found in the {len(found)} texts, so that there are no entities. By default capitals tell names; pass "
+                f"No name was found in the {len(found)} texts, so no entities were made. By default capitals tell names; pass "
                 "a spaCy pipeline, a GLiNER model or a function as EntityMentions(extractor) for texts without them."
             )
         if not self._joining(found):

@@ -501,7 +501,7 @@ class CorpusGraph:
         rows : Tensor, shape [P], int64
             Relationship rows; -1 where no row joins the two nodes.
         forward : Tensor, shape [P], bool
-            True where the row points from `near` to `far`, and where there is no row.
+            True where the row points from `near` to `far`, and for pairs without a row.
         """
         if not near.numel() or not self.num_edges:
             return torch.full_like(near, -1), torch.ones_like(near, dtype=torch.bool)

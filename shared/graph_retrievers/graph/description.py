@@ -190,7 +190,7 @@ def describe(
 
 def tell_no_edges(graph: CorpusGraph, tried: Collection[str] = ()) -> None:
     """Warn that a graph has no edges, once however often this is called for it; sources of classes in `tried` found none."""
-    graph.cache.get("told that there are no edges", lambda: _logger.warning("%s", _sentence(_no_edges(tried))))
+    graph.cache.get("missing edges reported", lambda: _logger.warning("%s", _sentence(_no_edges(tried))))
 
 
 def _sentence(note: str) -> str:

@@ -279,7 +279,7 @@ def name_table(graph: CorpusGraph, fold: bool = False) -> NameTable:
 def name_types(graph: CorpusGraph) -> tuple[str, ...]:
     """Return the node types that stand for names in the texts of others: all their nodes are marked so, and have no text.
 
-    :class:`~graph_retrievers.construction.entities.EntityMentions` makes such nodes. None where there are no other nodes.
+    :class:`~graph_retrievers.construction.entities.EntityMentions` makes such nodes. Empty if the graph has only such nodes.
 
     >>> name_types(CorpusGraph(["a", "b"], ["By Ada.", ""], types=["", "entity"], metadata=[{}, {NAMED_BY_TEXTS: True}]))
     ('entity',)

@@ -101,8 +101,8 @@ def unpointed(text: str) -> str:
 def ends_word(text: str, end: int) -> bool:
     r"""Return whether a word or a name may end before the place `end` of a text.
 
-    It may before what is no letter, digit or mark, anywhere between letters of scripts without spaces between words, and before
-    the particles of Korean.
+    It may end before any character but a letter, digit or mark; anywhere between letters of a script that writes no spaces between
+    words; and before a particle of Korean.
 
     >>> [ends_word(text, 2) for text in ("ab c", "abc", "\u674e\u5a1c\u6267", "\u0915\u093f\u0924", "\uc11c\uc6b8\uc740")]
     [True, False, True, False, True]

@@ -155,7 +155,7 @@ def _replaced(graph: CorpusGraph, deleted: Collection[int], new: CorpusGraph) ->
 
 
 def _kept_rows(graph: CorpusGraph, changed: CorpusGraph, rows: Sequence[int], first: Sequence[int]) -> list[int]:
-    """Return a row of `graph` with the same content for some rows of a changed graph, -1 where there is none.
+    """Return a row of `graph` with the same content for some rows of a changed graph, -1 for a row without one.
 
     `first` are the rows to look at first, -1 for none. Titles count only where signals read them.
     """

@@ -118,7 +118,7 @@ class IndexStore:
         return index
 
     def reload(self) -> None:
-        """Take over what other processes have written; this costs little where there is nothing new."""
+        """Take over what other processes have written; this costs little if nothing is new."""
         with self._mutex:
             self._reload(held=False)
 

@@ -45,7 +45,7 @@ _FALLS_BACK = "no relevance model: reranked by the similarity of the vectors"
 EMPTY_SCOPE = "no node is in the scope"
 """Note on a query whose scope has no node."""
 
-_NO_EDGES_IN_SCOPE = "there are no edges in the scope, so that walks along edges find little more than search does"
+_NO_EDGES_IN_SCOPE = "the scope has no edges, so walks along edges find little more than search does"
 
 
 class Retriever(BaseRetriever):
@@ -229,7 +229,7 @@ class Retriever(BaseRetriever):
     def reason(self) -> str:
         """Why the composition is what it is, where that depends on the index, as that of ``WalkFusion`` does; hits explain it.
 
-        Of a retriever that needs edges, it says too where there are none.
+        It also says so if the retriever needs edges and the index has none.
         """
         return "; ".join(filter(None, (next(self.operator.reasons(), ""), NO_EDGES if self._lacks_edges else "")))
 

@@ -15,7 +15,7 @@ __all__ = ["Backfill"]
 
 
 class Backfill(Operator):
-    """Fill a ranking up to k nodes with the best of vector search, or of BM25 where there are no vectors.
+    """Fill a ranking up to k nodes with the best of vector search, or of BM25 on an index without vectors.
 
     Parameters
     ----------

@@ -428,7 +428,7 @@ def stacked(before: Candidates, origin: np.ndarray, steps: Sequence[Sequence[int
 
 
 def _count(nodes: Any) -> int:
-    """Return how many nodes are given; what is no list has none, and does not fit."""
+    """Return how many nodes are given; anything but a list counts as none, which does not fit."""
     return len(nodes) if hasattr(nodes, "__len__") else 0
 
 

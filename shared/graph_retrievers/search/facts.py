@@ -56,7 +56,7 @@ class NearestEdges(Request):
 
 
 def _lowest(queries: Queries, name: str, mask: Tensor | None) -> list[float]:
-    """Return the lowest score of the rows of a mask for each query; 0 where there is none."""
+    """Return the lowest score of the rows of a mask for each query; 0 for a query without rows."""
     signal, view, table = queries.index.signal(name), queries.view(name), queries.table(name)
     if not len(signal):
         return [0.0] * len(queries)

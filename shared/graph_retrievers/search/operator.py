@@ -90,7 +90,7 @@ class Operator(ABC):
     walks : bool
         Whether it finds more where there are edges; by default what its kind says.
     follows_names : bool
-        Whether names in the texts lead it from node to node, so that it finds more than search does where there are no edges.
+        Whether names in the texts lead it from node to node, so that it finds more than search does on an index without edges.
     asks_relevance : bool
         Whether it asks the relevance model of the index.
     appends : bool

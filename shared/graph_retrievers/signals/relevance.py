@@ -93,7 +93,7 @@ def check_pairs(queries: Sequence[str], texts: Sequence[str]) -> None:
 
 
 class BiEncoder(RelevanceModel):
-    r"""The dot product of query and node vectors, used where there is no cross-encoder.
+    r"""The dot product of query and node vectors, used without a cross-encoder.
 
     The latent is the dot product :math:`v_q \cdot v_n` itself, of width 1. As the dot product is linear in the node vector,
     mixing these latents along edges gives the dot product of the query with the mixed node vectors.

@@ -61,8 +61,8 @@ def retriever_names() -> list[str]:
 def default_retriever(index: GraphIndex) -> str:
     """Return the name of the retriever that measured best on indexes with the signals of this one.
 
-    WalkFusion where there are vectors and BM25; spreading activation fused with vector search where there is no BM25; BM25 where
-    there are no vectors. For a knowledge graph (see :func:`~graph_retrievers.systems.traits.is_knowledge_graph`), spreading
+    WalkFusion on an index with vectors and BM25; spreading activation fused with vector search without BM25; BM25
+    on an index without vectors. For a knowledge graph (see :func:`~graph_retrievers.systems.traits.is_knowledge_graph`), spreading
     activation, unless there are BM25, an embedding model and two relations or more, which WalkFusion follows.
 
     Examples

@@ -91,7 +91,7 @@ WITH exact, missing, [number IN missing[0..$room] | $entities[number].vector] AS
 
 def _dictionary(database: CypherDatabase, plan: QueryPlan) -> str:
     return """\
-// Seeds: names of nodes that stand in the question, the longest from the left; where there is none, its vector.
+// Seeds: names of nodes that stand in the question, the longest from the left; without such names, nodes near its vector.
 UNWIND $spans AS span
 MATCH (same:{label}) WHERE same.{name_key} = span.key{scope}
 WITH span.start AS start, span.stop AS stop, span.lower AS lower, collect(CASE WHEN {allowed} THEN same END) AS same

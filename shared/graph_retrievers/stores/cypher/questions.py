@@ -25,7 +25,7 @@ class Question:
     """One question: `text`, and what is known of it.
 
     Its `vector`, shape [d]; its `entities`, distinct names, None where they are to be found in the text; and the vectors of
-    the entities, `names`, shape [len(entities), d]. Vectors are None where there is nothing to compute them.
+    the entities, `names`, shape [len(entities), d]. Vectors are None without an embedding model.
     """
 
     text: str

@@ -84,7 +84,7 @@ class PassageWalk(Operator):
     hit's path follows, node by node, the neighbour ranked before it that sends it most of the walk's mass, from the last synonym
     edge on.
 
-    Names are titles, or ids where there is no title. They are embedded and compared when the walk is first made, and the edges are
+    Names are titles, or ids of nodes without a title. They are embedded and compared when the walk is first made, and the edges are
     kept with the graph: for 40,000 phrases that takes a minute or two on two cores. Without an embedding model there are no
     synonym edges, nor with more than 100,000 phrases, which a note says.
 

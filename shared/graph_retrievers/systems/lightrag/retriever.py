@@ -44,7 +44,7 @@ class LightRAG(Retriever):
         With vectors. Relations are searched by the signal ``"edge_dense"``, or else ``"edge_bm25"``
         (``GraphIndex.from_graph(..., edge_signals=True)``).
     mode : {"local", "global", "hybrid", "mix"}, optional
-        By default ``"local"`` where there is nothing to search relations by; else ``"mix"``, the authors' default, where there are
+        By default ``"local"`` on an index whose relations cannot be searched; else ``"mix"``, the authors' default, where there are
         passages, and ``"hybrid"`` in a knowledge graph without, which are the same there.
     language_model : object, optional
         Finds the keywords of a question (see :func:`graph_retrievers.signals.language.as_language_model`), or an object with

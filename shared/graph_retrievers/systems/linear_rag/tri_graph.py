@@ -76,7 +76,7 @@ class TriGraph:
 def tri_graph(graph: CorpusGraph, extractor: EntityExtractor, passage_type: str) -> TriGraph:
     """Return the tri-graph of the texts of a graph; made once for a graph and an extractor.
 
-    Passages are the nodes of the type, and all nodes with a text where there is none of it. An entity is in each sentence of a
+    Passages are the nodes of the type, or all nodes with a text if no node is of it. An entity is in each sentence of a
     passage that holds its name, as the extractor found it anywhere in this passage. The title of a passage is an entity too, and in
     all of its sentences, since they are about it; a sentence without this name begins with the title when it is embedded.
     """

@@ -28,7 +28,7 @@ class PathStep:
     relation : str or None
         Relation of the edge from the step before, in either direction; None for the first step, and for any relation.
     restriction : tuple of str
-        Phrases of the question that the node must fit; empty where there is none.
+        Phrases of the question that the node must fit; empty if none are asked for.
     """
 
     type: str

@@ -147,7 +147,7 @@ class MixedTraversal(Operator):
     def plans(self, texts: Sequence[str], plans: Sequence[Any], graph: CorpusGraph) -> list[Any]:
         """Return the plan of each question: the caller's, the planner's, an error with the reason why there is none, or None.
 
-        `texts` and `plans` have the questions and the plans that the caller gave, None where there is none.
+        `texts` and `plans` have the questions and the plans that the caller gave, None for a question without one.
         """
         plans = list(plans)
         missing = [row for row, plan in enumerate(plans) if plan is None or (isinstance(plan, (str, list, tuple)) and not plan)]
