@@ -43,13 +43,7 @@ _LONGEST = 100
 
 
 def as_path(name: str, value: str | os.PathLike[str]) -> Path:
-    """Return a path, ``~`` expanded; raise InvalidArgumentError unless the system can have such a path.
-
-    Examples
-    --------
-    >>> as_path("folder", "indexes/looms").name
-    'looms'
-    """
+    """Return a path, ``~`` expanded; raise InvalidArgumentError unless the system can have such a path."""
     try:
         path = Path(value).expanduser()
         with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
@@ -95,16 +89,7 @@ def choice(name: str, value: _T, choices: Collection[_T]) -> _T:
 
 
 def check_keywords(owner: str, given: Iterable[str], known: Collection[str]) -> None:
-    """Raise UnexpectedArgumentError for the first of the keywords given to `owner` that is not one of those it takes.
-
-    Examples
-    --------
-    >>> try:
-    ...     check_keywords("PPR", ["dampin"], ["damping", "seeds"])
-    ... except TypeError as error:
-    ...     print(error)
-    PPR does not take 'dampin'; it takes damping, seeds. Did you mean 'damping'?
-    """
+    """Raise UnexpectedArgumentError for the first of the keywords given to `owner` that is not one of those it takes."""
     for name in given:
         if name not in known:
             raise UnexpectedArgumentError(f"{owner} does not take {name!r}; it takes {', '.join(known)}.{meant(name, known)}")
@@ -137,16 +122,7 @@ def meant(name: str, names: Collection[str]) -> str:
 
 
 def check_pickle(owner: str, parts: Mapping[str, Any]) -> None:
-    """Raise InvalidArgumentError if one of the parts of an object, by name, cannot be pickled.
-
-    Examples
-    --------
-    >>> try:
-    ...     check_pickle("This index", {"embedding": lambda texts: texts})
-    ... except InvalidArgumentError as error:
-    ...     print(str(error)[:51])
-    This index cannot be pickled, because its embedding
-    """
+    """Raise InvalidArgumentError if one of the parts of an object, by name, cannot be pickled."""
     for name, part in parts.items():
         try:
             pickle.dumps(part)
@@ -158,16 +134,7 @@ def check_pickle(owner: str, parts: Mapping[str, Any]) -> None:
 
 
 def check_query(text: Any, position: int) -> None:
-    """Raise InvalidArgumentError unless `text`, the query at a position of a batch, is a string with more than spaces.
-
-    Examples
-    --------
-    >>> try:
-    ...     check_query(" ", 2)
-    ... except InvalidArgumentError as error:
-    ...     print(error)
-    Query 2 is ' '; a query is a non-empty string.
-    """
+    """Raise InvalidArgumentError unless `text`, the query at a position of a batch, is a string with more than spaces."""
     if not isinstance(text, str) or not text.strip():
         hint = " Many queries go to retrieve_batch." if isinstance(text, (list, tuple)) else ""
         raise InvalidArgumentError(f"Query {position} is {shown(text)}; a query is a non-empty string.{hint}")
@@ -186,13 +153,7 @@ def is_number(value: Any) -> bool:
 
 
 def listed(name: str, values: Iterable[_T], what: str = "values") -> list[_T]:
-    """Return `values` as a list; raise InvalidArgumentError for a string, a mapping, and what cannot be iterated over.
-
-    Examples
-    --------
-    >>> listed("texts", ("a loom", "a card"))
-    ['a loom', 'a card']
-    """
+    """Return `values` as a list; raise InvalidArgumentError for a string, a mapping, and what cannot be iterated over."""
     try:
         if not isinstance(values, (str, bytes, Mapping)):
             return list(values)
@@ -209,11 +170,7 @@ def not_a_class(name: str, value: Any) -> None:
 
 
 def seed_number(seed: Any) -> int:
-    """Return the seed of a random generator, or raise InvalidArgumentError unless it is an integer from 0 to 2**63 - 1.
-
-    >>> seed_number(7)
-    7
-    """
+    """Return the seed of a random generator, or raise InvalidArgumentError unless it is an integer from 0 to 2**63 - 1."""
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
         raise InvalidArgumentError(f"seed is {shown(seed)}; expected an integer from 0 to 2**63 - 1.")
     return seed
@@ -223,11 +180,6 @@ def positive(name: str, value: int, most: int | None = None, least: int = 1) -> 
     """Return `value` as int if it is an integer from `least` to `most` (numpy's too); raise InvalidArgumentError otherwise.
 
     Without `most`, larger ones than 2^62 become 2^62.
-
-    Examples
-    --------
-    >>> positive("k", 10)
-    10
     """
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise InvalidArgumentError(f"{name} must be an integer of at least {least}, got {shown(value)}.")

@@ -65,24 +65,12 @@ class Query:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Nodes, edges and queries of one folder, see :func:`read_dataset`.
+    """Nodes, edges and queries of one folder, and its name; see :func:`read_dataset`.
 
-    Attributes
-    ----------
-    name : str
-        Name of the folder.
-    nodes : list of Node
-    edges : list of Edge
-    queries : list of Query
-        Empty if the folder has none.
-    include_titles : bool
-        Whether signals read titles: False if the titles only repeat the ids.
+    `include_titles` says whether signals read titles: False if the titles only repeat the ids.
 
-    Examples
-    --------
     >>> nodes = [Node("ada", "A mathematician."), Node("engine", "A machine.")]
-    >>> dataset = Dataset("tiny", nodes, [Edge("ada", "engine")], [Query("q1", "Who?", ("ada",))], include_titles=True)
-    >>> dataset.graph()
+    >>> Dataset("tiny", nodes, [Edge("ada", "engine")], [Query("q1", "Who?", ("ada",))], include_titles=True).graph()
     CorpusGraph(nodes=2, edges=1, relations=1, device=cpu)
     """
 
@@ -130,20 +118,11 @@ def read_dataset(folder: str | Path, *, include_titles: bool | None = None) -> D
 
 
 def read_queries(file: str | Path, *, nodes: Container[str] | None = None) -> list[Query]:
-    """Read queries from a file of JSON lines.
+    """Read queries from a file of JSON lines, plain or ``.gz``.
 
-    Parameters
-    ----------
-    file : str or Path
-        Plain or ``.gz``. Rows have ``id``, ``query`` and ``gold`` (a list of node ids, at least one), and may have ``split``,
-        ``type``, ``entities``, ``plan`` and ``answer``; other fields are kept as ``extra``.
-    nodes : container of str, optional
-        Ids of the nodes; gold nodes must be among them.
-
-    Raises
-    ------
-    DatasetError
-        If the file is missing or a row cannot be read; the message names the file and the line.
+    Rows have ``id``, ``query`` and ``gold`` (a list of node ids, at least one), and may have ``split``, ``type``, ``entities``,
+    ``plan`` and ``answer``; other fields are kept as ``extra``. Gold nodes must be among `nodes`, if these are given. DatasetError
+    if the file is missing or a row cannot be read; the message names the file and the line.
     """
     queries, seen = [], dict[str, int]()
     for number, where, row in _rows(Path(file)):

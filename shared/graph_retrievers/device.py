@@ -10,27 +10,9 @@ __all__ = ["resolve_device"]
 
 
 def resolve_device(device: str | torch.device | None = None) -> torch.device:
-    """Return a device that exists on this machine.
+    """Return a torch device that this machine has: the CPU by default; of CUDA, with the index of the device.
 
-    Parameters
-    ----------
-    device : str or torch.device, optional
-        A torch device such as ``"cpu"``, ``"cuda"`` or ``"cuda:1"``; by default the CPU. A GPU is used only if asked for.
-
-    Returns
-    -------
-    torch.device
-        For CUDA, with the index of the device.
-
-    Raises
-    ------
-    DeviceError
-        If the name is not a torch device or the machine does not have it.
-
-    Examples
-    --------
-    >>> resolve_device()
-    device(type='cpu')
+    DeviceError if the name is not that of a torch device or the machine does not have it.
     """
     try:
         chosen = torch.device(device if device is not None else "cpu")

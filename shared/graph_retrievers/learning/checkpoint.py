@@ -44,14 +44,6 @@ def save_checkpoint(folder: str | Path, part: str, tensors: Mapping[str, Tensor]
     """Write one part of a trained operator, such as ``"reranker"``, to a folder: ``<part>.safetensors`` and ``<part>.json``.
 
     `config` is what is needed to build the part again, for JSON. Other parts in the folder are kept.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> folder = tempfile.mkdtemp()
-    >>> save_checkpoint(folder, "scorer", {"weight": torch.zeros(2)}, {"width": 2})
-    >>> load_checkpoint(folder, "scorer")
-    ({'weight': tensor([0., 0.])}, {'width': 2})
     """
     from safetensors.torch import save_file
 
@@ -171,17 +163,9 @@ def _existing(file: str | Path) -> Path:
 def checked_settings(config: Mapping[str, Any], kinds: Mapping[str, tuple[type, ...]], what: str, where: Any) -> dict[str, Any]:
     """Return the settings of a checkpoint that are asked for; raise InvalidArgumentError if one is missing or of another type.
 
-    Parameters
-    ----------
-    config : mapping
-        As it was read.
-    kinds : mapping of str to tuple of type
-        The types of each setting; ``object`` allows any, and a bool is not an int.
-    what, where : object
-        Whose checkpoint it should be, and where it is, for the message.
+    `kinds` has the types of each; ``object`` allows any, and a bool is not an int. `what` and `where` are for the message: whose
+    checkpoint it should be, and where it is.
 
-    Examples
-    --------
     >>> checked_settings({"depth": 7, "seed": 0}, {"depth": (int,)}, "G-RAG", "a folder")
     {'depth': 7}
     """
@@ -197,25 +181,12 @@ def checked_settings(config: Mapping[str, Any], kinds: Mapping[str, tuple[type, 
 
 
 def restored(make: Callable[[], _Network], tensors: Mapping[str, Tensor], what: str) -> _Network:
-    """Return a network that is made of settings, with its weights, ready for use.
+    """Return the network that `make` makes, with its weights, ready for use; `what` says whose they are, for messages.
 
-    Parameters
-    ----------
-    make : callable
-        Makes the network of its settings. It is asked on a device without memory: settings that ask for more than the weights hold
-        are refused before anything of their size exists.
-    tensors : mapping of str to Tensor
-    what : str
-        Whose weights they are, for messages.
+    `make` is asked on a device without memory: settings that ask for more than the weights hold are refused before anything of
+    their size exists. InvalidArgumentError if the network cannot be made, the weights are not those of such a network, or one holds
+    NaN, infinity or other numbers than those of float32.
 
-    Raises
-    ------
-    InvalidArgumentError
-        If the network cannot be made, the weights are not those of such a network, or one holds NaN, infinity or other numbers than
-        those of float32.
-
-    Examples
-    --------
     >>> restored(lambda: nn.Linear(1, 1), {"weight": torch.ones(1, 1), "bias": torch.ones(1)}, "a line")(torch.ones(1)).tolist()
     [2.0]
     """

@@ -13,11 +13,7 @@ __all__ = ["LabelledQuery", "questions_digest"]
 
 @dataclass(frozen=True)
 class LabelledQuery:
-    """A question and the rows of its relevant nodes, at least one.
-
-    >>> LabelledQuery("Who wrote a program?", (3,)).gold
-    (3,)
-    """
+    """A question and the rows of its relevant nodes, at least one."""
 
     text: str
     gold: tuple[int, ...]

@@ -11,8 +11,6 @@ __all__ = ["listwise_cross_entropy", "pairwise_hinge", "sampled_cross_entropy"]
 def sampled_cross_entropy(positive: Tensor, negative: Tensor) -> Tensor:
     """Return the mean cross entropy of each positive, shape [P], among its negatives, shape [P, M].
 
-    Examples
-    --------
     >>> sampled_cross_entropy(torch.tensor([0.0]), torch.tensor([[0.0, 0.0]]))  # ln 3
     tensor(1.0986)
     """
@@ -25,8 +23,6 @@ def listwise_cross_entropy(scores: Tensor, relevant: Tensor) -> Tensor:
 
     `scores`, shape [n], and `relevant`, shape [n], bool, are those of one list. Without relevant items it is 0.
 
-    Examples
-    --------
     >>> listwise_cross_entropy(torch.zeros(2), torch.tensor([True, True]))  # 2 ln 2
     tensor(1.3863)
     """
@@ -39,8 +35,6 @@ def pairwise_hinge(scores: Tensor, relevant: Tensor) -> Tensor:
     The paper does not say which pairs it takes: all of a list are taken here. Arguments: see :func:`listwise_cross_entropy`.
     Without a pair it is 0.
 
-    Examples
-    --------
     >>> pairwise_hinge(torch.tensor([1.0, 0.5, 0.0]), torch.tensor([True, False, False]))
     tensor(0.2500)
     """

@@ -14,10 +14,6 @@ def check_scores(scores: Tensor, who: str) -> None:
     """Raise InvalidArgumentError if a score of a trained network is NaN or infinite; `who` names the network.
 
     Weights that are finite, each for itself, may give sums that are not.
-
-    Examples
-    --------
-    >>> check_scores(torch.tensor([0.5, -3.0]), "The reranker")
     """
     if not bool(torch.isfinite(scores).all()):
         raise InvalidArgumentError(f"{who} gave scores that are NaN or infinite: its weights are too large; train it again.")

@@ -34,29 +34,11 @@ def excerpt_index(
 ) -> GraphIndex:
     """Return an index that holds all nodes: the one given if it knows them all, else a small one of just these nodes.
 
-    Parameters
-    ----------
-    nodes : sequence of Node, length n
-        With distinct ids.
-    index : GraphIndex, optional
-        Its edges with their relations and weights, and its models where the caller gives none.
-    edges : edges, edge specifications or callables
-        What links the nodes besides (see :func:`graph_retrievers.construction.edges.build_edges`); what it says of absent nodes
-        is passed over. Not read where the index knows all nodes.
-    documents : sequence, length n, optional
-        What the nodes were made from.
-    relevance : object, optional
-        Relevance model; by default the index's, unless that is only the bi-encoder that stands in for one.
-    embedding : object, optional
-        Embedding model of queries and nodes; by default the index's.
-    vectors : callable, optional
-        Gives the vectors of the nodes, shape [n, d]; asked only where a small index needs them. By default the embedding model
-        makes them.
-
-    Raises
-    ------
-    MissingSignalError
-        If vectors are needed and there is neither an embedding model nor `vectors`.
+    The ids of the nodes are distinct. A small index has the edges of `index` with their relations and weights, and its models where
+    the caller gives none; a bi-encoder that stands in for a relevance model is none. `edges` is what links the nodes besides (see
+    :func:`graph_retrievers.construction.edges.build_edges`; what it says of absent nodes is passed over), and `documents` what the
+    nodes were made from. `vectors` is asked for the vectors of the nodes, shape [n, d], only where they are needed; by default the
+    embedding model makes them, and without one MissingSignalError is raised.
     """
     model: RelevanceModel | None = None if relevance is None else as_relevance_model(relevance)
     if index is not None and all(node.id in index.graph for node in nodes):

@@ -20,16 +20,8 @@ class PlainSearch:
     The search is made when a rank is first asked for, because it takes as long as hybrid search and may embed the questions. The
     index is kept for it; a copy or a pickle has the ranks in its place.
 
-    Parameters
-    ----------
-    queries : Queries
-        With vectors or BM25.
-
-    Examples
-    --------
     >>> from graph_retrievers import GraphIndex
-    >>> index = GraphIndex.from_texts(["a loom", "a card", "one card"])
-    >>> search = PlainSearch(Queries.of(index, ["Which card?"]))
+    >>> search = PlainSearch(Queries.of(GraphIndex.from_texts(["a loom", "a card", "one card"]), ["Which card?"]))
     >>> search.rank(0, "2"), search.rank(0, "0")
     (2, None)
     """

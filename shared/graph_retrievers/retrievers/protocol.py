@@ -57,16 +57,9 @@ class RetrieverProtocol(Protocol):
 
 @dataclass(frozen=True)
 class Call:
-    """The arguments of one call, checked.
+    """The arguments of one call, checked: B queries, k, vectors as a tensor, shape [B, d], or a callable, if any.
 
-    Attributes
-    ----------
-    queries : list of str, length B
-    k : int
-    vectors : Tensor, shape [B, d], callable or None
-    filters : dict of str to filter
-        Those that are given, by the names of the arguments.
-    inputs : dict of str to sequence, length B
+    `filters` has those that are given, by the names of the arguments; `inputs` lists of B values.
     """
 
     queries: list[str]

@@ -36,23 +36,13 @@ class _Waiting:
 
 
 class SharedCalls:
-    """Joins the calls of many threads into batches, so that they share what is embedded, searched and reranked.
+    """Joins the calls of many threads into batches of up to `limit` questions, which share what is embedded, searched and reranked.
 
     One batch runs at a time, in one of the threads that wait. Calls that come meanwhile make the next one: the oldest, and those
-    behind it that have its k, its filters and its inputs. A batch gives what its questions give one by one, so a call's answer
-    does not depend on who else asks. If a batch fails, its calls are answered one by one, and each gets its own error. A batch
-    ends early when the time of all of its calls is over, or nobody waits for any.
-
-    Parameters
-    ----------
-    limit : int
-        Questions of a batch; a call of more is a batch of its own.
-
-    Examples
-    --------
-    >>> calls = SharedCalls(32)
-    >>> calls(Call(["a loom"], 1, None, {}, {}), lambda call: [Hits() for _ in call.queries])
-    [Hits([])]
+    behind it that have its k, its filters and its inputs. A call of more questions than the limit is a batch of its own. A batch
+    gives what its questions give one by one, so a call's answer does not depend on who else asks. If a batch fails, its calls are
+    answered one by one, and each gets its own error. A batch ends early when the time of all of its calls is over, or nobody waits
+    for any.
     """
 
     def __init__(self, limit: int) -> None:

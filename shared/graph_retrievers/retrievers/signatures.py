@@ -16,16 +16,7 @@ __all__ = ["Knob", "class_documentation", "class_knobs", "published_settings"]
 
 @dataclass(frozen=True)
 class Knob:
-    """One keyword of a retriever class.
-
-    Attributes
-    ----------
-    name : str
-    annotation : type
-    default : object
-    doc : str
-        Its lines of the class's docstring, as one line.
-    """
+    """One keyword of a retriever class; `doc` is what the class's docstring says of it, as one line."""
 
     name: str
     annotation: Any
@@ -61,10 +52,6 @@ def published_settings(kind: type, published: bool = True) -> dict[str, Any]:
     """Return the keywords with which a retriever class is what was published; none if `published` is False.
 
     Raises InvalidArgumentError if nobody has published it.
-
-    >>> from graph_retrievers import GAR
-    >>> published_settings(GAR)
-    {'budget': 1000, 'nodes_per_round': 16, 'backfill': False}
     """
     if not published:
         return {}

@@ -22,9 +22,6 @@ def first_stage(index: GraphIndex, first: str | Operator, settings: Mapping[str,
     """Return the operator `first`, or that of the retriever of this name with these settings, as a search for `depth` nodes.
 
     Raises InvalidArgumentError if that retriever is of a checkpoint which names itself as its first search, or another that does.
-
-    >>> first_stage(GraphIndex.from_texts(["a loom"]), "bm25", {}, 100).formula()
-    'O_vs'
     """
     if isinstance(first, Operator):
         return FirstStage(first, depth)
@@ -43,10 +40,5 @@ def first_stage(index: GraphIndex, first: str | Operator, settings: Mapping[str,
 
 
 def reranked(index: GraphIndex, *, first: str | Operator, settings: Mapping[str, Any], reranker: Any) -> Operator:
-    """Return :func:`first_stage` with an operator behind it, which says by `depth` how many nodes it reads.
-
-    >>> from graph_retrievers.operators import PathRerank
-    >>> reranked(GraphIndex.from_texts(["a loom"]), first="bm25", settings={}, reranker=PathRerank()).formula()
-    'O_vs -> O_gm'
-    """
+    """Return :func:`first_stage` with an operator behind it, which says by `depth` how many nodes it reads."""
     return Pipeline(first_stage(index, first, settings, reranker.depth), reranker)

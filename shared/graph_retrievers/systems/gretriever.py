@@ -35,30 +35,14 @@ _LEFT_OUT = "the subgraph was searched among the {:,} nodes nearest to the nodes
 
 
 def edge_prizes(similarities: np.ndarray, count: int) -> np.ndarray:
-    """Return the prizes of edges by their similarity to the question, as G-Retriever gives them.
+    """Return the prizes of edges by their similarity to the question (-inf: none), as G-Retriever gives them: float64, shape [m].
 
-    With K the smaller of `count` and the number of distinct similarities, the edges of the largest similarity share a prize of K,
-    those of the next share K - 1 and so on: m equally similar edges have an m-th each. Prizes fall strictly: none is above 0.99
-    times that of the more similar ones.
+    With K the smaller of `count`, 0 or more, and the number of distinct similarities, the edges of the largest similarity share a
+    prize of K, those of the next share K - 1 and so on: m equally similar edges have an m-th each. Prizes fall strictly: none is
+    above 0.99 times that of the more similar ones. Values that differ by a millionth only are equal. The published code tests
+    similarities for equality in the array that it writes prizes to, so that a similarity of 0, or one that equals a prize, may be
+    prized twice. Here the two are apart.
 
-    Parameters
-    ----------
-    similarities : ndarray, shape [m]
-        -inf for an edge without a prize; values that differ by a millionth only are equal.
-    count : int
-        0 or more.
-
-    Returns
-    -------
-    ndarray, shape [m], float64
-
-    Notes
-    -----
-    The published code tests similarities for equality in the array that it writes prizes to, so that a similarity of 0, or one that
-    equals a prize, may be prized twice. Here the two are apart.
-
-    Examples
-    --------
     >>> edge_prizes(np.array([0.5, 0.5, 0.5, 0.1, 0.1, 0.3]), 3).tolist()
     [1.0, 1.0, 1.0, 0.5, 0.5, 0.99]
     """

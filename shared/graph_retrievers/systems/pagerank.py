@@ -41,20 +41,9 @@ _NEAR = 1e-10
 class TransitionGraph:
     """Undirected weighted adjacency for random walks, as CSR: weights of parallel rows are added, self loops dropped.
 
-    Parameters
-    ----------
-    graph : CorpusGraph
-    walk_allowed : Tensor, shape [N], bool, optional
-        Nodes that may be walked to, all by default. Other nodes can be left but not entered.
-
-    Attributes
-    ----------
-    indptr : Tensor, shape [N + 1], int64
-    neighbors : Tensor, shape [nnz], int32
-    weights : Tensor, shape [nnz], float64
-        Sum of the weights of the relationship rows between the two nodes.
-    strength : Tensor, shape [N], float64
-        Sum of the weights of the edges that leave a node.
+    Nodes that `walk_allowed`, bool, shape [N], leaves out can be left but not entered; by default all can. `weights`, float64, are
+    sums over the relationship rows between two nodes, and `strength`, float64, shape [N], sums of the weights of the edges that
+    leave a node.
     """
 
     def __init__(self, graph: CorpusGraph, walk_allowed: Tensor | None = None) -> None:

@@ -89,19 +89,10 @@ class _Rewriting(Composite):
 
 @dataclass(frozen=True, eq=False)
 class SubQuestion(Request):
-    """What an operator finds for a question, or for another in its place: ``(Candidates, notes)``.
+    """What an operator finds for a question, or for `text` in its place: ``(Candidates, notes)``.
 
-    Attributes
-    ----------
-    operator : Operator
-    found : Candidates
-        What the operator starts from.
-    k : int
-        Nodes requested.
-    text : str, optional
-        The other question; the vector is that of the text then.
-    vector : Tensor, shape [d], optional
-        In place of the question's.
+    It starts from `found`, and `k` nodes are asked for. The vector is that of the text then; `vector`, shape [d], takes the place
+    of either.
     """
 
     shared = ("operator", "k")

@@ -45,11 +45,6 @@ def holds_passages(graph: CorpusGraph) -> bool:
     """Return whether the nodes are passages: whether most have a text of at least 20 words. Those of a knowledge graph are not.
 
     Nodes that stand for names in the texts of others (:func:`~graph_retrievers.graph.names.name_types`) do not count.
-
-    Examples
-    --------
-    >>> holds_passages(CorpusGraph(["a"], ["Ada Lovelace was a mathematician."]))
-    False
     """
 
     def make() -> bool:
@@ -65,12 +60,6 @@ def holds_pieces(graph: CorpusGraph) -> bool:
     Most have neither a title nor a document of their own: so are the chunks of LangChain's ``RecursiveCharacterTextSplitter`` and
     of LlamaIndex' ``SentenceSplitter``. A title that all nodes of a document have, such as the name of a file, is not their own.
     The document of a node is what :func:`~graph_retrievers.graph.addresses.node_source` finds.
-
-    Examples
-    --------
-    >>> held = [{"source": "a.md"}, {"source": "a.md"}, {"source": "b.md"}]
-    >>> holds_pieces(CorpusGraph(["1", "2", "3"], ["one", "two", "three"], metadata=held))
-    True
     """
 
     def make() -> bool:
@@ -86,15 +75,7 @@ def holds_pieces(graph: CorpusGraph) -> bool:
 
 
 def is_knowledge_graph(graph: CorpusGraph) -> bool:
-    """Return whether the nodes are entities of several types, with short texts: see :func:`holds_passages`.
-
-    Nodes that stand for names in the texts of others (:func:`~graph_retrievers.graph.names.name_types`) do not count.
-
-    Examples
-    --------
-    >>> is_knowledge_graph(CorpusGraph(["a", "b"], ["", ""], types=["person", "film"]))
-    True
-    """
+    """Return whether the nodes are entities of several types, with short texts: see :func:`holds_passages`."""
     return len(graph.type_names) - len(name_types(graph)) > 1 and not holds_passages(graph)
 
 
@@ -188,11 +169,6 @@ def names_join(index: GraphIndex) -> bool:
     """Return whether names in the texts are what joins nodes: few documents are linked, most texts hold names, and BM25 finds them.
 
     See :func:`documents_linked` and :func:`names_held`.
-
-    Examples
-    --------
-    >>> names_join(GraphIndex.from_texts(["Kismet is a film by Ada Holm.", "Ada Holm was born in Lund."]))
-    True
     """
     # Of a graph in a database, this is not read.
     local = type(index.graph) is CorpusGraph and index.has_bm25
@@ -205,8 +181,6 @@ def names_held(graph: CorpusGraph) -> float:
     Nearly all texts of an encyclopedia and most notes do, in pieces and whatever their number; of manuals and abstracts 0.3 to 0.7.
     Texts in lower case, and in scripts without capitals, have no such names. Read from 2,000 nodes drawn with a fixed seed.
 
-    Examples
-    --------
     >>> names_held(CorpusGraph(["a", "b"], ["A film by Ada Holm.", "A loom in Lund."]))
     0.5
     """
@@ -225,8 +199,6 @@ def documents_linked(graph: CorpusGraph) -> float:
     The document of a node is what :func:`~graph_retrievers.graph.addresses.node_source` finds; edges within one, such as those of
     its structure, do not count.
 
-    Examples
-    --------
     >>> held = [{"source": "a.md"}, {"source": "a.md"}, {"source": "b.md"}, {"source": "c.md"}]
     >>> documents_linked(CorpusGraph(list("1234"), [""] * 4, metadata=held, edges=[("1", "2", "next"), ("2", "3", "links to")]))
     0.5

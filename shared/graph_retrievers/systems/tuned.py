@@ -60,18 +60,8 @@ def write_choice(
 ) -> None:
     """Write which retriever with which settings was chosen, and why, for :func:`load_retriever`.
 
-    Parameters
-    ----------
-    folder : str or Path
-        Made if it does not exist.
-    retriever : str
-        A name of :func:`~graph_retrievers.systems.registry.retriever_names`.
-    settings : mapping
-        Its keywords, for JSON.
-    reranked : bool, default False
-        Whether the folder also holds a checkpoint of G-RAG, which names the retriever and its settings too.
-    report : mapping, optional
-        Figures to keep, for JSON.
+    `retriever` is a short name, `settings` its keywords and `report` figures to keep, both for JSON. `reranked` says whether the
+    folder, made if it does not exist, also holds a checkpoint of G-RAG, which names the retriever and its settings too.
     """
     root = Path(folder)
     root.mkdir(parents=True, exist_ok=True)

@@ -43,16 +43,10 @@ def joined(question: MeaningGraph, document: MeaningGraph) -> MeaningGraph:
 def maximal_paths(graph: MeaningGraph, root: str = ROOT) -> list[list[int]]:
     """Return the shortest paths from a concept that are not part of another: the nodes of each path, from the root on.
 
-    Relations are followed from source to target. If several nodes have the label `root`, the first is the root; if none has, there
-    are no paths. Of several shortest paths to a node, the one with the lowest second-to-last node counts. Paths are ordered by
-    their last nodes. (The paper leaves both orders open.)
+    G-RAG, section 3.2.1, "Path Identification". Relations are followed from source to target. If several nodes have the label
+    `root`, the first is the root; if none has, there are no paths. Of several shortest paths to a node, the one with the lowest
+    second-to-last node counts. Paths are ordered by their last nodes. (The paper leaves both orders open.)
 
-    References
-    ----------
-    G-RAG, section 3.2.1, "Path Identification".
-
-    Examples
-    --------
     >>> maximal_paths(MeaningGraph.of(["question", "loom", "card"], [(0, "mod", 1), (1, "read", 2)]))
     [[0, 1, 2]]
     """
@@ -67,17 +61,7 @@ def maximal_paths(graph: MeaningGraph, root: str = ROOT) -> list[list[int]]:
 
 
 def path_concepts(graph: MeaningGraph, root: str = ROOT) -> list[str]:
-    """Return the concepts on the maximal shortest paths, each once, in the order of the paths: the sequence :math:`a_i`.
-
-    References
-    ----------
-    G-RAG, section 3.2.1, "Node Concept Extraction".
-
-    Examples
-    --------
-    >>> path_concepts(MeaningGraph.of(["question", "loom", "card"], [(0, "mod", 1), (1, "read", 2)]))
-    ['question', 'loom', 'card']
-    """
+    """Return the concepts on the maximal shortest paths, each once, in the order of the paths: :math:`a_i` of section 3.2.1."""
     return list(dict.fromkeys(graph.concepts[node] for path in maximal_paths(graph, root) for node in path))
 
 
@@ -120,21 +104,11 @@ def membership(sets: Sequence[Iterable[Hashable]], columns: dict[Hashable, int] 
 
 
 def edge_features(graphs: Sequence[MeaningGraph]) -> Tensor:
-    r"""Return how many concepts and relations each two documents share: :math:`\hat E` of equation 3.
+    r"""Return how many concepts and relations each two documents share, :math:`\hat E` of equation 3: [n, n, 2], float32.
 
-    Parameters
-    ----------
-    graphs : sequence of MeaningGraph, length n
-        Of each document together with the question.
+    The diagonal is 0. `graphs` are those of each document together with the question. Concepts are compared by their labels,
+    relations by the labels of both ends and the role; each counts once, however often a document has it.
 
-    Returns
-    -------
-    Tensor, shape [n, n, 2], float32
-        Common concepts and common relations, zero on the diagonal. Concepts are compared by their labels, relations by the labels
-        of both ends and the role; each counts once, however often a document has it.
-
-    Examples
-    --------
     >>> graphs = [MeaningGraph.of(["loom", "card"], [(0, "read", 1)]), MeaningGraph.of(["card", "loom"], [(1, "read", 0)])]
     >>> edge_features(graphs)[0, 1]
     tensor([2., 1.])
@@ -147,32 +121,17 @@ def edge_features(graphs: Sequence[MeaningGraph]) -> Tensor:
 
 
 def normalized(edges: Tensor, normalization: str = "row-column") -> Tensor:
-    r"""Return edge features, each channel normalised over its rows and columns.
+    r"""Return edge features, shape [..., n, n, l], at least 0, each channel normalised over its rows and columns.
 
     .. math::
         \tilde E_{ij} = \hat E_{ij} / \sum_k \hat E_{ik}, \qquad
         E_{ij} = \tilde E_{ij} / \sum_v \tilde E_{vj} \quad\text{(row-column)} \quad\text{or}\quad
         E_{ij} = \sum_k \tilde E_{ik} \tilde E_{jk} / \sum_v \tilde E_{vk} \quad\text{(doubly-stochastic)}
 
-    Parameters
-    ----------
-    edges : Tensor, shape [..., n, n, l]
-        At least 0.
-    normalization : {"row-column", "doubly-stochastic"}, default "row-column"
-        The first is what G-RAG's text says, "normalized on the first and second dimension, respectively". The second is that of
-        the paper it cites (EGNN), whose rows and columns both sum to 1; it gives nodes weights on themselves.
+    "row-column" is what G-RAG's text says (section 3.2.2), "normalized on the first and second dimension, respectively".
+    "doubly-stochastic" is that of the paper it cites (Gong and Cheng, EGNN, 2019), whose rows and columns both sum to 1; it gives
+    nodes weights on themselves. The result is zero where a row or column is zero.
 
-    Returns
-    -------
-    Tensor, shape [..., n, n, l]
-        Zero where a row or column is zero.
-
-    References
-    ----------
-    G-RAG, section 3.2.2; Gong and Cheng, "Exploiting Edge Features for Graph Neural Networks", 2019.
-
-    Examples
-    --------
     >>> edges = torch.tensor([[0.0, 3.0, 1.0], [3.0, 0.0, 2.0], [1.0, 2.0, 0.0]]).unsqueeze(-1)
     >>> normalized(edges)[0].flatten()
     tensor([0.0000, 0.5294, 0.3846])

@@ -41,21 +41,12 @@ def mean_ranks(scores: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class DocumentSet:
-    """A question and its documents as meaning graphs, and what they share.
+    """A question and its n documents as meaning graphs (an empty one where a document could not be parsed), and what they share.
 
-    Attributes
-    ----------
-    question : MeaningGraph
-    documents : sequence of MeaningGraph, length n
-        An empty one for a document that could not be parsed.
-    together : bool, default False
-        Whether the graphs of the documents are those of the question and the document parsed as one text, as published.
+    With `together`, the graphs of the documents are those of the question and the document parsed as one text, as published.
 
-    Examples
-    --------
     >>> loom, card = (MeaningGraph.of(words.split(), []) for words in ("loom weaver", "card loom"))
-    >>> found = DocumentSet(MeaningGraph.of(["question", "weaver"], []), (loom, card))
-    >>> found.coverage.tolist()
+    >>> DocumentSet(MeaningGraph.of(["question", "weaver"], []), (loom, card)).coverage.tolist()
     [1.0, 0.0]
     """
 
@@ -148,14 +139,8 @@ class DocumentSet:
     def node_evidence(self, names: Sequence[str], similarity: Tensor, ranks: Tensor) -> Tensor:
         """Return what is known of each document: Tensor, shape [n, len(names)].
 
-        Parameters
-        ----------
-        names : sequence of str
-            Of :data:`~graph_retrievers.systems.grag.model.EVIDENCE`.
-        similarity : Tensor, shape [n]
-            Cosine of the vectors of question and document.
-        ranks : Tensor, shape [n]
-            By the scores that the retriever gave.
+        `names` are those of :data:`~graph_retrievers.systems.grag.model.EVIDENCE`; `similarity`, shape [n], has the cosines of
+        question and document, `ranks`, shape [n], those by the scores of the retriever.
         """
         made = {
             # Three times, as the cosines of one question's documents lie closer together than the shares do.

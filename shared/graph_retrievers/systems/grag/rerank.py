@@ -28,16 +28,10 @@ __all__ = ["DocumentGraphRerank", "NetworkInputs"]
 
 @dataclass(frozen=True)
 class NetworkInputs:
-    """What a network reads of one question.
+    """What a network reads of one question: the arguments of its ``forward``.
 
-    Attributes
-    ----------
-    arguments : tuple of Tensor
-        Of the network's ``forward``.
-    connected : ndarray, shape [n], bool
-        Which documents, together with the question, share anything with another one.
-    unparsed : int
-        Documents without a meaning graph.
+    `connected`, bool, shape [n], says which documents, together with the question, share anything with another one; `unparsed`
+    counts documents without a meaning graph.
     """
 
     arguments: tuple[Tensor, ...]

@@ -207,14 +207,8 @@ def fit_grag(
 
     Parameters
     ----------
-    dataset : Dataset
-        Its queries of the splits "train" and "dev" are read.
-    index : GraphIndex
-        Of the dataset's graph.
-    folder : str or Path
-        For the checkpoint, and for the state of a training that is under way.
-    seed : int, default 0
-    show_progress : bool, default False
+    dataset, index, folder, seed, show_progress
+        As of :func:`~graph_retrievers.systems.lesegr.retriever.fit_lesegr`.
     first, depth, parser, together
         See :class:`GRAG` and :class:`~graph_retrievers.systems.grag.rerank.DocumentGraphRerank`.
     first_settings : mapping, optional
@@ -225,16 +219,6 @@ def fit_grag(
         Keywords of :func:`~graph_retrievers.systems.grag.training.fit_document_graph`.
     published : bool, default False
         Whether the settings of :attr:`GRAG.PUBLISHED` take the place of `first` and `depth`, and of a network that is not given.
-
-    Returns
-    -------
-    dict
-        How the training went, for JSON.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If a split has no questions, or the folder cannot be made.
     """
     of_paper = published_settings(GRAG)
     if published:

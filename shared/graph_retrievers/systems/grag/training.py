@@ -48,13 +48,10 @@ def fit_document_graph(
     show_progress: bool = False,
     **options: Any,
 ) -> History:
-    """Train the network of a reranker in place; at the end it has the weights that rank best on `dev`.
+    """Train the network of a reranker in place; at the end it has the weights that rank best on `dev` (G-RAG, section 3.2.4).
 
     Parameters
     ----------
-    index : GraphIndex
-    train, dev : sequence of LabelledQuery
-    reranker : DocumentGraphRerank
     first : Operator
         Finds the documents that are reranked, as it will for the trained network.
     loss : {"hinge", "cross-entropy"}, default "hinge"
@@ -62,28 +59,15 @@ def fit_document_graph(
         Questions in a step (the paper: 5).
     k : int, default 10
         The measure on `dev` is the mean of MRR and MHits@k, both over the relevant nodes that `first` finds.
-    seed, resume, show_progress, **options
+    resume, **options
         See :func:`graph_retrievers.learning.loop.fit`; by default the learning rate is 1.5e-3, the weight decay 0.01, and training
         stops after 20 epochs without a better result, after 150 at most.
-
-    Returns
-    -------
-    History
-
-    Raises
-    ------
-    InvalidArgumentError
-        If no training question has a relevant node among those that `first` finds, or there is no question to measure on.
 
     Notes
     -----
     Vectors of documents and questions are not trained. Questions without a relevant node that is found are left out; on `dev`
     they count 0, as in the paper's code base. The paper warms the learning rate up over 1,000 steps and trains for 50,000; the
     networks here are smaller and stop early instead.
-
-    References
-    ----------
-    Dong et al., "Don't Forget to Connect!", 2024, sections 3.2.4 and 4.1.
     """
     measure = LOSSES[choice("loss", loss, LOSSES)]
     for name, value in (("k", k), ("batch_size", batch_size)):

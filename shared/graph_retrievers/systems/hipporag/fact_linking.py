@@ -36,15 +36,9 @@ _PROMPT = (
 class PhraseGraph:
     """The nodes of a graph as HippoRAG 2 sees them: phrases, and passages that mention them; :func:`phrase_graph` makes it.
 
-    Attributes
-    ----------
-    phrases, passages : Tensor, shape [N], bool
-    facts : Tensor, shape [R], bool
-        Relationship rows between two phrases.
-    doubled : bool
-        Whether every node is both: its title is a phrase, its text a passage.
-    mentioned : Tensor, shape [N], int64
-        Passages that mention each phrase.
+    `phrases` and `passages`, shape [N], bool, are nodes, `facts`, shape [R], bool, relationship rows between two phrases. With
+    `doubled`, every node is both: its title is a phrase, its text a passage. `mentioned`, shape [N], int64, counts the passages
+    that mention each phrase.
     """
 
     phrases: Tensor
@@ -61,10 +55,7 @@ def phrase_graph(graph: CorpusGraph, passage_type: str) -> PhraseGraph:
     no others, every node is both. Its text then mentions its own title and those that its edges lead to, as the text of a page has
     its links; so its edges are facts.
 
-    Examples
-    --------
-    >>> graph = CorpusGraph(["ada", "loom"], ["", ""], edges=[("ada", "loom", "wrote of")])
-    >>> found = phrase_graph(graph, "passage")
+    >>> found = phrase_graph(CorpusGraph(["ada", "loom"], ["", ""], edges=[("ada", "loom", "wrote of")]), "passage")
     >>> found.doubled, found.facts.tolist(), found.mentioned.tolist()
     (True, [True], [1, 2])
     """

@@ -23,14 +23,7 @@ DIRECTIONS = ("both", "in")
 
 @dataclass(frozen=True)
 class Adjacency:
-    """The neighbours N(i) of every node, each once, as CSR.
-
-    Attributes
-    ----------
-    indptr : Tensor, shape [N + 1], int64
-    neighbors : Tensor, shape [M], int64
-        Ascending for each node.
-    """
+    """The neighbours N(i) of every node, each once and ascending, as CSR: `indptr` [N + 1] and `neighbors` [M], int64."""
 
     indptr: Tensor
     neighbors: Tensor
@@ -68,16 +61,10 @@ class Adjacency:
 
 @dataclass(frozen=True)
 class Neighborhood:
-    """n nodes of B queries, and the edges among the nodes of each query.
+    """n nodes of B queries, and the edges among the nodes of each query; all int64.
 
-    Attributes
-    ----------
-    query, rows : Tensor, shape [n], int64
-        Query and node row of each, ascending by query, then by row.
-    edges : Tensor, shape [2, E], int64
-        Positions of source and target of each message; self loops are not among them.
-    entries : Tensor, shape [E], int64
-        Entry of :class:`Adjacency` that each message follows.
+    `query` and `rows`, shape [n], ascend by query, then by row. `edges`, shape [2, E], has the positions of source and target of
+    each message, without self loops, and `entries`, shape [E], the entry of :class:`Adjacency` that it follows.
     """
 
     query: Tensor

@@ -163,7 +163,7 @@ def fit_lesegr(
     Parameters
     ----------
     dataset : Dataset
-        Its queries of the splits "train" and "dev" are read.
+        Its queries of the splits "train" and "dev" are read; InvalidArgumentError says if one has none.
     index : GraphIndex
         Of the dataset's graph.
     folder : str or Path
@@ -184,11 +184,6 @@ def fit_lesegr(
     -------
     dict
         How the training went, for JSON.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If a split has no questions, or the folder cannot be made.
     """
     if published:
         settings = published_settings(LeSeGR)

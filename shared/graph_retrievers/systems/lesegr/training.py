@@ -53,42 +53,25 @@ def fit_lesegr_model(
     show_progress: bool = False,
     **options: Any,
 ) -> History:
-    """Train the model of a search in place; at the end it has the weights with the best recall on `dev`.
+    """Train the model of a search in place; at the end it has the weights with the best recall on `dev` (CG-RAG, section 5.1).
 
     Parameters
     ----------
-    index : GraphIndex
-    train, dev : sequence of LabelledQuery
-    search : LexicalSemanticSearch
-        Its settings say which nodes messages pass between.
     first : Operator
         Finds the nodes that the neighbourhoods are made of, as it will for the trained model.
     k : int, default 10
         The measure on `dev` is the recall among the first k, divided by what k places can hold.
     batch_size : int, default 16
         Questions in a step.
-    seed, resume, show_progress, **options
+    resume, **options
         See :func:`graph_retrievers.learning.loop.fit`; by default the learning rate is 1e-3, the weight decay 0.01, and training
         stops after 12 epochs without a better result, after 40 at most.
-
-    Returns
-    -------
-    History
-
-    Raises
-    ------
-    InvalidArgumentError
-        If no training question has a relevant node in its neighbourhood, or there is no question to measure on.
 
     Notes
     -----
     The loss is the cross entropy of each relevant node among all nodes that are scored for its question, averaged over the
     relevant nodes; its negatives are the other nodes of the neighbourhood. Vectors of nodes and queries are not trained, and
     BM25 is a constant. The paper gives the loss and AdamW, but neither learning rate, batch size, epochs nor negatives.
-
-    References
-    ----------
-    Hu et al., "CG-RAG", section 5.1, "Implementations".
     """
     positive("k", k)
     model, vectors = search.model, node_vectors(index, search.model)

@@ -65,17 +65,9 @@ class KeywordExtractor(Protocol):
 class LanguageModelKeywords:
     """Keywords by any language model (LightRAG, section 3.2, "dual-level retrieval").
 
-    Parameters
-    ----------
-    model : object
-        See :func:`graph_retrievers.signals.language.as_language_model`.
-    attempts : int, default 3
-        Times to ask for the keywords of one question.
-    workers : int, default 4
-        Questions that are asked at the same time.
+    `model` is as of :func:`graph_retrievers.signals.language.as_language_model`; it is asked `attempts` times at most for one
+    question, and `workers` questions at the same time.
 
-    Examples
-    --------
     >>> answer = '{"high_level_keywords": ["inventions"], "low_level_keywords": ["Ada Lovelace"]}'
     >>> LanguageModelKeywords(lambda prompt: answer).extract(["What did Ada Lovelace invent?"])[0]["low_level_keywords"]
     ['Ada Lovelace']

@@ -174,11 +174,7 @@ class _Levels(Pipeline):
 
 
 def passage_types(graph: CorpusGraph, passage_type: str) -> tuple[str, ...]:
-    """Return the type of passages if some nodes are of it and some are not; else an empty tuple.
-
-    >>> passage_types(CorpusGraph(["p", "a"], ["", ""], types=["passage", "person"]), "passage")
-    ('passage',)
-    """
+    """Return the type of passages if some nodes are of it and some are not; else an empty tuple."""
     return (passage_type,) if passage_type in graph.type_names and len(graph.type_names) > 1 else ()
 
 

@@ -36,16 +36,11 @@ _NO_NAMES = "no names were found in the texts: vector search alone (capitals tel
 
 
 class Activated(NamedTuple):
-    """The E entities of a tri-graph as a question activates them.
+    """The E entities of a tri-graph as a question activates them; each shape [E], the last three int64.
 
-    Attributes
-    ----------
-    scores : ndarray, shape [E]
-        The activation a; 0 for entities that are not active.
-    levels : ndarray, shape [E], int64
-        1 for entities of the question, and one more with each sentence on the way; 0 for entities that are not active.
-    sentences, before : ndarray, shape [E], int64
-        The sentence that first activated each, and the entity that led to it; -1 for entities of the question, and others.
+    `scores` is the activation a, 0 for entities that are not active. `levels` is 1 for entities of the question, and one more with
+    each sentence on the way; 0 for those that are not active. `sentences` and `before` are the sentence that first activated each,
+    and the entity that led to it; -1 for entities of the question, and others.
     """
 
     scores: np.ndarray

@@ -23,24 +23,12 @@ __all__ = ["TriGraph", "tri_graph"]
 class TriGraph:
     """The tri-graph of P passages, S sentences and E entities; :func:`tri_graph` makes it.
 
-    A sentence that mentions fewer than two entities leads from none to another, and is left out.
-
-    Attributes
-    ----------
-    passages : Tensor, shape [N], bool
-        Which nodes of the graph are passages.
-    names : list of str, length E
-        The first spelling of each entity.
-    number : dict of str to int
-        Number of each entity by its key (:func:`~graph_retrievers.signals.entities.entity_key`).
-    sentences : list of str, length S
-    home : ndarray, shape [S], int64
-        Row of the passage that each sentence is of.
-    mentioned, mentions : (ndarray, ndarray)
-        The mention matrix M as lists: the entities of each sentence, and the sentences of each entity, each as ``indptr`` and what
-        it points into.
-    holds, held, counts : ndarray, shape [C], int64
-        The contain matrix C: rows of passages, entities that they contain, and how often, ordered by passage.
+    A sentence that mentions fewer than two entities leads from none to another, and is left out. `passages`, shape [N], bool, says
+    which nodes are passages. `names` has the first spelling of each entity, `number` its number by its key
+    (:func:`~graph_retrievers.signals.entities.entity_key`), and `home`, shape [S], the row of the passage that each sentence is of.
+    `mentioned` and `mentions` are the mention matrix M as lists: the entities of each sentence, and the sentences of each entity,
+    each as ``indptr`` and what it points into. `holds`, `held` and `counts`, shape [C], are the contain matrix C: rows of passages,
+    entities that they contain, and how often, ordered by passage. All numbers are int64.
     """
 
     passages: Tensor

@@ -19,16 +19,9 @@ MAX_PATHS, MAX_STEPS = 16, 8
 
 @dataclass(frozen=True)
 class PathStep:
-    """One node of a reasoning path.
+    """One node of a reasoning path: its type, and phrases of the question that it must fit.
 
-    Attributes
-    ----------
-    type : str
-        Node type.
-    relation : str or None
-        Relation of the edge from the step before, in either direction; None for the first step, and for any relation.
-    restriction : tuple of str
-        Phrases of the question that the node must fit; empty if none are asked for.
+    `relation` is that of the edge from the step before, in either direction; None for the first step, and for any relation.
     """
 
     type: str
@@ -163,26 +156,13 @@ class PlanCheck:
 
 
 def check_plan(plan: PlanningGraph, schema: GraphSchema, last_steps: int | None = None) -> PlanCheck:
-    """Apply the validity rules to a plan (MoR, section 4.1, and its published code).
+    """Apply the validity rules to a plan (MoR, section 4.1, and its published code); faults are in the note, and nothing is raised.
 
-    In order: a plan without a path is empty; one path of one node has no step to take; a path is dropped if it does not end in
-    a target type, has an unknown type, or takes a step that the schema does not have; a path is skipped if its first node has
-    no restriction, because the search would have no start.
+    In order: a plan without a path is empty; one path of one node has no step to take; a path is dropped if it does not end in a
+    target type, has an unknown type, or takes a step that the schema does not have; a path is skipped if its first node has no
+    restriction, because the search would have no start. `last_steps` keeps so many steps at the end of each path, as the published
+    code does (3) for two of its graphs; all by default.
 
-    Parameters
-    ----------
-    plan : PlanningGraph
-    schema : GraphSchema
-    last_steps : int, optional
-        Keep this many steps at the end of each path, as the published code does (3) for two of its graphs. All by default.
-
-    Returns
-    -------
-    PlanCheck
-        Nothing is raised: faults of the plan are in the note.
-
-    Examples
-    --------
     >>> from graph_retrievers.systems.mor import read_plan
     >>> schema = GraphSchema([("movie", "directed_by", "person")])
     >>> plan = read_plan([{"type": "person", "restriction": "Ada"}, {"type": "movie", "relation": "sings"}])

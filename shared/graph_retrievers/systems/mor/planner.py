@@ -65,20 +65,7 @@ class Planner(Protocol):
 
 
 def planning_prompt(question: str, schema: GraphSchema, examples: Sequence[tuple[str, Any]] = EXAMPLES) -> str:
-    """Return a prompt for a plan: the task, the graph's schema, examples of questions with plans, and the question.
-
-    Examples
-    --------
-    >>> schema = GraphSchema([("movie", "directed_by", "person")])
-    >>> print(planning_prompt("Films by Ada?", schema, examples=()).partition("The graph:")[2])
-    <BLANKLINE>
-    Node types: movie, person
-    Relations:
-    movie -[directed_by]-> person
-    <BLANKLINE>
-    Question: "Films by Ada?"
-    Plan:
-    """
+    """Return a prompt for a plan: the task, the graph's schema, examples of questions with plans, and the question."""
     lines = schema.describe().split("\n")
     if len(lines) > _SCHEMA_LINES:
         lines[_SCHEMA_LINES:] = [f"({len(lines) - _SCHEMA_LINES} more)"]

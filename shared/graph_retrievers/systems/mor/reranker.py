@@ -44,21 +44,10 @@ class TrajectoryScorer(nn.Module):
 
     .. math:: s = W_2 (W_1 [\mathrm{ReLU}(W_s\,SF); \mathrm{ReLU}(W_t\,TF); \mathrm{ReLU}(E[TI])] + b_1) + b_2
 
-    with SF the structural fingerprint as a text vector, TF the textual fingerprint and TI the traversal identifier.
-
-    Parameters
-    ----------
-    length : int, default 3
-        Nodes of a trajectory that are read.
-    structure_width : int, default 768
-        Width of the text vectors of the structural fingerprint.
-    hidden : int, default 256
-        Width of each part.
-
-    Notes
-    -----
-    As published, the two last layers have no activation between them and the first of them has one output, so that the head is
-    one affine map (the paper says "two fully connected layers"). Parameter names are those of the published weights.
+    with SF the structural fingerprint as a text vector of `structure_width` numbers, TF the textual fingerprint and TI the
+    traversal identifier; `length` nodes of a trajectory are read, and each part is `hidden` wide. As published, the two last layers
+    have no activation between them and the first of them has one output, so that the head is one affine map (the paper says "two
+    fully connected layers"). Parameter names are those of the published weights.
     """
 
     def __init__(self, length: int = 3, structure_width: int = 768, hidden: int = 256) -> None:

@@ -125,35 +125,12 @@ def _loaded(
 def fit_mor(
     dataset: Dataset, index: GraphIndex, folder: str | Path, *, node_only: bool = False, seed: int = 0, show_progress: bool = False
 ) -> dict[str, Any]:
-    """Train MoR's planner and reranker on a dataset, and write both as a checkpoint.
+    """Train MoR's planner and reranker on a dataset, and write both as a checkpoint; return how it went, for JSON.
 
-    Parameters
-    ----------
-    dataset : Dataset
-        Its queries of the splits "train" and "dev" that have plans are read.
-    index : GraphIndex
-        Of the dataset's graph.
-    folder : str or Path
-        For the checkpoint.
-    node_only : bool, default False
-        Train the reranker that reads the last node of each trajectory alone (the paper's ablation).
-    seed : int, default 0
-    show_progress : bool, default False
-
-    Returns
-    -------
-    dict
-        How the training went, for JSON.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If no query of one of the splits has a plan.
-
-    Notes
-    -----
-    The reranker learns from the candidates of the given plans, and from those of text retrieval for the same questions, which
-    it will get if a plan cannot be walked.
+    Arguments are as of :func:`~graph_retrievers.systems.lesegr.retriever.fit_lesegr`, but only queries with plans are read.
+    `node_only` trains the reranker that reads the last node of each trajectory alone (the paper's ablation). The reranker learns
+    from the candidates of the given plans, and from those of text retrieval for the same questions, which it will get if a plan
+    cannot be walked.
     """
     train = [query for query in dataset.queries if query.split == "train" and query.plan]
     dev = [query for query in dataset.queries if query.split == "dev" and query.plan]

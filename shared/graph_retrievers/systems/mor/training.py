@@ -68,32 +68,11 @@ def fit_trajectory_reranker(
     """Return a reranker trained on the candidates that a traversal returns.
 
     For every relevant candidate, `negatives` others of the same question are drawn with replacement, and the loss is the cross
-    entropy of the relevant one among them; questions without a relevant candidate are not used.
+    entropy of the relevant one among them; questions without a relevant candidate are not used. A step has `batch_size` relevant
+    candidates, and the network reads `length` nodes of a trajectory. The measure on `dev` is the mean reciprocal rank. `embedding`
+    and `node_only` are as of :class:`~graph_retrievers.systems.mor.reranker.TrajectoryReranker`, the others as of
+    :func:`graph_retrievers.learning.loop.fit`.
 
-    Parameters
-    ----------
-    index : GraphIndex
-    train, dev : sequence of Example
-        The measure on `dev` is the mean reciprocal rank.
-    traversal : MixedTraversal
-        Finds the candidates, as it will for the trained reranker.
-    length : int, default 3
-        Nodes of a trajectory the network reads.
-    embedding, node_only
-        See :class:`~graph_retrievers.systems.mor.reranker.TrajectoryReranker`.
-    negatives : int, default 100
-    batch_size : int, default 64
-        Relevant candidates in a step.
-    seed, show_progress, **options
-        See :func:`graph_retrievers.learning.loop.fit`; the learning rate is 1e-3 by default.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If no training question has both a relevant candidate and another.
-
-    Notes
-    -----
     Loss, sampling and optimiser are those of the published code (equation 7 has a softmax over the whole candidate set
     instead). Departures: examples are shuffled, the code reads them in order; the measure on `dev` is the mean reciprocal rank,
     the code's the hit rate at 1; the learning rate is 1e-3, the code's 1e-4.

@@ -88,13 +88,7 @@ class PathRerank(Operator):
 
 
 def mixed_with_ranks(scores: np.ndarray, weight: float) -> np.ndarray:
-    """Return the scores of the equation of :class:`PathRerank`: float64, shape [n].
-
-    `scores`, shape [n], are those of the relevance model, in the order of the ranking.
-
-    >>> mixed_with_ranks(np.array([0.0, 1.0]), 0.75)
-    array([-0.5,  0.5])
-    """
+    """Return the scores of the equation of :class:`PathRerank`, float64, from the scores of the model by rank: both [n]."""
     ranks = np.arange(1.0, len(scores) + 1)
     return weight * _standardized(np.asarray(scores, np.float64)) + (1 - weight) * _standardized(-np.log(ranks))
 

@@ -148,32 +148,15 @@ def fit_path_reranking(
 
     Parameters
     ----------
-    dataset : Dataset
-        Its queries of the splits "train" and "dev" are read.
-    index : GraphIndex
-        Of the dataset's graph, with a cross-encoder; its model is not changed.
-    folder : str or Path
-        For the checkpoint, and for the state of a training that is under way.
-    seed : int, default 0
-    show_progress : bool, default False
+    dataset, index, folder, seed, show_progress
+        As of :func:`~graph_retrievers.systems.lesegr.retriever.fit_lesegr`. The index has a cross-encoder (else
+        MissingSignalError), which is not changed.
     first, depth
         See :class:`PathReranking`.
     first_settings : mapping, optional
         Keywords of the first search where it is named; the checkpoint keeps them.
     training : mapping, optional
         Keywords of :func:`~graph_retrievers.systems.path_reranking.training.fit_path_rerank`.
-
-    Returns
-    -------
-    dict
-        How the training went, for JSON.
-
-    Raises
-    ------
-    MissingSignalError
-        If the index has no cross-encoder.
-    InvalidArgumentError
-        If a split has no questions, or the folder cannot be made or holds something else.
     """
     depth, seed = positive("depth", depth), seed_number(seed)
     folder, settings = checkpoint_folder(folder), dict(first_settings or {})

@@ -63,21 +63,18 @@ def fit_path_rerank(
 
     Parameters
     ----------
-    index : GraphIndex
-        Its relevance model is the cross-encoder to start from.
-    train, dev : sequence of LabelledQuery
     first : Operator
         Finds the candidates, as it will for the trained model.
     depth : int, default 30
         Candidates of a question. Those that are not relevant are hard negatives: the walks found them.
     negatives : int, default 4
-        Of them to compare each relevant one with, drawn anew in each epoch.
+        Of them to compare each relevant one with, drawn anew in each epoch. The loss is the cross entropy of the relevant one.
     batch_size : int, default 4
         Relevant candidates in a step.
     k : int, default 10
         The measure on `dev` is the mean of Recall@k and nDCG@k, with the weight of :data:`WEIGHTS` for which it is highest (the
         lowest such weight).
-    seed, resume, show_progress, **options
+    resume, **options
         See :func:`graph_retrievers.learning.loop.fit`; by default the learning rate is 2e-5, the weight decay 0.01, and there are
         two epochs.
 
@@ -87,18 +84,6 @@ def fit_path_rerank(
     weight : float
         0 where the model does not help on `dev`.
     history : History
-
-    Raises
-    ------
-    MissingSignalError
-        If the relevance model of the index is not a cross-encoder.
-    InvalidArgumentError
-        If no training question has both relevant and other candidates, there is no question to measure on, or the weights become
-        NaN or infinite.
-
-    Notes
-    -----
-    The loss is the cross entropy of each relevant candidate among its negatives.
     """
     for name, value in (("depth", depth), ("negatives", negatives), ("batch_size", batch_size), ("k", k)):
         positive(name, value, most=10_000)

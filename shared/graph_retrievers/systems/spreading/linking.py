@@ -40,21 +40,7 @@ _SCHEMA = {
 def extract_entities(language_model: Any, questions: Sequence[str]) -> list[list[str]]:
     """Return the named entities of each question, as a language model lists them.
 
-    Parameters
-    ----------
-    language_model : object
-        See :func:`graph_retrievers.signals.language.as_language_model`.
-    questions : sequence of str, length B
-
-    Raises
-    ------
-    LanguageModelError
-        If the model failed or its answer does not fit the schema.
-
-    Examples
-    --------
-    >>> extract_entities(lambda prompt: '{"entities": ["Ada Lovelace"]}', ["Who taught Ada Lovelace?"])
-    [['Ada Lovelace']]
+    LanguageModelError if the model failed or its answer does not fit the schema.
     """
     entities: list[list[str]] = [[] for _ in questions]
     for position, answer in complete_many(language_model, [_PROMPT + question for question in questions], _SCHEMA):
