@@ -27,8 +27,6 @@ def without_copies(pages: Mapping[str, Sequence[Chunk]]) -> tuple[dict[str, list
     chunks, and those whose lines all stand on other pages, with their heading if they are shorter. A section that some pages share,
     such as the common options of the pages on commands, stays on all of them: it belongs to what its page is about.
 
-    Examples
-    --------
     >>> cards, mills = (Chunk(f"About {name}. " * 20, (name,), (name,), (), name, 1) for name in ("cards", "mills"))
     >>> preface = Chunk("For printing.", ("Preface",), ("preface",), (), "preface", 1)
     >>> kept, places = without_copies({"book": [preface, cards, mills], "cards": [cards], "mills": [mills]})

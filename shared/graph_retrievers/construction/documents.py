@@ -45,12 +45,6 @@ def to_nodes(documents: Iterable[Any], title_key: str | None = None, type_key: s
         Metadata fields that hold a node's title and type; "" for none. They stay in the metadata too. If none is given, a document
         without a title has the headings in that place that a splitter wrote into its metadata, joined by slashes (``Header 1``,
         ``Header 2``, ... of LangChain, ``header_path`` of LlamaIndex), or else a LlamaIndex node its ``file_name``.
-
-    Examples
-    --------
-    >>> from langchain_core.documents import Document
-    >>> to_nodes([Document("Looms.", metadata={"title": "Lyon"})])
-    [Node(id='0', text='Looms.', title='Lyon', type='', metadata={'title': 'Lyon'})]
     """
     given = listed("documents", documents, "documents")
     nodes = [_to_node(document, position, title_key, type_key) for position, document in enumerate(given)]
@@ -130,13 +124,7 @@ def _title(document: Any, metadata: Mapping[str, Any], title_key: str | None) ->
 
 
 def node_title(metadata: Mapping[str, Any]) -> str:
-    """Return the title of a LlamaIndex node by its metadata: their ``title``, the headings above a section, or the file's name.
-
-    Examples
-    --------
-    >>> node_title({"header_path": "/Guide/Install/", "file_name": "guide.md"}), node_title({"header_path": "/"})
-    ('Guide/Install', '')
-    """
+    """Return the title of a LlamaIndex node by its metadata: their ``title``, the headings above a section, or the file's name."""
     title, file = (
         str(value) if isinstance(value, (str, int, float)) else "" for value in map(metadata.get, ("title", "file_name"))
     )
@@ -165,21 +153,10 @@ def node_origin(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def document_vectors(documents: Sequence[Any], embed: Callable[[list[int]], Tensor] | None) -> Tensor | None:
-    """Return one unit vector a document: its own ``embedding``, as LlamaIndex nodes have it, or one that is computed.
+    """Return one unit vector a document, float32, shape [n, d]: its own ``embedding``, of a LlamaIndex node, or one that is made.
 
-    LlamaIndex compares by cosine, the engine by dot product, which is the cosine of unit vectors.
-
-    Parameters
-    ----------
-    documents : sequence, length n
-    embed : callable or None
-        From the places of documents without a vector to their vectors, shape [m, d]; a log line says how many these are. It is
-        not called if there are none.
-
-    Returns
-    -------
-    Tensor, shape [n, d], float32, or None
-        None if some have no vector and `embed` is None.
+    LlamaIndex compares by cosine, the engine by dot product, which is the cosine of unit vectors. `embed` makes those of the places
+    of documents without one, if there are any; a log line says how many these are. Without `embed` the result is None then.
     """
     vectors: list[Any] = [getattr(document, "embedding", None) for document in documents]
     bare = [place for place, vector in enumerate(vectors) if vector is None]

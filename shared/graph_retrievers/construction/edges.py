@@ -73,26 +73,19 @@ _KINDS = (
 def build_edges(nodes: Sequence[Node], edges: Any, vectors: Any = None, documents: Sequence[Any] | None = None) -> list[EdgeLike]:
     """Return the edges between nodes that an ``edges`` argument describes, in its order.
 
-    Repeated edges and self loops of a specification or callable are dropped; explicit edges are kept as given.
+    Repeated edges and self loops of a specification or callable are dropped; explicit edges are kept as given. References in the
+    documents to something outside the corpus (a citation, a link to another site) are skipped, and counted in one log line.
 
     Parameters
     ----------
     nodes : sequence of Node, length N
     edges : edge, edge specification, callable, networkx graph, or an iterable of these
         See this module. A tuple of two strings is an edge if both are node ids, and a pair of fields if nodes have both
-        fields; where both or neither holds, an error says so.
+        fields; where both or neither holds, an error says so. One that names an id that is not a node is an UnknownNodeError.
     vectors : array-like, shape [N, d], optional
         Vectors of the nodes, for :class:`NearestNeighbors`.
     documents : sequence, length N, optional
         The documents of the nodes, for :class:`Relationships`.
-
-    Raises
-    ------
-    UnknownNodeError
-        If an explicit edge names an id that is not a node. References in the documents to something outside the corpus
-        (a citation, a link to another site) are skipped instead, and counted in one log line.
-    InvalidArgumentError
-        If an item is none of these, or names a field that no node has.
 
     Examples
     --------
@@ -243,11 +236,7 @@ def _found(spec: EdgeSpec, corpus: Corpus) -> list[tuple[str, str, str]]:
 
 
 def default_edges(documents: Sequence[Any]) -> list[EdgeSpec]:
-    """Return what links documents where nothing is said of edges: the relationships of LlamaIndex nodes, if any has one.
-
-    >>> default_edges([Node("a", "A loom.")])
-    []
-    """
+    """Return what links documents where nothing is said of edges: the relationships of LlamaIndex nodes, if any has one."""
     return [Relationships()] if any(getattr(document, "relationships", None) for document in documents) else []
 
 

@@ -55,10 +55,5 @@ def web_encoding(label: str) -> str:
 
     Other codecs of Python are not for pages: some need the square of the length of a text. "latin-1", which the standard lacks, is
     Latin-1.
-
-    Examples
-    --------
-    >>> web_encoding("ISO-8859-1"), web_encoding("gb2312"), web_encoding("punycode")
-    ('cp1252', 'gb18030', '')
     """
     return _CODECS.get(label.strip().lower(), "")

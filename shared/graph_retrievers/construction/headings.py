@@ -20,10 +20,6 @@ def heading_path(node: Node) -> tuple[str, ...]:
     They are read from ``headings`` (a list), ``Header 1``, ``Header 2``, ... (LangChain), or ``header_path`` (LlamaIndex), which
     names the headings around the one that the text begins with.
 
-    Examples
-    --------
-    >>> heading_path(Node("a", "", metadata={"Header 1": "Looms", "Header 2": "Cards"}))
-    ('Looms', 'Cards')
     >>> heading_path(Node("a", "## Cards", metadata={"header_path": "/Looms/"}))
     ('Looms', 'Cards')
     """
@@ -45,8 +41,6 @@ def heading_title(metadata: Mapping[str, Any]) -> str:
 
     Anchors that are written behind headings are left out.
 
-    Examples
-    --------
     >>> heading_title({"Header 1": "Looms", "Header 2": "Cards {#holes}"}), heading_title({"header_path": "/Looms/Cards/"})
     ('Looms/Cards', 'Looms/Cards')
     """

@@ -75,16 +75,9 @@ def read_html(text: str, *, piece: bool = False) -> Page:
     only that is read. The title is that of the page, else its first heading. Links are resolved against ``<base href>`` if there is
     one. The address of the page is what its head states (``canonical``, else ``og:url``). A page that sends its readers on, by
     ``<meta http-equiv="refresh">`` or as "Redirecting" with one link, has no blocks, and its contents are that address. Time and
-    memory grow linearly with the text: a page that leaves 2,000 elements open is read on from there as if they had ended.
+    memory grow linearly with the text: a page that leaves 2,000 elements open is read on from there as if they had ended. Of a
+    `piece`, navigation is left out too, and anchors without a text make a block without one.
 
-    Parameters
-    ----------
-    text : str
-    piece : bool, default False
-        Whether the text is a part of a page: navigation is left out of it too, and anchors without a text make a block without one.
-
-    Examples
-    --------
     >>> page = read_html('<title>Looms</title><nav>Home</nav><h2 id="cards">Cards</h2><p>See <a href="b.html">b</a>.')
     >>> page.title, [(block.text, block.level, block.anchors, block.links) for block in page.blocks]
     ('Looms', [('Cards', 2, ('cards',), ()), ('See b.', 0, (), ('b.html',))])

@@ -78,15 +78,10 @@ class _Entities:
 def from_graph_documents(documents: Iterable[Any]) -> _NodesAndEdges:
     """Return the nodes and edges of LangChain graph documents; InvalidArgumentError if an object is not one.
 
-    Parameters
-    ----------
-    documents : iterable of GraphDocument
-        Objects with ``nodes`` (``id``, ``type``, ``properties``), ``relationships`` (``source``, ``target``, ``type``)
-        and ``source``, the document they were read from.
-
-    The nodes are the source documents, of type "passage" (without an id: "passage:" and the position), then the entities with
-    their own ids; the descriptions of an entity in several documents are joined. The edges are the distinct relationships, then
-    "mentions" from each passage to its entities.
+    These have ``nodes`` (``id``, ``type``, ``properties``), ``relationships`` (``source``, ``target``, ``type``) and ``source``,
+    the document they were read from. The nodes are the source documents, of type "passage" (without an id: "passage:" and the
+    position), then the entities with their own ids; the descriptions of an entity in several documents are joined. The edges are
+    the distinct relationships, then "mentions" from each passage to its entities.
     """
     entities = _Entities()
     passages: list[Node] = []
@@ -171,24 +166,12 @@ def store_triplets(store: Any, ids: list[str]) -> Iterator[Any]:
 
 
 def from_triples_file(file: str | Path) -> _NodesAndEdges:
-    r"""Return the nodes and edges of a file of triples: one node per name, in order of appearance, with the name as id and text.
+    """Return the nodes and edges of a file of triples: one node per name, in order of appearance, with the name as id and text.
 
-    Raises DatasetError if the file is missing or of another kind, or a line is not a triple; the message names the line.
-
-    Parameters
-    ----------
-    file : str or Path
-        ``.csv``, ``.tsv`` or ``.jsonl``, UTF-8. Columns are named ``source`` (``head``, ``subject``), ``relation``
-        (``predicate``, ``label``) and ``target`` (``tail``, ``object``); without a line of column names, the first three
-        columns are read in this order.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "facts.csv").write_text("head,relation,tail\nAda,knew,Babbage\n")
-    ...     from_triples_file(Path(folder, "facts.csv"))[1]
-    [('Ada', 'Babbage', 'knew')]
+    The file is ``.csv``, ``.tsv`` or ``.jsonl``, in UTF-8. Columns are named ``source`` (``head``, ``subject``), ``relation``
+    (``predicate``, ``label``) and ``target`` (``tail``, ``object``); without a line of column names, the first three columns are
+    read in this order. Raises DatasetError if the file is missing or of another kind, or a line is not a triple; the message names
+    the line.
     """
     path = Path(file)
     readers = {".csv": _table_rows, ".tsv": _table_rows, ".jsonl": _json_rows}

@@ -37,21 +37,12 @@ def read_markdown(text: str, references: MutableMapping[str, Any] | None = None,
 
     The text of a block is what a person reads: the words of links without their addresses, the descriptions of pictures, code,
     and no tags, comments or marks of emphasis. What is written is kept beside it, but for HTML that makes blocks of its own. Items
-    of lists and rows of tables are blocks.
+    of lists and rows of tables are blocks. Anchors are the slugs of headings as GitHub makes them, ``{#names}`` after headings,
+    ``{: #names }`` anywhere, and those of HTML elements. The title is the ``title`` of the front matter, else the first heading.
 
-    Anchors are the slugs of headings as GitHub makes them, ``{#names}`` after headings, ``{: #names }`` anywhere, and those of HTML
-    elements. The title is the ``title`` of the front matter, else the first heading.
+    `references` are definitions such as ``[name]: address`` from other pieces of the page, as :func:`reference_definitions` gives
+    them. `seen` counts the slugs of earlier pieces of the page; those of this piece are added.
 
-    Parameters
-    ----------
-    text : str
-    references : mapping, optional, not changed
-        Definitions such as ``[name]: address`` from other pieces of the page, as :func:`reference_definitions` gives them.
-    seen : Counter, optional
-        How often each slug was given in earlier pieces of the page; those of this piece are added.
-
-    Examples
-    --------
     >>> page = read_markdown("# Jacquard looms\nSee [cards](cards.md#holes).")
     >>> page.title, [(block.text, block.level, block.anchors, block.links) for block in page.blocks]
     ('Jacquard looms', [('Jacquard looms', 1, ('jacquard-looms',), ()),
@@ -101,8 +92,6 @@ def read_markdown(text: str, references: MutableMapping[str, Any] | None = None,
 def own_anchor(heading: str) -> tuple[str, str]:
     """Return a heading without the anchor that is written behind it, and this anchor, "" if there is none.
 
-    Examples
-    --------
     >>> own_anchor("Cards {.wide #holes}"), own_anchor("Cards")
     (('Cards', 'holes'), ('Cards', ''))
     """

@@ -179,12 +179,8 @@ def _base_and_qualifier(title: str) -> tuple[str, str]:
 class _Starts:
     """Names by the text up to the end of their first word, so that a text need not be compared with each of them.
 
-    Attributes
-    ----------
-    offsets : dict
-        For each first word, how many characters stand before it in names, ascending.
-    groups : dict
-        For each beginning, its names in order, and for each of them the place of the longest other one that it begins with, or -1.
+    `offsets` says for each first word how many characters stand before it in names, ascending. `groups` has for each beginning its
+    names in order, each with the place of the longest other one that it begins with, or -1.
     """
 
     def __init__(self, names: Iterable[str]) -> None:

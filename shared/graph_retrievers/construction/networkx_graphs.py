@@ -18,22 +18,14 @@ __all__ = ["from_networkx", "is_networkx", "networkx_edges", "to_networkx"]
 def from_networkx(
     graph: networkx.Graph, *, text: str = "text", title: str = "title", type: str = "type", relation: str = "relation"
 ) -> tuple[list[Node], list[Edge]]:
-    """Return nodes and edges of a networkx graph, for ``GraphIndex.from_nodes(*from_networkx(graph))``.
+    """Return nodes and edges of a networkx graph of any class, for ``GraphIndex.from_nodes(*from_networkx(graph))``.
 
-    Parameters
-    ----------
-    graph : networkx graph
-        Of any class. The id of a node is its label as a string.
-    text, title, type : str
-        Node attributes that hold these; the text of a node without one is its id. All other attributes become metadata,
-        and so do the entries of an attribute ``metadata`` that is a mapping.
-    relation : str, default "relation"
-        Edge attribute that holds the relation, "" if an edge has none. The attributes ``weight``, ``text`` and ``metadata``
-        of an edge are kept. An edge of an undirected graph is returned once. What ``Subgraph.to_networkx`` marks as the step
-        over a name (``shared_name=True``) is not an edge, and is left out.
+    The id of a node is its label as a string. `text`, `title`, `type` and `relation` name the attributes that hold these; the text
+    of a node without one is its id, and the relation of an edge without one "". All other attributes of nodes become metadata, and
+    so do the entries of an attribute ``metadata`` that is a mapping; ``weight``, ``text`` and ``metadata`` of an edge are kept. An
+    edge of an undirected graph is returned once. What ``Subgraph.to_networkx`` marks as the step over a name (``shared_name=True``)
+    is not an edge, and is left out.
 
-    Examples
-    --------
     >>> import networkx
     >>> nodes, edges = from_networkx(networkx.path_graph(["ada", "babbage"]))
     >>> [node.id for node in nodes], edges[0].source, edges[0].target

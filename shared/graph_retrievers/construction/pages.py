@@ -85,12 +85,6 @@ def with_short_titles(page: Page) -> Page:
     """Return a page whose headings of more than 300 characters are paragraphs, and whose title is cut to as many.
 
     Each chunk of a page repeats its title and its headings.
-
-    Examples
-    --------
-    >>> page = with_short_titles(Page("Looms", [Block("Looms " * 60, 1, leads=True), Block("Cards", 2, leads=True)]))
-    >>> [(block.level, block.leads) for block in page.blocks]
-    [(0, False), (2, True)]
     """
     blocks = [replace(block, level=0, leads=False) if block.level and len(block.text) > _TITLE else block for block in page.blocks]
     return page._replace(title=page.title[:_TITLE].rstrip(), blocks=blocks)
@@ -125,8 +119,6 @@ def plain_lines(text: str) -> str:
 def without_number(heading: str) -> str:
     """Return a heading without its number.
 
-    Examples
-    --------
     >>> without_number("25.3. Continuous Archiving"), without_number("Chapter 20. Server Configuration")
     ('Continuous Archiving', 'Server Configuration')
     """

@@ -99,22 +99,13 @@ def split_page(page: Page, max_tokens: int = 220) -> list[Chunk]:
     r"""Return the chunks of a page, in order: one for each section, several for a section of more than `max_tokens` tokens.
 
     A section is what stands under a heading, up to the next heading; the first heading of a page is that of the whole page, unless
-    front matter states another title. A
-    section of fewer than 40 tokens joins the one that contains it, its first subsection, or a short neighbour; a heading without
-    text joins the next one of its level, else the section before it. A long section is
-    cut between blocks, into parts of about the same length; a block is cut only where it alone is too long, a row of a table behind
-    a cell. A heading, a bold line and what ends with a colon stay with what follows, and the header of a table is repeated in parts
+    front matter states another title. A section of fewer than 40 tokens joins the one that contains it, its first subsection, or a
+    short neighbour; a heading without text joins the next one of its level, else the section before it. A long section is cut
+    between blocks, into parts of about the same length; a block is cut only where it alone is too long, a row of a table behind a
+    cell. A heading, a bold line and what ends with a colon stay with what follows, and the header of a table is repeated in parts
     that begin with further rows. The headings of a chunk are those around all of it: where it holds the ends of two sections, the
     heading above both. Tokens are estimated (see :func:`~graph_retrievers.graph.tokens.estimate_tokens`).
 
-    Parameters
-    ----------
-    page : Page
-    max_tokens : int, default 220
-        Tokens of a chunk.
-
-    Examples
-    --------
     >>> from graph_retrievers.construction.markdown import read_markdown
     >>> page = read_markdown("# Looms\n" + "Looms weave. " * 20 + "\n## Cards\n" + 3 * ("Cards drive. " * 10 + "\n\n"))
     >>> [(chunk.headings, chunk.anchors, chunk.part, len(chunk.text.split())) for chunk in split_page(page, 60)]

@@ -30,16 +30,8 @@ def title_lines(text: str, alone: bool) -> int:
     The first line is the title if it has at most 100 characters and a letter, begins with a letter, a digit or a quotation mark,
     and does not end like a sentence or a clause. What follows must set it off: an empty line, an underline, or a line that is
     set in, is an item of a list, or begins without a small letter although its first word would have had room on the line above.
+    `text` is the first paragraph; a single line that is `alone` in its text is no title.
 
-    Parameters
-    ----------
-    text : str
-        The first paragraph.
-    alone : bool
-        Whether it is the only one; a single line is a text without a title.
-
-    Examples
-    --------
     >>> title_lines("Jacquard loom\nIt reads punched cards.", alone=True), title_lines("The loom of\nJoseph Jacquard", alone=True)
     (1, 0)
     """
@@ -65,8 +57,6 @@ def file_title(path: str | PurePath) -> str:
 
     The first page of a folder (``index``, ``_index``, ``README``) is called as the folder. A UUID or hash is not a title: "".
 
-    Examples
-    --------
     >>> file_title("notes/jacquard-loom_2.txt"), file_title("2024-05-01.txt"), file_title("looms/index.md")
     ('jacquard loom 2', '2024-05-01', 'looms')
     """
@@ -79,13 +69,7 @@ def _file_name(path: PurePath) -> str:
 
 
 def file_spellings(path: str) -> Sequence[str]:
-    """Return how a text may write the name of a file: as it is, with spaces or hyphens, and in small or capital letters.
-
-    Examples
-    --------
-    >>> file_spellings("notes/punched_card.txt")
-    ['punched card', 'Punched card', 'Punched Card', 'punched-card', 'Punched-card', 'Punched-Card', 'punched_card']
-    """
+    """Return how a text may write the name of a file: as it is, with spaces or hyphens, and in small or capital letters."""
     title = file_title(path)
     words = title.split()
     small, capital = [word.lower() for word in words], [word[0].upper() + word[1:] for word in words]

@@ -25,20 +25,7 @@ FATES = {
 
 
 def fates(evaluation: Evaluation, retriever: str, queries: Iterable[str] | None = None) -> Counter[str]:
-    """Count what happened to the relevant nodes of some queries (all by default) under a retriever, by the keys of ``FATES``.
-
-    Examples
-    --------
-    >>> from graph_retrievers import GraphIndex
-    >>> from graph_retrievers.datasets import Query
-    >>> from graph_retrievers.evaluation.harness import evaluate
-    >>> from graph_retrievers.graph import CorpusGraph
-    >>> graph = CorpusGraph(["ada", "engine"], ["She wrote a program.", "A machine."], edges=[("ada", "engine")])
-    >>> query = Query("q1", "Who wrote a program for a machine?", ("ada", "engine"))
-    >>> evaluation = evaluate(GraphIndex.from_graph(graph), [query], {"mine": lambda text: ["ada"]}, timed_queries=0)
-    >>> fates(evaluation, "mine")
-    Counter({'hit': 1, 'passed over': 1, 'ranked low': 0, 'never reached': 0, 'not connected': 0})
-    """
+    """Count what happened to the relevant nodes of some queries (all by default) under a retriever, by the keys of ``FATES``."""
     graph, counts = evaluation.graph, Counter(dict.fromkeys(FATES, 0))
     for query in queries if queries is not None else evaluation.gold:
         result = evaluation.returned[retriever][query]

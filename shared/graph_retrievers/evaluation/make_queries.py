@@ -57,28 +57,17 @@ def make_queries(
     workers: int = 4,
     show_progress: bool = False,
 ) -> list[Query]:
-    """Return questions that need both nodes of a linked pair, with the pair as their relevant nodes.
+    """Return questions that need both nodes of a linked pair, with the pair as their relevant nodes (FastInsight, section 4.2.1).
+
+    They are of type ``"linked-pair"``, `count` of them or fewer if the graph has fewer pairs, which are drawn with `seed`.
 
     Parameters
     ----------
-    graph : CorpusGraph
-    count : int, default 100
-        Questions to make; fewer if the graph has fewer pairs.
     language_model : object, optional
-        Writes the questions (see :func:`~graph_retrievers.signals.language.as_language_model`), and may reject a pair. Without
-        one, a question is made of words of both texts, see the notes.
-    seed : int, default 0
-        Seed for drawing the pairs.
-    split : str, default "test"
-        Split of the queries.
-    workers : int, default 4
-        Questions that are written at the same time.
-    show_progress : bool, default False
-
-    Returns
-    -------
-    list of Query
-        Of type ``"linked-pair"``.
+        Writes the questions (see :func:`~graph_retrievers.signals.language.as_language_model`), `workers` at the same time, and may
+        reject a pair. Without one, a question is ``What links A to x, y and z?``, where A is the title of the first node (or three
+        words of it) and x, y, z are words of the second that the first lacks: frequent in it, rare in the corpus, and in at least
+        two texts if there are enough of these. Such questions favour search by words, so a language model should be preferred.
 
     Raises
     ------
@@ -86,16 +75,6 @@ def make_queries(
         If no two nodes with words are linked.
     LanguageModelError
         If the language model fails, or rejects every pair.
-
-    Notes
-    -----
-    Without a language model, questions are ``What links A to x, y and z?``, where A is the title of the first node (or three
-    words of it) and x, y, z are words of the second that the first lacks: frequent in it, rare in the corpus, and in at least
-    two texts if there are enough of these. Such questions favour search by words, so a language model should be preferred.
-
-    References
-    ----------
-    FastInsight, section 4.2.1: synthetic queries over connected pairs of nodes.
 
     Examples
     --------

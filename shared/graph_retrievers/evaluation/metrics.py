@@ -27,12 +27,7 @@ Gold = Collection[str] | Mapping[str, float]
 
 
 def capped_recall(ranking: Sequence[str], gold: Gold, k: int) -> float:
-    r"""Return the share of what k places can hold: :math:`|rel \cap top_k| / \min(k, |rel|)`.
-
-    References
-    ----------
-    Thakur et al., "BEIR", 2021; the R@10 of FastInsight, section 4.3.1.
-    """
+    r"""Return the share of what k places can hold: :math:`|rel \cap top_k| / \min(k, |rel|)` (Thakur et al., "BEIR", 2021)."""
     relevant = relevant_nodes(gold)
     return len(relevant.intersection(_top(ranking, k))) / min(k, len(relevant))
 
@@ -44,12 +39,7 @@ def recall(ranking: Sequence[str], gold: Gold, k: int | None = None) -> float:
 
 
 def all_recall(ranking: Sequence[str], gold: Gold, k: int) -> float:
-    """Return 1.0 if all relevant nodes are among the first `k`, else 0.0.
-
-    References
-    ----------
-    Gutiérrez et al., "HippoRAG", NeurIPS 2024, section 4: all-recall of multi-hop questions.
-    """
+    """Return 1.0 if all relevant nodes are among the first `k`, else 0.0 (Gutiérrez et al., "HippoRAG", 2024, section 4)."""
     return float(relevant_nodes(gold).issubset(_top(ranking, k)))
 
 

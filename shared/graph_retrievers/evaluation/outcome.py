@@ -29,11 +29,6 @@ def query_metrics(ranking: Sequence[str], gold: Gold, k: int) -> dict[str, float
 
     They are ``recall@k`` (capped), ``uncapped-recall@k``, ``ndcg@k``, ``hit@1``, ``hit@k``, and ``mrr`` and ``map`` over the
     first k; and those of :data:`MULTI_HOP` that the first k tell.
-
-    Examples
-    --------
-    >>> query_metrics(["x", "a"], ["a", "b"], 2)["recall@2"]
-    0.5
     """
     found = {
         f"recall@{k}": metrics.capped_recall(ranking, gold, k),

@@ -51,24 +51,11 @@ def write_report(
     subject: str | None = None,
     seed: int = 0,
 ) -> Path:
-    """Write an evaluation as one HTML page, with its pictures and numbers also as files; return the path of the page.
+    """Write an evaluation as ``report.html`` in a folder, and its pictures and numbers also as files; return the path of the page.
 
-    Parameters
-    ----------
-    evaluation : Evaluation
-    folder : str or Path
-        Gets ``report.html``, ``results.json`` and the pictures as ``*.svg``. The page contains its pictures.
-    sweeps : mapping of str to Sweep, optional
-        From :func:`~graph_retrievers.evaluation.sweeps.sweep_all`; without them their pictures are left out.
-    subject : str, optional
-        The retriever whose misses are explained; by default ``"fastinsight"`` if it was evaluated, else the best.
-    seed : int, default 0
-        Seed of the resampling.
-
-    Raises
-    ------
-    MissingDependencyError
-        If matplotlib is not installed (extra ``eval``).
+    The numbers are in ``results.json``; the page contains its pictures, which need matplotlib (extra ``eval``). `sweeps` are those
+    of :func:`~graph_retrievers.evaluation.sweeps.sweep_all`; without them their pictures are left out. `subject` is the retriever
+    whose misses are explained, by default ``"fastinsight"`` if it was evaluated, else the best. `seed` is that of the resampling.
     """
     target, metric = Path(folder), f"recall@{evaluation.k}"
     # First of all, since pictures may fail.

@@ -28,14 +28,6 @@ def write_run(path: str | Path, run: Mapping[str, Sequence[tuple[str, float]]], 
 
     Other tools sort by the scores, in single precision, and break ties differently. A score that is not below the one before it
     is therefore lowered to the next smaller number, so that every tool gets this order.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "mine.run"
-    >>> write_run(path, {"q1": [("ada", 2.5), ("engine", 1.0)]})
-    >>> read_run(path)
-    {'q1': [('ada', 2.5), ('engine', 1.0)]}
     """
     lines: list[str] = []
     for query, pairs in run.items():

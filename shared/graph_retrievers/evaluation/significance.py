@@ -66,14 +66,9 @@ def paired_bootstrap(
 ) -> tuple[float, float]:
     """Return a confidence interval (low, high) of the mean of ``left - right``: percentiles over resampled queries.
 
-    Both sides have one value for each of the same queries. `confidence` is in (0, 1).
+    Both sides have one value for each of the same queries. `confidence` is in (0, 1). See Efron and Tibshirani, "An Introduction to
+    the Bootstrap", 1993, chapter 13.
 
-    References
-    ----------
-    Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 13.
-
-    Examples
-    --------
     >>> paired_bootstrap([1.0, 0.5, 0.75], [0.5, 0.25, 0.75])
     (0.0, 0.5)
     """
@@ -84,18 +79,12 @@ def paired_bootstrap(
 
 
 def randomization_test(left: Sequence[float], right: Sequence[float], *, samples: int = 10_000, seed: int = 0) -> float:
-    r"""Return the two-sided p-value of the mean of ``left - right`` when the sides of each query are swapped at random.
+    """Return the two-sided p-value of the mean of ``left - right`` when the sides of each query are swapped at random.
 
     If :math:`2^n` is at most `samples`, every swap is tried and the value is exact; otherwise `samples` swaps are drawn, and the
-    observed values count as one more, so that the result is never 0. Arguments: see :func:`paired_bootstrap`.
+    observed values count as one more, so that the result is never 0. See Smucker, Allan and Carterette, "A Comparison of
+    Statistical Significance Tests for Information Retrieval Evaluation", CIKM 2007.
 
-    References
-    ----------
-    Smucker, Allan and Carterette, "A Comparison of Statistical Significance Tests for Information Retrieval
-    Evaluation", CIKM 2007.
-
-    Examples
-    --------
     >>> randomization_test([1.0, 1.0, 1.0], [0.0, 0.0, 0.0])  # 2 of 8 swaps
     0.25
     """
@@ -109,24 +98,11 @@ def improvement_test(
 
     The statistic of a candidate is :math:`t_j = \sum_i d_{ij} / \sqrt{\sum_i d_{ij}^2}` over the differences :math:`d_{ij}` of its
     queries. When the sides of each query are swapped at random, for all candidates alike, the p-value is the share of draws in
-    which the largest statistic of any candidate is at least :math:`t_j`. Candidates that differ on the same queries, such as
-    settings of one retriever, so count as hardly more than one, where Bonferroni's correction counts each. It is one-sided: a loss
-    has a p-value near 1.
+    which the largest statistic of any candidate is at least :math:`t_j` (Westfall and Young, "Resampling-Based Multiple Testing",
+    1993, single-step maxT). Candidates that differ on the same queries, such as settings of one retriever, so count as hardly more
+    than one, where Bonferroni's correction counts each. It is one-sided: a loss has a p-value near 1. Values are by query, in the
+    order of `base`; a candidate that was measured on the first queries alone may be shorter.
 
-    Parameters
-    ----------
-    candidates : sequence of sequences of float
-        Values by query, in the order of `base`; a candidate that was measured on the first queries alone may be shorter.
-    base : sequence of float
-    samples, seed : int
-        See :func:`randomization_test`.
-
-    References
-    ----------
-    Westfall and Young, "Resampling-Based Multiple Testing", 1993 (single-step maxT).
-
-    Examples
-    --------
     >>> improvement_test([[1.0, 1.0, 1.0], [1.0, 1.0, 0.9]], [0.0, 0.0, 0.0])  # 1 of 8 swaps
     [0.125, 0.125]
     """

@@ -56,15 +56,6 @@ def sweep(
     With `published`, the other settings are those of the papers. With `resume`, the folder of an evaluation, results are kept in a
     subfolder with the parameter's name, latents together with those of the evaluation. `k` and the options are those of
     :func:`~graph_retrievers.evaluation.harness.evaluate`.
-
-    Examples
-    --------
-    >>> from graph_retrievers.graph import CorpusGraph
-    >>> graph = CorpusGraph(["ada", "engine"], ["She wrote a program.", "A machine."])
-    >>> index = GraphIndex.from_graph(graph, embedding=lambda texts: [[float(len(text)), 1.0] for text in texts])
-    >>> found = sweep(index, [Query("q1", "Who?", ("ada",))], "budget", [1, 2], ["re2"], timed_queries=0)
-    >>> found.evaluation.retrievers
-    ['re2 budget=1', 're2 budget=2']
     """
     variants: dict[str, Any] = {}
     for retriever in retrievers:

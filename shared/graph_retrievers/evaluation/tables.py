@@ -51,8 +51,6 @@ def source_rows(evaluation: Evaluation, retrievers: Sequence[str] | None = None)
 def format_seconds(seconds: float | None) -> str:
     """Return a duration with its unit, "-" for None.
 
-    Examples
-    --------
     >>> format_seconds(0.0008), format_seconds(0.035), format_seconds(2.414)
     ('0.8 ms', '35 ms', '2.41 s')
     """

@@ -18,15 +18,9 @@ def tied_reciprocal_rank(ids: Sequence[str], scores: Sequence[float], gold: Coll
     r"""Return the mean over found relevant nodes of 1 / mean rank among their ties; MTRR is its mean over queries.
 
     `ids` and `scores` are those of all scored nodes, in any order. With a nodes of a higher score and :math:`\tau` nodes of the
-    same score (the node included), a relevant node counts :math:`2 / (2 (a + 1) + \tau - 1)`: one over the mean rank, as
-    published, not the mean of 1 / rank. Relevant nodes without a score are left out; if none has one, the result is 0.0.
+    same score (the node included), a relevant node counts :math:`2 / (2 (a + 1) + \tau - 1)`: one over the mean rank, as published
+    (G-RAG, section 4.2), not the mean of 1 / rank. Relevant nodes without a score are left out; if none has one, the result is 0.0.
 
-    References
-    ----------
-    Dong et al., "Don't Forget to Connect! Improving RAG with Graph-based Reranking", section 4.2.
-
-    Examples
-    --------
     >>> tied_reciprocal_rank(["a", "b", "c"], [0.5, 0.5, 0.1], ["b"])  # rank 1 or 2, so 1.5 on average
     0.6666666666666666
     """
@@ -52,8 +46,6 @@ def stark_metrics(scores: Mapping[str, float], answers: Collection[str], candida
     order. Candidates that were not retrieved get the same score, one below the lowest, and are ranked in row order; so a missing
     answer has a rank too. Published code that gives them zero ranks retrieved nodes of negative score below them; this does not.
 
-    Examples
-    --------
     >>> stark_metrics({"b": 0.9}, ["c"], ["a", "b", "c"])
     {'hit@1': 0.0, 'hit@5': 1.0, 'recall@20': 1.0, 'mrr': 0.3333333333333333}
     """

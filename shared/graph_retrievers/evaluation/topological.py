@@ -23,15 +23,9 @@ def path_costs(graph: CorpusGraph, oracle: Tensor, *, reading: str = "hops", tar
 
     The cost of a path is the sum of :math:`\ln(1 + \deg(n))` over its nodes, with the first and without the oracle node. Paths
     ignore the direction of edges; degrees count distinct neighbours. The cost is 0 for the oracle node itself, and infinity if
-    there is no path.
-
-    Parameters
-    ----------
-    reading : {"hops", "weighted"}, default "hops"
-        The paper does not say how "shortest path" is measured. ``"hops"`` uses the path of fewest hops, and the cheapest of
-        several such paths; ``"weighted"`` uses the cheapest path of any length.
-    targets : Tensor, shape [T], int64, optional
-        Rows whose costs are wanted; with ``"hops"`` the search stops when they are reached, and others may stay infinite.
+    there is no path. The paper does not say how "shortest path" is measured: `reading` "hops" uses the path of fewest hops, and the
+    cheapest of several such paths, "weighted" the cheapest path of any length. `targets`, shape [T], are rows whose costs are
+    wanted; with "hops" the search stops when they are reached, and others may stay infinite.
     """
     choice("reading", reading, READINGS)
     # Breadth-first search from all oracle nodes at once; "weighted" corrects costs until none changes.
@@ -76,13 +70,11 @@ def topological_credit(
 
 
 def topological_recall(graph: CorpusGraph, retrieved: Collection[str], oracle: Collection[str], *, reading: str = "hops") -> float:
-    r"""Return the mean over oracle nodes of :math:`1 / (1 + u)` (Definition 7), see :func:`uncertainty`.
+    """Return the mean over oracle nodes of :math:`1 / (1 + u)` (Definition 7), see :func:`uncertainty`.
 
     A retrieved oracle node counts 1, one without a path to a retrieved node counts 0; repeated ids count once. The paper does not
     define it for an empty `oracle`, which raises InvalidArgumentError.
 
-    Examples
-    --------
     >>> graph = CorpusGraph(["a", "b"], ["one", "two"], edges=[("a", "b")])
     >>> round(topological_recall(graph, ["a"], ["b"]), 4)  # 1 / (1 + ln 2)
     0.5906

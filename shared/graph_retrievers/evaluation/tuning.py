@@ -73,13 +73,7 @@ class Trial:
 
 
 def choices(index: GraphIndex) -> dict[str, tuple[dict[str, Any], ...]]:
-    """Return what the default for an index chooses by a rule, with settings that could be chosen instead, by name.
-
-    Examples
-    --------
-    >>> choices(GraphIndex.from_texts(["a loom", "a card"], vectors=[[1, 0], [0, 1]]))
-    {'form': ({'form': 'names'},), 'bridges': ({'bridges': 0}, {'bridges': 1}, {'bridges': 3})}
-    """
+    """Return what the default for an index chooses by a rule, with settings that could be chosen instead, by name."""
     graph, found = index.graph, dict[str, tuple[dict[str, Any], ...]]()
     cut = len(set(map(node_source, graph.ids, graph.metadata, graph.origins))) < len(graph)
     if default_retriever(index) == "walk-fusion" and not is_knowledge_graph(graph):

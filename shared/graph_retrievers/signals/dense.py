@@ -345,11 +345,7 @@ class DenseIndex(VectorSignal):
 
 
 def zeroed(products: Tensor, slack: Tensor) -> Tensor:
-    """Return dot products with 0 for those that differ from 0 by rounding only, which a batch of another size would change.
-
-    >>> zeroed(torch.tensor([0.5, 3e-9]), torch.tensor(1e-6))
-    tensor([0.5000, 0.0000])
-    """
+    """Return dot products with 0 for those that differ from 0 by rounding only, which a batch of another size would change."""
     return products.masked_fill(products.abs() <= slack, 0.0)
 
 

@@ -90,12 +90,6 @@ def as_embedding(model: Any) -> Embedding:
 
     It is a LangChain ``Embeddings``, a LlamaIndex ``BaseEmbedding``, a sentence-transformers model, a :class:`SentenceEncoder`, or
     a callable from a list of n texts to an array of shape [n, d]. A name or folder is loaded with :func:`load_embedding`.
-
-    Examples
-    --------
-    >>> model = as_embedding(lambda texts: [[float(len(text)), 1.0] for text in texts])
-    >>> model.embed_query("loom")
-    [4.0, 1.0]
     """
     not_a_class("embedding", model)
     if getattr(model, "__name__", "") == "minilm":
@@ -120,24 +114,10 @@ def as_embedding(model: Any) -> Embedding:
 
 
 def check_vectors(vectors: Any, count: int | None = None, width: int | None = None, name: str = "vectors") -> Tensor:
-    """Return `vectors` as a finite float32 tensor of shape [n, d].
+    """Return `vectors` as a finite float32 tensor of shape [n, d], with `count` rows and `width` columns if these are given.
 
     Raises DimensionMismatchError if the shape is different, and InvalidVectorError, which names the first row, if an entry is NaN,
-    infinite or so large that dot products overflow (beyond 1e15).
-
-    Parameters
-    ----------
-    vectors : array-like, shape [n, d]
-    count, width : int, optional
-        The n and d expected.
-    name : str, default "vectors"
-        Used in error messages.
-
-    Examples
-    --------
-    >>> check_vectors([[1, 0], [0, 2]], count=2)
-    tensor([[1., 0.],
-            [0., 2.]])
+    infinite or so large that dot products overflow (beyond 1e15). `name` is for the messages.
     """
     if vectors is None:
         raise DimensionMismatchError(f"{name} are None; expected a table of numbers, a row for each text.")
@@ -238,15 +218,7 @@ def _batches(model: Embedding, texts: Sequence[str]) -> Iterator[tuple[list[int]
 
 
 class CachedEmbedding:
-    """An embedding model that embeds each document once: its vectors are kept by the text, the last 100,000 of them.
-
-    Examples
-    --------
-    >>> asked = []
-    >>> model = CachedEmbedding(lambda texts: asked.extend(texts) or [[1.0, 0.0]] * len(texts))
-    >>> model.embed_documents(["loom", "card"]).shape, model.embed_documents(["loom"]).shape, asked
-    (torch.Size([2, 2]), torch.Size([1, 2]), ['loom', 'card'])
-    """
+    """An embedding model that embeds each document once: its vectors are kept by the text, the last 100,000 of them."""
 
     def __init__(self, model: Any, limit: int = 100_000) -> None:
         self.model, self.limit = as_embedding(model), positive("limit", limit)

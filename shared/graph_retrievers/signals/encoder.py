@@ -24,20 +24,12 @@ _UNLIMITED = 1 << 30
 
 
 class Encoder:
-    """Pooled last hidden states of a model of transformers, float32.
+    """Pooled last hidden states of a model of transformers, an encoder without a head: float32.
 
-    A model of BERT's architecture runs as a :class:`~graph_retrievers.signals.packed_encoder.PackedEncoder` once :meth:`pack` has
-    been called, any other by its own forward pass, padded on the right. On a CPU, batches of a packed model run side by side, each
-    on one thread: threads that share a batch wait for each other at every layer, long on a busy machine.
-
-    Parameters
-    ----------
-    model : module of transformers
-        The encoder, without a head.
-    pooling : {"cls", "mean"}
-        The state of the first token, or the mean over all tokens of a row.
-    pad : int or None
-        The padding token.
+    `pooling` is "cls", the state of the first token, or "mean", that over all tokens of a row; `pad` is the padding token. A model
+    of BERT's architecture runs as a :class:`~graph_retrievers.signals.packed_encoder.PackedEncoder` once :meth:`pack` has been
+    called, any other by its own forward pass, padded on the right. On a CPU, batches of a packed model run side by side, each on
+    one thread: threads that share a batch wait for each other at every layer, long on a busy machine.
     """
 
     def __init__(self, model: Any, pooling: Literal["cls", "mean"], pad: int | None) -> None:

@@ -51,8 +51,6 @@ class CapitalizedNames:
     a sentence. Made for English and languages that write names in the same way; German nouns are all names for it, and scripts
     without capitals have none.
 
-    Examples
-    --------
     >>> CapitalizedNames().names(["In Lund, Ada Holm met Otto Veld and The Looms."])
     [['Lund', 'Ada Holm', 'Otto Veld', 'Looms']]
     """
@@ -155,11 +153,6 @@ def as_entity_extractor(extractor: Any = None) -> EntityExtractor:
     """Return an extractor: what is given, a spaCy pipeline or GLiNER model with its defaults, or a function from a text to names.
 
     None is :class:`CapitalizedNames`. Raises InvalidArgumentError for anything else.
-
-    Examples
-    --------
-    >>> as_entity_extractor(str.split).names(["Ada Lund"])
-    [['Ada', 'Lund']]
     """
     if extractor is None:
         return CapitalizedNames()
@@ -180,21 +173,13 @@ def as_entity_extractor(extractor: Any = None) -> EntityExtractor:
 
 
 def entity_key(name: str) -> str:
-    """Return what two spellings of one entity have in common: words and marks in small letters, without an article before them.
-
-    >>> entity_key("The  Tower of London") == entity_key("tower of london")
-    True
-    """
+    """Return what two spellings of one entity have in common: words and marks in small letters, without an article before them."""
     words = name_words(name, fold=True)
     return " ".join(words[1:] if len(words) > 1 and words[0] in _ARTICLES else words)
 
 
 def without_opening(name: str) -> str:
-    """Return a run of capitalised words without those at its beginning that do not belong to a name.
-
-    >>> without_opening("In The Tower of London")
-    'Tower of London'
-    """
+    """Return a run of capitalised words without those at its beginning that do not belong to a name."""
     words = name.split()
     while len(words) > 1 and words[0].lower() in _OPENING:
         del words[0]

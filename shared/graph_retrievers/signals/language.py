@@ -56,11 +56,6 @@ def as_language_model(model: Any) -> LanguageModel:
     It is a LangChain chat model or LLM (``invoke``; ``with_structured_output`` is used if there is a schema), a LlamaIndex ``LLM``
     (``complete`` and ``stream_complete``), a :class:`LanguageModel`, or a callable from a prompt to a text. A LangChain model that
     has no ``invoke`` of its own is asked with ``ainvoke``; other asynchronous functions are refused.
-
-    Examples
-    --------
-    >>> as_language_model(str.upper).complete("loom")
-    'LOOM'
     """
     labels = [getattr(model, key, None) for key in ("model_name", "model", "name")]
     name = next((label for label in labels if isinstance(label, str) and label), type(model).__name__)
@@ -132,11 +127,7 @@ def _text(message: Any) -> Any:
 
 
 def complete_text(model: LanguageModel, prompt: str, schema: Schema | None = None) -> str:
-    """Return the answer to a prompt; LanguageModelError if the model fails or returns anything but a text.
-
-    >>> complete_text(as_language_model(str.upper), "loom")
-    'LOOM'
-    """
+    """Return the answer to a prompt; LanguageModelError if the model fails or returns anything but a text."""
     try:
         answer = model.complete(prompt, schema)
     except Exception as error:
@@ -155,23 +146,12 @@ def complete_json(
 ) -> Any:
     """Return a language model's answer as a JSON value that satisfies a schema; LanguageModelError if there is none.
 
-    Parameters
-    ----------
-    model : object
-        See :func:`as_language_model`.
-    prompt : str
-        The task; the schema is appended to it.
-    schema : mapping
-        JSON schema, draft 2020-12.
-    attempts : int, default 3
-        How often to ask. Further prompts contain the rejected answer and the reason. Answers of more than 200,000 characters are
-        rejected unread. An object, or an array where the schema asks for one, may stand in a text or a fence, or behind the
-        thoughts in ``<think>``, but not beside another one; where the schema asks for a number, a text may spell it.
-    check : callable, optional
-        From a value that satisfies the schema to what else is wrong with it, such as "the id 3 comes twice"; "" for nothing.
+    The schema (JSON schema, draft 2020-12) is appended to the prompt, which is asked `attempts` times at most; further prompts
+    contain the rejected answer and the reason. Answers of more than 200,000 characters are rejected unread. An object, or an array
+    where the schema asks for one, may stand in a text or a fence, or behind the thoughts in ``<think>``, but not beside another
+    one; where the schema asks for a number, a text may spell it. `check` says what else is wrong with a value that satisfies the
+    schema, such as "the id 3 comes twice"; "" for nothing.
 
-    Examples
-    --------
     >>> complete_json(lambda prompt: '{"year": 1801}', "When was the loom built?", {"type": "object", "required": ["year"]})
     {'year': 1801}
     """
@@ -203,30 +183,12 @@ def complete_many(
     show_progress: bool = False,
     description: str = "asking",
 ) -> Iterator[tuple[int, Any]]:
-    """Yield the JSON answers to many prompts as they arrive.
+    """Yield the places of prompts and their JSON answers as they arrive; an answer is what :func:`complete_json` returns or raises.
 
-    Parameters
-    ----------
-    model, attempts, check
-        See :func:`complete_json`.
-    prompts : sequence of str, length n
-    schema : mapping, or sequence of mapping of length n
-        One schema for all prompts, or one each.
-    workers : int, default 4
-        Prompts asked at the same time; 1 asks in the calling thread, for models that are not thread-safe.
-    show_progress : bool, default False
-    description : str, default "asking"
-        Text of the progress bar.
+    `schema` is one for all n prompts, or a sequence of one each. `workers` prompts are asked at the same time; 1 asks in the
+    calling thread, for models that are not thread-safe. After an error the other prompts are still asked. `description` is the text
+    of the progress bar, the other arguments are those of :func:`complete_json`.
 
-    Yields
-    ------
-    position : int
-        Position of the prompt; the order is that of completion.
-    answer : object or LanguageModelError
-        What :func:`complete_json` returned or raised; after an error the other prompts are still asked.
-
-    Examples
-    --------
     >>> list(complete_many(lambda prompt: "1801", ["When?", "When then?"], {"type": "integer"}, workers=1))
     [(0, 1801), (1, 1801)]
     """

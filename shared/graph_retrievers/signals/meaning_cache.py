@@ -41,12 +41,6 @@ def as_meaning_parser(parser: Any) -> MeaningParser:
 
     It is a :class:`MeaningParser`, a callable from one text to its :class:`MeaningGraph`, or None for a new
     :class:`~graph_retrievers.signals.concept_parser.ConceptParser`.
-
-    Examples
-    --------
-    >>> words = as_meaning_parser(lambda text: MeaningGraph.of(text.split(), []))
-    >>> words.parse(["a loom"])[0].concepts
-    ('a', 'loom')
     """
     if parser is None:
         return ConceptParser()

@@ -20,8 +20,6 @@ def penman_graph(text: str) -> MeaningGraph:
     their own behind them. Inverted roles (``:ARG0-of``) are turned round, so that every relation leads from its source. Names of
     roles are without the colon.
 
-    Examples
-    --------
     >>> penman_graph('(w / write-01 :ARG0 (p / person :name (n / name :op1 "Ada")))').labelled_relations()
     (('write-01', 'ARG0', 'person'), ('person', 'name', 'name'), ('name', 'op1', 'Ada'))
     """

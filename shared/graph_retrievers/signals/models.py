@@ -26,20 +26,11 @@ _PLACE = "graph_retrievers_place"
 def as_relevance_model(model: Any) -> RelevanceModel:
     """Return `model` as a :class:`RelevanceModel`; InvalidArgumentError if it is none of the kinds below.
 
-    Parameters
-    ----------
-    model : RelevanceModel, str, Path, reranker of another library, or callable
-        A name or folder is loaded as a cross-encoder. The others become a :class:`PairScorer`: a LangChain ``BaseCrossEncoder``
-        (``score(pairs)``), a LangChain document compressor (``compress_documents``) that has such a model or writes a
-        ``relevance_score``, a ``CrossEncoder`` of sentence-transformers (``predict(pairs)``), a reranker of LlamaIndex
-        (``postprocess_nodes``), whose ``top_n`` does not count here and which gives texts that it leaves out its lowest score, or 0
-        if that is lower, and a callable from a list of (query, text) to scores.
-
-    Examples
-    --------
-    >>> model = as_relevance_model(lambda pairs: [len(text) for _, text in pairs])
-    >>> model.score(model.encode(["q", "q"], ["loom", "cards"]))
-    tensor([4., 5.])
+    It is a :class:`RelevanceModel`, or a name or folder, which is loaded as a cross-encoder. The others become a
+    :class:`PairScorer`: a LangChain ``BaseCrossEncoder`` (``score(pairs)``), a LangChain document compressor
+    (``compress_documents``) that has such a model or writes a ``relevance_score``, a ``CrossEncoder`` of sentence-transformers
+    (``predict(pairs)``), a reranker of LlamaIndex (``postprocess_nodes``), whose ``top_n`` does not count here and which gives
+    texts that it leaves out its lowest score, or 0 if that is lower, and a callable from a list of (query, text) to scores.
     """
     not_a_class("relevance", model)
     if isinstance(model, RelevanceModel):

@@ -19,29 +19,20 @@ _FUSED = {"gelu": ("gelu", "none"), "gelu_new": ("gelu", "tanh"), "relu": ("relu
 
 
 class PackedEncoder:
-    """The pooled last hidden state of each row, computed without padding.
+    """The pooled last hidden state of each row, computed without padding, for a model of transformers that :meth:`fits`.
 
     The tokens of all rows are in one table [T, d]. Embeddings, linear layers and norms run over this table, with the three
     projections of a layer fused; attention runs over groups of rows of equal length, whose heads are a view of it. The sums are
     those of the model, in another order.
 
-    If the state of the first token is asked for, keys and values of the last layer are computed for all tokens, the rest of this
-    layer for the first token of each row only. The mean over the tokens of a row is a sum in float32.
+    If the state of the first token is asked for (`pooling` "cls"), keys and values of the last layer are computed for all tokens,
+    the rest of this layer for the first token of each row only. The mean over the tokens of a row ("mean") is a sum in float32.
 
     On a CPU all rows of a group have the same length, so there is no padding and no mask. Elsewhere the number of kernels matters
     more: a group includes rows down to 3/4 of its longest, padded and masked for attention and the mean only.
 
     With a `dtype` of half precision, linear layers and attention are computed in it; embeddings, norms and what is added from
     layer to layer stay in the dtype of the model. Weights of bfloat16 on a CPU are copied in the layout of oneDNN's matrix product.
-
-    Parameters
-    ----------
-    model : module of transformers
-        One that :meth:`fits`.
-    pooling : {"cls", "mean"}
-        The state of the first token, or the mean over all tokens.
-    dtype : torch.dtype, optional
-        Of the linear layers; by default that of the model.
     """
 
     def __init__(self, model: Any, pooling: Literal["cls", "mean"], dtype: torch.dtype | None = None) -> None:

@@ -20,18 +20,9 @@ __all__ = ["BiEncoder", "PairScorer", "PathText", "RelevanceModel", "check_pairs
 
 
 class PathText(str):
-    r"""The text of a node with the way to it, as one string, for models that read it so; others find its parts.
+    """The text of a node, the step that led to it, and the text of the node it was reached from, as one string.
 
-    Parameters
-    ----------
-    node, way, parent : str
-        The text of the node, the step that led to it, and the text of the node it was reached from.
-
-    Examples
-    --------
-    >>> text = PathText("A loom weaves.", "Card -> Loom", "Cards drive looms.")
-    >>> text.parent, text.count("\n")
-    ('Cards drive looms.', 2)
+    Models that read it so find a string; others find its parts: `node`, `way` and `parent`.
     """
 
     node: str
@@ -95,20 +86,9 @@ def check_pairs(queries: Sequence[str], texts: Sequence[str]) -> None:
 class BiEncoder(RelevanceModel):
     r"""The dot product of query and node vectors, used without a cross-encoder.
 
-    The latent is the dot product :math:`v_q \cdot v_n` itself, of width 1. As the dot product is linear in the node vector,
-    mixing these latents along edges gives the dot product of the query with the mixed node vectors.
-
-    Parameters
-    ----------
-    embedding : Embedding, optional
-        Model that embeds texts; not needed if the index has the vectors.
-
-    Examples
-    --------
-    >>> from graph_retrievers.signals.embedding import as_embedding
-    >>> model = BiEncoder(as_embedding(lambda texts: [[float(len(text)), 1.0] for text in texts]))
-    >>> model.score(model.encode(["loom"], ["cards"]))
-    tensor([21.])
+    The latent is the dot product :math:`v_q \cdot v_n` itself, of width 1. As the dot product is linear in the node vector, mixing
+    these latents along edges gives the dot product of the query with the mixed node vectors. `embedding` embeds texts; it is not
+    needed if the index has the vectors.
     """
 
     name = "bi-encoder"
@@ -136,16 +116,9 @@ class BiEncoder(RelevanceModel):
 class PairScorer(RelevanceModel):
     """A model that only returns scores, such as a LangChain ``BaseCrossEncoder``; its latent is the score itself.
 
-    Graph rerankers then mix scores instead of representations, which is weaker.
+    Graph rerankers then mix scores instead of representations, which is weaker. `score_pairs` takes a list of n (query, text) to n
+    numbers.
 
-    Parameters
-    ----------
-    score_pairs : callable
-        From a list of n (query, text) to n numbers.
-    name : str, optional
-
-    Examples
-    --------
     >>> model = PairScorer(lambda pairs: [float(query in text) for query, text in pairs])
     >>> model.encode(["loom", "loom"], ["A loom.", "A card."])
     tensor([[1.],

@@ -78,12 +78,8 @@ def followed(held: Entries, kept: np.ndarray, new: tuple[np.ndarray, ...], num_t
 class TermSignal(Signal):
     """A signal whose scores are sums over terms: an abstract class with the matrix of weights and the ways to read it.
 
-    Attributes
-    ----------
-    indptr : Tensor, shape [V + 1], int64
-        The entries of each of V terms.
-    rows, data : Tensor, shape [nnz], int32 and float32
-        Row and weight of each entry.
+    The entries of the V terms are between the numbers of `indptr`, shape [V + 1], int64: `rows`, int32, and their weights `data`,
+    float32, both of shape [nnz].
     """
 
     device: torch.device
@@ -239,12 +235,7 @@ class TermSignal(Signal):
 
 @runtime_checkable
 class SparseEncoder(Protocol):
-    """The interface of learned sparse encoders, such as :class:`graph_retrievers.signals.sparse_encoders.Splade`.
-
-    Attributes
-    ----------
-    name : str
-    """
+    """The interface of learned sparse encoders, such as :class:`graph_retrievers.signals.sparse_encoders.Splade`."""
 
     name: str
 

@@ -38,15 +38,7 @@ def cache_folder() -> Path:
 
 
 def cached_vectors(embedding: Any, contents: list[str], *, folder: Path | None = None, show_progress: bool = False) -> Tensor:
-    """Return the vectors of n texts, shape [n, d], float32, each embedded once by a model: see :class:`VectorCache`.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> model = lambda texts: [[float(len(text)), 1.0] for text in texts]
-    >>> cached_vectors(model, ["two words"], folder=Path(tempfile.mkdtemp()))
-    tensor([[9., 1.]])
-    """
+    """Return the vectors of n texts, shape [n, d], float32, each embedded once by a model: see :class:`VectorCache`."""
     return VectorCache(embedding, folder).vectors(contents, show_progress)
 
 
@@ -63,19 +55,9 @@ class VectorCache:
         Embedding model, see :func:`~graph_retrievers.signals.embedding.as_embedding`. It is identified by its name, by its
         `max_length`, `pooling` and `precision` where it has them, and by its vectors of two fixed texts, which are embedded first.
     folder : Path, optional
-        :func:`cache_folder` by default; a file for each model.
+        :func:`cache_folder` by default; a file for each model. InvalidArgumentError if it cannot be written to.
     limit : int, default 4 GiB
         Bytes of vectors in a file; the oldest are dropped beyond.
-
-    Attributes
-    ----------
-    found : int
-        Texts of the last call whose vectors were there.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the folder cannot be written to.
 
     Examples
     --------
