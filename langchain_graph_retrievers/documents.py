@@ -163,11 +163,7 @@ def with_metadata(metadata: Mapping[str, Any], added: Mapping[str, Any]) -> dict
 
 
 def as_node(document: Document) -> Node:
-    """Return a document as a node of the engine, titled by its metadata or their headings; a document without an id gets one.
-
-    >>> as_node(Document("Of brass.", id="engine", metadata={"title": "Engine"})).title
-    'Engine'
-    """
+    """Return a document as a node of the engine, titled by its metadata or their headings; a document without an id gets one."""
     held = document.metadata.get("title")
     title = (held if isinstance(held, str) else "") or heading_title(document.metadata)
     return Node(document.id or str(uuid4()), document.page_content, title, metadata=document.metadata)

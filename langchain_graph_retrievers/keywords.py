@@ -14,16 +14,7 @@ __all__ = ["KnownFields", "check_fields"]
 
 
 def check_fields(owner: str, given: Mapping[str, Any], known: Collection[str]) -> None:
-    """Raise UnexpectedArgumentError for a field that is not one of those known; entries of ``search_kwargs`` are fields here.
-
-    Examples
-    --------
-    >>> try:
-    ...     check_fields("PPRRetriever", {"search_kwargs": {"k": 2}}, ["damping", "k"])
-    ... except TypeError as error:
-    ...     print(error)
-    PPRRetriever does not take 'search_kwargs'; pass its entries by themselves: k=2.
-    """
+    """Raise UnexpectedArgumentError for a field that is not one of those known; entries of ``search_kwargs`` are fields here."""
     held = given.get("search_kwargs")
     if "search_kwargs" not in known and isinstance(held, Mapping):
         entries = ", ".join(f"{name}={shown(value)}" for name, value in held.items())

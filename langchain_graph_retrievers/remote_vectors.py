@@ -17,16 +17,7 @@ __all__ = ["GivesVectors", "LangChainVectors"]
 
 @runtime_checkable
 class GivesVectors(Protocol):
-    """What a vector store of another kind needs for :class:`LangChainVectors`: one method.
-
-    Examples
-    --------
-    >>> class Shelf:
-    ...     def vectors_by_ids(self, ids):
-    ...         return {"loom": [1.0, 0.0]}
-    >>> isinstance(Shelf(), GivesVectors)
-    True
-    """
+    """What a vector store of another kind needs for :class:`LangChainVectors`: one method."""
 
     def vectors_by_ids(self, ids: Sequence[str]) -> Mapping[str, Any]:
         """Return the vectors of ids, each of shape [d]; ids without one may be left out."""

@@ -164,15 +164,6 @@ class IndexRetriever(EngineRetriever):
     Fields that change hold from the next call. Wrong types raise pydantic's ValidationError, wrong values the engine's
     InvalidArgumentError; both are ValueErrors.
 
-    Parameters
-    ----------
-    index : GraphIndex
-        What is searched; retrievers may share one.
-    **fields
-        Those of :class:`EngineRetriever`, and the keywords of the engine's class.
-
-    Examples
-    --------
     >>> class BareRetriever(IndexRetriever, system="bm25"):
     ...     "BM25 by another name."
     >>> BareRetriever.from_texts(["a loom", "a punched card"], k=1).invoke("Which loom?")[0].page_content

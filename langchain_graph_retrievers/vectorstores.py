@@ -48,23 +48,11 @@ class Stored(NamedTuple):
 def read_store(store: Any) -> Stored:
     """Return the documents and vectors of a store.
 
-    Parameters
-    ----------
-    store : VectorStore
-        ``InMemoryVectorStore``; FAISS (``docstore``, ``index`` and ``index_to_docstore_id``); Chroma (``get(include=...)``); or
-        what meets :class:`ListsVectors`.
+    It is an ``InMemoryVectorStore``, FAISS (``docstore``, ``index`` and ``index_to_docstore_id``), Chroma (``get(include=...)``),
+    or what meets :class:`ListsVectors`. EmptyGraphError if it is empty; InvalidVectorError or DimensionMismatchError, which name
+    the document, if one has no vector or vectors differ in width; InvalidArgumentError if the store does not list its vectors, or a
+    vector has no document.
 
-    Raises
-    ------
-    EmptyGraphError
-        If the store is empty.
-    InvalidVectorError, DimensionMismatchError
-        If a document has no vector, or vectors differ in width; the message names the document.
-    InvalidArgumentError
-        If the store does not list its vectors, or a vector has no document.
-
-    Examples
-    --------
     >>> from langchain_core.embeddings import DeterministicFakeEmbedding
     >>> store = InMemoryVectorStore.from_texts(["A loom.", "A card."], DeterministicFakeEmbedding(size=8))
     >>> found = read_store(store)

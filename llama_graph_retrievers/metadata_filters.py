@@ -32,31 +32,16 @@ _TEXTS = (FilterOperator.TEXT_MATCH, FilterOperator.TEXT_MATCH_INSENSITIVE)
 def engine_filter(filters: MetadataFilters | Filter, graph: CorpusGraph | None = None) -> Filter:
     """Return filters in the form that every engine retriever reads.
 
-    Parameters
-    ----------
-    filters : MetadataFilters, mapping, callable or Tensor
-        ``MetadataFilters`` may nest; ``and``, ``or`` and ``not`` (none of the parts may hold) are understood, and every
-        ``FilterOperator``. The engine's own filters pass as they are.
-    graph : CorpusGraph, optional
-        The nodes to be filtered, where they are in memory: ``text_match_insensitive`` is evaluated on them, for want of a
-        filter mapping that says the same.
+    ``MetadataFilters`` may nest; ``and``, ``or`` and ``not`` (none of the parts may hold) are understood, and every
+    ``FilterOperator``. The engine's own filters pass as they are. `graph` has the nodes to be filtered, where they are in memory:
+    ``text_match_insensitive`` is evaluated on them, for want of a filter mapping that says the same.
 
-    Returns
-    -------
-    Filter
-        As LlamaIndex' own filter function decides: a field that is missing satisfies only ``!=``, ``nin`` and
-        ``is_empty``. Where that function raises, the answer is False: a value of a type that cannot be compared does not
-        match; ``text_match`` on a list asks whether the text is an item of it. The engine's keys ``$id``, ``$type`` and
-        ``$title`` read the node itself.
+    The result decides as LlamaIndex' own filter function: a field that is missing satisfies only ``!=``, ``nin`` and ``is_empty``.
+    Where that function raises, the answer is False: a value of a type that cannot be compared does not match; ``text_match`` on a
+    list asks whether the text is an item of it. The engine's keys ``$id``, ``$type`` and ``$title`` read the node itself.
+    InvalidArgumentError if an operator is given a value it cannot use (``in`` without a list, say), or ``text_match_insensitive``
+    is used without `graph`.
 
-    Raises
-    ------
-    InvalidArgumentError
-        If an operator is given a value it cannot use (``in`` without a list, say), or ``text_match_insensitive`` is used
-        without `graph`.
-
-    Examples
-    --------
     >>> late = MetadataFilter(key="year", operator=">=", value=1900)
     >>> war = MetadataFilter(key="tags", operator="any", value=["war", "peace"])
     >>> engine_filter(MetadataFilters(filters=[late, war]))

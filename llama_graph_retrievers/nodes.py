@@ -43,21 +43,8 @@ _CLASSES: dict[str, Any] = {kind.class_name(): kind for kind in (Document, Index
 class NodeLookup:
     """Finds the nodes of ids in a list of nodes, or in a document store as it is at that moment.
 
-    Parameters
-    ----------
-    nodes : iterable of BaseNode, document store or VectorStoreIndex, optional
-        None knows no node. The nodes found are not copies. Of an index, the nodes whose vectors a ``SimpleVectorStore`` holds at
-        that moment are found.
-
-    Attributes
-    ----------
-    live : bool
-        Whether a node that is not found has been deleted.
-
-    Examples
-    --------
-    >>> NodeLookup([TextNode(id_="loom", text="A loom.")]).find("loom").text
-    'A loom.'
+    Of a VectorStoreIndex, the nodes whose vectors a ``SimpleVectorStore`` holds at that moment are found; None knows no node. The
+    nodes found are not copies. `live` says whether a node that is not found has been deleted.
     """
 
     def __init__(self, nodes: NodeSource | None = None) -> None:
@@ -137,18 +124,10 @@ def provenance(hit: NodeWithScore | BaseNode) -> dict[str, Any]:
 
 
 def scored_nodes(hits: Hits, known: Mapping[str, BaseNode], gone: Collection[str] = (), say: bool = True) -> list[NodeWithScore]:
-    """Return the hits of one query as scored nodes.
+    """Return the hits of one query as scored nodes; notes on an empty result are logged as a warning, as no node holds them.
 
-    Parameters
-    ----------
-    hits : Hits
-        Notes on an empty result are logged as a warning, since there is no node to hold them.
-    known : mapping of str to BaseNode
-        The original nodes of some ids: copies of these are returned, and otherwise nodes of what a hit holds.
-    gone : collection of str, default ()
-        Ids of nodes that are not returned.
-    say : bool, default True
-        Whether :func:`provenance` is to tell how each was found.
+    `known` has the original nodes of some ids: copies of these are returned, otherwise nodes of what a hit holds; none of the ids
+    `gone` are. With `say`, :func:`provenance` tells how each was found.
     """
     if not hits:
         tell_nothing_found(hits.notes)

@@ -47,14 +47,6 @@ __all__ = [
 class IndexRetriever(GraphRetriever):
     """A named system of the engine on an index; a subclass says which, and gets its keywords and documentation.
 
-    Parameters
-    ----------
-    index : GraphIndex
-    **options
-        Keywords of the engine's class, and of :class:`~llama_graph_retrievers.GraphRetriever`.
-
-    Examples
-    --------
     >>> class Walk(IndexRetriever, system="ppr"):
     ...     "Personalized PageRank."
     >>> from inspect import signature

@@ -27,14 +27,6 @@ def index_nodes(index: VectorStoreIndex) -> list[BaseNode]:
     Their ``embedding`` is the vector of the store, for a ``SimpleVectorStore``, for a store that lists its nodes with it (as those
     of Qdrant and LanceDB do), for Chroma, and for a faiss index that can reconstruct its vectors; otherwise None. Raises
     InvalidArgumentError if the store cannot list its nodes.
-
-    Examples
-    --------
-    >>> from llama_index.core import MockEmbedding
-    >>> from llama_index.core.schema import TextNode
-    >>> nodes = [TextNode(id_="loom", text="A loom."), TextNode(id_="card", text="A card.")]
-    >>> [(node.node_id, node.embedding) for node in index_nodes(VectorStoreIndex(nodes, embed_model=MockEmbedding(2)))]
-    [('loom', [0.5, 0.5]), ('card', [0.5, 0.5])]
     """
     store, held = index.vector_store, index.index_struct.nodes_dict
     if isinstance(store, SimpleVectorStore):

@@ -18,23 +18,13 @@ __all__ = ["QueryVectors", "default_embed_model", "node_vectors"]
 
 
 class QueryVectors:
-    """Vectors of query bundles, computed only if they are read: a callable, and array-like of shape [B, d].
+    """Vectors of B query bundles, computed only if they are read: a callable, and array-like of shape [B, d].
 
-    A bundle's own ``embedding`` is used where it has one. Otherwise its ``custom_embedding_strs`` (or the query) are
-    embedded, several strings by their mean as LlamaIndex does, and the vector is stored in the bundle for whatever
-    reads it next.
+    A bundle's own ``embedding`` is used where it has one. Otherwise its ``custom_embedding_strs`` (or the query) are embedded,
+    several strings by their mean as LlamaIndex does, and the vector is stored in the bundle for whatever reads it next. The first
+    of `models` that is not None embeds them, else ``Settings.embed_model``. With `unit`, vectors are scaled to unit length; those
+    in the bundles are not.
 
-    Parameters
-    ----------
-    bundles : sequence of QueryBundle, length B
-    *models : object or None
-        Embedding models in order of preference; the first that is not None is used, ``Settings.embed_model`` if
-        there is none.
-    unit : bool, default False
-        Whether the vectors are scaled to unit length. Those in the bundles are not.
-
-    Examples
-    --------
     >>> vectors = QueryVectors([QueryBundle("loom"), QueryBundle("engine")], lambda texts: [[len(text), 1] for text in texts])
     >>> np.asarray(vectors).tolist()
     [[4.0, 1.0], [6.0, 1.0]]
@@ -81,18 +71,9 @@ class QueryVectors:
 
 
 def node_vectors(nodes: Sequence[BaseNode], embed_model: Any, show_progress: bool = False) -> Tensor:
-    """Return one unit vector a node: its own ``embedding``, or its content's (``MetadataMode.EMBED``).
+    """Return one unit vector a node, float32, shape [n, d]: its own ``embedding``, or its content's (``MetadataMode.EMBED``).
 
-    Parameters
-    ----------
-    nodes : sequence of BaseNode, length n
-    embed_model : BaseEmbedding or None
-        ``Settings.embed_model`` if None; not asked where all nodes have vectors.
-    show_progress : bool, default False
-
-    Returns
-    -------
-    Tensor, shape [n, d], float32
+    `embed_model`, ``Settings.embed_model`` if None, is asked only for nodes without a vector.
     """
 
     def embed(places: list[int]) -> Tensor:

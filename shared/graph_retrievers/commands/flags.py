@@ -32,13 +32,9 @@ _ADVICE = re.compile(
 def in_flags(message: str, args: argparse.Namespace) -> str:
     """Return a message with the flags of a command for the keywords that it advises, as far as the command has them.
 
-    Examples
-    --------
     >>> args = argparse.Namespace(embedding=None, reranker=None, k=10)
     >>> in_flags("This index has no vectors; build it with embedding= or vectors=.", args)
     'This index has no vectors; build it with --embedding.'
-    >>> in_flags("k must be an integer of at least 1, got 0.", args)
-    '-k must be an integer of at least 1, got 0.'
     """
     given = vars(args)
 

@@ -29,13 +29,7 @@ _OTHER_SCHEME = re.compile(r"^(?!https?:|file:|ftp:)([A-Za-z][A-Za-z0-9+.-]+)://
 
 
 def page_address(metadata: Mapping[str, Any], fields: Sequence[str] = ADDRESS_FIELDS) -> str:
-    """Return the address of the page that a node was cut from: the first of some metadata fields that it has, "" for none.
-
-    Examples
-    --------
-    >>> page_address({"source": "docs/looms.md", "chunk": 3})
-    'docs/looms.md'
-    """
+    """Return the address of the page that a node was cut from: the first of some metadata fields that it has, "" for none."""
     values = (metadata.get(name) for name in fields)
     return next((text for value in values if value is not None and (text := _text(value))), "")
 
@@ -46,11 +40,6 @@ def node_source(node: str, metadata: Mapping[str, Any], origin: Mapping[str, Any
     It is the source of a LlamaIndex node (``ref_doc_id``); else the metadata field ``document``, which
     :func:`~graph_retrievers.construction.contextual.chunk_documents` writes; else the page's address, from ``url``, ``source``,
     ``path`` or ``file_path``; else the node itself.
-
-    Examples
-    --------
-    >>> node_source("a#2", {"source": "docs/a.md"}, {}), node_source("b", {}, {})
-    ('docs/a.md', 'b')
     """
     # "1" is the number of this relationship in LlamaIndex.
     related = origin.get("relationships", {}).get("1")
@@ -69,23 +58,16 @@ def _text(value: Any) -> str:
 
 
 class AddressBook:
-    """Pages by address; links are resolved as in a browser.
+    """Pages by address, a URL or a path; links are resolved as in a browser.
 
-    An address is a URL or a path. Where no page has the very address of a link, these do not count: ``http`` or ``https``, a slash
+    Where no page has the very address of a link, these do not count: ``http`` or ``https``, a slash
     at the end, the ending ``.html`` or ``.md``, ``index`` or ``README`` at the end, upper and lower case, and for paths the query
     behind a question mark. A link that begins with a slash is also looked up below the folder that all paths share.
 
-    Parameters
-    ----------
-    addresses : iterable of str
-    sites : sequence of str, default ()
-        Where paths are published: addresses of the folder that they begin in, such as ``https://x.org/docs``, or of a repository on
-        GitHub or GitLab. A link to what lies below is read as a path.
-    others : mapping of str to str, optional
-        Further addresses of pages, with the page that each leads to; they count where `addresses` and `sites` give none.
+    `sites` are the places where paths are published: addresses of the folder that they begin in, such as ``https://x.org/docs``, or
+    of a repository on GitHub or GitLab. A link to what lies below is read as a path. `others` are further addresses, with the page
+    that each leads to; they count where `addresses` and `sites` give none.
 
-    Examples
-    --------
     >>> book = AddressBook(["docs/guide/start.md", "docs/index.md"], sites=["https://x.org/manual"])
     >>> book.find("../", base="docs/guide/start.md"), book.find("start#install", base="docs/guide/start.md")
     (('docs/index.md', ''), ('docs/guide/start.md', 'install'))

@@ -222,11 +222,7 @@ def _kind(kind: type) -> str:
 
 
 def filter_key(graph: CorpusGraph, condition: Filter) -> tuple[str, Any]:
-    """Return a key for what a condition selects: the text of a mapping that JSON holds, otherwise a digest of the mask.
-
-    >>> filter_key(CorpusGraph(["a"], [""]), {"year": 1843})
-    ('mapping', '{"year": 1843}')
-    """
+    """Return a key for what a condition selects: the text of a mapping that JSON holds, otherwise a digest of the mask."""
     if isinstance(condition, Mapping):
         try:
             text = json.dumps(condition, sort_keys=True)

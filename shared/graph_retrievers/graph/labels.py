@@ -17,13 +17,7 @@ _LENGTH = 48
 
 
 def is_random(node: str) -> bool:
-    """Return whether the id of a node is a UUID or a hash or begins with one, as may parts of the path of a page.
-
-    Examples
-    --------
-    >>> is_random("notes/3f2504e0-4f89-11d3-9a0c-0305e82c3301.txt#cards"), is_random("notes/cards.txt")
-    (True, False)
-    """
+    """Return whether the id of a node is a UUID or a hash or begins with one, as may parts of the path of a page."""
     return _RANDOM.search(node) is not None
 
 
@@ -47,13 +41,6 @@ def label(node: str, title: str, text: str) -> str:
 
 
 def path_title(graph: CorpusGraph, row: int) -> str:
-    """Return the title of a node; without one the first words of its text where its id says nothing, else "".
-
-    Examples
-    --------
-    >>> from graph_retrievers.graph.corpus_graph import CorpusGraph
-    >>> path_title(CorpusGraph(["0b7c1f0e-6d3c-4c3e-9f43-2f1d6b1b8a57"], ["They weave."]), 0)
-    'They weave.'
-    """
+    """Return the title of a node; without one the first words of its text where its id says nothing, else ""."""
     title, node = graph.titles[row], graph.ids[row]
     return title if title or not is_random(node) else label(node, "", graph.texts[row])

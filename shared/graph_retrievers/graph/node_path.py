@@ -13,19 +13,9 @@ __all__ = ["NodePath", "SharedName"]
 
 @dataclass(frozen=True)
 class SharedName:
-    """A step of a path that no edge makes.
+    """A step of a path that no edge makes: the ids of the nodes that it leads from and to, and the name that leads on.
 
-    Attributes
-    ----------
-    near, far : str
-        Ids of the nodes that it leads from and to.
-    name : str
-        The name that leads on, in quotation marks; "" where none is known or may be shown.
-
-    Examples
-    --------
-    >>> NodePath(("film", "star"), ('"Ada Holm"',), (None,)).names()
-    [SharedName(near='film', far='star', name='"Ada Holm"')]
+    The name is in quotation marks, "" where none is known or may be shown.
     """
 
     near: str

@@ -33,17 +33,8 @@ def page_order(addresses: Iterable[str], metadata: Sequence[Mapping[str, Any]], 
 
     A page is ordered by the first of :data:`PLACE_FIELDS` that is a number in all of its chunks and differs between them; the
     chunks of a file with pages by the number of the page (``page``, ``page_number`` or ``page_label``) first. Places that repeat,
-    such as those that a splitter counted anew in each section, say nothing.
+    such as those that a splitter counted anew in each section, say nothing. `addresses` has the page of each node, "" for none.
 
-    Parameters
-    ----------
-    addresses : iterable of str, length N
-        The page of each node, "" for none.
-    metadata, origins : sequence of mappings, length N
-        As :class:`~graph_retrievers.graph.corpus_graph.Node` has them.
-
-    Examples
-    --------
     >>> held = [{"start_index": 80}, {"start_index": 0}, {}, {}]
     >>> page_order(["a.md", "a.md", "b.md", "b.md"], held, [{}] * 4)
     PageOrder(rows={'a.md': [1, 0], 'b.md': [2, 3]}, unknown=['b.md'])
@@ -65,13 +56,7 @@ def page_order(addresses: Iterable[str], metadata: Sequence[Mapping[str, Any]], 
 def named_rows(
     titles: Sequence[str], metadata: Sequence[Mapping[str, Any]], origins: Sequence[Mapping[str, Any]]
 ) -> frozenset[int]:
-    """Return the rows of the nodes that their titles name: of the chunks of a page with the same title only the first.
-
-    Examples
-    --------
-    >>> sorted(named_rows(["Looms", "Looms", ""], [{"url": "a", "chunk": 2}, {"url": "a", "chunk": 1}, {"url": "a"}], [{}] * 3))
-    [1]
-    """
+    """Return the rows of the nodes that their titles name: of the chunks of a page with the same title only the first."""
     titled = [row for row, title in enumerate(titles) if title]
     addresses = [page_address(metadata[row]) for row in titled]
     alone = [row for row, address in zip(titled, addresses, strict=True) if not address]

@@ -54,25 +54,12 @@ def _slack(values: Tensor, tolerance: Tensor | float | None) -> Tensor:
 def descending(scores: Tensor, tolerance: Tensor | float | None = None) -> Tensor:
     """Return the order of each row by falling score; scores that differ only by rounding keep their present order.
 
-    Parameters
-    ----------
-    scores : Tensor, shape [..., K]
-        Free of NaN. Equal scores keep their present order.
-    tolerance : float or Tensor, shape [..., 1], optional
-        Difference up to which two scores are equal; by default a millionth of the larger, the rounding of single precision.
+    Sums of the same numbers in another order (a batch of another size, another device) differ in their last bits. From the largest
+    score on, a score and all that are smaller by no more than the tolerance count as equal; the next smaller score begins a new
+    run. So scores that differ by more keep their order, however many lie between them. `scores`, of shape [..., K] as the result,
+    int64, are free of NaN. `tolerance` is a number or has one for each row; by default it is a millionth of the larger score, the
+    rounding of single precision.
 
-    Returns
-    -------
-    Tensor, shape [..., K], int64
-
-    Notes
-    -----
-    Sums of the same numbers in another order (a batch of another size, another device) differ in their last bits. From the
-    largest score on, a score and all that are smaller by no more than the tolerance count as equal; the next smaller score
-    begins a new run. So scores that differ by more keep their order, however many lie between them.
-
-    Examples
-    --------
     >>> descending(torch.tensor([0.5, 0.9, 0.90000004, 0.7]))
     tensor([1, 2, 3, 0])
     """
@@ -127,28 +114,11 @@ def pads_last(real: Tensor) -> Tensor:
 
 
 def gather_rows(indptr: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the CSR entries of many rows as one flat list.
+    """Return the CSR entries of many rows as one flat list: for each its place in `rows`, ascending, and in the CSR arrays.
 
-    Parameters
-    ----------
-    indptr : Tensor, shape [N + 1], int64
-        Row pointers of a CSR matrix.
-    rows : Tensor, shape [M], int64
-        Rows to read; an entry of -1 reads nothing.
+    `indptr`, shape [N + 1], and `rows`, shape [M], are int64, as are the results, shape [T]; a row of -1 reads nothing. The total T
+    is read by the host once: on a GPU this is the only synchronisation.
 
-    Returns
-    -------
-    owner : Tensor, shape [T], int64
-        For each entry, the position in `rows` it belongs to (ascending).
-    entry : Tensor, shape [T], int64
-        Its position in the CSR arrays.
-
-    Notes
-    -----
-    The total T is read by the host once: on a GPU this is the only synchronisation.
-
-    Examples
-    --------
     >>> gather_rows(torch.tensor([0, 2, 2, 5]), torch.tensor([2, 0]))
     (tensor([0, 0, 0, 1, 1]), tensor([2, 3, 4, 0, 1]))
     """
@@ -164,24 +134,10 @@ def gather_rows(indptr: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def top_k(scores: Tensor, k: int, tolerance: Tensor | float | None = None) -> tuple[Tensor, Tensor]:
-    """Return the k largest entries of each row; ties go to the lower column.
+    """Return the k largest entries of each row [B, N], best first, and their columns, all N of fewer; ties go to the lower column.
 
-    Parameters
-    ----------
-    scores : Tensor, shape [B, N]
-        Free of NaN.
-    k : int
-        Clamped to N.
-    tolerance : float or Tensor, shape [B, 1], optional
-        As for :func:`descending`.
+    Scores are free of NaN; `tolerance` is that of :func:`descending`.
 
-    Returns
-    -------
-    values, columns : Tensor, shape [B, min(k, N)]
-        Best first.
-
-    Examples
-    --------
     >>> top_k(torch.tensor([[0.2, 0.9, 0.9]]), 2)
     (tensor([[0.9000, 0.9000]]), tensor([[1, 2]]))
     """

@@ -13,7 +13,7 @@ _ROUNDING = 1e-9
 def prize_collecting_steiner_tree(
     sources: np.ndarray, targets: np.ndarray, prizes: np.ndarray, costs: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return a tree of an undirected graph whose prizes are high and whose edges are cheap.
+    """Return a tree of an undirected graph whose prizes are high and whose edges are cheap: its nodes and edges, ascending.
 
     The growth of Goemans and Williamson joins nodes until one component with prizes to spend is left; strong pruning then cuts
     each tree down to its best part, and the best of them is returned.
@@ -22,15 +22,8 @@ def prize_collecting_steiner_tree(
     ----------
     sources, targets : array, shape [m], int64
         Ends of each edge, from 0 to n - 1; parallel edges and self loops are allowed.
-    prizes : array, shape [n], float64
-        Not negative.
-    costs : array, shape [m], float64
-        Not negative.
-
-    Returns
-    -------
-    nodes, edges : array, int64
-        Nodes and edges of the tree, ascending; a tree of one node has no edges. Both are empty if no prize is positive.
+    prizes, costs : array, shape [n] and [m], float64
+        Not negative. If no prize is positive, the tree is empty.
 
     Notes
     -----

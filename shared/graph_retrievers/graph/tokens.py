@@ -16,10 +16,5 @@ def estimate_tokens(text: str) -> int:
     A word counts one for each seven letters begun, a number one for each three digits begun, a mark one. On paragraphs of Wikipedia
     and on a manual with code, the tokens of MiniLM are 0.97 times that in the middle, and between 0.87 and 1.19 times for nine of
     ten texts; words times 1.3 are off by up to 1.9.
-
-    Examples
-    --------
-    >>> estimate_tokens("Restart PostgreSQL with pg_ctl.")
-    8
     """
     return len(_PIECE.findall(text))

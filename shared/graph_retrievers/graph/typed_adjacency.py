@@ -21,15 +21,6 @@ class TypedAdjacency:
     A *kind* is a pair of neighbour type and relation that occurs in the graph. Kinds are numbered so that a step to a type, by
     any relation or by one, reads one contiguous slice of a node's edges; with ``order="relation"``, a step by a relation, to any
     type or to one. `kinds` lists the pairs, `neighbors` [E], int32, the nodes at the other ends.
-
-    Examples
-    --------
-    >>> edges = [("ada", "engine", "wrote"), ("ada", "tom", "knows")]
-    >>> graph = CorpusGraph(["ada", "tom", "engine"], [""] * 3, types=["person", "person", "paper"], edges=edges)
-    >>> adjacency = TypedAdjacency(graph)
-    >>> start, length = adjacency.slices(np.array([0]), *adjacency.span("person", None))
-    >>> adjacency.neighbors[start[0] : start[0] + length[0]].tolist()
-    [1]
     """
 
     def __init__(self, graph: CorpusGraph, order: str = "type") -> None:

@@ -33,15 +33,9 @@ _T = TypeVar("_T")
 class _Changed(NamedTuple):
     """A graph with changed nodes, still without edges.
 
-    Attributes
-    ----------
-    graph : CorpusGraph
-    place : array, shape [N]
-        The new row of each present row, -1 for deleted ones.
-    kept : array, shape [N']
-        The present row with the content of each new row, -1 if the content is new.
-    rows : array, shape [n]
-        The new rows of the documents that were given, in their order.
+    `place`, shape [N], is the new row of each present row, -1 for deleted ones; `kept`, shape [N'], the present row with the
+    content of each new row, -1 if the content is new; `rows`, shape [n], the new rows of the documents that were given, in their
+    order.
     """
 
     graph: CorpusGraph

@@ -12,23 +12,11 @@ __all__ = ["induced_graph"]
 
 
 def induced_graph(graph: CorpusGraph, rows: Tensor) -> tuple[CorpusGraph, Tensor]:
-    """Return the graph that these nodes and the edges among them would make on their own.
+    """Return the graph that nodes, ascending and distinct rows, and the edges among them would make on their own, and these edges.
 
-    Parameters
-    ----------
-    graph : CorpusGraph
-    rows : Tensor, shape [n], int64
-        Node rows, ascending and distinct.
+    Nodes and relationship rows are in the order of the given graph; types and relations that do not occur are not named. The edges
+    are their relationship rows in the given graph: int64, shape [m].
 
-    Returns
-    -------
-    graph : CorpusGraph
-        Its nodes and relationship rows are in the order of the given graph. Types and relations that do not occur are not named.
-    edges : Tensor, shape [m], int64
-        The relationship rows of the given graph that it has.
-
-    Examples
-    --------
     >>> whole = CorpusGraph(["a", "b", "c"], ["", "", ""], edges=[("a", "b", "cites"), ("a", "c", "has")])
     >>> part, edges = induced_graph(whole, torch.tensor([0, 2]))
     >>> part.edges(), edges.tolist()

@@ -86,25 +86,11 @@ class Saved(NamedTuple):
 def write_index(
     folder: str | os.PathLike[str], graph: CorpusGraph, tensors: Mapping[str, Tensor], settings: Mapping[str, Any]
 ) -> None:
-    """Write a corpus graph and the signals on it to a folder, all or nothing.
+    """Write a corpus graph and the signals on it, their tensors and JSON-plain settings, to a folder, all or nothing.
 
-    Parameters
-    ----------
-    folder : str or Path
-        Created if it does not exist. An existing index in it is replaced; a folder with other files is an error.
-    graph : CorpusGraph
-    tensors : mapping of str to Tensor
-        Tensors of the signals, on any device.
-    settings : mapping
-        JSON-plain settings of the signals.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the folder contains something other than an index, or if metadata, a text or a setting cannot be written
-        exactly. Nothing is written in that case.
-    IndexVersionError
-        If the folder contains an index of a newer format, or of a version that is not a number of a format.
+    The folder is created if it does not exist. An index in it is replaced; if it holds something else, or metadata, a text or a
+    setting cannot be written exactly, InvalidArgumentError is raised, and for an index of a newer format, or of a version that is
+    not a number of a format, IndexVersionError.
     """
     target = as_path("folder", folder).resolve()
     check_target(target)
@@ -174,26 +160,10 @@ def _check_writable(graph: CorpusGraph, settings: Mapping[str, Any]) -> None:
 def read_index(
     folder: str | os.PathLike[str], device: str | torch.device | None = None
 ) -> tuple[CorpusGraph, dict[str, Tensor], dict[str, Any]]:
-    """Return what :func:`write_index` wrote.
+    """Return what :func:`write_index` wrote: the graph on a device, the CPU by default, and tensors and settings of the signals.
 
-    Parameters
-    ----------
-    folder : str or Path
-    device : str or torch.device, optional
-        Device of the graph's tensors; the CPU by default. The signals' tensors are on the CPU.
-
-    Returns
-    -------
-    graph : CorpusGraph
-    tensors : dict of str to Tensor
-    settings : dict
-
-    Raises
-    ------
-    CorruptIndexError
-        If a file is missing, cut short or changed; the message names it.
-    IndexVersionError
-        If another version of the format wrote the index.
+    CorruptIndexError, which names the file, if one is missing, cut short or changed; IndexVersionError if another version of the
+    format wrote the index. The tensors of the signals are on the CPU.
     """
     return read_saved(folder, device)[1:]
 

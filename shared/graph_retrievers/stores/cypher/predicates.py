@@ -23,12 +23,8 @@ _SIGNS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 class Predicate:
     """A condition on a node, as part of a query.
 
-    Attributes
-    ----------
-    text : str
-        Cypher that is true or false for every node, never null, with ``{node}`` in place of the node's variable.
-    parameters : mapping
-        Values of the parameters in the text.
+    `text` is Cypher that is true or false for every node, never null, with ``{node}`` in place of the node's variable; `parameters`
+    are the values of the parameters in it.
     """
 
     text: str
@@ -46,32 +42,14 @@ class Predicate:
 
 
 def filter_predicate(schema: GraphSchema, condition: Any, name: str) -> Predicate:
-    """Return a filter as a predicate.
+    """Return a filter as a predicate, with `name` as the prefix of its parameters' names.
 
-    Parameters
-    ----------
-    schema : GraphSchema
-        Names of the properties.
-    condition : mapping
-        As for :func:`graph_retrievers.graph.filters.filter_mask`.
-    name : str
-        Prefix of the parameters' names.
-
-    Raises
-    ------
-    InvalidArgumentError
-        For a callable or a mask; for what :func:`~graph_retrievers.graph.filters.filter_mask` refuses; and for a key or a value
-        that a query cannot contain.
-
-    Notes
-    -----
     The semantics are those of :func:`~graph_retrievers.graph.filters.filter_mask`: true equals 1, an absent field equals None,
-    values of different kinds are neither equal nor ordered. Differences: a field counts as absent unless its value is a string,
-    a boolean, a number or a list of one kind of these; tuples and sets are lists; ``$contains`` with anything but a string
-    searches lists only; and a filter cannot contain mappings, dates and other objects, or compare lists by order.
+    values of different kinds are neither equal nor ordered. Differences: a field counts as absent unless its value is a string, a
+    boolean, a number or a list of one kind of these; tuples and sets are lists; ``$contains`` with anything but a string searches
+    lists only; and a filter cannot contain mappings, dates and other objects, or compare lists by order. InvalidArgumentError for a
+    callable or a mask, and for a key or a value that a query cannot contain.
 
-    Examples
-    --------
     >>> predicate = filter_predicate(GraphSchema(), {"year": {"$gte": 1990}}, "filter")
     >>> predicate.on("n"), predicate.parameters
     ('((coalesce(CASE WHEN ... END >= $filter_0, false)))', {'filter_0': 1990})
