@@ -219,3 +219,31 @@ class TestAddresses:
     def test_the_address_of_a_page_is_the_first_field_that_it_has(self):
         assert page_address({"file_path": "f", "source": "s", "url": ""}) == "s"
         assert page_address({"other": "x"}) == "" and page_address({"source": 3}) == "3"
+
+    @pytest.mark.parametrize(
+        ("link", "base", "page"),
+        [
+            ("[[loom]]", "", "Loom.md"),
+            ("[[Loom.md]]", "", "Loom.md"),
+            ("[[Loom.png]]", "", None),
+            ("[[oom]]", "", None),
+            # Of several: that with exactly this path, that with the most folders in common, the shorter path.
+            ("[[card]]", "", "a/Card.md"),
+            ("[[Card]]", "b/c/x.md", "b/c/card.md"),
+            ("[[Card]]", "b/y.md", "b/c/card.md"),
+            ("[[loom]]", "b/y.md", "Loom.md"),
+            ("[[A / card]]", "b/c/x.md", "a/Card.md"),
+            ("[[x/card]]", "b/c/x.md", None),
+            # A name with a dot, accents that are not joined to their letters, and a file with no ending that is known.
+            ("[[Node.js]]", "", "Node.js.md"),
+            ("[[cafe\u0301]]", "", "d/Caf\u00e9.txt"),
+        ],
+    )
+    def test_wiki_links_name_pages(self, link, base, page):
+        pages = ["b/Loom.html", "Loom.md", "b/c/d/card.md", "b/c/card.md", "a/Card.md", "Node.js.md", "d/Caf\u00e9.txt"]
+        assert AddressBook(pages).find(link, base) == (page and (page, ""))
+
+    def test_wiki_links_to_a_heading_of_the_page_that_they_stand_on(self):
+        book = AddressBook(["a.md"])
+        assert book.find("[[#x]]", "a.md") == ("a.md", "x") and book.find("[[#x]]") is None
+        assert [book.misses(link, "a.md") for link in ("[[b#x]]", "[[b.png]]")] == [True, False]

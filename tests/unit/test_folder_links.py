@@ -34,6 +34,17 @@ def test_a_link_to_an_empty_page_leads_nowhere(tmp_path):
     assert build_edges(read_folder(tmp_path), Links(field="links")) == []
 
 
+def test_wiki_links_lead_to_the_pages_and_headings_that_they_name(tmp_path, caplog):
+    text = f"# History\n{WORDS * 10}\n## The Mill\n{WORDS * 10}"
+    note = "On [[lund#The mill|the mill]], [[towns/Lund]] and [[Graz]]. ![[map.png]] `[[Lund]]`"
+    nodes = read_folder(write(tmp_path, note_md=note, towns__Lund_md=text, old__Lund_md=f"An older {text}"))
+    assert nodes[0].text == "On the mill, towns/Lund and Graz.  [[Lund]]"
+    with caplog.at_level("INFO"):
+        edges = build_edges(nodes, Links(field="links"))
+    assert edges == [("note.md", "old/Lund.md#the-mill", "links"), ("note.md", "towns/Lund.md", "links")]
+    assert "links to pages that are not there: 1, such as '[[Graz]]' on 'note.md'" in caplog.text
+
+
 def log_of(caplog, folder, **options):
     with caplog.at_level("INFO"):
         nodes = read_folder(folder, **options)

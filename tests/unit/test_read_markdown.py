@@ -316,3 +316,28 @@ class TestMarkdown:
             ("end", ("x",)),
         ]
         assert slug("A_b - C") == "a_b---c"
+
+
+@pytest.mark.parametrize(
+    ("text", "read", "to"),
+    [
+        ("See [[Page]], [[Page|it]].", "See Page, it.", ("[[Page]]",)),
+        (
+            "[[Page#The Mill]] [[d/Page.md#A#B c|shown]] [[#Here]]",
+            "Page > The Mill shown Here",
+            ("[[Page#the-mill]]", "[[d/Page.md#b-c]]", "[[#here]]"),
+        ),
+        ("[[Page#^a1]] ![[Page]] ![[loom.png|300]]!", "Page Page !", ("[[Page]]", "[[loom.png]]")),
+        ("见[[李娜]]。 **[[A|b|c]]**", "见李娜。 b|c", ("[[李娜]]", "[[A]]")),
+        ("| a | b |\n| - | - |\n| [[P\\|q]] | [[R]] |", "a | b\nq | R", ("[[P]]", "[[R]]")),
+        # What is none: code, an index, a test of a shell, an empty name, a link of Markdown with brackets in its words.
+        ("`[[a]]` x[[1]] [[ -f x ]] [[]] [[|x]] [[#]] [[a\nb]]", "[[a]] x[[1]] [[ -f x ]] [[]] [[|x]] [[#]] [[a\nb]]", ()),
+        ("```\n[[a]]\n```", "[[a]]", ()),
+        ("[[1]](x.md) [[y]][z] \\[[a]]\n\n[z]: z.md", "[1] [y] [[a]]", ("x.md", "z.md")),
+        ("[[z]]\n\n[z]: z.md", "[z]", ("z.md",)),
+    ],
+)
+def test_links_by_the_names_of_pages(text, read, to):
+    page = read_markdown(text)
+    assert "\n".join(block.text for block in page.blocks) == read
+    assert tuple(dict.fromkeys(link for block in page.blocks for link in block.links)) == to

@@ -38,7 +38,7 @@ _OVERLAP = 4_000
 
 
 class Links(EdgeSpec):
-    """Hyperlinks between pages and their chunks: ``<a href>``, Markdown links, or a metadata field that holds addresses.
+    """Hyperlinks between pages and their chunks: ``<a href>``, Markdown and wiki links, or a metadata field that holds addresses.
 
     A link with a ``#fragment`` leads to the chunk that holds the anchor: an HTML id, the slug of a Markdown heading, or a heading
     that a splitter wrote into the metadata. Any other link leads to the first chunk of the page, as does one whose anchor is not

@@ -14,6 +14,7 @@ from unicodedata import category
 from graph_retrievers.construction.html import read_html
 from graph_retrievers.construction.pages import Block, Page, plain_lines
 from graph_retrievers.errors import MissingDependencyError
+from graph_retrievers.graph.addresses import is_other_file
 from graph_retrievers.graph.names import composed
 
 __all__ = ["own_anchor", "read_markdown", "reference_definitions", "slug"]
@@ -30,6 +31,8 @@ _RULE = re.compile(r"[\s:=+-]*+\|[\s:=+|-]*+|\+[-=+]++")
 _WHOLES = ("bullet_list_open", "ordered_list_open", "table_open")
 _DEPTHS = {"list_item_open": 1, "tr_open": 2}
 _BAR = " | "
+# "[[Page#Heading|shown]]" of Obsidian and of wikis, with a mark before it to embed the page or a picture.
+_WIKI_LINK = re.compile(r"(!?)\[\[(?!\s)([^\[\]|\n]*)(?:\|([^\[\]\n]*))?\]\]")
 
 
 def read_markdown(text: str, references: MutableMapping[str, Any] | None = None, seen: Counter[str] | None = None) -> Page:
@@ -39,6 +42,9 @@ def read_markdown(text: str, references: MutableMapping[str, Any] | None = None,
     and no tags, comments or marks of emphasis. What is written is kept beside it, but for HTML that makes blocks of its own. Items
     of lists and rows of tables are blocks. Anchors are the slugs of headings as GitHub makes them, ``{#names}`` after headings,
     ``{: #names }`` anywhere, and those of HTML elements. The title is the ``title`` of the front matter, else the first heading.
+
+    A wiki link ``[[Page#Heading|shown]]`` reads "shown", or "Page > Heading"; its address is ``[[Page#heading]]``, which
+    :class:`~graph_retrievers.graph.addresses.AddressBook` resolves by the name of the page.
 
     `references` are definitions such as ``[name]: address`` from other pieces of the page, as :func:`reference_definitions` gives
     them. `seen` counts the slugs of earlier pieces of the page; those of this piece are added.
@@ -126,7 +132,32 @@ def _parser() -> Any:
         from markdown_it import MarkdownIt
     except ImportError as error:
         raise MissingDependencyError("markdown-it-py is not installed; run pip install markdown-it-py to read Markdown.") from error
-    return MarkdownIt("commonmark").enable("table")
+    parser = MarkdownIt("commonmark").enable("table")
+    # Behind those of Markdown, so that "[[1]](address)" stays one of them.
+    parser.inline.ruler.after("image", "wiki_link", _wiki_link)
+    return parser
+
+
+def _wiki_link(state: Any, silent: bool) -> bool:
+    """Read a link by the name of a page, as a rule of the parser: True if there is one at ``state.pos``."""
+    found = _WIKI_LINK.match(state.src, state.pos, state.posMax) if state.src[state.pos] in "![" else None
+    before = state.src[state.pos - 1 : state.pos]
+    # Not the index of "x[[1]]", nor the words of "[name]: address".
+    if found is None or (before.isascii() and before.isalnum()) or found[2].upper() in state.env.get("references", {}):
+        return False
+    page, _, place = found[2].strip().partition("#")
+    # "#^name" leads to a paragraph, which has no anchor.
+    names = [page.strip(), "" if "^" in place else place.rpartition("#")[2].strip()]
+    if not any(names):
+        return False
+    if not silent:
+        shown = (found[3] or "").strip() or " > ".join(filter(None, names))
+        address = names[0] + (f"#{slug(names[1])}" if names[1] else "")
+        state.push("link_open", "a", 1).attrs = {"href": f"[[{address}]]"}
+        state.push("text", "", 0).content = "" if found[1] and is_other_file(page) else shown
+        state.push("link_close", "a", -1)
+    state.pos = found.end()
+    return True
 
 
 @dataclass

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import posixpath
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from graph_retrievers.errors import InvalidArgumentError, shown
 
-__all__ = ["ADDRESS_FIELDS", "AddressBook", "check_site", "node_source", "page_address"]
+__all__ = ["ADDRESS_FIELDS", "AddressBook", "check_site", "is_other_file", "node_source", "page_address"]
 
 # In this order: a loader of web pages may write both an address and the file it was kept in.
 ADDRESS_FIELDS = ("url", "source", "path", "file_path")
@@ -49,6 +50,23 @@ def node_source(node: str, metadata: Mapping[str, Any], origin: Mapping[str, Any
     return held if isinstance(held, str) and held else page_address(metadata) or node
 
 
+def is_other_file(name: str) -> bool:
+    """Return whether a name in a wiki link is that of a file that is no page, such as a picture.
+
+    >>> is_other_file("loom.png"), is_other_file("Node.js and more"), is_other_file("2024-01-05")
+    (True, False, False)
+    """
+    ending = posixpath.splitext(name.strip())[1].lower()
+    return re.fullmatch(r"\.[a-z]\w{1,5}", ending) is not None and ending not in _PAGES
+
+
+def _named_path(path: str) -> list[str]:
+    """Return the parts of a path by which wiki links name a page: case folded, without the ending."""
+    stem, ending = posixpath.splitext(path.strip())
+    parts = unicodedata.normalize("NFC", stem if ending.lower() in _PAGES else path).casefold().split("/")
+    return [part.strip() for part in parts if part.strip(" .")] or [""]
+
+
 def _text(value: Any) -> str:
     try:
         return str(value)
@@ -64,6 +82,10 @@ class AddressBook:
     at the end, the ending ``.html`` or ``.md``, ``index`` or ``README`` at the end, upper and lower case, and for paths the query
     behind a question mark. A link that begins with a slash is also looked up below the folder that all paths share.
 
+    A wiki link such as ``[[Looms]]`` or ``[[guide/Looms#cards]]`` names a page by its file without the ending, and by folders
+    around it; upper and lower case are alike. Of several pages, that with exactly this path comes first, then that whose folder
+    shares the most with the folder of the link, then the shorter path.
+
     `sites` are the places where paths are published: addresses of the folder that they begin in, such as ``https://x.org/docs``, or
     of a repository on GitHub or GitLab. A link to what lies below is read as a path. `others` are further addresses, with the page
     that each leads to; they count where `addresses` and `sites` give none.
@@ -71,6 +93,8 @@ class AddressBook:
     >>> book = AddressBook(["docs/guide/start.md", "docs/index.md"], sites=["https://x.org/manual"])
     >>> book.find("../", base="docs/guide/start.md"), book.find("start#install", base="docs/guide/start.md")
     (('docs/index.md', ''), ('docs/guide/start.md', 'install'))
+    >>> book.find("[[Start#install]]")
+    ('docs/guide/start.md', 'install')
     >>> book.find("https://x.org/manual/guide/start/")
     ('docs/guide/start.md', '')
     """
@@ -81,12 +105,18 @@ class AddressBook:
         self._forms = [_Forms((address, address) for address in filter(None, addresses)), _Forms((others or {}).items())]
         folders = {posixpath.dirname(_key(url)) for url in self._forms[0].exact if not _SCHEME.match(url)}
         self._root = posixpath.commonpath(folders).rstrip("/") if folders else ""
+        self._named: dict[str, list[tuple[list[str], str]]] = {}
+        for url, address in self._forms[0].exact.items():
+            path = _named_path(unquote(urlsplit(url).path))
+            self._named.setdefault(path[-1], []).append((path, address))
 
     def find(self, link: str, base: str = "") -> tuple[str, str] | None:
         """Return the address of the page that a link on the page `base` leads to and the fragment, None if it is not known."""
         link = link.strip()
         if len(link) > _LONGEST or len(base) > _LONGEST or (not base and link[:1] in ("", "#")):
             return None
+        if link.startswith("[["):
+            return self._by_name(link, base)
         try:
             joined = urljoin(_as_url(base), _OTHER_SCHEME.sub(r"http://\1--", link))
         except ValueError:
@@ -101,8 +131,24 @@ class AddressBook:
         address = next((page for forms in self._forms for address in tried if (page := forms.page(address))), None)
         return None if address is None else (address, fragment)
 
+    def _by_name(self, link: str, base: str) -> tuple[str, str] | None:
+        """Return the page that a wiki link on the page `base` leads to, and its fragment."""
+        name, _, fragment = link[2:].removesuffix("]]").partition("#")
+        if not name:
+            return (base, fragment) if base else None
+        named, here = _named_path(name), _named_path(unquote(urlsplit(_as_url(base)).path))[:-1]
+        found = [held for held in self._named.get(named[-1], ()) if held[0][-len(named) :] == named]
+
+        def order(held: tuple[list[str], str]) -> tuple[bool, int, int, list[str]]:
+            path = held[0]
+            return path != named, -len(posixpath.commonprefix([path[:-1], here])), len(path), path
+
+        return (min(found, key=order)[1], fragment) if found else None
+
     def misses(self, link: str, base: str = "") -> bool:
         """Return whether a link that leads to no page should: it is relative or below a site, and not the name of another file."""
+        if link.startswith("[["):
+            return not is_other_file(link[2:].partition("#")[0].removesuffix("]]"))
         try:
             parts = urlsplit(link.strip())
             found = _parts(urljoin(_as_url(base), link.strip()))
