@@ -260,10 +260,6 @@ class Hits(Sequence[Hit]):
         notes = f", notes={list(self.notes)}" if self.notes else ""
         return f"Hits([{lines}{chr(10) if lines else ''}]{notes})"
 
-    def noted(self, *notes: str) -> Hits:
-        """Return the same hits with further notes."""
-        return Hits(self.hits, (*self.notes, *notes), self._mentioned, self._edges, self._trace)
-
     def _of(self, hits: Iterable[Hit]) -> Hits:
         return Hits(hits, self.notes, self._mentioned, self._edges, self._trace)
 

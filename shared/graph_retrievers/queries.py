@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -364,21 +364,6 @@ class Queries:
         # For a missing vector the dot product is 0 too.
         return self.scores(batch, nodes).double() / lengths.double().clamp(min=1e-30)
 
-    def encode(self, nodes: Tensor, texts: Sequence[Sequence[str]] | None = None) -> Tensor:
-        """Return latents of (query, node) pairs: Tensor, shape [B, K, d], float32; each pair is encoded once.
-
-        `nodes`, shape [B, K], int64, has node rows; -1 pads, whose latents are zero. `texts`, B lists of K, are read in place of
-        those of the nodes.
-        """
-        if texts is not None and (isinstance(texts, str) or [len(row) for row in texts] != [nodes.shape[1]] * len(nodes)):
-            raise InvalidArgumentError(f"texts must be {len(nodes)} lists of {nodes.shape[1]} texts, one for each node.")
-        batch, column = (nodes >= 0).nonzero(as_tuple=True)
-        told = None if texts is None else [texts[b][c] for b, c in zip(batch.tolist(), column.tolist(), strict=True)]
-        found = self.pair_latents(batch, nodes[batch, column], told)
-        latents = torch.zeros((*nodes.shape, found.shape[1]), device=nodes.device)
-        latents[batch, column] = found
-        return latents
-
     def pair_latents(self, batch: Tensor, rows: Tensor, texts: Sequence[str] | None = None) -> Tensor:
         """Return latents of pairs, `batch` and `rows` of shape [n]: Tensor, shape [n, d], float32; each pair is encoded once.
 
@@ -472,36 +457,6 @@ class Queries:
                 f"The relevance model {self.index.relevance.name!r} gave {float(scores[wrong[0]])} for node {node!r} and the "
                 f"query {shown(text)}; expected finite numbers."
             )
-
-    def relevance(
-        self, nodes: Tensor, mix: Callable[[Tensor], Tensor] | None = None, texts: Sequence[Sequence[str]] | None = None
-    ) -> Tensor:
-        """Return the relevance model's score of each node.
-
-        Parameters
-        ----------
-        nodes : Tensor, shape [B, K], int64
-            Node rows; -1 pads.
-        mix : callable, optional
-            From latents, shape [B, K, d], to the latents of the same shape that are scored.
-        texts : sequence of B sequences of K str, optional
-            What the model reads of each node; by default the texts of the nodes.
-
-        Returns
-        -------
-        Tensor, shape [B, K], float32
-            -inf on pads.
-
-        Raises
-        ------
-        InvalidVectorError
-            If the model gives NaN or infinity.
-        """
-        latents = self.encode(nodes, texts)
-        scores = self.index.relevance.score(latents if mix is None else mix(latents)).to(nodes.device).float()
-        batch, column = (nodes >= 0).nonzero(as_tuple=True)
-        self._check(scores[batch, column], batch, nodes[batch, column])
-        return scores.masked_fill(nodes < 0, float("-inf"))
 
 
 def both(left: Tensor | None, right: Tensor | None) -> Tensor | None:

@@ -210,10 +210,10 @@ def test_numbers_that_are_not_finite_are_refused_by_name():
     with pytest.raises(InvalidVectorError, match="'bad' gave nan for node 'n1'"):
         Pipeline(first, GRanker(paths=True))(Queries.of(bad, ["q"]))
     # The node is named beside others that were read before.
-    queries = Queries.of(bad, ["q"])
-    queries.relevance(torch.tensor([[0]]), texts=[[TEXTS[0]]])
+    queries, rows = Queries.of(bad, ["q"]), torch.tensor([0, 1])
+    queries.pair_latents(rows[:1], rows[:1], TEXTS[:1])
     with pytest.raises(InvalidVectorError, match="'bad' gave nan for node 'n1'"):
-        queries.relevance(torch.tensor([[0, 1]]), texts=[TEXTS[:2]])
+        queries.pair_latents(torch.zeros_like(rows), rows, TEXTS[:2])
     for wrong in (-0.1, 1.1, "half"):
         with pytest.raises(InvalidArgumentError, match="weight"):
             PathRerank(wrong)
@@ -306,13 +306,6 @@ def test_a_step_that_neither_an_edge_nor_a_name_joins_is_not_told():
     for found in (index, index_of([], PairScorer(hashed))):
         texts = path_texts(found.graph, walked)
         assert texts[0] == TEXTS[3] and ("knew" in texts[1]) == (found is index)
-
-
-def test_texts_that_are_not_one_for_each_node_are_refused():
-    queries = Queries.of(index_of([], PairScorer(hashed)), ["q"])
-    for texts in ([], [["a"]], [["a", "b", "c"]], [["a", "b"], ["a", "b"]], ["a"], "ab"):
-        with pytest.raises(InvalidArgumentError, match="texts must be 1 lists of 2 texts"):
-            queries.relevance(torch.tensor([[0, 1]]), texts=texts)
 
 
 def test_it_says_what_it_does_and_what_its_first_search_lacks():

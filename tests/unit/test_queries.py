@@ -306,32 +306,15 @@ def test_fastinsight_and_gar_refuse_such_scores_too():
             build_retriever(name, linked_index(relevance=Broken(math.nan, ""))).retrieve("who sold machines?")
 
 
-def test_a_number_on_a_pad_is_no_error():
-    batch = queries(index=linked_index(relevance=Broken(0.0)))
-    scores = batch.relevance(torch.tensor([[3, -1], [-1, -1]]))
-    assert scores[0].tolist() == [pytest.approx(len(batch.index.graph.content(3))), float("-inf")]
-    assert scores[1].tolist() == [float("-inf")] * 2
-    spoiled = batch.relevance(torch.tensor([[3, -1], [-1, -1]]), lambda latents: latents / latents)
-    assert spoiled[0].tolist() == [1.0, float("-inf")]
-
-
-def test_a_mix_takes_the_place_of_the_latents():
-    batch = queries(index=linked_index(relevance=Broken(0.0)))
-    nodes = torch.tensor([[3, 4], [4, 5]])
-    plain = batch.relevance(nodes)
-    assert torch.equal(batch.relevance(nodes, lambda latents: 2 * latents), 2 * plain)
-    assert torch.equal(batch.relevance(nodes), plain), "what is held is not mixed"
-
-
 def test_a_pair_is_encoded_once_whoever_asks():
     model = WordOverlap()
     batch = queries(index=linked_index(relevance=model))
-    batch.encode(torch.tensor([[0, 1, 1, -1], [0, 5, -1, -1]]))
+    batch.pair_latents(torch.tensor([0, 0, 0, 1, 1]), torch.tensor([0, 1, 1, 0, 5]))
     assert model.pairs == batch.latents.encoded == 4
     narrow = batch.narrowed(mask_of(12, 0, 1))
-    found = narrow.encode(torch.tensor([[1, 0], [5, 2]]))
+    found = narrow.pair_latents(torch.tensor([0, 0, 1, 1]), torch.tensor([1, 0, 5, 2]))
     assert model.pairs == batch.latents.encoded == 5
-    assert found.shape == (2, 2, 1)
+    assert found.shape == (4, 1)
     assert queries(index=batch.index).latents.encoded == 0
 
 

@@ -71,9 +71,9 @@ def test_mixing_latents_is_exactly_mixing_node_vectors(data: st.DataObject) -> N
     texts = [str(row) for row in range(n)]
     index = GraphIndex.from_texts(texts, vectors=nodes, bm25=False, embedding=lambda queries: [query.tolist() for _ in queries])
     queries = Queries.of(index, ["question"])
-    latents = queries.encode(torch.arange(n).unsqueeze(0))
-    assert latents.shape == (1, n, 1)
-    mixed = index.relevance.score(mix @ latents[0])
+    latents = queries.pair_latents(torch.zeros(n, dtype=torch.int64), torch.arange(n))
+    assert latents.shape == (n, 1)
+    mixed = index.relevance.score(mix @ latents)
     assert torch.equal(mixed, (mix @ nodes) @ query)
 
 

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import choice, positive
-from graph_retrievers.errors import InvalidArgumentError, shown
+from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.evaluation.outcome import Evaluation
 
 __all__ = ["Comparison", "compare", "holm", "improvement_test", "paired_bootstrap", "randomization_test"]
 
-_CHUNK = 1000
+_CHUNK, _SAMPLES = 1000, 10_000
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,8 @@ class Comparison:
         return self.adjusted < 0.05
 
 
-def compare(evaluation: Evaluation, metric: str, *, samples: int = 10_000, seed: int = 0) -> list[Comparison]:
-    """Compare every pair of retrievers, in their order, by one of ``evaluation.metric_names``.
-
-    Each test uses `samples` resamples. The result is empty for a single retriever.
-    """
+def compare(evaluation: Evaluation, metric: str, *, seed: int = 0) -> list[Comparison]:
+    """Compare every pair of retrievers, in their order, by one of ``evaluation.metric_names``; there is none of a single one."""
     choice("metric", metric, evaluation.metric_names)
     columns = {name: torch.tensor(evaluation.column(name, metric), dtype=torch.float64) for name in evaluation.retrievers}
     means = {name: float(column.mean()) for name, column in columns.items()}
@@ -55,30 +52,28 @@ def compare(evaluation: Evaluation, metric: str, *, samples: int = 10_000, seed:
     if not pairs:
         return []
     differences = torch.stack([columns[better] - columns[worse] for better, worse in pairs], 1)
-    low, high = _bootstrap(differences, samples, 0.95, seed)
-    p_values = _randomization(differences, samples, seed).tolist()
+    low, high = _bootstrap(differences, _SAMPLES, seed)
+    p_values = _randomization(differences, _SAMPLES, seed).tolist()
     table = zip(differences.mean(0).tolist(), low.tolist(), high.tolist(), p_values, holm(p_values), strict=True)
     return [Comparison(metric, better, worse, *numbers) for (better, worse), numbers in zip(pairs, table, strict=True)]
 
 
 def paired_bootstrap(
-    left: Sequence[float], right: Sequence[float], *, samples: int = 10_000, confidence: float = 0.95, seed: int = 0
+    left: Sequence[float], right: Sequence[float], *, samples: int = _SAMPLES, seed: int = 0
 ) -> tuple[float, float]:
-    """Return a confidence interval (low, high) of the mean of ``left - right``: percentiles over resampled queries.
+    """Return the 95 % interval (low, high) of the mean of ``left - right``: percentiles over resampled queries.
 
-    Both sides have one value for each of the same queries. `confidence` is in (0, 1). See Efron and Tibshirani, "An Introduction to
+    Both sides have one value for each of the same queries. See Efron and Tibshirani, "An Introduction to
     the Bootstrap", 1993, chapter 13.
 
     >>> paired_bootstrap([1.0, 0.5, 0.75], [0.5, 0.25, 0.75])
     (0.0, 0.5)
     """
-    if not 0 < confidence < 1:
-        raise InvalidArgumentError(f"confidence must lie in (0, 1), got {shown(confidence)}.")
-    low, high = _bootstrap(_paired(left, right), samples, confidence, seed)
+    low, high = _bootstrap(_paired(left, right), samples, seed)
     return float(low), float(high)
 
 
-def randomization_test(left: Sequence[float], right: Sequence[float], *, samples: int = 10_000, seed: int = 0) -> float:
+def randomization_test(left: Sequence[float], right: Sequence[float], *, samples: int = _SAMPLES, seed: int = 0) -> float:
     """Return the two-sided p-value of the mean of ``left - right`` when the sides of each query are swapped at random.
 
     If :math:`2^n` is at most `samples`, every swap is tried and the value is exact; otherwise `samples` swaps are drawn, and the
@@ -92,7 +87,7 @@ def randomization_test(left: Sequence[float], right: Sequence[float], *, samples
 
 
 def improvement_test(
-    candidates: Sequence[Sequence[float]], base: Sequence[float], *, samples: int = 10_000, seed: int = 0
+    candidates: Sequence[Sequence[float]], base: Sequence[float], *, samples: int = _SAMPLES, seed: int = 0
 ) -> list[float]:
     r"""Return the p-value of the gain of each candidate over `base`, corrected for choosing among them all.
 
@@ -135,7 +130,7 @@ def _paired(left: Sequence[float], right: Sequence[float]) -> Tensor:
     return (torch.tensor(left, dtype=torch.float64) - torch.tensor(right, dtype=torch.float64)).unsqueeze(1)
 
 
-def _bootstrap(differences: Tensor, samples: int, confidence: float, seed: int) -> tuple[Tensor, Tensor]:
+def _bootstrap(differences: Tensor, samples: int, seed: int) -> tuple[Tensor, Tensor]:
     """Return interval bounds, shape [P], of the means of differences, shape [n, P]."""
     count = differences.shape[0]
     generator = torch.Generator().manual_seed(seed)
@@ -144,7 +139,7 @@ def _bootstrap(differences: Tensor, samples: int, confidence: float, seed: int) 
         drawn = torch.randint(count, (size, count), generator=generator)
         weights = torch.zeros((size, count), dtype=torch.float64).scatter_add_(1, drawn, torch.ones(1).double().expand_as(drawn))
         means.append(weights @ differences / count)
-    tails = torch.tensor([(1 - confidence) / 2, (1 + confidence) / 2], dtype=torch.float64)
+    tails = torch.tensor([0.025, 0.975], dtype=torch.float64)
     low, high = torch.quantile(torch.cat(means), tails, dim=0)
     return low, high
 

@@ -11,7 +11,6 @@ __all__ = [
     "descending",
     "falling",
     "gather_rows",
-    "pads_last",
     "ranked_lists",
     "top_k",
 ]
@@ -106,11 +105,6 @@ def _runs(values: Tensor, slack: Tensor) -> Tensor | None:
 def falling(scores: Tensor) -> Tensor:
     """Return ordered scores, shape [..., K], without the rises by rounding that ties in row order leave."""
     return torch.cummin(scores, -1).values if scores.numel() else scores
-
-
-def pads_last(real: Tensor) -> Tensor:
-    """Return the order that puts the columns of each row that are not `real`, shape [..., K], behind the others."""
-    return torch.sort((~real).to(torch.int8), dim=-1, stable=True).indices
 
 
 def gather_rows(indptr: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:

@@ -70,7 +70,7 @@ def checkpoint_folder(folder: str | Path) -> Path:
     return path
 
 
-def load_checkpoint(folder: str | Path, part: str, device: str | torch.device = "cpu") -> tuple[dict[str, Tensor], dict[str, Any]]:
+def load_checkpoint(folder: str | Path, part: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Return the tensors and the configuration of one part that :func:`save_checkpoint` wrote.
 
     It raises InvalidArgumentError if the part is missing or cannot be read, or its two files do not belong together.
@@ -79,7 +79,7 @@ def load_checkpoint(folder: str | Path, part: str, device: str | torch.device = 
         raise InvalidArgumentError(f"A checkpoint is a folder that `graph-retrievers fit` wrote, got {shown(folder)}.")
     root = Path(folder)
     weights, settings = root / f"{part}.safetensors", root / f"{part}.json"
-    tensors, config = read_weights(weights, device), read_settings(settings)
+    tensors, config = read_weights(weights), read_settings(settings)
     written = config.pop(_WEIGHTS, None)
     if written is not None and written != _digest(weights):
         raise InvalidArgumentError(
@@ -115,7 +115,7 @@ def check_trained(trained: Mapping[str, Any], wanted: Mapping[str, Any], what: s
             )
 
 
-def read_weights(file: str | Path, device: str | torch.device = "cpu") -> dict[str, Tensor]:
+def read_weights(file: str | Path) -> dict[str, Tensor]:
     """Return the tensors of a safetensors file.
 
     It raises InvalidArgumentError if the file is missing, cannot be read, is longer than 8 GiB, or has more than 1 MiB of names and
@@ -130,7 +130,7 @@ def read_weights(file: str | Path, device: str | torch.device = "cpu") -> dict[s
         with path.open("rb") as opened:
             # A safetensors file begins with the length of its header.
             _check_length(int.from_bytes(opened.read(8), "little"), _LONGEST_HEADER, " of names and shapes")
-        return load_file(path, device=str(device))
+        return load_file(path)
     except (SafetensorError, ValueError, OSError, RuntimeError, MemoryError) as error:
         raise InvalidArgumentError(f"The weights {path} cannot be read: {reason(error)}") from error
 

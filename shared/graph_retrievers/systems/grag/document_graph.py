@@ -60,9 +60,9 @@ def maximal_paths(graph: MeaningGraph, root: str = ROOT) -> list[list[int]]:
     return paths
 
 
-def path_concepts(graph: MeaningGraph, root: str = ROOT) -> list[str]:
+def path_concepts(graph: MeaningGraph) -> list[str]:
     """Return the concepts on the maximal shortest paths, each once, in the order of the paths: :math:`a_i` of section 3.2.1."""
-    return list(dict.fromkeys(graph.concepts[node] for path in maximal_paths(graph, root) for node in path))
+    return list(dict.fromkeys(graph.concepts[node] for path in maximal_paths(graph) for node in path))
 
 
 def _parents(graph: MeaningGraph, root: str) -> dict[int, int]:

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from graph_retrievers.arguments import seed_number
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.graph.ragged import pads_last
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.loop import History, fit
 from graph_retrievers.learning.loss import sampled_cross_entropy
@@ -90,7 +89,7 @@ def fit_trajectory_reranker(
     other = learned.real & ~learned.gold
     counts = other.sum(1)
     # The columns of each question's negatives come first.
-    columns = pads_last(other)
+    columns = torch.sort((~other).to(torch.int8), dim=1, stable=True).indices
     positives = (learned.gold & (counts > 0).unsqueeze(1)).nonzero()
     if not len(positives):
         raise InvalidArgumentError("No training question has a relevant candidate beside others; check plans and gold nodes.")
