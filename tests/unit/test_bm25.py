@@ -10,7 +10,7 @@ from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.bm25 import BM25 as Words
 from graph_retrievers.systems.baselines import BM25 as BM25Retriever
-from tests.apples import TEXTS, ids, index
+from tests.apples import ids, index
 
 
 @pytest.mark.parametrize(
@@ -29,10 +29,9 @@ def test_options_of_bm25_are_checked(options, told):
 
 
 @pytest.mark.parametrize("texts", [["the", "a"], ["a loom", "a card"]])
-def test_bm25_of_either_backend_moves_between_devices(texts):
-    for backend in ("bm25s", "rank-bm25"):
-        words = Words(texts, backend=backend)
-        assert words.to(torch.device("cpu")).search(["loom"], 2)[1].tolist() == words.search(["loom"], 2)[1].tolist()
+def test_bm25_moves_between_devices(texts):
+    words = Words(texts)
+    assert words.to(torch.device("cpu")).search(["loom"], 2)[1].tolist() == words.search(["loom"], 2)[1].tolist()
 
 
 def test_bm25_scores_are_those_of_bm25s(device):
@@ -55,14 +54,6 @@ def test_bm25_finds_only_what_shares_a_word():
 def test_bm25_of_a_corpus_without_words_matches_nothing():
     bm25 = BM25(["", "the", "!"])
     assert bm25.search(["the question"], 3)[1].tolist() == [[-1, -1, -1]]
-
-
-def test_rank_bm25_as_backend_gives_its_scores():
-    from rank_bm25 import BM25Okapi
-
-    mine = BM25(TEXTS, backend="rank-bm25")
-    peer = BM25Okapi(mine.tokenize(TEXTS), k1=1.5, b=0.75)
-    assert mine.table(["apple cat"])[0].tolist() == pytest.approx(peer.get_scores(["apple", "cat"]).tolist(), abs=1e-6)
 
 
 def test_words_written_with_combining_marks():

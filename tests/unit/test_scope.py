@@ -269,9 +269,6 @@ def test_bm25_of_a_scope_is_made_of_its_counts_where_texts_are_elsewhere():
         assert torch.equal(made.table(questions), fresh.table(questions))
         for ours, theirs in zip(made.search(questions, 3), fresh.search(questions, 3), strict=True):
             assert torch.equal(ours, theirs)
-    other = BM25Signal(TEXTS, backend="rank-bm25")
-    with pytest.raises(InvalidArgumentError, match="keeps no counts of words"):
-        other.restricted(rows, None)
 
 
 def test_options_of_signals_hold_in_a_scope():

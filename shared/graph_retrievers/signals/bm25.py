@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import choice, fraction, is_number, strings
-from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError, shown
+from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.names import composed
 from graph_retrievers.graph.words import MARKS, needs_marks, pairs, unpointed
 from graph_retrievers.progress import progress_bar
@@ -28,7 +28,7 @@ _TEXTS_AT_A_TIME = 1000
 _STALE = 1.125
 _ENTRIES_AT_A_TIME = 1 << 16
 _LARGEST_K1 = 1e6
-_OPTIONS = ("k1", "b", "stopwords", "backend", "covers")
+_OPTIONS = ("k1", "b", "stopwords", "covers")
 # How texts are split, which a saved signal remembers: before 2, words ended at combining marks, and scripts without spaces had
 # words as long as their sentences.
 _SPLITTING = 2
@@ -55,8 +55,6 @@ class BM25(TermSignal):
         Length normalisation.
     stopwords : str or list of str, default "en"
         As in bm25s; None keeps every word.
-    backend : {"bm25s", "rank-bm25"}, default "bm25s"
-        ``"rank-bm25"`` uses the scores of ``BM25Okapi`` of that package, whose idf differs, with the same words.
     device : torch.device, optional
         The CPU by default.
     covers : {"nodes", "edges"}, default "nodes"
@@ -79,32 +77,25 @@ class BM25(TermSignal):
         k1: float = 1.5,
         b: float = 0.75,
         stopwords: str | list[str] | None = "en",
-        backend: str = "bm25s",
         device: torch.device | None = None,
         covers: Literal["nodes", "edges"] = "nodes",
         show_progress: bool = False,
     ) -> None:
-        self._set(k1, b, stopwords, backend, covers)
+        self._set(k1, b, stopwords, covers)
         self._splitting = _SPLITTING
         words = self.tokenize(texts, show_progress=show_progress)
-        if backend == "rank-bm25" and any(words):
-            vocabulary, indptr, rows, data = _rank_bm25_matrix(words, k1, b)
-            self.vocabulary, self._counts, self._lengths = vocabulary, np.zeros(0, np.int32), np.zeros(0, np.int32)
-            self._assign(torch.from_numpy(indptr), torch.from_numpy(rows), torch.from_numpy(data), len(texts), device)
-            return
-        self.vocabulary = {}
+        self.vocabulary: dict[str, int] = {}
         found = _occurrences(words, range(len(texts)), self.vocabulary)
         nothing = Entries(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32))
         entries = followed(nothing, np.full(len(texts), -1), found, len(self.vocabulary))
         self._weigh(entries, np.fromiter(map(len, words), np.int32, len(words)), device)
 
-    def _set(self, k1: float, b: float, stopwords: str | list[str] | None, backend: str, covers: Any) -> None:
+    def _set(self, k1: float, b: float, stopwords: str | list[str] | None, covers: Any) -> None:
         """Check and set the options."""
         if not is_number(k1) or not 0 <= k1 <= _LARGEST_K1:
             raise InvalidArgumentError(f"k1 must be a number from 0 to {_LARGEST_K1}, got {shown(k1)}.")
         self.k1, self.b, self.covers = float(k1), fraction("b", b), choice("covers", covers, ("nodes", "edges"))
         self.stopwords = stopwords if stopwords is None or isinstance(stopwords, str) else list(strings("stopwords", stopwords))
-        self.backend = choice("BM25 backend", backend, ("bm25s", "rank-bm25"))
 
     def _weigh(self, entries: Entries, lengths: np.ndarray, device: torch.device | None) -> None:
         """Compute the scores of all occurrences from their counts and the numbers of words of the texts."""
@@ -135,7 +126,7 @@ class BM25(TermSignal):
         """Return the CSC arrays, what :meth:`updated` reads besides, and the vocabulary with the settings.
 
         The arrays are ``indptr`` [V + 1], ``rows`` [nnz] and ``data`` [nnz]; ``counts`` [nnz], how often a word occurs in a text,
-        and ``lengths`` [N], words of each text, are empty for the backend "rank-bm25".
+        and ``lengths`` [N], words of each text.
         """
         settings = {name: getattr(self, name) for name in (*_OPTIONS, "vocabulary")} | {"num_documents": len(self)}
         settings["splitting"] = self._splitting
@@ -153,17 +144,14 @@ class BM25(TermSignal):
                 "BM25 of this index was built by an earlier version, which split words at vowel signs and did not split Chinese, "
                 "Japanese or Thai at all; questions are split in the same way. Build the index again to find such words."
             )
-        made._counts, made._lengths = (
-            tensors[name].cpu().numpy() if name in tensors else np.zeros(0, np.int32) for name in ("counts", "lengths")
-        )
+        made._counts, made._lengths = (tensors[name].cpu().numpy() for name in ("counts", "lengths"))
         made._restore(tensors, settings["num_documents"], device)
         terms = made.vocabulary.values()
         if sorted(terms) != list(range(made.indptr.numel() - 1)):
             raise ValueError("the vocabulary does not fit the matrix")
         for name, size in (("counts", made.rows.numel()), ("lengths", made.num_rows)):
             held = getattr(made, f"_{name}")
-            sizes = ((size,), (0,)) if made.backend == "rank-bm25" else ((size,),)
-            if held.shape not in sizes or held.dtype != np.int32 or (held < 0).any():
+            if held.shape != (size,) or held.dtype != np.int32 or (held < 0).any():
                 raise ValueError(f"the {name} do not fit the matrix")
         return made
 
@@ -174,15 +162,11 @@ class BM25(TermSignal):
     def updated(self, contents: Sequence[str], kept: Tensor, embed: Callable[[list[str]], Tensor]) -> BM25:
         """Return BM25 of a changed corpus; only new contents are split into words. See :meth:`Signal.updated`.
 
-        All scores are computed again from the counts of the words, as the weight of a word depends on the whole corpus. With the
-        backend "rank-bm25", which keeps no counts, all contents are split again.
+        All scores are computed again from the counts of the words, as the weight of a word depends on the whole corpus.
         """
-        options = {name: getattr(self, name) for name in _OPTIONS}
-        if self.backend == "rank-bm25" or len(self._lengths) != len(self):
-            return BM25(contents, device=self.device, **options)
         made = object.__new__(BM25)
-        for name, value in {**options, "_splitting": self._splitting}.items():
-            setattr(made, name, value)
+        for name in (*_OPTIONS, "_splitting"):
+            setattr(made, name, getattr(self, name))
         once = first_of_each(kept.cpu().numpy())
         new = np.flatnonzero(once < 0)
         words = self.tokenize([contents[row] for row in new.tolist()])
@@ -206,13 +190,9 @@ class BM25(TermSignal):
         """Return BM25 of some rows, built again: frequencies of words and lengths of texts are those of these rows alone.
 
         Without contents it is made of the counts of words that this signal keeps. Raises InvalidArgumentError if this signal was
-        not made of these contents, or keeps no counts, as with the backend "rank-bm25".
+        not made of these contents.
         """
         if contents is None:
-            if len(self._lengths) != len(self):
-                raise InvalidArgumentError(
-                    "This BM25 keeps no counts of words, from which it could be made for a scope; use the backend 'bm25s'."
-                )
             return self.updated([""] * rows.numel(), rows, lambda texts: torch.zeros(0))
         made = BM25(contents, device=self.device, **{name: getattr(self, name) for name in _OPTIONS})
         if self._splitting != _SPLITTING:
@@ -285,20 +265,3 @@ def _occurrences(words: list[list[str]], rows: Sequence[int], vocabulary: dict[s
         sizes.append(len(counted))
     owners = np.repeat(np.asarray(rows, np.int32), sizes)
     return np.asarray(terms, np.int32), owners, np.asarray(counts, np.int32)
-
-
-def _rank_bm25_matrix(words: list[list[str]], k1: float, b: float) -> tuple[dict[str, int], np.ndarray, np.ndarray, np.ndarray]:
-    try:
-        from rank_bm25 import BM25Okapi
-    except ImportError as error:
-        raise MissingDependencyError("rank-bm25 is not installed; run pip install rank-bm25.") from error
-    model = BM25Okapi(words, k1=k1, b=b)
-    vocabulary = {word: i for i, word in enumerate(sorted({w for ws in words for w in ws}))}
-    postings: list[list[tuple[int, float]]] = [[] for _ in vocabulary]
-    for row, counts in enumerate(model.doc_freqs):
-        norm = k1 * (1 - b + b * model.doc_len[row] / model.avgdl)
-        for word, count in counts.items():
-            postings[vocabulary[word]].append((row, model.idf[word] * count * (k1 + 1) / (count + norm)))
-    indptr = np.concatenate([[0], np.cumsum([len(p) for p in postings])]).astype(np.int64)
-    rows = np.array([row for p in postings for row, _ in p], np.int32)
-    return vocabulary, indptr, rows, np.array([s for p in postings for _, s in p], np.float32)
