@@ -52,8 +52,6 @@ class GRankerCompressor(PickledFields, KnownFields, BaseDocumentCompressor):
     ------
     MissingSignalError
         If there is neither an index nor a model.
-    InvalidArgumentError
-        For a value outside its range.
 
     Notes
     -----

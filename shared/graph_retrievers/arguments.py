@@ -54,16 +54,7 @@ def as_path(name: str, value: str | os.PathLike[str]) -> Path:
 
 
 def called(what: str, function: Callable[..., _T], *arguments: Any) -> _T:
-    """Return what a function of the user gives; raise InvalidArgumentError with its exception if it fails.
-
-    Examples
-    --------
-    >>> try:
-    ...     called("The filter", lambda row: 1 / row, 0)
-    ... except InvalidArgumentError as error:
-    ...     print(error)
-    The filter fails for 0: ZeroDivisionError: division by zero. Correct the function.
-    """
+    """Return what a function of the user gives; raise InvalidArgumentError with its exception if it fails."""
     try:
         return function(*arguments)
     except GraphRetrieverError:
@@ -75,13 +66,7 @@ def called(what: str, function: Callable[..., _T], *arguments: Any) -> _T:
 
 
 def choice(name: str, value: _T, choices: Collection[_T]) -> _T:
-    """Return `value` if it is one of `choices`; raise InvalidArgumentError otherwise.
-
-    Examples
-    --------
-    >>> choice("semantics", "set", ("set", "rows"))
-    'set'
-    """
+    """Return `value` if it is one of `choices`; raise InvalidArgumentError otherwise."""
     # Other types than those of the choices may not even compare.
     if not any(type(value) is type(known) and value == known for known in choices):
         raise InvalidArgumentError(f"Unknown {name} {shown(value)}; choose from {', '.join(map(repr, choices))}.")
@@ -106,8 +91,6 @@ def meant(name: str, names: Collection[str]) -> str:
 
     It has some of the words of `name` and no others, is spelled similarly, or has all its words; in this order.
 
-    Examples
-    --------
     >>> meant("dampin", ["damping", "seeds"]), meant("top_k", ["similarity_top_k"]), meant("plan", ["seeds"])
     (" Did you mean 'damping'?", " Did you mean 'similarity_top_k'?", '')
     """
@@ -216,17 +199,6 @@ def typed(function: Callable[..., _T]) -> Callable[..., _T]:
 
     Only classes and unions of them are read; lists are left to the checks of their contents, and annotations that cannot be
     resolved to the function. None is taken where it is the default.
-
-    Examples
-    --------
-    >>> @typed
-    ... def search(*, titles: bool = True, name: str | None = None) -> bool:
-    ...     return titles
-    >>> try:
-    ...     search(titles="no")
-    ... except InvalidArgumentError as error:
-    ...     print(error)
-    titles is 'no'; expected bool.
     """
 
     @cache

@@ -31,25 +31,11 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True)
 class Query:
-    """A question with the nodes that answer it.
+    """A question with the ids of the nodes that answer it.
 
-    Attributes
-    ----------
-    id, text : str
-    gold : tuple of str
-        Ids of the relevant nodes.
-    split : str
-        ``"train"``, ``"dev"``, ``"test"``, or "".
-    type : str
-        Kind of question, or "".
-    entities : tuple of str
-        Names that the question is about, if they are known.
-    plan : tuple of mapping
-        Typed path from a start node to the answers, if it is known.
-    answer : str
-        The answer as text, or "".
-    extra : mapping
-        All other fields of the row.
+    `split` is ``"train"``, ``"dev"``, ``"test"``, or "", and `type` the kind of question, or "". `entities` are names that the
+    question is about, `plan` is a typed path from a start node to the answers, if they are known, and `answer` the answer as text,
+    or "". `extra` has all other fields of the row.
     """
 
     id: str

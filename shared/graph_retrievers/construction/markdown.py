@@ -113,13 +113,7 @@ def reference_definitions(text: str) -> dict[str, Any]:
 
 
 def slug(heading: str) -> str:
-    """Return the anchor that GitHub gives a heading: lower case, hyphens for spaces, no punctuation.
-
-    Examples
-    --------
-    >>> slug("What's new in 3.11?")
-    'whats-new-in-311'
-    """
+    """Return the anchor that GitHub gives a heading: lower case, hyphens for spaces, no punctuation."""
     # Some scripts write vowels as marks.
     lowered = composed(heading.strip()).lower()
     kept = "".join(char for char in lowered if char.isalnum() or char in " -_" or category(char).startswith("M"))

@@ -16,16 +16,7 @@ __all__ = ["Corpus", "EdgeSource", "EdgeSpec", "Found"]
 
 @dataclass(frozen=True)
 class Corpus:
-    """The nodes to find edges between.
-
-    Attributes
-    ----------
-    nodes : sequence of Node, length N
-    documents : sequence, length N, optional
-        The documents that the nodes were made from.
-    vectors : array-like, shape [N, d], optional
-        Vectors of the nodes.
-    """
+    """The N nodes to find edges between, the documents that they were made from, and their vectors, [N, d], if they are known."""
 
     nodes: Sequence[Node]
     documents: Sequence[Any] | None = None

@@ -22,12 +22,6 @@ def measure(
     were touched (None if unknown). The costs are ``seconds_per_query`` and ``seconds_median`` (wall-clock time),
     ``timed_queries``, and, if they are known, ``encodes_per_query``, ``touched_per_query`` and ``peak_memory_mb``: the highest
     memory of the process (on CUDA, of the GPU) in that time, with index and models, in MiB.
-
-    Examples
-    --------
-    >>> costs = measure(lambda position: (5, None), 100, sample=3, seed=0, device=torch.device("cpu"))
-    >>> costs["timed_queries"], costs["encodes_per_query"], "touched_per_query" in costs
-    (3, 5.0, False)
     """
     chosen = sorted(random.Random(seed).sample(range(num_queries), min(sample, num_queries)))
     run(next((position for position in range(num_queries) if position not in chosen), chosen[0]))

@@ -87,20 +87,9 @@ def choices(index: GraphIndex) -> dict[str, tuple[dict[str, Any], ...]]:
 
 
 def candidates(index: GraphIndex, chosen: Trial | None = None, *, scored: bool = False) -> list[Trial]:
-    """Return the retrievers and settings that :func:`tune` compares with what it has chosen, which is the first.
+    """Return the retrievers and settings that :func:`tune` compares with `chosen`, which is the first, by default the default.
 
-    Parameters
-    ----------
-    index : GraphIndex
-    chosen : Trial, optional
-        By default the default for the index.
-    scored : bool, default False
-        Whether those that ask the relevance model are among them.
-
-    Examples
-    --------
-    >>> candidates(GraphIndex.from_texts(["a loom", "a card"]))[0].label
-    'bm25'
+    With `scored`, those that ask the relevance model are among them.
     """
     chosen = chosen or Trial(default_retriever(index))
     tried = [chosen]
@@ -131,19 +120,11 @@ def choose(
 ) -> tuple[Trial, list[dict[str, Any]], list[Trial]]:
     """Return what should replace a default, if anything: the decision of :func:`tune`, apart from how trials are measured.
 
-    Parameters
-    ----------
-    default : Trial
-    alternatives : mapping of str to sequence of mapping
-        See :func:`choices`. They are tried one choice after another, each with what the choices before it gave, on all questions.
-        The best replaces what was chosen if the test of :func:`~graph_retrievers.evaluation.significance.improvement_test` gives
-        less than 0.2 and there are ten questions or more.
-    rest : callable
-        From what was chosen so far to what it is compared with last, by successive halving, at 0.05.
-    measure : callable
-        From trials and a number n to their scores on the first n questions, by label.
-    questions : int
-    seed : int, default 0
+    `alternatives` are those of :func:`choices`. They are tried one choice after another, each with what the choices before it gave,
+    on all questions. The best replaces what was chosen if the test of
+    :func:`~graph_retrievers.evaluation.significance.improvement_test` gives less than 0.2 and there are ten questions or more.
+    `rest` gives what the choice so far is compared with last, by successive halving, at 0.05. `measure` takes trials and a number n
+    to their scores on the first n questions, by label.
 
     Returns
     -------
@@ -153,15 +134,6 @@ def choose(
         ``high``, ``p``, the ``level``, and whether it was ``kept``.
     trials : list of Trial
         All that were measured.
-
-    Examples
-    --------
-    >>> better = {"walk-fusion": [0.0] * 10, "walk-fusion form=links": [0.5] * 10}
-    >>> chosen, steps, _ = choose(
-    ...     Trial("walk-fusion"), {"form": [{"form": "links"}]}, lambda chosen: [], lambda trials, n: better, 10
-    ... )
-    >>> chosen.label, steps[0]["p"]
-    ('walk-fusion form=links', 0.001)
     """
     tried = {default.label: default}
 

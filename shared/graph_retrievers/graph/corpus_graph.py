@@ -171,18 +171,10 @@ class Rows(NamedTuple):
 class Incidence:
     """Relationship rows as seen from each node: a CSR matrix over both ends of every row.
 
-    Attributes
-    ----------
-    indptr : Tensor, shape [N + 1], int64
-        Row pointers.
-    neighbors, relations : Tensor, shape [2R], int32
-        Node at the other end, ascending within a node, and index of the relation in ``CorpusGraph.relation_names``.
-    forward : Tensor, shape [2R], bool
-        True where the row points from the node to the neighbour.
-    rows : Tensor, shape [2R], int64
-        The relationship row.
-    keys : Tensor, shape [2R], int64
-        ``node * N + neighbour``, ascending.
+    `indptr`, shape [N + 1], int64, are its row pointers; the others have an entry for each of the 2R ends. `neighbors`, int32, are
+    the nodes at the other end, ascending within a node, and `relations`, int32, places in ``CorpusGraph.relation_names``. `forward`
+    is True where the row points from the node to the neighbour. `rows` are the relationship rows and `keys` ``node * N +
+    neighbour``, ascending, both int64.
     """
 
     indptr: Tensor

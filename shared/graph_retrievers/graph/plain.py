@@ -37,21 +37,9 @@ def plain(value: Any, where: str, depth: int = 0) -> Any:
     NaN, NaT                                    None, a missing value
     ==========================================  ====================================================
 
-    Parameters
-    ----------
-    value : object
-    where : str
-        What the value is, for the error.
-    depth : int, default 0
-        Levels around the value.
+    `where` says what the value is, for the InvalidArgumentError for anything else, such as bytes, infinity, objects and keys that
+    are not strings, and for more than 64 levels.
 
-    Raises
-    ------
-    InvalidArgumentError
-        For anything else, such as bytes, infinity, objects and keys that are not strings, and for more than 64 levels.
-
-    Examples
-    --------
     >>> plain({"day": date(2024, 5, 1), "tags": ("a", "b"), "score": np.float64(0.5)}, "metadata")
     {'day': '2024-05-01', 'tags': ['a', 'b'], 'score': 0.5}
     """

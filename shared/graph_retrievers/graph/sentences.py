@@ -22,8 +22,6 @@ def sentences(text: str) -> list[str]:
     the end of a line. A full stop after a single capital, as of an initial, after a title such as "Dr", or before a small letter
     ends none. Other abbreviations are not known.
 
-    Examples
-    --------
     >>> sentences("Dr. Ada M. Holm sang. Did she? In Lund, e.g. at school.")
     ['Dr. Ada M. Holm sang.', 'Did she?', 'In Lund, e.g. at school.']
     """

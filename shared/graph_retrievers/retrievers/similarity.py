@@ -18,25 +18,13 @@ __all__ = ["similarities"]
 
 
 def similarities(questions: Sequence[Question], operator: Operator, found: Sequence[Candidates]) -> Similarities:
-    """Return the cosine of each question with each node that its hits name.
+    """Return the cosine of each of B questions with each node that its hits name, by the numbers of question and row.
 
-    Parameters
-    ----------
-    questions : sequence of Question, length B
-    operator : Operator
-        What answered them.
-    found : sequence of Candidates, length B
-        What becomes hits: nodes, chains and facts.
+    `found` has what becomes hits: nodes, chains and facts. A cosine is None where one of the two has no vector. The mapping is
+    empty where the index has no vectors of nodes, or no vector of a question can be had, and where the operator reads words and
+    edges alone and the vectors are not given: a question is not embedded for this alone. That does not depend on the other
+    questions of a batch.
 
-    Returns
-    -------
-    mapping of (int, int) to float or None
-        By the number of the question and the row of the node; None where one of the two has no vector. Empty where the index has no
-        vectors of nodes, or no vector of a question can be had, and where the operator reads words and edges alone and the vectors
-        are not given: a question is not embedded for this alone. That does not depend on the other questions of a batch.
-
-    Examples
-    --------
     >>> from graph_retrievers import GraphIndex
     >>> from graph_retrievers.operators import BM25Search, VectorSearch
     >>> from graph_retrievers.queries import Queries

@@ -45,18 +45,10 @@ def first_of_each(kept: np.ndarray) -> np.ndarray:
 
 
 def followed(held: Entries, kept: np.ndarray, new: tuple[np.ndarray, ...], num_terms: int) -> Entries:
-    """Return the matrix of a changed corpus; the order of the rows of a term is not fixed.
+    """Return the matrix of a changed corpus, of `num_terms` terms; the order of the rows of a term is not fixed.
 
-    Parameters
-    ----------
-    held : Entries
-        The present matrix.
-    kept : array, shape [N'], int64
-        The present row of each row of the new corpus, -1 for those that are new; no present row twice.
-    new : (array, array, array), shape [n] each
-        Term, new row and value of the new entries.
-    num_terms : int
-        Terms of the new matrix, at least as many as those of the present one.
+    `kept`, shape [N'], int64, is the present row of each row of the new corpus, -1 for those that are new; no present row twice.
+    `new` are term, new row and value of the new entries, shape [n] each.
     """
     present = len(held.indptr) - 1
     place = np.full(int(max(kept.max(initial=-1), held.rows.max(initial=-1))) + 1, -1, np.int32)

@@ -103,22 +103,12 @@ class STeX(Operator):
 
 
 def propagation_matrix(weights: np.ndarray, degree: np.ndarray) -> np.ndarray:
-    r"""Return :math:`P = \mathrm{diag}(W 1)^{-1} W` with :math:`W = A D^{-1}` (Algorithm 2, lines 4 and 5).
+    r"""Return :math:`P = \mathrm{diag}(W 1)^{-1} W` with :math:`W = A D^{-1}` (Algorithm 2, lines 4 and 5): float32, shape [n, n].
 
-    Parameters
-    ----------
-    weights : array-like, shape [n, n]
-        Weights of the edges among the retrieved nodes, the A of the paper: symmetric, no self loops.
-    degree : array-like, shape [n]
-        Degree of each node: the sum of its weights. A neighbour counts inversely to its own degree.
+    `weights`, shape [n, n], are those of the edges among the retrieved nodes, the A of the paper: symmetric, no self loops.
+    `degree`, shape [n], is the sum of the weights of each node: a neighbour counts inversely to its own degree. Rows sum to 1; the
+    row of a node without neighbours is zero.
 
-    Returns
-    -------
-    ndarray, shape [n, n], float32
-        Rows sum to 1; the row of a node without neighbours is zero.
-
-    Examples
-    --------
     >>> propagation_matrix([[0, 1, 1], [1, 0, 0], [1, 0, 0]], [2, 1, 3])
     array([[0.  , 0.75, 0.25],
            [1.  , 0.  , 0.  ],

@@ -64,11 +64,6 @@ def default_retriever(index: GraphIndex) -> str:
     WalkFusion on an index with vectors and BM25; spreading activation fused with vector search without BM25; BM25
     on an index without vectors. For a knowledge graph (see :func:`~graph_retrievers.systems.traits.is_knowledge_graph`), spreading
     activation, unless there are BM25, an embedding model and two relations or more, which WalkFusion follows.
-
-    Examples
-    --------
-    >>> default_retriever(GraphIndex.from_texts(["a loom", "a card"]))
-    'bm25'
     """
     if not index.has_dense:
         return "bm25"

@@ -63,8 +63,6 @@ class CypherSpreadingActivation(AsyncRetriever):
     ------
     MissingDatabaseFeatureError
         If the vector index cannot be searched.
-    InvalidArgumentError
-        For an option outside its range.
 
     Notes
     -----

@@ -17,16 +17,8 @@ _IDENTIFIER = re.compile(r"\w(?:[\w .:\-]*\w)?")
 def quoted(identifier: str) -> str:
     """Return an identifier in backquotes, for the text of a query.
 
-    Raises
-    ------
-    InvalidArgumentError
-        If it contains anything but letters, digits and underscores, with spaces, dots, colons and hyphens between them, or is
-        longer than 128 characters: identifiers are part of the text of a query, not parameters.
-
-    Examples
-    --------
-    >>> quoted("RELATES_TO")
-    '`RELATES_TO`'
+    InvalidArgumentError if it contains anything but letters, digits and underscores, with spaces, dots, colons and hyphens between
+    them, or is longer than 128 characters: identifiers are part of the text of a query, not parameters.
     """
     if not isinstance(identifier, str) or len(identifier) > 128 or not _IDENTIFIER.fullmatch(identifier):
         raise InvalidArgumentError(

@@ -72,11 +72,6 @@ class SpreadingActivation(Retriever):
     **options
         Keywords of :class:`Retriever`.
 
-    Raises
-    ------
-    InvalidArgumentError
-        For an option outside its range.
-
     Notes
     -----
     ``retrieve`` takes ``entities=[...]``, names that the question mentions, which replace extraction. Departures from the paper:

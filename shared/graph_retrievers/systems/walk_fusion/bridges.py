@@ -17,29 +17,14 @@ _MOST_NAMES = 12
 
 
 def bridges(question: Question, nodes: np.ndarray, count: int) -> Search[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Find the nodes that names in the texts of some nodes lead to, by BM25.
+    """Find the nodes that names in the texts of some nodes, by their rows [S], lead to, by BM25: all int64, shape [T].
 
-    Parameters
-    ----------
-    question : Question
-        Names whose words it holds are left out: what they lead to has been searched.
-    nodes : ndarray, shape [S], int64
-        Of each, the first 12 names that are left are read.
-    count : int
-        Nodes for each name: those of the largest BM25 scores with the name as the query, without the node that has the name.
+    Of each node, the first 12 names are read whose words the question does not hold: what these lead to has been searched. `count`
+    is the number of nodes for each name: those of the largest BM25 scores with the name as the query, without the node that has the
+    name. Of each node that was found, the result has the place in `nodes` of the one that led to it, ascending; its row (a node
+    that several names of a text lead to is listed once for each); and the name, as it stands in ``Ranking.relations``: -2 less its
+    number among :func:`~graph_retrievers.graph.names.capitalized_names` of the text.
 
-    Returns
-    -------
-    places : ndarray, shape [T], int64
-        For each node that was found, the place in `nodes` of the one that led to it, in ascending order.
-    found : ndarray, shape [T], int64
-        Its row. A node that several names of a text lead to is listed once for each.
-    relations : ndarray, shape [T], int64
-        The name, as it stands in ``Ranking.relations``: -2 less its number among
-        :func:`~graph_retrievers.graph.names.capitalized_names` of the text.
-
-    Examples
-    --------
     >>> from graph_retrievers import GraphIndex
     >>> from graph_retrievers.queries import Queries
     >>> from graph_retrievers.search.driver import run

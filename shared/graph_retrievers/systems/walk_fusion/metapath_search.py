@@ -37,18 +37,8 @@ _Route = tuple[tuple[PathStep, ...], int]
 def metapaths(graph: CorpusGraph, start: str, length: int = 3, limit: int = 500) -> list[ReasoningPath]:
     """Return the metapaths of a graph that begin at a node type: sequences of relations and node types along its edges.
 
-    Parameters
-    ----------
-    graph : CorpusGraph
-    start : str
-        Node type.
-    length : int, default 3
-        The most relations of a metapath.
-    limit : int, default 500
-        The most metapaths: lengths are left out, the longest first, until there are no more than these.
+    They have at most `length` relations. Of more than `limit` metapaths, lengths are left out, the longest first.
 
-    Examples
-    --------
     >>> graph = CorpusGraph(["m", "p"], ["", ""], types=["movie", "person"], edges=[("m", "p", "directed_by")])
     >>> [str(path) for path in metapaths(graph, "movie", length=2)]
     ['movie -[directed_by]- person', 'movie -[directed_by]- person -[directed_by]- movie']
@@ -98,8 +88,6 @@ class MetapathSearch(Operator):
     ------
     MissingSignalError
         If the index has no embedding model, which reads the metapaths.
-    InvalidArgumentError
-        For a value outside its range.
 
     Notes
     -----
