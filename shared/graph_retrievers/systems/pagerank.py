@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -32,23 +31,24 @@ from graph_retrievers.systems.fused_search import fused_with_search
 __all__ = ["PPR", "PersonalizedPageRank", "TransitionGraph", "Walk", "check_damping", "personalized_pagerank", "walk_parents"]
 
 _MAX_STEPS = 10_000
+# Steps of conjugate gradients; where these are too few, as they may be for a damping above 0.99, the walk itself goes on.
+_GRADIENTS = 300
 # Bound on the error of a walk that is asked for by a request.
 _TOLERANCE = 1e-7
-# How near the first, accelerated steps of a walk come; shares that are equal then differ by less than the rounding that ties allow.
-_NEAR = 1e-10
+# The length of what is left, as a part of the bound; shares that are equal then differ by less than the rounding that ties allow.
+_NEAR = 1e-3
 
 
 class TransitionGraph:
     """Undirected weighted adjacency for random walks, as CSR: weights of parallel rows are added, self loops dropped.
 
-    Nodes that `walk_allowed`, bool, shape [N], leaves out can be left but not entered; by default all can. `weights`, float64, are
-    sums over the relationship rows between two nodes, and `strength`, float64, shape [N], sums of the weights of the edges that
-    leave a node.
+    Nodes that `walk_allowed`, bool, shape [N], leaves out can be left but not entered; by default all can. Entry (v, u) of
+    `values`, float64, is w(u, v) / (root(u) root(v)): w sums the weights of the relationship rows between the two nodes, and
+    `root`, float64, shape [N], is the square root of the sum of those of the edges that leave a node, 1 where none does.
     """
 
     def __init__(self, graph: CorpusGraph, walk_allowed: Tensor | None = None) -> None:
-        view = graph.incidence
-        self._join(len(graph), view.keys, graph.weights[view.rows], walk_allowed)
+        self._scale(graph.indptr, graph.indices, _simple_weights(graph), walk_allowed)
 
     @classmethod
     def of_edges(
@@ -56,37 +56,58 @@ class TransitionGraph:
     ) -> TransitionGraph:
         """Return the graph of `size` nodes and of edges that are given, each as a tensor of shape [E]."""
         keys, order = torch.sort(torch.cat([sources * size + targets, targets * size + sources]), stable=True)
+        keys, summed = _joined(size, keys, weights.repeat(2)[order])
+        indptr = torch.zeros(size + 1, dtype=torch.int64, device=keys.device)
+        indptr[1:] = torch.cumsum(torch.bincount(keys // max(size, 1), minlength=size), 0)
         made = cls.__new__(cls)
-        made._join(size, keys, weights.repeat(2)[order], walk_allowed)
+        made._scale(indptr, (keys % max(size, 1)).to(torch.int32), summed, walk_allowed)
         return made
 
-    def _join(self, size: int, keys: Tensor, weights: Tensor, walk_allowed: Tensor | None) -> None:
-        """Take the weights of steps, `keys` of which are ``node * size + neighbor``, ascending; self loops do not count."""
-        keys, place = torch.unique_consecutive(keys, return_inverse=True)
-        summed = torch.zeros(keys.numel(), dtype=torch.float64, device=keys.device).index_add_(0, place, weights.double())
-        rows, columns = keys // max(size, 1), keys % max(size, 1)
-        entered = rows != columns if walk_allowed is None else (rows != columns) & walk_allowed[rows]
-        if not bool(entered.all()):
-            rows, columns, summed = rows[entered], columns[entered], summed[entered]
-        self.size, self.weights, self.neighbors = size, summed, columns.to(torch.int32)
-        self.indptr = torch.zeros(size + 1, dtype=torch.int64, device=keys.device)
-        self.indptr[1:] = torch.cumsum(torch.bincount(rows, minlength=size), 0)
-        self.strength = torch.zeros(size, dtype=torch.float64, device=keys.device).index_add_(0, columns, summed)
+    def _scale(self, indptr: Tensor, neighbors: Tensor, weights: Tensor, walk_allowed: Tensor | None) -> None:
+        """Take the lists of neighbours and their weights, which are the same from both ends."""
+        self.size, length = len(indptr) - 1, indptr.diff()
+        entered = weights if walk_allowed is None else weights * walk_allowed.index_select(0, neighbors)
+        strength = torch.segment_reduce(entered, "sum", offsets=indptr, initial=0.0)
+        self.root = strength.masked_fill_(strength == 0, 1.0).sqrt_()
+        share = self.root.reciprocal()
+        values = torch.repeat_interleave(share, length).mul_(share.index_select(0, neighbors)).mul_(weights)
+        if walk_allowed is not None:
+            kept = torch.repeat_interleave(walk_allowed, length)
+            neighbors, values = neighbors[kept], values[kept]
+            indptr = torch.nn.functional.pad(torch.cumsum(length * walk_allowed, 0), (1, 0))
+        self.indptr, self.neighbors, self.values = indptr, neighbors, values
 
     @cached_property
     def product(self) -> Tensor:
-        """W D^-1 as a sparse CSR matrix, shape [N, N], float64: entry (v, u) is w(u, v) / strength(u)."""
-        values = self.weights / self.strength[self.neighbors.long()]
+        """`values` as a sparse CSR matrix, shape [N, N]."""
         shape = (self.size, self.size)
         with warnings.catch_warnings():
             # torch warns at the first CSR tensor of a process that these tensors are in beta.
             warnings.simplefilter("ignore", UserWarning)
-            return torch.sparse_csr_tensor(self.indptr.to(torch.int32), self.neighbors, values, shape, check_invariants=False)
+            return torch.sparse_csr_tensor(self.indptr.to(torch.int32), self.neighbors, self.values, shape, check_invariants=False)
 
     @cached_property
     def lists(self) -> tuple[np.ndarray, ...]:
-        """`indptr`, `neighbors`, `weights` and `strength` on the host."""
-        return tuple(part.cpu().numpy() for part in (self.indptr, self.neighbors, self.weights, self.strength))
+        """`indptr`, `neighbors`, `values` and `root` on the host."""
+        return tuple(part.cpu().numpy() for part in (self.indptr, self.neighbors, self.values, self.root))
+
+
+def _simple_weights(graph: CorpusGraph) -> Tensor:
+    """Return the sum of the weights of the rows behind each entry of the simple view: Tensor, shape [nnz], float64."""
+    count = graph.indices.numel()
+    if 2 * graph.num_edges == count and bool((graph.weights == 1).all()):
+        return torch.ones(1, dtype=torch.float64, device=graph.device).expand(count)
+    view = graph.incidence
+    return _joined(len(graph), view.keys, graph.weights[view.rows])[1]
+
+
+def _joined(size: int, keys: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Return distinct keys ``node * size + neighbor`` of ascending ones, without self loops, and the sums of their weights."""
+    proper = keys % (size + 1) != 0
+    if not bool(proper.all()):
+        keys, weights = keys[proper], weights[proper]
+    keys, place = torch.unique_consecutive(keys, return_inverse=True)
+    return keys, torch.zeros(keys.numel(), dtype=torch.float64, device=keys.device).index_add_(0, place, weights.double())
 
 
 def _normalised(restart: Tensor) -> Tensor:
@@ -101,7 +122,7 @@ def _normalised(restart: Tensor) -> Tensor:
 
 
 def personalized_pagerank(graph: TransitionGraph, restart: Tensor, *, damping: float = 0.5, tolerance: float = 1e-9) -> Tensor:
-    r"""Return the stationary distribution of a walk that restarts with probability 1 - damping, by power iteration, accelerated.
+    r"""Return the stationary distribution of a walk that restarts with probability 1 - damping, by conjugate gradients.
 
     .. math:: p = (1 - d) s + d \, (W D^{-1} p + s \sum_{\deg u = 0} p_u)
 
@@ -140,21 +161,29 @@ def personalized_pagerank(graph: TransitionGraph, restart: Tensor, *, damping: f
     """
     check_damping(damping)
     restart = _normalised(restart)
-    # Relative rounding error of one step; a node has as many additions as edges.
-    rounding = torch.finfo(torch.float64).eps * (torch.diff(graph.indptr) + 4).double()
     # The columns are queries: one sparse product a step serves all of them. For one query the vector form is faster.
     start = restart.T.contiguous() if restart.shape[0] != 1 else restart[0].clone()
+    # All is divided by the root of the strength, which makes the matrix symmetric.
+    root = graph.root if start.dim() == 1 else graph.root.unsqueeze(1)
+    start /= root
     restarted = (1 - damping) * start
-    value = _accelerated(graph, start, restarted, damping)
+    value = _near(graph, start, restarted, damping, (1 - damping) * tolerance / 2)
+    # Relative rounding error of one step; a node has as many additions as edges.
+    rounding = torch.finfo(torch.float64).eps * (torch.diff(graph.indptr) + 8).double() * graph.root
     before: float | Tensor = float("inf")
+    left = torch.ones(start.shape[1:], dtype=torch.bool, device=start.device)
     for _ in range(_MAX_STEPS):
         # Isolated nodes are left out of the walk: by linearity, the mass they return only rescales the result.
         new = (graph.product @ value).mul_(damping).add_(restarted)
-        change = value.sub_(new).abs_().sum(0)
+        if not bool(left.all()):
+            # A query that is done stays as it is, whatever the others need.
+            new = torch.where(left, new, value)
+        change = graph.root @ value.sub_(new).abs_()
         value = new
-        error = 2 * (damping * change + rounding @ value) / ((1 - damping) * value.sum(0))
+        error = 2 * (damping * change + rounding @ value) / ((1 - damping) * (graph.root @ value))
         left = error > tolerance
         if not bool(left.any()):
+            value = value.mul_(root)
             value = value.T if value.dim() == 2 else value.unsqueeze(0)
             return value / value.sum(1, keepdim=True)
         # Without rounding, each change is smaller than the one before by the factor d.
@@ -171,21 +200,31 @@ def personalized_pagerank(graph: TransitionGraph, restart: Tensor, *, damping: f
     )
 
 
-def _accelerated(graph: TransitionGraph, start: Tensor, restarted: Tensor, damping: float) -> Tensor:
-    """Return what is near the result of a power iteration, by Chebyshev's semi-iteration (Golub and Varga, 1961, equation 2.11).
+def _near(graph: TransitionGraph, start: Tensor, restarted: Tensor, damping: float, tolerance: float) -> Tensor:
+    """Return what a step of the walk changes by less than the tolerance.
 
-    Edges have no direction, so the eigenvalues of the matrix are real, and a step leaves d / (1 + sqrt(1 - d²)) of the
-    distance, 0.27 of it at damping 0.5, in place of d. Where steps are many, all is left to the power
-    iteration, which tells if it cannot converge.
+    By conjugate gradients (Hestenes and Stiefel, 1952) on :math:`(I - d S) y = b`, which takes as many steps as the eigenvalues
+    of the graph at hand ask for, not those of the worst graph.
     """
-    rate = damping / (1 + math.sqrt(1 - damping**2))
-    if not 0 < rate < 0.65:
-        return start
-    before, value, omega = start, (graph.product @ start).mul_(damping).add_(restarted), 1 / (1 - damping**2 / 2)
-    for _ in range(math.ceil(math.log(_NEAR) / math.log(rate))):
-        new = (graph.product @ value).mul_(damping).add_(restarted)
-        before, value = value, new.sub_(before).mul_(omega).add_(before)
-        omega = 1 / (1 - damping**2 * omega / 4)
+    # After one step of the walk, nodes that are not entered have their share, and the matrix among the others is symmetric.
+    value = (graph.product @ start).mul_(damping).add_(restarted)
+    left = (graph.product @ (value - start)).mul_(damping)
+    step, size = left, torch.linalg.vecdot(left, left, dim=0)
+    # Below this there is rounding alone.
+    floor = size * torch.finfo(size.dtype).eps ** 2
+    least = floor.clamp(min=(_NEAR * tolerance) ** 2)
+    for _ in range(_GRADIENTS):
+        going = size > least
+        if not bool(going.all()):
+            going |= (size > floor) & (graph.root @ left.abs() > tolerance)
+            if not bool(going.any()):
+                break
+        moved = torch.add(step, graph.product @ step, alpha=-damping)
+        length = torch.where(going, size / torch.linalg.vecdot(step, moved, dim=0), 0.0)
+        value.addcmul_(step, length)
+        left = torch.addcmul(left, moved, -length)
+        before, size = size, torch.linalg.vecdot(left, left, dim=0)
+        step = torch.addcmul(left, step, torch.where(going, size / before, 0.0))
     return value.clamp_(min=0)
 
 
@@ -254,7 +293,7 @@ def walk_parents(graph: TransitionGraph, nodes: np.ndarray, shares: np.ndarray, 
 
     Parents are ranked before, so they lead back to a seed, or to a node reached from nodes that were not kept.
     """
-    indptr, neighbors, weights, strength = graph.lists
+    indptr, neighbors, values, root = graph.lists
     at = np.full(graph.size, len(nodes))
     at[nodes] = np.arange(len(nodes))
     walked = np.flatnonzero(places_of(seeds, nodes) < 0)
@@ -262,7 +301,8 @@ def walk_parents(graph: TransitionGraph, nodes: np.ndarray, shares: np.ndarray, 
     place, near = walked[owner], neighbors[entry]
     before = np.flatnonzero(at[near] < place)
     place, near, entry = place[before], near[before], entry[before]
-    flow = shares.astype(np.float32)[at[near]] * (weights[entry] / strength[near]).astype(np.float32)
+    # What a neighbour sends is this times the root of the strength of the node itself.
+    flow = (shares[at[near]] * values[entry] / root[near]).astype(np.float32)
     # The largest flow of each place; of equal ones that of the lower row.
     by = np.lexsort((near, -flow, place))
     found, first = np.unique(place[by], return_index=True)
