@@ -519,13 +519,15 @@ class _Paths:
             return [self.seed(row) for (row,) in trails]
         near, far = torch.tensor(steps, dtype=torch.int64, device=graph.device).reshape(-1, 2).unbind(1)
         given = None if relations is None else [r for row in relations for r in row]
-        wanted = None if given is None else torch.tensor(given, dtype=torch.int64, device=graph.device)
-        rows, forward = graph.steps_between(near, far, wanted)
-        number = graph.relations[rows.clamp(min=0)].long() if graph.num_edges else rows
-        names = [graph.relation_names[name] if row >= 0 else "" for row, name in zip(rows.tolist(), number.tolist(), strict=True)]
-        ahead: list[bool | None] = [along if row >= 0 else None for row, along in zip(rows.tolist(), forward.tolist(), strict=True)]
+        wanted = torch.tensor(given, dtype=torch.int64, device=graph.device) if given and max(given) >= 0 else None
+        found_rows, forward = graph.steps_between(near, far, wanted)
+        number = graph.relations[found_rows.clamp(min=0)] if graph.num_edges else found_rows
+        # One answer of the device to wait for.
+        rows, numbers, along_rows = torch.stack([found_rows, number.long(), forward.long()]).tolist()
+        names = [graph.relation_names[name] if row >= 0 else "" for row, name in zip(rows, numbers, strict=True)]
+        ahead: list[bool | None] = [bool(along) if row >= 0 else None for row, along in zip(rows, along_rows, strict=True)]
         start, found, texts = 0, [], [""] * len(steps)
-        for step, (row, (a, b), name, along) in enumerate(zip(rows.tolist(), steps, names, ahead, strict=True)):
+        for step, (row, (a, b), name, along) in enumerate(zip(rows, steps, names, ahead, strict=True)):
             if row < 0 and not (given is not None and named_step(graph.texts[a], given[step])):
                 owner = owners[next(n for n, stop in enumerate(accumulate(len(trail) - 1 for trail in trails)) if step < stop)]
                 raise InvalidArgumentError(

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import isfinite
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -364,7 +366,7 @@ class Queries:
         # For a missing vector the dot product is 0 too.
         return self.scores(batch, nodes).double() / lengths.double().clamp(min=1e-30)
 
-    def pair_latents(self, batch: Tensor, rows: Tensor, texts: Sequence[str] | None = None) -> Tensor:
+    def pair_latents(self, batch: np.ndarray, rows: np.ndarray, texts: Sequence[str] | None = None) -> Tensor:
         """Return latents of pairs, `batch` and `rows` of shape [n]: Tensor, shape [n, d], float32; each pair is encoded once.
 
         `texts`, length n, are read in place of those of the nodes.
@@ -380,45 +382,49 @@ class Queries:
             # A model may write into what it is given.
             return latents.clone()
         if new:
-            asked = torch.tensor(new, device=batch.device)
-            self.latents.add(new, self._encode_pairs(asked // size, asked % size))
+            self.latents.add(new, self._encode_pairs(*np.divmod(np.array(new), size)))
         if not keys:
             # The head of the model needs the width of its latents.
             held = self.latents.tensors().get("latents")
             return (held if held is not None else self._encode_pairs(batch, rows))[:0]
         return self.latents.get(keys)
 
-    def _text_latents(self, batch: Tensor, rows: Tensor, texts: Sequence[str]) -> Tensor:
+    def _text_latents(self, batch: np.ndarray, rows: np.ndarray, texts: Sequence[str]) -> Tensor:
         held: dict[tuple[int, str], Tensor] = self.cache.get("latents of texts", dict)
         pairs = list(zip(batch.tolist(), texts, strict=True))
         new = {pair: place for place, pair in enumerate(pairs) if pair not in held}
         if new:
-            places = torch.tensor(list(new.values()), device=batch.device)
             found = self._encoded([b for b, _ in new], [text for _, text in new])
-            self._check_latents(found, batch[places], rows[places])
             held.update(zip(new, found, strict=True))
             self.latents.encoded += len(new)
         return torch.stack([held[pair] for pair in pairs])
 
-    def head(self, latents: Tensor, batch: Tensor, rows: Tensor) -> Tensor:
-        """Return the relevance model's scores of latents, shape [n, d], of pairs: Tensor, shape [n], float32.
+    def head(self, latents: Tensor, batch: np.ndarray, rows: np.ndarray, mixed: Tensor | None = None) -> np.ndarray:
+        """Return the relevance model's scores of pairs from their latents, shape [n, d]: float32, shape [n].
 
-        Raises InvalidVectorError if the model gives NaN or infinity.
+        With `mixed`, shape [n, d], those are scored in place of the latents. InvalidVectorError if the model gives NaN or infinity.
         """
-        scores = self.index.relevance.score(latents).to(batch.device).float()
-        self._check(scores, batch, rows)
-        return scores
+        model, total = self.index.relevance, latents.float().sum().reshape(1)
+        scores = model.score(latents if mixed is None else mixed).to(latents.device)
+        if scores.shape != rows.shape:
+            told = f"scores of shape {list(scores.shape)} for latents of shape {list(latents.shape)}"
+            raise InvalidArgumentError(f"The relevance model {model.name!r} gave {told}; expected {list(rows.shape)}.")
+        # One answer of the device to wait for. Mixed along edges, a number such as NaN in a latent spreads to other nodes.
+        values = torch.cat([scores.float(), total]).cpu().numpy()
+        if not isfinite(values[-1]):
+            self._check(torch.where(torch.isfinite(latents), 0.0, latents).flatten(1).sum(1).cpu().numpy(), batch, rows)
+        self._check(values[:-1], batch, rows)
+        return values[:-1]
 
-    def _encode_pairs(self, batch: Tensor, rows: Tensor) -> Tensor:
+    def _encode_pairs(self, batch: np.ndarray, rows: np.ndarray) -> Tensor:
         model = self.index.relevance
         if isinstance(model, BiEncoder) and model.embedding is self.index.embedding:
             # Not from a table, whose last digits depend on how many queries it is computed for; stores have ways of their own.
             found = self.pair_scores if isinstance(self.index.dense, DenseIndex) else self.scores
-            return found(batch, rows).unsqueeze(1)
+            device = self.index.device
+            return found(torch.from_numpy(batch).to(device), torch.from_numpy(rows).to(device)).unsqueeze(1)
         texts = [self.index.graph.content(row) for row in rows.tolist()]
-        latents = self._encoded(batch.tolist(), texts)
-        self._check_latents(latents, batch, rows)
-        return latents
+        return self._encoded(batch.tolist(), texts)
 
     def _encoded(self, batch: Sequence[int], texts: Sequence[str]) -> Tensor:
         """Return the latents of pairs of a query and a text; those of a query are one list for the model, in their order."""
@@ -430,10 +436,9 @@ class Queries:
         found = model.encode_lists([(self.texts[b], [texts[place] for place in places]) for b, places in lists.items()])
         for b, (_, note) in zip(lists, found, strict=True):
             self._notes().setdefault(b, []).extend([note] if note else [])
-        latents = torch.cat([part for part, _ in found])
-        back = torch.empty(len(batch), dtype=torch.long)
-        back[[place for places in lists.values() for place in places]] = torch.arange(len(batch))
-        return latents[back.to(latents.device)].to(self.index.device)
+        latents = torch.cat([part for part, _ in found]).to(self.index.device)
+        asked = [place for places in lists.values() for place in places]
+        return latents if asked == sorted(asked) else latents[np.argsort(asked).tolist()]
 
     def relevance_notes(self, place: int) -> list[str]:
         """Return what the relevance model had to tell of its scores for the query at a place."""
@@ -442,19 +447,14 @@ class Queries:
     def _notes(self) -> dict[int, list[str]]:
         return self.cache.get("notes of the relevance model", dict)
 
-    def _check_latents(self, latents: Tensor, batch: Tensor, nodes: Tensor) -> None:
-        # Told here: mixed along edges, such a number would spread to other nodes.
-        if not bool(torch.isfinite(latents).all()):
-            self._check(torch.where(torch.isfinite(latents), 0.0, latents).flatten(1).sum(1), batch, nodes)
-
-    def _check(self, scores: Tensor, batch: Tensor, nodes: Tensor) -> None:
+    def _check(self, scores: np.ndarray, batch: np.ndarray, nodes: np.ndarray) -> None:
         """Raise InvalidVectorError if a score, shape [n], of a query and a node is NaN or infinite."""
-        finite = torch.isfinite(scores)
-        if not bool(finite.all()):
-            wrong = (~finite).nonzero().flatten()[:1].tolist()
-            node, text = self.index.graph.ids[int(nodes[wrong[0]])], self.texts[int(batch[wrong[0]])]
+        finite = np.isfinite(scores)
+        if not finite.all():
+            wrong = int(np.argmin(finite))
+            node, text = self.index.graph.ids[nodes[wrong]], self.texts[batch[wrong]]
             raise InvalidVectorError(
-                f"The relevance model {self.index.relevance.name!r} gave {float(scores[wrong[0]])} for node {node!r} and the "
+                f"The relevance model {self.index.relevance.name!r} gave {float(scores[wrong])} for node {node!r} and the "
                 f"query {shown(text)}; expected finite numbers."
             )
 

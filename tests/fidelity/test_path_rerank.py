@@ -18,7 +18,9 @@ from graph_retrievers.operators import GRanker, Operator, OperatorKind, PathRera
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.search.memory import Memory
 from graph_retrievers.search.path_texts import path_texts
+from graph_retrievers.search.requests import Relevance
 from graph_retrievers.signals.relevance import BiEncoder, PairScorer, RelevanceModel
 from graph_retrievers.systems import FastInsight
 from graph_retrievers.systems.path_reranking.path_rerank import mixed_with_ranks
@@ -210,10 +212,10 @@ def test_numbers_that_are_not_finite_are_refused_by_name():
     with pytest.raises(InvalidVectorError, match="'bad' gave nan for node 'n1'"):
         Pipeline(first, GRanker(paths=True))(Queries.of(bad, ["q"]))
     # The node is named beside others that were read before.
-    queries, rows = Queries.of(bad, ["q"]), torch.tensor([0, 1])
-    queries.pair_latents(rows[:1], rows[:1], TEXTS[:1])
+    memory = Memory(Queries.of(bad, ["q"]))
+    memory.relevance([(0, Relevance(np.array([0]), texts=TEXTS[:1]))])
     with pytest.raises(InvalidVectorError, match="'bad' gave nan for node 'n1'"):
-        queries.pair_latents(torch.zeros_like(rows), rows, TEXTS[:2])
+        memory.relevance([(0, Relevance(np.array([0, 1]), texts=TEXTS[:2]))])
     for wrong in (-0.1, 1.1, "half"):
         with pytest.raises(InvalidArgumentError, match="weight"):
             PathRerank(wrong)

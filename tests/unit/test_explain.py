@@ -260,7 +260,7 @@ class TestPlainRank:
 
     def test_tables_of_scores_are_not_kept_for_it(self):
         queries = Queries.of(linked_index(relevance=lambda pairs: [1.0] * len(pairs)), [QUESTION])
-        assert queries.table() is not None and queries.pair_latents(torch.tensor([0]), torch.tensor([1])).numel()
+        assert queries.table() is not None and queries.pair_latents(np.array([0]), np.array([1])).numel()
         kept = queries.afresh()
         assert ("table", "dense") in queries.cache and ("table", "dense") not in kept.cache
         assert kept.latents.encoded == 0 and torch.equal(kept.vectors, queries.vectors)

@@ -27,6 +27,7 @@ from graph_retrievers.search.requests import (
     Near,
     Nearest,
     Neighbors,
+    Relevance,
     Similarity,
     Texts,
     Titled,
@@ -154,6 +155,9 @@ ROWS = np.array([0, 1])
         ((Neighbors(ROWS), Degree(np.array([3, -1, 4]))), "Degree of row -1; expected rows from 0 to 11"),
         (Instead(Weights(np.array([-2])), "card"), "Weights of row -2; expected rows"),
         (Degree(np.array([1, -1], np.int32)), "Degree of row -1; expected rows"),
+        (Relevance(ROWS, texts=["a"]), r"Relevance of 2 nodes with texts \['a'\]; expected a list of 2 strings, one for each node"),
+        (Relevance(ROWS, texts="ab"), "Relevance of 2 nodes with texts 'ab'; expected"),
+        (Instead(Relevance(ROWS, texts=["a", None]), "card"), r"Relevance of 2 nodes with texts \['a', None\]; expected"),
         (Nearest(3, "bm25", among="x"), "Nearest among 'x'; expected one of 'start', 'name', 'walk', 'return'"),
     ],
 )

@@ -306,15 +306,24 @@ def test_fastinsight_and_gar_refuse_such_scores_too():
             build_retriever(name, linked_index(relevance=Broken(math.nan, ""))).retrieve("who sold machines?")
 
 
+def test_scores_of_another_shape_are_refused():
+    class Columns(Broken):
+        def score(self, latent):
+            return latent
+
+    with pytest.raises(InvalidArgumentError, match=r"'broken-model' gave scores of shape \[3, 1\] for latents .*; expected \[3\]"):
+        build_retriever("re2", linked_index(relevance=Columns(0.0)), depth=3).retrieve("who sold machines?")
+
+
 def test_a_pair_is_encoded_once_whoever_asks():
     model = WordOverlap()
     batch = queries(index=linked_index(relevance=model))
-    batch.pair_latents(torch.tensor([0, 0, 0, 1, 1]), torch.tensor([0, 1, 1, 0, 5]))
+    whole = batch.pair_latents(np.array([0, 0, 0, 1, 1]), np.array([0, 1, 1, 0, 5]))
     assert model.pairs == batch.latents.encoded == 4
     narrow = batch.narrowed(mask_of(12, 0, 1))
-    found = narrow.pair_latents(torch.tensor([0, 0, 1, 1]), torch.tensor([1, 0, 5, 2]))
+    found = narrow.pair_latents(np.array([0, 0, 1, 1]), np.array([1, 0, 5, 2]))
     assert model.pairs == batch.latents.encoded == 5
-    assert found.shape == (4, 1)
+    assert torch.equal(found[:3], whole[[1, 0, 4]])
     assert queries(index=batch.index).latents.encoded == 0
 
 

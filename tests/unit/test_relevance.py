@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -71,7 +72,7 @@ def test_mixing_latents_is_exactly_mixing_node_vectors(data: st.DataObject) -> N
     texts = [str(row) for row in range(n)]
     index = GraphIndex.from_texts(texts, vectors=nodes, bm25=False, embedding=lambda queries: [query.tolist() for _ in queries])
     queries = Queries.of(index, ["question"])
-    latents = queries.pair_latents(torch.zeros(n, dtype=torch.int64), torch.arange(n))
+    latents = queries.pair_latents(np.zeros(n, np.int64), np.arange(n))
     assert latents.shape == (n, 1)
     mixed = index.relevance.score(mix @ latents)
     assert torch.equal(mixed, (mix @ nodes) @ query)

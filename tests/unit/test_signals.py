@@ -107,7 +107,7 @@ def test_fastinsight_reads_the_bi_encoder_from_the_store(stored):
     memory, outside, store = stored
     assert isinstance(outside.relevance, BiEncoder)
     queries = [Queries.of(index, QUESTIONS[:2]) for index in (memory, outside)]
-    latents = [batch.pair_latents(torch.tensor([0, 0, 1, 1, 1]), torch.tensor([0, 5, 3, 2, 1])) for batch in queries]
+    latents = [batch.pair_latents(np.array([0, 0, 1, 1, 1]), np.array([0, 5, 3, 2, 1])) for batch in queries]
     assert latents[1].shape == (5, 1)
     assert torch.allclose(latents[0], latents[1], atol=1e-6)
     # Texts are not embedded again: the store's vectors are those of the nodes.

@@ -501,7 +501,7 @@ class CorpusGraph:
         wanted = near * len(self) + far
         place = torch.searchsorted(view.keys, wanted).clamp(max=size - 1)
         found = view.keys[place] == wanted
-        if relation is not None and bool((relation >= 0).any()):
+        if relation is not None:
             count = len(self.relation_names)
             order, ordered = self.cache.get("incidence by relation", self._by_relation)
             key = wanted * count + relation
@@ -519,11 +519,12 @@ class CorpusGraph:
         """Return relationship rows as edges: those given, in their order, or all in the order in which they were given."""
         chosen = range(self.num_edges) if rows is None else rows
         place = torch.tensor(chosen, dtype=torch.int64, device=self.device)
-        columns = [column[place].tolist() for column in (self.sources, self.targets, self.relations, self.weights)]
+        ends = torch.stack([column[place].long() for column in (self.sources, self.targets, self.relations)]).tolist()
         texts = [self.edge_texts[row] for row in chosen] if self.edge_texts else repeat("")
         metadata = [self.edge_metadata[row] for row in chosen] if self.edge_metadata else ({} for _ in chosen)
-        named = ([self.ids[s] for s in columns[0]], [self.ids[t] for t in columns[1]], [self.relation_names[r] for r in columns[2]])
-        return list(map(Edge, *named, columns[3], texts, metadata))
+        told = zip((self.ids, self.ids, self.relation_names), ends, strict=True)
+        named = ([names[row] for row in column] for names, column in told)
+        return list(map(Edge, *named, self.weights[place].tolist(), texts, metadata))
 
     def parallel_place(self, row: int) -> int:
         """Return the place of a relationship row, from 1, among those of its relation from its source to its target."""

@@ -46,11 +46,13 @@ def similarities(questions: Sequence[Question], operator: Operator, found: Seque
     batch, rows = np.repeat(np.arange(len(named)), list(map(len, named))), np.concatenate(named)
     if not len(rows):
         return {}
-    lengths = queries.lengths.double().cpu().numpy()[batch] * index.dense.norms.cpu().numpy()[rows]
     # Pair by pair, so that a batch gives what its questions give one by one.
-    products = queries.pair_scores(torch.from_numpy(batch).to(index.device), torch.from_numpy(rows).to(index.device))
+    owner, node = torch.from_numpy(batch).to(index.device), torch.from_numpy(rows).to(index.device)
+    lengths = queries.lengths.double()[owner] * index.dense.norms.to(index.device)[node]
+    # One answer of the device to wait for.
+    products, lengths = torch.stack([queries.pair_scores(owner, node).double(), lengths]).cpu().numpy()
     with np.errstate(invalid="ignore", divide="ignore"):
-        cosines = np.clip(products.double().cpu().numpy() / lengths, -1.0, 1.0)
+        cosines = np.clip(products / lengths, -1.0, 1.0)
     told = zip(batch.tolist(), rows.tolist(), cosines.tolist(), (lengths > 0).tolist(), strict=True)
     return {(query, row): cosine if real else None for query, row, cosine, real in told}
 

@@ -10,7 +10,19 @@ import numpy as np
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.search.memory import Question
-from graph_retrievers.search.requests import AMONG, ByTitle, Closest, Instead, Nearest, Pairs, Request, Scores, TermScores, Titled
+from graph_retrievers.search.requests import (
+    AMONG,
+    ByTitle,
+    Closest,
+    Instead,
+    Nearest,
+    Pairs,
+    Relevance,
+    Request,
+    Scores,
+    TermScores,
+    Titled,
+)
 
 __all__ = ["check_candidates", "check_requests"]
 
@@ -48,6 +60,8 @@ def check_requests(asked: Any, size: int | None, owner: str) -> Sequence[Request
             # Of a few rows, argmin and argmax take a tenth of the time of min and max.
             if not array or (len(nodes) and not 0 <= nodes.item(nodes.argmin()) <= nodes.item(nodes.argmax()) < end):
                 _check_rows(request, nodes, end, owner)
+            if isinstance(request, Relevance) and request.texts is not None:
+                _check_texts(request, owner)
         elif isinstance(request, Nearest | Closest | Titled | ByTitle):
             _check_search(request, owner)
     return asked  # type: ignore[no-any-return]
@@ -66,6 +80,14 @@ def _check_search(request: Nearest | Closest | Titled | ByTitle, owner: str) -> 
         given = request.__dict__.get(name, ())
         if not isinstance(given, tuple) or not all(isinstance(part, str) for part in given):
             raise InvalidArgumentError(f"{told} with {name} {shown(given)}; expected a tuple of strings, such as ('film',).")
+
+
+def _check_texts(request: Relevance, owner: str) -> None:
+    """Raise InvalidArgumentError unless there is a text for each node: those of other questions stand behind it."""
+    given = request.texts
+    if not isinstance(given, list | tuple) or len(given) != len(request.nodes) or not all(isinstance(text, str) for text in given):
+        told = f"{owner} asked for Relevance of {len(request.nodes)} nodes with texts {shown(given)}"
+        raise InvalidArgumentError(f"{told}; expected a list of {len(request.nodes)} strings, one for each node.")
 
 
 def _check_rows(request: Request, nodes: Any, size: int, owner: str) -> None:

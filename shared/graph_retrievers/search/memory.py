@@ -250,20 +250,21 @@ class Memory:
 
     def relevance(self, asked: Sequence[tuple[int, Relevance]]) -> list[np.ndarray]:
         """Return the relevance model's scores."""
-        (batch, nodes), (queries, first) = self._pairs(asked), (self.queries, asked[0][1])
+        (batch, nodes), (queries, first) = _entries(asked), (self.queries, asked[0][1])
         if first.model is not None:
             queries = replace(queries.afresh(), index=queries.index.with_models(relevance=first.model))
         texts = None if first.texts is None else [text for _, request in asked for text in request.texts or ()]
-        latents = queries.pair_latents(batch, nodes, texts)
+        latents, mixed = queries.pair_latents(batch, nodes, texts), None
         if first.model is not None:
             self.queries.latents.encoded += queries.latents.encoded
         if any(request.mix is not None for _, request in asked):
             parts = zip(latents.split([len(request.nodes) for _, request in asked]), asked, strict=True)
-            latents = torch.cat([smoothed(part, request.mix, request.alpha) for part, (_, request) in parts])
+            mixed = torch.cat([smoothed(part, request.mix, request.alpha) for part, (_, request) in parts])
         for place, request in asked:
             if request.notes is not None:
                 request.notes.extend(queries.relevance_notes(place))
-        return self._split(queries.head(latents, batch, nodes), asked)
+        scores = queries.head(latents, batch, nodes, mixed)
+        return [scores[start:stop] for start, stop in pairwise(_ends(asked))]
 
     def contents(self, asked: Sequence[tuple[int, Contents]]) -> list[list[Node]]:
         """Return nodes with their texts."""

@@ -45,7 +45,8 @@ def path_texts(graph: CorpusGraph, found: Candidates) -> list[str]:
     parents = found.trails[:, -2]
     places = np.flatnonzero(parents >= 0)
     near, far, code = parents[places], found.nodes[places], found.steps()[places, -1]
-    edges, forward = graph.steps_between(*(torch.from_numpy(part).to(graph.device) for part in (near, far, code)))
+    ends = [torch.from_numpy(part).to(graph.device) for part in (near, far, code)]
+    edges, forward = graph.steps_between(*ends if (code >= 0).any() else ends[:2])
     steps = zip(*(part.tolist() for part in (places, near, far, edges, forward, code)), strict=True)
     for place, parent, node, edge, ahead, named in steps:
         joined = edge >= 0

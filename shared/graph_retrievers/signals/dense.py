@@ -133,7 +133,7 @@ class DenseIndex(VectorSignal):
 
     def prepare(self) -> None:
         """Compute the lengths of the vectors."""
-        _ = self._longest
+        _ = self._rounding
 
     @cached_property
     def norms(self) -> Tensor:  # type: ignore[override]
@@ -152,8 +152,9 @@ class DenseIndex(VectorSignal):
         return vectors if bool((scale == 1).all()) else vectors / scale
 
     @cached_property
-    def _longest(self) -> Tensor:
-        return self.norms.max() if len(self) else self.norms.sum()
+    def _rounding(self) -> Tensor:
+        """How much dot products with a vector of length 1 may differ by rounding."""
+        return ROUNDING * (self.norms.max() if len(self) else self.norms.sum())
 
     def table(self, queries: Tensor) -> Tensor:
         """Return dot products with every row: Tensor, shape [B, N], from `queries` of shape [B, d]."""
@@ -184,7 +185,7 @@ class DenseIndex(VectorSignal):
 
     def _slack(self, queries: Tensor) -> Tensor:
         """Return how much dot products may differ by rounding: Tensor, shape [B, 1]."""
-        return ROUNDING * self._longest * torch.linalg.vector_norm(queries, dim=1, keepdim=True)
+        return self._rounding * torch.linalg.vector_norm(queries, dim=1, keepdim=True)
 
     def scores(self, queries: Tensor, batch: Tensor, rows: Tensor) -> Tensor:
         """Return dot products of single pairs: Tensor, shape [n]; see :meth:`Signal.scores`."""
@@ -236,7 +237,7 @@ class DenseIndex(VectorSignal):
         """Return the result of faiss; None if there are more ties at rank k than it returned, so that row order is unknown."""
         # Some more than k, to see ties at rank k, which go to the lower row.
         reach = min(k + 16, len(self))
-        slack = ROUNDING * self._longest.cpu() * torch.linalg.vector_norm(queries.cpu(), dim=1, keepdim=True)
+        slack = self._rounding.cpu() * torch.linalg.vector_norm(queries.cpu(), dim=1, keepdim=True)
         scores, rows = self._faiss.search(queries.cpu().numpy().astype(np.float32), reach)
         if reach < len(self) and bool((scores[:, -1] >= scores[:, k - 1] - slack[:, 0].numpy()).any()):
             return None
