@@ -22,6 +22,7 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,24 +53,35 @@ def own_bars() -> None:
         bar.set_lock(threading.RLock())
 
 
+def forked(work: Callable[[int], int]) -> tuple[int, int]:
+    """Run work in a new process, which ends with the status that it returns; return the process and what it writes to a pipe."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        own_bars()
+        try:
+            os.close(reading)
+            os._exit(work(writing))
+        finally:
+            os._exit(1)
+    os.close(writing)
+    return child, reading
+
+
+def write(folder: Path, last: int, writing: int) -> int:
+    """Write nodes to a store without pause, and the number of each to the pipe once it is kept."""
+    store, number = IndexStore(folder, embedding=_vectors), last
+    while True:
+        number += 1
+        store.update(upsert=[Node(str(number % _KEPT), f"text {number}")])
+        os.write(writing, struct.pack("i", number))
+
+
 def kills(count: int, folder: Path, seed: int = 0) -> Counter[str]:
     """Kill a process that writes without pause, again and again; what it was told to be written must be there."""
     generator, found, last = random.Random(seed), Counter[str](), -1
     for _ in range(count):
-        reading, writing = os.pipe()
-        child = os.fork()
-        if child == 0:
-            own_bars()
-            try:
-                os.close(reading)
-                store, number = IndexStore(folder, embedding=_vectors), last
-                while True:
-                    number += 1
-                    store.update(upsert=[Node(str(number % _KEPT), f"text {number}")])
-                    os.write(writing, struct.pack("i", number))
-            finally:
-                os._exit(1)
-        os.close(writing)
+        child, reading = forked(partial(write, folder, last))
         told = os.read(reading, 4)
         time.sleep(generator.random() * 0.1)
         os.kill(child, signal.SIGKILL)
@@ -124,19 +136,13 @@ def index_kills(count: int, folder: Path, seed: int = 0) -> Counter[str]:
 
     def indexed(name: str, stop: float = math.inf) -> int:
         """Run the command in a process, which is killed when about so many texts were asked; return how many there were."""
-        reading, writing = os.pipe()
-        child = os.fork()
-        if child == 0:
-            own_bars()
-            try:
-                os.close(reading)
-                os.environ["GRAPH_RETRIEVERS_CACHE"] = str(folder / f"cache {name}")
-                sys.stdout = sys.stderr = Path(os.devnull).open("w")
-                embedding.load_embedding = lambda name, device=None: _Slow(writing)  # type: ignore[assignment,misc]
-                os._exit(cli.main(["index", str(source), str(folder / name)]))
-            finally:
-                os._exit(1)
-        os.close(writing)
+        def work(writing: int) -> int:
+            os.environ["GRAPH_RETRIEVERS_CACHE"] = str(folder / f"cache {name}")
+            sys.stdout = sys.stderr = Path(os.devnull).open("w")
+            embedding.load_embedding = lambda name, device=None: _Slow(writing)  # type: ignore[assignment,misc]
+            return cli.main(["index", str(source), str(folder / name)])
+
+        child, reading = forked(work)
         asked = 0
         while part := os.read(reading, 4):
             asked += struct.unpack("i", part)[0]

@@ -9,7 +9,9 @@ from graph_retrievers.graph.filters import filter_mask
 from graph_retrievers.graph.names import name_words
 from graph_retrievers.index.scope import induced_graph
 from graph_retrievers.retrievers.retriever import EMPTY_SCOPE
-from graph_retrievers.stores.remote import Page, StoredEdge, StoredNode, Titled
+from graph_retrievers.stores.remote import Page, RemoteIndex, StoredEdge, StoredNode, Titled
+
+ONE = np.ones(6, np.float32)
 
 
 class MemoryGraph:
@@ -170,3 +172,18 @@ def assert_same(remote, local):
         assert ours.to_context() == theirs.to_context()
         near = [[np.nan if h.similarity is None else h.similarity for h in hits] for hits in (ours, theirs)]
         np.testing.assert_allclose(*near, rtol=0, atol=1e-6)
+
+
+def engines(corpus, **options):
+    index = index_of(corpus, CountingRelevance())
+    graph, vectors = MemoryGraph(index.graph), MemoryVectors(index.graph.ids, corpus[2])
+    options = {"relevance": CountingRelevance(), "vectors": vectors, "signals": {"bm25": index.bm25}, **options}
+    return index, graph, vectors, RemoteIndex(graph, **options)
+
+
+class Letters:
+    def embed_query(self, text):
+        return np.random.default_rng(len(text)).normal(size=6).tolist()
+
+    def embed_documents(self, texts):
+        return [self.embed_query(text) for text in texts]
