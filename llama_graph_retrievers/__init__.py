@@ -4,6 +4,7 @@ The named retrievers take an engine index (``GraphIndex``), or nodes by ``from_d
 :class:`GraphRetriever` takes any engine retriever, such as one that works inside a graph database, or one of your own.
 """
 
+from llama_graph_retrievers import retrievers
 from llama_graph_retrievers.cg_rag import CGRAGQueryEngine
 from llama_graph_retrievers.embeddings import SentenceEmbedding, minilm
 from llama_graph_retrievers.grag import GRAGPostprocessor
@@ -13,69 +14,21 @@ from llama_graph_retrievers.graph_vector_store import GraphVectorStore
 from llama_graph_retrievers.nodes import provenance, to_context
 from llama_graph_retrievers.property_graph import SpreadingActivationPGRetriever
 from llama_graph_retrievers.remote_vectors import LlamaIndexVectors
-from llama_graph_retrievers.retrievers import (
-    BM25Retriever,
-    DecompositionRetriever,
-    EagerRetriever,
-    FastInsightRetriever,
-    GARRetriever,
-    GRAGRetriever,
-    GRetrieverRetriever,
-    HippoRAGRetriever,
-    HybridRetriever,
-    HyDERetriever,
-    IRCoTRetriever,
-    LeSeGRRetriever,
-    LightRAGRetriever,
-    LinearRAGRetriever,
-    MMRRetriever,
-    MoRRetriever,
-    PathRAGRetriever,
-    PathRerankingRetriever,
-    PPRRetriever,
-    Re2Retriever,
-    ScoredRetriever,
-    SpreadingActivationRetriever,
-    VectorRetriever,
-    WalkFusionRetriever,
-)
+from llama_graph_retrievers.retrievers import *
 from llama_graph_retrievers.similarity import SimilarityCutoffPostprocessor
 
 __all__ = [
-    "LlamaIndexVectors",
-    "HyDERetriever",
-    "DecompositionRetriever",
-    "IRCoTRetriever",
-    "EagerRetriever",
-    "MMRRetriever",
-    "ScoredRetriever",
-    "BM25Retriever",
     "CGRAGQueryEngine",
-    "FastInsightRetriever",
-    "GARRetriever",
     "GRAGPostprocessor",
-    "GRAGRetriever",
-    "GRetrieverRetriever",
-    "HippoRAGRetriever",
     "GRankerPostprocessor",
     "GraphRetriever",
     "GraphVectorStore",
-    "HybridRetriever",
-    "LeSeGRRetriever",
-    "LightRAGRetriever",
-    "MoRRetriever",
-    "PPRRetriever",
-    "LinearRAGRetriever",
-    "PathRAGRetriever",
-    "PathRerankingRetriever",
-    "Re2Retriever",
+    "LlamaIndexVectors",
+    "minilm",
+    "provenance",
     "SentenceEmbedding",
     "SimilarityCutoffPostprocessor",
     "SpreadingActivationPGRetriever",
-    "SpreadingActivationRetriever",
-    "VectorRetriever",
-    "WalkFusionRetriever",
-    "minilm",
-    "provenance",
     "to_context",
 ]
+__all__ += retrievers.__all__

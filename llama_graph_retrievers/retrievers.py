@@ -29,7 +29,6 @@ __all__ = [
     "GRetrieverRetriever",
     "HippoRAGRetriever",
     "HybridRetriever",
-    "IndexRetriever",
     "LeSeGRRetriever",
     "LightRAGRetriever",
     "MoRRetriever",
